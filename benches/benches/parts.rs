@@ -5,13 +5,13 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_core::door::{FrameSecret, Source, to_model};
+use deputize_core::sanitize::{FrameSecret, TextSource, frame_for_model};
 use deputize_core::{
-    AgentId, Authority, CallId, CallStatus, Catalog, Event, Grant, Input, Journal as _, Limits,
-    Message, ModelOptions, Record, Reply, Request, Run, SessionId, ToolChoice, ToolDecl,
-    ToolResult, UserMessage,
+    AgentId, AgentLimits, Authority, CallId, CallStatus, Catalog, Event, Grant, Input,
+    Journal as _, Message, ModelOptions, Record, Reply, Request, Run, SessionId, ToolChoice,
+    ToolDecl, ToolResult, UserMessage,
 };
-use deputize_providers::{Ending, Endpoint, anthropic_messages, openai_chat, openai_responses};
+use deputize_providers::{Endpoint, StreamEnd, anthropic_messages, openai_chat, openai_responses};
 use deputize_runtime::prompt::{BaseParts, Directory, Environment, base_prompt};
 use deputize_runtime::{Header, SessionDir, SessionFile};
 use deputize_testkit::{chat_sse, messages_sse, responses_sse};
@@ -43,7 +43,7 @@ macro_rules! parse_stream {
                 for piece in black_box(body.as_bytes()).chunks(PIECE) {
                     let _flow = stream.feed(piece, &mut |_| {}).unwrap();
                 }
-                stream.finish(Ending::InOrder, &mut |_| {}).unwrap()
+                stream.finish(StreamEnd::InOrder, &mut |_| {}).unwrap()
             });
         }
     };
@@ -62,14 +62,14 @@ fn call(step: u32) -> (Reply, ToolResult) {
     let (id, secret) = (CallId { step, slot: 0 }, FrameSecret::new(&[7; 16]));
     let agent = AgentId::root(&SessionId::literal("bench"));
     let content = "    let value = compute(&input, \"text\")?;\n".repeat(50);
-    let source = Source::Tool("read_file".to_owned());
-    let text = to_model(&secret, &agent, id, &source, &content);
+    let source = TextSource::Tool("read_file".to_owned());
+    let text = frame_for_model(&secret, &agent, id, &source, &content);
     (reply, ToolResult { call: id, status: CallStatus::Ok, text, fingerprint: step.to_string() })
 }
 
 /// A run after so many steps that read 2 KB each.
 fn conversation(steps: u32) -> Run {
-    let mut run = Run::new(Limits { max_iterations: 1_000, time_ms: 0, wrap_up_ms: 0 }, []);
+    let mut run = Run::new(AgentLimits { max_iterations: 1_000, time_ms: 0, wrap_up_ms: 0 }, []);
     run.apply(Input::Message(&UserMessage { text: "Begin.".to_owned(), from: None }));
     for step in 1..=steps {
         let (reply, result) = call(step);
@@ -85,7 +85,8 @@ macro_rules! request_body {
         #[divan::bench]
         fn $name(bencher: Bencher<'_, '_>) {
             let catalog = catalog();
-            let declared = |entry: &deputize_core::Entry| Arc::new(entry.tool.spec().decl.clone());
+            let declared =
+                |entry: &deputize_core::CatalogEntry| Arc::new(entry.tool.spec().decl.clone());
             let tools: Vec<Arc<ToolDecl>> = catalog.iter().map(declared).collect();
             let (run, system) = (conversation(100), [Arc::from("You are an agent. ".repeat(100))]);
             let messages: &[Arc<Message>] = run.messages();
@@ -117,7 +118,7 @@ request_body!(messages_request, anthropic_messages);
 fn fold_of_20_steps(bencher: Bencher<'_, '_>) {
     let steps: Vec<_> = (1..=20).map(call).collect();
     bencher.counter(ItemsCount::new(steps.len())).bench(|| {
-        let mut run = Run::new(Limits { max_iterations: 99, time_ms: 0, wrap_up_ms: 0 }, []);
+        let mut run = Run::new(AgentLimits { max_iterations: 99, time_ms: 0, wrap_up_ms: 0 }, []);
         run.apply(Input::Message(&UserMessage { text: "Begin.".to_owned(), from: None }));
         for (reply, result) in black_box(&steps) {
             run.apply(Input::Reply(reply));
@@ -155,10 +156,10 @@ fn frame_64_kb(bencher: Bencher<'_, '_>, kind: &str) {
     let content = line.repeat(64 * 1024 / line.len());
     let agent = AgentId::root(&SessionId::literal("bench"));
     let (secret, id) = (FrameSecret::new(&[7; 16]), CallId { step: 1, slot: 0 });
-    let source = Source::Tool("terminal".to_owned());
+    let source = TextSource::Tool("terminal".to_owned());
     bencher
         .counter(BytesCount::of_str(&content))
-        .bench(|| to_model(&secret, &agent, id, &source, black_box(&content)));
+        .bench(|| frame_for_model(&secret, &agent, id, &source, black_box(&content)));
 }
 
 /// What a child may do.
@@ -168,7 +169,7 @@ fn authority_meet(bencher: Bencher<'_, '_>) {
     let root = Authority::root(&catalog, &Grant::default());
     let tools = catalog.iter().take(4).map(|entry| entry.name().clone()).collect();
     let grant = Grant { tools: Some(tools), spawn_depth: Some(0), ..Grant::default() };
-    bencher.bench(|| root.meet(black_box(&grant)));
+    bencher.bench(|| root.intersect(black_box(&grant)));
 }
 
 /// 2,000 tasks without edges, each started and ended.

@@ -13,14 +13,16 @@ use std::time::Instant;
 
 use deputize_core::{BoxFuture, Cancel, Catalog, Resource as _};
 use deputize_mcp::serve::{
-    AgentService, Answer, InvalidCall, ProgressSink, ServeState, ServedTool, ServerInfo,
+    AgentService, InvalidCall, ProgressSink, ServeState, ServedAnswer, ServedTool, ServerInfo,
 };
-use deputize_mcp::{Cwd, HintCommands, Server, ServerRecord, Servers, ToolFilter, look, offer};
+use deputize_mcp::{
+    HintCommands, ServerConfig, ServerDirectory, ServerRecord, Servers, ToolFilter, look, offer,
+};
 use deputize_plugin_host::{
     Boundary, Description, HostProgram, Inside, Isolated, PluginFile, entries,
 };
 use deputize_process::Supervisor;
-use deputize_testkit::Bench;
+use deputize_testkit::ToolHarness;
 use serde_json::{Map, Value, json};
 use tempfile::TempDir;
 
@@ -73,7 +75,7 @@ struct Place {
 
 /// The tool by one way, not yet called.
 struct Reached {
-    bench: Bench,
+    bench: ToolHarness,
     name: String,
     servers: Option<Arc<Servers>>,
 }
@@ -165,7 +167,7 @@ impl Place {
     }
 
     async fn reach(&self, way: Way) -> io::Result<Reached> {
-        let bench = |catalog| Bench::of(self.dir.path(), catalog);
+        let bench = |catalog| ToolHarness::of(self.dir.path(), catalog);
         let plugin = |boundary| async move { self.plugin(boundary).await.map(bench) };
         let reached = |bench| Reached { bench, name: TOOL.to_owned(), servers: None };
         Ok(match way {
@@ -207,8 +209,13 @@ impl Place {
     async fn mcp(&self) -> io::Result<Reached> {
         let dir = self.dir.path();
         let args = vec![OsString::from(MCP_SERVER), dir.as_os_str().to_owned()];
-        let server =
-            Server::program("bench", &self.program, args, BTreeMap::new(), Cwd::At(dir.into()));
+        let server = ServerConfig::program(
+            "bench",
+            &self.program,
+            args,
+            BTreeMap::new(),
+            ServerDirectory::At(dir.into()),
+        );
         let server = server.map_err(io::Error::other)?;
         let [once, by] = std::array::from_fn(|_| Arc::clone(&self.supervisor));
         let listed = look(server.clone(), dir, move || Ok(Arc::clone(&once))).await;
@@ -220,7 +227,7 @@ impl Place {
         for entry in offered.entries {
             catalog.insert(entry).map_err(io::Error::other)?;
         }
-        let bench = Bench::of(dir, catalog);
+        let bench = ToolHarness::of(dir, catalog);
         let servers = || Servers::new(vec![server], dir, move |_| Ok(Arc::clone(&by)));
         let servers = bench.agent().session.settings.get_or_insert_with(servers);
         Ok(Reached { bench, name: format!("mcp__bench__{TOOL}"), servers: Some(servers) })
@@ -234,7 +241,7 @@ fn linked() -> io::Result<Catalog> {
 }
 
 /// The linked tool, for an MCP client.
-struct Served(Bench);
+struct Served(ToolHarness);
 
 impl AgentService for Served {
     fn offers(&self) -> BoxFuture<'_, Vec<ServedTool>> {
@@ -253,11 +260,11 @@ impl AgentService for Served {
         arguments: Map<String, Value>,
         _: ProgressSink,
         _: Cancel,
-    ) -> BoxFuture<'a, Result<Answer, InvalidCall>> {
+    ) -> BoxFuture<'a, Result<ServedAnswer, InvalidCall>> {
         Box::pin(async move {
             Ok(match self.0.call(tool, Value::Object(arguments)).await {
-                Ok(output) => Answer { text: output.content, data: None, failed: false },
-                Err(error) => Answer { text: error.to_string(), data: None, failed: true },
+                Ok(output) => ServedAnswer { text: output.content, data: None, failed: false },
+                Err(error) => ServedAnswer { text: error.to_string(), data: None, failed: true },
             })
         })
     }
@@ -266,7 +273,7 @@ impl AgentService for Served {
 /// Serves the tool until the client is gone; paths belong to this directory.
 pub(crate) fn serve(dir: Option<PathBuf>) -> io::Result<()> {
     let dir = dir.ok_or_else(|| io::Error::other("the server needs a directory"))?;
-    let work = Arc::new(Served(Bench::of(dir, linked()?)));
+    let work = Arc::new(Served(ToolHarness::of(dir, linked()?)));
     let who = ServerInfo { name: "bench", version: "1", instructions: String::new() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let desk = ServeState::new(who, work, Cancel::new());

@@ -3,11 +3,11 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use deputize_testkit::Floor;
+use deputize_testkit::Baseline;
 use rustix::process::{Resource, getrlimit, setrlimit};
 use serde::Deserialize;
 
-/// [`Floor`], as it is written.
+/// [`Baseline`], as it is written.
 #[derive(Deserialize)]
 struct Plan {
     server: String,
@@ -25,7 +25,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut files = getrlimit(Resource::Nofile);
     files.current = files.maximum;
     setrlimit(Resource::Nofile, files)?;
-    let floor = Floor {
+    let floor = Baseline {
         server: plan.server.parse()?,
         folder: plan.folder,
         task: plan.task,

@@ -4,7 +4,7 @@ use std::io::{self, Read as _, Write as _};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use deputize_testkit::{Answer, Gate, HttpRequest, MockServer};
+use deputize_testkit::{Barrier, HttpRequest, MockAnswer, MockServer};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -36,14 +36,14 @@ pub(crate) struct Seens {
 }
 
 struct State {
-    seen: Mutex<(Seens, Gate)>,
+    seen: Mutex<(Seens, Barrier)>,
 }
 
 /// Serves until standard input ends; says first where.
 pub(crate) fn serve() -> io::Result<()> {
     crate::raise_file_limit()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let state = State { seen: Mutex::new((Seens::default(), Gate::closed())) };
+    let state = State { seen: Mutex::new((Seens::default(), Barrier::closed())) };
     let serving = MockServer::start_forgetful(move |request| state.answer(request));
     let server = runtime.block_on(serving)?;
     writeln!(io::stdout(), "{}", server.address())?;
@@ -53,33 +53,33 @@ pub(crate) fn serve() -> io::Result<()> {
 }
 
 impl State {
-    fn answer(&self, request: &HttpRequest) -> Answer {
+    fn answer(&self, request: &HttpRequest) -> MockAnswer {
         match (request.method.as_str(), request.path.as_str()) {
             ("GET", "/peek") => self.tell(false),
             // What is told is forgotten, and what is held goes.
             ("GET", "/take") => self.tell(true),
             ("POST", _) => self.reply(request),
-            (method, path) => Answer::error(404, &format!("no {method} {path} here")),
+            (method, path) => MockAnswer::error(404, &format!("no {method} {path} here")),
         }
     }
 
-    fn tell(&self, take: bool) -> Answer {
+    fn tell(&self, take: bool) -> MockAnswer {
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.0.held = seen.1.waiting();
         let told = json!(seen.0);
         if take {
             seen.1.open();
-            *seen = (Seens::default(), Gate::closed());
+            *seen = (Seens::default(), Barrier::closed());
         }
-        Answer::json(&told)
+        MockAnswer::json(&told)
     }
 
-    fn reply(&self, request: &HttpRequest) -> Answer {
+    fn reply(&self, request: &HttpRequest) -> MockAnswer {
         let now = clock_gettime(ClockId::Monotonic);
         let at_ns = now.tv_sec * 1_000_000_000 + now.tv_nsec;
         let text = String::from_utf8_lossy(&request.body);
         let (Some(script), Some(step)) = (Script::find(&text), step(&text)) else {
-            return Answer::error(400, "this request has no script");
+            return MockAnswer::error(400, "this request has no script");
         };
         let bytes = request.body.len();
         let gate = {
@@ -90,7 +90,8 @@ impl State {
             seen.0.requests.push(Seen { at_ns, bytes, child: script.child, step });
             script.holds(step).then(|| seen.1.clone())
         };
-        let answer = Answer::sse(script.reply(step)).after(Duration::from_millis(script.latency));
+        let answer =
+            MockAnswer::sse(script.reply(step)).after(Duration::from_millis(script.latency));
         match gate {
             Some(gate) => answer.held_by(&gate),
             None => answer,

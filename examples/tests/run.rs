@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, HttpRequest, MockServer};
+use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 /// What one of them prints.
@@ -48,16 +48,16 @@ fn own_model() {
 }
 
 /// Answers the examples of an embedded agent.
-fn tester(request: &HttpRequest) -> Answer {
+fn tester(request: &HttpRequest) -> MockAnswer {
     let text = request.text();
-    let reply = |text: &str| Answer::reply(&Reply::text("m", text));
+    let reply = |text: &str| MockAnswer::reply(&Reply::text("m", text));
     match () {
         () if text.contains("How many tests") => reply(r#"{"tests": 7}"#),
         () if text.contains("And once more.") => reply("They pass again."),
         () if text.contains("\"tool_call_id\"") => reply("They do not run."),
         () if text.contains("Run the tests.") => {
             let command = json!({"command": "curl http://127.0.0.1:9"});
-            Answer::reply(&Reply::calls("m", [("terminal", command)]))
+            MockAnswer::reply(&Reply::calls("m", [("terminal", command)]))
         }
         () => reply("A library."),
     }
@@ -113,7 +113,7 @@ fn a_command_ends_with_a_program_that_is_killed() {
     fs::set_permissions(home.path().join("cargo"), Permissions::from_mode(0o755)).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
     let command = Reply::calls("m", [("terminal", json!({"command": "cargo test"}))]);
-    let server = runtime.block_on(MockServer::start([Answer::reply(&command)])).unwrap();
+    let server = runtime.block_on(MockServer::start([MockAnswer::reply(&command)])).unwrap();
     let path = std::env::var_os("PATH").unwrap();
     let path = format!("{}:{}", home.path().display(), path.display());
     let mut program = Command::new(env!("CARGO_BIN_EXE_agent_features"))
@@ -155,9 +155,9 @@ fn own_hook() {
 }
 
 /// A model that reads the diary, hands something on, and is done.
-fn diarist(request: &HttpRequest) -> Answer {
+fn diarist(request: &HttpRequest) -> MockAnswer {
     let text = request.text();
-    Answer::reply(&if text.contains("\"tool_call_id\"") {
+    MockAnswer::reply(&if text.contains("\"tool_call_id\"") {
         Reply::text("m", "Done.")
     } else if text.contains("You are a child agent") {
         Reply::text("m", "Nothing.")
@@ -265,8 +265,8 @@ fn result_of(call: (&'static str, Value), settings: &[&str]) -> String {
     let home = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = runtime.block_on(MockServer::start([
-        Answer::reply(&Reply::calls("m", [call])),
-        Answer::reply(&Reply::text("m", "Done.")),
+        MockAnswer::reply(&Reply::calls("m", [call])),
+        MockAnswer::reply(&Reply::text("m", "Done.")),
     ]));
     let server = server.unwrap();
     let mut run = Command::new(env!("CARGO_BIN_EXE_own_program"));

@@ -2,7 +2,7 @@
 
 use deputize_core::{Delta, Reply};
 use deputize_providers::limits::CALLS;
-use deputize_providers::{Ending, Flow, StreamError};
+use deputize_providers::{StreamEnd, StreamStatus, StreamError};
 
 use crate::cuts::deliveries;
 use crate::meter::{Allowed, asked};
@@ -42,14 +42,14 @@ pub trait Wire: Sized {
     ///
     /// # Errors
     /// When there will be no reply.
-    fn feed(&mut self, bytes: &[u8], live: &mut Live<'_>) -> Result<Flow, StreamError>;
+    fn feed(&mut self, bytes: &[u8], live: &mut Live<'_>) -> Result<StreamStatus, StreamError>;
     /// The text so far.
     fn text(&self) -> &str;
     /// The reply.
     ///
     /// # Errors
     /// When there is none.
-    fn finish(self, ending: Ending, live: &mut Live<'_>) -> Result<Reply, StreamError>;
+    fn finish(self, ending: StreamEnd, live: &mut Live<'_>) -> Result<Reply, StreamError>;
 }
 
 /// Makes [`Wire`] of a module's `ReplyStream`.
@@ -70,7 +70,7 @@ macro_rules! wire {
                 &mut self,
                 bytes: &[u8],
                 live: &mut $crate::stream::Live<'_>,
-            ) -> Result<deputize_providers::Flow, deputize_providers::StreamError> {
+            ) -> Result<deputize_providers::StreamStatus, deputize_providers::StreamError> {
                 self.0.feed(bytes, live)
             }
             fn text(&self) -> &str {
@@ -78,7 +78,7 @@ macro_rules! wire {
             }
             fn finish(
                 self,
-                ending: deputize_providers::Ending,
+                ending: deputize_providers::StreamEnd,
                 live: &mut $crate::stream::Live<'_>,
             ) -> Result<deputize_core::Reply, deputize_providers::StreamError> {
                 self.0.finish(ending, live)
@@ -106,7 +106,7 @@ pub fn grows_with_length<W: Wire>() {
         let [short, long] = [SHORT, LONG].map(|bytes| {
             let body = format!("{beginning}{}", piece.repeat(bytes / piece.len()));
             let pieces: Vec<&[u8]> = body.as_bytes().chunks(1_000).collect();
-            asked(|| read::<W>(&pieces, Ending::Broken)).1
+            asked(|| read::<W>(&pieces, StreamEnd::Broken)).1
         });
         let most = SLACK * (LONG / SHORT) * short;
         assert!(long <= most, "{short} bytes for a short body of {piece:?}, {long} for a long one");
@@ -118,7 +118,7 @@ pub fn grows_with_length<W: Wire>() {
 /// # Panics
 /// When one is broken.
 pub fn check<W: Wire>(body: &[u8]) {
-    let [in_order, broken] = [Ending::InOrder, Ending::Broken].map(|ending| {
+    let [in_order, broken] = [StreamEnd::InOrder, StreamEnd::Broken].map(|ending| {
         let whole = ALLOWED.during(body.len(), || read::<W>(&[body], ending));
         for pieces in deliveries(body) {
             // What comes in pieces waits in buffers that grow.
@@ -140,7 +140,7 @@ pub fn check<W: Wire>(body: &[u8]) {
     }
 }
 
-fn read<W: Wire>(pieces: &[&[u8]], ending: Ending) -> Seen {
+fn read<W: Wire>(pieces: &[&[u8]], ending: StreamEnd) -> Seen {
     let mut seen = Vec::new();
     let mut live = |delta: Delta<'_>| match delta {
         Delta::Text(text) => seen.push((false, text.to_owned())),
@@ -148,10 +148,10 @@ fn read<W: Wire>(pieces: &[&[u8]], ending: Ending) -> Seen {
         Delta::Call(_) => {}
     };
     let mut wire = W::begin();
-    let mut fed = Ok(Flow::More);
+    let mut fed = Ok(StreamStatus::More);
     for piece in pieces {
         fed = wire.feed(piece, &mut live);
-        if !matches!(fed, Ok(Flow::More)) {
+        if !matches!(fed, Ok(StreamStatus::More)) {
             break;
         }
     }

@@ -4,7 +4,7 @@
 //! one, whether all places are meant, whether the old text is taken from the file), and the rest.
 #![no_main]
 
-use deputize_core::door::has_inert_mark;
+use deputize_core::sanitize::has_inert_mark;
 use deputize_fuzz::meter::Allowed;
 use deputize_tools::fuzz::{Edited, edit, nearest, text};
 use libfuzzer_sys::fuzz_target;

@@ -15,7 +15,7 @@ use deputize_core::{
 use deputize_delegate::{DelegateTool, Policy};
 use deputize_fuzz::meter::Allowed;
 use deputize_fuzz::one_line;
-use deputize_runtime::{Parts, Recording, Replay, top_agent};
+use deputize_runtime::{SessionConfig, Recording, Replay, top_agent};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
@@ -77,7 +77,7 @@ fn written(input: &[u8]) -> Vec<u8> {
 }
 
 /// The tools of the program, of which none but the one that starts agents may be called.
-fn parts(called: &Arc<AtomicBool>, seen: &Arc<Seen>) -> Parts {
+fn session_config(called: &Arc<AtomicBool>, seen: &Arc<Seen>) -> SessionConfig {
     let linked = Catalog::linked(&[deputize_tools::LINK]).expect("the tools of the program");
     let mut catalog = Catalog::default();
     for entry in linked.iter() {
@@ -88,7 +88,7 @@ fn parts(called: &Arc<AtomicBool>, seen: &Arc<Seen>) -> Parts {
     }
     let delegate = DelegateTool::new(Policy::default(), Arc::new(FixedClock(0)));
     catalog.insert(delegate.expect("a tool").into_entry()).expect("one more tool");
-    let mut parts = Parts { clock: Arc::new(FixedClock(0)), ..Parts::new(catalog) };
+    let mut parts = SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
     parts.observers.push(Arc::clone(seen) as Arc<dyn Observer>);
     parts
 }

@@ -16,7 +16,7 @@ use deputize_core::{
 use deputize_delegate::{DelegateTool, Policy};
 use deputize_fuzz::meter::Allowed;
 use deputize_runtime::{
-    Continue, Header, Parts, Session, SessionDir, SessionError, StoredSession, SyncMode, Tail,
+    Continue, Header, SessionConfig, Session, SessionDir, SessionError, StoredSession, SyncMode, FileTail,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -129,7 +129,7 @@ impl Expected {
         if self.more && stored.records.len() == self.records.len() {
             assert!(stored.damage.is_some(), "a record behind a broken one would be thrown away");
         }
-        assert!(stored.damage.is_none() || stored.tail == Tail::Whole);
+        assert!(stored.damage.is_none() || stored.tail == FileTail::Whole);
     }
 }
 
@@ -174,7 +174,7 @@ fn taken_up(dir: &SessionDir, stored: &StoredSession, bytes: &[u8], folder: &Pat
     let session = match Session::open(dir, id.clone(), parts) {
         Ok((session, recovery)) => {
             assert!(stored.damage.is_none());
-            let torn = Tail::Torn { bytes: recovery.dropped_bytes };
+            let torn = FileTail::Torn { bytes: recovery.dropped_bytes };
             assert!(recovery.dropped_bytes == 0 || stored.tail == torn);
             session
         }
@@ -194,7 +194,7 @@ fn taken_up(dir: &SessionDir, stored: &StoredSession, bytes: &[u8], folder: &Pat
     drop((session, runtime));
     assert!(!unpaired.load(Ordering::SeqCst), "a request with calls and results unpaired");
     let after = dir.read(&id).expect("still a session");
-    assert!(after.damage.is_none() && after.tail == Tail::Whole, "{:?} {outcome:?}", after.damage);
+    assert!(after.damage.is_none() && after.tail == FileTail::Whole, "{:?} {outcome:?}", after.damage);
     assert_eq!(after.records.get(..stored.records.len()), Some(stored.records.as_slice()));
     assert!(outcome.is_err() || after.records.len() > stored.records.len());
     let strays = std::fs::read_dir(folder).expect("the folder").count();
@@ -202,12 +202,12 @@ fn taken_up(dir: &SessionDir, stored: &StoredSession, bytes: &[u8], folder: &Pat
 }
 
 /// A program that can answer all models of the session, with `delegate_task` as its only tool.
-fn parts(stored: &StoredSession, unpaired: &Arc<AtomicBool>) -> (Parts, Option<String>) {
+fn session_config(stored: &StoredSession, unpaired: &Arc<AtomicBool>) -> (SessionConfig, Option<String>) {
     let mut catalog = Catalog::default();
     let delegate = DelegateTool::new(Policy::default(), Arc::new(FixedClock(0)));
     catalog.insert(delegate.expect("a tool").into_entry()).expect("one tool");
     let mut parts =
-        Parts { sync: SyncMode::Never, clock: Arc::new(FixedClock(0)), ..Parts::new(catalog) };
+        SessionConfig { sync: SyncMode::Never, clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
     let unpaired = (!has_prefill(stored)).then(|| Arc::clone(unpaired));
     let model: Arc<dyn Model> = Arc::new(Agreeing { unpaired });
     parts.models.insert(MODEL, "model", model);

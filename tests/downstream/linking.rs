@@ -6,7 +6,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use crate::nested::{Ran, cargo, lock, profiles, root, target, write};
@@ -68,7 +68,7 @@ fn a_program_of_five_lines_has_the_tools_of_the_crates_that_it_names() {
 async fn a_model_calls_a_tool_of_such_a_crate() {
     let home = tempfile::tempdir().unwrap();
     let call = Reply::calls("m", [("count_words", json!({"text": "one two three"}))]);
-    let script = [Answer::reply(&call), Answer::reply(&Reply::text("m", "Three."))];
+    let script = [MockAnswer::reply(&call), MockAnswer::reply(&Reply::text("m", "Three."))];
     let server = MockServer::start(script).await.unwrap();
     let base = server.base_url();
     let ran = tokio::task::block_in_place(|| {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use crate::linking::{WORKSPACE, built};
@@ -47,7 +47,7 @@ fn tools(program: &str, home: &Path) -> Vec<(String, Value)> {
 async fn calls(program: &str, home: &Path) -> String {
     let both = [("shout", json!({"text": "stop"})), ("double", json!({"number": 21}))];
     let script = [Reply::calls("m", both), Reply::text("m", "Done.")];
-    let server = MockServer::start(script.iter().map(Answer::reply)).await.unwrap();
+    let server = MockServer::start(script.iter().map(MockAnswer::reply)).await.unwrap();
     let base = server.base_url();
     let args = ["run", "-q", "-m", "openai/mock", "--base-url", &base, "Both"];
     tokio::task::block_in_place(|| built(program, &args, home)).passes();

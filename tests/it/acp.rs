@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use deputize_core::Reply;
 use deputize_requirements::{program, require};
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub(crate) fn fixture(name: &str) -> String {
 /// A parent that hands on once and repeats what it got.
 async fn parent(arguments: Value) -> MockServer {
     model(move |asked: &Asked| {
-        Answer::reply(&if asked.replies() == 0 {
+        MockAnswer::reply(&if asked.replies() == 0 {
             Reply::calls("mock", [("delegate_task", arguments.clone())])
         } else {
             Reply::text("mock", asked.results().join("\n"))

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, Gate, MockServer};
+use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -18,12 +18,12 @@ mod servers;
 
 use editor::{Editor, command};
 
-fn calls(tool: &str, arguments: Value) -> Answer {
-    Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
+fn calls(tool: &str, arguments: Value) -> MockAnswer {
+    MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]))
 }
 
-fn text(text: impl Into<String>) -> Answer {
-    Answer::reply(&Reply::text("mock", text))
+fn text(text: impl Into<String>) -> MockAnswer {
+    MockAnswer::reply(&Reply::text("mock", text))
 }
 
 /// A model that makes these calls, one a reply, and then says so.
@@ -223,7 +223,7 @@ async fn a_cancelled_turn_ends_with_all_that_it_started() {
 #[tokio::test]
 async fn two_sessions_work_at_once_each_in_its_directory() {
     let lab = Lab::new();
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let held = gate.clone();
     let server = model(move |asked| match (asked.last_user(), asked.results().len()) {
         ("slow", 0) => calls("write_file", json!({"path": "here.txt", "content": "slow"})),
@@ -389,7 +389,7 @@ async fn every_fault_is_answered_and_the_next_message_is_read() {
 #[tokio::test]
 async fn a_prompt_during_a_prompt_is_refused_and_disturbs_nothing() {
     let lab = Lab::new();
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let held = gate.clone();
     let server = model(move |_| text("one answer").held_by(&held)).await;
     let (mut editor, session) = Editor::with_session(&lab, &server, &[]).await;
@@ -416,7 +416,7 @@ async fn a_prompt_during_a_prompt_is_refused_and_disturbs_nothing() {
 #[tokio::test]
 async fn what_fails_says_why_and_what_cut_a_turn_is_its_stop_reason() {
     let lab = Lab::new();
-    let broken = MockServer::start_with(|_| Answer::error(400, "no such thing")).await.unwrap();
+    let broken = MockServer::start_with(|_| MockAnswer::error(400, "no such thing")).await.unwrap();
     let (mut editor, session) = Editor::with_session(&lab, &broken, &[]).await;
     let failed = editor.prompt(&session, "x").await;
     assert_eq!(failed["error"]["code"], -32603, "{failed}");

@@ -6,13 +6,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, Entry, Event, ExitReason, FixedClock, Grant, Observer,
-    Origin, Outcome, Record, Reply, Schema, SessionId, Status, Tool, ToolCallResult, ToolCx,
-    ToolDecl, ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Event, ExitReason, FixedClock, Grant,
+    Observer, Origin, Outcome, Record, Reply, Schema, SessionId, Status, Tool, ToolCallResult,
+    ToolCx, ToolDecl, ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use deputize_delegate::{DelegateTool, Policy};
-use deputize_runtime::{Parts, Pulse, Session, SessionDir, SyncMode};
-use deputize_testkit::{Answer, Gate};
+use deputize_runtime::{Heartbeat, Session, SessionConfig, SessionDir, SyncMode};
+use deputize_testkit::{Barrier, MockAnswer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -45,7 +45,7 @@ impl Tool for Hold {
 struct Seen(Mutex<Vec<Record>>);
 
 impl Observer for Seen {
-    fn see(&self, record: &Record) {
+    fn on_record(&self, record: &Record) {
         self.0.lock().unwrap().push(record.clone());
     }
 }
@@ -62,16 +62,16 @@ fn hand_on(arguments: Value) -> Reply {
 /// seconds.
 async fn family(
     rule: impl Fn(&str, usize) -> (u64, Reply) + Send + Sync + 'static,
-    change: impl FnOnce(&mut Parts, &mut Policy),
+    change: impl FnOnce(&mut SessionConfig, &mut Policy),
 ) -> (Vec<Record>, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let seen = Arc::new(Seen::default());
     let mut policy = Policy { child_timeout_seconds: 0, max_spawn_depth: 2, ..Policy::default() };
-    let mut parts = Parts {
+    let mut parts = SessionConfig {
         observers: vec![seen.clone()],
         sync: SyncMode::Never,
-        pulse: Some(Pulse::default()),
-        ..Parts::new(Catalog::default())
+        heartbeat: Some(Heartbeat::default()),
+        ..SessionConfig::new(Catalog::default())
     };
     change(&mut parts, &mut policy);
     let mut catalog = Catalog::default();
@@ -84,7 +84,7 @@ async fn family(
     };
     let tool = Arc::new(Hold(ToolSpec { time_limit: None, ..ToolSpec::read_only(decl) }));
     let origin = Origin::Linked { krate: "tests".into() };
-    catalog.insert(Entry { toolset: ToolsetName::literal("t"), origin, tool }).unwrap();
+    catalog.insert(CatalogEntry { toolset: ToolsetName::literal("t"), origin, tool }).unwrap();
     parts.catalog = Arc::new(catalog);
     let rule = move |task: &str, results: usize| {
         let (seconds, reply) = rule(task, results);
@@ -250,12 +250,12 @@ async fn the_time_limit_of_the_configuration_is_that_of_a_child() {
     }
 }
 
-fn call(tool: &str, arguments: Value) -> Answer {
-    Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
+fn call(tool: &str, arguments: Value) -> MockAnswer {
+    MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]))
 }
 
-fn text(text: &str) -> Answer {
-    Answer::reply(&Reply::text("mock", text))
+fn text(text: &str) -> MockAnswer {
+    MockAnswer::reply(&Reply::text("mock", text))
 }
 
 #[tokio::test]
@@ -354,7 +354,7 @@ async fn fifty_children_with_commands_end_within_two_seconds_and_what_was_done_i
 
 #[tokio::test]
 async fn a_stalled_child_is_shown_so_on_the_screen_and_in_the_list() {
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let held = gate.clone();
     let server = model(move |asked| match asked.results().len() {
         _ if asked.system().contains("YOUR TASK:") => text("I am done.").held_by(&held),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use deputize_core::Reply;
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::json;
 
 use crate::program::{Asked, Ended, Lab, model, sees};
@@ -19,13 +19,13 @@ pub(crate) fn long_command(bytes: usize) -> String {
 }
 
 /// Makes one call of `terminal`, then repeats its result.
-pub(crate) fn runs(command: String) -> impl Fn(&Asked) -> Answer + Send + Sync + 'static {
+pub(crate) fn runs(command: String) -> impl Fn(&Asked) -> MockAnswer + Send + Sync + 'static {
     move |asked| {
         let reply = match asked.results().first() {
             None => Reply::calls("mock", [("terminal", json!({ "command": command }))]),
             Some(result) => Reply::text("mock", result.to_string()),
         };
-        Answer::reply(&reply)
+        MockAnswer::reply(&reply)
     }
 }
 
@@ -110,7 +110,7 @@ async fn a_question_shows_every_argument_beside_the_command() {
     let lab = Lab::new();
     let server = model(|asked: &Asked| {
         let arguments = json!({"command": "touch ran", "timeout_seconds": 300});
-        Answer::reply(&match asked.results().len() {
+        MockAnswer::reply(&match asked.results().len() {
             0 => Reply::calls("mock", [("terminal", arguments)]),
             _ => Reply::text("mock", "Done."),
         })

@@ -5,7 +5,7 @@ use std::fs;
 use std::time::Instant;
 
 use deputize_core::{Reply, Usage};
-use deputize_testkit::{Answer, Gate, MockServer};
+use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -19,12 +19,12 @@ mod order;
 
 const ON: [&str; 2] = ["--set", "delegation.background=true"];
 
-fn call(tool: &str, arguments: Value) -> Answer {
-    Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
+fn call(tool: &str, arguments: Value) -> MockAnswer {
+    MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]))
 }
 
-fn text(text: &str) -> Answer {
-    Answer::reply(&Reply::text("mock", text))
+fn text(text: &str) -> MockAnswer {
+    MockAnswer::reply(&Reply::text("mock", text))
 }
 
 fn tasks(count: usize) -> Value {
@@ -40,7 +40,7 @@ fn child(system: &str) -> Option<usize> {
 
 /// A model whose parent starts so many children and then says how many ends it knows of. Each
 /// child says its number when it is let through its gate.
-async fn family(gates: Vec<Gate>) -> MockServer {
+async fn family(gates: Vec<Barrier>) -> MockServer {
     let server = model(move |asked| match child(&asked.system()) {
         Some(number) => text(&format!("{number} is done.")).held_by(&gates[number]),
         None if asked.results().is_empty() => call("delegate_task", tasks(gates.len())),
@@ -62,7 +62,7 @@ const QUEUE: [&str; 4] =
     ["--set", "delegation.max_concurrent_children=1", "--set", "delegation.over_limit=queue"];
 
 /// A family of which one child runs at once, and whose parent rests.
-async fn one_at_a_time(gates: &[Gate]) -> (Lab, MockServer, Running) {
+async fn one_at_a_time(gates: &[Barrier]) -> (Lab, MockServer, Running) {
     let (lab, server) = (Lab::new(), family(gates.to_vec()).await);
     let running = run(&lab, &server, &[&QUEUE[..], &["Share it"]].concat());
     running.event("agent.rest", |_| true).await;
@@ -85,7 +85,7 @@ async fn delivered(lab: &Lab) -> Vec<String> {
 
 #[tokio::test]
 async fn a_parent_rests_and_is_woken_by_each_end() {
-    let gates = vec![Gate::closed(), Gate::closed()];
+    let gates = vec![Barrier::closed(), Barrier::closed()];
     let server = family(gates.clone()).await;
     let lab = Lab::new();
     let running = run(&lab, &server, &["Share it"]);
@@ -137,7 +137,7 @@ async fn a_child_is_told_of_with_the_same_facts_whether_or_not_it_is_waited_for(
                 }
                 (false, _) => Reply::text("mock", "Done."),
             };
-            Answer::reply(&Reply { usage, ..reply })
+            MockAnswer::reply(&Reply { usage, ..reply })
         }
     };
     let mut told = Vec::new();
@@ -207,11 +207,11 @@ async fn an_interrupt_ends_them_and_a_resume_tells_of_them() {
 
 #[tokio::test]
 async fn a_parent_that_fails_leaves_none_behind() {
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let server = model(move |asked| match child(&asked.system()) {
         Some(_) => text("Never.").held_by(&gate),
         None if asked.results().is_empty() => call("delegate_task", tasks(2)),
-        None => Answer::error(400, "no more of this"),
+        None => MockAnswer::error(400, "no more of this"),
     });
     let server = server.await;
     let lab = Lab::new();
@@ -224,7 +224,7 @@ async fn a_parent_that_fails_leaves_none_behind() {
 
 #[tokio::test]
 async fn what_is_off_is_refused_and_not_offered() {
-    let server = family(vec![Gate::closed()]).await;
+    let server = family(vec![Barrier::closed()]).await;
     let lab = Lab::new();
     let running = lab.run(&server, &["--output", "events", "Share it"]);
     let ended = running.end().await.with_code(0);
@@ -237,7 +237,7 @@ async fn what_is_off_is_refused_and_not_offered() {
 
 #[tokio::test]
 async fn an_interrupt_while_it_waits_is_noticed_at_once() {
-    let gates = vec![Gate::closed()];
+    let gates = vec![Barrier::closed()];
     let server = family(gates).await;
     let lab = Lab::new();
     let running = run(&lab, &server, &["Share it"]);

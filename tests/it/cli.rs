@@ -5,13 +5,13 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use crate::program::{Ended, Lab, PROGRAM, Running, model};
 
-fn text(text: &str) -> Answer {
-    Answer::reply(&Reply::text("mock", text))
+fn text(text: &str) -> MockAnswer {
+    MockAnswer::reply(&Reply::text("mock", text))
 }
 
 async fn ended(lab: &Lab, args: &[&str]) -> Ended {
@@ -94,7 +94,7 @@ async fn material_that_is_too_long_is_cut_and_an_agent_reads_the_rest() {
             let path = told.split("all of it is in ").nth(1).unwrap();
             let path = path.split(']').next().unwrap();
             let read = json!({"path": path, "offset": 900, "limit": 1});
-            Answer::reply(&Reply::calls("mock", [("read_file", read)]))
+            MockAnswer::reply(&Reply::calls("mock", [("read_file", read)]))
         }
         [result] => text(result),
         [..] => text("Too much."),

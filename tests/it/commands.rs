@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
@@ -371,7 +371,7 @@ async fn commands_in_hints_have_the_config_option_of_the_program() {
     let servers = json!({"mcp_servers": {"w": {"command": "/bin/false"}}});
     write(&lab.path("my own.yaml"), &servers.to_string());
     let overflow = "This model's maximum context length is 8192 tokens";
-    let server = model(move |_| Answer::error(400, overflow)).await;
+    let server = model(move |_| MockAnswer::error(400, overflow)).await;
     let config = ["--config", "../my own.yaml"];
     let mut command = lab.run_command(&server, &["-t", "file", "go"]);
     command.args(config);

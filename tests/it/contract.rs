@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use deputize_core::{BoxFuture, Catalog, Effects, Tool, ToolCallResult, ToolCx, ToolSpec};
-use deputize_testkit::{Check, Checked, Rule, Violations};
+use deputize_testkit::{CheckReport, ContractRule, ToolCheck, Violations};
 use deputize_tools::Settings;
 use serde_json::{Value, json};
 
@@ -48,13 +48,13 @@ impl Tool for Described {
 }
 
 /// Checks a tool where there are the files that its examples name, with more calls.
-async fn checked(tool: Described, calls: &[Value]) -> Result<Checked, Violations> {
+async fn checked(tool: Described, calls: &[Value]) -> Result<CheckReport, Violations> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("README.md"), "# Title\n\nA tale.\n").unwrap();
     let settings = Settings { env: std::env::vars_os().collect(), ..Settings::default() };
     let tool: Arc<dyn Tool> = Arc::new(tool);
-    let check = Check::new(&tool).inside(dir.path()).lend(settings);
-    let check = calls.iter().cloned().fold(check, Check::call);
+    let check = ToolCheck::new(&tool).inside(dir.path()).lend(settings);
+    let check = calls.iter().cloned().fold(check, ToolCheck::call);
     soon("the check", check.run()).await
 }
 
@@ -95,6 +95,6 @@ async fn a_tool_that_hides_what_it_changes_is_found_out() {
         tool.spec.effects = Effects::ReadOnly;
         tool.spec.examples.clear();
         let found = checked(tool, &[call]).await.unwrap_err();
-        assert!(found.has(Rule::OnlyLooks), "{name}: {found}");
+        assert!(found.has(ContractRule::OnlyLooks), "{name}: {found}");
     }
 }

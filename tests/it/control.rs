@@ -7,7 +7,7 @@ use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, Gate, MockServer};
+use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -16,16 +16,16 @@ use tokio::time::sleep;
 
 use crate::program::{Asked, Ended, Lab, Running, model, soon};
 
-fn call(tool: &str, arguments: Value) -> Answer {
-    Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
+fn call(tool: &str, arguments: Value) -> MockAnswer {
+    MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]))
 }
 
-fn text(text: &str) -> Answer {
-    Answer::reply(&Reply::text("mock", text))
+fn text(text: &str) -> MockAnswer {
+    MockAnswer::reply(&Reply::text("mock", text))
 }
 
 /// A parent with two children, each of which waits at its gate, and then says so.
-async fn family(gates: [Gate; 2]) -> MockServer {
+async fn family(gates: [Barrier; 2]) -> MockServer {
     let server = model(move |asked| {
         let system = asked.system();
         for (number, gate) in gates.iter().enumerate() {
@@ -76,7 +76,7 @@ pub(crate) async fn reachable(lab: &Lab) -> String {
 
 #[tokio::test]
 async fn a_session_is_listed_as_running_while_it_runs_and_as_unfinished_when_it_was_killed() {
-    let gates = [Gate::closed(), Gate::closed()];
+    let gates = [Barrier::closed(), Barrier::closed()];
     let server = family(gates.clone()).await;
     let lab = Lab::new();
     let running = lab.run(&server, &["-q", "Share it"]);
@@ -105,7 +105,7 @@ async fn a_session_is_listed_as_running_while_it_runs_and_as_unfinished_when_it_
     let shown = deputize(&lab, &["sessions", "show", &session]).await.with_code(0);
     let advice = format!("unfinished: go on with `deputize run --resume {session}`\n");
     assert!(shown.out.ends_with(&advice), "{}", shown.out);
-    gates.iter().for_each(Gate::open);
+    gates.iter().for_each(Barrier::open);
     let resumed = lab.run(&server, &["-q", "--resume", &session]).end().await.with_code(0);
     assert!(resumed.out.contains("0 is done."), "{}", resumed.out);
     assert_eq!(status().await, "completed");
@@ -113,7 +113,7 @@ async fn a_session_is_listed_as_running_while_it_runs_and_as_unfinished_when_it_
 
 #[tokio::test]
 async fn the_agents_of_a_run_are_seen_and_one_is_told_to_end() {
-    let gates = [Gate::closed(), Gate::closed()];
+    let gates = [Barrier::closed(), Barrier::closed()];
     let server = family(gates.clone()).await;
     let lab = Lab::new();
     let running = lab.run(&server, &["--output", "events", "Share it"]);
@@ -182,7 +182,7 @@ async fn the_agents_of_a_run_are_seen_and_one_is_told_to_end() {
 
 #[tokio::test]
 async fn a_child_that_is_stopped_in_its_answer_is_counted_and_says_who_stopped_it() {
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let server = model(move |asked| match asked.results().len() {
         _ if asked.system().contains("YOUR TASK:\nchild 0") => {
             text(&"Word after word. ".repeat(60)).stall_at(900, &gate)
@@ -222,7 +222,7 @@ async fn a_child_that_is_stopped_in_its_answer_is_counted_and_says_who_stopped_i
 
 #[tokio::test]
 async fn two_who_stop_at_once_are_both_answered_and_it_ends_once() {
-    let gates = [Gate::closed(), Gate::closed()];
+    let gates = [Barrier::closed(), Barrier::closed()];
     let server = family(gates.clone()).await;
     let lab = Lab::new();
     let running = lab.run(&server, &["--output", "events", "Share it"]);
@@ -255,7 +255,7 @@ async fn two_who_stop_at_once_are_both_answered_and_it_ends_once() {
 
 #[tokio::test]
 async fn a_tree_is_told_to_end_as_a_whole() {
-    let server = family([Gate::closed(), Gate::closed()]).await;
+    let server = family([Barrier::closed(), Barrier::closed()]).await;
     let lab = Lab::new();
     let running = lab.run(&server, &["--output", "json", "Share it"]);
     server.until_requests(3).await;
@@ -273,7 +273,7 @@ async fn a_tree_is_told_to_end_as_a_whole() {
 
 #[tokio::test]
 async fn a_task_that_waited_when_all_was_stopped_is_among_the_children_of_the_json() {
-    let server = family([Gate::closed(), Gate::closed()]).await;
+    let server = family([Barrier::closed(), Barrier::closed()]).await;
     let lab = Lab::new();
     let set = ["delegation.max_concurrent_children=1", "delegation.over_limit=queue"];
     let set = ["--set", set[0], "--set", set[1]];
@@ -296,7 +296,7 @@ async fn a_task_that_waited_when_all_was_stopped_is_among_the_children_of_the_js
 
 #[tokio::test]
 async fn a_paused_run_starts_no_children_until_it_may_again() {
-    let (first, second) = (Gate::closed(), Gate::closed());
+    let (first, second) = (Barrier::closed(), Barrier::closed());
     let gates = (first.clone(), second.clone());
     let server = model(move |asked| match asked.results().len() {
         _ if asked.system().contains("YOUR TASK:") => text("I am done."),
@@ -336,7 +336,7 @@ async fn a_paused_run_starts_no_children_until_it_may_again() {
 #[tokio::test]
 async fn tasks_that_were_accepted_wait_while_new_children_are_paused() {
     for background in [false, true] {
-        let gates = [Gate::closed(), Gate::closed()];
+        let gates = [Barrier::closed(), Barrier::closed()];
         let held = gates.clone();
         let server = model(move |asked| {
             let number = |n: &usize| asked.system().contains(&format!("YOUR TASK:\nchild {n}"));
@@ -362,7 +362,7 @@ async fn tasks_that_were_accepted_wait_while_new_children_are_paused() {
         let started = |it: &Value| it["agent"].as_str().unwrap().ends_with("/1.0.0");
         running.event("model.request", started).await;
         deputize(&lab, &["pause"]).await.with_code(0);
-        gates.iter().for_each(Gate::open);
+        gates.iter().for_each(Barrier::open);
         running.event("agent.end", started).await;
         deputize(&lab, &["unpause"]).await.with_code(0);
         let ended = running.end().await.with_code(0);
@@ -381,7 +381,7 @@ async fn tasks_that_were_accepted_wait_while_new_children_are_paused() {
 #[tokio::test]
 async fn the_socket_is_for_its_owner_bounded_and_replaced_when_it_is_dead() {
     let lab = Lab::new();
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let held = gate.clone();
     let server = model(move |_| text("Done.").held_by(&held)).await;
     let running = lab.run(&server, &["--output", "events", "Wait"]);
@@ -438,7 +438,7 @@ async fn without_it_and_where_it_cannot_be_a_run_goes_on() {
     assert_eq!(ended.out, "Done.\n");
     assert!(!lab.path("home/control").exists());
 
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let held = gate.clone();
     let server = model(move |_| text("Done.").held_by(&held)).await;
     let lab = Lab::new();
@@ -456,7 +456,7 @@ async fn a_path_that_is_too_long_for_a_socket_is_none_here() {
     let lab = Lab::new();
     let long = lab.path("x".repeat(200)).join("y".repeat(200));
     fs::create_dir_all(&long).unwrap();
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let held = gate.clone();
     let server = model(move |_| text("Done.").held_by(&held)).await;
     let mut command = lab.run_command(&server, &["--output", "events", "Wait"]);

@@ -1,7 +1,7 @@
 //! Delegation through the program as a person starts it: forms, models, results, shared files.
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, HttpRequest, MockServer};
+use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::Value;
 
 use crate::program::{Asked, Ended, Lab};
@@ -22,12 +22,12 @@ mod task_tool;
 mod thoughts;
 
 /// What a model says, and what it calls.
-fn say(text: &str) -> Answer {
-    Answer::reply(&Reply::text("served-1", text))
+fn say(text: &str) -> MockAnswer {
+    MockAnswer::reply(&Reply::text("served-1", text))
 }
 
-fn call(tool: &str, arguments: Value) -> Answer {
-    Answer::reply(&Reply::calls("served-1", [(tool, arguments)]))
+fn call(tool: &str, arguments: Value) -> MockAnswer {
+    MockAnswer::reply(&Reply::calls("served-1", [(tool, arguments)]))
 }
 
 /// Whether it is a child that asks: it has its task in the system text or in its first message.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use deputize_core::{Finish, Reply, Usage};
-use deputize_testkit::{Answer, Gate, HttpRequest, MockServer};
+use deputize_testkit::{Barrier, HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use crate::control::reachable;
@@ -69,9 +69,9 @@ fn examples(page: &str) -> Vec<Example> {
 }
 
 /// What a child does, by the first word of its task.
-fn child(asked: &Asked, model: &str) -> Answer {
+fn child(asked: &Asked, model: &str) -> MockAnswer {
     let usage = Usage { input: 1800, output: 20, ..Usage::default() };
-    let reply = |reply: Reply| Answer::reply(&Reply { usage, ..reply });
+    let reply = |reply: Reply| MockAnswer::reply(&Reply { usage, ..reply });
     let say = |text: &str| reply(Reply::text(model, text));
     let call = |tool: &str, arguments| reply(Reply::calls(model, [(tool, arguments)]));
     // A child with its parent's tools has its prompt in its first message.
@@ -100,11 +100,11 @@ fn child(asked: &Asked, model: &str) -> Answer {
                 if asked.most_output() == Some(200) { Finish::Length } else { Finish::Stop };
             reply(Reply { finish, ..Reply::text(model, "First of all,") })
         }
-        ("Fill", 0) => Answer::reply(&Reply {
+        ("Fill", 0) => MockAnswer::reply(&Reply {
             text: "I look around.".to_owned(),
             ..Reply::calls(model, [("list_dir", json!({}))])
         }),
-        ("Fill", _) => Answer::json(&json!({"error": {
+        ("Fill", _) => MockAnswer::json(&json!({"error": {
             "code": "context_length_exceeded",
             "message": "This model's maximum context length is 4096 tokens.",
         }}))
@@ -112,7 +112,7 @@ fn child(asked: &Asked, model: &str) -> Answer {
         ("Spin", _) if asked.may_call() => call("list_dir", json!({})),
         ("Spin", _) => say("I go in circles."),
         ("Hush", _) => say(""),
-        ("Break", _) => Answer::error(400, "no such thing"),
+        ("Break", _) => MockAnswer::error(400, "no such thing"),
         other => panic!("no such child: {other:?}"),
     }
 }
@@ -127,7 +127,7 @@ async fn server(tool: &'static str, call: Value) -> MockServer {
         if is_child(&asked) {
             return child(&asked, request.json()["model"].as_str().unwrap());
         }
-        Answer::reply(&match asked.results().len() {
+        MockAnswer::reply(&match asked.results().len() {
             0 => Reply::calls("mock", [(tool, call.clone())]),
             _ => Reply::text("mock", "Done."),
         })
@@ -209,11 +209,11 @@ async fn each_call_of_delegate_control_has_the_answer_that_stands_there() {
     let calls: Vec<Value> = fences(&page, "json control").into_iter().map(parse).collect();
     let answers: Vec<Value> = fences(&page, "json answer").into_iter().map(parse).collect();
     assert!(calls.len() == answers.len() && calls.len() >= 5, "{calls:?}");
-    let (begun, never) = (Gate::closed(), Gate::closed());
+    let (begun, never) = (Barrier::closed(), Barrier::closed());
     let held = (begun.clone(), never);
     let server = crate::program::model(move |asked| {
         let call =
-            |tool: &str, arguments| Answer::reply(&Reply::calls("mock", [(tool, arguments)]));
+            |tool: &str, arguments| MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]));
         if is_child(asked) {
             return call("list_dir", json!({})).held_by(&held.1);
         }
@@ -225,7 +225,7 @@ async fn each_call_of_delegate_control_has_the_answer_that_stands_there() {
                     let next = next.to_string().replace("HANDLE", handle.as_str().unwrap());
                     call("delegate_control", serde_json::from_str(&next).unwrap()).held_by(&held.0)
                 }
-                None => Answer::reply(&Reply::text("mock", "Done.")),
+                None => MockAnswer::reply(&Reply::text("mock", "Done.")),
             },
         }
     })
@@ -329,15 +329,15 @@ async fn the_commands_in_the_tables_of_the_page_run() {
     let commands = in_tables(&page());
     assert!(commands.len() >= 8, "{commands:?}");
     for command in commands {
-        let (lab, gate) = (Lab::new(), Gate::closed());
+        let (lab, gate) = (Lab::new(), Barrier::closed());
         let held = gate.clone();
         let server = crate::program::model(move |asked| {
-            let say = |text: &str| Answer::reply(&Reply::text("mock", text));
+            let say = |text: &str| MockAnswer::reply(&Reply::text("mock", text));
             match (is_child(asked), asked.results().len()) {
                 (true, _) => say("Two entries.").held_by(&held),
                 (false, 0) => {
                     let goal = json!({"goal": "List the entries."});
-                    Answer::reply(&Reply::calls("mock", [("delegate_task", goal)]))
+                    MockAnswer::reply(&Reply::calls("mock", [("delegate_task", goal)]))
                 }
                 (false, _) => say("Done."),
             }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use crate::program::{Asked, Ended, Lab, Running, model};
@@ -23,9 +23,9 @@ async fn run(lab: &Lab, server: &MockServer, args: &[&str]) -> Ended {
 }
 
 /// The parent hands on; the child writes a file and answers.
-fn family(asked: &Asked) -> Answer {
+fn family(asked: &Asked) -> MockAnswer {
     let child = asked.system().contains("YOUR TASK:");
-    Answer::reply(&match (child, asked.replies()) {
+    MockAnswer::reply(&match (child, asked.replies()) {
         (false, 0) => Reply::calls("mock", [("delegate_task", json!({"goal": "write it"}))]),
         (true, 0) => {
             let content = format!("a {SECRET} b");
@@ -175,7 +175,7 @@ async fn the_example_of_the_page_does_what_it_says() {
     with_hooks(&lab, &format!("  PreToolUse: [{}]\n", json!(command)));
     let server = model(|asked| {
         let write = |path: &str| ("write_file", json!({"path": path, "content": "x"}));
-        Answer::reply(&match asked.replies() {
+        MockAnswer::reply(&match asked.replies() {
             0 => Reply::calls("mock", [write("b.txt"), write("db/migrations/1.sql")]),
             _ => Reply::text("mock", asked.results().join("\n")),
         })

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use deputize_core::Reply;
 use deputize_requirements::{check, program, require, root, test_path};
-use deputize_testkit::{Answer, Gate, MockServer};
+use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
@@ -17,12 +17,12 @@ use tokio::time::sleep;
 use crate::program::{Asked, Ended, Lab, PROGRAM, Running, model, soon};
 use crate::signals::SOON;
 
-pub(crate) fn call(tool: &str, arguments: Value) -> Answer {
-    Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
+pub(crate) fn call(tool: &str, arguments: Value) -> MockAnswer {
+    MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]))
 }
 
-pub(crate) fn text(text: &str) -> Answer {
-    Answer::reply(&Reply::text("mock", text))
+pub(crate) fn text(text: &str) -> MockAnswer {
+    MockAnswer::reply(&Reply::text("mock", text))
 }
 
 /// Ends the program by a signal that it cannot act on. Whatever it had started ends too: its
@@ -338,7 +338,7 @@ async fn nothing_is_left_where_namespaces_cannot_be_used() {
 #[tokio::test]
 async fn before_the_first_reply_the_same_request_is_sent_again() {
     let lab = Lab::new();
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let held = gate.clone();
     let server = model(move |_| text("Here I am.").stall_at(0, &held)).await;
     let running = lab.run(&server, &["Where are you?"]);
@@ -354,7 +354,7 @@ async fn before_the_first_reply_the_same_request_is_sent_again() {
 }
 
 /// A parent with two children, the second of which waits at the gate.
-async fn family(gate: &Gate) -> MockServer {
+async fn family(gate: &Barrier) -> MockServer {
     let held = gate.clone();
     let server = model(move |asked| {
         let system = asked.system();
@@ -374,7 +374,7 @@ async fn family(gate: &Gate) -> MockServer {
 #[tokio::test]
 async fn a_child_that_had_ended_is_not_asked_again() {
     let lab = Lab::new();
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let server = family(&gate).await;
     let running = lab.run(&server, &["--output", "events", "Share it"]);
     gate.until_waiting(1).await;
@@ -510,7 +510,7 @@ async fn what_is_no_session_is_told_by_its_name() {
 #[tokio::test]
 async fn a_session_in_use_is_refused_and_its_owner_named() {
     let lab = Lab::new();
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let held = gate.clone();
     let server = model(move |_| text("Done.").stall_at(0, &held)).await;
     let first = lab.run(&server, &["Take your time"]);

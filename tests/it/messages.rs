@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use deputize_core::{
     Authority, Cancel, Catalog, FailureKind, FixedClock, Grant, Message, Model as _, ModelOptions,
-    Opaque, Reply, Request, SessionId, ToolChoice, Usage, UserMessage,
+    OpaqueBlock, Reply, Request, SessionId, ToolChoice, Usage, UserMessage,
 };
 use deputize_providers::{AnthropicMessages, Endpoint, Key, KeyHeader, http_client};
-use deputize_runtime::{Parts, Session, SessionDir};
-use deputize_testkit::{Answer, Gate, HttpRequest, MockServer, messages_sse};
+use deputize_runtime::{Session, SessionConfig, SessionDir};
+use deputize_testkit::{Barrier, HttpRequest, MockAnswer, MockServer, messages_sse};
 use serde_json::{Value, json};
 
 const KEY: &str = "sk-very-secret-5678";
@@ -93,17 +93,18 @@ async fn thinking_goes_back_byte_for_byte_in_its_place_through_a_tool_loop() {
     let (first, [thinking, redacted]) = interleaved();
     let mut second = Reply::calls("claude-served", [("list_dir", json!({"path": "."}))]);
     let later = r#"{"type":"thinking","thinking":"Now the list.","signature":"c2Vjb25k"}"#;
-    second.opaque = vec![Opaque::new("anthropic-messages", later)];
+    second.opaque = vec![OpaqueBlock::new("anthropic-messages", later)];
     second.reasoning = "Now the list.".into();
     let last = Reply::text("claude-served", "Two files.");
     let script = [first, messages_sse(&second), messages_sse(&last)];
-    let server = MockServer::start(script.map(|body| Answer::sse(body).pieces(5))).await.unwrap();
+    let server =
+        MockServer::start(script.map(|body| MockAnswer::sse(body).pieces(5))).await.unwrap();
 
     let folder = tempfile::tempdir().unwrap();
     for name in ["a.txt", "b.txt"] {
         fs::write(folder.path().join(name), format!("This is {name}.\n")).unwrap();
     }
-    let mut parts = Parts::new(Catalog::linked(&[deputize_tools::LINK]).unwrap());
+    let mut parts = SessionConfig::new(Catalog::linked(&[deputize_tools::LINK]).unwrap());
     let model = Arc::new(model(endpoint(&server)));
     parts.models.insert("mock/claude", "claude-5", model);
     let state = tempfile::tempdir().unwrap();
@@ -136,7 +137,7 @@ async fn thinking_goes_back_byte_for_byte_in_its_place_through_a_tool_loop() {
 #[tokio::test]
 async fn the_key_and_the_version_go_where_the_wire_or_the_endpoint_says() {
     let reply = messages_sse(&Reply::text("served", "Hello."));
-    let server = MockServer::start([0, 1].map(|_| Answer::sse(reply.as_str()))).await.unwrap();
+    let server = MockServer::start([0, 1].map(|_| MockAnswer::sse(reply.as_str()))).await.unwrap();
     ask(&model(endpoint(&server))).await.unwrap();
     let mut bearer = endpoint(&server);
     bearer.key_header = Some(KeyHeader::Bearer);
@@ -161,7 +162,7 @@ async fn a_reply_that_is_no_stream() {
         "content": [{"type": "text", "text": "Whole."}],
         "usage": {"input_tokens": 3, "cache_read_input_tokens": 4, "output_tokens": 5},
     });
-    let server = MockServer::start([Answer::json(&document).pieces(7)]).await.unwrap();
+    let server = MockServer::start([MockAnswer::json(&document).pieces(7)]).await.unwrap();
     let mut endpoint = endpoint(&server);
     endpoint.streaming = false;
     let reply = ask(&model(endpoint)).await.unwrap();
@@ -173,15 +174,16 @@ async fn a_reply_that_is_no_stream() {
 
 #[tokio::test]
 async fn failures_are_told_with_what_to_do_also_inside_a_stream_that_stays_open() {
-    let never = Gate::closed();
+    let never = Barrier::closed();
     let told = |kind: &str, message: &str| json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "r"});
-    let answer =
-        |status: u16, kind: &str, message: &str| Answer::json(&told(kind, message)).status(status);
+    let answer = |status: u16, kind: &str, message: &str| {
+        MockAnswer::json(&told(kind, message)).status(status)
+    };
     let inside = |events: usize, kind: &str| {
         let hello = messages_sse(&Reply::text("served", "Hello, this is a longer text."));
         let before: String = hello.split_inclusive("\n\n").take(events).collect();
         let body = format!("{before}event: error\ndata: {}\n\n", told(kind, "So it is."));
-        Answer::sse(body.as_str()).stall_at(body.len(), &never)
+        MockAnswer::sse(body.as_str()).stall_at(body.len(), &never)
     };
     let long = "prompt is too long: 210000 tokens > 200000 maximum";
     let credit = "Your credit balance is too low to access the API.";
@@ -216,7 +218,7 @@ async fn a_reply_that_broke_off_says_what_was_counted() {
     let delta = json!({"type": "text_delta", "text": "Half of"});
     let delta = json!({"type": "content_block_delta", "index": 0, "delta": delta});
     let body = format!("data: {start}\n\ndata: {delta}\n\n");
-    let server = MockServer::start([Answer::sse(body)]).await.unwrap();
+    let server = MockServer::start([MockAnswer::sse(body)]).await.unwrap();
     let error = ask(&model(endpoint(&server))).await.unwrap_err();
     assert_eq!((error.kind, error.partial.as_str()), (FailureKind::Incomplete, "Half of"));
     let told = Usage { input: 43, cache_write: 40, output: 1, ..Usage::default() };

@@ -6,7 +6,7 @@ use std::process::Command as Blocking;
 
 use deputize_core::Reply;
 use deputize_requirements::{program, require};
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use crate::program::{Asked, Ended, Lab, Running, model};
@@ -76,7 +76,7 @@ async fn caller(calls: &[(&str, Value)]) -> MockServer {
     let calls: Vec<(String, Value)> =
         calls.iter().map(|(tool, arguments)| ((*tool).to_owned(), arguments.clone())).collect();
     model(move |asked: &Asked| {
-        Answer::reply(&match calls.get(asked.replies()) {
+        MockAnswer::reply(&match calls.get(asked.replies()) {
             Some((tool, arguments)) => Reply::calls("mock", [(tool.as_str(), arguments.clone())]),
             None => Reply::text("mock", asked.results().join("\n====\n")),
         })

@@ -4,7 +4,7 @@
 use std::fs;
 
 use deputize_core::Reply;
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::json;
 
 use crate::program::{Ended, Lab, Running, model};
@@ -37,7 +37,7 @@ async fn a_price_that_is_not_known_is_found_before_the_run_and_its_remedy_works(
     let lab = Lab::new();
     let server = model(|asked| {
         let child = asked.first_user().contains("Look");
-        Answer::reply(&match asked.results().len() {
+        MockAnswer::reply(&match asked.results().len() {
             0 if !child => Reply::calls("mock", [("delegate_task", json!({"goal": "Look"}))]),
             _ => Reply::text("mock", "Done."),
         })

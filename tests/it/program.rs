@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use deputize_mcp::HintCommands;
-use deputize_testkit::{Answer, HttpRequest, MockServer};
+use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -441,11 +441,13 @@ impl Asked {
 }
 
 /// A model server that answers by a rule.
-pub(crate) async fn model(rule: impl Fn(&Asked) -> Answer + Send + Sync + 'static) -> MockServer {
+pub(crate) async fn model(
+    rule: impl Fn(&Asked) -> MockAnswer + Send + Sync + 'static,
+) -> MockServer {
     MockServer::start_with(move |request| rule(&Asked::of(request))).await.unwrap()
 }
 
 /// Says nothing until the client leaves.
-pub(crate) fn hang() -> Answer {
-    Answer::sse("").after(Duration::from_secs(36_000))
+pub(crate) fn hang() -> MockAnswer {
+    MockAnswer::sse("").after(Duration::from_secs(36_000))
 }

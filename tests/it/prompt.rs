@@ -3,15 +3,15 @@
 use std::path::Path;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, HttpRequest, MockServer};
+use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use crate::program::{Asked, Ended, Lab, Running, model};
 
 /// A parent that hands two parts on; each child looks once and answers.
-fn family(asked: &Asked) -> Answer {
+fn family(asked: &Asked) -> MockAnswer {
     let child = asked.system().contains("YOUR TASK:");
-    Answer::reply(&match (child, asked.results().len()) {
+    MockAnswer::reply(&match (child, asked.results().len()) {
         (false, 0) => Reply::calls(
             "mock",
             [

@@ -19,7 +19,7 @@ use deputize_core::{
 };
 use deputize_providers::openai_chat::{Dialect, request_body};
 use deputize_providers::{Endpoint, Key, OpenAiChat, http_client};
-use deputize_testkit::{Answer, Gate, MockServer, chat_sse};
+use deputize_testkit::{Barrier, MockAnswer, MockServer, chat_sse};
 use insta::assert_snapshot;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -70,7 +70,7 @@ async fn ask(model: &OpenAiChat) -> Result<Reply, ModelError> {
 }
 
 /// What one answer leads to, with the server's address and the time it took left out.
-async fn outcome_with(answer: Answer, change: impl FnOnce(&mut Endpoint)) -> String {
+async fn outcome_with(answer: MockAnswer, change: impl FnOnce(&mut Endpoint)) -> String {
     let server = MockServer::start([answer]).await.unwrap();
     let mut endpoint = endpoint(&server);
     change(&mut endpoint);
@@ -95,7 +95,7 @@ async fn outcome_with(answer: Answer, change: impl FnOnce(&mut Endpoint)) -> Str
     left_out + rest
 }
 
-async fn outcome(answer: Answer) -> String {
+async fn outcome(answer: MockAnswer) -> String {
     outcome_with(answer, |_| {}).await
 }
 
@@ -112,7 +112,7 @@ fn after_finish() -> usize {
 
 #[tokio::test]
 async fn what_is_sent_is_the_body_and_the_key_and_nothing_more() {
-    let answers = [3, 1024].map(|size| Answer::sse(hello()).pieces(size));
+    let answers = [3, 1024].map(|size| MockAnswer::sse(hello()).pieces(size));
     let server = MockServer::start(answers).await.unwrap();
     let mut endpoint = endpoint(&server);
     endpoint.base_url.push_str("/?version=2");
@@ -152,7 +152,7 @@ async fn what_is_sent_is_the_body_and_the_key_and_nothing_more() {
 #[tokio::test]
 async fn agents_that_go_on_at_once_find_their_connections_free_again() {
     const AGENTS: usize = 8;
-    let server = MockServer::start_with(|_| Answer::reply(&Reply::text("m", "Yes."))).await;
+    let server = MockServer::start_with(|_| MockAnswer::reply(&Reply::text("m", "Yes."))).await;
     let server = server.unwrap();
     let model = Arc::new(model(endpoint(&server)));
     let mut agents = tokio::task::JoinSet::new();
@@ -252,7 +252,7 @@ async fn a_request_that_a_server_worked_on_before_it_closed_is_not_sent_again() 
 
 #[tokio::test]
 async fn failures_by_status_are_told_with_what_to_do() {
-    let error = |status, message| Answer::error(status, message);
+    let error = |status, message| MockAnswer::error(status, message);
     let quota = r#"{"error":{"message":"no credit","code":"insufficient_quota"}}"#;
     let page = "<html><title>502 Bad Gateway</title></html>";
     let date = "Sun, 06 Nov 1994 08:49:37 GMT";
@@ -271,21 +271,22 @@ async fn failures_by_status_are_told_with_what_to_do() {
         error(429, "slow down").header("retry-after-ms", "150"),
         error(429, "slow down").header("retry-after", date),
         error(429, "slow down").header("retry-after", "7200"),
-        Answer::body("application/json", quota).status(429),
+        MockAnswer::body("application/json", quota).status(429),
         error(500, "boom"),
-        Answer::body("text/html", page).status(502),
-        Answer::body("text/plain", "loading\n\nplease\twait\u{1b}[0m").status(503),
+        MockAnswer::body("text/html", page).status(502),
+        MockAnswer::body("text/plain", "loading\n\nplease\twait\u{1b}[0m").status(503),
         error(529, "overloaded"),
-        Answer::body("text/plain", "").status(307).header("location", "http://elsewhere/v1"),
-        Answer::body("text/plain", "x".repeat(1_000_000)).status(500),
+        MockAnswer::body("text/plain", "").status(307).header("location", "http://elsewhere/v1"),
+        MockAnswer::body("text/plain", "x".repeat(1_000_000)).status(500),
         error(429, "slow down").header("retry-after", "0"),
         error(429, "slow down").header("retry-after", "99999999999999999999"),
-        Answer::body("text/plain", b"\x1f\x8b\x08\0\xff\xff".as_slice())
+        MockAnswer::body("text/plain", b"\x1f\x8b\x08\0\xff\xff".as_slice())
             .status(500)
             .header("content-encoding", "gzip"),
-        Answer::body("image/png", b"\x89PNG\r\n\x1a\n\0\0\0".as_slice()).status(500),
-        Answer::body("text/plain", [0xFF; 10_000].as_slice()).status(500),
-        Answer::body("text/plain", b"Acc\xe8s refus\xe9 par le pare-feu".as_slice()).status(500),
+        MockAnswer::body("image/png", b"\x89PNG\r\n\x1a\n\0\0\0".as_slice()).status(500),
+        MockAnswer::body("text/plain", [0xFF; 10_000].as_slice()).status(500),
+        MockAnswer::body("text/plain", b"Acc\xe8s refus\xe9 par le pare-feu".as_slice())
+            .status(500),
     ];
     let mut lines = Vec::new();
     for answer in answers {
@@ -296,7 +297,7 @@ async fn failures_by_status_are_told_with_what_to_do() {
 
 #[tokio::test]
 async fn without_a_key_it_is_told_where_to_name_one() {
-    let without = outcome_with(Answer::error(401, "no key"), |endpoint| endpoint.keys.clear());
+    let without = outcome_with(MockAnswer::error(401, "no key"), |endpoint| endpoint.keys.clear());
     assert_snapshot!(without.await);
 }
 
@@ -308,17 +309,17 @@ async fn a_reply_that_breaks_off_is_never_final() {
     let calls = chat_sse(&Reply::calls("served", calls));
     let before_finish = calls.find("\"finish_reason\":\"tool_calls\"").unwrap();
     let answers = [
-        ("cut", Answer::sse(body.as_str()).cut_at(middle)),
-        ("reset", Answer::sse(body.as_str()).pieces(50).reset_at(0)),
-        ("ends", Answer::sse(body.as_str()).ending_at(middle)),
+        ("cut", MockAnswer::sse(body.as_str()).cut_at(middle)),
+        ("reset", MockAnswer::sse(body.as_str()).pieces(50).reset_at(0)),
+        ("ends", MockAnswer::sse(body.as_str()).ending_at(middle)),
         (
             "ends with the connection",
-            Answer::sse(body.as_str()).ending_at(middle).ending_with_connection(),
+            MockAnswer::sse(body.as_str()).ending_at(middle).ending_with_connection(),
         ),
-        ("ends after the arguments", Answer::sse(calls).ending_at(before_finish)),
-        ("empty", Answer::sse("")),
-        ("whole, without a length", Answer::sse(body.as_str()).ending_with_connection()),
-        ("cut after the finish reason", Answer::sse(body.as_str()).cut_at(after_finish())),
+        ("ends after the arguments", MockAnswer::sse(calls).ending_at(before_finish)),
+        ("empty", MockAnswer::sse("")),
+        ("whole, without a length", MockAnswer::sse(body.as_str()).ending_with_connection()),
+        ("cut after the finish reason", MockAnswer::sse(body.as_str()).cut_at(after_finish())),
     ];
     let mut lines = Vec::new();
     for (name, answer) in answers {
@@ -330,12 +331,12 @@ async fn a_reply_that_breaks_off_is_never_final() {
 #[tokio::test]
 async fn silence_ends_by_the_limit_that_it_meets() {
     let body = hello();
-    let never = Gate::closed();
+    let never = Barrier::closed();
     let comment = ": still here\n\n";
     let often = Duration::from_millis(2);
     let first = |endpoint: &mut Endpoint| endpoint.first_byte_timeout = SHORT;
     let idle = |endpoint: &mut Endpoint| endpoint.idle_timeout = SHORT;
-    let sse = |bytes: usize| Answer::sse(&body[..bytes]);
+    let sse = |bytes: usize| MockAnswer::sse(&body[..bytes]);
     let part = body.split_inclusive("\n\n").take(3).map(str::len).sum();
     let lines = [
         outcome_with(sse(0).after(Duration::from_secs(3600)), first).await,
@@ -351,13 +352,13 @@ async fn silence_ends_by_the_limit_that_it_meets() {
 
 #[tokio::test]
 async fn a_failure_told_inside_the_stream_ends_it_though_it_stays_open() {
-    let never = Gate::closed();
+    let never = Barrier::closed();
     let error = r#"data: {"error":{"message":"worker died, try again in 3s","code":500}}"#;
     let answer = |events: usize| {
         let hello = hello();
         let before: String = hello.split_inclusive("\n\n").take(events).collect();
         let body = format!("{before}{error}\n\n");
-        Answer::sse(body.as_str()).stall_at(body.len(), &never)
+        MockAnswer::sse(body.as_str()).stall_at(body.len(), &never)
     };
     let lines = [outcome(answer(0)).await, outcome(answer(2)).await];
     assert_snapshot!(lines.join("\n"));
@@ -371,22 +372,23 @@ async fn bodies_that_are_no_stream() {
     });
     let page = "<!doctype html><title>Please sign in</title>";
     let lines = [
-        outcome(Answer::json(&document)).await,
-        outcome(Answer::json(&document).header("content-type", "text/event-stream")).await,
-        outcome(Answer::sse(hello()).header("content-type", "application/json")).await,
-        outcome(Answer::json(&serde_json::json!({"status": "ok"}))).await,
-        outcome(Answer::body("text/html", page)).await,
-        outcome(Answer::sse(hello()).header("content-encoding", "gzip")).await,
-        outcome(Answer::sse("").then_forever(vec![b':'; 1 << 16], Duration::ZERO)).await,
+        outcome(MockAnswer::json(&document)).await,
+        outcome(MockAnswer::json(&document).header("content-type", "text/event-stream")).await,
+        outcome(MockAnswer::sse(hello()).header("content-type", "application/json")).await,
+        outcome(MockAnswer::json(&serde_json::json!({"status": "ok"}))).await,
+        outcome(MockAnswer::body("text/html", page)).await,
+        outcome(MockAnswer::sse(hello()).header("content-encoding", "gzip")).await,
+        outcome(MockAnswer::sse("").then_forever(vec![b':'; 1 << 16], Duration::ZERO)).await,
     ];
     assert_snapshot!(lines.join("\n"));
 }
 
 #[tokio::test]
 async fn a_cancelled_request_ends_and_closes_its_connection() {
-    let never = Gate::closed();
+    let never = Barrier::closed();
     let part = after_finish() / 2;
-    let server = MockServer::start([Answer::sse(hello()).stall_at(part, &never)]).await.unwrap();
+    let server =
+        MockServer::start([MockAnswer::sse(hello()).stall_at(part, &never)]).await.unwrap();
     let model = model(endpoint(&server));
     let cancel = Cancel::new();
     let mut seen = String::new();
@@ -432,11 +434,11 @@ async fn a_server_that_is_not_there_is_told_by_its_address() {
 #[tokio::test]
 async fn hundreds_of_streams_at_once_stay_apart() {
     let all = 300;
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let held = gate.clone();
     let server = MockServer::start_with(move |request| {
         let said = request.json()["messages"][0]["content"].as_str().unwrap_or("").to_owned();
-        Answer::reply(&Reply::text("m", said)).pieces(40).stall_at(200, &held)
+        MockAnswer::reply(&Reply::text("m", said)).pieces(40).stall_at(200, &held)
     });
     let server = server.await.unwrap();
     let model = Arc::new(model(endpoint(&server)));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use deputize_core::Reply;
 use deputize_requirements::{program, require};
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 
 use crate::program::{Ended, Lab, PROGRAM, Running, model};
 
@@ -101,7 +101,7 @@ async fn every_other_command_works_too() {
     require!(program("git"));
     let lab = Lab::new();
     let session = repository_with_session(&lab).await;
-    let server = model(|_| Answer::reply(&Reply::text("mock", "An answer."))).await;
+    let server = model(|_| MockAnswer::reply(&Reply::text("mock", "An answer."))).await;
     let mut ran = 0;
     for line in commands(&readme()) {
         let line = line.replace("SESSION", &session);
@@ -142,7 +142,7 @@ async fn every_command_of_the_guide_to_running_works() {
     assert!(commands.len() >= 8, "{commands:?}");
     let lab = Lab::new();
     let session = repository_with_session(&lab).await;
-    let server = model(|_| Answer::reply(&Reply::text("mock", "An answer."))).await;
+    let server = model(|_| MockAnswer::reply(&Reply::text("mock", "An answer."))).await;
     for line in commands {
         let resumes = line.contains("--resume");
         let line = line.replace("SESSION", &session);

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::PathBuf;
 
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::Value;
 
 use crate::program::{Ended, Lab, Running};
@@ -80,7 +80,7 @@ fn check(ended: &Ended, format: &str) {
 }
 
 /// Answers with the bodies of a real server, and runs the program against them.
-async fn run(lab: &Lab, format: &str, answers: [Answer; 2], more: &[&str]) -> Ended {
+async fn run(lab: &Lab, format: &str, answers: [MockAnswer; 2], more: &[&str]) -> Ended {
     let server = MockServer::start(answers).await.unwrap();
     let base = server.base_url();
     let entry = format!(
@@ -101,7 +101,7 @@ async fn run(lab: &Lab, format: &str, answers: [Answer; 2], more: &[&str]) -> En
 async fn the_bodies_of_a_real_server_pass_through_the_program() {
     for format in FORMATS {
         let lab = Lab::new();
-        let streamed = ["call", "answer"].map(|name| Answer::sse(body(format, name)).pieces(7));
+        let streamed = ["call", "answer"].map(|name| MockAnswer::sse(body(format, name)).pieces(7));
         let again = std::env::var_os(AGAIN).map(|_| lab.path("again.jsonl"));
         let more: Vec<&str> =
             again.iter().flat_map(|file| ["--record", file.to_str().unwrap()]).collect();
@@ -112,7 +112,7 @@ async fn the_bodies_of_a_real_server_pass_through_the_program() {
 
         let lab = Lab::new();
         let whole = ["whole-call", "whole-answer"];
-        let whole = whole.map(|name| Answer::body("application/json", body(format, name)));
+        let whole = whole.map(|name| MockAnswer::body("application/json", body(format, name)));
         let set = format!("providers.{format}.streaming=false");
         check(&run(&lab, format, whole, &["--set", &set]).await, format);
     }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -28,10 +28,10 @@ fn number(asked: &Asked) -> Option<usize> {
 
 /// A parent of eight. Each child writes a file, runs a command that waits for its word, asks for a
 /// tool that is none, and answers.
-fn family(asked: &Asked) -> Answer {
+fn family(asked: &Asked) -> MockAnswer {
     let child = asked.system().contains("YOUR TASK:");
     if !child {
-        return Answer::reply(&if asked.results().is_empty() {
+        return MockAnswer::reply(&if asked.results().is_empty() {
             let goals = (0..8).map(|n| json!({"goal": format!("Do part {n}.")}));
             let tasks: Vec<Value> = goals.collect();
             Reply::calls("mock", [("delegate_task", json!({"tasks": tasks}))])
@@ -41,7 +41,7 @@ fn family(asked: &Asked) -> Answer {
     }
     let n = number(asked).expect("a child's number");
     let command = format!("read word < go{n}; echo {n} >> order; echo {n} > done");
-    Answer::reply(&match asked.results().len() {
+    MockAnswer::reply(&match asked.results().len() {
         0 => Reply::calls(
             "mock",
             [
@@ -119,7 +119,7 @@ async fn a_tree_of_eight_is_played_to_the_byte_ten_times() {
 }
 
 /// Records a run of one agent by a rule.
-async fn record(lab: &Lab, args: &[&str], rule: fn(&Asked) -> Answer) -> (Ended, MockServer) {
+async fn record(lab: &Lab, args: &[&str], rule: fn(&Asked) -> MockAnswer) -> (Ended, MockServer) {
     let server = model(rule).await;
     let mut all = vec!["--output", "events", "--record", FILE];
     all.extend(args);
@@ -134,21 +134,21 @@ async fn replay(lab: &Lab, args: &[&str]) -> Ended {
     without_key(lab, &all).end().await
 }
 
-fn one_look(asked: &Asked) -> Answer {
-    Answer::reply(&match asked.results().len() {
+fn one_look(asked: &Asked) -> MockAnswer {
+    MockAnswer::reply(&match asked.results().len() {
         0 => Reply::calls("mock", [("list_dir", json!({}))]),
         _ => Reply::text("mock", format!("I saw {} bytes.", asked.results()[0].len())),
     })
 }
 
 /// Fails in every way: busy at first, then calls that are denied, wrong and unknown.
-fn trouble(asked: &Asked) -> Answer {
+fn trouble(asked: &Asked) -> MockAnswer {
     use std::sync::atomic::{AtomicU32, Ordering};
     static ASKED: AtomicU32 = AtomicU32::new(0);
     if ASKED.fetch_add(1, Ordering::Relaxed) == 0 {
-        return Answer::error(429, "slow down").header("retry-after", "1");
+        return MockAnswer::error(429, "slow down").header("retry-after", "1");
     }
-    Answer::reply(&match asked.results().len() {
+    MockAnswer::reply(&match asked.results().len() {
         0 => Reply::calls(
             "mock",
             [
@@ -180,7 +180,7 @@ async fn retries_denied_and_failed_calls_are_played() {
 #[tokio::test]
 async fn a_provider_that_cannot_be_used_is_played_with_its_exit_code() {
     let lab = Lab::new();
-    let rule = |_: &Asked| Answer::error(401, "no such key");
+    let rule = |_: &Asked| MockAnswer::error(401, "no such key");
     let (recorded, _server) = record(&lab, &["go"], rule).await;
     let recorded = recorded.with_code(3);
     let played = replay(&lab, &[]).await.with_code(3);
@@ -193,7 +193,7 @@ async fn an_interrupt_is_played() {
     let lab = Lab::new();
     let server = model(|asked| match asked.system().contains("YOUR TASK:") {
         true => hang(),
-        false => Answer::reply(&Reply::calls(
+        false => MockAnswer::reply(&Reply::calls(
             "mock",
             // The fourth one waits for a place and never begins.
             [(
@@ -216,11 +216,11 @@ async fn an_interrupt_is_played() {
 }
 
 /// A parent of three that it does not wait for. Each looks around first.
-fn background(asked: &Asked) -> Answer {
+fn background(asked: &Asked) -> MockAnswer {
     let child = asked.system().contains("YOUR TASK:");
     let goals = ["a", "b", "c"].map(|goal| json!({"goal": goal}));
     let told = asked.users().iter().filter(|it| it.starts_with("Your background child")).count();
-    Answer::reply(&match (child, asked.results().len()) {
+    MockAnswer::reply(&match (child, asked.results().len()) {
         (true, 0) => Reply::calls("mock", [("list_dir", json!({}))]),
         (true, _) => Reply::text("mock", "I looked."),
         (false, 0) => {
@@ -348,7 +348,7 @@ async fn a_recording_that_was_cut_short_is_played_to_where_it_ends() {
 async fn the_recording_of_a_program_that_was_killed_is_played_to_where_it_ends() {
     let lab = Lab::new();
     let server = model(|asked| match asked.results().len() {
-        0 => Answer::reply(&Reply::calls("mock", [("list_dir", json!({}))])),
+        0 => MockAnswer::reply(&Reply::calls("mock", [("list_dir", json!({}))])),
         _ => hang(),
     })
     .await;
@@ -403,7 +403,7 @@ async fn files_that_are_damaged_or_no_recordings_are_refused_with_the_place() {
 #[tokio::test]
 async fn a_recording_replaces_no_file_and_holds_no_secret() {
     let lab = Lab::new();
-    let server = model(|asked| Answer::reply(&Reply::text("mock", asked.last_user()))).await;
+    let server = model(|asked| MockAnswer::reply(&Reply::text("mock", asked.last_user()))).await;
     let secret = "sk-canary-0123456789";
     let record = || {
         let mut command = lab.run_command(&server, &["--record", FILE, "say sk-canary-0123456789"]);

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use deputize_core::{
     Authority, Cancel, Catalog, Finish, FixedClock, Grant, Message, Model as _, ModelError,
-    ModelOptions, Opaque, Reply, Request, SessionId, ToolChoice, UserMessage,
+    ModelOptions, OpaqueBlock, Reply, Request, SessionId, ToolChoice, UserMessage,
 };
 use deputize_providers::{Endpoint, Key, OpenAiResponses, http_client};
-use deputize_runtime::{Parts, Session, SessionDir};
-use deputize_testkit::{Answer, Gate, MockServer, responses_sse};
+use deputize_runtime::{Session, SessionConfig, SessionDir};
+use deputize_testkit::{Barrier, MockAnswer, MockServer, responses_sse};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 
@@ -44,7 +44,7 @@ async fn ask_with(model: &OpenAiResponses, options: &ModelOptions) -> Result<Rep
     model.reply(&request, &mut |_| {}, &Cancel::new()).await
 }
 
-async fn outcome(answer: Answer) -> String {
+async fn outcome(answer: MockAnswer) -> String {
     let server = MockServer::start([answer]).await.unwrap();
     let shown = match ask(&model(endpoint(&server))).await {
         Ok(reply) => format!("{reply:?}"),
@@ -65,7 +65,7 @@ async fn an_answer_as_long_as_was_allowed_is_cut_whatever_the_server_says() {
     for (limit, finish) in
         [(None, Finish::Stop), (Some(8), Finish::Length), (Some(9), Finish::Stop)]
     {
-        let server = MockServer::start([Answer::sse(body.to_owned())]).await.unwrap();
+        let server = MockServer::start([MockAnswer::sse(body.to_owned())]).await.unwrap();
         let options = ModelOptions { max_output_tokens: limit, ..ModelOptions::default() };
         let reply = ask_with(&model(endpoint(&server)), &options).await.unwrap();
         assert_eq!((reply.finish, reply.text.is_empty()), (finish, false), "{limit:?}");
@@ -113,16 +113,17 @@ async fn reasoning_goes_back_byte_for_byte_in_its_place_through_a_tool_loop() {
     let (first, [one, two]) = interleaved();
     let mut second = Reply::calls("served", [("list_files", json!({"path": "."}))]);
     let later = r#"{"type":"reasoning","id":"rs_3","summary":[],"encrypted_content":"dGhpcmQ="}"#;
-    second.opaque = vec![Opaque::new("openai-responses", later)];
+    second.opaque = vec![OpaqueBlock::new("openai-responses", later)];
     let last = Reply::text("served", "Two files.");
     let script = [first, responses_sse(&second), responses_sse(&last)];
-    let server = MockServer::start(script.map(|body| Answer::sse(body).pieces(5))).await.unwrap();
+    let server =
+        MockServer::start(script.map(|body| MockAnswer::sse(body).pieces(5))).await.unwrap();
 
     let folder = tempfile::tempdir().unwrap();
     for name in ["a.txt", "b.txt"] {
         fs::write(folder.path().join(name), format!("This is {name}.\n")).unwrap();
     }
-    let mut parts = Parts::new(Catalog::linked(&[deputize_tools::LINK]).unwrap());
+    let mut parts = SessionConfig::new(Catalog::linked(&[deputize_tools::LINK]).unwrap());
     parts.models.insert("mock/m", "gpt-5", Arc::new(model(endpoint(&server))));
     let state = tempfile::tempdir().unwrap();
     let dir = SessionDir::new(state.path());
@@ -162,7 +163,7 @@ async fn a_reply_that_is_no_stream() {
         "output": [{"type": "message", "content": [{"type": "output_text", "text": "Whole."}]}],
         "usage": {"input_tokens": 7, "input_tokens_details": {"cached_tokens": 4}, "output_tokens": 5},
     });
-    let server = MockServer::start([Answer::json(&document).pieces(7)]).await.unwrap();
+    let server = MockServer::start([MockAnswer::json(&document).pieces(7)]).await.unwrap();
     let mut endpoint = endpoint(&server);
     endpoint.streaming = false;
     let reply = ask(&model(endpoint)).await.unwrap();
@@ -178,9 +179,9 @@ async fn a_reply_that_is_no_stream() {
 async fn failures_are_told_by_their_codes_also_inside_a_stream() {
     let refused = |status, code: &str, message: &str| {
         let error = json!({"message": message, "type": "invalid_request_error", "code": code});
-        Answer::json(&json!({ "error": error })).status(status)
+        MockAnswer::json(&json!({ "error": error })).status(status)
     };
-    let event = |event: Value| Answer::sse(format!("data: {event}\n\n"));
+    let event = |event: Value| MockAnswer::sse(format!("data: {event}\n\n"));
     let failed = |code: &str, message: &str| {
         let error = json!({"code": code, "message": message});
         let response = json!({"status": "failed", "error": error});
@@ -198,7 +199,7 @@ async fn failures_are_told_by_their_codes_also_inside_a_stream() {
         failed("rate_limit_exceeded", "Rate limit reached. Please try again in 1.5s."),
         failed("insufficient_quota", "You exceeded your current quota."),
         event(json!({"type": "error", "code": "invalid_prompt", "message": "Flagged."})),
-        Answer::sse(format!("data: {text}\n\ndata: {error}\n\n")),
+        MockAnswer::sse(format!("data: {text}\n\ndata: {error}\n\n")),
     ];
     let mut lines = Vec::new();
     for answer in answers {
@@ -209,8 +210,8 @@ async fn failures_are_told_by_their_codes_also_inside_a_stream() {
 
 #[tokio::test]
 async fn what_ends_a_reply_ends_it_at_once_though_the_socket_stays_open() {
-    let never = Gate::closed();
-    let open = |body: &str| Answer::sse(body).stall_at(body.len(), &never);
+    let never = Barrier::closed();
+    let open = |body: &str| MockAnswer::sse(body).stall_at(body.len(), &never);
     let failed =
         "data: {\"type\":\"response.failed\",\"response\":{\"error\":{\"message\":\"Boom.\"}}}\n\n";
     let error = "event: error\ndata: {\"type\":\"error\",\"message\":\"Boom.\"}\n\n";
@@ -227,9 +228,10 @@ async fn a_stream_that_is_cut_anywhere_gives_no_call() {
     let body = responses_sse(&reply);
     let end = body.find("event: response.completed").unwrap();
     for at in (0..=end).step_by(97).chain([end]) {
-        for answer in
-            [Answer::sse(body.as_str()).cut_at(at), Answer::sse(body.as_str()).ending_at(at)]
-        {
+        for answer in [
+            MockAnswer::sse(body.as_str()).cut_at(at),
+            MockAnswer::sse(body.as_str()).ending_at(at),
+        ] {
             let seen = outcome(answer).await;
             assert!(
                 seen.starts_with("Incomplete") || seen.starts_with("Transient"),
@@ -237,5 +239,5 @@ async fn a_stream_that_is_cut_anywhere_gives_no_call() {
             );
         }
     }
-    assert!(outcome(Answer::sse(body)).await.contains("read_file"));
+    assert!(outcome(MockAnswer::sse(body)).await.contains("read_file"));
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use deputize_core::{Reply, Usage};
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use crate::kill::kill;
@@ -19,7 +19,7 @@ mod stopped;
 async fn the_hint_of_a_run_goes_on_with_it_at_the_same_address() {
     let lab = Lab::new();
     let server = model(|asked| {
-        Answer::reply(&if asked.may_call() && asked.replies() == 0 {
+        MockAnswer::reply(&if asked.may_call() && asked.replies() == 0 {
             Reply::calls("mock", [("list_dir", json!({}))])
         } else {
             Reply::text("mock", format!("answer {}", asked.replies()))
@@ -42,7 +42,7 @@ async fn the_hint_of_a_run_goes_on_with_it_at_the_same_address() {
 #[tokio::test]
 async fn a_pipe_gives_a_stored_session_a_new_message() {
     let lab = Lab::new();
-    let server = model(|asked| Answer::reply(&Reply::text("mock", asked.last_user()))).await;
+    let server = model(|asked| MockAnswer::reply(&Reply::text("mock", asked.last_user()))).await;
     lab.run(&server, &["first"]).end().await.with_code(0);
     let mut shell = lab.command("bash");
     shell.arg("-c").arg(format!(
@@ -59,11 +59,12 @@ async fn a_pipe_gives_a_stored_session_a_new_message() {
 #[tokio::test]
 async fn a_session_goes_on_at_another_address_when_that_is_said() {
     let lab = Lab::new();
-    let first = model(|_| Answer::reply(&Reply::text("mock", "first answer"))).await;
+    let first = model(|_| MockAnswer::reply(&Reply::text("mock", "first answer"))).await;
     lab.run(&first, &["first"]).end().await.with_code(0);
     let session = lab.session();
 
-    let other = model(|asked| Answer::reply(&Reply::text("mock", asked.users().join(", ")))).await;
+    let other =
+        model(|asked| MockAnswer::reply(&Reply::text("mock", asked.users().join(", ")))).await;
     let address = other.base_url();
     let again = |more: &[&str]| {
         let args = ["run", "--resume", &session, "--base-url", &address];
@@ -88,7 +89,7 @@ async fn a_session_goes_on_at_another_address_when_that_is_said() {
 async fn a_reply_that_broke_off_is_no_answer() {
     let lab = Lab::new();
     let whole = deputize_testkit::chat_sse(&Reply::text("mock", "An answer that is not whole."));
-    let server = model(move |_| Answer::sse(whole.clone()).cut_at(whole.len() / 2)).await;
+    let server = model(move |_| MockAnswer::sse(whole.clone()).cut_at(whole.len() / 2)).await;
     let mut command = lab.run_command(&server, &["go"]);
     // One attempt is enough to see it.
     command.env("DEPUTIZE__MAX_ITERATIONS", "1");
@@ -113,7 +114,7 @@ async fn killed_in_a_reply(lab: &Lab, counts: bool) -> MockServer {
             _ => Reply::text("mock", "seen"),
         };
         let usage = if counts || !child { usage } else { Usage::default() };
-        Answer::reply(&Reply { usage, ..reply })
+        MockAnswer::reply(&Reply { usage, ..reply })
     })
     .await;
     let running = lab.run(&server, &["--output", "events", "go"]);

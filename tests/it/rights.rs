@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::unix::fs::chown;
 
-use deputize_testkit::{Answer, HttpRequest, MockServer};
+use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
@@ -165,7 +165,7 @@ fn name(asked: &Asked) -> String {
 }
 
 /// A parent with two children side by side; each looks twice, and answers.
-fn family(asked: &Asked) -> Answer {
+fn family(asked: &Asked) -> MockAnswer {
     let tasks: Value = json!([{"goal": "One."}, {"goal": "Two."}]);
     match (is_child(asked), asked.results().len()) {
         (false, 0) => call("delegate_task", json!({"tasks": tasks})),
@@ -190,7 +190,7 @@ async fn of_several_keys_each_agent_has_its_own_and_keeps_to_it() {
 async fn an_agent_whose_key_is_limited_goes_on_with_another_and_stays_with_that() {
     let lab = Lab::new();
     let limited = |request: &HttpRequest| match key_of(request).as_str() {
-        "K1" => Answer::error(429, "slow down").header("retry-after", "7200"),
+        "K1" => MockAnswer::error(429, "slow down").header("retry-after", "7200"),
         _ => family(&Asked::of(request)),
     };
     let server = MockServer::start_with(limited).await.unwrap();

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::{Value, json};
@@ -21,12 +21,12 @@ mod results;
 const REASON: &str = "the model served-9 was taken out of service last week, and the project of \
                       this key has no permission to use any of the models that came after it";
 
-fn call(tool: &str, arguments: Value) -> Answer {
-    Answer::reply(&Reply::calls("served-1", [(tool, arguments)]))
+fn call(tool: &str, arguments: Value) -> MockAnswer {
+    MockAnswer::reply(&Reply::calls("served-1", [(tool, arguments)]))
 }
 
-fn say(text: &str) -> Answer {
-    Answer::reply(&Reply::text("served-1", text))
+fn say(text: &str) -> MockAnswer {
+    MockAnswer::reply(&Reply::text("served-1", text))
 }
 
 /// A parent with two children, of which the second has one of its own that fails.
@@ -35,7 +35,7 @@ async fn with_failure() -> MockServer {
         let told = asked.system() + asked.first_user();
         let task = |goal: &str| told.contains(goal);
         if task("Read the deep end") {
-            return Answer::error(400, REASON);
+            return MockAnswer::error(400, REASON);
         }
         if task("Count the files") {
             return say("Three.");

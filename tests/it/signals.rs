@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::time::{Duration, Instant};
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -52,12 +52,12 @@ pub(crate) fn stubborn(lab: &Lab) -> String {
     format!("{ignore}\nsetsid sh -c \"{ignore}; {stay}\" &\n{stay}")
 }
 
-fn call(tool: &str, arguments: serde_json::Value) -> Answer {
-    Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
+fn call(tool: &str, arguments: serde_json::Value) -> MockAnswer {
+    MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]))
 }
 
-fn text(text: &str) -> Answer {
-    Answer::reply(&Reply::text("mock", text))
+fn text(text: &str) -> MockAnswer {
+    MockAnswer::reply(&Reply::text("mock", text))
 }
 
 #[tokio::test]
@@ -68,7 +68,7 @@ async fn while_a_model_does_not_answer_what_was_said_before_is_printed() {
             0 => {
                 let mut reply = Reply::calls("mock", [("list_dir", json!({}))]);
                 reply.text = "I look around first.".to_owned();
-                Answer::reply(&reply)
+                MockAnswer::reply(&reply)
             }
             _ => hang(),
         });
@@ -88,7 +88,8 @@ async fn while_a_model_does_not_answer_what_was_said_before_is_printed() {
 async fn a_wait_before_the_next_try_is_cut_short() {
     in_time_by_each(async |signal| {
         let lab = Lab::new();
-        let server = model(|_| Answer::error(429, "slow down").header("retry-after", "50")).await;
+        let server =
+            model(|_| MockAnswer::error(429, "slow down").header("retry-after", "50")).await;
         let running = lab.run(&server, &["--output", "events", "Hurry"]);
         let retry = running.event("model.retry", |_| true).await;
         // As long as was asked for, and a little longer by chance.

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::door::FrameSecret;
+use deputize_core::sanitize::FrameSecret;
 use deputize_core::{
     Authority, BoxFuture, Cancel, Catalog, Clock, Delta, Event, FailureKind, Grant, Message, Model,
     ModelError, Outcome, Record, Reply, Request, SessionId, ToolChoice,
 };
-use deputize_delegate::{Background, ControlTool, DelegateTool, Policy};
-use deputize_runtime::{Continue, Parts, Session, SessionDir, SyncMode};
+use deputize_delegate::{BackgroundPolicy, ControlTool, DelegateTool, Policy};
+use deputize_runtime::{Continue, Session, SessionConfig, SessionDir, SyncMode};
 use tokio::time::{Instant, sleep};
 
 /// From an agent's task and the number of results it has: how many milliseconds its model takes, and
@@ -63,18 +63,18 @@ impl Clock for Ticking {
 }
 
 /// A session with `delegate_task` and `delegate_control`, whose clock begins at `began`.
-fn parts(policy: &Policy, rule: &Arc<Rule>, began: u64) -> Parts {
+fn parts(policy: &Policy, rule: &Arc<Rule>, began: u64) -> SessionConfig {
     let clock: Arc<dyn Clock> = Arc::new(Ticking { since: Instant::now(), began });
     let mut catalog = Catalog::default();
     let delegate = DelegateTool::new(policy.clone(), Arc::clone(&clock)).unwrap();
     catalog.insert(delegate.into_entry()).unwrap();
     catalog.insert(ControlTool::new().unwrap().into_entry()).unwrap();
-    let mut parts = Parts {
-        handoff: Some(Arc::new(Background::new(policy.clone(), Arc::clone(&clock)))),
+    let mut parts = SessionConfig {
+        handoff: Some(Arc::new(BackgroundPolicy::new(policy.clone(), Arc::clone(&clock)))),
         clock,
         secret: FrameSecret::new(&[1; 16]),
         sync: SyncMode::Never,
-        ..Parts::new(catalog)
+        ..SessionConfig::new(catalog)
     };
     parts.models.insert("t/m", "m", Arc::new(TimedModel(Arc::clone(rule))));
     parts

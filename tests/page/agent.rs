@@ -1,6 +1,6 @@
 use deputize_core::Reply;
 use deputize_core::serde_json::json;
-use deputize_testkit::{ScriptedModel, Trial};
+use deputize_testkit::{AgentTest, ScriptedModel};
 
 #[test]
 fn an_agent_counts_words() {
@@ -8,6 +8,6 @@ fn an_agent_counts_words() {
         Reply::calls("m", [("count_words", json!({"text": "one two three"}))]),
         Reply::text("m", "There are three."),
     ]);
-    let told = Trial::linked(&[my_tools::LINK]).run(model, "How many words?");
+    let told = AgentTest::linked(&[my_tools::LINK]).run(model, "How many words?");
     assert_eq!(told.answer(), "There are three.");
 }

@@ -1,13 +1,13 @@
 use deputize_core::{PromptParts, Reply, Section};
-use deputize_testkit::{Redacted, ScriptedModel, Trial, assert_prompt};
+use deputize_testkit::{AgentTest, RedactedText, ScriptedModel, assert_prompt};
 
 #[test]
 fn what_a_model_is_sent() {
     let model = ScriptedModel::turns([Reply::text("m", "Hello.")]);
-    let told = Trial::linked(&[my_tools::LINK]).run(model, "Say hello.");
+    let told = AgentTest::linked(&[my_tools::LINK]).run(model, "Say hello.");
     assert_prompt!(told.request(1)); // the whole request: tools, system, messages
     // Where a date or a temporary directory cannot be avoided:
-    assert_prompt!(Redacted::of(told.request(1)).path(told.dir(), "[dir]").dates());
+    assert_prompt!(RedactedText::of(told.request(1)).path(told.dir(), "[dir]").dates());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 use deputize_core::Reply;
 use deputize_core::serde_json::json;
-use deputize_testkit::{ScriptedModel, Trial};
+use deputize_testkit::{AgentTest, ScriptedModel};
 
 #[test]
 fn a_model_is_told_the_result() {
@@ -8,7 +8,7 @@ fn a_model_is_told_the_result() {
         Reply::calls("m", [("count_words", json!({"text": "one two three"}))]),
         Reply::text("m", "There are three."),
     ]);
-    let told = Trial::linked(&[my_tools::LINK]).run(model, "How many words?");
+    let told = AgentTest::linked(&[my_tools::LINK]).run(model, "How many words?");
     told.request(2)
         .assert_result("\n3\n") // the last result of a call
         .assert_continues(told.request(1)) // nothing that was sent before has changed

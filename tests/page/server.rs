@@ -3,15 +3,18 @@ use std::sync::Arc;
 
 use deputize_core::Resource as _;
 use deputize_core::serde_json::json;
-use deputize_mcp::{Cwd, HintCommands, Server, ServerRecord, Servers, ToolFilter, look, offer};
+use deputize_mcp::{
+    HintCommands, ServerConfig, ServerDirectory, ServerRecord, Servers, ToolFilter, look, offer,
+};
 use deputize_process::Supervisor;
-use deputize_testkit::Check;
+use deputize_testkit::ToolCheck;
 
 #[tokio::test]
 async fn echo_keeps_its_contract() {
     let (program, args) = (env!("CARGO_BIN_EXE_deputize-mcp-faulty"), vec!["none".into()]);
     let (env, dir) = (BTreeMap::new(), std::env::temp_dir());
-    let server = Server::program("s", program, args, env, Cwd::At(dir.clone())).unwrap();
+    let server =
+        ServerConfig::program("s", program, args, env, ServerDirectory::At(dir.clone())).unwrap();
     let supervisor = Arc::new(Supervisor::start().unwrap());
 
     // What the server has, and what of it an agent is offered.
@@ -25,7 +28,7 @@ async fn echo_keeps_its_contract() {
     let echo = offered.iter().find(|entry| entry.name().as_str() == "mcp__s__echo").unwrap();
 
     let servers = Servers::new(vec![server], &dir, move |_| Ok(Arc::clone(&supervisor)));
-    let check = Check::new(&echo.tool).lend(servers.clone()).call(json!({"text": "hello"}));
+    let check = ToolCheck::new(&echo.tool).lend(servers.clone()).call(json!({"text": "hello"}));
     check.run().await.unwrap();
     servers.close().await;
 }

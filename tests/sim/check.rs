@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use deputize_core::{AgentId, Event, ExitReason, Outcome, Record, Status, Usage};
 use deputize_runtime::{ReadError, StoredSession, SyncMode};
-use deputize_testkit::End;
+use deputize_testkit::CrashKind;
 
 use crate::model::paired;
 use crate::world::{SECRET, World};
@@ -27,11 +27,11 @@ pub(crate) fn told(world: &World, outcome: &Outcome) {
 
 /// The process has ended, and the machine perhaps: compares what is stored with what was seen,
 /// and with what was durable. Then what is stored is what there is.
-pub(crate) fn after(world: &World, end: Option<End>) {
+pub(crate) fn after(world: &World, end: Option<CrashKind>) {
     let durable = world.durable();
     world.disk.heal();
-    world.disk.end(end.unwrap_or(End::Process));
-    let cut = end == Some(End::Power);
+    world.disk.end(end.unwrap_or(CrashKind::Process));
+    let cut = end == Some(CrashKind::Power);
     let mut state = world.state();
     if cut {
         // What was asked may be forgotten, and then asked in another way.

@@ -5,7 +5,7 @@ use std::ops::RangeFrom;
 
 use deputize_core::Status;
 use deputize_runtime::SyncMode;
-use deputize_testkit::{End, Seed, Trouble};
+use deputize_testkit::{CrashKind, DiskFault, Seed};
 
 use crate::history::{finish, turn};
 use crate::life::{At, Came, Troubles, live};
@@ -13,7 +13,7 @@ use crate::mind::Mind;
 use crate::seeds::quietly;
 use crate::world::{Figures, World};
 
-const ENDS: [Option<End>; 2] = [None, Some(End::Power)];
+const ENDS: [Option<CrashKind>; 2] = [None, Some(CrashKind::Power)];
 
 /// A turn whose first process meets this trouble, and one more turn after it.
 fn history(seed: u64, mind: Mind, troubles: Troubles) -> Figures {
@@ -46,8 +46,9 @@ fn at_every(places: RangeFrom<u64>, by: usize, trouble: impl Fn(u64) -> Troubles
 
 #[test]
 fn every_operation_of_the_disk_fails_once_or_from_then_on() {
-    let once = [Trouble::Full, Trouble::Broken, Trouble::Short].map(|trouble| (trouble, false));
-    let lasting = [Trouble::Full, Trouble::ReadOnly].map(|trouble| (trouble, true));
+    let once =
+        [DiskFault::Full, DiskFault::Broken, DiskFault::Short].map(|trouble| (trouble, false));
+    let lasting = [DiskFault::Full, DiskFault::ReadOnly].map(|trouble| (trouble, true));
     for (trouble, stays) in once.into_iter().chain(lasting) {
         let places = at_every(1.., 1, |n| Troubles {
             disk: Some((n, trouble, stays)),
@@ -85,7 +86,7 @@ fn killed_between_any_two_steps() {
         at_every(0.., 1, |n| Troubles { crash: Some((At::Step(n), None)), ..Troubles::default() });
     assert!(places > 60, "{places}");
     at_every(1.., 3, |n| Troubles {
-        crash: Some((At::Step(n), Some(End::Power))),
+        crash: Some((At::Step(n), Some(CrashKind::Power))),
         ..Troubles::default()
     });
 }
@@ -116,9 +117,9 @@ fn interrupted_as_soon_as_it_goes_on_after_a_crash() {
 #[test]
 fn the_power_is_cut_long_after_a_sync_failed() {
     for n in 1.. {
-        let fails = Troubles { disk: Some((n, Trouble::Broken, false)), ..Troubles::default() };
+        let fails = Troubles { disk: Some((n, DiskFault::Broken, false)), ..Troubles::default() };
         let at = At::Record(9);
-        let cut = Troubles { crash: Some((at, Some(End::Power))), ..Troubles::default() };
+        let cut = Troubles { crash: Some((at, Some(CrashKind::Power))), ..Troubles::default() };
         if histories(n, Mind::Plan, &[fails], cut).disk_troubles == 0 {
             return assert!(n > 80, "{n}");
         }
@@ -132,7 +133,7 @@ fn an_answer_whose_record_may_be_lost_is_there_and_no_success() {
     let (whole, fails) = (world(), world());
     let Came::Ended(well) = live(&whole, Troubles::default(), None) else { panic!("it ends") };
     // The last thing that a process does is to wait until its end is kept.
-    let last = Some((whole.disk.operations(), Trouble::Broken, false));
+    let last = Some((whole.disk.operations(), DiskFault::Broken, false));
     let troubles = Troubles { disk: last, ..Troubles::default() };
     let Came::Ended(told) = live(&fails, troubles, None) else { panic!("it ends") };
     assert!(told.text.is_some() && told.text == well.text, "{told:?}");
@@ -167,8 +168,8 @@ fn a_clock_that_jumps_back_changes_nothing_but_the_times_that_are_told() {
 fn the_power_is_cut_soon_after_a_sync_failed() {
     for after in [0, 5] {
         for n in 1.. {
-            let fails = Some((n, Trouble::Broken, false));
-            let cut = Some((At::Disk(n + 1 + after), Some(End::Power)));
+            let fails = Some((n, DiskFault::Broken, false));
+            let cut = Some((At::Disk(n + 1 + after), Some(CrashKind::Power)));
             let both = Troubles { disk: fails, crash: cut, ..Troubles::default() };
             if history(n, Mind::Plan, both).disk_troubles == 0 {
                 assert!(n > 80, "{n}");
@@ -178,7 +179,7 @@ fn the_power_is_cut_soon_after_a_sync_failed() {
     }
     // The process comes to its end, in order or not, and then the power is cut.
     for n in 1.. {
-        let disk = Some((n, Trouble::Broken, false));
+        let disk = Some((n, DiskFault::Broken, false));
         let both = Troubles { disk, power_cut_after: true, ..Troubles::default() };
         if history(n, Mind::Plan, both).disk_troubles == 0 {
             return assert!(n > 80, "{n}");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use deputize_core::{Event, Outcome, Status};
-use deputize_testkit::{End, Seed, Trouble};
+use deputize_testkit::{CrashKind, DiskFault, Seed};
 use fastrand::Rng;
 
 use crate::check;
@@ -62,13 +62,13 @@ pub(crate) fn turn(
         let touched = troubles.disk.is_some_and(|(n, ..)| world.disk.operations() >= before + n);
         let end = match (&came, troubles.crash) {
             (Came::Crashed, Some((_, end))) => end,
-            _ => troubles.power_cut_after.then_some(End::Power),
+            _ => troubles.power_cut_after.then_some(CrashKind::Power),
         };
         let crashed = matches!(came, Came::Crashed);
         {
             let figures = &mut world.state().figures;
-            figures.kills += u64::from(crashed && end != Some(End::Power));
-            figures.power_cuts += u64::from(end == Some(End::Power));
+            figures.kills += u64::from(crashed && end != Some(CrashKind::Power));
+            figures.power_cuts += u64::from(end == Some(CrashKind::Power));
             figures.disk_troubles += u64::from(touched);
         }
         if let Came::Ended(outcome) = &came {
@@ -130,13 +130,13 @@ fn troubles(dice: &mut Rng) -> Troubles {
     };
     if dice.u32(..10) < 6 {
         let at = if dice.bool() { At::Disk(1 + far(dice) / 4) } else { at(dice) };
-        troubles.crash = Some((at, dice.bool().then_some(End::Power)));
+        troubles.crash = Some((at, dice.bool().then_some(CrashKind::Power)));
     }
     if dice.u32(..10) < 3 {
         troubles.cancel = Some(at(dice));
     }
     if dice.u32(..10) < 2 {
-        let kinds = [Trouble::Full, Trouble::Broken, Trouble::Short, Trouble::ReadOnly];
+        let kinds = [DiskFault::Full, DiskFault::Broken, DiskFault::Short, DiskFault::ReadOnly];
         let trouble = kinds[dice.usize(..kinds.len())];
         troubles.disk = Some((1 + far(dice) / 4, trouble, dice.bool()));
     }

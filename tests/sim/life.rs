@@ -5,11 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::door::{FrameSecret, Secrets};
-use deputize_core::{ApproverMode, Authority, Cancel, Grant, Limits, Outcome, ToolsetName};
-use deputize_delegate::{Background, OverLimit, Policy, PromptLayout, ToolSchemas};
-use deputize_runtime::{Budgets, Continue, Models, Parts, Pulse, Session, SyncMode};
-use deputize_testkit::{End, Ended, Steps, Trouble};
+use deputize_core::sanitize::{FrameSecret, Secrets};
+use deputize_core::{AgentLimits, ApproverMode, Authority, Cancel, Grant, Outcome, ToolsetName};
+use deputize_delegate::{BackgroundPolicy, OverLimit, Policy, PromptLayout, ToolSchemas};
+use deputize_runtime::{Budgets, Continue, Heartbeat, Models, Session, SessionConfig, SyncMode};
+use deputize_testkit::{CrashKind, DiskFault, Steps, StepsEnd};
 use tokio::time::Instant;
 
 use crate::mind::Mind;
@@ -37,10 +37,10 @@ pub(crate) enum At {
 /// What a process meets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Troubles {
-    pub(crate) crash: Option<(At, Option<End>)>,
+    pub(crate) crash: Option<(At, Option<CrashKind>)>,
     pub(crate) cancel: Option<At>,
     /// An operation of the disk, what happens there, and whether it stays.
-    pub(crate) disk: Option<(u64, Trouble, bool)>,
+    pub(crate) disk: Option<(u64, DiskFault, bool)>,
     /// Whether the machine ends once the process has.
     pub(crate) power_cut_after: bool,
 }
@@ -69,7 +69,7 @@ pub(crate) fn live(world: &Arc<World>, troubles: Troubles, say: Option<String>) 
     let cancel = world.begin(life);
     let operations = world.disk.operations();
     if let Some((At::Disk(n), _)) = troubles.crash {
-        world.disk.trouble_at(operations + n, Trouble::Killed);
+        world.disk.trouble_at(operations + n, DiskFault::Killed);
     }
     match troubles.disk {
         Some((n, trouble, false)) => world.disk.trouble_at(operations + n, trouble),
@@ -89,15 +89,15 @@ pub(crate) fn live(world: &Arc<World>, troubles: Troubles, say: Option<String>) 
         if world.disk.is_dead() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     match ended {
-        Ended::Stopped => Came::Crashed,
-        Ended::Hung => {
+        StepsEnd::Stopped => Came::Crashed,
+        StepsEnd::Hung => {
             let running = format!("{:?}", world.state().running);
             world.wrong(format!("it hangs; under way: {running}"));
             Came::Refused("it hangs".to_owned())
         }
         // It died in its last step: nobody hears what it would have said.
-        Ended::Done(_) if world.disk.is_dead() => Came::Crashed,
-        Ended::Done(result) => {
+        StepsEnd::Done(_) if world.disk.is_dead() => Came::Crashed,
+        StepsEnd::Done(result) => {
             if steps.tasks() > 0 {
                 world.wrong(format!("{} tasks are left", steps.tasks()));
             }
@@ -154,7 +154,7 @@ async fn session(
 /// What the person has configured; the same in all lives of a history.
 struct Setting {
     task: String,
-    limits: Limits,
+    limits: AgentLimits,
     grant: Grant,
     delegation: Policy,
     budgets: Budgets,
@@ -180,7 +180,7 @@ impl Setting {
             read: Some([Path::new("/work").to_owned()].into()),
             ..Grant::default()
         };
-        let mut limits = Limits { max_iterations: 9, time_ms: 0, wrap_up_ms: 0 };
+        let mut limits = AgentLimits { max_iterations: 9, time_ms: 0, wrap_up_ms: 0 };
         let mut delegation = Policy { max_spawn_depth: 3, background: true, ..Policy::default() };
         let mut task = "go".to_owned();
         let (mut budgets, mut children_time) = (Budgets::default(), None);
@@ -226,16 +226,16 @@ impl Setting {
     }
 }
 
-fn parts(world: &Arc<World>, since: Instant, setting: &Setting) -> Parts {
+fn parts(world: &Arc<World>, since: Instant, setting: &Setting) -> SessionConfig {
     let clock = Arc::new(SimClock { world: Arc::clone(world), since });
     let catalog = catalog(world, clock.clone(), setting.delegation.clone());
     let mut models = Models::default();
     models.insert("sim/m", "m", Arc::new(SimModel(Arc::clone(world))));
     let mut secrets = Secrets::default();
     secrets.add("KEY", SECRET);
-    Parts {
-        handoff: Some(Arc::new(Background::new(setting.delegation.clone(), clock.clone()))),
-        pulse: Some(Pulse::default()),
+    SessionConfig {
+        handoff: Some(Arc::new(BackgroundPolicy::new(setting.delegation.clone(), clock.clone()))),
+        heartbeat: Some(Heartbeat::default()),
         budgets: setting.budgets,
         hooks: if setting.hooks { vec![Arc::new(SimHook(Arc::clone(world)))] } else { Vec::new() },
         children_time: setting.children_time,
@@ -248,7 +248,7 @@ fn parts(world: &Arc<World>, since: Instant, setting: &Setting) -> Parts {
         seed: world.seed.0,
         sync: world.sync,
         secret: FrameSecret::new(&[9; 16]),
-        ..Parts::new(catalog)
+        ..SessionConfig::new(catalog)
     }
 }
 

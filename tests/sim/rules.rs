@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    AgentView, Answer, Approver, BoxFuture, Cancel, Clock, Hook, HookAnswer, HookInput, HookPoint,
-    Policy, Question, ToolSpec, Verdict,
+    AgentView, ApprovalAnswer, Approver, BoxFuture, Cancel, Clock, Hook, HookAnswer, HookInput,
+    HookPoint, Policy, Question, ToolSpec, Verdict,
 };
 use serde_json::Value;
 use tokio::time::Instant;
@@ -51,7 +51,11 @@ impl Policy for SimRules {
 pub(crate) struct SimPerson(pub(crate) Arc<World>);
 
 impl Approver for SimPerson {
-    fn ask<'a>(&'a self, question: &'a Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(
+        &'a self,
+        question: &'a Question,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             let world = &self.0;
             let _under_way = world.under_way(format!("question of {}", question.agent));
@@ -61,9 +65,9 @@ impl Approver for SimPerson {
             let thinks = Duration::from_millis(dice.u64(..90_000));
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => Answer::no("nobody: cancelled"),
+                () = cancel.cancelled() => ApprovalAnswer::no("nobody: cancelled"),
                 () = tokio::time::sleep(thinks) => {
-                    if dice.bool() { Answer::yes("user") } else { Answer::no("user") }
+                    if dice.bool() { ApprovalAnswer::yes("user") } else { ApprovalAnswer::no("user") }
                 }
             }
         })

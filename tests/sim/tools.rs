@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    BoxFuture, Catalog, Clock, Effects, Entry, Event, Fact, Origin, Schema, Tool, ToolCallResult,
-    ToolCx, ToolDecl, ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName, Version,
+    BoxFuture, Catalog, CatalogEntry, Clock, Effects, Event, FileVersion, Origin, Schema, Tool,
+    ToolCallResult, ToolCx, ToolDecl, ToolEffect, ToolError, ToolName, ToolOutput, ToolSpec,
+    ToolsetName,
 };
 use deputize_delegate::{ControlTool, DelegateTool};
 use deputize_runtime::SyncMode;
@@ -50,7 +51,7 @@ pub(crate) fn catalog(
         let tool = Arc::new(SimTool { spec, world: Arc::clone(world) });
         let toolset = ToolsetName::literal(toolset);
         let origin = Origin::Linked { krate: "sim".into() };
-        catalog.insert(Entry { toolset, origin, tool }).unwrap();
+        catalog.insert(CatalogEntry { toolset, origin, tool }).unwrap();
     }
     catalog.insert(DelegateTool::new(policy, clock).unwrap().into_entry()).unwrap();
     catalog.insert(ControlTool::new().unwrap().into_entry()).unwrap();
@@ -103,8 +104,9 @@ fn outcome(deed: Deed, agent: &str) -> ToolCallResult {
         Deed::Floods => Ok(ToolOutput::text("flood\n".repeat(100_000))),
         Deed::Works | Deed::Waits | Deed::IsDeaf => {
             let path = PathBuf::from("/work").join(agent.replace('/', "-"));
-            let written = Fact::FileWritten { path, version: Version::of(b"x"), created: false };
-            let command = Fact::Command {
+            let written =
+                ToolEffect::FileWritten { path, version: FileVersion::of(b"x"), created: false };
+            let command = ToolEffect::Command {
                 command: format!("echo {SECRET}"),
                 exit_code: Some(0),
                 unknown: false,

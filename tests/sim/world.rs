@@ -274,11 +274,11 @@ impl Drop for UnderWay {
 pub(crate) struct Watch(pub(crate) Arc<World>);
 
 impl Observer for Watch {
-    fn see(&self, record: &Record) {
+    fn on_record(&self, record: &Record) {
         self.0.saw(record);
     }
 
-    fn live(&self, agent: &AgentId, delta: Delta<'_>) {
+    fn on_delta(&self, agent: &AgentId, delta: Delta<'_>) {
         let (Delta::Text(text) | Delta::Reasoning(text)) = delta else { return };
         self.0.state().shown.entry(agent.clone()).or_default().push_str(text);
     }

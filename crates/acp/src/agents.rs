@@ -6,12 +6,12 @@ use std::fmt;
 use std::sync::Arc;
 
 use deputize_core::{
-    Agent, AgentId, AgentSpec, Authority, BoxFuture, Cancel, ExitReason, External, Host, Outcome,
-    Status, ToolName, describe_error,
+    Agent, AgentId, AgentSpec, Authority, BoxFuture, Cancel, ExitReason, ExternalAgentHost,
+    ExternalAgents, Outcome, Status, ToolName, describe_error,
 };
 use deputize_process::{Owner, ProgramError, Supervisor, SupervisorError, resolve_program};
 
-use crate::conversation::{End, converse};
+use crate::conversation::{PromptEnd, converse};
 use crate::error::AcpError;
 
 /// The tools that such a child must be due: nothing bounds what the program does.
@@ -19,13 +19,13 @@ pub static NEEDS: [ToolName; 2] = [ToolName::literal("terminal"), ToolName::lite
 
 /// A program that speaks ACP on its standard streams.
 #[derive(Debug, Clone)]
-pub struct Program {
+pub struct AcpProgram {
     pub(crate) path: OsString,
     pub(crate) args: Vec<OsString>,
     pub(crate) env: BTreeMap<OsString, OsString>,
 }
 
-impl Program {
+impl AcpProgram {
     /// A program by its absolute path, or by a name that is looked up in the `PATH` of the
     /// environment that it is given, which is the whole of it.
     ///
@@ -51,30 +51,30 @@ impl Program {
 type Supervisors = dyn Fn() -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
 
 /// Agents that are runs of one program: each child starts it anew.
-pub struct Agents {
-    program: Arc<Program>,
+pub struct AcpAgents {
+    program: Arc<AcpProgram>,
     supervisor: Arc<Supervisors>,
 }
 
-impl fmt::Debug for Agents {
+impl fmt::Debug for AcpAgents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Agents({})", self.program.path.display())
     }
 }
 
-impl Agents {
+impl AcpAgents {
     /// Agents of a program, whose processes the supervisor owns. It is asked for at the first
     /// child.
     #[must_use]
     pub fn new(
-        program: Program,
+        program: AcpProgram,
         supervisor: impl Fn() -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync + 'static,
     ) -> Self {
         Self { program: Arc::new(program), supervisor: Arc::new(supervisor) }
     }
 }
 
-impl External for Agents {
+impl ExternalAgents for AcpAgents {
     fn refusal(&self, child: &AgentSpec, may: &Authority) -> Option<String> {
         let missing = NEEDS.iter().find(|tool| !may.has(tool.as_str()));
         let missing = missing.map(|tool| format!("have `{tool}`"));
@@ -89,21 +89,26 @@ impl External for Agents {
         ))
     }
 
-    fn start(&self, spec: Arc<AgentSpec>, host: Arc<dyn Host>, cancel: Cancel) -> Box<dyn Agent> {
+    fn start(
+        &self,
+        spec: Arc<AgentSpec>,
+        host: Arc<dyn ExternalAgentHost>,
+        cancel: Cancel,
+    ) -> Box<dyn Agent> {
         let (program, supervisor) = (Arc::clone(&self.program), Arc::clone(&self.supervisor));
-        Box::new(Running { spec, program, supervisor, host, cancel })
+        Box::new(AcpChild { spec, program, supervisor, host, cancel })
     }
 }
 
-struct Running {
+struct AcpChild {
     spec: Arc<AgentSpec>,
-    program: Arc<Program>,
+    program: Arc<AcpProgram>,
     supervisor: Arc<Supervisors>,
-    host: Arc<dyn Host>,
+    host: Arc<dyn ExternalAgentHost>,
     cancel: Cancel,
 }
 
-impl Agent for Running {
+impl Agent for AcpChild {
     fn id(&self) -> &AgentId {
         &self.spec.id
     }
@@ -133,9 +138,9 @@ impl Agent for Running {
 
 async fn run(
     spec: &AgentSpec,
-    program: &Program,
+    program: &AcpProgram,
     owner: &Arc<Owner>,
-    (host, cancel): (Arc<dyn Host>, &Cancel),
+    (host, cancel): (Arc<dyn ExternalAgentHost>, &Cancel),
 ) -> Outcome {
     if cancel.is_cancelled() {
         let why = "interrupted before it was started".to_owned();
@@ -143,7 +148,7 @@ async fn run(
     }
     let told = converse(spec, program, owner, (host, cancel)).await;
     match told.end {
-        Ok(End::Interrupted) => {
+        Ok(PromptEnd::Interrupted) => {
             let outcome = Outcome::without_run(spec, Status::Interrupted, "interrupted".to_owned());
             Outcome { text: told.text, ..outcome }
         }
@@ -153,17 +158,19 @@ async fn run(
 }
 
 /// The outcome of a program that came to an end of its own.
-fn answered(spec: &AgentSpec, text: Option<String>, end: End) -> Outcome {
+fn answered(spec: &AgentSpec, text: Option<String>, end: PromptEnd) -> Outcome {
     let (status, exit_reason, error) = match (end, &text) {
-        (End::Refused, _) => {
+        (PromptEnd::Refused, _) => {
             (Status::Failed, ExitReason::Error, Some("the external agent declined the task"))
         }
         (_, None) => {
             (Status::Failed, ExitReason::Error, Some("the external agent gave an empty answer"))
         }
-        (End::Tokens, _) => (Status::Completed, ExitReason::MaxOutputTokens, None),
-        (End::Requests, _) => (Status::Completed, ExitReason::MaxIterations, None),
-        (End::Turn | End::Interrupted, _) => (Status::Completed, ExitReason::Completed, None),
+        (PromptEnd::Tokens, _) => (Status::Completed, ExitReason::MaxOutputTokens, None),
+        (PromptEnd::Requests, _) => (Status::Completed, ExitReason::MaxIterations, None),
+        (PromptEnd::Turn | PromptEnd::Interrupted, _) => {
+            (Status::Completed, ExitReason::Completed, None)
+        }
     };
     let outcome = Outcome::without_run(spec, status, String::new());
     Outcome { exit_reason, text, error: error.map(str::to_owned), ..outcome }

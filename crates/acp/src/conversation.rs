@@ -15,14 +15,14 @@ use agent_client_protocol::{
     Agent, Client, ErrorCode, JsonRpcResponse, Lines, is_incoming_transport_closed,
     on_receive_notification, on_receive_request,
 };
-use deputize_core::{AgentSpec, Answer, Cancel, CancelReason, Host};
+use deputize_core::{AgentSpec, ApprovalAnswer, Cancel, CancelReason, ExternalAgentHost};
 use deputize_process::{Command, DRAIN_LIMIT, Owner, ServiceProcess};
 
-use crate::about::Asked;
-use crate::agents::Program;
+use crate::agents::AcpProgram;
+use crate::call_details::PermissionRequest;
 use crate::error::AcpError;
-use crate::lines::{Fault, LastWords, incoming, outgoing};
-use crate::story::Story;
+use crate::line_reader::{SharedFault, StderrTail, incoming, outgoing};
+use crate::transcript::Transcript;
 
 /// How long the program may take to say that it is there, and to open a session.
 const START_LIMIT: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ const CANCEL_GRACE: Duration = Duration::from_millis(300);
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
+pub(crate) enum PromptEnd {
     /// It was done.
     Turn,
     /// The output limit of its model cut it.
@@ -45,8 +45,8 @@ pub(crate) enum End {
 }
 
 /// What a conversation came to.
-pub(crate) struct Told {
-    pub(crate) end: Result<End, AcpError>,
+pub(crate) struct ConversationResult {
+    pub(crate) end: Result<PromptEnd, AcpError>,
     /// What it said, as far as it came.
     pub(crate) text: Option<String>,
     /// What it said last on its standard error.
@@ -56,29 +56,33 @@ pub(crate) struct Told {
 /// Starts the program, gives it the task of the spec, and hears it out.
 pub(crate) async fn converse(
     spec: &AgentSpec,
-    program: &Program,
+    program: &AcpProgram,
     owner: &Arc<Owner>,
-    (host, cancel): (Arc<dyn Host>, &Cancel),
-) -> Told {
+    (host, cancel): (Arc<dyn ExternalAgentHost>, &Cancel),
+) -> ConversationResult {
     let mut command = Command::new(program.path.clone(), &spec.cwd);
     command.args.clone_from(&program.args);
     command.env.clone_from(&program.env);
     let service = match owner.open(&command).await {
         Ok(service) => service,
         Err(error) => {
-            return Told { end: Err(error.into()), text: None, last_words: String::new() };
+            return ConversationResult {
+                end: Err(error.into()),
+                text: None,
+                last_words: String::new(),
+            };
         }
     };
     let (stdin, stdout, stderr, life) = service.into_parts();
-    let story = Arc::new(Story::new(Arc::clone(&host)));
-    let fault = Fault::default();
-    let mut words = LastWords::default();
+    let story = Arc::new(Transcript::new(Arc::clone(&host)));
+    let fault = SharedFault::default();
+    let mut words = StderrTail::default();
     let end = {
-        let mut hearing = Box::pin(words.hear(stderr));
+        let mut hearing = Box::pin(words.push(stderr));
         let talk = async {
             let stdin = stdin.ok_or(AcpError::Closed)?;
             let lines = Lines::new(outgoing(stdin), incoming(stdout, Arc::clone(&fault)));
-            let talking = Talk { spec, story: &story, host: &host, cancel };
+            let talking = Exchange { spec, story: &story, host: &host, cancel };
             Box::pin(talking.over(lines)).await
         };
         let mut talk = Box::pin(until_it_ends(talk, life));
@@ -100,14 +104,14 @@ pub(crate) async fn converse(
     story.end();
     let garbage = fault.lock().unwrap_or_else(PoisonError::into_inner).take();
     let end = garbage.map_or(end, |garbage| Err(garbage.into()));
-    Told { end, text: story.answer(), last_words: words.told() }
+    ConversationResult { end, text: story.answer(), last_words: words.text() }
 }
 
 /// Talks, until the program itself is gone; then nothing more will come but what is under way.
 async fn until_it_ends(
-    talk: impl Future<Output = Result<End, AcpError>>,
+    talk: impl Future<Output = Result<PromptEnd, AcpError>>,
     mut life: ServiceProcess,
-) -> Result<End, AcpError> {
+) -> Result<PromptEnd, AcpError> {
     let mut talk = std::pin::pin!(talk);
     let exit = tokio::select! {
         biased;
@@ -132,16 +136,16 @@ async fn until_it_ends(
     }
 }
 
-struct Talk<'a> {
+struct Exchange<'a> {
     spec: &'a AgentSpec,
-    story: &'a Arc<Story>,
-    host: &'a Arc<dyn Host>,
+    story: &'a Arc<Transcript>,
+    host: &'a Arc<dyn ExternalAgentHost>,
     cancel: &'a Cancel,
 }
 
-impl Talk<'_> {
+impl Exchange<'_> {
     /// Talks over a connection to the end of the last turn.
-    async fn over<O, I>(&self, lines: Lines<O, I>) -> Result<End, AcpError>
+    async fn over<O, I>(&self, lines: Lines<O, I>) -> Result<PromptEnd, AcpError>
     where
         Lines<O, I>: agent_client_protocol::ConnectTo<Client> + 'static,
     {
@@ -165,7 +169,7 @@ impl Talk<'_> {
                             connection: ConnectionTo<Agent>| {
                     let (story, host, cancel) = asked.clone();
                     // What is asked now, whatever is told while somebody thinks of it.
-                    let about = story.asked(&request.tool_call);
+                    let about = story.record_question(&request.tool_call);
                     connection.spawn(async move {
                         let outcome = permission(&*host, &about, &request.options, &cancel).await;
                         responder.respond(RequestPermissionResponse::new(outcome))
@@ -182,7 +186,7 @@ impl Talk<'_> {
         end
     }
 
-    async fn turns(&self, connection: &ConnectionTo<Agent>) -> Result<End, AcpError> {
+    async fn turns(&self, connection: &ConnectionTo<Agent>) -> Result<PromptEnd, AcpError> {
         let began = async {
             let hello = connection.send_request(InitializeRequest::new(ProtocolVersion::V1));
             let hello = soon("initialize", hello).await?;
@@ -194,7 +198,7 @@ impl Talk<'_> {
         };
         let session = tokio::select! {
             biased;
-            () = self.cancel.cancelled() => return Ok(End::Interrupted),
+            () = self.cancel.cancelled() => return Ok(PromptEnd::Interrupted),
             () = connection.incoming_closed() => return Err(AcpError::Closed),
             began = began => began?.session_id,
         };
@@ -202,17 +206,17 @@ impl Talk<'_> {
         loop {
             self.story.begin();
             let end = match self.turn(connection, &session, prompt).await? {
-                Turned::Ended(end) => end,
-                Turned::Closing(closing) => {
+                PromptResult::Ended(end) => end,
+                PromptResult::Closing(closing) => {
                     self.story.close();
                     return match self.turn(connection, &session, closing).await? {
-                        Turned::Ended(end) => Ok(end),
-                        Turned::Closing(_) => Ok(End::Interrupted),
+                        PromptResult::Ended(end) => Ok(end),
+                        PromptResult::Closing(_) => Ok(PromptEnd::Interrupted),
                     };
                 }
             };
             let answer = self.story.answer().unwrap_or_default();
-            match self.host.rejection(&answer).filter(|_| end == End::Turn) {
+            match self.host.rejection(&answer).filter(|_| end == PromptEnd::Turn) {
                 Some(rejection) => prompt = rejection,
                 None => return Ok(end),
             }
@@ -233,7 +237,7 @@ impl Talk<'_> {
         connection: &ConnectionTo<Agent>,
         session: &SessionId,
         prompt: String,
-    ) -> Result<Turned, AcpError> {
+    ) -> Result<PromptResult, AcpError> {
         let text = ContentBlock::Text(TextContent::new(prompt));
         let request = connection.send_request(PromptRequest::new(session.clone(), vec![text]));
         let mut answer = std::pin::pin!(answer_of("session/prompt", request));
@@ -246,7 +250,7 @@ impl Talk<'_> {
         let closing = tokio::select! {
             biased;
             answered = &mut answer => {
-                return answered.map(|reply| Turned::Ended(end_of(reply.stop_reason)));
+                return answered.map(|reply| PromptResult::Ended(end_of(reply.stop_reason)));
             }
             () = connection.incoming_closed() => return Err(AcpError::Closed),
             () = self.cancel.cancelled() => None,
@@ -257,33 +261,33 @@ impl Talk<'_> {
             if told.is_ok() {
                 let _settled = tokio::time::timeout(CANCEL_GRACE, answer).await;
             }
-            return Ok(Turned::Ended(End::Interrupted));
+            return Ok(PromptResult::Ended(PromptEnd::Interrupted));
         };
         // It may still say what it has; one that does not stop is cut off when that time is up.
         tokio::select! {
             biased;
-            () = self.cancel.cancelled() => Ok(Turned::Ended(End::Interrupted)),
+            () = self.cancel.cancelled() => Ok(PromptResult::Ended(PromptEnd::Interrupted)),
             () = connection.incoming_closed() => Err(AcpError::Closed),
-            settled = answer => settled.map(|_| Turned::Closing(closing)),
+            settled = answer => settled.map(|_| PromptResult::Closing(closing)),
         }
     }
 }
 
 /// How a prompt ended.
-enum Turned {
+enum PromptResult {
     /// It was answered, or the program was told to end.
-    Ended(End),
+    Ended(PromptEnd),
     /// It was cancelled, because the time is up: this is to be asked last.
     Closing(String),
 }
 
-fn end_of(reason: StopReason) -> End {
+fn end_of(reason: StopReason) -> PromptEnd {
     match reason {
-        StopReason::MaxTokens => End::Tokens,
-        StopReason::MaxTurnRequests => End::Requests,
-        StopReason::Refusal => End::Refused,
+        StopReason::MaxTokens => PromptEnd::Tokens,
+        StopReason::MaxTurnRequests => PromptEnd::Requests,
+        StopReason::Refusal => PromptEnd::Refused,
         // Nobody here told it to end, so it has ended by itself.
-        _ => End::Turn,
+        _ => PromptEnd::Turn,
     }
 }
 
@@ -312,12 +316,12 @@ async fn answer_of<T: JsonRpcResponse + Send>(
 
 /// Has a request for permission answered.
 async fn permission(
-    host: &dyn Host,
-    about: &Asked,
+    host: &dyn ExternalAgentHost,
+    about: &PermissionRequest,
     options: &[PermissionOption],
     cancel: &Cancel,
 ) -> RequestPermissionOutcome {
-    let Asked { call, command, details } = about;
+    let PermissionRequest { call, command, details } = about;
     let own = cancel.child();
     // Whoever is to close begins nothing any more.
     let asked = async {
@@ -326,7 +330,11 @@ async fn permission(
             _ = host.closing() => own.cancel(CancelReason::TimeLimit),
             () = std::future::ready(()) => {}
         }
-        if own.is_cancelled() { None } else { Some(host.ask(call, command, details, &own).await) }
+        if own.is_cancelled() {
+            None
+        } else {
+            Some(host.approve(call, command, details, &own).await)
+        }
     };
     let mut asked = std::pin::pin!(asked);
     let answer = tokio::select! {
@@ -350,7 +358,10 @@ async fn permission(
 }
 
 /// The option that says the answer: yes or no to this one request, never to those that follow.
-fn chosen<'o>(options: &'o [PermissionOption], answer: &Answer) -> Option<&'o PermissionOption> {
+fn chosen<'o>(
+    options: &'o [PermissionOption],
+    answer: &ApprovalAnswer,
+) -> Option<&'o PermissionOption> {
     let of = |kind: PermissionOptionKind| options.iter().find(|option| option.kind == kind);
     if answer.allowed {
         return of(PermissionOptionKind::AllowOnce)
@@ -371,7 +382,7 @@ mod tests {
                 PermissionOption::new(format!("{kind:?}"), "x", *kind)
             };
             let options: Vec<_> = kinds.iter().map(option).collect();
-            let answer = Answer { allowed, ..Answer::no("test") };
+            let answer = ApprovalAnswer { allowed, ..ApprovalAnswer::no("test") };
             chosen(&options, &answer).map(|option| option.kind)
         };
         let all = [AllowAlways, AllowOnce, RejectAlways, RejectOnce];

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_process::{Exit, SpawnError, SupervisorError};
 
 /// How many characters of what the program says are told.
@@ -42,7 +42,7 @@ pub enum AcpError {
     #[error("the external agent speaks version {0} of ACP; version 1 is spoken here")]
     Version(String),
     /// It refused a request.
-    #[error("the external agent refused `{method}`: {}", to_line(message, SAID_CHARS))]
+    #[error("the external agent refused `{method}`: {}", for_terminal_line(message, SAID_CHARS))]
     Refused {
         /// What it was asked.
         method: &'static str,
@@ -57,13 +57,13 @@ pub enum AcpError {
     Login,
     /// What it sends is no ACP.
     #[error(transparent)]
-    Garbage(#[from] Garbage),
+    Garbage(#[from] ProtocolFault),
 }
 
 /// What an external agent sends, and may not.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum Garbage {
+pub enum ProtocolFault {
     /// A line without end.
     #[error("the external agent sent a line of more than {limit} bytes, which is the limit")]
     LongLine {

@@ -2,21 +2,21 @@
 //! a Deputize agent; and, in [`serve`], sessions of a program of one's own for editors that speak
 //! it.
 //!
-//! Whoever puts a program together gives [`Agents`] to the runtime's parts under a name; an agent
+//! Whoever puts a program together gives [`AcpAgents`] to the runtime's parts under a name; an agent
 //! whose spec has that name in the place of a model is such a program.
 //!
 //! ```no_run
 //! use std::collections::BTreeMap;
 //! use std::sync::Arc;
-//! use deputize_acp::{Agents, Program};
-//! use deputize_core::External;
+//! use deputize_acp::{AcpAgents, AcpProgram};
+//! use deputize_core::ExternalAgents;
 //! use deputize_process::Supervisor;
 //!
 //! let supervisor = Arc::new(Supervisor::start()?);
 //! let env = BTreeMap::from([("PATH".into(), "/usr/bin:/bin".into())]);
-//! let program = Program::find("some-acp-agent", vec!["--stdio".into()], env)?;
-//! let agents: Arc<dyn External> =
-//!     Arc::new(Agents::new(program, move || Ok(Arc::clone(&supervisor))));
+//! let program = AcpProgram::find("some-acp-agent", vec!["--stdio".into()], env)?;
+//! let agents: Arc<dyn ExternalAgents> =
+//!     Arc::new(AcpAgents::new(program, move || Ok(Arc::clone(&supervisor))));
 //! // parts.external.insert("acp/some-acp-agent".into(), agents);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -35,13 +35,13 @@
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
-mod about;
 mod agents;
+mod call_details;
 mod conversation;
 mod error;
-mod lines;
+mod line_reader;
 pub mod serve;
-mod story;
+mod transcript;
 
-pub use agents::{Agents, NEEDS, Program};
+pub use agents::{AcpAgents, AcpProgram, NEEDS};
 pub use error::AcpError;

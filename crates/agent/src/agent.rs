@@ -7,12 +7,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use deputize_core::door::Secrets;
+use deputize_core::sanitize::Secrets;
 use deputize_core::{
-    AgentSpec, Approver, ApproverMode, Cancel, Hook, Observer, Outcome, RateGate, SessionId,
-    Status, Store, ValueError, describe_error,
+    AgentSpec, Approver, ApproverMode, Cancel, Hook, Observer, Outcome, RateLimiter, ResourceMap,
+    SessionId, Status, ValueError, describe_error,
 };
-use deputize_runtime::{Continue, Models, Parts, ResumeError, Session, SessionDir, SessionError};
+use deputize_runtime::{
+    Continue, Models, ResumeError, Session, SessionConfig, SessionDir, SessionError,
+};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
@@ -54,7 +56,7 @@ pub struct Agent {
     pub(crate) approver: Arc<dyn Approver>,
     pub(crate) observers: Vec<Arc<dyn Observer>>,
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
-    pub(crate) gate: Arc<dyn RateGate>,
+    pub(crate) gate: Arc<dyn RateLimiter>,
     #[cfg(feature = "tools")]
     pub(crate) processes: Arc<deputize_tools::Processes>,
     #[cfg(feature = "tools")]
@@ -161,8 +163,8 @@ impl Agent {
         }
     }
 
-    fn parts(&self) -> Parts {
-        let settings = Store::default();
+    fn parts(&self) -> SessionConfig {
+        let settings = ResourceMap::default();
         #[cfg(feature = "tools")]
         {
             let env = self.env.clone();
@@ -173,11 +175,11 @@ impl Agent {
             // All sessions share one owner of commands, which starts at the first command.
             settings.share(Arc::clone(&self.processes));
         }
-        Parts {
+        SessionConfig {
             approver: Arc::clone(&self.approver),
             observers: self.observers.clone(),
             hooks: self.hooks.clone(),
-            gate: Some(Arc::clone(&self.gate)),
+            rate_limiter: Some(Arc::clone(&self.gate)),
             settings,
             ..self.assembly.parts(self.models.clone(), self.secrets.clone())
         }

@@ -5,14 +5,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::door::Secrets;
+use deputize_core::sanitize::Secrets;
 use deputize_core::{
-    AgentSpec, AgentView, ApproverMode, Authority, Catalog, Clock, Effects, Entry, FileLedger,
-    Grant, Limits, Memory, Message, ModelOptions, Role, SessionId, SessionView, Store, ToolDecl,
-    ToolName, ToolSource, ToolsetName,
+    AgentLimits, AgentSpec, AgentView, ApproverMode, Authority, Catalog, CatalogEntry, Clock,
+    Effects, FileLedger, Grant, Memory, Message, ModelOptions, ResourceMap, Role, SessionId,
+    SessionView, ToolDecl, ToolName, ToolSource, ToolsetName,
 };
-use deputize_delegate::{Background, Policy as DelegationConfig, children_grant};
-use deputize_runtime::{Budgets, Models, Parts, Pulse, SyncMode, declare, top_agent};
+use deputize_delegate::{BackgroundPolicy, Policy as DelegationConfig, children_grant};
+use deputize_runtime::{Budgets, Heartbeat, Models, SessionConfig, SyncMode, declare, top_agent};
 
 use crate::base_prompt::BasePrompt;
 use crate::policy::EffectPolicy;
@@ -52,13 +52,13 @@ pub struct Workspace {
 #[derive(Debug, Clone)]
 pub struct AssemblyLimits {
     /// Requests and time of a top agent.
-    pub agent: Limits,
+    pub agent: AgentLimits,
     /// Tokens and dollars.
     pub budgets: Budgets,
     /// How long children may take together: the time in which at least one runs.
     pub children_time: Option<Duration>,
     /// When children give signs of life.
-    pub pulse: Pulse,
+    pub pulse: Heartbeat,
 }
 
 /// What is asked of the model of a top agent, beside its task.
@@ -156,7 +156,7 @@ impl Assembly {
                 models: None,
             },
         );
-        authority.keeping(self.workspace.protected.iter().cloned())
+        authority.with_protected_paths(self.workspace.protected.iter().cloned())
     }
 
     /// Returns the spec of a top agent.
@@ -186,9 +186,9 @@ impl Assembly {
     /// Returns the parts of a session with these models and secrets. The caller adds who is asked,
     /// who watches, and the settings of tools.
     #[must_use]
-    pub fn parts(&self, models: Models, secrets: Secrets) -> Parts {
-        let handoff = Background::new(self.delegation.clone(), Arc::clone(&self.clock));
-        Parts {
+    pub fn parts(&self, models: Models, secrets: Secrets) -> SessionConfig {
+        let handoff = BackgroundPolicy::new(self.delegation.clone(), Arc::clone(&self.clock));
+        SessionConfig {
             catalog: Arc::clone(&self.tools.catalog),
             tools: self.tools.source.clone(),
             models,
@@ -199,18 +199,18 @@ impl Assembly {
             budgets: self.limits.budgets,
             sync: self.sync,
             handoff: Some(Arc::new(handoff)),
-            pulse: Some(self.limits.pulse),
+            heartbeat: Some(self.limits.pulse),
             children_time: self.limits.children_time,
             memory: self.memory.clone(),
             program: self.program.clone(),
-            ..Parts::new(Catalog::default())
+            ..SessionConfig::new(Catalog::default())
         }
     }
 
     /// Returns a tool as the top agent's model is sent it, or as its author wrote it where the top
     /// agent does not have it.
     #[must_use]
-    pub fn declared(&self, entry: &Entry) -> ToolDecl {
+    pub fn declared(&self, entry: &CatalogEntry) -> ToolDecl {
         let top = self.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
         let authority = self.authority(ApproverMode::Deny, top.cwd.clone());
         let view = self.view(top, authority);
@@ -226,7 +226,7 @@ impl Assembly {
             id: SessionId::literal("preview"),
             spill: PathBuf::new(),
             files: FileLedger::default(),
-            settings: Store::default(),
+            settings: ResourceMap::default(),
             spawn: Arc::new(NoAgents),
         };
         let mut view = AgentView {
@@ -234,7 +234,7 @@ impl Assembly {
             authority: Arc::new(authority),
             catalog: Arc::clone(&self.tools.catalog),
             declared: Vec::new(),
-            store: Store::default(),
+            store: ResourceMap::default(),
             session: Arc::new(session),
         };
         view.declared = declare(&view);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use deputize_core::door::{Source, quote};
+use deputize_core::sanitize::{TextSource, frame_quote};
 use deputize_core::{FillError, PromptParts};
 use deputize_delegate::ToolSchemas;
 use deputize_runtime::prompt::{BaseParts, base_prompt};
@@ -50,7 +50,7 @@ impl BasePrompt {
 
     /// Adds what the memory of this agent says, where its children do not read it.
     pub fn add_memory(&mut self, text: &str, schemas: ToolSchemas) {
-        let memory = quote(&Source::Tool("memory".to_owned()), text).into_string().into();
+        let memory = frame_quote(&TextSource::Tool("memory".to_owned()), text).into_string().into();
         match schemas {
             ToolSchemas::Narrowed => self.system.push(memory),
             ToolSchemas::CachePreserving => self.opening.push(memory),

@@ -5,14 +5,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use deputize_core::door::Secrets;
+use deputize_core::sanitize::Secrets;
 use deputize_core::{
-    Answer, Approver, ApproverMode, BoxFuture, Budget, Cancel, Catalog, Clock, FillError, Hook,
-    Limits, NoPerson, Observer, Origin, Question, Record, RetryPolicy, ToolCrate,
+    AgentLimits, ApprovalAnswer, Approver, ApproverMode, BoxFuture, Budget, Cancel, Catalog, Clock,
+    FillError, Hook, NoPerson, Observer, Origin, Question, Record, RetryPolicy, ToolCrate,
 };
 use deputize_delegate::{Policy as DelegationConfig, send_order};
 use deputize_runtime::prompt::{BaseParts, Directory, Environment, ProjectFile};
-use deputize_runtime::{Budgets, Gates, Models, Pulse, SessionDir, SyncMode, SystemClock};
+use deputize_runtime::{
+    Budgets, Heartbeat, Models, RateLimiters, SessionDir, SyncMode, SystemClock,
+};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
@@ -172,7 +174,10 @@ impl AgentBuilder {
 
     /// Answers the agent's questions, such as whether a command may run, by a function. Without
     /// this call every answer is no.
-    pub fn approve(self, answer: impl Fn(&Question) -> Answer + Send + Sync + 'static) -> Self {
+    pub fn approve(
+        self,
+        answer: impl Fn(&Question) -> ApprovalAnswer + Send + Sync + 'static,
+    ) -> Self {
         self.approver(ApproveFn(answer))
     }
 
@@ -250,7 +255,7 @@ impl AgentBuilder {
             approver: self.approver.unwrap_or_else(|| Arc::new(NoPerson)),
             observers: self.observers,
             hooks: self.hooks,
-            gate: Arc::new(Gates::new(RetryPolicy::default(), fastrand::u64(..))),
+            gate: Arc::new(RateLimiters::new(RetryPolicy::default(), fastrand::u64(..))),
             #[cfg(feature = "tools")]
             processes: Arc::new(crate::helper::processes()),
             #[cfg(feature = "tools")]
@@ -319,7 +324,7 @@ impl AgentBuilder {
         let base = BasePrompt::build(&parts, delegation.tool_schemas)?;
         let toolsets = catalog.toolsets().into_iter().collect();
         let agent =
-            Limits { max_iterations: self.max_iterations, time_ms: 0, wrap_up_ms: WRAP_UP_MS };
+            AgentLimits { max_iterations: self.max_iterations, time_ms: 0, wrap_up_ms: WRAP_UP_MS };
         Ok(Assembly {
             tools: ToolSelection { catalog: Arc::new(catalog), toolsets, names, source: None },
             delegation,
@@ -329,7 +334,7 @@ impl AgentBuilder {
                 agent,
                 budgets: Budgets { session: self.budget, children: Budget::default() },
                 children_time: None,
-                pulse: Pulse::default(),
+                pulse: Heartbeat::default(),
             },
             sync: SyncMode::default(),
             clock: Arc::clone(&self.clock),
@@ -377,8 +382,8 @@ fn date(clock: &dyn Clock) -> String {
 /// Answers questions by a function.
 struct ApproveFn<F>(F);
 
-impl<F: Fn(&Question) -> Answer + Send + Sync> Approver for ApproveFn<F> {
-    fn ask<'a>(&'a self, question: &'a Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
+impl<F: Fn(&Question) -> ApprovalAnswer + Send + Sync> Approver for ApproveFn<F> {
+    fn ask<'a>(&'a self, question: &'a Question, _: &'a Cancel) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move { (self.0)(question) })
     }
 }
@@ -387,7 +392,7 @@ impl<F: Fn(&Question) -> Answer + Send + Sync> Approver for ApproveFn<F> {
 struct RecordFn<F>(F);
 
 impl<F: Fn(&Record) + Send + Sync> Observer for RecordFn<F> {
-    fn see(&self, record: &Record) {
+    fn on_record(&self, record: &Record) {
         (self.0)(record);
     }
 }

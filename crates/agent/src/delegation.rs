@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use deputize_core::{Catalog, CatalogError, Clock, SchemaError};
-use deputize_delegate::{ControlTool, DelegateTool, Form, Policy as DelegationConfig};
+use deputize_delegate::{ControlTool, DelegateTool, Policy as DelegationConfig, ToolFlavor};
 
 /// Why the delegation tools cannot be added.
 #[derive(Debug, thiserror::Error)]
@@ -30,8 +30,8 @@ pub fn add_delegation_tools(
     let tool = |config| DelegateTool::new(config, Arc::clone(clock));
     catalog.insert(tool(delegation.clone())?.into_entry())?;
     let other = match delegation.form {
-        Form::DelegateTask => Form::Task,
-        Form::Task => Form::DelegateTask,
+        ToolFlavor::DelegateTask => ToolFlavor::Task,
+        ToolFlavor::Task => ToolFlavor::DelegateTask,
     };
     let former = DelegationConfig { form: other, ..delegation.clone() };
     catalog.insert_former(tool(former)?.into_entry());

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use deputize_core::door::Secrets;
+use deputize_core::sanitize::Secrets;
 use deputize_core::{Clock, Model, Price};
 #[cfg(feature = "http")]
 use deputize_providers::{
@@ -23,13 +23,13 @@ use deputize_providers::{
 /// ```
 #[derive(Clone)]
 pub struct AgentModel {
-    source: Source,
+    source: AgentModelSource,
     /// What it costs, where that is not published.
     price: Option<Price>,
 }
 
 #[derive(Clone)]
-enum Source {
+enum AgentModelSource {
     #[cfg(feature = "http")]
     Name(String),
     #[cfg(feature = "http")]
@@ -48,10 +48,12 @@ impl std::fmt::Debug for AgentModel {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.source {
             #[cfg(feature = "http")]
-            Source::Name(name) => write!(f, "AgentModel({name})"),
+            AgentModelSource::Name(name) => write!(f, "AgentModel({name})"),
             #[cfg(feature = "http")]
-            Source::Server { base_url, model, .. } => write!(f, "AgentModel({model} {base_url})"),
-            Source::Value { name, .. } => write!(f, "AgentModel({name})"),
+            AgentModelSource::Server { base_url, model, .. } => {
+                write!(f, "AgentModel({model} {base_url})")
+            }
+            AgentModelSource::Value { name, .. } => write!(f, "AgentModel({name})"),
         }
     }
 }
@@ -59,19 +61,19 @@ impl std::fmt::Debug for AgentModel {
 #[cfg(feature = "http")]
 impl From<&str> for AgentModel {
     fn from(name: &str) -> Self {
-        Self::of(Source::Name(name.to_owned()))
+        Self::of(AgentModelSource::Name(name.to_owned()))
     }
 }
 
 #[cfg(feature = "http")]
 impl From<String> for AgentModel {
     fn from(name: String) -> Self {
-        Self::of(Source::Name(name))
+        Self::of(AgentModelSource::Name(name))
     }
 }
 
 impl AgentModel {
-    const fn of(source: Source) -> Self {
+    const fn of(source: AgentModelSource) -> Self {
         Self { source, price: None }
     }
 
@@ -88,14 +90,14 @@ impl AgentModel {
     #[must_use]
     pub fn at(base_url: impl Into<String>, model: impl Into<String>) -> Self {
         let (base_url, model) = (base_url.into(), model.into());
-        Self::of(Source::Server { base_url, model, key_variable: None })
+        Self::of(AgentModelSource::Server { base_url, model, key_variable: None })
     }
 
     /// Names the environment variable that holds the key of a server given with [`Self::at`].
     #[cfg(feature = "http")]
     #[must_use]
     pub fn with_key(mut self, variable: impl Into<String>) -> Self {
-        if let Source::Server { key_variable, .. } = &mut self.source {
+        if let AgentModelSource::Server { key_variable, .. } = &mut self.source {
             *key_variable = Some(variable.into());
         }
         self
@@ -118,7 +120,7 @@ impl AgentModel {
     /// The same for a model that the program keeps.
     #[must_use]
     pub fn shared(name: impl Into<String>, model: Arc<dyn Model>) -> Self {
-        Self::of(Source::Value { name: name.into(), model })
+        Self::of(AgentModelSource::Value { name: name.into(), model })
     }
 
     /// What it costs, where the program says it.
@@ -138,14 +140,14 @@ impl AgentModel {
         secrets: &mut Secrets,
     ) -> Result<ConnectedModel, ModelSourceError> {
         match &self.source {
-            Source::Value { name, model } => Ok(ConnectedModel {
+            AgentModelSource::Value { name, model } => Ok(ConnectedModel {
                 name: name.clone(),
                 at_provider: name.clone(),
                 model: Arc::clone(model),
                 price: None,
             }),
             #[cfg(feature = "http")]
-            Source::Name(name) => {
+            AgentModelSource::Name(name) => {
                 let no_provider = || ModelSourceError::Name { name: name.clone() };
                 let (provider, model) = name.split_once('/').ok_or_else(no_provider)?;
                 let known = known_provider(provider).ok_or_else(no_provider)?;
@@ -155,7 +157,7 @@ impl AgentModel {
                 connect((name, model), known.wire, endpoint, (clock, price))
             }
             #[cfg(feature = "http")]
-            Source::Server { base_url, model, key_variable } => {
+            AgentModelSource::Server { base_url, model, key_variable } => {
                 let endpoint = Endpoint::new("server", base_url.clone());
                 let endpoint = with_key(endpoint, key_variable.as_deref(), env, secrets)?;
                 connect((model, model), Wire::OpenAiChat, endpoint, (clock, None))

@@ -1,6 +1,6 @@
 //! Which variables of an environment hold secrets.
 
-use deputize_core::door::Secrets;
+use deputize_core::sanitize::Secrets;
 
 /// How words of variables' names end whose values are secrets.
 const SECRET_ENDINGS: [&str; 7] =

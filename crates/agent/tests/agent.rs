@@ -5,8 +5,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use deputize_agent::{Agent, AgentBuilder, AgentModel, BuildError, DelegationConfig};
-use deputize_core::{Answer, Budget, Cancel, CancelReason, Event, ExitReason, Reply, Status};
-use deputize_testkit::{Answer as HttpAnswer, MockServer, ScriptedModel, SeenRequest, Turn};
+use deputize_core::{
+    ApprovalAnswer, Budget, Cancel, CancelReason, Event, ExitReason, Reply, Status,
+};
+use deputize_testkit::{
+    MockAnswer as HttpAnswer, MockServer, ScriptedModel, ScriptedTurn, SeenRequest,
+};
 use serde_json::json;
 
 const SECRET: &str = "sk-very-secret-1234";
@@ -19,7 +23,7 @@ fn env() -> Vec<(OsString, OsString)> {
 /// An agent with the built-in tools whose model follows a rule.
 fn builder(
     cwd: &Path,
-    rule: impl FnMut(&SeenRequest) -> Option<Turn> + Send + 'static,
+    rule: impl FnMut(&SeenRequest) -> Option<ScriptedTurn> + Send + 'static,
 ) -> (AgentBuilder, Arc<ScriptedModel>) {
     let model = Arc::new(ScriptedModel::rule(rule));
     let agent = Agent::builder()
@@ -34,7 +38,7 @@ fn builder(
 fn call(
     name: &'static str,
     arguments: serde_json::Value,
-) -> impl FnMut(&SeenRequest) -> Option<Turn> {
+) -> impl FnMut(&SeenRequest) -> Option<ScriptedTurn> {
     move |seen| {
         Some(match seen.results().last() {
             None => Reply::calls("m", [(name, arguments.clone())]).into(),
@@ -81,14 +85,15 @@ async fn a_command_runs_when_the_program_says_so_and_some_never_do() {
     let (asked, seen) = (builder(dir.path(), echo()).0, Arc::clone(&questions));
     let asked = asked.approve(move |question| {
         seen.lock().unwrap().push(question.command.clone());
-        Answer::yes("test")
+        ApprovalAnswer::yes("test")
     });
     let text = asked.build().unwrap().run("Run it.").await.text.unwrap();
     assert!(text.contains("one1"), "{text}");
     assert_eq!(*questions.lock().unwrap(), ["echo one$((1))"]);
 
     let (never, _) = builder(dir.path(), call("terminal", json!({"command": "rm -rf /"})));
-    let text = never.approve(|_| Answer::yes("test")).build().unwrap().run("Go.").await.text;
+    let text =
+        never.approve(|_| ApprovalAnswer::yes("test")).build().unwrap().run("Go.").await.text;
     let text = text.unwrap();
     assert!(text.contains("never runs here"), "{text}");
 }
@@ -100,7 +105,8 @@ async fn commands_have_a_path_and_no_keys_and_no_key_leaves() {
     let command = "ls notes.txt; echo \"[$MY_API_KEY]\"; cat notes.txt";
     let (agent, _) = builder(dir.path(), call("terminal", json!({ "command": command })));
     let sessions = tempfile::tempdir().unwrap();
-    let agent = agent.sessions(sessions.path()).approve(|_| Answer::yes("test")).build().unwrap();
+    let agent =
+        agent.sessions(sessions.path()).approve(|_| ApprovalAnswer::yes("test")).build().unwrap();
     let outcome = agent.run("Show it.").await;
     let text = outcome.text.unwrap();
     assert!(text.contains("notes.txt\n[]\nkey [redacted:MY_API_KEY]"), "{text}");
@@ -237,7 +243,7 @@ async fn a_task_ends_when_it_is_cancelled_or_its_budget_is_spent() {
     let stop = cancel.clone();
     let (agent, _) = builder(dir.path(), move |_| {
         stop.cancel(CancelReason::Interrupted);
-        Some(Turn::Hang)
+        Some(ScriptedTurn::Hang)
     });
     let outcome = agent.build().unwrap().run_until("Wait.", &cancel).await;
     assert_eq!(outcome.status, Status::Interrupted);

@@ -7,20 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    Cancel, CancelReason, Effects, Fact, Store, Tool, ToolCallResult, ToolCx, ToolError,
-    ToolOutput, describe_error,
+    Cancel, CancelReason, Effects, ResourceMap, Tool, ToolCallResult, ToolCx, ToolEffect,
+    ToolError, ToolOutput, describe_error,
 };
 use futures_util::FutureExt as _;
 use futures_util::future::join;
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::bench::Bench;
-use crate::declared::Found;
-use crate::violation::Rule;
+use crate::declared::Findings;
+use crate::tool_harness::ToolHarness;
+use crate::violation::ContractRule;
 
 /// How one call came out.
-enum End {
+enum CallEnd {
     Settled(ToolCallResult),
     Panicked,
     /// It had not settled in time.
@@ -30,7 +30,7 @@ enum End {
 pub(crate) struct Calls<'t> {
     tool: &'t Arc<dyn Tool>,
     dir: &'t Path,
-    bench: Bench,
+    bench: ToolHarness,
     limit: Duration,
     grace: Duration,
     made: usize,
@@ -42,10 +42,10 @@ impl<'t> Calls<'t> {
     pub(crate) fn new(
         tool: &'t Arc<dyn Tool>,
         dir: &'t Path,
-        settings: Store,
+        settings: ResourceMap,
         (limit, grace): (Duration, Duration),
     ) -> Self {
-        let bench = Bench::of_one(dir, tool, settings);
+        let bench = ToolHarness::of_one(dir, tool, settings);
         Self { tool, dir, bench, limit, grace, made: 0 }
     }
 
@@ -54,14 +54,17 @@ impl<'t> Calls<'t> {
     }
 
     /// Tries one call in all the ways that the spec allows.
-    pub(crate) async fn try_with(&mut self, arguments: &Value, found: &mut Found) {
+    pub(crate) async fn try_with(&mut self, arguments: &Value, found: &mut Findings) {
         let spec = self.tool.spec();
         let before = files(self.dir);
         let alone = self.one(arguments, &Cancel::new(), self.limit).await;
-        if let End::Settled(Err(ToolError::Refused(text))) = &alone
+        if let CallEnd::Settled(Err(ToolError::Refused(text))) = &alone
             && let Some(file) = missing(arguments, text.as_str(), self.dir)
         {
-            found.broken(Rule::Files, format!("{arguments} needs `{file}`, which is not there"));
+            found.broken(
+                ContractRule::Files,
+                format!("{arguments} needs `{file}`, which is not there"),
+            );
             return;
         }
         if !works(&alone, arguments, self.limit, found) {
@@ -70,7 +73,8 @@ impl<'t> Calls<'t> {
         if spec.repeatable {
             let again = self.one(arguments, &Cancel::new(), self.limit).await;
             if !is_ok(&again) {
-                found.broken(Rule::Repeats, format!("{arguments} works once and not again"));
+                found
+                    .broken(ContractRule::Repeats, format!("{arguments} works once and not again"));
             }
         }
         if spec.parallel {
@@ -80,7 +84,7 @@ impl<'t> Calls<'t> {
             let (first, second) = join(call(), call()).await;
             if !(is_ok(&first) && is_ok(&second)) {
                 let told = format!("{arguments} works alone and not beside another such call");
-                found.broken(Rule::Repeats, told);
+                found.broken(ContractRule::Repeats, told);
             }
         }
         self.cancelled(arguments, found).await;
@@ -89,14 +93,14 @@ impl<'t> Calls<'t> {
         {
             let path = changed.display();
             found.broken(
-                Rule::OnlyLooks,
+                ContractRule::OnlyLooks,
                 format!("{arguments} changed `{path}`; give the tool its true effects"),
             );
         }
     }
 
     /// Told to end before it began, and right after.
-    async fn cancelled(&mut self, arguments: &Value, found: &mut Found) {
+    async fn cancelled(&mut self, arguments: &Value, found: &mut Findings) {
         let cancel = Cancel::new();
         cancel.cancel(CancelReason::Interrupted);
         let before = self.one(arguments, &cancel, self.grace).await;
@@ -111,24 +115,24 @@ impl<'t> Calls<'t> {
         self.settled(&after, arguments, "was cancelled while it ran", found);
     }
 
-    fn settled(&self, end: &End, arguments: &Value, when: &str, found: &mut Found) {
+    fn settled(&self, end: &CallEnd, arguments: &Value, when: &str, found: &mut Findings) {
         match end {
-            End::Settled(_) => {}
-            End::Panicked => {
-                found.broken(Rule::NoPanic, format!("{arguments}, which {when}, panicked"))
+            CallEnd::Settled(_) => {}
+            CallEnd::Panicked => {
+                found.broken(ContractRule::NoPanic, format!("{arguments}, which {when}, panicked"))
             }
-            End::Late => {
+            CallEnd::Late => {
                 let grace = self.grace;
                 let advice = "watch `cx.cancel` and settle with `ToolError::Cancelled`";
                 found.broken(
-                    Rule::Cancels,
+                    ContractRule::Cancels,
                     format!("{arguments}, which {when}, did not end within {grace:?}; {advice}"),
                 );
             }
         }
     }
 
-    async fn one(&mut self, arguments: &Value, cancel: &Cancel, limit: Duration) -> End {
+    async fn one(&mut self, arguments: &Value, cancel: &Cancel, limit: Duration) -> CallEnd {
         self.made += 1;
         one(self.tool, &self.bench, arguments, cancel, limit).await
     }
@@ -136,40 +140,43 @@ impl<'t> Calls<'t> {
 
 async fn one(
     tool: &Arc<dyn Tool>,
-    bench: &Bench,
+    bench: &ToolHarness,
     arguments: &Value,
     cancel: &Cancel,
     limit: Duration,
-) -> End {
+) -> CallEnd {
     let cx = ToolCx { cancel: cancel.child(), ..bench.cx() };
     let call = AssertUnwindSafe(async { tool.call(arguments.clone(), &cx).await }).catch_unwind();
     match timeout(limit, call).await {
-        Ok(Ok(result)) => End::Settled(result),
-        Ok(Err(_panic)) => End::Panicked,
-        Err(_late) => End::Late,
+        Ok(Ok(result)) => CallEnd::Settled(result),
+        Ok(Err(_panic)) => CallEnd::Panicked,
+        Err(_late) => CallEnd::Late,
     }
 }
 
-fn is_ok(end: &End) -> bool {
-    matches!(end, End::Settled(Ok(_)))
+fn is_ok(end: &CallEnd) -> bool {
+    matches!(end, CallEnd::Settled(Ok(_)))
 }
 
 /// Whether a call did what the example shows; if not, that is found.
-fn works(end: &End, arguments: &Value, limit: Duration, found: &mut Found) -> bool {
+fn works(end: &CallEnd, arguments: &Value, limit: Duration, found: &mut Findings) -> bool {
     match end {
-        End::Settled(Ok(output)) => {
+        CallEnd::Settled(Ok(output)) => {
             facts(output, found);
             return true;
         }
-        End::Panicked => found.broken(Rule::NoPanic, format!("{arguments} panicked")),
-        End::Late => {
-            found.broken(Rule::Ends, format!("{arguments} did not end within {limit:?}"));
+        CallEnd::Panicked => found.broken(ContractRule::NoPanic, format!("{arguments} panicked")),
+        CallEnd::Late => {
+            found.broken(ContractRule::Ends, format!("{arguments} did not end within {limit:?}"));
         }
-        End::Settled(Err(error)) => {
+        CallEnd::Settled(Err(error)) => {
             if let ToolError::Refused(text) | ToolError::Partly { text, .. } = error
                 && text.as_str().trim().is_empty()
             {
-                found.broken(Rule::Refusal, format!("{arguments} is refused without a word"));
+                found.broken(
+                    ContractRule::Refusal,
+                    format!("{arguments} is refused without a word"),
+                );
             }
             let why = describe_error(error);
             // A file that is not there is refused, or an error of the system.
@@ -180,7 +187,8 @@ fn works(end: &End, arguments: &Value, limit: Duration, found: &mut Found) -> bo
                 }
                 false => "an example has to work in an empty directory; else give the check one",
             };
-            found.broken(Rule::Works, format!("{arguments} does not work: {why}; {advice}"));
+            found
+                .broken(ContractRule::Works, format!("{arguments} does not work: {why}; {advice}"));
         }
     }
     false
@@ -194,13 +202,16 @@ fn missing<'a>(arguments: &'a Value, refused: &str, dir: &Path) -> Option<&'a st
     told.find(|path| dir.join(path).symlink_metadata().is_err())
 }
 
-fn facts(output: &ToolOutput, found: &mut Found) {
+fn facts(output: &ToolOutput, found: &mut Findings) {
     for fact in &output.facts {
-        if let Fact::FileRead { path, .. } | Fact::FileWritten { path, .. } = fact
+        if let ToolEffect::FileRead { path, .. } | ToolEffect::FileWritten { path, .. } = fact
             && !path.is_absolute()
         {
             let path = path.display();
-            found.broken(Rule::Facts, format!("it tells of `{path}`, which is no absolute path"));
+            found.broken(
+                ContractRule::Facts,
+                format!("it tells of `{path}`, which is no absolute path"),
+            );
         }
     }
 }

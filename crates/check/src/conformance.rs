@@ -4,12 +4,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::{Resource, Store, Tool, Usable};
+use deputize_core::{Availability, Resource, ResourceMap, Tool};
 use serde_json::Value;
 
 use crate::calls::Calls;
-use crate::declared::{Found, look};
-use crate::violation::{Rule, Violation, Violations};
+use crate::declared::{Findings, look};
+use crate::violation::{ContractRule, Violation, Violations};
 
 /// How long a call may take that was told to end. It is much more than an agent waits, so that a
 /// slow machine is no violation.
@@ -19,7 +19,7 @@ const LIMIT: Duration = Duration::from_secs(120);
 
 /// A tool that keeps its contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Checked {
+pub struct CheckReport {
     /// How many calls were made. None were made of a tool without examples, or of one that
     /// cannot be used now.
     pub calls: usize,
@@ -28,37 +28,37 @@ pub struct Checked {
 }
 
 /// Checks a tool by what it says of itself and by the calls that it has for examples, in a
-/// directory of their own. See [`Check`] for calls of your own, another directory, or what the tool
+/// directory of their own. See [`ToolCheck`] for calls of your own, another directory, or what the tool
 /// is lent.
 ///
 /// # Errors
 /// All that the tool does not keep.
-pub async fn check_tool(tool: &Arc<dyn Tool>) -> Result<Checked, Violations> {
-    Check::new(tool).run().await
+pub async fn check_tool(tool: &Arc<dyn Tool>) -> Result<CheckReport, Violations> {
+    ToolCheck::new(tool).run().await
 }
 
 /// A check of one tool, and what it tries.
-pub struct Check {
+pub struct ToolCheck {
     tool: Arc<dyn Tool>,
     calls: Vec<Value>,
     dir: Option<PathBuf>,
-    settings: Store,
+    settings: ResourceMap,
     grace: Duration,
     limit: Option<Duration>,
 }
 
-impl std::fmt::Debug for Check {
+impl std::fmt::Debug for ToolCheck {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Check({})", self.tool.spec().decl.name)
     }
 }
 
-impl Check {
+impl ToolCheck {
     /// A check with the tool's own examples.
     #[must_use]
     pub fn new(tool: &Arc<dyn Tool>) -> Self {
         let tool = Arc::clone(tool);
-        let settings = Store::default();
+        let settings = ResourceMap::default();
         Self { tool, calls: Vec::new(), dir: None, settings, grace: GRACE, limit: None }
     }
 
@@ -103,12 +103,12 @@ impl Check {
     ///
     /// # Errors
     /// All that the tool does not keep.
-    pub async fn run(mut self) -> Result<Checked, Violations> {
+    pub async fn run(mut self) -> Result<CheckReport, Violations> {
         let name = self.tool.spec().decl.name.to_string();
-        let mut found = Found::default();
+        let mut found = Findings::default();
         let fits = look(&*self.tool, &mut found);
         let calls = match (fits, &self.tool.spec().usable) {
-            (Some(fits), Usable::Yes) => {
+            (Some(fits), Availability::Yes) => {
                 let settings = std::mem::take(&mut self.settings);
                 self.make_calls(&fits, settings, &mut found).await
             }
@@ -116,7 +116,7 @@ impl Check {
         };
         let told = |(rule, found)| Violation { tool: name.clone(), rule, found };
         if found.broken.is_empty() {
-            return Ok(Checked { calls, advice: found.advice.into_iter().map(told).collect() });
+            return Ok(CheckReport { calls, advice: found.advice.into_iter().map(told).collect() });
         }
         Err(Violations(found.broken.into_iter().map(told).collect()))
     }
@@ -124,8 +124,8 @@ impl Check {
     async fn make_calls(
         &self,
         fits: &jsonschema::Validator,
-        settings: Store,
-        found: &mut Found,
+        settings: ResourceMap,
+        found: &mut Findings,
     ) -> usize {
         let spec = self.tool.spec();
         let own = spec.examples.iter().map(|example| &example.arguments);
@@ -133,7 +133,7 @@ impl Check {
         for call in &self.calls {
             match fits.iter_errors(call).next() {
                 Some(error) => {
-                    found.broken(Rule::Schema, format!("it does not take {call}: {error}"))
+                    found.broken(ContractRule::Schema, format!("it does not take {call}: {error}"))
                 }
                 None => tried.push(call),
             }
@@ -148,7 +148,7 @@ impl Check {
                 Ok(dir) => (dir.path().to_owned(), Some(dir)),
                 Err(error) => {
                     found.broken(
-                        Rule::Works,
+                        ContractRule::Works,
                         format!("there is no directory to try it in: {error}"),
                     );
                     return 0;

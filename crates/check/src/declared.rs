@@ -1,11 +1,11 @@
 //! What a tool says of itself. Pure.
 
-use deputize_core::door::clean;
-use deputize_core::{Tool, ToolSpec, Usable, looks_within};
+use deputize_core::sanitize::clean;
+use deputize_core::{Availability, Tool, ToolSpec, looks_within};
 use jsonschema::Validator;
 use serde_json::Value;
 
-use crate::violation::Rule;
+use crate::violation::ContractRule;
 
 /// The longest description, in bytes: it is sent with every request.
 const DESCRIPTION_BYTES: usize = 16 * 1024;
@@ -16,35 +16,36 @@ const MOST_LOOKS: u64 = 100_000;
 
 /// What was found, in this order: what must be mended, and what should be.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
-    pub(crate) broken: Vec<(Rule, String)>,
-    pub(crate) advice: Vec<(Rule, String)>,
+pub(crate) struct Findings {
+    pub(crate) broken: Vec<(ContractRule, String)>,
+    pub(crate) advice: Vec<(ContractRule, String)>,
 }
 
-impl Found {
-    pub(crate) fn broken(&mut self, rule: Rule, found: impl Into<String>) {
+impl Findings {
+    pub(crate) fn broken(&mut self, rule: ContractRule, found: impl Into<String>) {
         let entry = (rule, found.into());
         if !self.broken.contains(&entry) {
             self.broken.push(entry);
         }
     }
 
-    fn advise(&mut self, rule: Rule, found: impl Into<String>) {
+    fn advise(&mut self, rule: ContractRule, found: impl Into<String>) {
         self.advice.push((rule, found.into()));
     }
 }
 
 /// Looks at a spec. Gives what checks arguments, if the schema is one.
-pub(crate) fn look(tool: &dyn Tool, found: &mut Found) -> Option<Validator> {
+pub(crate) fn look(tool: &dyn Tool, found: &mut Findings) -> Option<Validator> {
     let spec = tool.spec();
     if spec != tool.spec() {
-        found.broken(Rule::Stable, "two looks at its spec differ; make it once and keep it");
+        found
+            .broken(ContractRule::Stable, "two looks at its spec differ; make it once and keep it");
     }
     description(&spec.decl.description, found);
-    if let Usable::No(why) = &spec.usable
+    if let Availability::No(why) = &spec.usable
         && why.trim().is_empty()
     {
-        found.broken(Rule::Usable, "it cannot be used and does not say why, or what to do");
+        found.broken(ContractRule::Usable, "it cannot be used and does not say why, or what to do");
     }
     let validator = schema(spec, found);
     if let Some(validator) = &validator {
@@ -53,17 +54,17 @@ pub(crate) fn look(tool: &dyn Tool, found: &mut Found) -> Option<Validator> {
     validator
 }
 
-fn description(text: &str, found: &mut Found) {
+fn description(text: &str, found: &mut Findings) {
     if text.trim().is_empty() {
         found.broken(
-            Rule::Description,
+            ContractRule::Description,
             "it is empty; say in a sentence what the tool does and when to use it",
         );
     }
     if text.len() > DESCRIPTION_BYTES {
         let size = text.len();
         found.broken(
-            Rule::Description,
+            ContractRule::Description,
             format!(
                 "it has {size} bytes and goes out with every request; {DESCRIPTION_BYTES} at most"
             ),
@@ -72,38 +73,43 @@ fn description(text: &str, found: &mut Found) {
     let cleaned = clean(text).notes();
     if !cleaned.is_empty() {
         let notes = cleaned.join(", ");
-        found.broken(Rule::Description, format!("it has what nobody sees ({notes}); remove that"));
+        found.broken(
+            ContractRule::Description,
+            format!("it has what nobody sees ({notes}); remove that"),
+        );
     }
 }
 
-fn schema(spec: &ToolSpec, found: &mut Found) -> Option<Validator> {
+fn schema(spec: &ToolSpec, found: &mut Findings) -> Option<Validator> {
     let text = spec.decl.parameters.as_str();
     if text.len() > SCHEMA_BYTES {
         let size = text.len();
         found.broken(
-            Rule::Schema,
+            ContractRule::Schema,
             format!("it has {size} bytes and goes out with every request; {SCHEMA_BYTES} at most"),
         );
     }
     let value = spec.decl.parameters.to_value();
     if let Err(error) = jsonschema::meta::validate(&value) {
         let place = error.instance_path();
-        found.broken(Rule::Schema, format!("it is no JSON Schema, at `{place}`: {error}"));
+        found.broken(ContractRule::Schema, format!("it is no JSON Schema, at `{place}`: {error}"));
         return None;
     }
     let properties = value.get("properties").and_then(Value::as_object);
     let required = value.get("required").and_then(Value::as_array).into_iter().flatten();
     for name in required.filter_map(Value::as_str) {
         if !properties.is_some_and(|known| known.contains_key(name)) {
-            found
-                .broken(Rule::Schema, format!("`{name}` is required and not among its properties"));
+            found.broken(
+                ContractRule::Schema,
+                format!("`{name}` is required and not among its properties"),
+            );
         }
     }
     for (name, property) in properties.into_iter().flatten() {
         let said = property.get("description").and_then(Value::as_str).unwrap_or_default();
         if said.trim().is_empty() {
             found.advise(
-                Rule::Described,
+                ContractRule::Described,
                 format!("argument `{name}` has no description, which is what a model goes by"),
             );
         }
@@ -111,33 +117,40 @@ fn schema(spec: &ToolSpec, found: &mut Found) -> Option<Validator> {
     match jsonschema::validator_for(&value) {
         Ok(validator) => Some(validator),
         Err(error) => {
-            found.broken(Rule::Schema, format!("it cannot be used by itself: {error}"));
+            found.broken(ContractRule::Schema, format!("it cannot be used by itself: {error}"));
             None
         }
     }
 }
 
-fn examples(spec: &ToolSpec, validator: &Validator, found: &mut Found) {
+fn examples(spec: &ToolSpec, validator: &Validator, found: &mut Findings) {
     let schema = spec.decl.parameters.to_value();
     for example in &spec.examples {
         let title = example.title;
         if title.trim().is_empty() {
-            found.broken(Rule::Example, format!("{} has no title", example.arguments));
+            found.broken(ContractRule::Example, format!("{} has no title", example.arguments));
         }
         if validator.is_valid(&example.arguments) {
             continue;
         }
         if !looks_within(&schema, &example.arguments, MOST_LOOKS) {
-            found.broken(Rule::Example, format!("`{title}` does not fit, and is nested too deep"));
+            found.broken(
+                ContractRule::Example,
+                format!("`{title}` does not fit, and is nested too deep"),
+            );
             continue;
         }
         for error in validator.iter_errors(&example.arguments) {
             let place = error.instance_path().to_string();
             let place = if place.is_empty() { "the arguments".to_owned() } else { place };
-            found.broken(Rule::Example, format!("`{title}` does not fit: {place}: {error}"));
+            found
+                .broken(ContractRule::Example, format!("`{title}` does not fit: {place}: {error}"));
         }
     }
     if spec.examples.is_empty() {
-        found.advise(Rule::Example, "it has no example, so no call of it was made on its own word");
+        found.advise(
+            ContractRule::Example,
+            "it has no example, so no call of it was made on its own word",
+        );
     }
 }

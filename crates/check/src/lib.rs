@@ -2,7 +2,7 @@
 //!
 //! [`check_tool`] looks at what a tool says of itself and makes the calls that it offers as
 //! examples: alone, twice, side by side, cancelled before and in between. What it finds is a list
-//! of [`Violation`]s, each with its [`Rule`] and what to do. It does not care who made the tool,
+//! of [`Violation`]s, each with its [`ContractRule`] and what to do. It does not care who made the tool,
 //! so one check serves a linked crate, a dynamic plugin and an MCP server.
 //!
 //! ```
@@ -50,12 +50,12 @@
 //! after a version in which the old form is deprecated where that is possible. Rules may be
 //! added: a tool that passes may have something to mend after an update.
 
-mod bench;
 mod calls;
 mod conformance;
 mod declared;
+mod tool_harness;
 mod violation;
 
-pub use bench::{Bench, NoSpawn};
-pub use conformance::{Check, Checked, check_tool};
-pub use violation::{Rule, Violation, Violations};
+pub use conformance::{CheckReport, ToolCheck, check_tool};
+pub use tool_harness::{NoSpawn, ToolHarness};
+pub use violation::{ContractRule, Violation, Violations};

@@ -6,7 +6,7 @@ use std::fmt;
 /// What is asked of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Rule {
+pub enum ContractRule {
     /// It says the same of itself each time.
     Stable,
     /// Its description is there, short enough, and of characters that can be seen.
@@ -20,7 +20,7 @@ pub enum Rule {
     /// What it says when it cannot be used is something.
     Usable,
     /// The files that an example names are there. In the empty directory that a check makes none
-    /// are: [`Check::inside`](crate::Check::inside) names another one.
+    /// are: [`ToolCheck::inside`](crate::ToolCheck::inside) names another one.
     Files,
     /// A call that fits the schema does what it shows.
     Works,
@@ -40,7 +40,7 @@ pub enum Rule {
     Facts,
 }
 
-impl Rule {
+impl ContractRule {
     /// Its name, for lists.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -70,7 +70,7 @@ pub struct Violation {
     /// The tool.
     pub tool: String,
     /// What was asked of it.
-    pub rule: Rule,
+    pub rule: ContractRule,
     /// What was found, and what to do.
     pub found: String,
 }
@@ -88,7 +88,7 @@ pub struct Violations(pub Vec<Violation>);
 impl Violations {
     /// Whether this rule is among those that are not kept.
     #[must_use]
-    pub fn has(&self, rule: Rule) -> bool {
+    pub fn has(&self, rule: ContractRule) -> bool {
         self.0.iter().any(|violation| violation.rule == rule)
     }
 }

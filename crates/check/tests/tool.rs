@@ -6,9 +6,9 @@
 use std::io;
 use std::time::Duration;
 
-use deputize_check::{Bench, check_tool};
+use deputize_check::{ToolHarness, check_tool};
 use deputize_core::{
-    Catalog, CatalogError, Effects, Json, ToolCx, ToolError, ToolOutput, ToolSpec, Usable,
+    Availability, Catalog, CatalogError, Effects, Json, ToolCx, ToolError, ToolOutput, ToolSpec,
     arguments, erase, tool,
 };
 use serde_json::json;
@@ -108,8 +108,8 @@ fn all() -> Which {
     Which::All
 }
 
-fn never() -> Usable {
-    Usable::No("it is switched off: switch it on".to_owned())
+fn never() -> Availability {
+    Availability::No("it is switched off: switch it on".to_owned())
 }
 
 /// Empty a file.
@@ -178,7 +178,7 @@ fn tools_are_registered_where_they_stand() -> Result<(), CatalogError> {
 
 #[tokio::test]
 async fn a_call_reaches_the_function_with_every_argument() {
-    let bench = Bench::new(std::env::temp_dir());
+    let bench = ToolHarness::new(std::env::temp_dir());
     let call = |arguments| bench.call("count_words", arguments);
     let all = json!({
         "text": "a\nb c b\nd", "which": "different", "part": {"first_line": 2, "last_line": 2},

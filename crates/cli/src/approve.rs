@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use deputize_core::door::{to_line, to_question};
-use deputize_core::{Answer, Approver, BoxFuture, Cancel, Excerpt, Question};
+use deputize_core::sanitize::{for_question, for_terminal_line};
+use deputize_core::{ApprovalAnswer, Approver, BoxFuture, Cancel, Excerpt, Question};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::getpgrp;
@@ -35,30 +35,30 @@ const GOAL_CHARS: usize = 160;
 
 /// A person at the controlling terminal. Questions come one after the other; the progress on
 /// the screen waits meanwhile.
-pub(crate) struct Person {
+pub(crate) struct TerminalApprover {
     screen: Arc<Screen>,
     terminal: PathBuf,
     turn: Mutex<()>,
 }
 
-impl Person {
+impl TerminalApprover {
     /// Asks on the terminal that controls this process.
     pub(crate) fn new(screen: Arc<Screen>) -> Self {
         Self { screen, terminal: PathBuf::from(TERMINAL), turn: Mutex::new(()) }
     }
 
-    async fn answer(&self, question: &Question, cancel: &Cancel) -> Answer {
+    async fn answer(&self, question: &Question, cancel: &Cancel) -> ApprovalAnswer {
         let _turn = tokio::select! {
             biased;
-            () = cancel.cancelled() => return Answer::no(CANCELLED),
+            () = cancel.cancelled() => return ApprovalAnswer::no(CANCELLED),
             turn = self.turn.lock() => turn,
         };
         let paused = self.screen.pause();
-        let stop = Stop::default();
+        let stop = StopOnDrop::default();
         let (terminal, text, seen) = (self.terminal.clone(), words(question), stop.0.clone());
         let mut asked = spawn_blocking(move || {
             if !paused.wait(&seen) {
-                return Ok(Answer::no(CANCELLED));
+                return Ok(ApprovalAnswer::no(CANCELLED));
             }
             converse(&terminal, (&text, RUN_IT), &seen)
         });
@@ -67,20 +67,26 @@ impl Person {
             () = cancel.cancelled() => {
                 stop.0.store(true, Ordering::Release);
                 let _late = asked.await;
-                return Answer::no(CANCELLED);
+                return ApprovalAnswer::no(CANCELLED);
             }
             answer = &mut asked => answer,
         };
         match answer {
             Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => Answer { reason: error.to_string(), ..Answer::no(NO_TERMINAL) },
-            Err(_panicked) => Answer::no(NO_TERMINAL),
+            Ok(Err(error)) => {
+                ApprovalAnswer { reason: error.to_string(), ..ApprovalAnswer::no(NO_TERMINAL) }
+            }
+            Err(_panicked) => ApprovalAnswer::no(NO_TERMINAL),
         }
     }
 }
 
-impl Approver for Person {
-    fn ask<'a>(&'a self, question: &'a Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+impl Approver for TerminalApprover {
+    fn ask<'a>(
+        &'a self,
+        question: &'a Question,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(self.answer(question, cancel))
     }
 }
@@ -91,9 +97,9 @@ pub(crate) const NO_TERMINAL: &str = "no terminal to ask on";
 
 /// Ends the conversation when its question is dropped.
 #[derive(Default)]
-struct Stop(Arc<AtomicBool>);
+struct StopOnDrop(Arc<AtomicBool>);
 
-impl Drop for Stop {
+impl Drop for StopOnDrop {
     fn drop(&mut self) {
         self.0.store(true, Ordering::Release);
     }
@@ -106,12 +112,12 @@ fn words(question: &Question) -> String {
     let who = match id.split_once('/') {
         None => "The agent".to_owned(),
         Some((_, path)) => {
-            format!("Child {path} (\"{}\")", to_line(&question.goal, GOAL_CHARS))
+            format!("Child {path} (\"{}\")", for_terminal_line(&question.goal, GOAL_CHARS))
         }
     };
     let mut text = format!("\n{who} wants to use {}:\n", question.tool);
     match &question.saved {
-        None => text.push_str(&marked(&to_question(&question.command))),
+        None => text.push_str(&marked(&for_question(&question.command))),
         Some(saved) => {
             let Excerpt { head, omitted, tail } = Excerpt::new(&question.command);
             text.push_str(&format!(
@@ -125,8 +131,8 @@ fn words(question: &Question) -> String {
     for line in question.argument_lines() {
         text.push_str(&format!("with {line}\n"));
     }
-    let cwd = to_question(&question.cwd.to_string_lossy()).replace('\n', "\\n");
-    let reason = to_line(&question.reason, GOAL_CHARS);
+    let cwd = for_question(&question.cwd.to_string_lossy()).replace('\n', "\\n");
+    let reason = for_terminal_line(&question.reason, GOAL_CHARS);
     text.push_str(&format!("in {cwd}\n"));
     text.push_str(&format!("{}: {reason}.\n", question.class));
     text.push_str("No sandbox holds it: it would run with all your rights.\n");
@@ -160,10 +166,10 @@ fn converse(
     terminal: &Path,
     (text, question): (&str, &str),
     stop: &AtomicBool,
-) -> io::Result<Answer> {
+) -> io::Result<ApprovalAnswer> {
     let mut terminal = OpenOptions::new().read(true).write(true).open(terminal)?;
     if is_background(&terminal) {
-        return Ok(Answer::no("no user in front: this program is in the background"));
+        return Ok(ApprovalAnswer::no("no user in front: this program is in the background"));
     }
     terminal.write_all(text.as_bytes())?;
     let guarded = Instant::now() + GUARD;
@@ -173,14 +179,14 @@ fn converse(
     tcflush(&terminal, QueueSelector::IFlush)?;
     terminal.write_all(format!("{question} [y/N] ").as_bytes())?;
     let line = read_line(&mut terminal, stop)?;
-    if !matches!(line, Typed::Line(_)) {
+    if !matches!(line, TypedInput::Line(_)) {
         terminal.write_all(b"no\n")?;
     }
     Ok(match line {
-        Typed::Line(line) if means_yes(&line) => Answer::yes("user"),
-        Typed::Line(_) => Answer::no("user"),
-        Typed::Closed => Answer::no("a closed terminal"),
-        Typed::Nothing => Answer::no("no answer in time"),
+        TypedInput::Line(line) if means_yes(&line) => ApprovalAnswer::yes("user"),
+        TypedInput::Line(_) => ApprovalAnswer::no("user"),
+        TypedInput::Closed => ApprovalAnswer::no("a closed terminal"),
+        TypedInput::Nothing => ApprovalAnswer::no("no answer in time"),
     })
 }
 
@@ -190,13 +196,13 @@ fn means_yes(line: &[u8]) -> bool {
     line == b"y" || line == b"yes"
 }
 
-enum Typed {
+enum TypedInput {
     Line(Vec<u8>),
     Closed,
     Nothing,
 }
 
-fn read_line(terminal: &mut File, stop: &AtomicBool) -> io::Result<Typed> {
+fn read_line(terminal: &mut File, stop: &AtomicBool) -> io::Result<TypedInput> {
     let end = Instant::now() + PATIENCE;
     let mut line = Vec::new();
     while Instant::now() < end && !stop.load(Ordering::Acquire) {
@@ -212,14 +218,14 @@ fn read_line(terminal: &mut File, stop: &AtomicBool) -> io::Result<Typed> {
             Err(error) => return Err(error),
         };
         if count == 0 {
-            return Ok(Typed::Closed);
+            return Ok(TypedInput::Closed);
         }
         line.extend_from_slice(bytes.get(..count).unwrap_or_default());
         if line.contains(&b'\n') || line.len() > ANSWER_BYTES {
-            return Ok(Typed::Line(line));
+            return Ok(TypedInput::Line(line));
         }
     }
-    Ok(Typed::Nothing)
+    Ok(TypedInput::Nothing)
 }
 
 fn is_readable(terminal: &File) -> io::Result<bool> {

@@ -15,11 +15,11 @@ use crate::command::{
 };
 use crate::compose::toolset_names;
 use crate::exit::CliError;
+use crate::extensions::Extensions;
 use crate::invocation::{format_command, remember_config};
 use crate::later;
-use crate::own::Own;
+use crate::process_env::{ProcessEnv, print, tell};
 use crate::processes;
-use crate::surroundings::{Surroundings, print, tell};
 
 /// A `deputize` program. A user's own one is the same five lines with more `LINK`s:
 ///
@@ -38,7 +38,7 @@ use crate::surroundings::{Surroundings, print, tell};
 ///
 /// use deputize_core::{
 ///     AgentId, BoxFuture, Cancel, Hook, HookAnswer, HookInput, HookPoint, Memory, MemoryError,
-///     Moment, Outcome,
+///     HookEvent, Outcome,
 /// };
 ///
 /// struct NoNetwork;
@@ -55,7 +55,7 @@ use crate::surroundings::{Surroundings, print, tell};
 ///     fn run<'a>(&'a self, input: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAnswer> {
 ///         Box::pin(async move {
 ///             match input.moment {
-///                 Moment::PreToolUse { arguments, .. }
+///                 HookEvent::PreToolUse { arguments, .. }
 ///                     if arguments["command"].as_str().is_some_and(|it| it.contains("curl")) =>
 ///                 {
 ///                     HookAnswer::block("nothing is fetched here")
@@ -94,7 +94,7 @@ use crate::surroundings::{Surroundings, print, tell};
 #[must_use]
 pub struct Cli {
     links: Vec<ToolCrate>,
-    own: Own,
+    own: Extensions,
 }
 
 impl Cli {
@@ -158,8 +158,8 @@ impl Cli {
     }
 
     /// What the program finds around itself, and what it brings along.
-    fn around(&self) -> Result<Surroundings, CliError> {
-        Surroundings::of_process(toolset_names(), self.own.clone())
+    fn around(&self) -> Result<ProcessEnv, CliError> {
+        ProcessEnv::of_process(toolset_names(), self.own.clone())
     }
 
     fn command(&self, command: &Command) -> Result<u8, CliError> {
@@ -168,7 +168,7 @@ impl Cli {
         let done = match command {
             Command::Run(args) => {
                 let (prompt, resume) = (args.prompt.as_deref(), args.resume.as_deref());
-                let job = run::Job { prompt, resume, options: &args.options };
+                let job = run::RunJob { prompt, resume, options: &args.options };
                 return match &args.replay {
                     Some(file) => run::replay(links, &around, file, &job),
                     None => run::run(links, &around, &job),
@@ -176,7 +176,7 @@ impl Cli {
             }
             Command::Sessions(Sessions::Resume(args)) => {
                 let (prompt, resume) = (args.prompt.as_deref(), Some(args.session.as_str()));
-                let job = run::Job { prompt, resume, options: &args.options };
+                let job = run::RunJob { prompt, resume, options: &args.options };
                 return run::run(links, &around, &job);
             }
             Command::Acp(args) => return acp::acp(links, around, args),

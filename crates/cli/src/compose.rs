@@ -7,57 +7,57 @@ use std::sync::Arc;
 use deputize_agent::{
     Assembly, DelegationError, PromptConfig, ToolSelection, Workspace, add_delegation_tools,
 };
-use deputize_core::door::Secrets;
+use deputize_core::sanitize::Secrets;
 use deputize_core::{
-    AgentSpec, Catalog, CatalogError, Clock, FillError, Grant, ModelOptions, Store, ToolCrate,
+    AgentSpec, Catalog, CatalogError, Clock, FillError, Grant, ModelOptions, ResourceMap, ToolCrate,
 };
 use deputize_delegate::{Policy, send_order};
 use deputize_mcp::Servers;
-use deputize_runtime::{Models, Parts, SystemClock};
+use deputize_runtime::{Models, SessionConfig, SystemClock};
 
 use crate::config::{Config, ModelOverrides, Sources};
 use crate::exit::CliError;
-use crate::surroundings::Surroundings;
-use crate::task::material::message;
+use crate::process_env::ProcessEnv;
+use crate::task::attachment::message;
 
 pub(crate) mod acp;
 mod base;
-mod capped;
-mod chosen;
+mod capped_model;
 mod delegation;
+mod discovered;
 pub(crate) mod external;
-mod found;
 mod kept;
 pub(crate) mod mcp;
 pub(crate) mod mcp_serve;
 mod model;
 pub(crate) mod plugins;
 mod prices;
+mod resolved_models;
 pub(crate) mod serve;
 mod settings;
 
 use base::{child_base, top_base};
-pub(crate) use chosen::Chosen;
 pub(crate) use delegation::approvals;
-pub(crate) use found::Found;
+pub(crate) use discovered::Discovered;
 pub(crate) use model::{
-    Asked, Use, ca_file_fault, environment_secrets, name, unreachable, whole_endpoint,
+    ModelSelection, ModelUse, ca_file_fault, environment_secrets, name, unreachable, whole_endpoint,
 };
-pub(crate) use prices::{Dollars, Unpriced};
+pub(crate) use prices::{DollarLimits, Unpriced};
+pub(crate) use resolved_models::ResolvedModels;
 use settings::{date, limits, options, prefill, tool_settings, toolsets};
 
 /// The values that programs of others are given and that nobody else may see.
-pub(crate) fn given_secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
+pub(crate) fn given_secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {
     external::secrets(config, around, secrets);
     mcp::secrets(config, around, secrets);
     plugins::secrets(config, around, secrets);
 }
 
 /// What a composition is made from.
-pub(crate) struct Ingredients<'a> {
+pub(crate) struct AssemblyInput<'a> {
     pub(crate) links: &'a [ToolCrate],
     pub(crate) config: &'a Config,
-    pub(crate) surroundings: &'a Surroundings,
+    pub(crate) surroundings: &'a ProcessEnv,
     /// What the command line says of the model.
     pub(crate) overrides: ModelOverrides,
     /// The directory that the agent works in, absolute.
@@ -71,12 +71,12 @@ pub(crate) struct Ingredients<'a> {
     pub(crate) told: BTreeSet<String>,
 }
 
-impl<'a> Ingredients<'a> {
+impl<'a> AssemblyInput<'a> {
     /// What there is where the program was started.
     pub(crate) fn here(
         links: &'a [ToolCrate],
         config: &'a Config,
-        surroundings: &'a Surroundings,
+        surroundings: &'a ProcessEnv,
         sources: &Sources,
     ) -> Self {
         let (cwd, home) = (sources.cwd.clone(), sources.home());
@@ -88,13 +88,13 @@ impl<'a> Ingredients<'a> {
 }
 
 /// The parts of a program, put together.
-pub(crate) struct Composition {
+pub(crate) struct AssembledProgram {
     pub(crate) config: Config,
     pub(crate) assembly: Assembly,
     /// What is to be told to the person.
     pub(crate) warnings: Vec<String>,
     /// What the prompts took from around the program.
-    pub(crate) found: Found,
+    pub(crate) found: Discovered,
     settings: deputize_tools::Settings,
     /// Its MCP servers. Sessions that are made of it share them.
     pub(crate) servers: Servers,
@@ -123,7 +123,7 @@ pub(crate) fn toolset_names() -> BTreeSet<String> {
 }
 
 /// The tools that a program has without its configuration's plugins and servers.
-fn brought(from: &Ingredients<'_>, delegation: &Policy) -> Result<Catalog, ComposeError> {
+fn brought(from: &AssemblyInput<'_>, delegation: &Policy) -> Result<Catalog, ComposeError> {
     let mut catalog = Catalog::linked(from.links)?;
     add_delegation_tools(&mut catalog, delegation, &from.clock)?;
     Ok(catalog)
@@ -142,31 +142,31 @@ pub(crate) fn linked_catalog(links: &[ToolCrate]) -> Catalog {
 }
 
 /// The tools beside which those of plugins have to stand.
-pub(crate) fn without_plugins(from: &Ingredients<'_>) -> Result<Catalog, CliError> {
+pub(crate) fn without_plugins(from: &AssemblyInput<'_>) -> Result<Catalog, CliError> {
     // The names of tools do not depend on what children are told.
-    let found = Found::read(from, &mut Vec::new());
+    let found = Discovered::read(from, &mut Vec::new());
     let delegation = delegation::policy((from, &found), Vec::new(), &mut Vec::new());
     brought(from, &delegation).map_err(CliError::usage)
 }
 
-impl Composition {
+impl AssembledProgram {
     /// Puts everything together but the models, which need keys.
-    pub(crate) fn new(from: &Ingredients<'_>) -> Result<Self, CliError> {
+    pub(crate) fn new(from: &AssemblyInput<'_>) -> Result<Self, CliError> {
         let mut warnings = Vec::new();
-        let mut found = Found::read(from, &mut warnings);
+        let mut found = Discovered::read(from, &mut warnings);
         found.plugins = plugins::find(from).map_err(CliError::usage)?;
         warnings.extend(plugins::unset(from.config, from.surroundings));
         Self::compose(from, found, warnings).map_err(CliError::usage)
     }
 
     /// The same where nothing is looked at: what was found is known.
-    pub(crate) fn again(from: &Ingredients<'_>, found: Found) -> Result<Self, CliError> {
+    pub(crate) fn again(from: &AssemblyInput<'_>, found: Discovered) -> Result<Self, CliError> {
         Self::compose(from, found, Vec::new()).map_err(CliError::usage)
     }
 
     fn compose(
-        from: &Ingredients<'_>,
-        found: Found,
+        from: &AssemblyInput<'_>,
+        found: Discovered,
         mut warnings: Vec<String>,
     ) -> Result<Self, ComposeError> {
         let config = from.config;
@@ -222,23 +222,24 @@ impl Composition {
     }
 
     /// The parts of a session. The caller adds who is asked and who watches.
-    pub(crate) fn parts(&self, chosen: Chosen) -> Parts {
-        let settings = Store::default();
+    pub(crate) fn parts(&self, chosen: ResolvedModels) -> SessionConfig {
+        let settings = ResourceMap::default();
         settings.get_or_insert_with(|| self.settings.clone());
         settings.get_or_insert_with(|| self.servers.clone());
-        Parts { settings, ..self.assembly.parts(chosen.models, chosen.secrets) }
+        SessionConfig { settings, ..self.assembly.parts(chosen.models, chosen.secrets) }
     }
 
     /// The parts of a session that is played from a recording: no model is there to be asked.
-    pub(crate) fn played(&self) -> Parts {
+    pub(crate) fn played(&self) -> SessionConfig {
         let (name, mut models) = (String::new(), Models::default());
         // Which of them answered is on record, and must be one of them.
         models.fallback(self.config.fallback_models.clone());
         models.pinned_fallback(self.config.delegation.fallback_models.clone());
         let (options, secrets) = (ModelOptions::default(), Secrets::default());
-        let parts = self.parts(Chosen { name, options, models, secrets, warnings: Vec::new() });
+        let parts =
+            self.parts(ResolvedModels { name, options, models, secrets, warnings: Vec::new() });
         // What children could do is on record, and nothing is done again; the memory was told then.
-        Parts { children: Grant::default(), memory: None, ..parts }
+        SessionConfig { children: Grant::default(), memory: None, ..parts }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-use deputize_core::door::to_screen;
+use deputize_core::sanitize::for_terminal;
 
 use crate::config::edit::FileError;
 use crate::config::{ConfigError, VerbError};
@@ -102,7 +102,7 @@ impl fmt::Display for CliError {
         }
         write!(f, "error: {said}")?;
         match self.hint.as_deref() {
-            Some(hint) => write!(f, "\nhint: {}", to_screen(hint)),
+            Some(hint) => write!(f, "\nhint: {}", for_terminal(hint)),
             None if is_full(self.source.as_ref()) && !said.contains("make room") => {
                 write!(f, "\nhint: make room on that disk")
             }
@@ -141,7 +141,7 @@ impl fmt::Display for Chain<'_> {
             }
             next = cause.source();
         }
-        f.write_str(&to_screen(&said))
+        f.write_str(&for_terminal(&said))
     }
 }
 
@@ -151,7 +151,7 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("cannot open session `a`")]
-    struct Open(#[source] io::Error);
+    struct OpenFailure(#[source] io::Error);
 
     #[derive(Debug, thiserror::Error)]
     #[error("it failed: {0}")]
@@ -159,11 +159,11 @@ mod tests {
 
     #[test]
     fn the_chain_is_told_once() {
-        let error = CliError::failed(Open(io::Error::other("no\u{1b}[2Jspace")));
+        let error = CliError::failed(OpenFailure(io::Error::other("no\u{1b}[2Jspace")));
         assert_eq!(error.to_string(), "error: cannot open session `a`: nospace");
         let error = CliError::failed(Careless(io::Error::other("no space"))).hint("make room");
         assert_eq!(error.to_string(), "error: it failed: no space\nhint: make room");
-        let error = CliError::failed(Open(io::ErrorKind::StorageFull.into())).to_string();
+        let error = CliError::failed(OpenFailure(io::ErrorKind::StorageFull.into())).to_string();
         assert!(error.ends_with("\nhint: make room on that disk"), "{error}");
     }
 }

@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentId, AgentSpec, AgentStart, ApproverMode, CallId, CallStatus, Catalog, Event, ExitReason,
-    Fact, Finish, Grant, Limits, ModelOptions, ModelText, Outcome, RawCall, Receipts, Record,
-    Reply, Role, SessionId, SpawnedBy, Status, ToolEnd, ToolName, ToolResult, ToolTrace,
-    ToolsetName, Usage, Version,
+    AgentId, AgentLimits, AgentSpec, AgentStart, ApproverMode, CallId, CallStatus, Catalog, Event,
+    ExitReason, FileVersion, Finish, Grant, ModelOptions, ModelText, Outcome, RawCall, Receipts,
+    Record, Reply, Role, SessionId, SpawnedBy, Status, ToolEffect, ToolEnd, ToolName, ToolResult,
+    ToolTrace, ToolsetName, Usage,
 };
 
 use crate::compose::linked_catalog;
@@ -34,11 +34,11 @@ pub(crate) fn child(index: u32) -> AgentId {
 
 /// Makes records in a row, a hundred milliseconds apart.
 #[derive(Default)]
-pub(crate) struct Tape {
+pub(crate) struct TestWriter {
     pub(crate) records: Vec<Record>,
 }
 
-impl Tape {
+impl TestWriter {
     pub(crate) fn add(&mut self, agent: &AgentId, event: Event) -> &mut Self {
         let seq = self.records.len() as u64;
         let parent = agent.as_str().rsplit_once('/').map(|(parent, _)| id(parent));
@@ -77,7 +77,7 @@ pub(crate) fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         tools: vec![ToolName::literal("read_file"), ToolName::literal("write_file")],
         grant: Grant::default(),
         approver: ApproverMode::Deny,
-        limits: Limits { max_iterations: 50, time_ms: 600_000, wrap_up_ms: 20_000 },
+        limits: AgentLimits { max_iterations: 50, time_ms: 600_000, wrap_up_ms: 20_000 },
         cwd: PathBuf::from("/repo/project"),
         context: None,
         output_schema: None,
@@ -135,7 +135,7 @@ pub(crate) fn returned(
     tool: &str,
     status: CallStatus,
     text: &str,
-    facts: Vec<Fact>,
+    facts: Vec<ToolEffect>,
 ) -> Event {
     Event::ToolEnd(Box::new(ToolEnd {
         tool: tool.to_owned(),
@@ -154,8 +154,8 @@ pub(crate) fn returned(
     }))
 }
 
-pub(crate) fn version(text: &str) -> Version {
-    Version::of(text.as_bytes())
+pub(crate) fn version(text: &str) -> FileVersion {
+    FileVersion::of(text.as_bytes())
 }
 
 pub(crate) fn outcome(agent: &AgentId, status: Status, reason: ExitReason) -> Outcome {

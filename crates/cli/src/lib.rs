@@ -30,20 +30,20 @@ mod command;
 mod compose;
 mod control;
 mod exit;
+mod extensions;
 #[cfg(test)]
 mod fixture;
 mod hooks;
-mod idle;
+mod inactivity;
 mod invocation;
 mod later;
 mod output;
-mod own;
+mod process_env;
 mod processes;
 mod reply_wait;
 mod runtime;
 mod screen;
 mod stop;
-mod surroundings;
 mod task;
 mod zone;
 

@@ -61,7 +61,7 @@ impl ReplyWaits {
 }
 
 impl Observer for ReplyWaits {
-    fn see(&self, record: &Record) {
+    fn on_record(&self, record: &Record) {
         match &record.event {
             Event::ModelRequest { .. } => self.begin(&record.agent),
             // Another attempt begins with a request of its own.
@@ -73,7 +73,7 @@ impl Observer for ReplyWaits {
         }
     }
 
-    fn live(&self, agent: &AgentId, _: Delta<'_>) {
+    fn on_delta(&self, agent: &AgentId, _: Delta<'_>) {
         if let Some(due) = self.lock().get_mut(agent) {
             *due = Instant::now() + SHOWN_AFTER;
         }
@@ -83,15 +83,15 @@ impl Observer for ReplyWaits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Tape, asked, child, replied, root};
+    use crate::fixture::{TestWriter, asked, child, replied, root};
 
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Shows an event to the waits.
     fn see(waits: &ReplyWaits, agent: &AgentId, event: Event) {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(agent, event);
-        tape.records.iter().for_each(|record| waits.see(record));
+        tape.records.iter().for_each(|record| waits.on_record(record));
     }
 
     /// Returns the waits that are shown while `run` goes on, with the seconds since its beginning.
@@ -129,7 +129,7 @@ mod tests {
                 see(waits, &agent, asked(1));
             }
             tokio::time::sleep(4 * SECOND).await;
-            waits.live(&root(), Delta::Reasoning("Hm"));
+            waits.on_delta(&root(), Delta::Reasoning("Hm"));
             see(waits, &child(1), replied(1, "Fine.", &[]));
             let reason = "busy".to_owned();
             see(waits, &child(2), Event::ModelRetry { attempt: 2, of: 5, reason, wait_ms: 9000 });

@@ -18,7 +18,7 @@ const AT_ONCE: Duration = Duration::from_millis(500);
 
 /// What is to be told of signals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum SignalNotice {
     /// The first one: it ends.
     First,
     /// It has not ended yet, and from now on another one leaves at once.
@@ -58,7 +58,7 @@ impl Signals {
         &mut self,
         work: impl Future<Output = T>,
         cancel: &Cancel,
-        told: impl Fn(Heard),
+        told: impl Fn(SignalNotice),
     ) -> Option<T> {
         let mut work = pin!(work);
         tokio::select! {
@@ -66,7 +66,7 @@ impl Signals {
             () = self.next() => {}
         }
         let first = Instant::now();
-        told(Heard::First);
+        told(SignalNotice::First);
         cancel.cancel(CancelReason::Interrupted);
         tokio::select! {
             biased;
@@ -77,7 +77,7 @@ impl Signals {
     }
 
     /// Waits for a signal that comes later than that.
-    async fn another(&mut self, from: Instant, told: &impl Fn(Heard)) {
+    async fn another(&mut self, from: Instant, told: &impl Fn(SignalNotice)) {
         let ignored = async {
             loop {
                 self.next().await;
@@ -88,7 +88,7 @@ impl Signals {
             never = ignored => never,
             () = sleep_until(from) => {}
         }
-        told(Heard::Waiting);
+        told(SignalNotice::Waiting);
         self.next().await;
     }
 }

@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use crate::invocation::format_command;
 
-pub(crate) mod material;
+pub(crate) mod attachment;
 
 /// The most bytes of a task.
 const TASK_BYTES: usize = 1024 * 1024;
@@ -51,7 +51,7 @@ pub(crate) enum TaskError {
 }
 
 /// Standard input, as a task is read from it.
-pub(crate) struct Input<'a> {
+pub(crate) struct TaskInput<'a> {
     pub(crate) file: &'a File,
     pub(crate) is_terminal: bool,
     /// How long it may say nothing before that is told.
@@ -64,7 +64,7 @@ pub(crate) struct Input<'a> {
 pub(crate) fn words(
     argument: Option<&str>,
     needed: bool,
-    input: &Input<'_>,
+    input: &TaskInput<'_>,
 ) -> Result<Option<String>, TaskError> {
     let text = match argument {
         None if input.is_terminal && needed => return Err(TaskError::Missing),
@@ -90,7 +90,7 @@ pub(crate) fn words(
 /// What is piped in beside a task that is an argument, if anything is.
 pub(crate) fn piped(
     argument: Option<&str>,
-    input: &Input<'_>,
+    input: &TaskInput<'_>,
 ) -> Result<Option<Vec<u8>>, TaskError> {
     if matches!(argument, None | Some("-")) || input.is_terminal {
         return Ok(None);
@@ -107,7 +107,7 @@ pub(crate) fn piped(
     Ok(Some(bytes).filter(|bytes| !bytes.is_empty()))
 }
 
-impl Input<'_> {
+impl TaskInput<'_> {
     /// All of it, or a little more than `most` bytes. Nothing: not a byte came in time, and
     /// somebody still holds it open; one that has begun, or is needed, is waited for.
     fn read(&self, most: usize, needed: bool) -> Result<Option<Vec<u8>>, TaskError> {

@@ -2,14 +2,14 @@
 
 use jiff::tz::TimeZone;
 
-use crate::surroundings::Surroundings;
+use crate::process_env::ProcessEnv;
 
 /// The system's own zone, as data.
 const LOCAL: &str = "/etc/localtime";
 
 /// The zone that `TZ` names, or the system's. The latter is read where it lies: to find its name,
 /// a library would walk all zones there are, which takes longer than the rest of the start.
-pub(crate) fn zone(around: &Surroundings) -> TimeZone {
+pub(crate) fn zone(around: &ProcessEnv) -> TimeZone {
     if around.var("TZ").is_some() {
         return TimeZone::system();
     }
@@ -26,7 +26,7 @@ mod tests {
 
     #[test]
     fn the_zone_as_data_tells_the_time_that_the_named_one_tells() {
-        let zone = zone(&Surroundings::for_tests(&[]));
+        let zone = zone(&ProcessEnv::for_tests(&[]));
         for second in [0, 1_719_792_000, 1_735_689_600] {
             let at = Timestamp::from_second(second).unwrap();
             assert_eq!(zone.to_offset(at), TimeZone::system().to_offset(at));

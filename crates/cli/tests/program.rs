@@ -6,7 +6,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, Gate, MockServer};
+use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -28,7 +28,7 @@ impl Desk {
         Self { dir, server: None }
     }
 
-    async fn with(answers: impl IntoIterator<Item = Answer>) -> Self {
+    async fn with(answers: impl IntoIterator<Item = MockAnswer>) -> Self {
         let server = MockServer::start(answers).await.unwrap();
         Self { server: Some(server), ..Self::empty() }
     }
@@ -79,12 +79,12 @@ async fn ended(mut command: Command) -> (Option<i32>, String, String) {
     said(&command.output().await.unwrap())
 }
 
-fn text(text: &str) -> Answer {
-    Answer::reply(&Reply::text("m", text))
+fn text(text: &str) -> MockAnswer {
+    MockAnswer::reply(&Reply::text("m", text))
 }
 
-fn calls<'c>(calls: impl IntoIterator<Item = (&'c str, Value)>) -> Answer {
-    Answer::reply(&Reply::calls("m", calls))
+fn calls<'c>(calls: impl IntoIterator<Item = (&'c str, Value)>) -> MockAnswer {
+    MockAnswer::reply(&Reply::calls("m", calls))
 }
 
 fn send(child: &Child, signal: Signal) {
@@ -139,7 +139,7 @@ async fn event_lines_are_json_without_gaps_and_children_are_in_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_leaves_ends_the_run_quietly() {
-    let (gate, never) = (Gate::closed(), Gate::closed());
+    let (gate, never) = (Barrier::closed(), Barrier::closed());
     let first = calls([("list_dir", json!({"path": "."}))]).stall_at(0, &gate);
     let desk = Desk::with([first, text("never").stall_at(0, &never)]).await;
     let mut child = desk.run(&["--output", "events", "-q", "go"]).spawn().unwrap();
@@ -154,7 +154,7 @@ async fn a_reader_that_leaves_ends_the_run_quietly() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_signal_ends_the_whole_tree() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
-        let gate = Gate::closed();
+        let gate = Barrier::closed();
         let delegate = calls([("delegate_task", json!({"goal": "Wait."}))]);
         let desk = Desk::with([delegate, text("never").stall_at(0, &gate)]).await;
         let child = desk.run(&["--output", "json", "go"]).spawn().unwrap();
@@ -209,7 +209,7 @@ async fn without_a_model_three_lines_say_how_to_get_one() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn exit_codes_tell_why_there_is_no_answer() {
-    let desk = Desk::with([Answer::error(401, "bad key")]).await;
+    let desk = Desk::with([MockAnswer::error(401, "bad key")]).await;
     let (code, out, err) = ended(desk.run(&["go"])).await;
     assert_eq!((code, out.as_str()), (Some(3), ""), "{err}");
     assert!(err.contains("error: ") && err.contains("deputize run --resume"), "{err}");
@@ -339,7 +339,7 @@ async fn children_of_a_resumed_session_work_where_it_began() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_in_use_is_neither_removed_nor_resumed() {
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let desk = Desk::with([text("late").stall_at(0, &gate)]).await;
     let mut child = desk.run(&["--output", "events", "go"]).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();

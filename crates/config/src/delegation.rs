@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use deputize_core::ApproverMode;
-use deputize_delegate::{Form, OverLimit, Policy, PromptLayout, ToolSchemas};
+use deputize_delegate::{OverLimit, Policy, PromptLayout, ToolFlavor, ToolSchemas};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -86,7 +86,7 @@ pub struct Delegation {
     /// Names of the environment variables it is given.
     pub acp_env: Vec<String>,
     /// The name under which delegation is offered to the model.
-    pub tool_name: Form,
+    pub tool_name: ToolFlavor,
     /// Whether a call may return a handle before its children end.
     pub background: bool,
     /// Seconds between two signs of life of a child.

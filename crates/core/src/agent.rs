@@ -16,7 +16,7 @@ use crate::file_state::FileLedger;
 use crate::message::Message;
 use crate::model::{BoxFuture, ModelOptions};
 use crate::name::{AgentId, CallId, SessionId, ToolName, ToolsetName};
-use crate::outcome::{ChildFound, Outcome, Status};
+use crate::outcome::{ChildInspection, Outcome, Status};
 use crate::tool::{ToolDecl, ToolOutput};
 
 /// Whether a child may hand work on.
@@ -54,7 +54,7 @@ pub struct SpawnedBy {
 
 /// How much an agent may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct AgentLimits {
     /// Model requests, the closing one not counted.
     pub max_iterations: u32,
     /// Milliseconds until it is told to end; 0: no limit.
@@ -106,7 +106,7 @@ pub struct AgentSpec {
     /// How its questions are answered.
     pub approver: ApproverMode,
     /// How much it may do.
-    pub limits: Limits,
+    pub limits: AgentLimits,
     /// Its working directory, absolute.
     pub cwd: PathBuf,
     /// For a child: what it was told beside the goal.
@@ -223,12 +223,12 @@ pub trait Spawn: Send + Sync {
     }
 
     /// The agents below one, by id.
-    fn below(&self, _agent: &AgentId) -> Vec<Glance> {
+    fn descendants(&self, _agent: &AgentId) -> Vec<AgentSummary> {
         Vec::new()
     }
 
     /// The children of an agent that it does not wait for, and of whose end it has not been told.
-    fn untold(&self, _agent: &AgentId) -> Vec<AgentId> {
+    fn unreported(&self, _agent: &AgentId) -> Vec<AgentId> {
         Vec::new()
     }
 
@@ -271,7 +271,7 @@ pub enum Delivery {
 impl Delivery {
     /// The words for it.
     #[must_use]
-    pub const fn told(self) -> &'static str {
+    pub const fn as_text(self) -> &'static str {
         match self {
             Self::Left => "left",
             Self::Ended => "not taken: it has ended",
@@ -287,7 +287,7 @@ impl Delivery {
 
 /// What an agent does, seen from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Doing {
+pub enum AgentActivity {
     /// It has not begun: it waits for a place among those that run.
     Waiting,
     /// It works.
@@ -304,7 +304,7 @@ pub enum Doing {
     Ended(Status),
 }
 
-impl Doing {
+impl AgentActivity {
     /// The word for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -328,13 +328,13 @@ impl Doing {
 
 /// An agent from outside, at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Glance {
+pub struct AgentSummary {
     /// Which.
     pub id: AgentId,
     /// What it is to accomplish.
     pub goal: String,
     /// What it does.
-    pub doing: Doing,
+    pub doing: AgentActivity,
     /// Its last model request.
     pub iteration: u32,
     /// The tool that it is in, the one called first of several.
@@ -345,20 +345,25 @@ pub struct Glance {
 
 /// How children that nobody waits for are let in, and what their parent is told of them. The
 /// runtime keeps them, and knows neither.
-pub trait Handoff: Send + Sync {
+pub trait ChildLifecycle: Send + Sync {
     /// Waits for a place among the running children of an agent. What it gives is held until the
     /// child has ended. Places are given in the order of these calls, whenever the futures are
     /// awaited.
-    fn place(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>>;
+    fn acquire_slot(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>>;
 
     /// What there is to find out of a child at its end, beside what it did. Asked of every child,
     /// also of one that is waited for, before its end is on record.
-    fn found(&self, _parent: &AgentView, _child: &AgentSpec, _end: &Outcome) -> Option<ChildFound> {
+    fn inspect(
+        &self,
+        _parent: &AgentView,
+        _child: &AgentSpec,
+        _end: &Outcome,
+    ) -> Option<ChildInspection> {
         None
     }
 
     /// What an agent is told of the end of a child, as its call would have given it.
-    fn told(&self, parent: &AgentView, child: &Outcome) -> ToolOutput;
+    fn report_end(&self, parent: &AgentView, child: &Outcome) -> ToolOutput;
 }
 
 /// Something that lives as long as its owner and may need to be ended: a shell, a connection.
@@ -371,9 +376,9 @@ pub trait Resource: Any + Send + Sync {
 
 /// Values by type: what tools keep for one agent, or a program for all of them.
 #[derive(Default)]
-pub struct Store(Mutex<BTreeMap<TypeId, Arc<dyn Resource>>>);
+pub struct ResourceMap(Mutex<BTreeMap<TypeId, Arc<dyn Resource>>>);
 
-impl Store {
+impl ResourceMap {
     /// The value of a type, made at the first time.
     pub fn get_or_insert_with<T: Resource>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -398,7 +403,7 @@ impl Store {
     }
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for ResourceMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         write!(f, "Store({} values)", values.len())
@@ -416,7 +421,7 @@ pub struct AgentView {
     /// The tools as its model was told of them.
     pub declared: Vec<Arc<ToolDecl>>,
     /// What tools keep for this agent; ended with it.
-    pub store: Store,
+    pub store: ResourceMap,
     /// What its whole session shares.
     pub session: Arc<SessionView>,
 }
@@ -444,7 +449,7 @@ pub struct SessionView {
     /// Who read and wrote what.
     pub files: FileLedger,
     /// Settings and other values that the program gives its tools.
-    pub settings: Store,
+    pub settings: ResourceMap,
     /// How agents are had.
     pub spawn: Arc<dyn Spawn>,
 }
@@ -469,9 +474,9 @@ pub struct ToolCx {
 /// Who hears what running calls tell of themselves, for a session: kept among its settings. By
 /// default nobody.
 #[derive(Default)]
-pub struct Progress(Option<Box<Heard>>);
+pub struct Progress(Option<Box<ProgressFn>>);
 
-type Heard = dyn Fn(&AgentId, CallId, &str) + Send + Sync;
+type ProgressFn = dyn Fn(&AgentId, CallId, &str) + Send + Sync;
 
 impl Progress {
     /// Told to this function, from any thread.
@@ -491,7 +496,7 @@ impl fmt::Debug for Progress {
 
 impl ToolCx {
     /// Tells people how far the call is, in a few words. It is shown and never stored.
-    pub fn tell(&self, progress: &str) {
+    pub fn report_progress(&self, progress: &str) {
         let heard = self.agent.session.settings.get_or_insert_with(Progress::default);
         if let Some(heard) = &heard.0 {
             heard(self.agent.id(), self.call, progress);
@@ -506,4 +511,4 @@ impl ToolCx {
     }
 }
 
-const fn _object_safe(_: &dyn Agent, _: &dyn Spawn, _: &dyn Handoff) {}
+const fn _object_safe(_: &dyn Agent, _: &dyn Spawn, _: &dyn ChildLifecycle) {}

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Catalog, Entry, Origin};
-use crate::guarded::Guarded;
+use crate::catalog::{Catalog, CatalogEntry, Origin};
 use crate::name::ToolName;
+use crate::protected_path::ProtectedPath;
 
 /// How a request for permission is answered, in order of trust.
 #[derive(
@@ -64,12 +64,12 @@ struct Binding {
 }
 
 impl Binding {
-    fn of(entry: &Entry) -> Self {
+    fn of(entry: &CatalogEntry) -> Self {
         let schema = entry.tool.spec().decl.parameters.digest();
         Self { origin: entry.origin.clone(), schema }
     }
 
-    fn is_of(&self, entry: &Entry) -> bool {
+    fn is_of(&self, entry: &CatalogEntry) -> bool {
         let schema = entry.tool.spec().decl.parameters.digest();
         self.origin == entry.origin && self.schema == schema
     }
@@ -96,7 +96,7 @@ pub enum NotPermitted {
 /// ```
 /// use deputize_core::{ApproverMode, Authority, Catalog, Grant};
 /// let root = Authority::root(&Catalog::default(), &Grant::default());
-/// let child = root.meet(&Grant { spawn_depth: Some(0), ..Grant::default() });
+/// let child = root.intersect(&Grant { spawn_depth: Some(0), ..Grant::default() });
 /// assert!(child.is_within(&root));
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -138,20 +138,20 @@ impl Authority {
     /// The same without the right to write at these paths or below them, whatever the write roots
     /// are: for this agent and all below it. A relative path is one in any directory.
     #[must_use]
-    pub fn keeping(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
+    pub fn with_protected_paths(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         self.kept.extend(paths);
         self
     }
 
     /// What is both here and asked for: never more than either.
     #[must_use]
-    pub fn meet(&self, grant: &Grant) -> Self {
+    pub fn intersect(&self, grant: &Grant) -> Self {
         let wanted = |name: &ToolName| grant.tools.as_ref().is_none_or(|some| some.contains(name));
         let tools = self.tools.iter().filter(|(name, _)| wanted(name));
         Self {
             tools: tools.map(|(name, binding)| (name.clone(), Arc::clone(binding))).collect(),
-            read: meet_roots(&self.read, grant.read.as_ref()),
-            write: meet_roots(&self.write, grant.write.as_ref()),
+            read: intersect_roots(&self.read, grant.read.as_ref()),
+            write: intersect_roots(&self.write, grant.write.as_ref()),
             kept: self.kept.clone(),
             network: self.network && grant.network.unwrap_or(true),
             approver: grant.approver.map_or(self.approver, |asked| asked.min(self.approver)),
@@ -188,7 +188,7 @@ impl Authority {
     ///
     /// # Errors
     /// When the agent does not have it, or has another one of that name.
-    pub fn permits(&self, entry: &Entry) -> Result<(), NotPermitted> {
+    pub fn permits(&self, entry: &CatalogEntry) -> Result<(), NotPermitted> {
         match self.tools.get(entry.name()) {
             None => Err(NotPermitted::NoTool),
             Some(binding) if !binding.is_of(entry) => Err(NotPermitted::Changed),
@@ -235,14 +235,14 @@ impl Authority {
     /// [guards](Authority::guards) it.
     #[must_use]
     pub fn may_write(&self, path: &Path) -> bool {
-        self.has_write_root(path) && self.guards(path).is_none()
+        self.has_write_root(path) && self.protects(path).is_none()
     }
 
     /// What is against writing a path (absolute, without `..`) also under a directory it may
     /// write. A tool that follows links asks for where they lead as well.
     #[must_use]
-    pub fn guards(&self, path: &Path) -> Option<Guarded> {
-        Guarded::by_name(path).or_else(|| Guarded::by_place(path, &self.kept))
+    pub fn protects(&self, path: &Path) -> Option<ProtectedPath> {
+        ProtectedPath::by_name(path).or_else(|| ProtectedPath::by_place(path, &self.kept))
     }
 
     fn has_write_root(&self, path: &Path) -> bool {
@@ -281,7 +281,10 @@ impl Authority {
 }
 
 /// Of two sets of trees, the trees that lie in both.
-fn meet_roots(mine: &BTreeSet<PathBuf>, asked: Option<&BTreeSet<PathBuf>>) -> BTreeSet<PathBuf> {
+fn intersect_roots(
+    mine: &BTreeSet<PathBuf>,
+    asked: Option<&BTreeSet<PathBuf>>,
+) -> BTreeSet<PathBuf> {
     let Some(asked) = asked else { return mine.clone() };
     let deeper = |a: &PathBuf, b: &PathBuf| {
         if a.starts_with(b) { Some(a.clone()) } else { b.starts_with(a).then(|| b.clone()) }

@@ -30,7 +30,7 @@ pub enum CancelReason {
 impl CancelReason {
     /// What an agent's end says of it.
     #[must_use]
-    pub const fn told(self) -> &'static str {
+    pub const fn as_text(self) -> &'static str {
         match self {
             Self::Interrupted => "interrupted",
             Self::TimeLimit => "the time limit was reached",
@@ -65,10 +65,10 @@ impl CancelReason {
 /// assert_eq!(child.reason(), Some(CancelReason::Interrupted));
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Cancel(Arc<Node>);
+pub struct Cancel(Arc<CancelNode>);
 
 #[derive(Debug, Default)]
-struct Node {
+struct CancelNode {
     token: CancellationToken,
     reason: OnceLock<CancelReason>,
     above: Option<Cancel>,
@@ -84,7 +84,7 @@ impl Cancel {
     /// A node below this one.
     #[must_use]
     pub fn child(&self) -> Self {
-        Self(Arc::new(Node {
+        Self(Arc::new(CancelNode {
             token: self.0.token.child_token(),
             reason: OnceLock::new(),
             above: Some(self.clone()),

@@ -54,7 +54,7 @@ const fn _object_safe(_: &dyn ToolSource) {}
 
 /// One tool and where it belongs.
 #[derive(Clone)]
-pub struct Entry {
+pub struct CatalogEntry {
     /// The set it is given or withheld with.
     pub toolset: ToolsetName,
     /// Where it comes from.
@@ -63,7 +63,7 @@ pub struct Entry {
     pub tool: Arc<dyn Tool>,
 }
 
-impl Entry {
+impl CatalogEntry {
     /// The tool's name.
     #[must_use]
     pub fn name(&self) -> &ToolName {
@@ -71,7 +71,7 @@ impl Entry {
     }
 }
 
-impl fmt::Debug for Entry {
+impl fmt::Debug for CatalogEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}, {})", self.name(), self.toolset, self.origin)
     }
@@ -116,9 +116,9 @@ pub enum CatalogError {
 /// The tools of a program: ordered by name, unique. It can grow (or fail to) and shrink.
 #[derive(Clone, Default, Debug)]
 pub struct Catalog {
-    entries: BTreeMap<ToolName, (Entry, Arc<ToolDecl>)>,
+    entries: BTreeMap<ToolName, (CatalogEntry, Arc<ToolDecl>)>,
     /// Tools as they are called under other settings.
-    former: BTreeMap<ToolName, Entry>,
+    former: BTreeMap<ToolName, CatalogEntry>,
 }
 
 impl Catalog {
@@ -141,7 +141,7 @@ impl Catalog {
                 CatalogError::Toolset { tool, krate: registration.krate, source }
             })?;
             let origin = Origin::Linked { krate: registration.krate.to_owned() };
-            catalog.insert(Entry { toolset, origin, tool })?;
+            catalog.insert(CatalogEntry { toolset, origin, tool })?;
             brought.insert(registration.krate);
         }
         match crates.iter().find(|link| !brought.contains(link.name)) {
@@ -162,7 +162,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When its name is taken.
-    pub fn insert(&mut self, entry: Entry) -> Result<(), CatalogError> {
+    pub fn insert(&mut self, entry: CatalogEntry) -> Result<(), CatalogError> {
         let name = entry.name().clone();
         if let Some((first, _)) = self.entries.get(&name) {
             let first = first.origin.clone();
@@ -175,7 +175,7 @@ impl Catalog {
 
     /// The tools that `keep` keeps.
     #[must_use]
-    pub fn filtered(&self, mut keep: impl FnMut(&Entry) -> bool) -> Self {
+    pub fn filtered(&self, mut keep: impl FnMut(&CatalogEntry) -> bool) -> Self {
         let kept = self.entries.iter().filter(|(_, (entry, _))| keep(entry));
         let entries = kept.map(|(name, held)| (name.clone(), held.clone())).collect();
         Self { entries, former: self.former.clone() }
@@ -183,22 +183,22 @@ impl Catalog {
 
     /// Adds a tool as it is called under other settings. No agent has it; see
     /// [`Catalog::spawner`].
-    pub fn insert_former(&mut self, entry: Entry) {
+    pub fn insert_former(&mut self, entry: CatalogEntry) {
         self.former.insert(entry.name().clone(), entry);
     }
 
     /// The tool that takes up a call of this name that started agents in an earlier process: one
     /// that starts agents, also where it is called otherwise now.
     #[must_use]
-    pub fn spawner(&self, name: &str) -> Option<&Entry> {
-        let starts_agents = |entry: &&Entry| entry.tool.spec().spawns;
+    pub fn spawner(&self, name: &str) -> Option<&CatalogEntry> {
+        let starts_agents = |entry: &&CatalogEntry| entry.tool.spec().spawns;
         let former = || self.former.get(name).filter(starts_agents);
         self.get(name).filter(starts_agents).or_else(former)
     }
 
     /// A tool by its name.
     #[must_use]
-    pub fn get(&self, name: &str) -> Option<&Entry> {
+    pub fn get(&self, name: &str) -> Option<&CatalogEntry> {
         self.entries.get(name).map(|(entry, _)| entry)
     }
 
@@ -217,7 +217,7 @@ impl Catalog {
     }
 
     /// All tools, by name.
-    pub fn iter(&self) -> impl Iterator<Item = &Entry> {
+    pub fn iter(&self) -> impl Iterator<Item = &CatalogEntry> {
         self.entries.values().map(|(entry, _)| entry)
     }
 

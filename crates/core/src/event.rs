@@ -10,15 +10,15 @@ use serde::{Deserialize, Serialize};
 use crate::agent::AgentSpec;
 use crate::budget::Cost;
 use crate::cancel::CancelReason;
-use crate::door::without_frame;
-use crate::file_state::Version;
+use crate::file_state::FileVersion;
 use crate::hook::HookRun;
 use crate::message::{ToolResult, UserMessage};
 use crate::model::{Delta, ModelError, Reply, Usage};
 use crate::name::{AgentId, CallId};
 use crate::outcome::{Outcome, Status};
-use crate::run::{BudgetOf, Input, WrapUp};
-use crate::tool::{Display, Fact};
+use crate::run::{BudgetUnit, Input, WrapUpReason};
+use crate::sanitize::remove_frames;
+use crate::tool::{Display, ToolEffect};
 
 /// One fact, in its place.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -160,7 +160,7 @@ pub enum Event {
         /// Its path.
         path: PathBuf,
         /// What was there.
-        version: Version,
+        version: FileVersion,
     },
     /// A file was written.
     #[serde(rename = "file.write")]
@@ -168,7 +168,7 @@ pub enum Event {
         /// Its path.
         path: PathBuf,
         /// What is there now.
-        version: Version,
+        version: FileVersion,
         /// Whether there was none before.
         created: bool,
     },
@@ -183,10 +183,10 @@ pub enum Event {
     AgentWrapUp {
         /// Which.
         #[serde(default)]
-        limit: WrapUp,
+        limit: WrapUpReason,
         /// For a budget: of what.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        budget: Option<BudgetOf>,
+        budget: Option<BudgetUnit>,
     },
     /// An agent's turn is over, and it rests until the next message: children of it still run, or
     /// a message came while it answered.
@@ -319,7 +319,7 @@ pub struct SessionStart {
     pub program: String,
     /// Where the model is reached, when that is not its provider's own address.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub endpoint: Option<Endpoint>,
+    pub endpoint: Option<ModelEndpoint>,
     /// The configuration file that a person named for it, if one: an absolute path.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_file: Option<PathBuf>,
@@ -327,7 +327,7 @@ pub struct SessionStart {
 
 /// Where a model is reached. It names where the key is, and never holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Endpoint {
+pub struct ModelEndpoint {
     /// The address.
     pub base_url: String,
     /// The environment variable that holds the key; nothing: none is sent.
@@ -362,7 +362,7 @@ pub struct ToolEnd {
     pub ms: u64,
     /// What the host saw.
     #[serde(default)]
-    pub facts: Vec<Fact>,
+    pub facts: Vec<ToolEffect>,
     /// How it may be shown.
     #[serde(default)]
     pub display: Option<Display>,
@@ -381,7 +381,7 @@ impl ToolEnd {
         let text = self.result.text.as_str();
         self.boundary
             .as_deref()
-            .map_or(Cow::Borrowed(text), |boundary| without_frame(text, boundary))
+            .map_or(Cow::Borrowed(text), |boundary| remove_frames(text, boundary))
     }
 }
 
@@ -421,12 +421,12 @@ pub struct JournalError {
 /// owns a queue.
 pub trait Observer: Send + Sync {
     /// A fact.
-    fn see(&self, record: &Record);
+    fn on_record(&self, record: &Record);
     /// A piece of a reply that is arriving.
-    fn live(&self, _agent: &AgentId, _delta: Delta<'_>) {}
+    fn on_delta(&self, _agent: &AgentId, _delta: Delta<'_>) {}
 
     /// Shows what a running call tells of itself. It is not kept.
-    fn progress(&self, _agent: &AgentId, _call: CallId, _text: &str) {}
+    fn on_progress(&self, _agent: &AgentId, _call: CallId, _text: &str) {}
 }
 
 const fn _object_safe(_: &dyn Journal, _: &dyn Observer) {}

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::door::{is_invisible, to_question};
+use crate::sanitize::{for_question, is_invisible};
 
 /// Maximum bytes of the beginning, and of the end.
 const SIDE_BYTES: usize = 4 * 1024;
@@ -26,7 +26,7 @@ impl SavedCommand {
     /// Returns the lines of a question that name the file.
     #[must_use]
     pub fn describe(&self) -> String {
-        let path = to_question(&self.path.to_string_lossy()).replace('\n', "\\n");
+        let path = for_question(&self.path.to_string_lossy()).replace('\n', "\\n");
         format!(
             "Only its beginning and end are shown. The whole text, exactly as it would run \
              ({} bytes, sha256 {}), is in\n  {path}\nRead that file before you answer.",
@@ -72,13 +72,13 @@ impl Excerpt {
         let omitted = rest.get(..rest.len() - tail.len()).unwrap_or_default();
         let hidden = |c: &char| is_invisible(*c) || (c.is_control() && !matches!(c, '\n' | '\t'));
         Self {
-            head: to_question(head),
+            head: for_question(head),
             omitted: format!(
                 "[{} bytes left out; invisible characters in them: {}]",
                 omitted.len(),
                 omitted.chars().filter(hidden).count()
             ),
-            tail: to_question(tail),
+            tail: for_question(tail),
         }
     }
 }

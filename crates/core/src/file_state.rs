@@ -13,14 +13,14 @@ use crate::name::AgentId;
 
 /// What was in a file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Version {
+pub struct FileVersion {
     /// Lowercase hex SHA-256 of its bytes.
     pub sha256: String,
     /// How many bytes.
     pub bytes: u64,
 }
 
-impl Version {
+impl FileVersion {
     /// The version of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
@@ -42,7 +42,7 @@ pub enum OnStaleWrite {
 
 /// Why a write would lose something.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Stale {
+pub enum StaleWrite {
     /// The agent never read the file that it would overwrite.
     #[error("you have not read it: read it first, so that nothing in it is lost")]
     Unread,
@@ -79,7 +79,7 @@ type Position = (u64, u64);
 
 /// What a read showed of a version.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Extent {
+pub enum ReadRange {
     /// All of it.
     Whole,
     /// These parts.
@@ -96,12 +96,12 @@ pub enum Extent {
 
 /// What an agent saw of the version of a file that it knows.
 #[derive(Debug, Clone)]
-struct Read {
-    version: Version,
-    extent: Extent,
+struct KnownRead {
+    version: FileVersion,
+    extent: ReadRange,
 }
 
-impl Extent {
+impl ReadRange {
     /// This and what was seen before of the same version.
     fn and(self, before: Self) -> Self {
         let (mut parts, lines) = match (self, before) {
@@ -145,17 +145,17 @@ impl Extent {
 }
 
 #[derive(Debug, Clone)]
-struct Write {
+struct LatestWrite {
     order: u64,
     by: AgentId,
-    version: Version,
+    version: FileVersion,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     order: u64,
-    reads: BTreeMap<(AgentId, PathBuf), Read>,
-    writes: BTreeMap<PathBuf, Write>,
+    reads: BTreeMap<(AgentId, PathBuf), KnownRead>,
+    writes: BTreeMap<PathBuf, LatestWrite>,
     locks: BTreeMap<PathBuf, Weak<Mutex<()>>>,
 }
 
@@ -172,56 +172,56 @@ impl FileLedger {
     }
 
     /// An agent saw all of this version of a file.
-    pub fn saw(&self, agent: &AgentId, path: &Path, version: Version) {
-        self.saw_extent(agent, path, version, Extent::Whole);
+    pub fn record_read(&self, agent: &AgentId, path: &Path, version: FileVersion) {
+        self.record_partial_read(agent, path, version, ReadRange::Whole);
     }
 
     /// An agent saw this much of this version of a file. Whether it has by now seen all of it.
-    pub fn saw_extent(
+    pub fn record_partial_read(
         &self,
         agent: &AgentId,
         path: &Path,
-        version: Version,
-        extent: Extent,
+        version: FileVersion,
+        extent: ReadRange,
     ) -> bool {
         let mut inner = self.lock();
         inner.order += 1;
         let key = (agent.clone(), path.to_owned());
         let before = inner.reads.remove(&key).filter(|before| before.version == version);
-        let extent = extent.and(before.map_or(Extent::Part, |before| before.extent));
-        let whole = extent == Extent::Whole;
-        inner.reads.insert(key, Read { version, extent });
+        let extent = extent.and(before.map_or(ReadRange::Part, |before| before.extent));
+        let whole = extent == ReadRange::Whole;
+        inner.reads.insert(key, KnownRead { version, extent });
         whole
     }
 
     /// An agent changed a file, which has this version now. It knows what it wrote; what it
     /// had not seen before, it does not know after.
-    pub fn wrote(&self, agent: &AgentId, path: &Path, version: Version) {
+    pub fn record_write(&self, agent: &AgentId, path: &Path, version: FileVersion) {
         self.enter((agent, path), version, |before| match before {
-            None | Some(Read { extent: Extent::Whole, .. }) => Extent::Whole,
+            None | Some(KnownRead { extent: ReadRange::Whole, .. }) => ReadRange::Whole,
             // A change moves the lines.
-            Some(_) => Extent::Part,
+            Some(_) => ReadRange::Part,
         });
     }
 
     /// An agent created a file with this version.
-    pub fn created(&self, agent: &AgentId, path: &Path, version: Version) {
-        self.enter((agent, path), version, |_| Extent::Whole);
+    pub fn record_creation(&self, agent: &AgentId, path: &Path, version: FileVersion) {
+        self.enter((agent, path), version, |_| ReadRange::Whole);
     }
 
     fn enter(
         &self,
         (agent, path): (&AgentId, &Path),
-        version: Version,
-        known: impl FnOnce(Option<&Read>) -> Extent,
+        version: FileVersion,
+        known: impl FnOnce(Option<&KnownRead>) -> ReadRange,
     ) {
         let mut inner = self.lock();
         inner.order += 1;
         let order = inner.order;
         let key = (agent.clone(), path.to_owned());
-        let read = Read { version: version.clone(), extent: known(inner.reads.get(&key)) };
+        let read = KnownRead { version: version.clone(), extent: known(inner.reads.get(&key)) };
         inner.reads.insert(key, read);
-        inner.writes.insert(path.to_owned(), Write { order, by: agent.clone(), version });
+        inner.writes.insert(path.to_owned(), LatestWrite { order, by: agent.clone(), version });
     }
 
     /// Whether an agent may overwrite all of a file whose present version is `current`.
@@ -232,31 +232,36 @@ impl FileLedger {
         &self,
         agent: &AgentId,
         path: &Path,
-        current: &Version,
-    ) -> Result<(), Stale> {
+        current: &FileVersion,
+    ) -> Result<(), StaleWrite> {
         // Who changed a file tells more than how much of it was seen before that.
         self.check(agent, path, current)?;
         match self.lock().reads.get(&(agent.clone(), path.to_owned())) {
-            Some(Read { extent: Extent::Whole, .. }) | None => Ok(()),
-            Some(Read { extent, .. }) => Err(Stale::Partly { lines: extent.unseen() }),
+            Some(KnownRead { extent: ReadRange::Whole, .. }) | None => Ok(()),
+            Some(KnownRead { extent, .. }) => Err(StaleWrite::Partly { lines: extent.unseen() }),
         }
     }
 
     /// Whether an agent saw all of a version of a file, whatever is there now.
     #[must_use]
-    pub fn saw_all(&self, agent: &AgentId, path: &Path) -> bool {
+    pub fn record_full_read(&self, agent: &AgentId, path: &Path) -> bool {
         let key = (agent.clone(), path.to_owned());
-        self.lock().reads.get(&key).is_some_and(|read| read.extent == Extent::Whole)
+        self.lock().reads.get(&key).is_some_and(|read| read.extent == ReadRange::Whole)
     }
 
     /// Whether an agent may change a part of a file whose present version is `current`.
     ///
     /// # Errors
     /// When the agent never read any of it, or read another version.
-    pub fn check(&self, agent: &AgentId, path: &Path, current: &Version) -> Result<(), Stale> {
+    pub fn check(
+        &self,
+        agent: &AgentId,
+        path: &Path,
+        current: &FileVersion,
+    ) -> Result<(), StaleWrite> {
         let inner = self.lock();
         let Some(read) = inner.reads.get(&(agent.clone(), path.to_owned())) else {
-            return Err(Stale::Unread);
+            return Err(StaleWrite::Unread);
         };
         if read.version == *current {
             return Ok(());
@@ -267,25 +272,25 @@ impl FileLedger {
             }
             _ => "by a command or another program".to_owned(),
         };
-        Err(Stale::Changed { by })
+        Err(StaleWrite::Changed { by })
     }
 
     /// Whether an agent may create a file where there is none.
     ///
     /// # Errors
     /// When it knows one there.
-    pub fn check_none(&self, agent: &AgentId, path: &Path) -> Result<(), Stale> {
+    pub fn check_none(&self, agent: &AgentId, path: &Path) -> Result<(), StaleWrite> {
         let known = self.lock().reads.contains_key(&(agent.clone(), path.to_owned()));
-        if known { Err(Stale::Gone) } else { Ok(()) }
+        if known { Err(StaleWrite::Gone) } else { Ok(()) }
     }
 
     /// An agent saw that there is no such file.
-    pub fn saw_none(&self, agent: &AgentId, path: &Path) {
+    pub fn record_absence(&self, agent: &AgentId, path: &Path) {
         self.lock().reads.remove(&(agent.clone(), path.to_owned()));
     }
 
     /// An agent has ended, and reads and writes no more. What it wrote stays known.
-    pub fn ended(&self, agent: &AgentId) {
+    pub fn forget_agent(&self, agent: &AgentId) {
         let mut inner = self.lock();
         let mine = inner.reads.range((agent.clone(), PathBuf::new())..);
         let mine: Vec<_> =
@@ -317,7 +322,7 @@ impl FileLedger {
 
     /// The files that an agent knows, and the version of each that it knows, by path.
     #[must_use]
-    pub fn read_by(&self, agent: &AgentId) -> Vec<(PathBuf, Version)> {
+    pub fn read_by(&self, agent: &AgentId) -> Vec<(PathBuf, FileVersion)> {
         let inner = self.lock();
         let mine = inner.reads.range((agent.clone(), PathBuf::new())..);
         let mine = mine.take_while(|((reader, _), _)| reader == agent);
@@ -326,7 +331,7 @@ impl FileLedger {
 
     /// Which agent was the last one to write a file, and what.
     #[must_use]
-    pub fn last_write(&self, path: &Path) -> Option<(AgentId, Version)> {
+    pub fn last_write(&self, path: &Path) -> Option<(AgentId, FileVersion)> {
         let inner = self.lock();
         inner.writes.get(path).map(|write| (write.by.clone(), write.version.clone()))
     }
@@ -358,26 +363,29 @@ mod tests {
         let me = AgentId::root(&SessionId::literal("s"));
         let other = me.child(crate::CallId { step: 1, slot: 0 }, 0);
         let path = Path::new("/w/a");
-        let (old, new) = (Version::of(b"old"), Version::of(b"new"));
-        assert_eq!(ledger.check(&me, path, &old), Err(Stale::Unread));
-        ledger.saw(&me, path, old.clone());
+        let (old, new) = (FileVersion::of(b"old"), FileVersion::of(b"new"));
+        assert_eq!(ledger.check(&me, path, &old), Err(StaleWrite::Unread));
+        ledger.record_read(&me, path, old.clone());
         assert_eq!(ledger.check(&me, path, &old), Ok(()));
         let mark = ledger.mark();
-        ledger.wrote(&other, path, new.clone());
-        ledger.saw(&other, Path::new("/w/z"), old.clone());
+        ledger.record_write(&other, path, new.clone());
+        ledger.record_read(&other, Path::new("/w/z"), old.clone());
         assert_eq!(
             ledger.check(&me, path, &new),
-            Err(Stale::Changed { by: format!("by agent {other}") })
+            Err(StaleWrite::Changed { by: format!("by agent {other}") })
         );
         assert_eq!(ledger.changed_since(mark, &me), [(path.to_owned(), other)]);
         let by = "by a command or another program".to_owned();
-        assert_eq!(ledger.check(&me, path, &Version::of(b"x")), Err(Stale::Changed { by }));
+        assert_eq!(
+            ledger.check(&me, path, &FileVersion::of(b"x")),
+            Err(StaleWrite::Changed { by })
+        );
         assert_eq!(
             ledger.last_write(path),
             Some((me.child(crate::CallId { step: 1, slot: 0 }, 0), new.clone()))
         );
         assert_eq!(ledger.read_by(&me), [(path.to_owned(), old)]);
-        ledger.saw(&me, path, new);
+        ledger.record_read(&me, path, new);
         assert_eq!(ledger.changed_since(mark, &me), []);
     }
 
@@ -386,9 +394,9 @@ mod tests {
         let (ledger, path) = (FileLedger::default(), Path::new("/w/a"));
         let me = AgentId::root(&SessionId::literal("s"));
         assert_eq!(ledger.check_none(&me, path), Ok(()));
-        ledger.saw(&me, path, Version::of(b"x"));
-        assert_eq!(ledger.check_none(&me, path), Err(Stale::Gone));
-        ledger.saw_none(&me, path);
+        ledger.record_read(&me, path, FileVersion::of(b"x"));
+        assert_eq!(ledger.check_none(&me, path), Err(StaleWrite::Gone));
+        ledger.record_absence(&me, path);
         assert_eq!(ledger.check_none(&me, path), Ok(()));
     }
 
@@ -396,15 +404,15 @@ mod tests {
     fn nothing_is_kept_of_writes_that_are_over_and_of_agents_that_have_ended() {
         let (ledger, other) = (FileLedger::default(), Path::new("/w/other"));
         let me = AgentId::root(&SessionId::literal("s"));
-        ledger.saw(&me, other, Version::of(b"x"));
+        ledger.record_read(&me, other, FileVersion::of(b"x"));
         for index in 0..100 {
             let child = me.child(crate::CallId { step: 1, slot: 0 }, index);
             let path = PathBuf::from(format!("/w/{index}"));
             let held = ledger.path_lock(&path);
             assert!(Arc::ptr_eq(&held, &ledger.path_lock(&path)), "one write at a time");
-            ledger.saw(&child, other, Version::of(b"x"));
-            ledger.wrote(&child, &path, Version::of(b"y"));
-            ledger.ended(&child);
+            ledger.record_read(&child, other, FileVersion::of(b"x"));
+            ledger.record_write(&child, &path, FileVersion::of(b"y"));
+            ledger.forget_agent(&child);
             assert_eq!(ledger.last_write(&path).map(|(by, _)| by), Some(child));
         }
         assert_eq!(ledger.lock().locks.len(), 1);
@@ -417,7 +425,7 @@ mod tests {
     fn overwrite(parts: &[&str]) -> String {
         let (ledger, path) = (FileLedger::default(), Path::new("/w/a"));
         let me = AgentId::root(&SessionId::literal("s"));
-        let version = Version::of(b"x");
+        let version = FileVersion::of(b"x");
         let position = |text: &str| {
             let (line, byte) = text.split_once(':').unwrap_or((text, "0"));
             (line.parse().unwrap(), byte.parse().unwrap())
@@ -425,7 +433,12 @@ mod tests {
         for part in parts {
             let (start, end) = part.split_once("..").unwrap();
             let parts = vec![position(start)..position(end)];
-            ledger.saw_extent(&me, path, version.clone(), Extent::Parts { parts, lines: 10 });
+            ledger.record_partial_read(
+                &me,
+                path,
+                version.clone(),
+                ReadRange::Parts { parts, lines: 10 },
+            );
         }
         assert_eq!(ledger.check(&me, path, &version), Ok(()));
         match ledger.check_whole(&me, path, &version) {
@@ -452,25 +465,25 @@ mod tests {
         let (ledger, path) = (FileLedger::default(), Path::new("/w/a"));
         let me = AgentId::root(&SessionId::literal("s"));
         let other = me.child(crate::CallId { step: 1, slot: 0 }, 0);
-        let (old, new) = (Version::of(b"old"), Version::of(b"new"));
-        let unknown = Err(Stale::Partly { lines: None });
-        let part = |lines| Extent::Parts { parts: vec![(1, 0)..(2, 0)], lines };
-        assert!(!ledger.saw_extent(&me, path, old, part(2)));
-        let by = |by: &str| Err(Stale::Changed { by: by.to_owned() });
+        let (old, new) = (FileVersion::of(b"old"), FileVersion::of(b"new"));
+        let unknown = Err(StaleWrite::Partly { lines: None });
+        let part = |lines| ReadRange::Parts { parts: vec![(1, 0)..(2, 0)], lines };
+        assert!(!ledger.record_partial_read(&me, path, old, part(2)));
+        let by = |by: &str| Err(StaleWrite::Changed { by: by.to_owned() });
         assert_eq!(ledger.check_whole(&me, path, &new), by("by a command or another program"));
-        ledger.wrote(&other, path, new.clone());
+        ledger.record_write(&other, path, new.clone());
         assert_eq!(ledger.check_whole(&me, path, &new), by(&format!("by agent {other}")));
-        ledger.wrote(&me, path, new.clone());
+        ledger.record_write(&me, path, new.clone());
         assert_eq!(ledger.check(&me, path, &new), Ok(()));
         assert_eq!(ledger.check_whole(&me, path, &new), unknown);
         // What was seen of another version does not count.
-        let rest = Extent::Parts { parts: vec![(2, 0)..(3, 0)], lines: 2 };
-        assert!(!ledger.saw_extent(&me, path, new.clone(), rest));
-        ledger.created(&me, path, new.clone());
+        let rest = ReadRange::Parts { parts: vec![(2, 0)..(3, 0)], lines: 2 };
+        assert!(!ledger.record_partial_read(&me, path, new.clone(), rest));
+        ledger.record_creation(&me, path, new.clone());
         assert_eq!(ledger.check_whole(&me, path, &new), Ok(()));
         // A part of what is known whole takes nothing away.
-        assert!(ledger.saw_extent(&me, path, new.clone(), part(2)));
-        ledger.wrote(&me, path, Version::of(b"newer"));
-        assert_eq!(ledger.check_whole(&me, path, &Version::of(b"newer")), Ok(()));
+        assert!(ledger.record_partial_read(&me, path, new.clone(), part(2)));
+        ledger.record_write(&me, path, FileVersion::of(b"newer"));
+        assert_eq!(ledger.check_whole(&me, path, &FileVersion::of(b"newer")), Ok(()));
     }
 }

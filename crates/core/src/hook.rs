@@ -41,7 +41,7 @@ impl HookPoint {
 
 /// What happens at a moment. Known secret values have been replaced in all of it.
 #[derive(Debug, Clone, Copy)]
-pub enum Moment<'a> {
+pub enum HookEvent<'a> {
     /// A call is about to run.
     PreToolUse {
         /// Which.
@@ -78,7 +78,7 @@ pub enum Moment<'a> {
     },
 }
 
-impl Moment<'_> {
+impl HookEvent<'_> {
     /// Which moment it is.
     #[must_use]
     pub const fn point(&self) -> HookPoint {
@@ -111,7 +111,7 @@ pub struct HookInput<'a> {
     /// Whose moment it is; at the start and the end of a child, the child.
     pub agent: &'a AgentSpec,
     /// What happens.
-    pub moment: Moment<'a>,
+    pub moment: HookEvent<'a>,
 }
 
 /// What a hook says.
@@ -193,7 +193,7 @@ impl HookAnswer {
 /// A hook that keeps a file from being overwritten:
 ///
 /// ```
-/// use deputize_core::{BoxFuture, Cancel, Hook, HookAnswer, HookInput, HookPoint, Moment};
+/// use deputize_core::{BoxFuture, Cancel, Hook, HookAnswer, HookInput, HookPoint, HookEvent};
 ///
 /// struct KeepTheLicence;
 ///
@@ -209,7 +209,7 @@ impl HookAnswer {
 ///     fn run<'a>(&'a self, input: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAnswer> {
 ///         Box::pin(async move {
 ///             match input.moment {
-///                 Moment::PreToolUse { tool: "write_file", arguments, .. }
+///                 HookEvent::PreToolUse { tool: "write_file", arguments, .. }
 ///                     if arguments["path"] == "LICENSE" =>
 ///                 {
 ///                     HookAnswer::block("the licence stays as it is")
@@ -222,7 +222,7 @@ impl HookAnswer {
 /// # let _: &dyn Hook = &KeepTheLicence;
 /// ```
 ///
-/// It is given to `deputize_runtime::Parts::hooks`.
+/// It is given to `deputize_runtime::SessionConfig::hooks`.
 pub trait Hook: Send + Sync {
     /// Its name, for the record.
     fn name(&self) -> &str;

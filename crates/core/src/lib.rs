@@ -45,14 +45,11 @@ mod cancel;
 mod catalog;
 mod clock;
 mod context_use;
-pub mod door;
 mod error_text;
 mod event;
 mod excerpt;
-mod external;
+mod external_agent;
 mod file_state;
-mod gate;
-mod guarded;
 mod hook;
 mod memory;
 mod message;
@@ -61,18 +58,22 @@ mod name;
 mod outcome;
 mod policy;
 mod prompt;
+mod protected_path;
+mod rate_limit;
 mod retry;
-mod returned;
 mod run;
+pub mod sanitize;
 mod schema;
-mod shell_place;
+mod shell_directory;
 mod step_calls;
 mod tool;
+mod tool_return;
 mod tool_subject;
 
 pub use agent::{
-    Agent, AgentSpec, AgentView, AttachError, Delivery, Doing, Glance, Handoff, Limits, Progress,
-    Resource, Role, SessionView, Spawn, SpawnedBy, Store, ToolCx,
+    Agent, AgentActivity, AgentLimits, AgentSpec, AgentSummary, AgentView, AttachError,
+    ChildLifecycle, Delivery, Progress, Resource, ResourceMap, Role, SessionView, Spawn, SpawnedBy,
+    ToolCx,
 };
 pub use answer::{AnswerValue, CORRECTIONS, ValueError, rejection, values_in};
 pub use authority::{ApproverMode, Authority, Grant, NotPermitted};
@@ -81,48 +82,55 @@ pub use budget::{
     ReserveResult, TaskCost, TaskCostEstimator, TokenEstimator, shown_usd,
 };
 pub use cancel::{Cancel, CancelReason};
-pub use catalog::{Catalog, CatalogError, Entry, Origin, Registration, ToolCrate, ToolSource};
+pub use catalog::{
+    Catalog, CatalogEntry, CatalogError, Origin, Registration, ToolCrate, ToolSource,
+};
 pub use clock::{Clock, FixedClock};
 pub use context_use::ContextUse;
 #[cfg(feature = "macros")]
 pub use deputize_macros::{arguments, tool};
 pub use error_text::describe_error;
 pub use event::{
-    AgentStart, Endpoint, Event, Journal, JournalError, LogLevel, Observer, Record, SessionStart,
-    ToolEnd,
+    AgentStart, Event, Journal, JournalError, LogLevel, ModelEndpoint, Observer, Record,
+    SessionStart, ToolEnd,
 };
 pub use excerpt::{Excerpt, SavedCommand};
-pub use external::{External, Host, Told};
-pub use file_state::{Extent, FileLedger, OnStaleWrite, Stale, Version};
-pub use gate::{Admission, GateState, Leave, Next, Pass, RateGate, Ticket};
-pub use guarded::Guarded;
-pub use hook::{Hook, HookAnswer, HookDecision, HookInput, HookPoint, HookRun, Moment};
+pub use external_agent::{ExternalAgentHost, ExternalAgents, ExternalToolCall};
+pub use file_state::{FileLedger, FileVersion, OnStaleWrite, ReadRange, StaleWrite};
+pub use hook::{Hook, HookAnswer, HookDecision, HookEvent, HookInput, HookPoint, HookRun};
 pub use inventory;
 pub use memory::{MEMORY_SECONDS, Memory, MemoryError};
 pub use message::{
-    AssistantMessage, CallStatus, Message, ModelText, Opaque, ToolCall, ToolResult, UserMessage,
+    AssistantMessage, CallStatus, Message, ModelText, OpaqueBlock, ToolCall, ToolResult,
+    UserMessage,
 };
 pub use model::{
     BoxFuture, Delta, FailedModel, FailureKind, Finish, Model, ModelError, ModelOptions,
-    PARTIAL_BYTES, RawCall, Reply, Request, ToolChoice, Usage, kept_partial, poll_once,
+    PARTIAL_BYTES, RawCall, Reply, Request, ToolChoice, Usage, bounded_partial, poll_once,
 };
 pub use name::{AgentId, CallId, NameError, SessionId, ToolName, ToolsetName};
-pub use outcome::{ChildFound, ExitReason, Outcome, Receipts, Status, ToolTrace};
-pub use policy::{AllowAll, Answer, Approver, NoPerson, Policy, Question, Verdict, effective_mode};
+pub use outcome::{ChildInspection, ExitReason, Outcome, Receipts, Status, ToolTrace};
+pub use policy::{
+    AllowAll, ApprovalAnswer, Approver, NoPerson, Policy, Question, Verdict, effective_mode,
+};
 pub use prompt::{FillError, Prompt, PromptParts, Section, fill};
+pub use protected_path::ProtectedPath;
+pub use rate_limit::{
+    Admission, LimiterState, NextAttempt, Permit, QueueTicket, RateLimiter, SendLease,
+};
 pub use retry::{RetryPolicy, retry_wait};
-pub use returned::{IntoToolCallResult, IntoToolOutput, Json};
-pub use run::{BudgetOf, End, Input, Run, Step, TASK_NOT_DONE, WrapUp};
+pub use run::{BudgetUnit, Input, Run, Step, TASK_NOT_DONE, TurnEnd, WrapUpReason};
 pub use schema::{
     SCHEMA_LAYERS, SCHEMA_NESTING, SCHEMA_PARTS, Schema, SchemaError, bounded_schema, looks_within,
 };
 pub use schemars;
 pub use serde;
 pub use serde_json;
-pub use shell_place::ShellPlace;
+pub use shell_directory::ShellPlace;
 pub use step_calls::{StepCall, StepCalls};
 pub use tool::{
-    Display, Effects, Example, Fact, Tool, ToolCallResult, ToolDecl, ToolError, ToolOutput,
-    ToolSpec, TypedTool, Usable, erase, headline, spec_of,
+    Availability, Display, Effects, Example, Tool, ToolCallResult, ToolDecl, ToolEffect, ToolError,
+    ToolOutput, ToolSpec, TypedTool, erase, headline, spec_of,
 };
+pub use tool_return::{IntoToolCallResult, IntoToolOutput, Json};
 pub use tool_subject::{ArgumentRole, Subject, ToolKind};

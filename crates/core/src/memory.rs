@@ -36,7 +36,7 @@ pub type MemoryError = Box<dyn Error + Send + Sync>;
 /// # let _: &dyn Memory = &Notes::default();
 /// ```
 ///
-/// It is given to `deputize_runtime::Parts::memory`.
+/// It is given to `deputize_runtime::SessionConfig::memory`.
 pub trait Memory: Send + Sync {
     /// A child finished, whatever it was and however it ended: its task, what it gave, and its
     /// id, by which the session file knows it. The child's end is on record by then. Called once

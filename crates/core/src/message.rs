@@ -14,7 +14,7 @@ pub struct ModelText(String);
 
 impl ModelText {
     /// Text that this program or a tool's author wrote for the model. Content from
-    /// anywhere else goes through [`crate::door::to_model`].
+    /// anywhere else goes through [`crate::sanitize::to_model`].
     #[must_use]
     pub fn own(text: impl Into<String>) -> Self {
         Self(text.into())
@@ -75,12 +75,12 @@ pub struct AssistantMessage {
     pub calls: Vec<ToolCall>,
     /// Blocks that go back to the provider byte for byte.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub opaque: Vec<Opaque>,
+    pub opaque: Vec<OpaqueBlock>,
 }
 
 /// A provider's own block (signature, encrypted reasoning), kept as received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opaque {
+pub struct OpaqueBlock {
     /// The wire format that understands it.
     pub wire: String,
     /// Its JSON, byte for byte.
@@ -91,7 +91,7 @@ pub struct Opaque {
     pub model: String,
 }
 
-impl Opaque {
+impl OpaqueBlock {
     /// A block of a wire, as it came.
     #[must_use]
     pub fn new(wire: impl Into<String>, raw: impl Into<String>) -> Self {

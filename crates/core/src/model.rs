@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::cancel::Cancel;
-use crate::message::{Message, Opaque};
+use crate::message::{Message, OpaqueBlock};
 use crate::tool::ToolDecl;
 
 /// A boxed future that may move between threads.
@@ -178,7 +178,7 @@ pub struct Reply {
     pub calls: Vec<RawCall>,
     /// Blocks that go back byte for byte.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub opaque: Vec<Opaque>,
+    pub opaque: Vec<OpaqueBlock>,
     /// Why it stopped.
     pub finish: Finish,
     /// What it cost in tokens.
@@ -245,14 +245,14 @@ const WORD: usize = 1024;
 /// a long one that is its beginning and its end, with words between them that say how much.
 ///
 /// ```
-/// use deputize_core::{PARTIAL_BYTES, kept_partial};
+/// use deputize_core::{PARTIAL_BYTES, bounded_partial};
 ///
-/// assert_eq!(kept_partial("so it"), ("so it".to_owned(), 0));
-/// let (kept, left_out) = kept_partial(&"so it goes ".repeat(1_000_000));
+/// assert_eq!(bounded_partial("so it"), ("so it".to_owned(), 0));
+/// let (kept, left_out) = bounded_partial(&"so it goes ".repeat(1_000_000));
 /// assert!(kept.len() <= PARTIAL_BYTES && left_out > 10_000_000);
 /// ```
 #[must_use]
-pub fn kept_partial(text: &str) -> (String, u64) {
+pub fn bounded_partial(text: &str) -> (String, u64) {
     if text.len() <= PARTIAL_BYTES {
         return (text.to_owned(), 0);
     }
@@ -416,7 +416,7 @@ impl ModelError {
     pub fn limited(mut self) -> Self {
         if self.partial.len() > PARTIAL_BYTES {
             let before = self.partial_left_out;
-            (self.partial, self.partial_left_out) = kept_partial(&self.partial);
+            (self.partial, self.partial_left_out) = bounded_partial(&self.partial);
             self.partial_left_out = self.partial_left_out.saturating_add(before);
         }
         self
@@ -514,10 +514,10 @@ mod tests {
             assert!(note.starts_with(&format!("{} bytes", kept.partial_left_out)), "{note}");
             assert!(PARTIAL_BYTES - head.len() - tail.len() < LEFT_OUT_NOTE + 2 * most, "{unit}");
             assert_eq!(kept.clone().limited(), kept);
-            assert_eq!(kept_partial(&text), (kept.partial, kept.partial_left_out));
+            assert_eq!(bounded_partial(&text), (kept.partial, kept.partial_left_out));
         }
         let short = "s".repeat(PARTIAL_BYTES);
-        assert_eq!(kept_partial(&short), (short, 0));
+        assert_eq!(bounded_partial(&short), (short, 0));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::door::to_exact_line;
+use crate::sanitize::for_exact_line;
 
 /// The most characters of a refused name that are shown.
 const SHOWN_CHARS: usize = 80;
@@ -58,7 +58,7 @@ macro_rules! name {
                 if is_name(name.as_bytes()) {
                     Ok(Self(Cow::Owned(name)))
                 } else {
-                    Err(NameError { kind: $kind, found: to_exact_line(&name, SHOWN_CHARS) })
+                    Err(NameError { kind: $kind, found: for_exact_line(&name, SHOWN_CHARS) })
                 }
             }
 
@@ -132,7 +132,7 @@ impl std::str::FromStr for CallId {
             Some(Self { step: step.parse().ok()?, slot: slot.parse().ok()? })
         };
         parse()
-            .ok_or_else(|| NameError { kind: "call id", found: to_exact_line(text, SHOWN_CHARS) })
+            .ok_or_else(|| NameError { kind: "call id", found: for_exact_line(text, SHOWN_CHARS) })
     }
 }
 

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::agent::AgentSpec;
-use crate::file_state::Version;
+use crate::file_state::FileVersion;
 use crate::message::CallStatus;
 use crate::model::Usage;
 use crate::name::AgentId;
-use crate::tool::Fact;
+use crate::tool::ToolEffect;
 
 /// How an agent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ pub struct ToolTrace {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Receipts {
     /// Files as they were last written, by path.
-    pub files_written: BTreeMap<PathBuf, Version>,
+    pub files_written: BTreeMap<PathBuf, FileVersion>,
     /// Commands and their exit codes, in order.
     pub commands: Vec<(String, Option<i32>)>,
     /// Which of the commands nobody saw the end of, by their place: those without an exit code
@@ -112,16 +112,16 @@ pub struct Receipts {
 
 impl Receipts {
     /// Notes what the host saw.
-    pub fn add(&mut self, fact: &Fact) {
+    pub fn add(&mut self, fact: &ToolEffect) {
         match fact {
-            Fact::FileRead { .. } | Fact::NotBegun { .. } => {}
-            Fact::ShellMoved { path } => {
+            ToolEffect::FileRead { .. } | ToolEffect::NotBegun { .. } => {}
+            ToolEffect::ShellMoved { path } => {
                 self.directories.insert(path.clone());
             }
-            Fact::FileWritten { path, version, .. } => {
+            ToolEffect::FileWritten { path, version, .. } => {
                 self.files_written.insert(path.clone(), version.clone());
             }
-            Fact::Command { command, exit_code, unknown } => {
+            ToolEffect::Command { command, exit_code, unknown } => {
                 self.unknown.extend(unknown.then_some(self.commands.len()));
                 self.commands.push((command.clone(), *exit_code));
             }
@@ -137,7 +137,7 @@ impl Receipts {
 
 /// What the host found out of a child when it ended, beside what it saw it do.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct ChildFound {
+pub struct ChildInspection {
     /// Files that its parent had read and that are something else since: absolute paths.
     #[serde(default)]
     pub stale_paths: Vec<PathBuf>,
@@ -212,7 +212,7 @@ pub struct Outcome {
     pub below: BTreeMap<AgentId, Receipts>,
     /// For a child: what the host found out at its end, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub found: Option<Box<ChildFound>>,
+    pub found: Option<Box<ChildInspection>>,
     /// For a child: the file of the session that it is a part of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_path: Option<PathBuf>,
@@ -222,13 +222,13 @@ impl Outcome {
     /// The outcome of an agent of which nothing else is known, nor what it cost.
     #[must_use]
     pub fn without_run(spec: &AgentSpec, status: Status, error: String) -> Self {
-        let known = Self::not_begun(spec.id.clone(), spec.model.clone(), (status, error));
+        let known = Self::not_started(spec.id.clone(), spec.model.clone(), (status, error));
         Self { cost_usd: None, ..known }
     }
 
     /// The outcome of an agent that never began: it cost nothing.
     #[must_use]
-    pub fn not_begun(agent: AgentId, model: String, (status, error): (Status, String)) -> Self {
+    pub fn not_started(agent: AgentId, model: String, (status, error): (Status, String)) -> Self {
         Self {
             agent,
             external: false,
@@ -306,7 +306,7 @@ mod tests {
         let agent = AgentId::root(&SessionId::literal("s")).child(CallId { step: 1, slot: 0 }, 0);
         let low = agent.child(CallId { step: 1, slot: 0 }, 0);
         let end = (Status::Completed, String::new());
-        let mut outcome = Outcome::not_begun(agent, "t/m".to_owned(), end);
+        let mut outcome = Outcome::not_started(agent, "t/m".to_owned(), end);
         assert!(!outcome.may_change_unseen());
         outcome.below.insert(low, Receipts { external: true, ..Receipts::default() });
         assert!(outcome.may_change_unseen());

@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 use crate::agent::AgentView;
 use crate::authority::ApproverMode;
 use crate::cancel::Cancel;
-use crate::door::to_question;
 use crate::excerpt::SavedCommand;
 use crate::model::BoxFuture;
 use crate::name::{AgentId, CallId, ToolName};
+use crate::sanitize::for_question;
 use crate::tool::ToolSpec;
 
 /// What a rule says of a call.
@@ -89,7 +89,7 @@ impl Question {
         let line = |(name, value): (&String, &Value)| {
             let name = Value::String(name.clone()).to_string();
             let name = name.trim_matches('"');
-            to_question(&format!("{name}: {value}"))
+            for_question(&format!("{name}: {value}"))
         };
         self.arguments.iter().map(line).collect()
     }
@@ -97,7 +97,7 @@ impl Question {
 
 /// An answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Answer {
+pub struct ApprovalAnswer {
     /// Whether it may run.
     pub allowed: bool,
     /// Who said so: `user`, `auto`, `no user to ask`, …
@@ -107,7 +107,7 @@ pub struct Answer {
     pub reason: String,
 }
 
-impl Answer {
+impl ApprovalAnswer {
     /// Who says no for an agent whose mode is `deny`.
     pub const NOBODY: &str = "rule: nobody is asked for this agent";
 
@@ -131,13 +131,17 @@ impl Answer {
 pub trait Approver: Send + Sync {
     /// Returns the answer to a question that nobody needs to be asked. Called before
     /// [`Approver::ask`], and before anything is prepared for a person to read.
-    fn answer_without_asking(&self, question: &Question) -> Option<Answer> {
+    fn answer_without_asking(&self, question: &Question) -> Option<ApprovalAnswer> {
         let _ = question;
         None
     }
 
     /// Waits for the answer; a cancelled question is a no.
-    fn ask<'a>(&'a self, question: &'a Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer>;
+    fn ask<'a>(
+        &'a self,
+        question: &'a Question,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, ApprovalAnswer>;
 }
 
 /// For programs without a person.
@@ -145,8 +149,8 @@ pub trait Approver: Send + Sync {
 pub struct NoPerson;
 
 impl Approver for NoPerson {
-    fn ask<'a>(&'a self, _: &'a Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
-        Box::pin(async { Answer::no("no user to ask") })
+    fn ask<'a>(&'a self, _: &'a Question, _: &'a Cancel) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(async { ApprovalAnswer::no("no user to ask") })
     }
 }
 

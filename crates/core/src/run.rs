@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::{AgentSpec, Limits};
+use crate::agent::{AgentLimits, AgentSpec};
 use crate::cancel::CancelReason;
 use crate::message::{Message, ToolCall, ToolResult, UserMessage};
 use crate::model::{ModelError, Reply, ToolChoice, Usage};
@@ -43,7 +43,7 @@ pub enum Input<'a> {
     /// The answer misses its schema, for these reasons.
     Rejected(&'a str),
     /// A limit is reached: the next request is the closing one.
-    WrapUp(WrapUp),
+    WrapUp(WrapUpReason),
     /// Its turn is over, and it waits: the next message wakes it. Its answer stays in the result.
     Rest,
     /// It must end now.
@@ -58,7 +58,7 @@ pub enum Input<'a> {
 /// Which limit asks for a closing answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum WrapUp {
+pub enum WrapUpReason {
     /// The time limit.
     #[default]
     Time,
@@ -69,7 +69,7 @@ pub enum WrapUp {
 /// What a budget is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum BudgetOf {
+pub enum BudgetUnit {
     /// The time that all children have together.
     Seconds,
     /// Tokens.
@@ -93,12 +93,12 @@ pub enum Step<'a> {
     /// Wait for a message.
     Rest,
     /// The turn is over.
-    Done(&'a End),
+    Done(&'a TurnEnd),
 }
 
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct End {
+pub struct TurnEnd {
     /// How.
     pub status: Status,
     /// Why.
@@ -118,7 +118,7 @@ pub struct End {
 
 /// Why the next request is the last of its turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Closing {
+enum LastRequestReason {
     Iterations,
     Time,
     Budget,
@@ -126,11 +126,11 @@ enum Closing {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum State {
+enum RunState {
     Resting,
     Asking,
     Calling { calls: Vec<ToolCall>, results: Vec<Option<ToolResult>> },
-    Done(End),
+    Done(TurnEnd),
 }
 
 /// One agent's loop as a value: `step` says what to do next and may be asked any number of
@@ -138,8 +138,8 @@ enum State {
 /// it are the same thing.
 ///
 /// ```
-/// use deputize_core::{Input, Limits, Reply, Run, Step, UserMessage};
-/// let mut run = Run::new(Limits { max_iterations: 9, time_ms: 0, wrap_up_ms: 0 }, []);
+/// use deputize_core::{Input, AgentLimits, Reply, Run, Step, UserMessage};
+/// let mut run = Run::new(AgentLimits { max_iterations: 9, time_ms: 0, wrap_up_ms: 0 }, []);
 /// assert_eq!(run.step(), Step::Rest);
 /// run.apply(Input::Message(&UserMessage { text: "Hello".into(), from: None }));
 /// assert!(matches!(run.step(), Step::Ask { iteration: 1, .. }));
@@ -149,12 +149,12 @@ enum State {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    limits: Limits,
+    limits: AgentLimits,
     messages: Vec<Arc<Message>>,
     /// Messages that came while calls were open.
     waiting: Vec<UserMessage>,
-    state: State,
-    closing: Option<Closing>,
+    state: RunState,
+    closing: Option<LastRequestReason>,
     iteration: u32,
     /// The iterations before this turn.
     turn_start: u32,
@@ -180,12 +180,12 @@ pub struct Run {
 impl Run {
     /// A run that rests until its first message.
     #[must_use]
-    pub fn new(limits: Limits, prefill: impl IntoIterator<Item = Message>) -> Self {
+    pub fn new(limits: AgentLimits, prefill: impl IntoIterator<Item = Message>) -> Self {
         Self {
             limits,
             messages: prefill.into_iter().map(Arc::new).collect(),
             waiting: Vec::new(),
-            state: State::Resting,
+            state: RunState::Resting,
             closing: None,
             iteration: 0,
             turn_start: 0,
@@ -214,17 +214,17 @@ impl Run {
     #[must_use]
     pub fn step(&self) -> Step<'_> {
         match &self.state {
-            State::Resting => Step::Rest,
-            State::Asking => {
+            RunState::Resting => Step::Rest,
+            RunState::Asking => {
                 let tools =
                     if self.closing.is_some() { ToolChoice::None } else { ToolChoice::Auto };
                 Step::Ask { iteration: self.iteration + 1, tools }
             }
-            State::Calling { calls, results } => {
+            RunState::Calling { calls, results } => {
                 let open = calls.iter().zip(results).filter(|(_, result)| result.is_none());
                 Step::Call(open.map(|(call, _)| call).collect())
             }
-            State::Done(end) => Step::Done(end),
+            RunState::Done(end) => Step::Done(end),
         }
     }
 
@@ -234,12 +234,12 @@ impl Run {
             Input::Message(message) => self.message(message),
             Input::Request(model) => self.request(model),
             Input::Reply(reply) => self.reply(reply),
-            Input::Broke(error) => self.broke(error),
+            Input::Broke(error) => self.record_broken_stream(error),
             Input::Failed(error) => self.failed(error),
             Input::Result(result) => self.result(result),
             Input::Rejected(mistakes) => self.rejected(mistakes),
-            Input::WrapUp(WrapUp::Time) => self.close(Closing::Time),
-            Input::WrapUp(WrapUp::Budget) => self.close(Closing::Budget),
+            Input::WrapUp(WrapUpReason::Time) => self.close(LastRequestReason::Time),
+            Input::WrapUp(WrapUpReason::Budget) => self.close(LastRequestReason::Budget),
             Input::Rest => self.rest(),
             Input::Stop(reason) => self.stop(reason),
             Input::Resume { max_iterations } => self.resume(max_iterations),
@@ -269,7 +269,7 @@ impl Run {
     /// should not be asked for another one. A request to another model starts the count again.
     #[must_use]
     pub fn unreadable_calls(&self) -> Option<usize> {
-        let asks = matches!(self.state, State::Asking) && self.closing.is_none();
+        let asks = matches!(self.state, RunState::Asking) && self.closing.is_none();
         self.repetition.unreadable_calls().filter(|_| asks)
     }
 
@@ -297,7 +297,8 @@ impl Run {
     /// Returns the answers of this turn, the last one last.
     #[must_use]
     pub fn answers(&self) -> Vec<&str> {
-        let completed = matches!(&self.state, State::Done(End { status: Status::Completed, .. }));
+        let completed =
+            matches!(&self.state, RunState::Done(TurnEnd { status: Status::Completed, .. }));
         let last = self.last_text.as_ref().filter(|_| completed);
         self.reports.iter().chain(last).map(String::as_str).collect()
     }
@@ -313,9 +314,11 @@ impl Run {
     #[must_use]
     pub fn may_rest(&self) -> bool {
         match &self.state {
-            State::Resting => true,
-            State::Done(end) => end.status == Status::Completed && end.reason != ExitReason::Budget,
-            State::Asking | State::Calling { .. } => false,
+            RunState::Resting => true,
+            RunState::Done(end) => {
+                end.status == Status::Completed && end.reason != ExitReason::Budget
+            }
+            RunState::Asking | RunState::Calling { .. } => false,
         }
     }
 
@@ -323,8 +326,10 @@ impl Run {
     #[must_use]
     pub const fn is_last(&self) -> bool {
         match self.closing {
-            Some(Closing::Time | Closing::Budget | Closing::Loop) => true,
-            Some(Closing::Iterations) | None => false,
+            Some(LastRequestReason::Time | LastRequestReason::Budget | LastRequestReason::Loop) => {
+                true
+            }
+            Some(LastRequestReason::Iterations) | None => false,
         }
     }
 
@@ -338,7 +343,7 @@ impl Run {
         if !self.may_rest() {
             return;
         }
-        if let State::Done(_) = std::mem::replace(&mut self.state, State::Resting) {
+        if let RunState::Done(_) = std::mem::replace(&mut self.state, RunState::Resting) {
             let answer = self.last_text.take();
             let new = answer.filter(|answer| !self.reports.contains(answer));
             self.reports.extend(new);
@@ -367,15 +372,15 @@ impl Run {
             return;
         }
         match &self.state {
-            State::Calling { .. } => self.waiting.push(message.clone()),
-            State::Asking => self.push(Message::User(message.clone())),
+            RunState::Calling { .. } => self.waiting.push(message.clone()),
+            RunState::Asking => self.push(Message::User(message.clone())),
             // What it rested for goes on with the turn that it is in; only the person's word after
             // its end begins another one.
-            State::Resting => {
+            RunState::Resting => {
                 self.push(Message::User(message.clone()));
                 self.wake();
             }
-            State::Done(_) => {
+            RunState::Done(_) => {
                 self.push(Message::User(message.clone()));
                 if message.from.is_some() { self.wake() } else { self.begin_turn() }
             }
@@ -402,17 +407,17 @@ impl Run {
         self.broken_text = None;
         self.empty_replies = 0;
         self.repetition = Repetition::default();
-        self.state = State::Asking;
+        self.state = RunState::Asking;
         self.check_iterations();
     }
 
     fn resume(&mut self, max_iterations: u32) {
         self.limits.max_iterations = max_iterations;
-        if matches!(self.state, State::Resting) {
+        if matches!(self.state, RunState::Resting) {
             // The message that begins the new turn follows.
             self.renew_turn();
         }
-        if matches!(self.state, State::Done(_)) {
+        if matches!(self.state, RunState::Done(_)) {
             // Some providers refuse a conversation that ends with words of the model.
             if self.messages.last().is_some_and(|it| matches!(**it, Message::Assistant(_))) {
                 self.say(GO_ON);

@@ -56,10 +56,10 @@ pub enum SchemaError {
 /// # Ok::<(), deputize_core::SchemaError>(())
 /// ```
 #[derive(Clone)]
-pub struct Schema(Arc<Text>);
+pub struct Schema(Arc<SchemaText>);
 
 /// The text, and its digest once somebody asked for it.
-struct Text {
+struct SchemaText {
     raw: Box<RawValue>,
     digest: OnceLock<Arc<str>>,
 }
@@ -83,7 +83,7 @@ impl Schema {
         canonical(value, &mut text).map_err(|_| SchemaError::NotAnObject)?;
         let text = String::from_utf8(text).map_err(|_| SchemaError::NotAnObject)?;
         let raw = RawValue::from_string(text).map_err(|_| SchemaError::NotAnObject)?;
-        Ok(Self(Arc::new(Text { raw, digest: OnceLock::new() })))
+        Ok(Self(Arc::new(SchemaText { raw, digest: OnceLock::new() })))
     }
 
     /// The schema of a type's arguments, without what providers dislike (`$schema`, `title`,

@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::agent::{AgentView, ToolCx};
-use crate::door::Source;
-use crate::file_state::Version;
+use crate::file_state::FileVersion;
 use crate::message::ModelText;
 use crate::model::BoxFuture;
 use crate::name::{AgentId, ToolName};
 use crate::outcome::Status;
+use crate::sanitize::TextSource;
 use crate::schema::Schema;
 use crate::tool_subject::{Subject, ToolKind};
 
@@ -51,7 +51,7 @@ pub enum Effects {
 
 /// Whether a tool can be used now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Usable {
+pub enum Availability {
     /// It can.
     Yes,
     /// It cannot: why, and what to do.
@@ -89,7 +89,7 @@ pub struct ToolSpec {
     /// After how long a call is told to end; nothing: the tool watches its own time.
     pub time_limit: Option<Duration>,
     /// Whether it can be used now.
-    pub usable: Usable,
+    pub usable: Availability,
     /// Calls that show its use.
     pub examples: Vec<Example>,
 }
@@ -107,7 +107,7 @@ impl ToolSpec {
             spawns: false,
             parallel: true,
             time_limit: Some(Duration::from_secs(120)),
-            usable: Usable::Yes,
+            usable: Availability::Yes,
             examples: Vec::new(),
         }
     }
@@ -156,13 +156,13 @@ impl ToolSpec {
 /// What the host saw a call do. Believed from our own tools only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fact", rename_all = "snake_case")]
-pub enum Fact {
+pub enum ToolEffect {
     /// A file was read.
     FileRead {
         /// Its absolute path.
         path: PathBuf,
         /// What was there.
-        version: Version,
+        version: FileVersion,
         /// Whether the agent has seen all of it, by this read and those before.
         whole: bool,
     },
@@ -171,7 +171,7 @@ pub enum Fact {
         /// Its absolute path.
         path: PathBuf,
         /// What is there now.
-        version: Version,
+        version: FileVersion,
         /// Whether there was none before.
         created: bool,
     },
@@ -224,12 +224,12 @@ pub struct ToolOutput {
     /// The content, for the model; it is framed on its way, so it may be anything.
     pub content: String,
     /// Where the content comes from, when it is not simply the tool's.
-    pub source: Option<Source>,
+    pub source: Option<TextSource>,
     /// Remarks of the tool itself (what was cut, where the rest is), shown to the model after
     /// the frame, where content cannot imitate them.
     pub notes: Vec<String>,
     /// What the host saw.
-    pub facts: Vec<Fact>,
+    pub facts: Vec<ToolEffect>,
     /// How it may be shown.
     pub display: Option<Display>,
 }
@@ -250,7 +250,7 @@ impl ToolOutput {
 
     /// The same with something the host saw.
     #[must_use]
-    pub fn fact(mut self, fact: Fact) -> Self {
+    pub fn fact(mut self, fact: ToolEffect) -> Self {
         self.facts.push(fact);
         self
     }
@@ -406,15 +406,15 @@ pub fn spec_of<A: schemars::JsonSchema>(name: &str, description: &str) -> ToolDe
 
 /// Makes a typed tool one that the runtime holds.
 pub fn erase<T: TypedTool>(tool: T) -> Arc<dyn Tool> {
-    Arc::new(Erased { spec: T::spec(), tool })
+    Arc::new(ErasedTool { spec: T::spec(), tool })
 }
 
-struct Erased<T> {
+struct ErasedTool<T> {
     spec: ToolSpec,
     tool: T,
 }
 
-impl<T: TypedTool> Tool for Erased<T> {
+impl<T: TypedTool> Tool for ErasedTool<T> {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_core::{
-    ApproverMode, Authority, BoxFuture, Catalog, Entry, Grant, NotPermitted, Origin, Schema, Tool,
-    ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    ApproverMode, Authority, BoxFuture, Catalog, CatalogEntry, Grant, NotPermitted, Origin, Schema,
+    Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -28,13 +28,13 @@ impl Tool for Plain {
     }
 }
 
-fn entry(name: &str, krate: &str, schema: &serde_json::Value) -> Entry {
+fn entry(name: &str, krate: &str, schema: &serde_json::Value) -> CatalogEntry {
     let decl = ToolDecl {
         name: ToolName::new(name).unwrap(),
         description: String::new(),
         parameters: Schema::new(schema).unwrap(),
     };
-    Entry {
+    CatalogEntry {
         toolset: ToolsetName::literal("set"),
         origin: Origin::Linked { krate: krate.into() },
         tool: Arc::new(Plain(ToolSpec::read_only(decl))),
@@ -98,21 +98,21 @@ proptest! {
         path in proptest::collection::vec(grants(), 1..6),
         kept in kept(),
     ) {
-        let root = Authority::root(&catalog(), &root).keeping(kept.iter().map(PathBuf::from));
+        let root = Authority::root(&catalog(), &root).with_protected_paths(kept.iter().map(PathBuf::from));
         let mut parent = root.clone();
         for asked in &path {
-            let child = parent.meet(asked);
+            let child = parent.intersect(asked);
             prop_assert!(child.is_within(&parent));
             prop_assert!(child.is_within(&root));
             // Asking again gives no more, and asking in another order gives the same.
-            prop_assert_eq!(&child.meet(asked), &child);
+            prop_assert_eq!(&child.intersect(asked), &child);
             // Whatever is asked for, what is kept from the top agent is kept from all.
             for path in kept.iter().map(PathBuf::from).chain(GUARDED.map(PathBuf::from)) {
                 prop_assert!(!child.may_write(&path) && !child.may_write(&path.join("config")));
             }
             parent = child;
         }
-        let backwards = path.iter().rev().fold(root, |authority, asked| authority.meet(asked));
+        let backwards = path.iter().rev().fold(root, |authority, asked| authority.intersect(asked));
         prop_assert_eq!(backwards, parent);
     }
 }
@@ -127,7 +127,7 @@ fn what_is_within_allows_no_more() {
     let law = |(root, one, two, narrowed): (Grant, Side, Side, bool)| {
         let root = Authority::root(&catalog(), &root);
         let of = |from: &Authority, (grant, kept): Side| {
-            from.meet(&grant).keeping(kept.into_iter().map(PathBuf::from))
+            from.intersect(&grant).with_protected_paths(kept.into_iter().map(PathBuf::from))
         };
         let two = of(&root, two);
         let one = of(if narrowed { &two } else { &root }, one);

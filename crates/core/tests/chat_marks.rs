@@ -1,6 +1,6 @@
 //! Marks of chat formats, in rows: what becomes inert, and what stays as it is.
 
-use deputize_core::door::{InertText, clean, restored, restored_whole};
+use deputize_core::sanitize::{InertText, clean, restored, restored_whole};
 
 /// A mark in each row, and behind a tab what follows it.
 const MARKS: &str = include_str!("chat_marks/marks.tsv");

@@ -5,17 +5,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::{CallId, Resource};
 
-use crate::args::Reading;
+use crate::args::ParsedCall;
 
 /// What the accepted calls of the agent's present step ask for, kept in its store.
 #[derive(Debug, Default)]
-pub(crate) struct AcceptedCalls(Mutex<BTreeMap<CallId, Arc<Reading>>>);
+pub(crate) struct AcceptedCalls(Mutex<BTreeMap<CallId, Arc<ParsedCall>>>);
 
 impl Resource for AcceptedCalls {}
 
 impl AcceptedCalls {
     /// Adds a call, which is read unless it is known.
-    pub(crate) fn add(&self, call: CallId, read: impl FnOnce() -> Reading) {
+    pub(crate) fn add(&self, call: CallId, read: impl FnOnce() -> ParsedCall) {
         let mut readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // A call of a later step is a new one.
         readings.retain(|other, _| other.step == call.step);
@@ -23,7 +23,7 @@ impl AcceptedCalls {
     }
 
     /// Returns what the accepted calls of a call's step ask for, without the call itself.
-    pub(crate) fn beside(&self, call: CallId) -> Vec<Arc<Reading>> {
+    pub(crate) fn beside(&self, call: CallId) -> Vec<Arc<ParsedCall>> {
         let readings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let others =
             readings.iter().filter(|(other, _)| other.step == call.step && **other != call);

@@ -3,16 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use deputize_core::door::{to_line, visible_json};
+use deputize_core::sanitize::{for_terminal_line, visible_json};
 use deputize_core::{Role, bounded_schema};
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::{Value, json};
 
-use crate::fields::{Faults, Fields, WORD_CHARS, decode, not_json, object};
+use crate::call_error::{CallError, CallErrorCode};
+use crate::fields::{CallFindings, Fields, WORD_CHARS, decode, not_json, object};
 use crate::placeholder::{PLACEHOLDER, is_placeholder};
-use crate::policy::{Form, Policy};
-use crate::refusal::{CallError, Code};
+use crate::policy::{Policy, ToolFlavor};
 use crate::task::DESCRIPTION;
 
 /// The fields of a call beside `tasks`. The first three are of single mode alone, the others
@@ -47,7 +47,7 @@ const WRONG_CHARS: usize = 300;
 
 /// One task as it was asked for, readable as far as it goes.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Task {
+pub struct RequestedTask {
     /// Its place in `tasks`; nothing in single mode.
     pub index: Option<u32>,
     /// What the child is to accomplish; never blank in a call without errors.
@@ -66,7 +66,7 @@ pub struct Task {
     pub model: Option<String>,
 }
 
-impl Task {
+impl RequestedTask {
     /// Returns what the task asks for, without what makes no difference to the work.
     fn normalized(&self) -> Self {
         Self {
@@ -80,11 +80,11 @@ impl Task {
 
 /// What a call asks for, and what was wrong with it.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Reading {
+pub struct ParsedCall {
     /// How many tasks the call has, readable or not.
     pub count: usize,
     /// The tasks that could be read, in order; incomplete when there are errors.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<RequestedTask>,
     /// Whether the call does not wait for its children.
     pub background: bool,
     /// The tasks whose children an earlier process of the session began: with one, the call was
@@ -96,12 +96,13 @@ pub struct Reading {
     pub warnings: Vec<String>,
 }
 
-impl Reading {
+impl ParsedCall {
     /// Returns whether two calls without mistakes ask for the same work, however they are written
     /// and in whatever order.
     pub(crate) fn asks_same(&self, other: &Self) -> bool {
-        let mut left: Vec<Task> = other.tasks.iter().map(Task::normalized).collect();
-        let mut take = |task: &Task| {
+        let mut left: Vec<RequestedTask> =
+            other.tasks.iter().map(RequestedTask::normalized).collect();
+        let mut take = |task: &RequestedTask| {
             let task = task.normalized();
             let at = left.iter().position(|other| *other == task);
             at.map(|at| left.swap_remove(at)).is_some()
@@ -114,8 +115,8 @@ impl Reading {
     }
 
     /// Returns the tasks that ask for the same work as an earlier one of the call, each with that one.
-    pub(crate) fn repeated_tasks(&self) -> Vec<(&Task, &Task)> {
-        let mut first: Vec<(Task, &Task)> = Vec::new();
+    pub(crate) fn repeated_tasks(&self) -> Vec<(&RequestedTask, &RequestedTask)> {
+        let mut first: Vec<(RequestedTask, &RequestedTask)> = Vec::new();
         let mut repeated = Vec::new();
         for task in &self.tasks {
             let normalized = task.normalized();
@@ -128,11 +129,13 @@ impl Reading {
     }
 
     /// The field that asks for children, and what it holds: of many tasks, how many.
-    pub(crate) fn asks(&self, form: Form) -> (&'static str, Value) {
+    pub(crate) fn asks(&self, form: ToolFlavor) -> (&'static str, Value) {
         match (form, self.tasks.first()) {
-            (Form::Task, task) => (DESCRIPTION, task.map(|task| task.goal.clone()).into()),
-            (Form::DelegateTask, Some(Task { index: None, goal, .. })) => ("goal", json!(goal)),
-            (Form::DelegateTask, _) => ("tasks", json!(self.count)),
+            (ToolFlavor::Task, task) => (DESCRIPTION, task.map(|task| task.goal.clone()).into()),
+            (ToolFlavor::DelegateTask, Some(RequestedTask { index: None, goal, .. })) => {
+                ("goal", json!(goal))
+            }
+            (ToolFlavor::DelegateTask, _) => ("tasks", json!(self.count)),
         }
     }
 }
@@ -147,34 +150,34 @@ impl Reading {
 /// assert!(reading.errors.is_empty());
 /// ```
 #[must_use]
-pub fn read(arguments: &Value, policy: &Policy) -> Reading {
+pub fn read(arguments: &Value, policy: &Policy) -> ParsedCall {
     let map = match object(arguments, "`goal` or `tasks`") {
         Ok(map) => map,
-        Err(error) => return Reading { errors: vec![*error], ..Reading::default() },
+        Err(error) => return ParsedCall { errors: vec![*error], ..ParsedCall::default() },
     };
-    let mut faults = Faults::default();
+    let mut faults = CallFindings::default();
     let top = Fields { map: &map, task: None };
     top.refuse_later(&mut faults);
     top.warn_unknown(|field| is_known(field, &CALL_FIELDS), &mut faults);
     let background = top.background(policy, &mut faults).unwrap_or_default();
-    let defaults = Task {
+    let defaults = RequestedTask {
         role: top.role(&mut faults).unwrap_or_default(),
         max_iterations: top.iterations(policy, &mut faults),
         output_schema: top.schema(&mut faults),
         model: top.model(policy, &mut faults),
-        ..Task::default()
+        ..RequestedTask::default()
     };
-    let mut out = Reading { background, ..Reading::default() };
+    let mut out = ParsedCall { background, ..ParsedCall::default() };
     match top.tasks(&mut faults) {
         Some(tasks) => batch((&top, &tasks), &defaults, policy, (&mut out, &mut faults)),
         // An error about `tasks` is enough: that there is no goal either would only confuse.
-        None if faults.errors.iter().any(|error| error.code == Code::Tasks) => {}
+        None if faults.errors.iter().any(|error| error.code == CallErrorCode::Tasks) => {}
         None => {
             out.tasks.push(top.task(&defaults, policy, &mut faults));
             out.count = 1;
         }
     }
-    Reading { errors: faults.errors, warnings: faults.warnings, ..out }
+    ParsedCall { errors: faults.errors, warnings: faults.warnings, ..out }
 }
 
 fn is_known(field: &str, known: &[&str]) -> bool {
@@ -183,9 +186,9 @@ fn is_known(field: &str, known: &[&str]) -> bool {
 
 fn batch(
     (top, tasks): (&Fields<'_>, &[Value]),
-    defaults: &Task,
+    defaults: &RequestedTask,
     policy: &Policy,
-    (out, faults): (&mut Reading, &mut Faults),
+    (out, faults): (&mut ParsedCall, &mut CallFindings),
 ) {
     let ignored = ["goal", "context", "toolsets"].map(|field| (field, top.present(field)));
     let ignored: Vec<String> = ignored
@@ -206,7 +209,7 @@ fn batch(
     for (index, task) in (0..).zip(tasks) {
         let Some(map) = task.as_object() else {
             let remedy = format!("task {index} must be an object with a `goal`");
-            let error = CallError::new(Code::Task, Some(index), ("tasks", task), remedy);
+            let error = CallError::new(CallErrorCode::Task, Some(index), ("tasks", task), remedy);
             faults.errors.push(error);
             continue;
         };
@@ -224,7 +227,7 @@ fn batch(
         let remedy = "`background` holds for all tasks of a call: say it beside `tasks`, or make \
                       two calls";
         let value = Value::Bool(out.background);
-        faults.errors.push(CallError::new(Code::Type, None, (BACKGROUND, &value), remedy));
+        faults.errors.push(CallError::new(CallErrorCode::Type, None, (BACKGROUND, &value), remedy));
     }
     out.background = each.contains(&true);
 }
@@ -247,13 +250,18 @@ fn no_schema(error: &ValidationError<'_>) -> String {
 }
 
 impl Fields<'_> {
-    fn task(&self, defaults: &Task, policy: &Policy, faults: &mut Faults) -> Task {
+    fn task(
+        &self,
+        defaults: &RequestedTask,
+        policy: &Policy,
+        faults: &mut CallFindings,
+    ) -> RequestedTask {
         let own = self.task.is_some();
         let role = if own { self.role(faults) } else { None };
         let iterations = if own { self.iterations(policy, faults) } else { None };
         let schema = if own { self.schema(faults) } else { None };
         let model = if own { self.model(policy, faults) } else { None };
-        Task {
+        RequestedTask {
             index: self.task,
             goal: self.goal(faults),
             context: self.text("context", faults),
@@ -265,26 +273,26 @@ impl Fields<'_> {
         }
     }
 
-    fn goal(&self, faults: &mut Faults) -> String {
+    fn goal(&self, faults: &mut CallFindings) -> String {
         let before = faults.errors.len();
         let goal = self.text("goal", faults);
         if goal.is_none() && faults.errors.len() == before {
             let value = self.map.get("goal").unwrap_or(&Value::Null);
             let (code, remedy) = match self.task {
-                Some(_) => (Code::Goal, "give a `goal` that says what to accomplish"),
-                None => (Code::NoTask, "give a `goal`, or `tasks` with a `goal` in each"),
+                Some(_) => (CallErrorCode::Goal, "give a `goal` that says what to accomplish"),
+                None => (CallErrorCode::NoTask, "give a `goal`, or `tasks` with a `goal` in each"),
             };
             faults.errors.push(self.error(code, ("goal", value), remedy));
         }
         let goal = goal.unwrap_or_default();
         if is_placeholder(&goal) {
             let of = ("goal", &Value::String(goal.clone()));
-            faults.errors.push(self.error(Code::Goal, of, PLACEHOLDER));
+            faults.errors.push(self.error(CallErrorCode::Goal, of, PLACEHOLDER));
         }
         goal
     }
 
-    fn role(&self, faults: &mut Faults) -> Option<Role> {
+    fn role(&self, faults: &mut CallFindings) -> Option<Role> {
         let value = self.present("role")?;
         match value.as_str().map(|word| word.trim().to_ascii_lowercase()).as_deref() {
             Some("leaf") => Some(Role::Leaf),
@@ -294,14 +302,14 @@ impl Fields<'_> {
                 faults.warnings.push(format!(
                     "{}role `{}` is not known; `leaf` is used (`leaf` and `orchestrator` exist)",
                     self.place(),
-                    to_line(&word, WORD_CHARS)
+                    for_terminal_line(&word, WORD_CHARS)
                 ));
                 Some(Role::Leaf)
             }
         }
     }
 
-    fn iterations(&self, policy: &Policy, faults: &mut Faults) -> Option<u32> {
+    fn iterations(&self, policy: &Policy, faults: &mut CallFindings) -> Option<u32> {
         let value = self.present("max_iterations")?;
         if policy.is_external() {
             faults.warnings.push(format!(
@@ -320,14 +328,14 @@ impl Fields<'_> {
         match number {
             Some(number) if number.fract() != 0.0 => {
                 let remedy = "`max_iterations` must be a whole number";
-                faults.errors.push(self.error(Code::Type, of, remedy));
+                faults.errors.push(self.error(CallErrorCode::Type, of, remedy));
                 None
             }
             Some(number) if number < 1.0 => {
                 let remedy = format!(
                     "`max_iterations` must be from 1 to {limit} (delegation.max_iterations)"
                 );
-                faults.errors.push(self.error(Code::Range, of, &remedy));
+                faults.errors.push(self.error(CallErrorCode::Range, of, &remedy));
                 None
             }
             Some(number) if number > f64::from(limit) => {
@@ -345,13 +353,13 @@ impl Fields<'_> {
             Some(number) => Some(number as u32),
             None => {
                 let remedy = "`max_iterations` must be a whole number";
-                faults.errors.push(self.error(Code::Type, of, remedy));
+                faults.errors.push(self.error(CallErrorCode::Type, of, remedy));
                 None
             }
         }
     }
 
-    fn schema(&self, faults: &mut Faults) -> Option<Value> {
+    fn schema(&self, faults: &mut CallFindings) -> Option<Value> {
         let value = self.present("output_schema")?;
         let decoded = decode(value);
         // Answers are checked without what nobody sees: what they must be has to be without it too.
@@ -364,26 +372,34 @@ impl Fields<'_> {
             _ => Some("it is no object".to_owned()),
         };
         if let Some(wrong) = wrong {
-            let wrong = to_line(&wrong, WRONG_CHARS);
+            let wrong = for_terminal_line(&wrong, WRONG_CHARS);
             let remedy = format!("`output_schema` must be a JSON Schema: {wrong}");
-            faults.errors.push(self.error(Code::Schema, ("output_schema", value), &remedy));
+            faults.errors.push(self.error(
+                CallErrorCode::Schema,
+                ("output_schema", value),
+                &remedy,
+            ));
             return None;
         }
         Some(schema)
     }
 
-    fn model(&self, policy: &Policy, faults: &mut Faults) -> Option<String> {
+    fn model(&self, policy: &Policy, faults: &mut CallFindings) -> Option<String> {
         let model = self.text("model", faults)?.trim().to_owned();
         if policy.models.contains(&model) {
             return Some(model);
         }
         let remedy = model_remedy(&model, policy);
-        faults.errors.push(self.error(Code::Model, ("model", &Value::String(model)), &remedy));
+        faults.errors.push(self.error(
+            CallErrorCode::Model,
+            ("model", &Value::String(model)),
+            &remedy,
+        ));
         None
     }
 
     /// The list of tasks, if one is given.
-    fn tasks(&self, faults: &mut Faults) -> Option<Vec<Value>> {
+    fn tasks(&self, faults: &mut CallFindings) -> Option<Vec<Value>> {
         match self.list("tasks")? {
             Ok(items) => Some(items),
             Err(value) => {
@@ -394,29 +410,33 @@ impl Fields<'_> {
                     ),
                     None => format!("`tasks` must be a list of objects, such as {TASKS_EXAMPLE}"),
                 };
-                faults.errors.push(self.error(Code::Tasks, ("tasks", value), &remedy));
+                faults.errors.push(self.error(CallErrorCode::Tasks, ("tasks", value), &remedy));
                 None
             }
         }
     }
 
     /// Whether nobody waits; nothing: it is not said.
-    fn background(&self, policy: &Policy, faults: &mut Faults) -> Option<bool> {
+    fn background(&self, policy: &Policy, faults: &mut CallFindings) -> Option<bool> {
         let asked = self.flag(BACKGROUND, faults)?;
         if asked && !policy.background {
             let of = (BACKGROUND, self.map.get(BACKGROUND).unwrap_or(&Value::Null));
             let remedy = "`background` is switched off here (delegation.background); leave it out";
-            faults.errors.push(self.error(Code::BackgroundOff, of, remedy));
+            faults.errors.push(self.error(CallErrorCode::BackgroundOff, of, remedy));
         }
         Some(asked)
     }
 
-    fn refuse_later(&self, faults: &mut Faults) {
+    fn refuse_later(&self, faults: &mut CallFindings) {
         for field in LATER {
             let asked = self.present(field).filter(|value| **value != Value::Bool(false));
             if let Some(value) = asked {
                 let remedy = format!("`{field}` is not in this version; leave it out");
-                faults.errors.push(self.error(Code::NotInThisVersion, (field, value), &remedy));
+                faults.errors.push(self.error(
+                    CallErrorCode::NotInThisVersion,
+                    (field, value),
+                    &remedy,
+                ));
             }
         }
     }
@@ -463,7 +483,7 @@ mod tests {
     /// The only function here that knows the signature under test.
     fn reads(arguments: &Value) -> String {
         let policy = Policy { models: vec!["p/small".to_owned()], ..Policy::default() };
-        let Reading { tasks, errors, warnings, .. } = read(arguments, &policy);
+        let ParsedCall { tasks, errors, warnings, .. } = read(arguments, &policy);
         let mut out = String::new();
         for task in tasks {
             write!(out, "{:?} {:?}", task.index, task.goal).unwrap();
@@ -611,9 +631,9 @@ mod tests {
         assert_eq!(
             told,
             [
-                (Code::Schema, format!("task 1: {unfolds}").as_str()),
-                (Code::Schema, &format!("task 2: {unfolds}")),
-                (Code::Schema, &format!("task 3: {outside}")),
+                (CallErrorCode::Schema, format!("task 1: {unfolds}").as_str()),
+                (CallErrorCode::Schema, &format!("task 2: {unfolds}")),
+                (CallErrorCode::Schema, &format!("task 3: {outside}")),
             ]
         );
     }
@@ -680,16 +700,16 @@ mod tests {
     fn a_call_that_says_nothing() {
         for arguments in [json!({}), json!({"goal": " \n"}), json!({"goal": null, "tasks": []})] {
             let reading = read(&arguments, &Policy::default());
-            let codes: Vec<Code> = reading.errors.iter().map(|error| error.code).collect();
-            assert_eq!(codes, [Code::NoTask], "{arguments}");
+            let codes: Vec<CallErrorCode> = reading.errors.iter().map(|error| error.code).collect();
+            assert_eq!(codes, [CallErrorCode::NoTask], "{arguments}");
         }
         for tasks in [json!("no list"), json!({"goal": "A"}), json!(3), json!("{}")] {
             let reading = read(&json!({"tasks": tasks}), &Policy::default());
-            let codes: Vec<Code> = reading.errors.iter().map(|error| error.code).collect();
-            assert_eq!(codes, [Code::Tasks], "{tasks}");
+            let codes: Vec<CallErrorCode> = reading.errors.iter().map(|error| error.code).collect();
+            assert_eq!(codes, [CallErrorCode::Tasks], "{tasks}");
         }
         let reading = read(&json!(["goal"]), &Policy::default());
-        assert_eq!(reading.errors[0].code, Code::Arguments);
+        assert_eq!(reading.errors[0].code, CallErrorCode::Arguments);
     }
 
     #[test]

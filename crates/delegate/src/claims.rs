@@ -96,7 +96,7 @@ fn key_says_written(key: &str) -> bool {
 
 /// What a list, a table or a block of names stands below.
 #[derive(Clone, Copy, PartialEq)]
-enum Below {
+enum ListHeading {
     Text,
     /// A line that says that they were written, and how far the items are indented.
     Claim(Option<usize>),
@@ -104,7 +104,7 @@ enum Below {
     Others,
 }
 
-impl Below {
+impl ListHeading {
     fn label(label: &[Token<'_>]) -> Self {
         match label {
             label if is_claim(label) => Self::Claim(None),
@@ -125,16 +125,16 @@ impl Below {
 /// In a sentence that says so, or in a list, a table or a block of names below a line or heading
 /// that does.
 fn in_text<'a>(text: &'a str, found: &mut Vec<&'a str>) {
-    let (mut below, mut fenced) = (Below::Text, false);
+    let (mut below, mut fenced) = (ListHeading::Text, false);
     for raw in text.lines() {
         let line = raw.trim();
         if line.starts_with(FENCE) {
             fenced = !fenced;
-            below = if fenced { below } else { Below::Text };
+            below = if fenced { below } else { ListHeading::Text };
         } else if fenced {
             // Of other blocks nobody knows whose words they are.
             let named = path(line.split_once(" (").map_or(line, |(name, _)| name));
-            let claimed = matches!(below, Below::Claim(_));
+            let claimed = matches!(below, ListHeading::Claim(_));
             named.filter(|_| claimed).into_iter().for_each(|path| add(path, found));
         } else if !(line.is_empty() || line.starts_with('>') || line.len() > LINE_BYTES) {
             let indent = raw.len() - raw.trim_start().len();
@@ -144,7 +144,12 @@ fn in_text<'a>(text: &'a str, found: &mut Vec<&'a str>) {
 }
 
 /// In a line of text, which stands below something; what the next one stands below.
-fn in_line<'a>(line: &'a str, indent: usize, below: Below, found: &mut Vec<&'a str>) -> Below {
+fn in_line<'a>(
+    line: &'a str,
+    indent: usize,
+    below: ListHeading,
+    found: &mut Vec<&'a str>,
+) -> ListHeading {
     let item = item(line);
     let words = tokens(item.unwrap_or(line));
     let named = words.iter().any(|word| matches!(word, Token::Name(_)));
@@ -152,17 +157,17 @@ fn in_line<'a>(line: &'a str, indent: usize, below: Below, found: &mut Vec<&'a s
     let label = label.or((item.is_none() && is_heading(line)).then_some(&words));
     let label = label.filter(|label| label.len() <= SENTENCE);
     let below = match (label, item) {
-        (Some(label), _) => Below::label(label),
-        (None, None) => Below::Text,
+        (Some(label), _) => ListHeading::label(label),
+        (None, None) => ListHeading::Text,
         (None, Some(_)) => below.item(indent),
     };
-    if item.is_some() && below == Below::Others {
+    if item.is_some() && below == ListHeading::Others {
         return below;
     }
     let sentences = words.split_inclusive(|word| word.is_mark(".?"));
     let sentences = sentences.filter(|sentence| sentence.len() <= SENTENCE);
     let mut claimed: Vec<&str> = sentences.flat_map(claims).collect();
-    if claimed.is_empty() && item.is_some() && below == Below::Claim(Some(indent)) {
+    if claimed.is_empty() && item.is_some() && below == ListHeading::Claim(Some(indent)) {
         claimed = listed(&words);
     }
     claimed.into_iter().for_each(|path| add(path, found));

@@ -6,24 +6,25 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use deputize_core::door::{Source, to_line};
+use deputize_core::sanitize::{TextSource, for_terminal_line};
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, ArgumentRole, BoxFuture, ChildFound, Clock, Doing, Effects,
-    Entry, Glance, Handoff, Origin, Outcome, Schema, SchemaError, Status, Subject, Tool,
-    ToolCallResult, ToolCx, ToolDecl, ToolError, ToolKind, ToolName, ToolOutput, ToolSpec, Usable,
+    AgentActivity, AgentId, AgentSpec, AgentSummary, AgentView, ArgumentRole, Availability,
+    BoxFuture, CatalogEntry, ChildInspection, ChildLifecycle, Clock, Effects, Origin, Outcome,
+    Schema, SchemaError, Status, Subject, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError,
+    ToolKind, ToolName, ToolOutput, ToolSpec,
 };
 use serde_json::{Value, json};
 
-use crate::fields::{Faults, Fields, WORD_CHARS, object};
-use crate::files::Before;
-use crate::found::{Begun, found};
-use crate::keep::keep;
-use crate::plan::Plan;
+use crate::call_error::{CallError, CallErrorCode, Refusal, bounded};
+use crate::concurrency::Slots;
+use crate::fields::{CallFindings, Fields, WORD_CHARS, object};
+use crate::file_snapshot::FileSnapshot;
+use crate::inspect_child::{CallSnapshots, inspect_child};
+use crate::plan::DelegationPlan;
 use crate::policy::Policy;
-use crate::refusal::{CallError, Code, Refusal, bounded};
-use crate::report::{Caps, Seen, report};
+use crate::report::{HostObservations, ReportLimits, report};
 use crate::run::fact;
-use crate::slots::Slots;
+use crate::save_output::save_output;
 use crate::tool::started;
 use crate::toolset::TOOLSET;
 
@@ -43,12 +44,16 @@ const GOAL_CHARS: usize = 120;
 const MESSAGE_BYTES: usize = 64 * 1024;
 
 /// Starts the children of a call that does not wait for them, and gives their handles.
-pub(crate) fn handles(plan: Plan, (before, at): (Before, u64), cx: &ToolCx) -> ToolCallResult {
+pub(crate) fn handles(
+    plan: DelegationPlan,
+    (before, at): (FileSnapshot, u64),
+    cx: &ToolCx,
+) -> ToolCallResult {
     if cx.cancel.is_cancelled() {
         return Err(ToolError::Cancelled(Box::default()));
     }
     let before = Arc::new(before);
-    let begun = Begun::of(&cx.agent);
+    let begun = CallSnapshots::of(&cx.agent);
     let spawn = &cx.agent.session.spawn;
     let mut handles: Vec<Result<AgentId, String>> = Vec::with_capacity(plan.specs.len());
     let mut facts = Vec::new();
@@ -69,11 +74,12 @@ pub(crate) fn handles(plan: Plan, (before, at): (Before, u64), cx: &ToolCx) -> T
         handles.push(attached);
     }
     // Those beyond the free slots wait for one.
-    let below = spawn.below(cx.agent.id());
-    let doing: BTreeMap<&AgentId, Doing> = below.iter().map(|it| (&it.id, it.doing)).collect();
+    let below = spawn.descendants(cx.agent.id());
+    let doing: BTreeMap<&AgentId, AgentActivity> =
+        below.iter().map(|it| (&it.id, it.doing)).collect();
     let result = |(index, handle): (usize, Result<AgentId, String>)| match handle {
         Ok(id) => {
-            let status = doing.get(&id).copied().unwrap_or(Doing::Running).as_str();
+            let status = doing.get(&id).copied().unwrap_or(AgentActivity::Running).as_str();
             json!({"task_index": index, "status": status, "agent": id})
         }
         Err(error) => json!({"task_index": index, "status": "error", "error": error}),
@@ -84,18 +90,18 @@ pub(crate) fn handles(plan: Plan, (before, at): (Before, u64), cx: &ToolCx) -> T
 }
 
 /// How children that nobody waits for are let in and told of, under these settings.
-pub struct Background {
+pub struct BackgroundPolicy {
     policy: Policy,
     clock: Arc<dyn Clock>,
 }
 
-impl fmt::Debug for Background {
+impl fmt::Debug for BackgroundPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Background").field("policy", &self.policy).finish_non_exhaustive()
     }
 }
 
-impl Background {
+impl BackgroundPolicy {
     /// Under these settings; the clock names the files about children that timed out.
     #[must_use]
     pub fn new(policy: Policy, clock: Arc<dyn Clock>) -> Self {
@@ -103,35 +109,42 @@ impl Background {
     }
 }
 
-impl Handoff for Background {
-    fn place(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>> {
+impl ChildLifecycle for BackgroundPolicy {
+    fn acquire_slot(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>> {
         let children = self.policy.concurrency();
         let slots = parent.store.get_or_insert_with(|| Slots::new(children));
         let slot = slots.acquire();
         Box::pin(async move { Box::new(slot.await) as Box<dyn Any + Send> })
     }
 
-    fn found(&self, parent: &AgentView, child: &AgentSpec, end: &Outcome) -> Option<ChildFound> {
-        found(parent, &self.policy, (child, end), self.clock.now_ms())
+    fn inspect(
+        &self,
+        parent: &AgentView,
+        child: &AgentSpec,
+        end: &Outcome,
+    ) -> Option<ChildInspection> {
+        inspect_child(parent, &self.policy, (child, end), self.clock.now_ms())
     }
 
-    fn told(&self, parent: &AgentView, child: &Outcome) -> ToolOutput {
+    fn report_end(&self, parent: &AgentView, child: &Outcome) -> ToolOutput {
         let (files, outcomes) = (&parent.session.files, std::slice::from_ref(child));
-        let begun = Begun::of(parent);
+        let begun = CallSnapshots::of(parent);
         let before = begun.before(parent, &child.agent);
         begun.forget(&child.agent);
         let stale = before.stale_by(files, parent.id(), child);
         let index = child.agent.as_str().rsplit('.').next().and_then(|last| last.parse().ok());
         let first = index.unwrap_or_default();
-        let caps = Caps::of(parent, &self.policy);
+        let caps = ReportLimits::of(parent, &self.policy);
         let unseen = [child.found.as_deref().cloned().unwrap_or_default().unseen_writes];
-        let seen = Seen { first, stale: &stale, unseen: &unseen, kept: &[], warnings: &[] };
+        let seen =
+            HostObservations { first, stale: &stale, unseen: &unseen, kept: &[], warnings: &[] };
         let (by, now) = ((parent, &self.policy), self.clock.now_ms());
-        let kept = keep(by, (&[], outcomes), seen, caps, now);
-        let told = report(outcomes, Seen { kept: &kept, ..seen }, child.duration_ms, caps);
+        let kept = save_output(by, (&[], outcomes), seen, caps, now);
+        let told =
+            report(outcomes, HostObservations { kept: &kept, ..seen }, child.duration_ms, caps);
         let told = told.unwrap_or_else(|error| ToolOutput::text(error.to_string()));
         // It tells of the child what the host saw; the child's own words have a frame in it.
-        ToolOutput { source: Some(Source::Tool(self.policy.tool().to_string())), ..told }
+        ToolOutput { source: Some(TextSource::Tool(self.policy.tool().to_string())), ..told }
     }
 }
 
@@ -181,7 +194,7 @@ impl ControlTool {
             // It sees what the calls before it started.
             parallel: false,
             time_limit: None,
-            usable: Usable::Yes,
+            usable: Availability::Yes,
             examples: Vec::new(),
         };
         Ok(Self { spec })
@@ -189,9 +202,9 @@ impl ControlTool {
 
     /// The tool in its toolset, for a catalog.
     #[must_use]
-    pub fn into_entry(self) -> Entry {
+    pub fn into_entry(self) -> CatalogEntry {
         let origin = Origin::Linked { krate: env!("CARGO_PKG_NAME").to_owned() };
-        Entry { toolset: TOOLSET, origin, tool: Arc::new(self) }
+        CatalogEntry { toolset: TOOLSET, origin, tool: Arc::new(self) }
     }
 }
 
@@ -211,14 +224,14 @@ impl Tool for ControlTool {
 
     // What only looks or waits, and an order to end, do the same again.
     fn may_repeat(&self, arguments: &Value) -> bool {
-        let order = order(arguments, &mut Faults::default());
+        let order = order(arguments, &mut CallFindings::default());
         ["list", "join", "stop"].contains(&order.action)
     }
 }
 
 /// What a call asks for, as far as it could be read.
 #[derive(Default)]
-struct Order {
+struct ControlCall {
     action: &'static str,
     agents: Vec<String>,
     all: bool,
@@ -227,32 +240,32 @@ struct Order {
 }
 
 /// Reads a call as one of `delegate_task` is read.
-fn order(arguments: &Value, faults: &mut Faults) -> Order {
+fn order(arguments: &Value, faults: &mut CallFindings) -> ControlCall {
     let map = match object(arguments, "an `action`") {
         Ok(map) => map,
         Err(error) => {
             faults.errors.push(*error);
-            return Order::default();
+            return ControlCall::default();
         }
     };
     let fields = Fields { map: &map, task: None };
     fields.warn_unknown(|field| FIELDS.contains(&field), faults);
-    let action = fields.choice(("action", Code::Action), &ACTIONS, faults);
+    let action = fields.choice(("action", CallErrorCode::Action), &ACTIONS, faults);
     if fields.present("action").is_none() {
         let remedy = format!("give an `action`: one of {}", ACTIONS.join(", "));
-        faults.errors.push(fields.error(Code::Action, ("action", &Value::Null), &remedy));
+        faults.errors.push(fields.error(CallErrorCode::Action, ("action", &Value::Null), &remedy));
     }
-    Order {
+    ControlCall {
         action: action.unwrap_or_default(),
         agents: named(&fields, faults),
         all: fields.flag("all", faults).unwrap_or_default(),
         message: fields.text("message", faults),
-        any: fields.choice(("wait_for", Code::Type), &WAITS, faults) == Some("any"),
+        any: fields.choice(("wait_for", CallErrorCode::Type), &WAITS, faults) == Some("any"),
     }
 }
 
 /// The handles that a call names: a list, or one alone.
-fn named(fields: &Fields<'_>, faults: &mut Faults) -> Vec<String> {
+fn named(fields: &Fields<'_>, faults: &mut CallFindings) -> Vec<String> {
     match fields.list("agents") {
         Some(Err(Value::String(one))) => vec![one.trim().to_owned()],
         _ => fields.names("agents", "SESSION/1.0.0", faults).into_iter().flatten().collect(),
@@ -260,12 +273,12 @@ fn named(fields: &Fields<'_>, faults: &mut Faults) -> Vec<String> {
 }
 
 async fn control(arguments: &Value, cx: &ToolCx) -> ToolCallResult {
-    let below = cx.agent.session.spawn.below(cx.agent.id());
-    let mut faults = Faults::default();
+    let below = cx.agent.session.spawn.descendants(cx.agent.id());
+    let mut faults = CallFindings::default();
     let order = order(arguments, &mut faults);
     let chosen = chosen(&order.agents, &below, &mut faults);
     faults.errors.extend(wanting(&order));
-    let Faults { errors, warnings } = faults;
+    let CallFindings { errors, warnings } = faults;
     if !errors.is_empty() {
         let refusal = Refusal::of("nothing was done", errors, warnings);
         return Err(ToolError::refused(refusal.to_json()));
@@ -277,7 +290,7 @@ async fn control(arguments: &Value, cx: &ToolCx) -> ToolCallResult {
             let mut ids: BTreeSet<AgentId> = chosen.iter().map(|agent| agent.id.clone()).collect();
             if order.agents.is_empty() {
                 // An end that it was not told of is one that it would wait for.
-                ids.extend(cx.agent.session.spawn.untold(cx.agent.id()));
+                ids.extend(cx.agent.session.spawn.unreported(cx.agent.id()));
             }
             let ids: Vec<AgentId> = ids.into_iter().collect();
             return join(&ids, !order.any, warnings, cx).await;
@@ -289,12 +302,12 @@ async fn control(arguments: &Value, cx: &ToolCx) -> ToolCallResult {
 }
 
 /// What an action needs and a call does not say.
-fn wanting(order: &Order) -> Option<CallError> {
+fn wanting(order: &ControlCall) -> Option<CallError> {
     let wrong =
         |code, field, value, remedy| Some(CallError::new(code, None, (field, &value), remedy));
     match (order.action, &order.message) {
         ("stop", _) if order.agents.is_empty() && !order.all => wrong(
-            Code::Agents,
+            CallErrorCode::Agents,
             "agents",
             Value::Null,
             "`stop` needs `agents`, the handles of those to stop, or `all`: true for all that run \
@@ -302,13 +315,13 @@ fn wanting(order: &Order) -> Option<CallError> {
                 .to_owned(),
         ),
         ("message", None) => wrong(
-            Code::Message,
+            CallErrorCode::Message,
             "message",
             Value::Null,
             "`message` needs `message`: what to say".to_owned(),
         ),
         ("message", Some(text)) if text.len() > MESSAGE_BYTES => wrong(
-            Code::Message,
+            CallErrorCode::Message,
             "message",
             json!(text.len()),
             format!(
@@ -329,7 +342,11 @@ fn warn(told: &mut Value, warnings: Vec<String>) {
 }
 
 /// The agents that a call means: those it names, or all that run.
-fn chosen<'g>(named: &[String], below: &'g [Glance], faults: &mut Faults) -> Vec<&'g Glance> {
+fn chosen<'g>(
+    named: &[String],
+    below: &'g [AgentSummary],
+    faults: &mut CallFindings,
+) -> Vec<&'g AgentSummary> {
     if named.is_empty() {
         return below.iter().filter(|agent| !agent.doing.has_ended()).collect();
     }
@@ -341,19 +358,25 @@ fn chosen<'g>(named: &[String], below: &'g [Glance], faults: &mut Faults) -> Vec
         }
         let remedy = format!(
             "no agent `{}` is below you; you reach only those: `list` without `agents` shows them",
-            to_line(name, WORD_CHARS)
+            for_terminal_line(name, WORD_CHARS)
         );
-        faults.errors.push(CallError::new(Code::Agents, None, ("agents", &json!(name)), remedy));
+        faults.errors.push(CallError::new(
+            CallErrorCode::Agents,
+            None,
+            ("agents", &json!(name)),
+            remedy,
+        ));
     }
     chosen
 }
 
-fn list(below: &[Glance], named: &[String], chosen: &[&Glance]) -> Value {
-    let all: Vec<&Glance> = if named.is_empty() { below.iter().collect() } else { chosen.to_vec() };
+fn list(below: &[AgentSummary], named: &[String], chosen: &[&AgentSummary]) -> Value {
+    let all: Vec<&AgentSummary> =
+        if named.is_empty() { below.iter().collect() } else { chosen.to_vec() };
     // Those that have not ended first.
-    let (open, ended): (Vec<&Glance>, Vec<&Glance>) =
+    let (open, ended): (Vec<&AgentSummary>, Vec<&AgentSummary>) =
         all.into_iter().partition(|agent| !agent.doing.has_ended());
-    let waiting = open.iter().filter(|agent| agent.doing == Doing::Waiting).count();
+    let waiting = open.iter().filter(|agent| agent.doing == AgentActivity::Waiting).count();
     let more = (open.len() + ended.len()).saturating_sub(LISTED);
     let shown: Vec<Value> = open.iter().chain(&ended).take(LISTED).map(|it| row(it)).collect();
     let running = open.len() - waiting;
@@ -367,10 +390,10 @@ fn list(below: &[Glance], named: &[String], chosen: &[&Glance]) -> Value {
     told
 }
 
-fn row(agent: &Glance) -> Value {
-    let goal = to_line(&agent.goal, GOAL_CHARS);
+fn row(agent: &AgentSummary) -> Value {
+    let goal = for_terminal_line(&agent.goal, GOAL_CHARS);
     let status = agent.doing.as_str();
-    if matches!(agent.doing, Doing::Waiting | Doing::Ended(_)) {
+    if matches!(agent.doing, AgentActivity::Waiting | AgentActivity::Ended(_)) {
         return json!({"agent": agent.id, "status": status, "goal": goal});
     }
     json!({
@@ -378,23 +401,23 @@ fn row(agent: &Glance) -> Value {
         "status": status,
         "goal": goal,
         "iteration": agent.iteration,
-        "current_tool": agent.current_tool.as_deref().map(|tool| to_line(tool, WORD_CHARS)),
+        "current_tool": agent.current_tool.as_deref().map(|tool| for_terminal_line(tool, WORD_CHARS)),
         "idle_seconds": agent.idle_ms / 1000,
     })
 }
 
-fn message(text: &str, chosen: &[&Glance], cx: &ToolCx) -> Value {
+fn message(text: &str, chosen: &[&AgentSummary], cx: &ToolCx) -> Value {
     let letter = format!("A message of the agent that started you:\n{text}");
     let mut told = Vec::new();
     for agent in chosen {
         let delivery = cx.agent.session.spawn.message(&agent.id, letter.clone());
-        told.push(json!({"agent": agent.id, "message": delivery.told()}));
+        told.push(json!({"agent": agent.id, "message": delivery.as_text()}));
     }
     json!({"agents": told})
 }
 
-fn stop(chosen: &[&Glance], cx: &ToolCx) -> Value {
-    let stopped = |agent: &&Glance| {
+fn stop(chosen: &[&AgentSummary], cx: &ToolCx) -> Value {
+    let stopped = |agent: &&AgentSummary| {
         let told = cx.agent.session.spawn.stop(&agent.id);
         let status = if told { "told to end" } else { "had ended" };
         json!({"agent": agent.id, "status": status})
@@ -405,8 +428,8 @@ fn stop(chosen: &[&Glance], cx: &ToolCx) -> Value {
 
 async fn join(ids: &[AgentId], all: bool, warnings: Vec<String>, cx: &ToolCx) -> ToolCallResult {
     let spawn = &cx.agent.session.spawn;
-    let cancelled = told_to_end(spawn.join(ids, all), cx).await;
-    let now = spawn.below(cx.agent.id());
+    let cancelled = already_stopping(spawn.join(ids, all), cx).await;
+    let now = spawn.descendants(cx.agent.id());
     let rows: Vec<Value> = now.iter().filter(|it| ids.contains(&it.id)).map(row).collect();
     let mut told = json!({
         "agents": rows,
@@ -418,7 +441,7 @@ async fn join(ids: &[AgentId], all: bool, warnings: Vec<String>, cx: &ToolCx) ->
 }
 
 /// Whether the call was told to end before what it waits for came.
-async fn told_to_end(wait: BoxFuture<'_, ()>, cx: &ToolCx) -> bool {
+async fn already_stopping(wait: BoxFuture<'_, ()>, cx: &ToolCx) -> bool {
     tokio::select! {
         biased;
         () = wait => false,

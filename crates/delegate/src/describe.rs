@@ -1,12 +1,14 @@
 //! What an agent's model is told of `delegate_task`: built from the live settings when the agent
 //! is made, and then fixed.
 
-use deputize_core::{Entry, FillError, Origin, Schema, SchemaError, ToolDecl, ToolName, fill};
+use deputize_core::{
+    CatalogEntry, FillError, Origin, Schema, SchemaError, ToolDecl, ToolName, fill,
+};
 use serde_json::{Value, json};
 
 use crate::plan::MOST_TASKS;
-use crate::policy::{Form, OverLimit, Policy};
-use crate::toolset::{CLARIFY, EXECUTE_CODE, Parent, TASK, TOOL, is_never, nests, offered};
+use crate::policy::{OverLimit, Policy, ToolFlavor};
+use crate::toolset::{CLARIFY, EXECUTE_CODE, ParentView, TASK, TOOL, is_never, nests, offered};
 
 const DESCRIPTION: &str = include_str!("../prompts/tool.md");
 const BACKGROUND: &str = include_str!("../prompts/background.md");
@@ -52,8 +54,8 @@ pub enum DescribeError {
 ///
 /// # Errors
 /// When a text of this crate is broken; its tests build every one.
-pub fn describe(parent: Parent<'_>, policy: &Policy) -> Result<ToolDecl, DescribeError> {
-    if policy.form == Form::Task {
+pub fn describe(parent: ParentView<'_>, policy: &Policy) -> Result<ToolDecl, DescribeError> {
+    if policy.form == ToolFlavor::Task {
         return describe_task(parent, policy);
     }
     let nesting = nests(parent, policy);
@@ -76,7 +78,7 @@ pub fn describe(parent: Parent<'_>, policy: &Policy) -> Result<ToolDecl, Describ
 }
 
 /// The same for the form with one text.
-fn describe_task(parent: Parent<'_>, policy: &Policy) -> Result<ToolDecl, DescribeError> {
+fn describe_task(parent: ParentView<'_>, policy: &Policy) -> Result<ToolDecl, DescribeError> {
     let tools = match withholds_any(parent, policy) {
         true => "the basic tools for files; it cannot run commands",
         false => "the basic tools for files and commands",
@@ -98,17 +100,17 @@ fn describe_task(parent: Parent<'_>, policy: &Policy) -> Result<ToolDecl, Descri
 }
 
 /// Whether children go without the tools that need an approval.
-fn withholds_any(parent: Parent<'_>, policy: &Policy) -> bool {
+fn withholds_any(parent: ParentView<'_>, policy: &Policy) -> bool {
     policy.withholds_any(parent.child_approver(policy))
 }
 
 /// Returns what a child has of its own.
-fn own(parent: Parent<'_>, policy: &Policy) -> &'static str {
+fn own(parent: ParentView<'_>, policy: &Policy) -> &'static str {
     if withholds_any(parent, policy) { OWN_WITHOUT_COMMANDS } else { OWN }
 }
 
 /// What to do rather than hand on; a tool is named only if the parent has it.
-fn instead(parent: Parent<'_>) -> String {
+fn instead(parent: ParentView<'_>) -> String {
     let steps = if parent.has(EXECUTE_CODE) {
         "mechanical steps (`execute_code`)"
     } else {
@@ -159,7 +161,7 @@ fn nesting_text(policy: &Policy, nesting: bool) -> String {
 }
 
 /// Which of the parent's tools a child lacks.
-fn lacks(parent: Parent<'_>, policy: &Policy) -> String {
+fn lacks(parent: ParentView<'_>, policy: &Policy) -> String {
     if policy.is_external() {
         return "It cannot ask you anything.".to_owned();
     }
@@ -214,7 +216,7 @@ fn task_fields(policy: &Policy, nesting: bool) -> Value {
     task
 }
 
-fn parameters(parent: Parent<'_>, policy: &Policy, nesting: bool) -> Value {
+fn parameters(parent: ParentView<'_>, policy: &Policy, nesting: bool) -> Value {
     let task = task_fields(policy, nesting);
     let mut call = task.clone();
     let ignored = match policy.is_external() {
@@ -255,7 +257,7 @@ fn parameters(parent: Parent<'_>, policy: &Policy, nesting: bool) -> Value {
 }
 
 /// The parent's toolsets, as far as a child can be given them, with a use for each.
-fn toolsets_text(parent: Parent<'_>, policy: &Policy) -> String {
+fn toolsets_text(parent: ParentView<'_>, policy: &Policy) -> String {
     let sets = offered(parent, policy);
     let default: Vec<&str> = policy
         .default_toolsets
@@ -274,7 +276,7 @@ fn toolsets_text(parent: Parent<'_>, policy: &Policy) -> String {
     let uses: Vec<String> = sets.iter().map(|(name, tools)| use_of(name, tools)).collect();
     let uses = uses.join("; ");
     let list = if uses.len() <= USES_BYTES { uses } else { names_only(sets.keys().copied()) };
-    let is_kept = |entry: &Entry| {
+    let is_kept = |entry: &CatalogEntry| {
         matches!(entry.origin, Origin::Mcp { .. }) && sets.contains_key(entry.toolset.as_str())
     };
     let stays = policy.inherit_mcp_toolsets && parent.tools().any(is_kept);
@@ -312,7 +314,7 @@ fn names_only<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Family, toolsets};
+    use crate::fixture::{ParentFixture, toolsets};
 
     const TYPICAL: &str = "file/read_file file/write_file terminal/terminal web/web_fetch \
         delegation/delegate_task";
@@ -320,7 +322,7 @@ mod tests {
         mcp-git/git_show mcp-git/git_blame mcp-git/git_diff code/execute_code core/clarify \
         core/cronjob core/memory core/todo delegation/delegate_task";
 
-    fn show(family: &Family, policy: &Policy) -> String {
+    fn show(family: &ParentFixture, policy: &Policy) -> String {
         let decl = describe(family.parent(), policy).unwrap();
         let parameters = serde_json::to_string_pretty(&decl.parameters.to_value()).unwrap();
         format!("{}\n\n{parameters}", decl.description)
@@ -340,7 +342,7 @@ mod tests {
                     ..Policy::default()
                 };
                 let name = format!("{limit}_{nesting}");
-                insta::assert_snapshot!(name, show(&Family::new(TYPICAL), &policy));
+                insta::assert_snapshot!(name, show(&ParentFixture::new(TYPICAL), &policy));
             }
         }
     }
@@ -349,10 +351,16 @@ mod tests {
     fn where_nobody_approves_commands_they_are_not_offered() {
         let approval_effects = vec![deputize_core::Effects::Unknown];
         let policy = Policy { approval_effects, max_spawn_depth: 2, ..Policy::default() };
-        insta::assert_snapshot!("no_commands", show(&Family::under(TYPICAL, &policy), &policy));
-        let task = Policy { form: Form::Task, ..policy };
+        insta::assert_snapshot!(
+            "no_commands",
+            show(&ParentFixture::under(TYPICAL, &policy), &policy)
+        );
+        let task = Policy { form: ToolFlavor::Task, ..policy };
         let tools = TYPICAL.replace("delegate_task", "task");
-        insta::assert_snapshot!("task_no_commands", show(&Family::under(&tools, &task), &task));
+        insta::assert_snapshot!(
+            "task_no_commands",
+            show(&ParentFixture::under(&tools, &task), &task)
+        );
     }
 
     /// What differs between descriptions: the words about limits and nesting, the most tasks of a
@@ -386,7 +394,7 @@ mod tests {
                                     orchestrator_enabled,
                                     ..Policy::default()
                                 };
-                                let mut family = Family::new(TYPICAL);
+                                let mut family = ParentFixture::new(TYPICAL);
                                 family.spec.depth = depth;
                                 let decl = describe(family.parent(), &policy).unwrap();
                                 let (own, rest) = differs(&decl);
@@ -411,13 +419,13 @@ mod tests {
 
     #[test]
     fn the_form_with_one_text() {
-        let policy = Policy { form: Form::Task, ..Policy::default() };
-        insta::assert_snapshot!("task", show(&Family::new(FULL), &policy));
+        let policy = Policy { form: ToolFlavor::Task, ..Policy::default() };
+        insta::assert_snapshot!("task", show(&ParentFixture::new(FULL), &policy));
     }
 
     #[test]
     fn a_parent_with_everything_and_an_operator_who_narrows_it() {
-        let family = Family::new(FULL);
+        let family = ParentFixture::new(FULL);
         insta::assert_snapshot!("full", show(&family, &Policy::default()));
         let policy = Policy {
             default_toolsets: toolsets("file ghost"),
@@ -426,21 +434,21 @@ mod tests {
         };
         insta::assert_snapshot!("full_narrowed", show(&family, &policy));
         let policy = Policy { background: true, ..Policy::default() };
-        insta::assert_snapshot!("background", show(&Family::new(TYPICAL), &policy));
+        insta::assert_snapshot!("background", show(&ParentFixture::new(TYPICAL), &policy));
         let policy = Policy {
             external_needs: vec![ToolName::literal("terminal")],
             max_spawn_depth: 3,
             ..Policy::default()
         };
-        insta::assert_snapshot!("external", show(&Family::new(TYPICAL), &policy));
-        let bare = Family::new("delegation/delegate_task");
+        insta::assert_snapshot!("external", show(&ParentFixture::new(TYPICAL), &policy));
+        let bare = ParentFixture::new("delegation/delegate_task");
         insta::assert_snapshot!("bare", show(&bare, &Policy::default()));
     }
 
     #[test]
     fn agents_of_every_depth_are_told_the_same() {
         let policy = Policy { max_spawn_depth: 3, ..Policy::default() };
-        let mut family = Family::new(TYPICAL);
+        let mut family = ParentFixture::new(TYPICAL);
         let first = show(&family, &policy);
         for depth in 1..3 {
             family.spec.depth = depth;
@@ -463,7 +471,7 @@ mod tests {
         ];
         let models = vec!["p/small".to_owned()];
         let policy = Policy { max_spawn_depth: 3, models, ..Policy::default() };
-        let decl = describe(Family::new(TYPICAL).parent(), &policy).unwrap();
+        let decl = describe(ParentFixture::new(TYPICAL).parent(), &policy).unwrap();
         let call = decl.parameters.to_value();
         let mut fields: Vec<&String> = call["properties"].as_object().unwrap().keys().collect();
         fields.sort();
@@ -483,7 +491,7 @@ mod tests {
             .collect();
         let policy = Policy { max_spawn_depth: 3, ..Policy::default() };
         for tools in [FULL.to_owned(), format!("{FULL} {}", many.join(" "))] {
-            let decl = describe(Family::new(&tools).parent(), &policy).unwrap();
+            let decl = describe(ParentFixture::new(&tools).parent(), &policy).unwrap();
             let bytes = decl.description.len() + decl.parameters.as_str().len();
             assert!(bytes < 3200, "{bytes}");
         }
@@ -492,7 +500,7 @@ mod tests {
     #[test]
     fn toolsets_that_do_not_fit_are_counted() {
         let many: Vec<String> = (0..300).map(|n| format!("mcp-server-{n:03}/t{n}")).collect();
-        let text = toolsets_text(Family::new(&many.join(" ")).parent(), &Policy::default());
+        let text = toolsets_text(ParentFixture::new(&many.join(" ")).parent(), &Policy::default());
         let named = text.matches("mcp-server-").count();
         assert!(text.contains(&format!(" and {} more.", 300 - named)), "{text}");
     }

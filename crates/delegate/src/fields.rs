@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use deputize_core::door::{clean, to_line};
+use deputize_core::sanitize::{clean, for_terminal_line};
 use serde_json::{Map, Value};
 
-use crate::refusal::{CallError, Code};
+use crate::call_error::{CallError, CallErrorCode};
 
 /// How many unknown fields of one object a warning names.
 const NAMED_FIELDS: usize = 10;
@@ -14,7 +14,7 @@ pub(crate) const WORD_CHARS: usize = 60;
 
 /// What was found in a call beside what it asks for.
 #[derive(Debug, Default)]
-pub(crate) struct Faults {
+pub(crate) struct CallFindings {
     /// What is wrong.
     pub(crate) errors: Vec<CallError>,
     /// What was read otherwise than written, or ignored.
@@ -44,16 +44,16 @@ impl Fields<'_> {
         self.task.map(|index| format!("task {index}: ")).unwrap_or_default()
     }
 
-    pub(crate) fn error(&self, code: Code, of: (&str, &Value), remedy: &str) -> CallError {
+    pub(crate) fn error(&self, code: CallErrorCode, of: (&str, &Value), remedy: &str) -> CallError {
         CallError::new(code, self.task, of, format!("{}{remedy}", self.place()))
     }
 
     /// A text, without what a reader cannot see; that something was removed is told.
-    pub(crate) fn text(&self, field: &str, faults: &mut Faults) -> Option<String> {
+    pub(crate) fn text(&self, field: &str, faults: &mut CallFindings) -> Option<String> {
         let value = self.present(field)?;
         let Some(text) = value.as_str() else {
             let remedy = format!("`{field}` must be a text");
-            faults.errors.push(self.error(Code::Type, (field, value), &remedy));
+            faults.errors.push(self.error(CallErrorCode::Type, (field, value), &remedy));
             return None;
         };
         let cleaned = clean(text);
@@ -78,20 +78,20 @@ impl Fields<'_> {
         &self,
         field: &str,
         example: &str,
-        faults: &mut Faults,
+        faults: &mut CallFindings,
     ) -> Option<BTreeSet<String>> {
         let name = |item: &Value| item.as_str().map(|name| name.trim().to_owned());
         let names = self.list(field)?.ok().and_then(|items| items.iter().map(name).collect());
         if names.is_none() {
             let value = self.map.get(field).unwrap_or(&Value::Null);
             let remedy = format!("`{field}` must be a list of names, such as [\"{example}\"]");
-            faults.errors.push(self.error(Code::Type, (field, value), &remedy));
+            faults.errors.push(self.error(CallErrorCode::Type, (field, value), &remedy));
         }
         names
     }
 
     /// Whether something holds; nothing: it is not said.
-    pub(crate) fn flag(&self, field: &str, faults: &mut Faults) -> Option<bool> {
+    pub(crate) fn flag(&self, field: &str, faults: &mut CallFindings) -> Option<bool> {
         let value = self.present(field)?;
         let word = value.as_str().map(|word| word.trim().to_ascii_lowercase());
         match (value, word.as_deref()) {
@@ -100,7 +100,7 @@ impl Fields<'_> {
             (_, Some("false")) => Some(false),
             _ => {
                 let remedy = format!("`{field}` must be true or false");
-                faults.errors.push(self.error(Code::Type, (field, value), &remedy));
+                faults.errors.push(self.error(CallErrorCode::Type, (field, value), &remedy));
                 None
             }
         }
@@ -109,9 +109,9 @@ impl Fields<'_> {
     /// One of these words.
     pub(crate) fn choice(
         &self,
-        (field, code): (&str, Code),
+        (field, code): (&str, CallErrorCode),
         words: &[&'static str],
-        faults: &mut Faults,
+        faults: &mut CallFindings,
     ) -> Option<&'static str> {
         let value = self.present(field)?;
         let said = value.as_str().map(|word| word.trim().to_ascii_lowercase());
@@ -124,7 +124,7 @@ impl Fields<'_> {
     }
 
     /// Warns of the fields that nothing reads, if there are any.
-    pub(crate) fn warn_unknown(&self, is_known: impl Fn(&str) -> bool, faults: &mut Faults) {
+    pub(crate) fn warn_unknown(&self, is_known: impl Fn(&str) -> bool, faults: &mut CallFindings) {
         let mut unknown: Vec<&String> = self.map.keys().filter(|field| !is_known(field)).collect();
         unknown.sort();
         if unknown.is_empty() {
@@ -133,7 +133,7 @@ impl Fields<'_> {
         let named: Vec<String> = unknown
             .iter()
             .take(NAMED_FIELDS)
-            .map(|field| format!("`{}`", to_line(field, WORD_CHARS)))
+            .map(|field| format!("`{}`", for_terminal_line(field, WORD_CHARS)))
             .collect();
         let more = match unknown.len() - named.len() {
             0 => String::new(),
@@ -159,7 +159,7 @@ pub(crate) fn object(
         _ => {
             let broken = broken(arguments);
             let remedy = format!("the arguments must be one JSON object with {holding}{broken}");
-            Err(Box::new(CallError::new(Code::Arguments, None, ("", arguments), remedy)))
+            Err(Box::new(CallError::new(CallErrorCode::Arguments, None, ("", arguments), remedy)))
         }
     }
 }

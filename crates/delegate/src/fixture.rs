@@ -4,19 +4,19 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use deputize_core::{
-    AgentId, AgentSpec, ApproverMode, Authority, BoxFuture, Catalog, Effects, Entry, Grant, Limits,
-    ModelOptions, Origin, Role, Schema, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl,
-    ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    AgentId, AgentLimits, AgentSpec, ApproverMode, Authority, BoxFuture, Catalog, CatalogEntry,
+    Effects, Grant, ModelOptions, Origin, Role, Schema, SessionId, Tool, ToolCallResult, ToolCx,
+    ToolDecl, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use serde_json::{Value, json};
 
 use crate::policy::Policy;
-use crate::toolset::{Parent, send_order};
+use crate::toolset::{ParentView, send_order};
 
 /// A tool that does nothing.
-struct Idle(ToolSpec);
+struct IdleTool(ToolSpec);
 
-impl Tool for Idle {
+impl Tool for IdleTool {
     fn spec(&self) -> &ToolSpec {
         &self.0
     }
@@ -26,14 +26,14 @@ impl Tool for Idle {
     }
 }
 
-/// Everything that a [`Parent`] borrows.
-pub(crate) struct Family {
+/// Everything that a [`ParentView`] borrows.
+pub(crate) struct ParentFixture {
     pub(crate) spec: AgentSpec,
     pub(crate) authority: Authority,
     pub(crate) catalog: Catalog,
 }
 
-impl Family {
+impl ParentFixture {
     /// A top agent with tools written `TOOLSET/TOOL`, of an MCP server when the toolset begins
     /// with `mcp-`; those after a `-` are in the catalog and not the parent's.
     pub(crate) fn new(tools: &str) -> Self {
@@ -65,7 +65,7 @@ impl Family {
         for path in tools.split_whitespace() {
             let entry = made(path);
             let entry = if others.split_whitespace().any(|other| other == path) {
-                Entry { origin: Origin::Mcp { server: "other".to_owned() }, ..entry }
+                CatalogEntry { origin: Origin::Mcp { server: "other".to_owned() }, ..entry }
             } else {
                 entry
             };
@@ -74,14 +74,14 @@ impl Family {
         catalog
     }
 
-    pub(crate) fn parent(&self) -> Parent<'_> {
+    pub(crate) fn parent(&self) -> ParentView<'_> {
         let Self { spec, authority, catalog } = self;
-        Parent { spec, authority, catalog, declared: &[], shell: None }
+        ParentView { spec, authority, catalog, declared: &[], shell: None }
     }
 
     /// The family of a child of this one.
     pub(crate) fn below(&self, spec: AgentSpec) -> Self {
-        let authority = self.authority.meet(&spec.grant);
+        let authority = self.authority.intersect(&spec.grant);
         Self { spec, authority, catalog: self.catalog.clone() }
     }
 }
@@ -104,7 +104,7 @@ fn top(tools: Vec<ToolName>, grant: Grant) -> AgentSpec {
         tools,
         grant,
         approver: ApproverMode::Ask,
-        limits: Limits { max_iterations: 90, time_ms: 0, wrap_up_ms: 0 },
+        limits: AgentLimits { max_iterations: 90, time_ms: 0, wrap_up_ms: 0 },
         cwd: PathBuf::from("/repo/app"),
         context: None,
         output_schema: None,
@@ -134,7 +134,7 @@ fn catalog<'a>(tools: impl Iterator<Item = &'a str>) -> Catalog {
     catalog
 }
 
-fn made(path: &str) -> Entry {
+fn made(path: &str) -> CatalogEntry {
     let (set, name) = path.split_once('/').unwrap();
     let origin = match set.strip_prefix("mcp-") {
         Some(server) => Origin::Mcp { server: server.to_owned() },
@@ -158,6 +158,6 @@ fn made(path: &str) -> Entry {
         "delegate_control" | "delegate_task" | "task" | "workflow" => ToolKind::Delegate,
         _ => ToolKind::Other,
     };
-    let tool = std::sync::Arc::new(Idle(spec));
-    Entry { toolset: toolset(set), origin, tool }
+    let tool = std::sync::Arc::new(IdleTool(spec));
+    CatalogEntry { toolset: toolset(set), origin, tool }
 }

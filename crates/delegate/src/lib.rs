@@ -31,40 +31,42 @@
 
 mod accepted_calls;
 mod args;
-mod ceiling;
+mod call_error;
 mod claims;
+mod concurrency;
 mod control;
 mod describe;
 mod fields;
-mod files;
+mod file_snapshot;
 #[cfg(test)]
 mod fixture;
-mod found;
-mod keep;
+mod inspect_child;
 mod placeholder;
 mod plan;
 mod policy;
 mod prompt;
-mod refusal;
 mod report;
 mod run;
-mod slots;
+mod save_output;
 mod task;
 mod tool;
 mod toolset;
+mod toolset_ceiling;
 
-pub use args::{Reading, Task, read};
-pub use ceiling::children_grant;
-pub use control::{Background, CONTROL, ControlTool};
+pub use args::{ParsedCall, RequestedTask, read};
+pub use call_error::{CallError, CallErrorCode, Refusal};
+pub use control::{BackgroundPolicy, CONTROL, ControlTool};
 pub use describe::{DescribeError, describe};
-pub use plan::{Plan, PlanError, plan};
+pub use plan::{DelegationPlan, PlanError, plan};
 pub use policy::{
-    CHILD_TIMEOUT_FLOOR_SECONDS, Form, MAX_SPAWN_DEPTH_CEILING, OverLimit, Policy, ToolSchemas,
+    CHILD_TIMEOUT_FLOOR_SECONDS, MAX_SPAWN_DEPTH_CEILING, OverLimit, Policy, ToolFlavor,
+    ToolSchemas,
 };
-pub use prompt::{Brief, Nesting, PromptLayout, child_prompt};
-pub use refusal::{CallError, Code, Refusal};
-pub use report::{Caps, Kept, Seen, StaleFile, report, result_entry};
+pub use prompt::{ChildPrompt, Nesting, PromptLayout, child_prompt};
+pub use report::{HostObservations, ReportLimits, SavedOutput, StaleFile, report, result_entry};
 pub use tool::DelegateTool;
 pub use toolset::{
-    ChildTools, Dropped, LeafReason, Parent, Reason, TASK, TOOL, TOOLSET, child_tools, send_order,
+    ChildTools, DropReason, DroppedTool, LeafReason, ParentView, TASK, TOOL, TOOLSET, child_tools,
+    send_order,
 };
+pub use toolset_ceiling::children_grant;

@@ -5,18 +5,18 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{
     AgentSpec, ApproverMode, CallId, FillError, Grant, ModelOptions, Role, SpawnedBy, ToolDecl,
     ToolName, ToolsetName,
 };
 use serde_json::{Value, json};
 
-use crate::args::{Reading, Task};
+use crate::args::{ParsedCall, RequestedTask};
+use crate::call_error::{CallError, CallErrorCode, Refusal, bounded};
 use crate::policy::{OverLimit, Policy, ToolSchemas};
-use crate::prompt::{Brief, Nesting, child_prompt};
-use crate::refusal::{CallError, Code, Refusal, bounded};
-use crate::toolset::{ChildTools, Dropped, Parent, Reason, child_tools, offered};
+use crate::prompt::{ChildPrompt, Nesting, child_prompt};
+use crate::toolset::{ChildTools, DropReason, DroppedTool, ParentView, child_tools, offered};
 
 /// How many names a sentence lists before it counts the rest.
 const LISTED: usize = 20;
@@ -27,11 +27,11 @@ pub(crate) const MOST_TASKS: usize = 2000;
 
 /// The children that a call makes.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Plan {
+pub struct DelegationPlan {
     /// One spec per task, in order.
     pub specs: Vec<AgentSpec>,
     /// For each, the parent's tools that it does not have, and why.
-    pub dropped: Vec<Vec<Dropped>>,
+    pub dropped: Vec<Vec<DroppedTool>>,
     /// For each, why it does not begin, if so: in a call that an earlier process accepted, what
     /// stands against a task now holds back those that had not begun.
     pub held: Vec<Option<String>>,
@@ -55,13 +55,13 @@ pub enum PlanError {
 /// # Errors
 /// When the call is wrong in any way: then no child is made.
 pub fn plan(
-    reading: Reading,
+    reading: ParsedCall,
     call: CallId,
-    parent: Parent<'_>,
+    parent: ParentView<'_>,
     policy: &Policy,
-) -> Result<Plan, PlanError> {
+) -> Result<DelegationPlan, PlanError> {
     let whole = whole_call(&reading, parent, policy);
-    let Reading { count, tasks, background, begun, mut errors, mut warnings } = reading;
+    let ParsedCall { count, tasks, background, begun, mut errors, mut warnings } = reading;
     errors.extend(whole);
     let mut chosen = Vec::with_capacity(tasks.len());
     for task in &tasks {
@@ -82,7 +82,7 @@ pub fn plan(
         return Err(Refusal::new(errors, warnings).into());
     }
     let task_count = u32::try_from(count).unwrap_or(u32::MAX);
-    let mut out = Plan::default();
+    let mut out = DelegationPlan::default();
     for ((task_index, task), (request, tools)) in (0..).zip(tasks).zip(chosen) {
         let held = errors.iter().filter(|error| error.task_index.is_none_or(|it| it == task_index));
         let held: Vec<&str> = held.map(|error| error.remedy.as_str()).collect();
@@ -103,13 +103,13 @@ pub fn plan(
 }
 
 /// What is wrong with the call as a whole.
-fn whole_call(reading: &Reading, parent: Parent<'_>, policy: &Policy) -> Vec<CallError> {
+fn whole_call(reading: &ParsedCall, parent: ParentView<'_>, policy: &Policy) -> Vec<CallError> {
     let count = reading.count;
     let (field, value) = reading.asks(policy.form);
     let mut errors = Vec::new();
     errors.extend(
         childless(parent, policy)
-            .map(|remedy| CallError::new(Code::Depth, None, (field, &value), remedy)),
+            .map(|remedy| CallError::new(CallErrorCode::Depth, None, (field, &value), remedy)),
     );
     let most = policy.concurrency();
     let accepted = !reading.begun.is_empty();
@@ -119,18 +119,28 @@ fn whole_call(reading: &Reading, parent: Parent<'_>, policy: &Policy) -> Vec<Cal
              (delegation.max_concurrent_children): send fewer tasks, send several calls one after \
              the other, or have the person raise that"
         );
-        errors.push(CallError::new(Code::TooManyTasks, None, ("tasks", &json!(count)), remedy));
+        errors.push(CallError::new(
+            CallErrorCode::TooManyTasks,
+            None,
+            ("tasks", &json!(count)),
+            remedy,
+        ));
     }
     if count > MOST_TASKS {
         let remedy = format!(
             "`tasks` has {count} entries, and the result of one call has room for {MOST_TASKS}, \
              whatever the settings: make several calls"
         );
-        errors.push(CallError::new(Code::TooManyTasks, None, ("tasks", &json!(count)), remedy));
+        errors.push(CallError::new(
+            CallErrorCode::TooManyTasks,
+            None,
+            ("tasks", &json!(count)),
+            remedy,
+        ));
     }
     errors.extend(
         unapproved(parent, policy)
-            .map(|remedy| CallError::new(Code::External, None, (field, &value), remedy)),
+            .map(|remedy| CallError::new(CallErrorCode::External, None, (field, &value), remedy)),
     );
     let model = policy.model.as_ref().filter(|model| !parent.authority.may_use_model(model));
     if let Some(model) = model {
@@ -138,13 +148,13 @@ fn whole_call(reading: &Reading, parent: Parent<'_>, policy: &Policy) -> Vec<Cal
             "children are configured to use the model `{model}` (delegation.model), which this \
              agent may not use; do the work yourself and tell the person"
         );
-        errors.push(CallError::new(Code::Model, None, ("", &json!(model)), remedy));
+        errors.push(CallError::new(CallErrorCode::Model, None, ("", &json!(model)), remedy));
     }
     errors
 }
 
 /// Why an agent may have no children, if it may not: by its depth, or because it is a leaf.
-fn childless(parent: Parent<'_>, policy: &Policy) -> Option<String> {
+fn childless(parent: ParentView<'_>, policy: &Policy) -> Option<String> {
     let (depth, limit) = (parent.spec.depth, policy.leaf_depth());
     let named = |key: &str, value: &dyn fmt::Display| match key {
         "" => String::new(),
@@ -170,24 +180,24 @@ fn childless(parent: Parent<'_>, policy: &Policy) -> Option<String> {
 }
 
 /// The refusal of any call to hand work on, where an agent is a child that may have no children.
-pub(crate) fn childless_refusal(parent: Parent<'_>, policy: &Policy) -> Option<Refusal> {
+pub(crate) fn childless_refusal(parent: ParentView<'_>, policy: &Policy) -> Option<Refusal> {
     let remedy = childless(parent, policy).filter(|_| parent.spec.depth > 0)?;
-    let error = CallError::new(Code::Depth, None, ("", &Value::Null), remedy);
+    let error = CallError::new(CallErrorCode::Depth, None, ("", &Value::Null), remedy);
     Some(Refusal::new(vec![error], Vec::new()))
 }
 
 /// An error when a task's model is not one that this agent may use.
-fn model_refused(task: &Task, parent: Parent<'_>) -> Option<CallError> {
+fn model_refused(task: &RequestedTask, parent: ParentView<'_>) -> Option<CallError> {
     let model = task.model.as_ref().filter(|model| !parent.authority.may_use_model(model))?;
     let remedy = format!(
         "`model`: this agent may not use `{model}`, though delegation.models has it; leave `model` out"
     );
-    Some(CallError::new(Code::Model, task.index, ("model", &json!(model)), remedy))
+    Some(CallError::new(CallErrorCode::Model, task.index, ("model", &json!(model)), remedy))
 }
 
 /// Why no child may be an external program, which asks nobody before it acts, where nobody may
 /// approve anything.
-fn unapproved(parent: Parent<'_>, policy: &Policy) -> Option<String> {
+fn unapproved(parent: ParentView<'_>, policy: &Policy) -> Option<String> {
     if !policy.is_external() || parent.child_approver(policy) != ApproverMode::Deny {
         return None;
     }
@@ -198,7 +208,7 @@ fn unapproved(parent: Parent<'_>, policy: &Policy) -> Option<String> {
 
 /// An error when a child would be an external program, which may do all that a command may, and is
 /// not due the tools for that.
-fn too_free(task: &Task, child: &ChildTools, policy: &Policy) -> Option<CallError> {
+fn too_free(task: &RequestedTask, child: &ChildTools, policy: &Policy) -> Option<CallError> {
     let missing = policy.external_needs.iter().find(|tool| !child.tools.contains(tool))?;
     let dropped = child.dropped.iter().find(|dropped| dropped.tool == *missing);
     let why = match dropped {
@@ -206,7 +216,7 @@ fn too_free(task: &Task, child: &ChildTools, policy: &Policy) -> Option<CallErro
         None => "this agent does not have it".to_owned(),
     };
     let instead = match dropped {
-        Some(Dropped { toolset, reason: Reason::NotRequested, .. }) => {
+        Some(DroppedTool { toolset, reason: DropReason::NotRequested, .. }) => {
             format!("name the toolset `{toolset}` too, leave `toolsets` out, or ")
         }
         _ => String::new(),
@@ -216,14 +226,14 @@ fn too_free(task: &Task, child: &ChildTools, policy: &Policy) -> Option<CallErro
          command may; this child may not have `{missing}` ({why}): {instead}do the work yourself"
     );
     let value = json!(task.toolsets);
-    Some(CallError::new(Code::External, task.index, ("toolsets", &value), remedy))
+    Some(CallError::new(CallErrorCode::External, task.index, ("toolsets", &value), remedy))
 }
 
 /// The toolsets that a task names, those of a later version included, or an error for each that
 /// exists nowhere.
 fn requested(
-    task: &Task,
-    parent: Parent<'_>,
+    task: &RequestedTask,
+    parent: ParentView<'_>,
     policy: &Policy,
 ) -> Result<Option<BTreeSet<ToolsetName>>, Vec<CallError>> {
     let Some(names) = &task.toolsets else { return Ok(None) };
@@ -245,9 +255,13 @@ fn requested(
     if errors.is_empty() { Ok(Some(found)) } else { Err(errors) }
 }
 
-fn unknown_toolset(name: &str, task: &Task, (parent, policy): (Parent<'_>, &Policy)) -> CallError {
+fn unknown_toolset(
+    name: &str,
+    task: &RequestedTask,
+    (parent, policy): (ParentView<'_>, &Policy),
+) -> CallError {
     let own: Vec<&str> = offered(parent, policy).into_keys().collect();
-    let shown = to_line(name, NAME_CHARS);
+    let shown = for_terminal_line(name, NAME_CHARS);
     let hint = match parent.catalog.get(name) {
         Some(entry) => format!("`{shown}` is a tool of the toolset `{}`", entry.toolset),
         None => format!("there is no toolset `{shown}`"),
@@ -261,7 +275,7 @@ fn unknown_toolset(name: &str, task: &Task, (parent, policy): (Parent<'_>, &Poli
         "{hint}: {available} (the configuration's `toolsets` and delegation.toolset_ceiling decide)"
     );
     let value = Value::String(name.to_owned());
-    CallError::new(Code::Toolset, task.index, ("toolsets", &value), remedy)
+    CallError::new(CallErrorCode::Toolset, task.index, ("toolsets", &value), remedy)
 }
 
 /// What a child was to have and does not, in one sentence; nothing when it has what was asked.
@@ -269,7 +283,7 @@ fn fewer_than_asked(
     index: u32,
     requested: Option<&BTreeSet<ToolsetName>>,
     child: &ChildTools,
-    (parent, policy): (Parent<'_>, &Policy),
+    (parent, policy): (ParentView<'_>, &Policy),
 ) -> Option<String> {
     let own = parent.toolsets();
     let who = |toolset: &ToolsetName| {
@@ -284,9 +298,10 @@ fn fewer_than_asked(
         .collect();
     // That a leaf has nothing to hand work on with is no loss, unless nothing else is left.
     let empty = child.tools.is_empty();
-    let missed = |dropped: &&Dropped| match requested {
+    let missed = |dropped: &&DroppedTool| match requested {
         Some(sets) => {
-            sets.contains(&dropped.toolset) && (empty || !matches!(dropped.reason, Reason::Leaf(_)))
+            sets.contains(&dropped.toolset)
+                && (empty || !matches!(dropped.reason, DropReason::Leaf(_)))
         }
         None => empty,
     };
@@ -303,7 +318,7 @@ fn fewer_than_asked(
 }
 
 /// What no child gets although its parent was given it, in one sentence.
-fn lost(parent: Parent<'_>) -> Option<String> {
+fn lost(parent: ParentView<'_>) -> Option<String> {
     let lost: Vec<&str> = parent.lost().map(ToolName::as_str).collect();
     (!lost.is_empty()).then(|| {
         let s = if lost.len() == 1 { "" } else { "s" };
@@ -324,13 +339,13 @@ fn list<T: AsRef<str>>(names: &[T]) -> String {
 }
 
 fn spec(
-    task: Task,
+    task: RequestedTask,
     child: ChildTools,
     by: SpawnedBy,
-    (parent, policy): (Parent<'_>, &Policy),
+    (parent, policy): (ParentView<'_>, &Policy),
 ) -> Result<AgentSpec, FillError> {
     let depth = parent.spec.depth + 1;
-    let Told { system, first, declared } = told(&task, &child, parent, policy)?;
+    let FirstRequest { system, first, declared } = first_request(&task, &child, parent, policy)?;
     let own = task.model.or_else(|| policy.model.clone());
     let lacks = declared.is_some().then(|| lacks(&child, parent));
     let spec = AgentSpec {
@@ -366,7 +381,7 @@ fn spec(
 
 /// Returns the tools in a child's list that it may not call only because nobody approves their
 /// calls. Where its parent's list stays, those of its parent are among them.
-fn lacks(child: &ChildTools, parent: Parent<'_>) -> Vec<ToolName> {
+fn lacks(child: &ChildTools, parent: ParentView<'_>) -> Vec<ToolName> {
     let mut lacks = child.unapproved();
     for tool in &parent.spec.unapproved {
         if !lacks.contains(tool) {
@@ -377,7 +392,7 @@ fn lacks(child: &ChildTools, parent: Parent<'_>) -> Vec<ToolName> {
 }
 
 /// What a child wants of its model.
-fn options(parent: Parent<'_>, policy: &Policy) -> ModelOptions {
+fn options(parent: ParentView<'_>, policy: &Policy) -> ModelOptions {
     let own = &parent.spec.options;
     ModelOptions {
         reasoning_effort: policy.reasoning_effort.clone().or_else(|| own.reasoning_effort.clone()),
@@ -387,7 +402,7 @@ fn options(parent: Parent<'_>, policy: &Policy) -> ModelOptions {
 
 /// Where a child works: where the operator says, where its parent's shell is, or where its parent
 /// works; the first of them where it may be.
-fn cwd<'a>(parent: Parent<'a>, policy: &'a Policy) -> &'a Path {
+fn cwd<'a>(parent: ParentView<'a>, policy: &'a Policy) -> &'a Path {
     let authority = parent.authority;
     // Nothing bounds an external program: what it works in is what it may change.
     let changes = policy.is_external();
@@ -400,7 +415,7 @@ fn cwd<'a>(parent: Parent<'a>, policy: &'a Policy) -> &'a Path {
 }
 
 /// What a child's model is sent first.
-struct Told {
+struct FirstRequest {
     system: Vec<Arc<str>>,
     first: String,
     declared: Option<Arc<[Arc<ToolDecl>]>>,
@@ -408,16 +423,16 @@ struct Told {
 
 /// The text that all children share, and then the child's own: as system text, or, where a
 /// provider has tools and system text of the parent already, in the first message.
-fn told(
-    task: &Task,
+fn first_request(
+    task: &RequestedTask,
     child: &ChildTools,
-    parent: Parent<'_>,
+    parent: ParentView<'_>,
     policy: &Policy,
-) -> Result<Told, FillError> {
+) -> Result<FirstRequest, FillError> {
     let preserves = policy.tool_schemas == ToolSchemas::CachePreserving;
     let fewer = parent.declared.iter().any(|tool| !child.tools.contains(&tool.name));
     let denied = lacks(child, parent);
-    let prompt = child_prompt(&Brief {
+    let prompt = child_prompt(&ChildPrompt {
         goal: &task.goal,
         context: task.context.as_deref(),
         workspace: Some(cwd(parent, policy)).filter(|cwd| cwd.is_absolute()),
@@ -433,19 +448,19 @@ fn told(
     if preserves {
         let (system, declared) = (parent.spec.system.clone(), Some(parent.declared.into()));
         let first: Vec<Arc<str>> = base.chain(prompt).chain([goal]).collect();
-        return Ok(Told { system, first: first.join("\n\n"), declared });
+        return Ok(FirstRequest { system, first: first.join("\n\n"), declared });
     }
     if fewer || child.role == Role::Leaf {
         let system = base.chain(prompt).collect();
-        return Ok(Told { system, first: task.goal.clone(), declared: None });
+        return Ok(FirstRequest { system, first: task.goal.clone(), declared: None });
     }
     let first: Vec<Arc<str>> = prompt.into_iter().chain([goal]).collect();
-    Ok(Told { system: base.collect(), first: first.join("\n\n"), declared: None })
+    Ok(FirstRequest { system: base.collect(), first: first.join("\n\n"), declared: None })
 }
 
 /// What a child asks for of its parent's authority: paths and network as they are, the tools
 /// computed for it, and a level and some children less.
-fn grant(child: &ChildTools, siblings: u32, parent: Parent<'_>, policy: &Policy) -> Grant {
+fn grant(child: &ChildTools, siblings: u32, parent: ParentView<'_>, policy: &Policy) -> Grant {
     let authority = parent.authority;
     let (spawn_depth, spawn_number) = match child.role {
         Role::Leaf => (0, 0),

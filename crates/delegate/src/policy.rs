@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_core::{
-    ApproverMode, ArgumentRole, Effects, Entry, Limits, Subject, ToolName, ToolsetName,
+    AgentLimits, ApproverMode, ArgumentRole, CatalogEntry, Effects, Subject, ToolName, ToolsetName,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,7 +45,7 @@ pub enum ToolSchemas {
 /// The name under which delegation is offered to the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
+pub enum ToolFlavor {
     /// The full tool.
     #[default]
     DelegateTask,
@@ -53,7 +53,7 @@ pub enum Form {
     Task,
 }
 
-impl Form {
+impl ToolFlavor {
     /// Returns what calls of the tool are about.
     pub(crate) fn subject(self) -> Subject {
         let verb = Some("delegate".into());
@@ -129,7 +129,7 @@ pub struct Policy {
     /// Whether a call may go on without its children.
     pub background: bool,
     /// The form in which delegation is offered.
-    pub form: Form,
+    pub form: ToolFlavor,
     /// How many tokens fit in the context of each provider's models, by its name, as far as that
     /// is known.
     pub context_windows: BTreeMap<String, u32>,
@@ -173,7 +173,7 @@ impl Default for Policy {
             tool_schemas: ToolSchemas::Narrowed,
             external_needs: Vec::new(),
             background: false,
-            form: Form::DelegateTask,
+            form: ToolFlavor::DelegateTask,
             context_windows: BTreeMap::new(),
             workspace: None,
             logs: None,
@@ -187,8 +187,8 @@ impl Policy {
     #[must_use]
     pub const fn tool(&self) -> ToolName {
         match self.form {
-            Form::DelegateTask => TOOL,
-            Form::Task => TASK,
+            ToolFlavor::DelegateTask => TOOL,
+            ToolFlavor::Task => TASK,
         }
     }
 
@@ -210,7 +210,7 @@ impl Policy {
 
     /// Whether they go without this tool.
     #[must_use]
-    pub fn withholds(&self, entry: &Entry, approver: ApproverMode) -> bool {
+    pub fn withholds(&self, entry: &CatalogEntry, approver: ApproverMode) -> bool {
         self.withholds_any(approver) && self.approval_effects.contains(&entry.tool.spec().effects)
     }
 
@@ -228,13 +228,13 @@ impl Policy {
 
     /// The limits of a child whose task asks for so many iterations, or says nothing of them.
     #[must_use]
-    pub fn limits(&self, asked: Option<u32>) -> Limits {
+    pub fn limits(&self, asked: Option<u32>) -> AgentLimits {
         let most = self.max_iterations.max(1);
         let seconds = match self.child_timeout_seconds {
             0 => 0,
             seconds => seconds.max(CHILD_TIMEOUT_FLOOR_SECONDS),
         };
-        Limits {
+        AgentLimits {
             max_iterations: asked.map_or(most, |asked| asked.clamp(1, most)),
             time_ms: u64::from(seconds) * 1000,
             wrap_up_ms: u64::from(self.wrap_up_seconds) * 1000,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use deputize_core::door::{to_exact_line, to_line};
+use deputize_core::sanitize::{for_exact_line, for_terminal_line};
 use deputize_core::{AgentId, AgentView, ContextUse, FillError, Outcome, ToolOutput, fill};
 use serde::Serialize;
 use serde_json::Value;
@@ -15,10 +15,10 @@ mod fit;
 mod plain;
 
 pub(crate) use entry::host_value;
-pub(crate) use plain::plain;
+pub(crate) use plain::render_plain;
 
-use entry::{Lists, Words, entry};
-use fit::{Shown, fit};
+use entry::{ChildText, ListLimits, entry};
+use fit::{FittedEntry, fit};
 
 const STALE: &str = include_str!("../prompts/stale.md");
 const UNSEEN: &str = include_str!("../prompts/unseen.md");
@@ -60,7 +60,7 @@ pub struct StaleFile {
 
 /// Where more is of a child than its parent is shown: absolute paths.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Kept {
+pub struct SavedOutput {
     /// The whole answer, where it is cut.
     pub summary: Option<PathBuf>,
     /// The whole entry, where something of it is left out.
@@ -73,7 +73,7 @@ pub struct Kept {
 
 /// What the host saw beside the outcomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Seen<'a> {
+pub struct HostObservations<'a> {
     /// The place of the first child in its call, from 0.
     pub first: u32,
     /// Files that the parent must read again.
@@ -82,24 +82,24 @@ pub struct Seen<'a> {
     /// seen.
     pub unseen: &'a [Vec<String>],
     /// For each child, where more of it is.
-    pub kept: &'a [Kept],
+    pub kept: &'a [SavedOutput],
     /// What was read otherwise than written.
     pub warnings: &'a [String],
 }
 
-impl<'a> Seen<'a> {
+impl<'a> HostObservations<'a> {
     fn unseen_of(&self, index: u32) -> &'a [String] {
         self.unseen.get(index as usize).map_or(&[], Vec::as_slice)
     }
 
-    fn kept_of(&self, index: u32) -> Option<&'a Kept> {
+    fn kept_of(&self, index: u32) -> Option<&'a SavedOutput> {
         self.kept.get(index as usize)
     }
 }
 
 /// How the ends of children are told to their parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Caps<'a> {
+pub struct ReportLimits<'a> {
     /// Bytes of one child's answer; 0: as many as there is room for.
     pub summary_bytes: u32,
     /// Bytes that the parent's context has room for, where that is known: the result of a call
@@ -110,13 +110,13 @@ pub struct Caps<'a> {
 }
 
 #[derive(Serialize)]
-struct Results<'a> {
-    results: Vec<Shown<'a>>,
+struct ReportBody<'a> {
+    results: Vec<FittedEntry<'a>>,
     total_duration_seconds: f64,
     warnings: Vec<String>,
 }
 
-impl<'a> Caps<'a> {
+impl<'a> ReportLimits<'a> {
     /// Those of a call of this agent.
     pub(crate) fn of(agent: &'a AgentView, policy: &Policy) -> Self {
         let room = || {
@@ -158,21 +158,21 @@ enum Audience {
     /// Everything: the child's words as a person may see them, what the host saw as it is.
     Host,
     /// So much of the lists, and so that content cannot pass for anything else.
-    Model(Lists),
+    Model(ListLimits),
 }
 
 /// What one child of a call may take of the result.
 #[derive(Clone, Copy)]
-struct Share {
+struct ReportShare {
     /// All of its entry.
     bytes: usize,
     /// Its answer.
     summary_bytes: usize,
 }
 
-impl Share {
+impl ReportShare {
     /// What is left beside what stands around the entries.
-    fn of(children: usize, aside: usize, caps: Caps<'_>) -> Self {
+    fn of(children: usize, aside: usize, caps: ReportLimits<'_>) -> Self {
         let children = children.max(1);
         let entries = caps.whole(children).saturating_sub(aside + AROUND);
         Self { bytes: (entries / children).saturating_sub(1), summary_bytes: caps.answer() }
@@ -184,14 +184,14 @@ impl Audience {
     fn word<'t>(self, text: &'t str, most: usize) -> Cow<'t, str> {
         match self {
             Self::Host => Cow::Borrowed(text),
-            Self::Model(_) => Cow::Owned(to_line(text, most)),
+            Self::Model(_) => Cow::Owned(for_terminal_line(text, most)),
         }
     }
 
     fn path<'t>(self, path: &'t Path) -> Cow<'t, str> {
         match self {
             Self::Host => path.to_string_lossy(),
-            Self::Model(_) => Cow::Owned(to_exact_line(&path.to_string_lossy(), PATH_CHARS)),
+            Self::Model(_) => Cow::Owned(for_exact_line(&path.to_string_lossy(), PATH_CHARS)),
         }
     }
 
@@ -199,13 +199,13 @@ impl Audience {
     fn exact<'t>(self, text: &'t str, most: usize) -> Cow<'t, str> {
         match self {
             Self::Host => Cow::Borrowed(text),
-            Self::Model(_) => Cow::Owned(to_exact_line(text, most)),
+            Self::Model(_) => Cow::Owned(for_exact_line(text, most)),
         }
     }
 
-    fn lists(self) -> Lists {
+    fn lists(self) -> ListLimits {
         match self {
-            Self::Host => Lists::ALL,
+            Self::Host => ListLimits::ALL,
             Self::Model(lists) => lists,
         }
     }
@@ -220,17 +220,17 @@ pub fn result_entry(outcome: &Outcome, index: u32) -> Value {
     let changed = |path| StaleFile { path, by: Some(outcome.agent.clone()), gone: false };
     let stale: Vec<StaleFile> = found.stale_paths.into_iter().map(changed).collect();
     let (summary, diagnostic) = (found.summary_path, found.diagnostic_path);
-    let kept = [Kept { summary, diagnostic, ..Kept::default() }];
+    let kept = [SavedOutput { summary, diagnostic, ..SavedOutput::default() }];
     let unseen = [found.unseen_writes];
     let (stale, unseen, kept) = (&stale[..], &unseen[..], &kept[..]);
-    let seen = Seen { first: index, stale, unseen, kept, warnings: &[] };
-    let words = Words::whole(outcome);
+    let seen = HostObservations { first: index, stale, unseen, kept, warnings: &[] };
+    let words = ChildText::whole(outcome);
     serde_json::to_value(entry(0, outcome, seen, (Audience::Host, words))).unwrap_or_default()
 }
 
 /// What of a child its parent is not shown whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Cut {
+pub(crate) struct Truncation {
     /// A part of the answer.
     pub(crate) summary: bool,
     /// The value of the answer.
@@ -246,9 +246,9 @@ pub(crate) struct Cut {
 /// When a template of this crate and its values do not fit.
 pub(crate) fn cuts(
     outcomes: &[Outcome],
-    seen: Seen<'_>,
-    (children, caps): (usize, Caps<'_>),
-) -> Result<Vec<Cut>, FillError> {
+    seen: HostObservations<'_>,
+    (children, caps): (usize, ReportLimits<'_>),
+) -> Result<Vec<Truncation>, FillError> {
     let (share, ..) = laid_out(outcomes, seen, (children, caps))?;
     Ok((0..).zip(outcomes).map(|(index, outcome)| fit(index, outcome, seen, share).1).collect())
 }
@@ -256,15 +256,15 @@ pub(crate) fn cuts(
 /// The share of each child, the notes and the warnings.
 fn laid_out(
     outcomes: &[Outcome],
-    seen: Seen<'_>,
-    (children, caps): (usize, Caps<'_>),
-) -> Result<(Share, Vec<String>, Vec<String>), FillError> {
+    seen: HostObservations<'_>,
+    (children, caps): (usize, ReportLimits<'_>),
+) -> Result<(ReportShare, Vec<String>, Vec<String>), FillError> {
     let most = caps.whole(children) / ASIDE;
     let notes = notes(outcomes, seen, (caps.cwd, most))?;
     let warnings = short(seen.warnings, most);
     let of_notes: usize = notes.iter().map(|note| note.len() + AROUND_NOTE).sum();
     let of_warnings: usize = warnings.iter().map(|warning| fit::bytes(warning) + 1).sum();
-    Ok((Share::of(children, of_notes + of_warnings, caps), notes, warnings))
+    Ok((ReportShare::of(children, of_notes + of_warnings, caps), notes, warnings))
 }
 
 /// The result of a call: an entry per child in the order of the tasks, and the notes of the
@@ -275,17 +275,17 @@ fn laid_out(
 /// When a template of this crate and its values do not fit.
 pub fn report(
     outcomes: &[Outcome],
-    seen: Seen<'_>,
+    seen: HostObservations<'_>,
     total_ms: u64,
-    caps: Caps<'_>,
+    caps: ReportLimits<'_>,
 ) -> Result<ToolOutput, FillError> {
     let (share, mut notes, warnings) = laid_out(outcomes, seen, (outcomes.len(), caps))?;
     let entries = (0..).zip(outcomes);
-    let results: Vec<Shown<'_>> =
+    let results: Vec<FittedEntry<'_>> =
         entries.map(|(index, outcome)| fit(index, outcome, seen, share).0).collect();
-    let bare = results.iter().filter(|shown| matches!(shown, Shown::Bare(_))).count();
+    let bare = results.iter().filter(|shown| matches!(shown, FittedEntry::Bare(_))).count();
     notes.extend((bare > 0).then(|| for_want_of_room(bare, outcomes, seen)));
-    let results = Results { results, total_duration_seconds: seconds(total_ms), warnings };
+    let results = ReportBody { results, total_duration_seconds: seconds(total_ms), warnings };
     let content = serde_json::to_string(&results).unwrap_or_else(|error| error.to_string());
     let mut output = ToolOutput::text(content);
     output.notes = notes;
@@ -294,11 +294,11 @@ pub fn report(
 
 /// What is said of entries for which there is no more room than for how a child ended and a part
 /// of its answer.
-fn for_want_of_room(bare: usize, outcomes: &[Outcome], seen: Seen<'_>) -> String {
+fn for_want_of_room(bare: usize, outcomes: &[Outcome], seen: HostObservations<'_>) -> String {
     let session = outcomes.first().and_then(|outcome| outcome.agent.as_str().split('/').next());
     let session = session.unwrap_or_default();
     let folder = seen.kept.iter().find_map(|kept| kept.whole.as_deref()?.parent());
-    let whole = match folder.map(|folder| to_exact_line(&folder.to_string_lossy(), PATH_CHARS)) {
+    let whole = match folder.map(|folder| for_exact_line(&folder.to_string_lossy(), PATH_CHARS)) {
         Some(folder) => {
             format!("the whole is in `{folder}/AGENT.result.json`, with ~ for / in AGENT")
         }
@@ -316,7 +316,7 @@ fn short(warnings: &[String], most: usize) -> Vec<String> {
     let mut shown: Vec<String> = Vec::new();
     let mut room = most.saturating_sub(COUNTED);
     for (index, warning) in warnings.iter().enumerate() {
-        let warning = to_line(warning, WARNING_CHARS);
+        let warning = for_terminal_line(warning, WARNING_CHARS);
         match room.checked_sub(fit::bytes(&warning) + 1) {
             Some(rest) => room = rest,
             None => {
@@ -333,7 +333,7 @@ fn short(warnings: &[String], most: usize) -> Vec<String> {
 /// bytes.
 fn notes(
     outcomes: &[Outcome],
-    seen: Seen<'_>,
+    seen: HostObservations<'_>,
     (cwd, most): (&Path, usize),
 ) -> Result<Vec<String>, FillError> {
     let mut notes: Vec<String> = stale_note(seen.stale, cwd, most)?.into_iter().collect();
@@ -341,7 +341,8 @@ fn notes(
     let all = outcomes.iter().zip(seen.unseen).filter(|(_, unseen)| !unseen.is_empty());
     let all: Vec<(&Outcome, &Vec<String>)> = all.collect();
     for (index, (outcome, unseen)) in all.iter().enumerate() {
-        let files = unseen.iter().map(|path| format!("`{}`", to_exact_line(path, NOTE_PATH_CHARS)));
+        let files =
+            unseen.iter().map(|path| format!("`{}`", for_exact_line(path, NOTE_PATH_CHARS)));
         let files = listed(files, "unseen_writes", NOTE_BYTES);
         let note =
             fill(UNSEEN.trim_end(), &[("agent", outcome.agent.as_str()), ("files", &files)])?;
@@ -384,7 +385,7 @@ fn stale_note(stale: &[StaleFile], cwd: &Path, most: usize) -> Result<Option<Str
         let path = file.path.strip_prefix(cwd).unwrap_or(&file.path).to_string_lossy();
         let by = file.by.as_ref().map_or("a command or another program", AgentId::as_str);
         let how = if file.gone { "deleted or renamed by" } else { "by" };
-        format!("`{}` ({how} {by})", to_exact_line(&path, NOTE_PATH_CHARS))
+        format!("`{}` ({how} {by})", for_exact_line(&path, NOTE_PATH_CHARS))
     });
     let files = listed(files, "stale_paths", NOTE_BYTES.min(most));
     fill(STALE.trim_end(), &[("files", &files)]).map(Some)

@@ -3,14 +3,14 @@
 use std::panic::AssertUnwindSafe;
 
 use deputize_core::{
-    AgentSpec, AttachError, BoxFuture, CancelReason, Fact, Outcome, Status, ToolCx, poll_once,
+    AgentSpec, AttachError, BoxFuture, CancelReason, Outcome, Status, ToolCx, ToolEffect, poll_once,
 };
 use deputize_workflow::{Event, Graph, Outcome as TaskOutcome, Schedule};
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
-use crate::plan::Plan;
-use crate::slots::{Slot, Slots};
+use crate::concurrency::{Slot, Slots};
+use crate::plan::DelegationPlan;
 use crate::tool::started;
 
 const NOT_STARTED: &str = "it was not started";
@@ -20,7 +20,7 @@ const PANICKED: &str = "the host failed while this child ran; what it did until 
 pub(crate) type SlotRequests = Vec<Option<BoxFuture<'static, Slot>>>;
 
 /// Queues the tasks of a call for slots, in their order.
-pub(crate) fn queue(plan: &Plan, slots: &Slots) -> SlotRequests {
+pub(crate) fn queue(plan: &DelegationPlan, slots: &Slots) -> SlotRequests {
     let request = || poll_once(slots.acquire()).0;
     plan.held.iter().map(|held| held.is_none().then(request)).collect()
 }
@@ -29,21 +29,22 @@ pub(crate) fn queue(plan: &Plan, slots: &Slots) -> SlotRequests {
 /// for which none was begun, those that are held back among them. When the call is cancelled no
 /// further child starts; those that run see it too, and are awaited.
 pub(crate) async fn run(
-    Plan { specs, held, .. }: &Plan,
+    DelegationPlan { specs, held, .. }: &DelegationPlan,
     cx: &ToolCx,
     mut requests: SlotRequests,
-) -> (Vec<Outcome>, Vec<Fact>) {
+) -> (Vec<Outcome>, Vec<ToolEffect>) {
     let counted = started(cx);
     let mut schedule = Schedule::new(Graph::flat(specs.len()));
-    let mut running: FuturesUnordered<BoxFuture<'static, (usize, Ended)>> = FuturesUnordered::new();
+    let mut running: FuturesUnordered<BoxFuture<'static, (usize, ChildEnd)>> =
+        FuturesUnordered::new();
     let mut outcomes: Vec<Option<Outcome>> = specs.iter().map(|_| None).collect();
-    let mut not_begun: Vec<Fact> = Vec::new();
+    let mut not_begun: Vec<ToolEffect> = Vec::new();
     let mut starting: Option<BoxFuture<'_, Slot>> = None;
     while !schedule.is_finished() {
         let next = schedule.ready(usize::MAX).next();
         if let Some((task, Some(why))) = next.and_then(|task| Some((task, held.get(task)?.clone())))
         {
-            happened(&mut schedule, Event::Started { task });
+            child_effect(&mut schedule, Event::Started { task });
             running.push(Box::pin(async move { (task, Err((Status::Error, why))) }));
             continue;
         }
@@ -56,7 +57,7 @@ pub(crate) async fn run(
         tokio::select! {
             biased;
             // What one that was begun in an earlier process came to is told also then.
-            () = cx.cancel.cancelled(), if new => happened(&mut schedule, Event::Cancel),
+            () = cx.cancel.cancelled(), if new => child_effect(&mut schedule, Event::Cancel),
             Some((task, ended)) = running.next() => {
                 let outcome = match ended {
                     Ok(outcome) => outcome,
@@ -71,7 +72,7 @@ pub(crate) async fn run(
                 } else {
                     TaskOutcome::Failed
                 };
-                happened(&mut schedule, Event::Finished { task, outcome: how });
+                child_effect(&mut schedule, Event::Finished { task, outcome: how });
                 if let Some(place) = outcomes.get_mut(task) {
                     *place = Some(outcome);
                 }
@@ -79,14 +80,14 @@ pub(crate) async fn run(
             slot = wait_for_slot(&mut starting), if next.is_some() => {
                 starting = None;
                 if let Some((task, spec)) = next.and_then(|task| Some((task, specs.get(task)?))) {
-                    happened(&mut schedule, Event::Started { task });
+                    child_effect(&mut schedule, Event::Started { task });
                     running.push(child(task, spec.clone(), cx, slot));
                 }
             }
         }
     }
     let reason = cx.cancel.reason().unwrap_or(CancelReason::Interrupted);
-    let why = format!("{}: {NOT_STARTED}", reason.below().told());
+    let why = format!("{}: {NOT_STARTED}", reason.below().as_text());
     (fill_outcomes(specs, outcomes, &why, &mut not_begun), not_begun)
 }
 
@@ -95,7 +96,7 @@ fn fill_outcomes(
     specs: &[AgentSpec],
     outcomes: Vec<Option<Outcome>>,
     why: &str,
-    not_begun: &mut Vec<Fact>,
+    not_begun: &mut Vec<ToolEffect>,
 ) -> Vec<Outcome> {
     let all = specs.iter().zip(outcomes);
     let fill = |(spec, outcome): (&AgentSpec, Option<Outcome>)| {
@@ -108,7 +109,7 @@ fn fill_outcomes(
 }
 
 fn never_begun(spec: &AgentSpec, status: Status, error: String) -> Outcome {
-    Outcome::not_begun(spec.id.clone(), spec.model.clone(), (status, error))
+    Outcome::not_started(spec.id.clone(), spec.model.clone(), (status, error))
 }
 
 /// Waits for the slot of the task that starts next, if there is one.
@@ -131,19 +132,19 @@ async fn place(new: bool, cx: &ToolCx, request: BoxFuture<'static, Slot>) -> Slo
 }
 
 /// What tells of a task for which no child was begun.
-pub(crate) fn fact(spec: &AgentSpec, status: Status, error: String) -> Option<Fact> {
+pub(crate) fn fact(spec: &AgentSpec, status: Status, error: String) -> Option<ToolEffect> {
     let task_index = spec.spawned_by.as_ref()?.task_index;
     let (agent, model) = (spec.id.clone(), spec.model.clone());
-    Some(Fact::NotBegun { agent, task_index, model, status, error })
+    Some(ToolEffect::NotBegun { agent, task_index, model, status, error })
 }
 
 #[expect(clippy::expect_used, reason = "only tasks that are ready start, and only those end")]
-fn happened(schedule: &mut Schedule, event: Event) {
+fn child_effect(schedule: &mut Schedule, event: Event) {
     schedule.apply(event).expect("an event that fits the schedule");
 }
 
 /// How a child ended, or why it was not begun.
-type Ended = Result<Outcome, (Status, String)>;
+type ChildEnd = Result<Outcome, (Status, String)>;
 
 /// Attaches one child and waits for its end, holding its slot until then.
 fn child(
@@ -151,7 +152,7 @@ fn child(
     spec: AgentSpec,
     cx: &ToolCx,
     slot: Slot,
-) -> BoxFuture<'static, (usize, Ended)> {
+) -> BoxFuture<'static, (usize, ChildEnd)> {
     let attached = cx.agent.session.spawn.attach(&cx.agent, spec.clone(), &cx.cancel.child());
     Box::pin(async move {
         let outcome = match attached {

@@ -1,20 +1,20 @@
 //! `task`: the same machinery for models that are trained on a tool of this name. One text in,
 //! one text out.
 
-use deputize_core::door::clean;
+use deputize_core::sanitize::clean;
 use serde_json::{Map, Value};
 
-use crate::args::{Reading, Task};
-use crate::fields::{Faults, Fields};
+use crate::args::{ParsedCall, RequestedTask};
+use crate::call_error::{CallError, CallErrorCode};
+use crate::fields::{CallFindings, Fields};
 use crate::placeholder::{PLACEHOLDER, is_placeholder};
-use crate::refusal::{CallError, Code};
 
 /// The one field.
 pub(crate) const DESCRIPTION: &str = "description";
 
 /// Reads the arguments of a call of `task`.
-pub(crate) fn read_task(arguments: &Value) -> Reading {
-    let mut faults = Faults::default();
+pub(crate) fn read_task(arguments: &Value) -> ParsedCall {
+    let mut faults = CallFindings::default();
     let none = Map::new();
     // Some models send the text itself.
     let (text, fields) = match arguments {
@@ -22,8 +22,8 @@ pub(crate) fn read_task(arguments: &Value) -> Reading {
         other => (Some(other), &none),
     };
     Fields { map: fields, task: None }.warn_unknown(|field| field == DESCRIPTION, &mut faults);
-    let Faults { errors, warnings } = faults;
-    let mut out = Reading { count: 1, errors, warnings, ..Reading::default() };
+    let CallFindings { errors, warnings } = faults;
+    let mut out = ParsedCall { count: 1, errors, warnings, ..ParsedCall::default() };
     match text {
         Some(Value::String(text)) => {
             let cleaned = clean(text);
@@ -35,14 +35,19 @@ pub(crate) fn read_task(arguments: &Value) -> Reading {
             } else if is_placeholder(&goal) {
                 let of = (DESCRIPTION, &Value::String(goal.clone()));
                 let remedy = PLACEHOLDER.replace("`goal`", &format!("`{DESCRIPTION}`"));
-                out.errors.push(CallError::new(Code::Goal, None, of, remedy));
+                out.errors.push(CallError::new(CallErrorCode::Goal, None, of, remedy));
             }
-            out.tasks.push(Task { goal, ..Task::default() });
+            out.tasks.push(RequestedTask { goal, ..RequestedTask::default() });
         }
         None | Some(Value::Null) => out.errors.push(blank(&Value::Null)),
         Some(other) => {
             let remedy = format!("`{DESCRIPTION}` must be a text");
-            out.errors.push(CallError::new(Code::Type, None, (DESCRIPTION, other), remedy));
+            out.errors.push(CallError::new(
+                CallErrorCode::Type,
+                None,
+                (DESCRIPTION, other),
+                remedy,
+            ));
         }
     }
     out
@@ -50,7 +55,7 @@ pub(crate) fn read_task(arguments: &Value) -> Reading {
 
 fn blank(value: &Value) -> CallError {
     let remedy = format!("give a `{DESCRIPTION}` that says what to do, complete in itself");
-    CallError::new(Code::Goal, None, (DESCRIPTION, value), remedy)
+    CallError::new(CallErrorCode::Goal, None, (DESCRIPTION, value), remedy)
 }
 
 #[cfg(test)]
@@ -62,7 +67,7 @@ mod tests {
     #[test]
     fn one_text_is_read_and_everything_else_is_said() {
         let show = |arguments: Value| {
-            let Reading { tasks, errors, warnings, .. } = read_task(&arguments);
+            let ParsedCall { tasks, errors, warnings, .. } = read_task(&arguments);
             let goals: Vec<String> = tasks.into_iter().map(|task| task.goal).collect();
             let errors: Vec<String> = errors.into_iter().map(|error| error.remedy).collect();
             [goals.join("|"), errors.join("|"), warnings.join("|")].join(" / ")

@@ -5,28 +5,28 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentSpec, AgentView, BoxFuture, Catalog, Clock, Effects, Entry, Fact, FileLedger, Origin,
-    Outcome, Schema, SchemaError, ShellPlace, StepCall, StepCalls, Tool, ToolCallResult, ToolCx,
-    ToolDecl, ToolError, ToolKind, ToolSpec, Usable,
+    AgentSpec, AgentView, Availability, BoxFuture, Catalog, CatalogEntry, Clock, Effects,
+    FileLedger, Origin, Outcome, Schema, SchemaError, ShellPlace, StepCall, StepCalls, Tool,
+    ToolCallResult, ToolCx, ToolDecl, ToolEffect, ToolError, ToolKind, ToolSpec,
 };
 use serde_json::{Value, json};
 
 use crate::accepted_calls::AcceptedCalls;
-use crate::args::{Reading, Task, read};
+use crate::args::{ParsedCall, RequestedTask, read};
+use crate::call_error::{CallError, CallErrorCode, Refusal};
 use crate::claims::named_as_written;
+use crate::concurrency::{CallGuard, LimitExceeded, LimitScope, Slots, SpawnRegistry};
 use crate::control::handles;
 use crate::describe::describe;
-use crate::files::Before;
-use crate::found::{Begun, Works};
-use crate::keep::{is_kept, keep};
-use crate::plan::{Plan, PlanError, childless_refusal, plan};
-use crate::policy::{Form, OverLimit, Policy};
-use crate::refusal::{CallError, Code, Refusal};
-use crate::report::{Caps, Seen, plain, report};
+use crate::file_snapshot::FileSnapshot;
+use crate::inspect_child::{CallSnapshots, ChildWorkspace};
+use crate::plan::{DelegationPlan, PlanError, childless_refusal, plan};
+use crate::policy::{OverLimit, Policy, ToolFlavor};
+use crate::report::{HostObservations, ReportLimits, render_plain, report};
 use crate::run::{queue, run};
-use crate::slots::{Entered, Slots, Started, TooMany, Whose};
+use crate::save_output::{is_saved, save_output};
 use crate::task::read_task;
-use crate::toolset::{Parent, TASK, TOOL, TOOLSET};
+use crate::toolset::{ParentView, TASK, TOOL, TOOLSET};
 
 /// What lists of tools say of it; an agent's model is told more, see [`describe`].
 const HEADLINE: &str = "Hand work to child agents and get their reports.";
@@ -70,7 +70,7 @@ impl DelegateTool {
             parallel: true,
             // Children have time limits of their own.
             time_limit: None,
-            usable: Usable::Yes,
+            usable: Availability::Yes,
             examples: Vec::new(),
         };
         Ok(Self { spec, policy, clock })
@@ -78,9 +78,9 @@ impl DelegateTool {
 
     /// The tool in its toolset, for a catalog.
     #[must_use]
-    pub fn into_entry(self) -> Entry {
+    pub fn into_entry(self) -> CatalogEntry {
         let origin = Origin::Linked { krate: env!("CARGO_PKG_NAME").to_owned() };
-        Entry { toolset: TOOLSET, origin, tool: Arc::new(self) }
+        CatalogEntry { toolset: TOOLSET, origin, tool: Arc::new(self) }
     }
 
     /// Lets a call in, as far as limits are not reached, and tells what stands against it: a pause,
@@ -88,10 +88,10 @@ impl DelegateTool {
     /// value is dropped.
     fn enter(
         &self,
-        reading: &Reading,
+        reading: &ParsedCall,
         cx: &ToolCx,
         slots: &Arc<Slots>,
-    ) -> (Option<Entered>, Vec<CallError>) {
+    ) -> (Option<CallGuard>, Vec<CallError>) {
         let asks = reading.asks(self.policy.form);
         let asks = (asks.0, &asks.1);
         let mut errors = Vec::new();
@@ -101,7 +101,7 @@ impl DelegateTool {
                 let remedy = "this agent may not hand work on any more (the configuration's \
                               `toolsets`, delegation.tool_name); go on with the results there are, \
                               or do the work yourself";
-                errors.push(CallError::new(Code::Toolset, None, asks, remedy.to_owned()));
+                errors.push(CallError::new(CallErrorCode::Toolset, None, asks, remedy.to_owned()));
             }
             return (slots.enter(u32::MAX), errors);
         }
@@ -110,7 +110,7 @@ impl DelegateTool {
                 "spawning paused by {by}: no new child may start until `deputize unpause`; go on \
                  with the results there are, or do the work yourself"
             );
-            errors.push(CallError::new(Code::Paused, None, asks, remedy));
+            errors.push(CallError::new(CallErrorCode::Paused, None, asks, remedy));
         }
         let ids = (0..).take(reading.count).map(|index| cx.agent.id().child(cx.call, index));
         let room = started(cx).room_for(cx.agent.id(), &ids.collect(), self.most_children(cx));
@@ -134,11 +134,11 @@ impl DelegateTool {
              of them has ended, or have the person raise delegation.max_concurrent_children",
             self.policy.tool(),
             match self.policy.form {
-                Form::DelegateTask => "put the work into one call with `tasks`, ",
-                Form::Task => "",
+                ToolFlavor::DelegateTask => "put the work into one call with `tasks`, ",
+                ToolFlavor::Task => "",
             }
         );
-        CallError::new(Code::TooManyCalls, None, asks, remedy)
+        CallError::new(CallErrorCode::TooManyCalls, None, asks, remedy)
     }
 
     /// How many children the session may have, and how many may be below the agent that calls.
@@ -147,15 +147,15 @@ impl DelegateTool {
         (session, cx.agent.authority.spawn_number())
     }
 
-    fn read(&self, arguments: &Value) -> Reading {
+    fn read(&self, arguments: &Value) -> ParsedCall {
         match self.policy.form {
-            Form::DelegateTask => read(arguments, &self.policy),
-            Form::Task => read_task(arguments),
+            ToolFlavor::DelegateTask => read(arguments, &self.policy),
+            ToolFlavor::Task => read_task(arguments),
         }
     }
 
     /// Returns whether a call of the same step that was accepted asks for the same work.
-    fn is_repeated(&self, reading: &Reading, cx: &ToolCx) -> bool {
+    fn is_repeated(&self, reading: &ParsedCall, cx: &ToolCx) -> bool {
         let accepted = cx.agent.store.get_or_insert_with(AcceptedCalls::default);
         let calls = cx.agent.store.get_or_insert_with(StepCalls::default).get();
         // Those that an earlier process of the session accepted.
@@ -170,18 +170,23 @@ impl DelegateTool {
     }
 
     /// Returns what asks for the same work twice: the call itself, or tasks of it.
-    fn repetitions(&self, reading: &Reading, cx: &ToolCx) -> Vec<CallError> {
+    fn repetitions(&self, reading: &ParsedCall, cx: &ToolCx) -> Vec<CallError> {
         if self.is_repeated(reading, cx) {
             let asks = reading.asks(self.policy.form);
-            return vec![CallError::new(Code::SameCall, None, (asks.0, &asks.1), SAME_CALL)];
+            return vec![CallError::new(
+                CallErrorCode::SameCall,
+                None,
+                (asks.0, &asks.1),
+                SAME_CALL,
+            )];
         }
-        let error = |(task, earlier): (&Task, &Task)| {
+        let error = |(task, earlier): (&RequestedTask, &RequestedTask)| {
             let remedy = format!(
                 "this task is the same as task {}, so nothing was started: leave it out; to have a \
                  task done twice, say in each goal what is to differ",
                 earlier.index.unwrap_or_default()
             );
-            CallError::new(Code::SameTask, task.index, ("goal", &json!(task.goal)), remedy)
+            CallError::new(CallErrorCode::SameTask, task.index, ("goal", &json!(task.goal)), remedy)
         };
         reading.repeated_tasks().into_iter().map(error).collect()
     }
@@ -200,7 +205,7 @@ impl DelegateTool {
         arguments: &Value,
         cx: &ToolCx,
         (slots, catalog): (&Arc<Slots>, &Catalog),
-    ) -> Result<(Plan, Option<Entered>), PlanError> {
+    ) -> Result<(DelegationPlan, Option<CallGuard>), PlanError> {
         let mut reading = self.read(arguments);
         let ids =
             (0..).take(reading.count).map(|index| (index, cx.agent.id().child(cx.call, index)));
@@ -216,7 +221,7 @@ impl DelegateTool {
         reading.errors.extend(errors);
         let asks = reading.asks(self.policy.form);
         let shell = shell_of(&cx.agent);
-        let parent = Parent { shell: shell.as_deref(), catalog, ..Parent::of(&cx.agent) };
+        let parent = ParentView { shell: shell.as_deref(), catalog, ..ParentView::of(&cx.agent) };
         let mut plan = plan(reading, cx.call, parent, &self.policy)?;
         let begin = plan.specs.iter().zip(&plan.held).filter(|(_, held)| held.is_none());
         let ids = begin.map(|(spec, _)| spec.id.clone()).collect();
@@ -240,8 +245,8 @@ impl DelegateTool {
     /// A refusal in the form of the tool's results.
     fn refusal_text(&self, refusal: &Refusal) -> String {
         match self.policy.form {
-            Form::DelegateTask => refusal.to_json(),
-            Form::Task => refusal.to_string(),
+            ToolFlavor::DelegateTask => refusal.to_json(),
+            ToolFlavor::Task => refusal.to_string(),
         }
     }
 
@@ -255,14 +260,14 @@ impl DelegateTool {
     async fn delegate(&self, arguments: &Value, cx: &ToolCx) -> ToolCallResult {
         let begun = self.clock.now_ms();
         let (files, agent) = (&cx.agent.session.files, cx.agent.id());
-        let open = Begun::of(&cx.agent);
+        let open = CallSnapshots::of(&cx.agent);
         let unseen_of = |(outcome, spec): (&Outcome, &AgentSpec)| match &outcome.found {
             Some(found) => found.unseen_writes.clone(),
-            None => unseen_writes(outcome, files, open.works(spec)),
+            None => unseen_writes(outcome, files, open.workspace(spec)),
         };
-        let before = Before::look(files, agent);
+        let before = FileSnapshot::take(files, agent);
         let slots = cx.agent.store.get_or_insert_with(|| Slots::new(self.policy.concurrency()));
-        let turn = slots.turn().await;
+        let turn = slots.plan_turn().await;
         let catalog = cx.agent.session.spawn.tools(&cx.agent, cx.call).await;
         let begun_so = self.begin(arguments, cx, (&slots, &*catalog));
         let (plan, entered) = begun_so.map_err(|error| self.failed(error))?;
@@ -282,17 +287,19 @@ impl DelegateTool {
 
         let now = self.clock.now_ms();
         let took = Self::ran_before(cx).saturating_add(now.saturating_sub(begun));
-        let caps = Caps::of(&cx.agent, &self.policy);
+        let caps = ReportLimits::of(&cx.agent, &self.policy);
         let stale = before.stale(files, agent, &outcomes);
         let unseen: Vec<Vec<String>> = outcomes.iter().zip(&plan.specs).map(unseen_of).collect();
         plan.specs.iter().for_each(|spec| open.forget(&spec.id));
         let (unseen, warnings) = (&*unseen, &*plan.warnings);
-        let seen = Seen { first: 0, stale: &stale, unseen, kept: &[], warnings };
+        let seen = HostObservations { first: 0, stale: &stale, unseen, kept: &[], warnings };
         let by = (&*cx.agent, &self.policy);
-        let kept = keep(by, (&plan.specs, &outcomes), seen, caps, now);
-        let seen = Seen { kept: &kept, ..seen };
+        let kept = save_output(by, (&plan.specs, &outcomes), seen, caps, now);
+        let seen = HostObservations { kept: &kept, ..seen };
         let told = match (self.policy.form, outcomes.as_slice()) {
-            (Form::Task, [outcome]) => plain(outcome, seen, caps).map_err(ToolError::failed)?,
+            (ToolFlavor::Task, [outcome]) => {
+                render_plain(outcome, seen, caps).map_err(ToolError::failed)?
+            }
             _ => Ok(report(&outcomes, seen, took, caps).map_err(ToolError::failed)?),
         };
         match add_facts(told, not_begun) {
@@ -315,11 +322,11 @@ impl Tool for DelegateTool {
     }
 
     fn declare(&self, agent: &AgentView) -> Option<ToolDecl> {
-        describe(Parent::of(agent), &self.policy).ok()
+        describe(ParentView::of(agent), &self.policy).ok()
     }
 
     fn refusal(&self, agent: &AgentView) -> Option<String> {
-        let refusal = childless_refusal(Parent::of(agent), &self.policy)?;
+        let refusal = childless_refusal(ParentView::of(agent), &self.policy)?;
         Some(self.refusal_text(&refusal))
     }
 
@@ -330,7 +337,7 @@ impl Tool for DelegateTool {
 }
 
 /// Adds facts to a result, also to one that is only a part.
-fn add_facts(mut result: ToolCallResult, facts: Vec<Fact>) -> ToolCallResult {
+fn add_facts(mut result: ToolCallResult, facts: Vec<ToolEffect>) -> ToolCallResult {
     match &mut result {
         Ok(output) => output.facts.extend(facts),
         Err(ToolError::Partly { output, .. }) => output.facts.extend(facts),
@@ -343,30 +350,30 @@ fn add_facts(mut result: ToolCallResult, facts: Vec<Fact>) -> ToolCallResult {
 fn shell_of(agent: &AgentView) -> Option<PathBuf> {
     let place = agent.store.get_or_insert_with(ShellPlace::default).get()?;
     // What a recording tells of need not be on this machine.
-    (!is_kept(agent) || place.is_dir()).then_some(place)
+    (!is_saved(agent) || place.is_dir()).then_some(place)
 }
 
 /// The children that the session has had.
-pub(crate) fn started(cx: &ToolCx) -> Arc<Started> {
+pub(crate) fn started(cx: &ToolCx) -> Arc<SpawnRegistry> {
     let known = || {
         let top = cx.agent.id().ancestors().last().unwrap_or_else(|| cx.agent.id().clone());
-        Started::new(cx.agent.session.spawn.known().into_iter().filter(|id| *id != top))
+        SpawnRegistry::new(cx.agent.session.spawn.known().into_iter().filter(|id| *id != top))
     };
     cx.agent.session.settings.get_or_insert_with(known)
 }
 
-fn too_many_children(over: TooMany, asks: (&str, &Value)) -> CallError {
-    let TooMany { so_far, more, most, whose } = over;
+fn too_many_children(over: LimitExceeded, asks: (&str, &Value)) -> CallError {
+    let LimitExceeded { so_far, more, most, whose } = over;
     let whose = match whose {
-        Whose::Session => "delegation.max_children_per_session",
-        Whose::Agent => "for all below this agent, of delegation.max_children_per_session",
+        LimitScope::Session => "delegation.max_children_per_session",
+        LimitScope::Agent => "for all below this agent, of delegation.max_children_per_session",
     };
     let s = if more == 1 { "child" } else { "children" };
     let remedy = format!(
         "this call would start {more} {s}, which is too many: {so_far} were started and the limit \
          is {most} ({whose}); work with the results there are, or send fewer tasks"
     );
-    CallError::new(Code::TooManyChildren, None, asks, remedy)
+    CallError::new(CallErrorCode::TooManyChildren, None, asks, remedy)
 }
 
 /// The files that an answer names as written and of which no write was seen: neither by the child
@@ -375,7 +382,7 @@ fn too_many_children(over: TooMany, asks: (&str, &Value)) -> CallError {
 pub(crate) fn unseen_writes(
     outcome: &Outcome,
     files: &FileLedger,
-    works: Works<'_>,
+    works: ChildWorkspace<'_>,
 ) -> Vec<String> {
     const OWN: [&str; 5] = ["edit_file", "list_dir", "read_file", "search_files", "write_file"];
     let own = outcome.trace.iter().all(|line| OWN.contains(&line.tool.as_str()));
@@ -391,7 +398,7 @@ pub(crate) fn unseen_writes(
     // A name may be told from where a shell was then.
     let places = || {
         let moved = outcome.all_receipts().flat_map(|(_, seen)| &seen.directories);
-        moved.map(|cwd| Works { cwd, ..works }).chain([works])
+        moved.map(|cwd| ChildWorkspace { cwd, ..works }).chain([works])
     };
     let answer = outcome.text.as_deref().unwrap_or_default();
     let named = named_as_written(answer, outcome.output.as_ref());

@@ -5,16 +5,18 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_core::{AgentSpec, AgentView, ApproverMode, Authority, Catalog, Entry, Origin, Role};
+use deputize_core::{
+    AgentSpec, AgentView, ApproverMode, Authority, Catalog, CatalogEntry, Origin, Role,
+};
 use deputize_core::{ToolDecl, ToolKind, ToolName, ToolsetName};
 
-use crate::policy::{Form, Policy, ToolSchemas};
+use crate::policy::{Policy, ToolFlavor, ToolSchemas};
 
 /// The set that delegation's own tools belong to.
 pub const TOOLSET: ToolsetName = ToolsetName::literal("delegation");
 /// The tool by which an agent hands work on.
 pub const TOOL: ToolName = ToolName::literal("delegate_task");
-/// The same for models that are trained on it, see [`Form::Task`].
+/// The same for models that are trained on it, see [`ToolFlavor::Task`].
 pub const TASK: ToolName = ToolName::literal("task");
 
 /// The tool that asks the person, if a program has one.
@@ -39,7 +41,7 @@ const BASIC: [ToolKind; 4] = [ToolKind::Read, ToolKind::Edit, ToolKind::Search, 
 
 /// What the computations here read of a parent: values, never the running agent.
 #[derive(Debug, Clone, Copy)]
-pub struct Parent<'a> {
+pub struct ParentView<'a> {
     /// What made it.
     pub spec: &'a AgentSpec,
     /// What it may do.
@@ -53,7 +55,7 @@ pub struct Parent<'a> {
     pub shell: Option<&'a Path>,
 }
 
-impl<'a> Parent<'a> {
+impl<'a> ParentView<'a> {
     /// Of a running agent.
     #[must_use]
     pub fn of(agent: &'a AgentView) -> Self {
@@ -62,7 +64,7 @@ impl<'a> Parent<'a> {
     }
 
     /// Its tools, in the order they are sent: those it was given and may still call.
-    pub fn tools(self) -> impl Iterator<Item = &'a Entry> {
+    pub fn tools(self) -> impl Iterator<Item = &'a CatalogEntry> {
         let entries =
             self.spec.tools.iter().filter_map(move |name| self.catalog.get(name.as_str()));
         entries.filter(move |entry| self.authority.permits(entry).is_ok())
@@ -86,7 +88,7 @@ impl<'a> Parent<'a> {
 
     /// Whether a child's model is told of a server's tool what its server says of it by now: where
     /// children have their parent's list, that list is older.
-    fn told_alike(self, entry: &Entry, policy: &Policy) -> bool {
+    fn same_text_for(self, entry: &CatalogEntry, policy: &Policy) -> bool {
         let shared = policy.tool_schemas == ToolSchemas::CachePreserving;
         let told = self.declared.iter().find(|tool| tool.name == *entry.name());
         let told = told.filter(|_| shared && matches!(entry.origin, Origin::Mcp { .. }));
@@ -102,7 +104,7 @@ impl<'a> Parent<'a> {
 
 /// Why a child does not have a tool of its parent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Reason {
+pub enum DropReason {
     /// The call named toolsets, and not this one.
     NotRequested,
     /// The call named none, and this one is not among those that children then get.
@@ -168,7 +170,7 @@ impl fmt::Display for LeafReason {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for DropReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotRequested => f.write_str("not asked for"),
@@ -185,13 +187,13 @@ impl fmt::Display for Reason {
 
 /// A tool of the parent that the child does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dropped {
+pub struct DroppedTool {
     /// The tool.
     pub tool: ToolName,
     /// Its set.
     pub toolset: ToolsetName,
     /// Why.
-    pub reason: Reason,
+    pub reason: DropReason,
 }
 
 /// The outcome of the computation.
@@ -202,7 +204,7 @@ pub struct ChildTools {
     /// The sets that these belong to, by name.
     pub toolsets: Vec<ToolsetName>,
     /// The parent's other tools, in the same order.
-    pub dropped: Vec<Dropped>,
+    pub dropped: Vec<DroppedTool>,
     /// Whether the child may hand work on.
     pub role: Role,
     /// Why it may not although it was to; nothing when it got what was asked.
@@ -212,7 +214,7 @@ pub struct ChildTools {
 impl ChildTools {
     /// The tools that the child lacks for want of approvals alone.
     pub(crate) fn unapproved(&self) -> Vec<ToolName> {
-        let unapproved = self.dropped.iter().filter(|it| it.reason == Reason::Unapproved);
+        let unapproved = self.dropped.iter().filter(|it| it.reason == DropReason::Unapproved);
         unapproved.map(|dropped| dropped.tool.clone()).collect()
     }
 }
@@ -225,7 +227,7 @@ impl ChildTools {
 /// set; its calls need no approval, or somebody gives it to children. What serves to hand work on depends on the role alone, and on the ceiling.
 #[must_use]
 pub fn child_tools(
-    parent: Parent<'_>,
+    parent: ParentView<'_>,
     requested: Option<&BTreeSet<ToolsetName>>,
     role: Role,
     policy: &Policy,
@@ -233,7 +235,8 @@ pub fn child_tools(
     let leaf = leaf_reason(parent, role, policy);
     let default = Some(&policy.default_toolsets).filter(|sets| !sets.is_empty());
     let wanted = requested.or(default);
-    let unwanted = || if requested.is_some() { Reason::NotRequested } else { Reason::NotDefault };
+    let unwanted =
+        || if requested.is_some() { DropReason::NotRequested } else { DropReason::NotDefault };
     let mut out = ChildTools {
         tools: Vec::new(),
         toolsets: Vec::new(),
@@ -243,20 +246,22 @@ pub fn child_tools(
     };
     let mut toolsets = BTreeSet::new();
     let approver = parent.child_approver(policy);
-    let approved = |entry: &Entry| match policy.withholds(entry, approver) {
-        true => Err(Reason::Unapproved),
+    let approved = |entry: &CatalogEntry| match policy.withholds(entry, approver) {
+        true => Err(DropReason::Unapproved),
         false => Ok(()),
     };
     for entry in parent.tools() {
         let judged = match class(entry) {
-            Class::Never(why) => Err(Reason::Never(why)),
-            Class::Delegating => match &leaf {
-                Some(why) => Err(Reason::Leaf(why.clone())),
+            ToolClass::Never(why) => Err(DropReason::Never(why)),
+            ToolClass::Delegating => match &leaf {
+                Some(why) => Err(DropReason::Leaf(why.clone())),
                 None => Ok(()),
             },
-            Class::Common if !policy.may_give(entry) => Err(Reason::NotBasic),
-            Class::Common if !parent.told_alike(entry, policy) => Err(Reason::ToldOtherwise),
-            Class::Common => {
+            ToolClass::Common if !policy.may_give(entry) => Err(DropReason::NotBasic),
+            ToolClass::Common if !parent.same_text_for(entry, policy) => {
+                Err(DropReason::ToldOtherwise)
+            }
+            ToolClass::Common => {
                 let inherited =
                     policy.inherit_mcp_toolsets && matches!(entry.origin, Origin::Mcp { .. });
                 let named = wanted.is_none_or(|sets| sets.contains(&entry.toolset));
@@ -270,7 +275,7 @@ pub fn child_tools(
                 toolsets.insert(entry.toolset.clone());
                 out.tools.push(entry.name().clone());
             }
-            Err(reason) => out.dropped.push(Dropped {
+            Err(reason) => out.dropped.push(DroppedTool {
                 tool: entry.name().clone(),
                 toolset: entry.toolset.clone(),
                 reason,
@@ -283,29 +288,29 @@ pub fn child_tools(
 
 impl Policy {
     /// Whether a child may have the tool in this form of delegation.
-    fn may_give(&self, entry: &Entry) -> bool {
+    fn may_give(&self, entry: &CatalogEntry) -> bool {
         let is_linked = matches!(entry.origin, Origin::Linked { .. });
         let is_basic = is_linked && BASIC.contains(&entry.tool.spec().kind);
-        self.form == Form::DelegateTask || is_basic
+        self.form == ToolFlavor::DelegateTask || is_basic
     }
 }
 
-pub(crate) fn under_ceiling(toolset: &ToolsetName, policy: &Policy) -> Result<(), Reason> {
+pub(crate) fn under_ceiling(toolset: &ToolsetName, policy: &Policy) -> Result<(), DropReason> {
     match &policy.toolset_ceiling {
-        Some(ceiling) if !ceiling.contains(toolset) => Err(Reason::Ceiling),
+        Some(ceiling) if !ceiling.contains(toolset) => Err(DropReason::Ceiling),
         _ => Ok(()),
     }
 }
 
 /// The parent's sets that a call may name, and what a child would get of each.
 pub(crate) fn offered<'a>(
-    parent: Parent<'a>,
+    parent: ParentView<'a>,
     policy: &Policy,
 ) -> BTreeMap<&'a str, Vec<&'a ToolName>> {
     let mut sets: BTreeMap<&str, Vec<&ToolName>> = BTreeMap::new();
     let approver = parent.child_approver(policy);
     for entry in parent.tools() {
-        let common = matches!(class(entry), Class::Common) && policy.may_give(entry);
+        let common = matches!(class(entry), ToolClass::Common) && policy.may_give(entry);
         let common = common && !policy.withholds(entry, approver);
         if common && under_ceiling(&entry.toolset, policy).is_ok() {
             sets.entry(entry.toolset.as_str()).or_default().push(entry.name());
@@ -315,7 +320,11 @@ pub(crate) fn offered<'a>(
 }
 
 /// Why a child of that role may not hand work on; nothing: it may.
-pub(crate) fn leaf_reason(parent: Parent<'_>, role: Role, policy: &Policy) -> Option<LeafReason> {
+pub(crate) fn leaf_reason(
+    parent: ParentView<'_>,
+    role: Role,
+    policy: &Policy,
+) -> Option<LeafReason> {
     let entry = parent.tools().find(|entry| *entry.name() == policy.tool());
     let Some(entry) = entry else { return Some(LeafReason::Parent) };
     let (depth, limit) = (parent.spec.depth + 1, policy.leaf_depth());
@@ -336,7 +345,7 @@ pub(crate) fn leaf_reason(parent: Parent<'_>, role: Role, policy: &Policy) -> Op
 
 /// Whether children of the parent, or children of those, may hand work on: what agents of every
 /// depth are told.
-pub(crate) fn nests(parent: Parent<'_>, policy: &Policy) -> bool {
+pub(crate) fn nests(parent: ParentView<'_>, policy: &Policy) -> bool {
     let entry = parent.tools().find(|entry| *entry.name() == policy.tool());
     policy.orchestrator_enabled
         && !policy.is_external()
@@ -345,17 +354,17 @@ pub(crate) fn nests(parent: Parent<'_>, policy: &Policy) -> bool {
 }
 
 /// What children may have of a tool.
-enum Class {
+enum ToolClass {
     Common,
     Delegating,
     Never(&'static str),
 }
 
-fn class(entry: &Entry) -> Class {
+fn class(entry: &CatalogEntry) -> ToolClass {
     match never_reason(entry.name()) {
-        Some(why) => Class::Never(why),
-        None if entry.tool.spec().kind == ToolKind::Delegate => Class::Delegating,
-        None => Class::Common,
+        Some(why) => ToolClass::Never(why),
+        None if entry.tool.spec().kind == ToolKind::Delegate => ToolClass::Delegating,
+        None => ToolClass::Common,
     }
 }
 
@@ -373,14 +382,14 @@ pub(crate) fn is_never(tool: &ToolName) -> bool {
 /// keeps what serves to hand work on and loses the rest of these, so that comes first of them.
 #[must_use]
 pub fn send_order<'a>(
-    tools: impl IntoIterator<Item = &'a Entry>,
+    tools: impl IntoIterator<Item = &'a CatalogEntry>,
     policy: &Policy,
 ) -> Vec<ToolName> {
-    let group = |entry: &Entry| match class(entry) {
-        Class::Common if policy.withholds(entry, policy.approvals) => 2_u8,
-        Class::Common => 0,
-        Class::Delegating => 1,
-        Class::Never(_) => 3,
+    let group = |entry: &CatalogEntry| match class(entry) {
+        ToolClass::Common if policy.withholds(entry, policy.approvals) => 2_u8,
+        ToolClass::Common => 0,
+        ToolClass::Delegating => 1,
+        ToolClass::Never(_) => 3,
     };
     let mut tools: Vec<(u8, ToolName)> =
         tools.into_iter().map(|entry| (group(entry), entry.name().clone())).collect();
@@ -396,20 +405,20 @@ mod tests {
     use deputize_core::Grant;
 
     use super::*;
-    use crate::fixture::{Family, toolsets};
+    use crate::fixture::{ParentFixture, toolsets};
 
     const PARENT: &str = "file/read_file file/write_file terminal/terminal web/web_fetch \
         mcp-git/git_log core/todo core/clarify mixed/memory mixed/note \
         delegation/delegate_task delegation/workflow - chat/send_message";
 
-    struct Case<'a> {
+    struct ToolsetCase<'a> {
         parent: &'a str,
         request: Option<&'a str>,
         role: Role,
         policy: Policy,
     }
 
-    impl Default for Case<'_> {
+    impl Default for ToolsetCase<'_> {
         fn default() -> Self {
             let policy = Policy { max_spawn_depth: 2, ..Policy::default() };
             Self { parent: PARENT, request: None, role: Role::Leaf, policy }
@@ -417,8 +426,8 @@ mod tests {
     }
 
     /// The only function here that knows the signature under test.
-    fn child(case: &Case<'_>) -> String {
-        let family = Family::new(case.parent);
+    fn child(case: &ToolsetCase<'_>) -> String {
+        let family = ParentFixture::new(case.parent);
         let request = case.request.map(toolsets);
         let child = child_tools(family.parent(), request.as_ref(), case.role, &case.policy);
         let names: Vec<&str> = child.tools.iter().map(ToolName::as_str).collect();
@@ -434,7 +443,7 @@ mod tests {
 
     #[test]
     fn a_leaf_that_names_nothing_gets_what_children_may_have() {
-        insta::assert_snapshot!(child(&Case::default()), @"
+        insta::assert_snapshot!(child(&ToolsetCase::default()), @"
         leaf: git_log note read_file terminal web_fetch write_file
         - delegation/delegate_task: a leaf does not hand work on
         - delegation/workflow: a leaf does not hand work on
@@ -448,7 +457,7 @@ mod tests {
     fn a_leaf_has_nothing_to_hand_work_on_with_and_an_orchestrator_all_of_it() {
         let parent = "delegation/delegate_task delegation/delegate_control delegation/workflow";
         let tools = |role| {
-            let case = Case { parent, role, ..Case::default() };
+            let case = ToolsetCase { parent, role, ..ToolsetCase::default() };
             child(&case).lines().next().unwrap().to_owned()
         };
         assert_eq!(tools(Role::Leaf), "leaf: ");
@@ -459,7 +468,7 @@ mod tests {
     #[test]
     fn an_orchestrator_keeps_the_tools_to_hand_work_on() {
         let role = Role::Orchestrator;
-        insta::assert_snapshot!(child(&Case { role, request: Some("file"), ..Case::default() }), @"
+        insta::assert_snapshot!(child(&ToolsetCase { role, request: Some("file"), ..ToolsetCase::default() }), @"
         orchestrator: git_log read_file write_file delegate_task workflow
         - mixed/note: not asked for
         - terminal/terminal: not asked for
@@ -473,7 +482,7 @@ mod tests {
     #[test]
     fn an_mcp_tool_stays_although_nobody_asked_unless_the_operator_says_otherwise() {
         let request = Some("web");
-        insta::assert_snapshot!(child(&Case { request, ..Case::default() }), @"
+        insta::assert_snapshot!(child(&ToolsetCase { request, ..ToolsetCase::default() }), @"
         leaf: git_log web_fetch
         - mixed/note: not asked for
         - file/read_file: not asked for
@@ -486,7 +495,7 @@ mod tests {
         - core/todo: no child has it: the plan is the parent's
         ");
         let policy = Policy { inherit_mcp_toolsets: false, ..Policy::default() };
-        insta::assert_snapshot!(child(&Case { request, policy, ..Case::default() }), @"
+        insta::assert_snapshot!(child(&ToolsetCase { request, policy, ..ToolsetCase::default() }), @"
         leaf: web_fetch
         - mcp-git/git_log: not asked for
         - mixed/note: not asked for
@@ -503,7 +512,7 @@ mod tests {
 
     #[test]
     fn a_name_that_only_looks_like_mcp_is_not_retained() {
-        let family = Family::new("file/read_file file/mcp__git__log");
+        let family = ParentFixture::new("file/read_file file/mcp__git__log");
         let request = toolsets("web");
         let child = child_tools(family.parent(), Some(&request), Role::Leaf, &Policy::default());
         assert_eq!(child.tools, []);
@@ -517,7 +526,7 @@ mod tests {
             ..Policy::default()
         };
         let role = Role::Orchestrator;
-        insta::assert_snapshot!(child(&Case { role, policy, ..Case::default() }), @"
+        insta::assert_snapshot!(child(&ToolsetCase { role, policy, ..ToolsetCase::default() }), @"
         leaf: read_file web_fetch write_file
         - mcp-git/git_log: not in delegation.toolset_ceiling
         - mixed/note: not in delegation.toolset_ceiling
@@ -534,7 +543,7 @@ mod tests {
     #[test]
     fn the_default_is_for_calls_that_name_none() {
         let policy = || Policy { default_toolsets: toolsets("file ghost"), ..Policy::default() };
-        insta::assert_snapshot!(child(&Case { policy: policy(), ..Case::default() }), @"
+        insta::assert_snapshot!(child(&ToolsetCase { policy: policy(), ..ToolsetCase::default() }), @"
         leaf: git_log read_file write_file
         - mixed/note: not in delegation.default_toolsets
         - terminal/terminal: not in delegation.default_toolsets
@@ -545,7 +554,8 @@ mod tests {
         - mixed/memory: no child has it: what is remembered is the top agent's
         - core/todo: no child has it: the plan is the parent's
         ");
-        let named = Case { request: Some("web"), policy: policy(), ..Case::default() };
+        let named =
+            ToolsetCase { request: Some("web"), policy: policy(), ..ToolsetCase::default() };
         insta::assert_snapshot!(child(&named), @"
         leaf: git_log web_fetch
         - mixed/note: not asked for
@@ -563,7 +573,7 @@ mod tests {
     #[test]
     fn why_an_orchestrator_becomes_a_leaf() {
         let why = |parent: &str, depth: u32, policy: Policy| {
-            let mut family = Family::new(parent);
+            let mut family = ParentFixture::new(parent);
             family.spec.depth = depth;
             child_tools(family.parent(), None, Role::Orchestrator, &policy).demoted
         };
@@ -581,7 +591,7 @@ mod tests {
     #[test]
     fn a_demotion_names_depth_limit_and_key_and_a_program_without_keys_none() {
         let why = |depth: u32, policy: &Policy| {
-            let mut family = Family::new(PARENT);
+            let mut family = ParentFixture::new(PARENT);
             family.spec.depth = depth;
             let child = child_tools(family.parent(), None, Role::Orchestrator, policy);
             child.demoted.map(|why| why.to_string()).unwrap_or_default()
@@ -597,9 +607,9 @@ mod tests {
         };
         assert_eq!(why(1, &named), "a child at depth 2 is a leaf: levels is 2");
         assert_eq!(why(0, &Policy { orchestrator_enabled: false, ..named }), "nesting is false");
-        let mut family = Family::new(PARENT);
+        let mut family = ParentFixture::new(PARENT);
         family.authority =
-            family.authority.meet(&Grant { spawn_depth: Some(1), ..Grant::default() });
+            family.authority.intersect(&Grant { spawn_depth: Some(1), ..Grant::default() });
         let deep = Policy { max_spawn_depth: 3, ..Policy::default() };
         let child = child_tools(family.parent(), None, Role::Orchestrator, &deep);
         assert_eq!(child.demoted, Some(LeafReason::OneLevel), "no limit is at fault");
@@ -617,7 +627,7 @@ mod tests {
         use ApproverMode::{Auto, Deny};
         for policy in [asking(Auto, true), asking(Deny, false), Policy::default()] {
             let policy = Policy { max_spawn_depth: 2, ..policy };
-            let family = Family::under(PARENT, &policy);
+            let family = ParentFixture::under(PARENT, &policy);
             for role in [Role::Leaf, Role::Orchestrator] {
                 let child = child_tools(family.parent(), None, role, &policy);
                 assert!(family.spec.tools.starts_with(&child.tools), "{:?}", child.tools);
@@ -636,36 +646,36 @@ mod tests {
             // Whatever its parent may be approved.
             (Policy { approval_effects: Vec::new(), ..asking(Deny, true) }, true),
         ] {
-            let mut family = Family::under(PARENT, &policy);
+            let mut family = ParentFixture::under(PARENT, &policy);
             let open = Grant { approver: Some(Auto), ..family.spec.grant.clone() };
             family.authority = deputize_core::Authority::root(&family.catalog, &open);
             let child = child_tools(family.parent(), None, Role::Orchestrator, &policy);
             let dropped = child.dropped.iter().find(|it| it.tool.as_str() == "terminal");
             assert_eq!(child.tools.iter().any(|tool| tool.as_str() == "terminal"), has);
-            assert_eq!(dropped.map(|it| &it.reason), (!has).then_some(&Reason::Unapproved));
+            assert_eq!(dropped.map(|it| &it.reason), (!has).then_some(&DropReason::Unapproved));
             assert_eq!(offered(family.parent(), &policy).contains_key("terminal"), has);
         }
         // Nobody approves for a child what nobody may approve for its parent.
         let policy = asking(Auto, true);
-        let mut family = Family::under(PARENT, &policy);
+        let mut family = ParentFixture::under(PARENT, &policy);
         let shut = Grant { approver: Some(Deny), ..Grant::default() };
-        family.authority = family.authority.meet(&shut);
+        family.authority = family.authority.intersect(&shut);
         let child = child_tools(family.parent(), None, Role::Leaf, &policy);
-        assert!(child.dropped.iter().any(|it| it.reason == Reason::Unapproved));
+        assert!(child.dropped.iter().any(|it| it.reason == DropReason::Unapproved));
     }
 
     #[test]
     fn what_else_is_in_the_way_is_told_before_the_approval() {
         let policy = asking(ApproverMode::Deny, false);
         let reason = |request: Option<&str>, policy: &Policy| {
-            let family = Family::under(PARENT, policy);
+            let family = ParentFixture::under(PARENT, policy);
             let request = request.map(toolsets);
             let child = child_tools(family.parent(), request.as_ref(), Role::Leaf, policy);
             child.dropped.into_iter().find(|it| it.tool.as_str() == "terminal").unwrap().reason
         };
-        assert_eq!(reason(None, &policy), Reason::Unapproved);
-        assert_eq!(reason(Some("file"), &policy), Reason::NotRequested);
+        assert_eq!(reason(None, &policy), DropReason::Unapproved);
+        assert_eq!(reason(Some("file"), &policy), DropReason::NotRequested);
         let ceiling = Policy { toolset_ceiling: Some(toolsets("file")), ..policy };
-        assert_eq!(reason(None, &ceiling), Reason::Ceiling);
+        assert_eq!(reason(None, &ceiling), DropReason::Ceiling);
     }
 }

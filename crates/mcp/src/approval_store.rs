@@ -229,7 +229,7 @@ impl ApprovalStore {
     }
 
     /// What is kept of servers of a name, by the time when it was written.
-    fn kept(&self, server: &str) -> Result<Vec<Kept>, ApprovalStoreError> {
+    fn kept(&self, server: &str) -> Result<Vec<StoredRecord>, ApprovalStoreError> {
         named(server)?;
         let mut kept = Vec::new();
         for (_, path) in self.files()?.into_iter().filter(|(name, _)| name == server) {
@@ -241,7 +241,7 @@ impl ApprovalStore {
             };
             let written = fs::metadata(&path).and_then(|file| file.modified());
             let written = written.unwrap_or(SystemTime::UNIX_EPOCH);
-            kept.push(Kept { written, path, key, record });
+            kept.push(StoredRecord { written, path, key, record });
         }
         kept.sort_by(|a, b| (a.written, &a.path).cmp(&(b.written, &b.path)));
         Ok(kept)
@@ -259,7 +259,7 @@ impl ApprovalStore {
         kept.retain(|kept| kept.path != new);
         let (same, mut others): (Vec<_>, Vec<_>) =
             kept.into_iter().partition(|kept| kept.key == start.digest);
-        others.sort_by_key(Kept::is_approved);
+        others.sort_by_key(StoredRecord::is_approved);
         let beyond = (others.len() + 1).saturating_sub(CARDS);
         for kept in same.iter().chain(others.iter().take(beyond)) {
             gone(&kept.path)?;
@@ -269,7 +269,7 @@ impl ApprovalStore {
 }
 
 /// One record in its file.
-struct Kept {
+struct StoredRecord {
     written: SystemTime,
     path: PathBuf,
     /// How the server is started or reached: the digest of a [`ServerTarget`].
@@ -277,7 +277,7 @@ struct Kept {
     record: ServerRecord,
 }
 
-impl Kept {
+impl StoredRecord {
     fn is_approved(&self) -> bool {
         self.record.approved.as_ref().is_some_and(|approved| approved.start.digest == self.key)
     }

@@ -28,8 +28,8 @@ use crate::connection_handler::{ConnectionHandler, Notifications, ProgressNote};
 use crate::error::{McpError, McpErrorKind, ProtocolViolation};
 use crate::handshake::HandshakeTransport;
 use crate::request_error::{RequestError, unanswered};
-use crate::server::{Server, ServerTransport};
-use crate::stdio_transport::{ConnectionStatus, Lines, StderrTail};
+use crate::server::{ServerConfig, ServerTransport};
+use crate::stdio_transport::{ConnectionStatus, PipeTransport, StderrTail};
 
 /// How long a server may take to end by itself when it is told to.
 const END_GRACE: Duration = Duration::from_millis(300);
@@ -63,12 +63,12 @@ struct HandshakeError {
     why: String,
     /// Whether nothing was said at all: the way to the server is at fault.
     unreached: bool,
-    next: Next,
+    next: NextHandshake,
 }
 
 /// What is tried after a greeting that came to nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Next {
+enum NextHandshake {
     OlderGreeting,
     NewerGreeting,
     Nothing,
@@ -90,7 +90,7 @@ impl Connection {
     /// something else than a refusal is started anew and greeted the older way; one that answers it
     /// late and knows no other is started anew and waited for.
     pub(crate) async fn open(
-        server: &Server,
+        server: &ServerConfig,
         root: &Path,
         supervisor: &Supervisors<'_>,
     ) -> Result<Self, McpError> {
@@ -101,21 +101,23 @@ impl Connection {
         };
         let mode = match Self::open_as(server, root, supervisor, both).await {
             Ok(link) => return Ok(link),
-            Err((error, Next::Nothing)) => return Err(error),
-            Err((_, Next::OlderGreeting)) => ClientLifecycleMode::Initialize,
-            Err((_, Next::NewerGreeting)) => ClientLifecycleMode::Discover { preferred_versions },
+            Err((error, NextHandshake::Nothing)) => return Err(error),
+            Err((_, NextHandshake::OlderGreeting)) => ClientLifecycleMode::Initialize,
+            Err((_, NextHandshake::NewerGreeting)) => {
+                ClientLifecycleMode::Discover { preferred_versions }
+            }
         };
         Self::open_as(server, root, supervisor, mode).await.map_err(|(error, _)| error)
     }
 
     async fn open_as(
-        server: &Server,
+        server: &ServerConfig,
         root: &Path,
         supervisor: &Supervisors<'_>,
         mode: ClientLifecycleMode,
-    ) -> Result<Self, (McpError, Next)> {
+    ) -> Result<Self, (McpError, NextHandshake)> {
         let wrong = |fault: McpErrorKind| McpError::new(&server.name, fault);
-        let ends = |fault: McpErrorKind| (wrong(fault), Next::Nothing);
+        let ends = |fault: McpErrorKind| (wrong(fault), NextHandshake::Nothing);
         match &server.reach {
             ServerTransport::Url { url, headers } => {
                 let transport = crate::http::transport(url, headers).map_err(ends)?;
@@ -146,7 +148,7 @@ impl Connection {
                 hearing.spawn(async move { hears.hear(stderr).await });
                 let heard = Arc::new(ConnectionStatus::default());
                 let stdin = stdin.ok_or_else(|| ends(McpErrorKind::Unknown))?;
-                let lines = Lines::new(stdout, stdin, Arc::clone(&heard));
+                let lines = PipeTransport::new(stdout, stdin, Arc::clone(&heard));
                 let HandshakeError { why, next, .. } =
                     match agree(ConnectionHandler::new(root), lines, mode).await {
                         Ok(running) => {
@@ -173,7 +175,7 @@ impl Connection {
     }
 
     fn new(
-        server: &Server,
+        server: &ServerConfig,
         running: RunningService<RoleClient, ConnectionHandler>,
         heard: Arc<ConnectionStatus>,
         program: Option<(ServiceProcess, Arc<Supervisor>)>,
@@ -396,10 +398,10 @@ where
     let running = Box::pin(host.serve_with_lifecycle(transport, mode)).await;
     running.map_err(|error| {
         let next = match &error {
-            _ if late.took_it() => Next::NewerGreeting,
+            _ if late.took_it() => NextHandshake::NewerGreeting,
             ClientInitializeError::ExpectedInitResult(_)
-            | ClientInitializeError::TransportError { .. } => Next::OlderGreeting,
-            _ => Next::Nothing,
+            | ClientInitializeError::TransportError { .. } => NextHandshake::OlderGreeting,
+            _ => NextHandshake::Nothing,
         };
         let why = match &error {
             // The older greeting says more: servers answer it in words.
@@ -407,7 +409,11 @@ where
             other => said(other),
         };
         let unreached = matches!(error, ClientInitializeError::TransportError { .. });
-        HandshakeError { why: deputize_core::door::to_line(&why, 400), unreached, next }
+        HandshakeError {
+            why: deputize_core::sanitize::for_terminal_line(&why, 400),
+            unreached,
+            next,
+        }
     })
 }
 
@@ -470,10 +476,10 @@ mod tests {
     use super::*;
 
     /// What a server does with a greeting.
-    type Answers = fn(method: &str) -> Option<Value>;
+    type AnswerFn = fn(method: &str) -> Option<Value>;
 
     /// Reads nothing for a while, as one that is downloaded first, and then answers all of it.
-    async fn serve(stream: DuplexStream, answers: Answers) {
+    async fn serve(stream: DuplexStream, answers: AnswerFn) {
         tokio::time::sleep(Duration::from_secs(25)).await;
         let (input, mut output) = tokio::io::split(stream);
         let mut lines = BufReader::new(input).lines();
@@ -486,7 +492,7 @@ mod tests {
         }
     }
 
-    async fn greeted(answers: Answers) -> Result<String, HandshakeError> {
+    async fn greeted(answers: AnswerFn) -> Result<String, HandshakeError> {
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let mut server = JoinSet::new();
         server.spawn(serve(theirs, answers));
@@ -495,7 +501,7 @@ mod tests {
             preferred_versions: vec![ProtocolVersion::LATEST],
             legacy_version: None,
         };
-        let lines = Lines::new(input, output, Arc::default());
+        let lines = PipeTransport::new(input, output, Arc::default());
         let running = agree(ConnectionHandler::new(Path::new("/")), lines, mode).await?;
         let version = running.peer().peer_info().unwrap().protocol_version.to_string();
         Ok(version)
@@ -548,11 +554,11 @@ mod tests {
             "initialize" => refused(),
             _ => None,
         });
-        assert_eq!(newer.await.unwrap_err().next, Next::NewerGreeting);
+        assert_eq!(newer.await.unwrap_err().next, NextHandshake::NewerGreeting);
         let neither = greeted(|method| match method {
             "server/discover" | "initialize" => refused(),
             _ => None,
         });
-        assert_eq!(neither.await.unwrap_err().next, Next::Nothing);
+        assert_eq!(neither.await.unwrap_err().next, NextHandshake::Nothing);
     }
 }

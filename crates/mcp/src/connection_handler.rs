@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use rmcp::model::{
     ClientCapabilities, ClientConfig, ErrorData, Implementation, ProgressNotificationParam,
     ProgressToken, ProtocolVersion,
@@ -96,7 +96,7 @@ impl ClientHandler for ConnectionHandler {
         _: NotificationContext<RoleClient>,
     ) {
         let of = params.total.map(|total| format!(" of {total}")).unwrap_or_default();
-        let words = params.message.map(|words| format!(": {}", to_line(&words, 200)));
+        let words = params.message.map(|words| format!(": {}", for_terminal_line(&words, 200)));
         let said = format!("{}{of}{}", params.progress, words.unwrap_or_default());
         let _nobody_hears = self.notifications.progress.send((params.progress_token, said));
     }

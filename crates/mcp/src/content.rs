@@ -17,17 +17,17 @@ const KEPT: usize = 100;
 
 /// Collects the parts of an answer. What the server says is text, which is framed; the notes stand
 /// outside the frame, so no word of it is in them.
-pub(crate) struct Reader<'a> {
+pub(crate) struct ContentReader<'a> {
     cx: &'a ToolCx,
     text: Vec<String>,
     notes: Vec<String>,
     kept: usize,
-    left_out: LeftOut,
+    left_out: OmittedParts,
 }
 
 /// How many parts of an answer are not in it as they came.
 #[derive(Default)]
-struct LeftOut {
+struct OmittedParts {
     links: usize,
     others: usize,
     empty: usize,
@@ -35,7 +35,7 @@ struct LeftOut {
     above_limit: usize,
 }
 
-impl LeftOut {
+impl OmittedParts {
     /// A note for each kind that there is.
     fn notes(&self) -> impl Iterator<Item = String> {
         [
@@ -75,9 +75,9 @@ impl LeftOut {
     }
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ContentReader<'a> {
     pub(crate) fn new(cx: &'a ToolCx) -> Self {
-        Self { cx, text: Vec::new(), notes: Vec::new(), kept: 0, left_out: LeftOut::default() }
+        Self { cx, text: Vec::new(), notes: Vec::new(), kept: 0, left_out: OmittedParts::default() }
     }
 
     /// The parts of a call's result: its content, and what is structured where no text repeats it.

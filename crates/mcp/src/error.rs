@@ -18,7 +18,7 @@ pub struct McpError {
 
 impl fmt::Display for McpError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "mcp {}: {}{}", self.server, self.fault, Words(&self.words))
+        write!(f, "mcp {}: {}{}", self.server, self.fault, QuotedWords(&self.words))
     }
 }
 
@@ -134,9 +134,9 @@ pub enum ProtocolViolation {
     },
 }
 
-struct Words<'a>(&'a str);
+struct QuotedWords<'a>(&'a str);
 
-impl fmt::Display for Words<'_> {
+impl fmt::Display for QuotedWords<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.0.is_empty() {
             return Ok(());

@@ -6,7 +6,7 @@ use rmcp::model::{ClientRequest, JsonRpcMessage, PingRequest, RequestId};
 use rmcp::transport::Transport as _;
 use tokio::io::AsyncRead;
 
-use crate::stdio_transport::{ConnectionStatus, Lines};
+use crate::stdio_transport::{ConnectionStatus, PipeTransport};
 
 /// What the bytes of a server were read as.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,7 +25,7 @@ const OPEN: i64 = 10;
 /// Reads all that a server says.
 pub async fn read(from: impl AsyncRead + Unpin + Send) -> Read {
     let heard = Arc::new(ConnectionStatus::default());
-    let mut lines = Lines::new(from, tokio::io::sink(), Arc::clone(&heard));
+    let mut lines = PipeTransport::new(from, tokio::io::sink(), Arc::clone(&heard));
     for id in 0..OPEN {
         let asked = ClientRequest::PingRequest(PingRequest::default());
         let _a_sink = lines.send(JsonRpcMessage::request(asked, RequestId::Number(id))).await;

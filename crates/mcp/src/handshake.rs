@@ -23,22 +23,22 @@ pub(crate) struct HandshakeTransport<T> {
     given_up: Option<RequestId>,
     /// The greeting that waits for its answer.
     open: Option<RequestId>,
-    late: Late,
+    late: LateHandshake,
 }
 
 /// Whether a server took the newer greeting after it was given up.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Late(Arc<AtomicBool>);
+pub(crate) struct LateHandshake(Arc<AtomicBool>);
 
-impl Late {
+impl LateHandshake {
     pub(crate) fn took_it(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
 impl<T> HandshakeTransport<T> {
-    pub(crate) fn new(inner: T) -> (Self, Late) {
-        let late = Late::default();
+    pub(crate) fn new(inner: T) -> (Self, LateHandshake) {
+        let late = LateHandshake::default();
         (Self { inner, newer: None, given_up: None, open: None, late: late.clone() }, late)
     }
 

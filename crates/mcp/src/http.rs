@@ -8,7 +8,7 @@ use std::io;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use futures_util::stream::BoxStream;
 use reqwest::StatusCode;
 use reqwest::header::{HeaderName, HeaderValue};
@@ -34,15 +34,15 @@ const TAKEN_UP: usize = 5;
 /// What came of a request of this protocol by HTTP.
 pub(crate) type PostResult = Result<StreamableHttpPostResponse, HttpError>;
 pub(crate) type HttpError = StreamableHttpError<reqwest::Error>;
-pub(crate) type Events = BoxStream<'static, Result<Sse, SseError>>;
+pub(crate) type SseEvents = BoxStream<'static, Result<Sse, SseError>>;
 #[expect(clippy::disallowed_types, reason = "the type of the library; no order of it is seen")]
-type Headers = std::collections::HashMap<HeaderName, HeaderValue>;
+type HeaderMap = std::collections::HashMap<HeaderName, HeaderValue>;
 
 /// A connection to an address. No redirect is followed: a key must not wander.
 pub(crate) fn transport(
     url: &str,
     headers: &BTreeMap<String, String>,
-) -> Result<StreamableHttpClientTransport<Client>, McpErrorKind> {
+) -> Result<StreamableHttpClientTransport<McpHttpClient>, McpErrorKind> {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let provider = rustls::crypto::ring::default_provider();
@@ -83,14 +83,14 @@ pub(crate) fn transport(
         value.set_sensitive(true);
         config.custom_headers.insert(header, value);
     }
-    Ok(StreamableHttpClientTransport::with_client(Client(client), config))
+    Ok(StreamableHttpClientTransport::with_client(McpHttpClient(client), config))
 }
 
 /// The library's client, which makes the requests of calls itself: see [`crate::http_request`].
 #[derive(Debug, Clone)]
-pub(crate) struct Client(reqwest::Client);
+pub(crate) struct McpHttpClient(reqwest::Client);
 
-impl StreamableHttpClient for Client {
+impl StreamableHttpClient for McpHttpClient {
     type Error = reqwest::Error;
 
     async fn post_message(
@@ -99,7 +99,7 @@ impl StreamableHttpClient for Client {
         message: ClientJsonRpcMessage,
         session: Option<Arc<str>>,
         auth: Option<String>,
-        headers: Headers,
+        headers: HeaderMap,
     ) -> PostResult {
         let most = LINE_BYTES;
         self.post_message_with_max_sse_event_size(uri, message, session, auth, headers, most).await
@@ -111,7 +111,7 @@ impl StreamableHttpClient for Client {
         message: ClientJsonRpcMessage,
         session: Option<Arc<str>>,
         auth: Option<String>,
-        headers: Headers,
+        headers: HeaderMap,
         most: usize,
     ) -> PostResult {
         let asked = match &message {
@@ -144,7 +144,7 @@ impl StreamableHttpClient for Client {
         uri: Arc<str>,
         session: Arc<str>,
         auth: Option<String>,
-        headers: Headers,
+        headers: HeaderMap,
     ) -> Result<(), HttpError> {
         self.0.delete_session(uri, session, auth, headers).await
     }
@@ -155,8 +155,8 @@ impl StreamableHttpClient for Client {
         session: Option<Arc<str>>,
         last: Option<String>,
         auth: Option<String>,
-        headers: Headers,
-    ) -> Result<Events, HttpError> {
+        headers: HeaderMap,
+    ) -> Result<SseEvents, HttpError> {
         let most = LINE_BYTES;
         self.get_stream_with_max_sse_event_size(uri, session, last, auth, headers, most).await
     }
@@ -167,9 +167,9 @@ impl StreamableHttpClient for Client {
         session: Option<Arc<str>>,
         last: Option<String>,
         auth: Option<String>,
-        headers: Headers,
+        headers: HeaderMap,
         most: usize,
-    ) -> Result<Events, HttpError> {
+    ) -> Result<SseEvents, HttpError> {
         let resumes = last.is_some();
         let events = self
             .0
@@ -247,7 +247,8 @@ pub(crate) fn unanswered(error: &(dyn Error + 'static)) -> RequestError {
             way(&format!("server's answer has more than {max_size} bytes"), true, String::new())
         }
         Some(StreamableHttpError::UnexpectedContentType(kind)) => {
-            let theirs = kind.as_deref().map(|kind| to_line(kind, 60)).unwrap_or_default();
+            let theirs =
+                kind.as_deref().map(|kind| for_terminal_line(kind, 60)).unwrap_or_default();
             way("server's answer is neither JSON nor events", true, theirs)
         }
         Some(other) => way("way to the server failed", true, root(other)),
@@ -261,7 +262,7 @@ fn cause(error: &reqwest::Error) -> (String, String) {
     let ours = last.downcast_ref::<io::Error>().filter(|error| error.raw_os_error().is_some());
     match ours {
         Some(error) => (format!(" ({error})"), String::new()),
-        None => (String::new(), to_line(&last.to_string(), 200)),
+        None => (String::new(), for_terminal_line(&last.to_string(), 200)),
     }
 }
 
@@ -282,7 +283,7 @@ pub(crate) fn status(code: u16) -> String {
 
 /// The cause at the bottom: what is above it names addresses, which may be secret, and types.
 pub(crate) fn root(error: &(dyn Error + 'static)) -> String {
-    to_line(&bottom(error).to_string(), 200)
+    for_terminal_line(&bottom(error).to_string(), 200)
 }
 
 fn bottom<'e>(error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {

@@ -10,7 +10,7 @@ use sse_stream::{Sse, SseStream};
 
 use futures_util::StreamExt as _;
 
-use crate::http::{Events, PostResult, failed, refused, status};
+use crate::http::{PostResult, SseEvents, failed, refused, status};
 use crate::json::{as_answer, error_in, mended, read, unreadable};
 use crate::request_error::RequestError;
 use crate::stdio_transport::UNASKED;
@@ -176,7 +176,7 @@ fn is_id(found: &Value, id: &RequestId) -> bool {
 }
 
 /// The events of an answer. One that is longer than it may be is the last.
-fn events(response: Response, most: usize) -> Events {
+fn events(response: Response, most: usize) -> SseEvents {
     let mut long = EventLimit { most, event: 0, line: 0 };
     let bytes = response.bytes_stream().map(move |chunk| {
         let chunk = chunk.map_err(std::io::Error::other)?;
@@ -220,7 +220,7 @@ impl EventLimit {
 }
 
 /// Events whose data is JSON, as far as it can be made of them.
-pub(crate) fn mended_events(events: Events) -> Events {
+pub(crate) fn mended_events(events: SseEvents) -> SseEvents {
     let mend = |mut event: Sse| {
         event.data = event.data.map(|data| match mended(&data) {
             Some(mended) => mended.into_owned(),
@@ -234,7 +234,7 @@ pub(crate) fn mended_events(events: Events) -> Events {
 /// The events of the answer to one request. An answer to another one is dropped, up to a number of
 /// them. An error that names none came for this one, and as in a body says nothing of what was done:
 /// nobody else would take it, and the call would wait for its limit.
-pub(crate) fn answering(events: Events, id: &RequestId) -> Events {
+pub(crate) fn answering(events: SseEvents, id: &RequestId) -> SseEvents {
     let id = id.clone();
     let mut dropped = 0;
     let own = move |mut event: Sse| {

@@ -63,8 +63,10 @@ pub use content::TEXT_BYTES;
 pub use error::{McpError, McpErrorKind, ProtocolViolation};
 pub use listing::{DESCRIPTION_BYTES, SCHEMA_BYTES, ServerListing, TOOLS, ToolDescription};
 pub use names::{SERVER_CHARS, ServerNameError, is_server_name, server_name, toolset};
-pub use offer::{HintCommands, Offer, ToolFilter, offer};
-pub use server::{Cwd, Server, ServerLimits, ServerTarget, ServerTransport, WORKSPACE};
+pub use offer::{HintCommands, ServerOffer, ToolFilter, offer};
+pub use server::{
+    ServerConfig, ServerDirectory, ServerLimits, ServerTarget, ServerTransport, WORKSPACE,
+};
 pub use server_record::{Approval, ServerChange, ServerRecord, difference, pretty};
 pub use servers::{ListingError, STARTS, Servers, look};
 pub use stdio_transport::{LINE_BYTES, STRAY_LINES, UNASKED, UNASKED_BYTES};

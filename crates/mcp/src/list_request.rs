@@ -119,7 +119,7 @@ pub(crate) async fn listed(
     if let Some(info) = link.info() {
         listed.server = info.server_info.as_ref().map(|server| {
             let said = format!("{} {}", server.name, server.version);
-            deputize_core::door::to_line(&said, 120)
+            deputize_core::sanitize::for_terminal_line(&said, 120)
         });
         listed.protocol = info.protocol_version.to_string();
         listed.instructions =
@@ -142,7 +142,7 @@ pub(crate) async fn listed(
             let why = match no {
                 ListError::Invalid(why) => why,
                 ListError::RequestError(RequestError::Refused { how, message }) => {
-                    let message = deputize_core::door::to_line(&message, 200);
+                    let message = deputize_core::sanitize::for_terminal_line(&message, 200);
                     format!("it refuses ({how}: {message})")
                 }
                 ListError::RequestError(RequestError::Slow(limit)) => {
@@ -157,7 +157,7 @@ pub(crate) async fn listed(
                     "it does not know the session that it has just begun".to_owned()
                 }
                 ListError::RequestError(RequestError::Way { said, theirs, .. }) => {
-                    deputize_core::door::to_line(&format!("{said} {theirs}"), 200)
+                    deputize_core::sanitize::for_terminal_line(&format!("{said} {theirs}"), 200)
                 }
             };
             let fault = McpErrorKind::List { what: "tools", why };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::door::{clean, clean_json, to_line};
+use deputize_core::sanitize::{clean, clean_json, for_terminal_line};
 use deputize_core::{Schema, ToolKind, looks_within};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -195,15 +195,18 @@ pub(crate) fn missed(schema: &str, structured: Option<&Value>) -> Option<(String
     // To find what is wrong may take far longer than to find that something is.
     let within = looks_within(&schema, value, LOOKS);
     let first = within.then(|| validator.validate(value).err()).flatten().map(|error| {
-        let place = to_line(&error.instance_path().to_string(), 100);
-        format!("wrong in the structured data: {place} {}", to_line(&error.to_string(), 200))
+        let place = for_terminal_line(&error.instance_path().to_string(), 100);
+        format!(
+            "wrong in the structured data: {place} {}",
+            for_terminal_line(&error.to_string(), 200)
+        )
     });
     Some((format!("the structured data does not fit {SAID}"), first.unwrap_or_default()))
 }
 
 /// A name in a message to a person.
 fn quoted(name: &str) -> String {
-    format!("\"{}\"", to_line(&deputize_core::door::to_question(name), 80))
+    format!("\"{}\"", for_terminal_line(&deputize_core::sanitize::for_question(name), 80))
 }
 
 fn described(tool: &Value) -> Result<ToolDescription, String> {
@@ -254,7 +257,9 @@ fn arguments(found: Option<&Value>) -> Result<String, String> {
     }
     match jsonschema::validator_for(&value) {
         Ok(_) => Ok(schema.as_str().to_owned()),
-        Err(error) => Err(format!("its schema is none: {}", to_line(&error.to_string(), 200))),
+        Err(error) => {
+            Err(format!("its schema is none: {}", for_terminal_line(&error.to_string(), 200)))
+        }
     }
 }
 

@@ -127,7 +127,7 @@ fn plain(tool: &str) -> Result<String, ToolNameError> {
         return Err(ToolNameError::Long);
     }
     // What a question would have to escape cannot be told apart by a person.
-    if deputize_core::door::to_question(tool) != tool || tool.contains('\n') {
+    if deputize_core::sanitize::for_question(tool) != tool || tool.contains('\n') {
         return Err(ToolNameError::Unseen);
     }
     let safe = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    Effects, Entry, Origin, Schema, Tool, ToolDecl, ToolKind, ToolName, ToolSpec, ToolsetName,
+    CatalogEntry, Effects, Origin, Schema, Tool, ToolDecl, ToolKind, ToolName, ToolSpec,
+    ToolsetName,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -46,9 +47,9 @@ pub struct HintCommands {
 
 /// What is offered of a server, and what a person should know of the rest.
 #[derive(Debug, Default)]
-pub struct Offer {
+pub struct ServerOffer {
     /// The tools.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<CatalogEntry>,
     /// What is not offered, and what to do.
     pub notes: Vec<String>,
 }
@@ -61,9 +62,9 @@ pub fn offer(
     start: &ServerTarget,
     filter: &ToolFilter,
     commands: &HintCommands,
-) -> Offer {
+) -> ServerOffer {
     let review = format!("{} {server}", commands.review);
-    let mut offer = Offer::default();
+    let mut offer = ServerOffer::default();
     let Some(set) = toolset(server) else {
         offer.notes.push(format!("mcp {server}: this cannot be the name of a server"));
         return offer;
@@ -103,7 +104,7 @@ pub fn offer(
     let whole = record.offered(start);
     let instructions = listed.instructions_digest();
     let names = names(server, whole.iter().map(|tool| tool.name.as_str()));
-    let of = Of { server, set: &set, instructions: &instructions, review: &review };
+    let of = ToolOrigin { server, set: &set, instructions: &instructions, review: &review };
     for tool in whole.iter().filter(|tool| filter.takes(&tool.name)) {
         let Some(Ok(name)) = names.get(&tool.name) else { continue };
         let only_looks = filter.read_only.contains(&tool.name);
@@ -136,7 +137,7 @@ fn spec(decl: ToolDecl, only_looks: bool) -> ToolSpec {
 
 /// The server that a tool is of.
 #[derive(Clone, Copy)]
-struct Of<'a> {
+struct ToolOrigin<'a> {
     server: &'a str,
     set: &'a ToolsetName,
     /// The digest of its instructions, as they were approved.
@@ -146,11 +147,11 @@ struct Of<'a> {
 }
 
 fn entry(
-    of: Of<'_>,
+    of: ToolOrigin<'_>,
     (name, tool): (&ToolName, &ToolDescription),
     kind: ToolKind,
     only_looks: bool,
-) -> Option<Entry> {
+) -> Option<CatalogEntry> {
     let decl = ToolDecl {
         name: name.clone(),
         description: tool.for_model(),
@@ -160,12 +161,12 @@ fn entry(
     Some(made(of, ToolSpec { kind, ..spec(decl, only_looks) }, does))
 }
 
-fn made(of: Of<'_>, spec: ToolSpec, does: ToolAction) -> Entry {
+fn made(of: ToolOrigin<'_>, spec: ToolSpec, does: ToolAction) -> CatalogEntry {
     let (server, instructions) = (of.server.to_owned(), of.instructions.to_owned());
     let review = of.review.to_owned();
     let origin = Origin::Mcp { server: server.clone() };
     let tool: Arc<dyn Tool> = Arc::new(ServerTool { server, instructions, review, spec, does });
-    Entry { toolset: of.set.clone(), origin, tool }
+    CatalogEntry { toolset: of.set.clone(), origin, tool }
 }
 
 /// Tools of ours for what a server has beside tools.
@@ -181,10 +182,10 @@ fn own(name: &str) -> bool {
 }
 
 fn own_tools(
-    of: Of<'_>,
+    of: ToolOrigin<'_>,
     (resources, prompts): (bool, bool),
     filter: &ToolFilter,
-    entries: &mut Vec<Entry>,
+    entries: &mut Vec<CatalogEntry>,
 ) {
     for (own, does) in OWN {
         let has = match does {
@@ -265,7 +266,7 @@ mod tests {
     use crate::listing::ServerListing;
 
     /// Makes an offer of a server named `s`.
-    fn offer(record: &ServerRecord, start: &ServerTarget, filter: &ToolFilter) -> Offer {
+    fn offer(record: &ServerRecord, start: &ServerTarget, filter: &ToolFilter) -> ServerOffer {
         let commands = HintCommands { review: "agent review".into(), test: "agent test".into() };
         super::offer("s", record, start, filter, &commands)
     }
@@ -291,7 +292,7 @@ mod tests {
         record
     }
 
-    fn named(offer: &Offer) -> Vec<&str> {
+    fn named(offer: &ServerOffer) -> Vec<&str> {
         offer.entries.iter().map(|entry| entry.name().as_str()).collect()
     }
 

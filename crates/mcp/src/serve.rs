@@ -25,7 +25,7 @@ use tokio::sync::{RwLock, Semaphore, mpsc};
 mod http;
 mod lines;
 
-pub use http::{Address, bind};
+pub use http::{ServedAddress, bind};
 #[cfg(feature = "fuzz")]
 pub(crate) use lines::answered;
 
@@ -51,7 +51,7 @@ pub struct ServedTool {
 
 /// What a call came to.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct ServedAnswer {
     /// For whoever asked.
     pub text: String,
     /// The same as data.
@@ -81,7 +81,7 @@ pub trait AgentService: Send + Sync + 'static {
         arguments: Map<String, Value>,
         notes: ProgressSink,
         cancel: Cancel,
-    ) -> BoxFuture<'a, Result<Answer, InvalidCall>>;
+    ) -> BoxFuture<'a, Result<ServedAnswer, InvalidCall>>;
 }
 
 /// Who serves.
@@ -130,7 +130,7 @@ impl ServeState {
     ) -> io::Result<()> {
         let client = Self { end: self.end.child(), ..self.clone() };
         // The library cancels the signal when the client has gone: that ends nobody else.
-        let lines = lines::Lines::new(input, output, client.end.clone());
+        let lines = lines::ClientLines::new(input, output, client.end.clone());
         let begun = client.clone().serve_with_ct(lines, client.end.token().clone());
         let served = match Box::pin(begun).await {
             Ok(running) => running.waiting().await.map(drop).map_err(io::Error::other),
@@ -249,7 +249,7 @@ impl ServerHandler for ServeState {
         request: CustomRequest,
         _: RequestContext<RoleServer>,
     ) -> Result<CustomResult, ErrorData> {
-        let method = deputize_core::door::to_line(&request.method, 60);
+        let method = deputize_core::sanitize::for_terminal_line(&request.method, 60);
         let text = format!(
             "there is no method \"{method}\" here; what this server does is asked for by \
              \"tools/list\" and \"tools/call\""
@@ -278,9 +278,9 @@ mod tests {
 
     /// Has nothing to tell while it works, and counts how often it was asked what it offers.
     #[derive(Default)]
-    struct Silent(AtomicUsize);
+    struct SilentService(AtomicUsize);
 
-    impl AgentService for Silent {
+    impl AgentService for SilentService {
         fn offers(&self) -> BoxFuture<'_, Vec<ServedTool>> {
             self.0.fetch_add(1, Ordering::Relaxed);
             let (description, parameters) = (String::new(), Map::new());
@@ -294,11 +294,11 @@ mod tests {
             _: Map<String, Value>,
             notes: ProgressSink,
             _: Cancel,
-        ) -> BoxFuture<'a, Result<Answer, InvalidCall>> {
+        ) -> BoxFuture<'a, Result<ServedAnswer, InvalidCall>> {
             drop(notes);
             Box::pin(async {
                 tokio::task::yield_now().await;
-                Ok(Answer { text: "done".to_owned(), data: None, failed: false })
+                Ok(ServedAnswer { text: "done".to_owned(), data: None, failed: false })
             })
         }
     }
@@ -306,7 +306,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_answer_does_not_wait_for_notes_that_cannot_come() {
         let who = ServerInfo { name: "t", version: "1", instructions: String::new() };
-        let silent = Arc::new(Silent::default());
+        let silent = Arc::new(SilentService::default());
         let desk =
             ServeState::new(who, Arc::clone(&silent) as Arc<dyn AgentService>, Cancel::new());
         let (ours, theirs) = tokio::io::duplex(64 * 1024);

@@ -12,7 +12,7 @@ use sha2::{Digest as _, Sha256};
 
 /// A server as the person configured it.
 #[derive(Clone, PartialEq, Eq)]
-pub struct Server {
+pub struct ServerConfig {
     /// Its name; part of the names of its tools.
     pub name: String,
     /// How it is reached.
@@ -30,7 +30,7 @@ pub const WORKSPACE: &str = "workspace";
 /// Where a program is started. Programs that run others take code from there (`npx` from
 /// `node_modules`, `python3 x.py` the file), so it is a project's only by the person's word.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Cwd {
+pub enum ServerDirectory {
     /// A directory that no project writes to; made when it is needed.
     Own(PathBuf),
     /// The one that the person named, absolute.
@@ -39,7 +39,7 @@ pub enum Cwd {
     Workspace,
 }
 
-impl Cwd {
+impl ServerDirectory {
     /// It as a person approves it: the place of our own directory is no matter of theirs.
     fn approved(&self) -> String {
         match self {
@@ -138,7 +138,7 @@ pub enum ServerTransport {
         /// The whole of its environment.
         env: BTreeMap<OsString, OsString>,
         /// Where it is started.
-        cwd: Cwd,
+        cwd: ServerDirectory,
     },
     /// By HTTP.
     Url {
@@ -173,7 +173,7 @@ impl Default for ServerLimits {
     }
 }
 
-impl Server {
+impl ServerConfig {
     /// A program by its absolute path, or by a name that is looked up in the `PATH` of its
     /// environment.
     ///
@@ -184,7 +184,7 @@ impl Server {
         command: impl AsRef<OsStr>,
         args: Vec<OsString>,
         env: BTreeMap<OsString, OsString>,
-        cwd: Cwd,
+        cwd: ServerDirectory,
     ) -> Result<Self, ProgramError> {
         let path = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
         let path = resolve_program(command.as_ref(), path)?;
@@ -239,7 +239,7 @@ impl Server {
     }
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for ServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Server({}, {})", self.name, self.place())
     }
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn neither_debug_nor_the_place_shows_a_secret() {
         let headers = BTreeMap::from([("Authorization".to_owned(), "Bearer hush".to_owned())]);
-        let server = Server::url("far", "http://127.0.0.1:9/mcp?key=hush", headers);
+        let server = ServerConfig::url("far", "http://127.0.0.1:9/mcp?key=hush", headers);
         assert_eq!(format!("{server:?}"), "Server(far, http://127.0.0.1:9/mcp)");
         assert!(!format!("{:?}", server.reach).contains("hush"));
     }
@@ -274,8 +274,10 @@ mod tests {
             let env =
                 BTreeMap::from([("KEY".into(), value.into()), ("PATH".into(), "/bin".into())]);
             let args = args.iter().map(OsString::from).collect();
-            let server = Server::program("a", "sh", args, env, Cwd::Own("/a".into())).unwrap();
-            Server { names: vec!["KEY".into()], ..server }
+            let server =
+                ServerConfig::program("a", "sh", args, env, ServerDirectory::Own("/a".into()))
+                    .unwrap();
+            ServerConfig { names: vec!["KEY".into()], ..server }
         };
         let one = server("one", &["-c", "a b"]).start();
         assert_eq!(one, server("two", &["-c", "a b"]).start());
@@ -284,24 +286,26 @@ mod tests {
         assert_eq!(now.line(), format!(r"{} -c 'it'\''s'", one.place));
         assert_eq!(now.since(&one), "its arguments changed");
         assert_ne!(server("", &["a", "b"]).start().digest, server("", &["ab"]).start().digest);
-        let named = Server { names: vec!["KEY".into(), "LD".into()], ..server("", &[]) }.start();
+        let named =
+            ServerConfig { names: vec!["KEY".into(), "LD".into()], ..server("", &[]) }.start();
         let told = "the names of its variables or headers changed";
         assert_eq!(named.since(&server("", &[]).start()), told);
 
-        let at = |cwd: Cwd| {
+        let at = |cwd: ServerDirectory| {
             let env = BTreeMap::from([("PATH".into(), "/bin".into())]);
-            let server = Server::program("a", "sh", Vec::new(), env, cwd).unwrap();
-            Server { names: Vec::new(), ..server }.start()
+            let server = ServerConfig::program("a", "sh", Vec::new(), env, cwd).unwrap();
+            ServerConfig { names: Vec::new(), ..server }.start()
         };
-        let own = at(Cwd::Own("/a".into()));
-        assert_eq!(own, at(Cwd::Own("/b".into())), "ours is nobody's to approve");
-        for other in [at(Cwd::Workspace), at(Cwd::At("/b".into()))] {
+        let own = at(ServerDirectory::Own("/a".into()));
+        assert_eq!(own, at(ServerDirectory::Own("/b".into())), "ours is nobody's to approve");
+        for other in [at(ServerDirectory::Workspace), at(ServerDirectory::At("/b".into()))] {
             assert_eq!(other.since(&own), "the directory that it is started in changed");
             assert_ne!(other.digest, own.digest);
         }
 
-        let url =
-            |query: &str| Server::url("far", format!("http://h/mcp?{query}"), BTreeMap::new());
+        let url = |query: &str| {
+            ServerConfig::url("far", format!("http://h/mcp?{query}"), BTreeMap::new())
+        };
         let (one, two) = (url("a=1").start(), url("a=2").start());
         assert_eq!(two.since(&one), "the query of its address changed");
         assert_ne!(one, two);

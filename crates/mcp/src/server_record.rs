@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::door::clean;
+use deputize_core::sanitize::clean;
 use serde::{Deserialize, Serialize};
 
 use crate::listing::{ServerListing, ToolDescription};

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use deputize_core::{BoxFuture, Resource, Store};
+use deputize_core::{BoxFuture, Resource, ResourceMap};
 use deputize_process::{Supervisor, SupervisorError};
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -17,7 +17,7 @@ use crate::connection::{Connection, Timeouts};
 use crate::error::{McpError, McpErrorKind};
 use crate::list_request::listed;
 use crate::listing::ServerListing;
-use crate::server::{Server, ServerLimits};
+use crate::server::{ServerConfig, ServerLimits};
 use crate::server_record::ServerRecord;
 
 /// How often in a row a server is started, with short pauses, that ends or fails before it answered
@@ -56,7 +56,7 @@ pub enum ListingError {
     ServerRecord(#[from] ApprovalStoreError),
 }
 
-type Supervisors = dyn Fn(&Store) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
+type Supervisors = dyn Fn(&ResourceMap) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
 
 /// The servers that a program has. One value of this is in the settings of a session; the tools
 /// of servers find it there. A clone is the same servers: what several sessions share is started
@@ -79,7 +79,7 @@ impl Default for Servers {
 
 /// One server of a session.
 struct ManagedServer {
-    server: Arc<Server>,
+    server: Arc<ServerConfig>,
     held: tokio::sync::Mutex<ServerState>,
 }
 
@@ -112,11 +112,14 @@ impl Servers {
     /// among the settings of the session. They are told that this directory is the root of what
     /// they may look at.
     pub fn new(
-        servers: Vec<Server>,
+        servers: Vec<ServerConfig>,
         root: impl Into<PathBuf>,
-        supervisor: impl Fn(&Store) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync + 'static,
+        supervisor: impl Fn(&ResourceMap) -> Result<Arc<Supervisor>, SupervisorError>
+        + Send
+        + Sync
+        + 'static,
     ) -> Self {
-        let managed = |server: Server| {
+        let managed = |server: ServerConfig| {
             let managed =
                 ManagedServer { server: Arc::new(server), held: tokio::sync::Mutex::default() };
             (managed.server.name.clone(), managed)
@@ -153,14 +156,14 @@ impl Servers {
     /// # Errors
     /// When it cannot be started or does not tell.
     pub async fn list(&self, server: &str) -> Result<Arc<ServerListing>, McpError> {
-        Ok(self.up(server, &Store::default()).await?.listed())
+        Ok(self.up(server, &ResourceMap::default()).await?.listed())
     }
 
     /// The server, running.
     pub(crate) async fn up(
         &self,
         name: &str,
-        settings: &Store,
+        settings: &ResourceMap,
     ) -> Result<Arc<RunningServer>, McpError> {
         let unknown = || McpError::new(name, McpErrorKind::Unknown);
         let managed = self.servers.get(name).ok_or_else(unknown)?;
@@ -197,7 +200,11 @@ impl Servers {
         Ok(up)
     }
 
-    async fn start(&self, server: &Server, settings: &Store) -> Result<RunningServer, McpError> {
+    async fn start(
+        &self,
+        server: &ServerConfig,
+        settings: &ResourceMap,
+    ) -> Result<RunningServer, McpError> {
         let ServerLimits { start, .. } = server.limits;
         let begun = Instant::now();
         let slow = |_| McpError::new(&server.name, McpErrorKind::Slow(start));
@@ -219,7 +226,7 @@ impl Servers {
 
     /// Keeps what a server says for later runs. That this cannot be done hinders no call: what
     /// is offered now was decided before.
-    fn keep(&self, server: &Server, listed: &ServerListing) {
+    fn keep(&self, server: &ServerConfig, listed: &ServerListing) {
         let records = self.apart.get(&server.name).or(self.records.as_ref());
         let Some(records) = records else { return };
         let start = server.start();
@@ -369,7 +376,7 @@ impl fmt::Debug for Servers {
 /// # Errors
 /// When it cannot be started, or does not tell.
 pub async fn look(
-    server: Server,
+    server: ServerConfig,
     root: impl Into<PathBuf>,
     supervisor: impl Fn() -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync + 'static,
 ) -> Result<ServerListing, McpError> {

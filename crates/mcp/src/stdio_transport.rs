@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use rmcp::RoleClient;
 use rmcp::model::{ClientNotification, GetMeta as _, JsonRpcMessage, ProgressToken, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -153,7 +153,7 @@ impl ConnectionStatus {
     fn pass_over(&self, text: &str) -> Result<(), ProtocolViolation> {
         let mut stray = self.stray.lock().unwrap_or_else(PoisonError::into_inner);
         if stray.0 == 0 {
-            stray.1 = to_line(text, STRAY_CHARS);
+            stray.1 = for_terminal_line(text, STRAY_CHARS);
         }
         stray.0 += 1;
         if stray.0 > STRAY_LINES {
@@ -168,7 +168,7 @@ impl ConnectionStatus {
 }
 
 /// Messages over two pipes, one a line.
-pub(crate) struct Lines<R, W> {
+pub(crate) struct PipeTransport<R, W> {
     reader: BufReader<R>,
     /// What was read of a line that is not whole yet: reading may be left at any time.
     part: Vec<u8>,
@@ -178,7 +178,7 @@ pub(crate) struct Lines<R, W> {
     heard: Arc<ConnectionStatus>,
 }
 
-impl<R: AsyncRead + Unpin, W> Lines<R, W> {
+impl<R: AsyncRead + Unpin, W> PipeTransport<R, W> {
     pub(crate) fn new(reader: R, writer: W, heard: Arc<ConnectionStatus>) -> Self {
         let writer = Arc::new(tokio::sync::Mutex::new(Some(writer)));
         Self {
@@ -264,7 +264,7 @@ fn message(value: Value) -> Option<RxJsonRpcMessage<RoleClient>> {
     serde_json::from_value(unreadable(&id, "the answer is no message of JSON-RPC 2.0")).ok()
 }
 
-impl<R, W> Transport<RoleClient> for Lines<R, W>
+impl<R, W> Transport<RoleClient> for PipeTransport<R, W>
 where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -307,10 +307,10 @@ where
 /// The last words of a stream, however much it says, and the first ones: an interpreter says what
 /// is wrong before it says where it was.
 #[derive(Debug, Default)]
-pub(crate) struct StderrTail(Mutex<Words>);
+pub(crate) struct StderrTail(Mutex<StderrWords>);
 
 #[derive(Debug, Default)]
-struct Words {
+struct StderrWords {
     first: Vec<u8>,
     last: Vec<u8>,
     /// Whether something between them is not kept.
@@ -345,7 +345,7 @@ impl StderrTail {
         let text = [&kept.first, gap, &kept.last].concat();
         let text = String::from_utf8_lossy(&text);
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-        let describe = |lines: &[&str]| to_line(&lines.join(" | "), 500);
+        let describe = |lines: &[&str]| for_terminal_line(&lines.join(" | "), 500);
         if lines.len() <= 2 * Self::LINES {
             return describe(&lines);
         }
@@ -370,8 +370,11 @@ mod tests {
     /// The same while so many requests wait for answers, each with its id as its token.
     async fn read_by(asked: i64, bytes: &[u8]) -> (Vec<Value>, Option<ProtocolViolation>) {
         let heard = Arc::new(ConnectionStatus::default());
-        let mut lines =
-            Lines::new(io::Cursor::new(bytes.to_vec()), tokio::io::sink(), Arc::clone(&heard));
+        let mut lines = PipeTransport::new(
+            io::Cursor::new(bytes.to_vec()),
+            tokio::io::sink(),
+            Arc::clone(&heard),
+        );
         for id in 0..asked {
             let call = CallToolRequest::new(CallToolRequestParams::new("a"));
             let mut asked = ClientRequest::CallToolRequest(call);
@@ -439,7 +442,8 @@ mod tests {
     async fn what_it_is_answered_lets_a_server_ask_no_more() {
         let heard = Arc::new(ConnectionStatus::default());
         let pings = format!("{PING}\n").repeat(usize::try_from(UNASKED).unwrap() + 1);
-        let mut lines = Lines::new(io::Cursor::new(pings), tokio::io::sink(), Arc::clone(&heard));
+        let mut lines =
+            PipeTransport::new(io::Cursor::new(pings), tokio::io::sink(), Arc::clone(&heard));
         let mut answered = 0;
         while lines.receive().await.is_some() {
             let answer: TxJsonRpcMessage<RoleClient> =

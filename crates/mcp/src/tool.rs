@@ -13,7 +13,7 @@ use rmcp::model::{
 use serde_json::{Map, Value, json};
 
 use crate::connection::Timeouts;
-use crate::content::Reader;
+use crate::content::ContentReader;
 use crate::error::{McpError, McpErrorKind};
 use crate::list_request::{ListError, ListKind, all};
 use crate::listing::{ServerListing, ToolDescription, missed};
@@ -90,7 +90,7 @@ impl ServerTool {
             up = servers.up(&self.server, &cx.agent.session.settings) => up.map_err(absent)?,
         };
         let (progress, again) = (Mutex::default(), AtomicBool::new(false));
-        let call = Call { tool: self, servers, up: &up, cx, progress, again };
+        let call = ToolCallTask { tool: self, servers, up: &up, cx, progress, again };
         let result = call.run(arguments).await;
         if !matches!(result, Err(ToolError::Failed(_))) && !up.link.is_closed() {
             servers.answered(&self.server).await;
@@ -99,7 +99,7 @@ impl ServerTool {
     }
 }
 
-struct Call<'a> {
+struct ToolCallTask<'a> {
     tool: &'a ServerTool,
     servers: &'a Arc<Servers>,
     up: &'a RunningServer,
@@ -110,7 +110,7 @@ struct Call<'a> {
     again: AtomicBool,
 }
 
-impl Call<'_> {
+impl ToolCallTask<'_> {
     async fn run(&self, arguments: Value) -> ToolCallResult {
         let text =
             |key: &str| arguments.get(key).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -128,7 +128,7 @@ impl Call<'_> {
                 let params = ReadResourceRequestParams::new(text("uri"));
                 let request = ReadResourceRequest::new(params);
                 let answer = self.ask(ClientRequest::ReadResourceRequest(request)).await?;
-                Ok(Reader::new(self.cx).contents(&answer))
+                Ok(ContentReader::new(self.cx).contents(&answer))
             }
             ToolAction::GetPrompt => {
                 let mut params = GetPromptRequestParams::new(text("name"));
@@ -137,18 +137,19 @@ impl Call<'_> {
                 }
                 let request = GetPromptRequest::new(params);
                 let answer = self.ask(ClientRequest::GetPromptRequest(request)).await?;
-                Ok(Reader::new(self.cx).messages(&answer))
+                Ok(ContentReader::new(self.cx).messages(&answer))
             }
             ToolAction::ListPrompts => {
                 let found = self.all(ListKind::Prompts).await?;
-                Ok(Reader::new(self.cx).entries(&found, &["name", "description", "arguments"]))
+                Ok(ContentReader::new(self.cx)
+                    .entries(&found, &["name", "description", "arguments"]))
             }
             ToolAction::ListResources => {
                 let mut found = self.all(ListKind::Resources).await?;
                 // Not every server that has resources knows of templates.
                 found.extend(self.all(ListKind::Templates).await.unwrap_or_default());
                 let fields = ["uri", "uriTemplate", "name", "description", "mimeType"];
-                Ok(Reader::new(self.cx).entries(&found, &fields))
+                Ok(ContentReader::new(self.cx).entries(&found, &fields))
             }
         }
     }
@@ -213,7 +214,7 @@ impl Call<'_> {
             let request = CallToolRequest::new(params.clone());
             let answer = self.ask(ClientRequest::CallToolRequest(request)).await?;
             if answer.get("resultType").and_then(Value::as_str) != Some("input_required") {
-                let mut output = Reader::new(self.cx).result(&answer);
+                let mut output = ContentReader::new(self.cx).result(&answer);
                 if answer.get("isError") == Some(&Value::Bool(true)) {
                     let text = ModelText::own("the tool reports an error:");
                     return Err(ToolError::Partly { text, output: Box::new(output) });
@@ -251,7 +252,7 @@ impl Call<'_> {
             if method != "roots/list" {
                 let text = "the server asks for something that it is not given here: call the tool \
                             with all that it needs, or use another way";
-                let what = deputize_core::door::to_line(method, 60);
+                let what = deputize_core::sanitize::for_terminal_line(method, 60);
                 return Err(partly(text, format!("it asks for {what}")));
             }
             let roots: Vec<Value> = root.iter().map(|uri| json!({"uri": uri})).collect();
@@ -273,7 +274,7 @@ impl Call<'_> {
 
     async fn ask(&self, request: ClientRequest) -> Result<Value, ToolError> {
         let told = |words: &str| {
-            self.cx.tell(words);
+            self.cx.report_progress(words);
             *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.to_owned());
         };
         match self.up.link.ask(request, self.timeouts(), &self.cx.cancel, &told).await {

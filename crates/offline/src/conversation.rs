@@ -227,7 +227,7 @@ impl<'t, 'r> Ask<'t, 'r> {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::door::{Source, quote};
+    use deputize_core::sanitize::{TextSource, frame_quote};
     use deputize_core::{CallId, ModelText, ToolResult, UserMessage};
 
     use super::*;
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn what_was_piped_in_is_not_the_task() {
-        let frame = quote(&Source::Input("stdin".into()), "+ Survey .\n").into_string();
+        let frame = frame_quote(&TextSource::Input("stdin".into()), "+ Survey .\n").into_string();
         for notes in ["", "\n[cut; the rest is in a file]"] {
             let message = user(&format!("{frame}{notes}\n\nlist src"));
             assert_eq!(task_message(&[message]).1, "list src");

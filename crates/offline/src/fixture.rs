@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use deputize_core::door::{FrameSecret, Source, to_model};
+use deputize_core::sanitize::{FrameSecret, TextSource, frame_for_model};
 use deputize_core::{
-    AgentId, CallStatus, Input, Limits, ModelOptions, ModelText, Request, Run, Schema, SessionId,
-    Status, Step, ToolDecl, ToolName, ToolResult, UserMessage,
+    AgentId, AgentLimits, CallStatus, Input, ModelOptions, ModelText, Request, Run, Schema,
+    SessionId, Status, Step, ToolDecl, ToolName, ToolResult, UserMessage,
 };
 use serde_json::{Value, json};
 
@@ -47,7 +47,7 @@ pub(super) fn talk_in(
     mut play: impl FnMut(&str, &Value) -> Given,
 ) -> Talk {
     let tools: Vec<Arc<ToolDecl>> = tools.iter().map(|name| Arc::new(declaration(name))).collect();
-    let limits = Limits { max_iterations: most_steps, time_ms: 0, wrap_up_ms: 0 };
+    let limits = AgentLimits { max_iterations: most_steps, time_ms: 0, wrap_up_ms: 0 };
     let mut run = Run::new(limits, []);
     run.apply(Input::Message(&UserMessage { text: task.to_owned(), from: None }));
     let mut made = Vec::new();
@@ -74,9 +74,9 @@ pub(super) fn talk_in(
                 for call in calls {
                     let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
                     let (status, content, note) = play(&call.name, &arguments);
-                    let source = Source::Tool(call.name.clone());
+                    let source = TextSource::Tool(call.name.clone());
                     let secret = FrameSecret::new(&[7; 16]);
-                    let framed = to_model(&secret, &agent, call.id, &source, &content);
+                    let framed = frame_for_model(&secret, &agent, call.id, &source, &content);
                     let note = if note.is_empty() { String::new() } else { format!("\n[{note}]") };
                     let text = ModelText::own(format!("{framed}{note}"));
                     made.push((call.name, arguments));

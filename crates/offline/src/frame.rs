@@ -43,7 +43,7 @@ fn parse(text: &str) -> Option<Unframed<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::door::{FrameSecret, Source, to_model};
+    use deputize_core::sanitize::{FrameSecret, TextSource, frame_for_model};
     use deputize_core::{AgentId, CallId, SessionId};
 
     use super::*;
@@ -51,8 +51,8 @@ mod tests {
     fn framed(content: &str) -> String {
         let agent = AgentId::root(&SessionId::literal("s"));
         let call = CallId { step: 1, slot: 0 };
-        let source = Source::Tool("t".into());
-        to_model(&FrameSecret::new(&[1; 16]), &agent, call, &source, content).into_string()
+        let source = TextSource::Tool("t".into());
+        frame_for_model(&FrameSecret::new(&[1; 16]), &agent, call, &source, content).into_string()
     }
 
     #[test]

@@ -27,7 +27,7 @@
 //!
 //! Thinking, redacted thinking, the server's compaction of the conversation, and blocks that this
 //! wire does not know are kept as
-//! [`Opaque`](deputize_core::Opaque) of the wire `anthropic-messages`: as received, or, where
+//! [`OpaqueBlock`](deputize_core::OpaqueBlock) of the wire `anthropic-messages`: as received, or, where
 //! they came in pieces, as the block of a document with the same texts. Blocks go back in the
 //! order opaque ones, text, calls. Where the reply had another order (thinking between calls),
 //! one more entry, of the wire `anthropic-messages/layout`, says so: a list of `"opaque"`,
@@ -68,14 +68,16 @@ use std::sync::Arc;
 
 use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, ModelOptions, Reply, Request};
 
-use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
-use crate::http::{Ask, HttpClient, Remote, exchange, offers_tools};
-use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError, reply_stream};
+use crate::endpoint::{Endpoint, EndpointError, KeyHeader, WireDefaults};
+use crate::http::{HttpClient, RemoteModel, WireRequest, exchange, offers_tools};
+use crate::stream::{
+    EventParser as _, ReplyBytes, StreamEnd, StreamError, StreamStatus, reply_stream,
+};
 
 pub use request::{DEFAULT_MAX_TOKENS, Dialect, request_body};
 use stream::MessagesParser;
 
-/// The wire's name in [`Opaque`](deputize_core::Opaque).
+/// The wire's name in [`OpaqueBlock`](deputize_core::OpaqueBlock).
 const WIRE: &str = "anthropic-messages";
 
 /// A model behind an endpoint that speaks Messages. The key goes in `x-api-key`, unless the
@@ -102,7 +104,7 @@ const WIRE: &str = "anthropic-messages";
 /// ```
 #[derive(Debug)]
 pub struct AnthropicMessages {
-    pub(crate) remote: Remote,
+    pub(crate) remote: RemoteModel,
     dialect: Dialect,
 }
 
@@ -113,13 +115,13 @@ impl AnthropicMessages {
     /// When the endpoint's address, key, headers or extra fields cannot be used, or there is
     /// no TLS on this machine.
     pub fn new(endpoint: Endpoint, http: &HttpClient) -> Result<Self, EndpointError> {
-        let way = Way {
+        let way = WireDefaults {
             path: &["messages"],
             key: KeyHeader::Named("x-api-key".to_owned()),
             headers: &[("anthropic-version", "2023-06-01")],
         };
         let dialect = Dialect::of(&endpoint)?;
-        Ok(Self { remote: Remote::new(endpoint, http, &way)?, dialect })
+        Ok(Self { remote: RemoteModel::new(endpoint, http, &way)?, dialect })
     }
 }
 
@@ -130,7 +132,7 @@ impl Model for AnthropicMessages {
         live: &'a mut (dyn FnMut(Delta<'_>) + Send),
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-        let ask = Ask {
+        let ask = WireRequest {
             model: request.model,
             body: || request_body(request, &self.dialect),
             parser: MessagesParser::new(request.model),
@@ -158,7 +160,7 @@ reply_stream! {
     ///
     /// ```
     /// use deputize_providers::anthropic_messages::ReplyStream;
-    /// use deputize_providers::{Ending, Flow};
+    /// use deputize_providers::{StreamEnd, StreamStatus};
     ///
     /// let body = r#"data: {"type":"message_start","message":{"model":"claude-sonnet-5"}}
     ///
@@ -169,11 +171,11 @@ reply_stream! {
     /// "#;
     /// let mut stream = ReplyStream::new("m");
     /// for byte in body.as_bytes() {
-    ///     if stream.feed(&[*byte], &mut |_piece| {})? == Flow::Done {
+    ///     if stream.feed(&[*byte], &mut |_piece| {})? == StreamStatus::Done {
     ///         break;
     ///     }
     /// }
-    /// let reply = stream.finish(Ending::InOrder, &mut |_piece| {})?;
+    /// let reply = stream.finish(StreamEnd::InOrder, &mut |_piece| {})?;
     /// assert_eq!((reply.model.as_str(), reply.text.as_str()), ("claude-sonnet-5", "Hello"));
     /// # Ok::<(), deputize_providers::StreamError>(())
     /// ```

@@ -5,7 +5,7 @@ use serde_json::Value;
 /// How far a JSON object has come, kept up with each piece: looking at the whole text again
 /// and again would take the square of its length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) enum Shape {
+pub(crate) enum ObjectProgress {
     #[default]
     Blank,
     Open {
@@ -17,7 +17,7 @@ pub(crate) enum Shape {
     Other,
 }
 
-impl Shape {
+impl ObjectProgress {
     pub(crate) fn with(self, text: &str) -> Self {
         text.bytes().fold(self, Self::after)
     }
@@ -60,7 +60,8 @@ pub(crate) fn text_of(value: Option<&Value>) -> String {
 /// Whether a text is one JSON object.
 pub(crate) fn is_object(text: &str) -> bool {
     let text = text.trim();
-    Shape::default().with(text) == Shape::Closed && crate::json::parse(text).is_ok()
+    ObjectProgress::default().with(text) == ObjectProgress::Closed
+        && crate::json::parse(text).is_ok()
 }
 
 /// Arguments with what can be mended in one way only; all else stays as received, for the

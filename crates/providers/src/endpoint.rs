@@ -34,7 +34,7 @@ pub struct Endpoint {
     /// Which proxy requests go through.
     pub proxy: Proxy,
     /// Authorities to trust beside the system's.
-    pub authorities: Option<Authorities>,
+    pub authorities: Option<CaBundle>,
     /// The longest wait for a connection.
     pub connect_timeout: Duration,
     /// The longest wait from sending to the first data of the reply; comments do not count.
@@ -66,14 +66,14 @@ pub enum Proxy {
 
 /// Certificate authorities, as read from a file.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Authorities {
+pub struct CaBundle {
     /// The file, for messages.
     pub path: String,
     /// What is in it: one or more certificates in PEM.
     pub pem: Vec<u8>,
 }
 
-impl fmt::Debug for Authorities {
+impl fmt::Debug for CaBundle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Authorities({})", self.path)
     }
@@ -121,7 +121,7 @@ impl KeyHeader {
 }
 
 /// What a wire adds to an endpoint's address and headers.
-pub(crate) struct Way {
+pub(crate) struct WireDefaults {
     /// The path behind `base_url`.
     pub(crate) path: &'static [&'static str],
     /// Which header carries the key, unless the endpoint says.
@@ -170,7 +170,7 @@ impl Endpoint {
     }
 
     /// The headers of every request but the key's.
-    pub(crate) fn own_headers(&self, way: &Way) -> Result<HeaderMap, EndpointError> {
+    pub(crate) fn own_headers(&self, way: &WireDefaults) -> Result<HeaderMap, EndpointError> {
         let mut map = HeaderMap::new();
         let accept =
             if self.streaming { "text/event-stream, application/json" } else { "application/json" };
@@ -197,7 +197,7 @@ impl Endpoint {
     /// The header that carries keys, and for each its variable and the header's value.
     pub(crate) fn key_headers(
         &self,
-        way: &Way,
+        way: &WireDefaults,
     ) -> Result<(HeaderName, Vec<(String, HeaderValue)>), EndpointError> {
         let header = self.key_header.as_ref().unwrap_or(&way.key);
         let name = HeaderName::from_bytes(header.name().as_bytes()).map_err(|_| {
@@ -322,11 +322,11 @@ pub enum EndpointError {
 mod tests {
     use super::*;
 
-    const BEARER: Way = Way { path: &[], key: KeyHeader::Bearer, headers: &[] };
+    const BEARER: WireDefaults = WireDefaults { path: &[], key: KeyHeader::Bearer, headers: &[] };
 
     #[test]
     fn an_endpoint_may_say_more_of_headers_than_its_wire() {
-        let way = Way {
+        let way = WireDefaults {
             path: &[],
             key: KeyHeader::Named(String::new()),
             headers: &[("version-of-wire", "1")],

@@ -3,9 +3,9 @@
 
 mod client;
 mod failure;
-mod kept;
 mod keys;
-mod look;
+mod model_listing;
+mod promise_tracker;
 
 use std::convert::Infallible;
 use std::fmt;
@@ -14,69 +14,69 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use deputize_core::{
-    Cancel, Finish, ModelError, RawCall, Reply, Request, ToolChoice, kept_partial,
+    Cancel, Finish, ModelError, RawCall, Reply, Request, ToolChoice, bounded_partial,
 };
 use futures_util::stream;
 use reqwest::header::{self, HeaderMap};
 use reqwest::{Body, Client, Response, Url, Version};
 use tokio::time::{Instant, timeout_at};
 
-use crate::endpoint::{Endpoint, EndpointError, Way};
+use crate::endpoint::{Endpoint, EndpointError, WireDefaults};
 use crate::limits::{
     AFTER_DONE, AFTER_FINISH, AT_ONCE, ERROR_BODY_BYTES, UNREADABLE_CALL_BODY_BYTES,
 };
 use crate::retry_after;
 use crate::server_error::{ServerError, UNREADABLE_CALL};
-use crate::stream::{Ending, EventParser, Flow, Live, ReplyBytes, StreamError};
-use client::Keep;
+use crate::stream::{DeltaFn, EventParser, ReplyBytes, StreamEnd, StreamError, StreamStatus};
+use client::ConnectionReuse;
 pub use client::{HttpClient, http_client};
-use failure::{Failure, Told};
-use kept::Kept;
-use keys::{KeyFault, Lease, Taken};
-pub use look::Seen;
-pub(crate) use look::look;
+use failure::{FailureContext, RequestFailure};
+use keys::{KeyFault, KeyLease, TakenKey};
+pub use model_listing::ModelListing;
+pub(crate) use model_listing::look;
+use promise_tracker::PromiseTracker;
 
 /// An endpoint, ready for requests: of one agent, or of all that need no key of their own.
-pub(crate) struct Remote {
-    reach: Arc<Reach>,
-    keys: Lease,
+pub(crate) struct RemoteModel {
+    reach: Arc<Connector>,
+    keys: KeyLease,
 }
 
 /// How an endpoint is reached.
-pub(crate) struct Reach {
+pub(crate) struct Connector {
     endpoint: Endpoint,
     http: HttpClient,
     /// It keeps connections.
     client: Client,
-    kept: Kept,
+    kept: PromiseTracker,
     /// The address up to and with the version.
     base: Url,
     url: Url,
     headers: HeaderMap,
 }
 
-impl Deref for Remote {
-    type Target = Reach;
+impl Deref for RemoteModel {
+    type Target = Connector;
 
-    fn deref(&self) -> &Reach {
+    fn deref(&self) -> &Connector {
         &self.reach
     }
 }
 
-impl fmt::Debug for Remote {
+impl fmt::Debug for RemoteModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Remote({})", self.endpoint.name)
     }
 }
 
-impl Remote {
+impl RemoteModel {
     pub(crate) fn new(
         endpoint: Endpoint,
         http: &HttpClient,
-        way: &Way,
+        way: &WireDefaults,
     ) -> Result<Self, EndpointError> {
         let mut url = endpoint.url()?;
-        let client = http.client(&endpoint, &url, Keep::Idle)?;
+        let client = http.client(&endpoint, &url, ConnectionReuse::Idle)?;
         let base = url.clone();
         // An address with http or https always takes segments.
         if let Ok(mut segments) = url.path_segments_mut() {
@@ -87,9 +87,9 @@ impl Remote {
         // A header that the endpoint names itself wins, also with a key in it.
         let keys = if headers.contains_key(&name) { Vec::new() } else { values };
         let keys = http.rings.ring(base.as_str(), name, keys);
-        let (http, kept) = (http.clone(), Kept::default());
-        let reach = Reach { endpoint, http, client, kept, base, url, headers };
-        Ok(Self { reach: Arc::new(reach), keys: Lease::new(keys) })
+        let (http, kept) = (http.clone(), PromiseTracker::default());
+        let reach = Connector { endpoint, http, client, kept, base, url, headers };
+        Ok(Self { reach: Arc::new(reach), keys: KeyLease::new(keys) })
     }
 
     /// The same for one agent, where there are several keys.
@@ -99,7 +99,7 @@ impl Remote {
     }
 }
 
-impl Reach {
+impl Connector {
     /// Sends a request until its answer begins.
     ///
     /// A server without TLS may close a connection that it had promised to keep, and so meet the
@@ -111,14 +111,14 @@ impl Reach {
         headers: HeaderMap,
         body: &(dyn Fn() -> Vec<u8> + Sync),
         until: Instant,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response, RequestFailure> {
         let start = Instant::now();
-        let single = || self.http.client(&self.endpoint, &self.base, Keep::Nothing).ok();
+        let single = || self.http.client(&self.endpoint, &self.base, ConnectionReuse::Nothing).ok();
         let trusted = self.kept.trusted(start);
         let own = if trusted.is_none() { single() } else { None };
         let client = own.as_ref().unwrap_or(&self.client);
         let mut sent = self.post_by(client, headers.clone(), body(), until).await;
-        if let Err(Failure::Send(error)) = &sent
+        if let Err(RequestFailure::Send(error)) = &sent
             && trusted == Some(true)
             && self.url.scheme() == "http"
             && failure::is_closed(error)
@@ -140,19 +140,19 @@ impl Reach {
         headers: HeaderMap,
         body: Vec<u8>,
         until: Instant,
-    ) -> Result<Response, Failure> {
+    ) -> Result<Response, RequestFailure> {
         let request = client.post(self.url.clone()).headers(headers);
         // As a stream it cannot be sent twice, so it is let go when it is sent, not when the answer
         // comes: what waits for a model stays small.
         let request = request.header(header::CONTENT_LENGTH, body.len());
         let body = Body::wrap_stream(stream::once(ready(Ok::<_, Infallible>(body))));
         let sent = timeout_at(until, request.body(body).send()).await;
-        sent.map_err(|_| Failure::NoAnswer)?.map_err(Failure::Send)
+        sent.map_err(|_| RequestFailure::NoAnswer)?.map_err(RequestFailure::Send)
     }
 }
 
 /// A request of one wire, and what will read its reply.
-pub(crate) struct Ask<'m, P, B> {
+pub(crate) struct WireRequest<'m, P, B> {
     pub(crate) model: &'m str,
     /// Writes its body; twice when it must be sent again.
     pub(crate) body: B,
@@ -168,9 +168,9 @@ pub(crate) fn offers_tools(request: &Request<'_>) -> bool {
 
 /// Sends one request and reads its reply.
 pub(crate) async fn exchange<P: EventParser>(
-    remote: &Remote,
-    ask: Ask<'_, P, impl Fn() -> Vec<u8> + Sync>,
-    live: &mut Live<'_>,
+    remote: &RemoteModel,
+    ask: WireRequest<'_, P, impl Fn() -> Vec<u8> + Sync>,
+    live: &mut DeltaFn<'_>,
     cancel: &Cancel,
 ) -> Result<Reply, ModelError> {
     let start = Instant::now();
@@ -179,12 +179,12 @@ pub(crate) async fn exchange<P: EventParser>(
     let taken = remote.keys.take(start);
     let ended = tokio::select! {
         biased;
-        () = cancel.cancelled() => Err(Failure::Cancelled),
+        () = cancel.cancelled() => Err(RequestFailure::Cancelled),
         ended = receive(remote, &taken, &ask.body, &mut bytes, live) => ended,
     };
-    let used = if let Taken::Key(number) = taken { Some(number) } else { None };
-    let (partial, partial_left_out) = kept_partial(bytes.parser().text());
-    let told = Told {
+    let used = if let TakenKey::Key(number) = taken { Some(number) } else { None };
+    let (partial, partial_left_out) = bounded_partial(bytes.parser().text());
+    let told = FailureContext {
         endpoint: &remote.endpoint,
         key: used.and_then(|number| Some(remote.keys.get(number)?.0.as_str())),
         url: &remote.url,
@@ -198,15 +198,15 @@ pub(crate) async fn exchange<P: EventParser>(
     };
     let background = bytes.parser().background().map(str::to_owned);
     let reply = match ended {
-        Ok(ending) => bytes.finish(ending).map_err(Failure::Stream),
+        Ok(ending) => bytes.finish(ending).map_err(RequestFailure::Stream),
         // Some servers say all and leave the stream open. One that breaks has not said all.
-        Err(Failure::Idle) if bytes.parser().may_end() => {
-            bytes.finish(Ending::Silent).map_err(Failure::Stream)
+        Err(RequestFailure::Idle) if bytes.parser().may_end() => {
+            bytes.finish(StreamEnd::Silent).map_err(RequestFailure::Stream)
         }
         Err(failure) => Err(failure),
     };
     let reply = reply.map_err(|failure| match background.filter(|_| failure.is_broken_off()) {
-        Some(status) => Failure::Stream(StreamError::Background { status }),
+        Some(status) => RequestFailure::Stream(StreamError::Background { status }),
         None => failure,
     });
     // The model made a bad call, and the server tells of that as of a failure of the request.
@@ -227,7 +227,7 @@ pub(crate) async fn exchange<P: EventParser>(
 }
 
 /// The reply of a model whose call the server could not read.
-fn reply_with(call: RawCall, told: &Told<'_>) -> Reply {
+fn reply_with(call: RawCall, told: &FailureContext<'_>) -> Reply {
     Reply {
         model: told.served.clone(),
         text: told.partial.clone(),
@@ -241,22 +241,22 @@ fn reply_with(call: RawCall, told: &Told<'_>) -> Reply {
 
 /// Sends, and feeds what comes until the reply or the body ends.
 async fn receive<P: EventParser>(
-    remote: &Remote,
-    taken: &Taken,
+    remote: &RemoteModel,
+    taken: &TakenKey,
     body: &(dyn Fn() -> Vec<u8> + Sync),
     bytes: &mut ReplyBytes<P>,
-    live: &mut Live<'_>,
-) -> Result<Ending, Failure> {
+    live: &mut DeltaFn<'_>,
+) -> Result<StreamEnd, RequestFailure> {
     let first = Instant::now() + remote.endpoint.first_byte_timeout;
     let mut headers = remote.headers.clone();
     match taken {
-        Taken::Nothing => {}
-        Taken::Key(number) => {
+        TakenKey::Nothing => {}
+        TakenKey::Key(number) => {
             let value = remote.keys.get(*number).map(|(_, value)| value.clone());
             headers.extend(value.map(|value| (remote.keys.header().clone(), value)));
         }
-        Taken::Resting(next) => {
-            return Err(Failure::KeysRest(next.variable.clone(), next.wait));
+        TakenKey::Resting(next) => {
+            return Err(RequestFailure::KeysRest(next.variable.clone(), next.wait));
         }
     }
     let mut response = remote.post(headers, body, first).await?;
@@ -264,9 +264,9 @@ async fn receive<P: EventParser>(
         return Err(refusal(remote, response).await);
     }
     if let Some(coding) = coding(response.headers()) {
-        return Err(Failure::Compressed(coding));
+        return Err(RequestFailure::Compressed(coding));
     }
-    let end = if is_framed(&response) { Ending::InOrder } else { Ending::Closed };
+    let end = if is_framed(&response) { StreamEnd::InOrder } else { StreamEnd::Closed };
     let mut alive = Instant::now();
     loop {
         let seen = bytes.life();
@@ -275,18 +275,18 @@ async fn receive<P: EventParser>(
             (_, true) => alive + AFTER_FINISH.min(remote.endpoint.idle_timeout),
             (_, false) => alive + remote.endpoint.idle_timeout,
         };
-        let late = if seen == 0 { Failure::NoAnswer } else { Failure::Idle };
+        let late = if seen == 0 { RequestFailure::NoAnswer } else { RequestFailure::Idle };
         let Ok(chunk) = timeout_at(until, response.chunk()).await else { return Err(late) };
-        let Some(chunk) = chunk.map_err(Failure::Broken)? else {
-            bytes.end(live).map_err(Failure::Stream)?;
+        let Some(chunk) = chunk.map_err(RequestFailure::Broken)? else {
+            bytes.end(live).map_err(RequestFailure::Stream)?;
             return Ok(end);
         };
-        if bytes.feed(&chunk, live).map_err(Failure::Stream)? == Flow::Done {
+        if bytes.feed(&chunk, live).map_err(RequestFailure::Stream)? == StreamStatus::Done {
             drain(response).await;
             // The connection goes back to the others by a task of its own. The next request of this
             // agent would often be faster, and open a new one.
             tokio::task::yield_now().await;
-            return Ok(Ending::InOrder);
+            return Ok(StreamEnd::InOrder);
         }
         if bytes.life() > seen {
             alive = Instant::now();
@@ -325,7 +325,7 @@ async fn drain(mut response: Response) {
 }
 
 /// Reads what a server says of a failure, but not more than [`ERROR_BODY_BYTES`].
-async fn refusal(remote: &Remote, mut response: Response) -> Failure {
+async fn refusal(remote: &RemoteModel, mut response: Response) -> RequestFailure {
     let status = response.status().as_u16();
     let headers = response.headers().clone();
     let header = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
@@ -366,7 +366,7 @@ async fn refusal(remote: &Remote, mut response: Response) -> Failure {
         let target = crate::line::shown(&target);
         error.message = format!("a redirect to {target}, which is not followed");
     }
-    Failure::Refused(error)
+    RequestFailure::Refused(error)
 }
 
 /// How much is read of the body of a failed answer: a call that the server could not read may be

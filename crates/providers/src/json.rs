@@ -2,7 +2,7 @@
 //!
 //! Some servers split a character beyond the basic plane over two pieces of a stream, as two
 //! lone surrogate escapes. JSON text cannot hold those, so each becomes a mark (a character
-//! of a private block) that [`crate::text::Text`] joins again.
+//! of a private block) that [`crate::text::Utf16Text`] joins again.
 
 use std::borrow::Cow;
 use std::cell::Cell;
@@ -28,7 +28,7 @@ pub(crate) enum JsonError {
 
 /// A JSON value. Of doubled keys the last holds.
 #[derive(Debug)]
-pub(crate) struct Json {
+pub(crate) struct MarkedJson {
     pub(crate) value: Value,
     /// Whether texts in it hold marks for lone surrogates.
     pub(crate) marked: bool,
@@ -41,17 +41,17 @@ pub(crate) fn surrogate_of(mark: char) -> Option<u16> {
 }
 
 /// Reads one JSON text.
-pub(crate) fn parse(text: &str) -> Result<Json, JsonError> {
-    let scan = Scan::of(text)?;
+pub(crate) fn parse(text: &str) -> Result<MarkedJson, JsonError> {
+    let scan = TextScan::of(text)?;
     let marked = !scan.lone.is_empty() && !scan.holds_marks;
     let text = scan.mended(text);
     let left = Cell::new(JSON_VALUES);
     let mut deserializer = serde_json::Deserializer::from_str(&text);
-    let value = Node { left: &left }
+    let value = CountedNode { left: &left }
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
     match value {
-        Ok(value) => Ok(Json { value, marked }),
+        Ok(value) => Ok(MarkedJson { value, marked }),
         Err(_) if left.get() == 0 => Err(JsonError::TooManyValues),
         Err(error) => Err(JsonError::Syntax(error)),
     }
@@ -59,14 +59,14 @@ pub(crate) fn parse(text: &str) -> Result<Json, JsonError> {
 
 /// What one pass over the bytes of a JSON text found.
 #[derive(Default)]
-struct Scan {
+struct TextScan {
     /// Where `\uXXXX` escapes stand that are lone surrogates, and which.
     lone: Vec<(usize, u16)>,
     /// Whether characters of the private block of the marks are there already.
     holds_marks: bool,
 }
 
-impl Scan {
+impl TextScan {
     fn of(text: &str) -> Result<Self, JsonError> {
         let mut scan = Self::default();
         let (mut at, mut depth, mut quoted) = (0, 0_usize, false);
@@ -148,18 +148,18 @@ fn code_unit(bytes: &[u8]) -> Option<u16> {
 
 /// Builds a value and counts its parts, so that a small text cannot become a huge tree.
 #[derive(Clone, Copy)]
-struct Node<'c> {
+struct CountedNode<'c> {
     left: &'c Cell<usize>,
 }
 
-impl Node<'_> {
+impl CountedNode<'_> {
     fn count<E: serde::de::Error>(self) -> Result<(), E> {
         self.left.set(self.left.get().saturating_sub(1));
         if self.left.get() == 0 { Err(E::custom("too many values")) } else { Ok(()) }
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Node<'_> {
+impl<'de> DeserializeSeed<'de> for CountedNode<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -168,7 +168,7 @@ impl<'de> DeserializeSeed<'de> for Node<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Node<'_> {
+impl<'de> Visitor<'de> for CountedNode<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -53,13 +53,13 @@ mod text;
 mod wire;
 
 pub use anthropic_messages::AnthropicMessages;
-pub use endpoint::{Authorities, Endpoint, EndpointError, KeyHeader, Proxy, is_loopback};
-pub use http::{HttpClient, Seen, http_client};
+pub use endpoint::{CaBundle, Endpoint, EndpointError, KeyHeader, Proxy, is_loopback};
+pub use http::{HttpClient, ModelListing, http_client};
 pub use known::{KNOWN_PROVIDERS, KnownProvider, known_provider};
 pub use openai_chat::OpenAiChat;
 pub use openai_responses::OpenAiResponses;
 pub use prices::published_price;
 pub use secret::{Key, Secret};
 pub use server_error::ServerError;
-pub use stream::{Ending, Flow, StreamError};
-pub use wire::{Dialect, Wire};
+pub use stream::{StreamEnd, StreamError, StreamStatus};
+pub use wire::{Wire, WireDialect};

@@ -20,23 +20,26 @@
 
 mod calls;
 mod details;
-mod own;
+mod extra_members;
 mod request;
 mod stream;
-mod thought;
+mod thought_splitter;
 
 use std::sync::Arc;
 
 use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, ModelOptions, Reply, Request};
 
-use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
-use crate::http::{Ask, HttpClient, Remote, exchange, offers_tools};
-use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError, reply_stream};
+use crate::endpoint::{Endpoint, EndpointError, KeyHeader, WireDefaults};
+use crate::http::{HttpClient, RemoteModel, WireRequest, exchange, offers_tools};
+use crate::stream::{
+    EventParser as _, ReplyBytes, StreamEnd, StreamError, StreamStatus, reply_stream,
+};
 
 pub use request::{Dialect, request_body};
 use stream::ChatParser;
 
-const WAY: Way = Way { path: &["chat", "completions"], key: KeyHeader::Bearer, headers: &[] };
+const WAY: WireDefaults =
+    WireDefaults { path: &["chat", "completions"], key: KeyHeader::Bearer, headers: &[] };
 
 /// A model behind an endpoint that speaks Chat Completions.
 ///
@@ -60,7 +63,7 @@ const WAY: Way = Way { path: &["chat", "completions"], key: KeyHeader::Bearer, h
 /// ```
 #[derive(Debug)]
 pub struct OpenAiChat {
-    pub(crate) remote: Remote,
+    pub(crate) remote: RemoteModel,
     dialect: Dialect,
 }
 
@@ -72,7 +75,7 @@ impl OpenAiChat {
     /// no TLS on this machine.
     pub fn new(endpoint: Endpoint, http: &HttpClient) -> Result<Self, EndpointError> {
         let dialect = Dialect::of(&endpoint)?;
-        Ok(Self { remote: Remote::new(endpoint, http, &WAY)?, dialect })
+        Ok(Self { remote: RemoteModel::new(endpoint, http, &WAY)?, dialect })
     }
 }
 
@@ -83,7 +86,7 @@ impl Model for OpenAiChat {
         live: &'a mut (dyn FnMut(Delta<'_>) + Send),
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-        let ask = Ask {
+        let ask = WireRequest {
             model: request.model,
             body: || request_body(request, &self.dialect),
             parser: ChatParser::new(request.model),
@@ -111,16 +114,16 @@ reply_stream! {
     ///
     /// ```
     /// use deputize_providers::openai_chat::ReplyStream;
-    /// use deputize_providers::{Ending, Flow};
+    /// use deputize_providers::{StreamEnd, StreamStatus};
     ///
     /// let body = "data: {\"choices\":[{\"delta\":{\"content\":\"Hello\"}}]}\n\ndata: [DONE]\n\n";
     /// let mut stream = ReplyStream::new("m");
     /// for byte in body.as_bytes() {
-    ///     if stream.feed(&[*byte], &mut |_piece| {})? == Flow::Done {
+    ///     if stream.feed(&[*byte], &mut |_piece| {})? == StreamStatus::Done {
     ///         break;
     ///     }
     /// }
-    /// assert_eq!(stream.finish(Ending::InOrder, &mut |_piece| {})?.text, "Hello");
+    /// assert_eq!(stream.finish(StreamEnd::InOrder, &mut |_piece| {})?.text, "Hello");
     /// # Ok::<(), deputize_providers::StreamError>(())
     /// ```
     ChatParser

@@ -17,28 +17,31 @@
 //! conversation. Reasoning, and items that are newer than we are, go back byte for byte in
 //! their place among text and calls.
 
+mod delta_sender;
 mod event;
 mod item;
 mod items;
 mod order;
 mod raw;
 mod request;
-mod shown;
 mod stream;
 
 use std::sync::Arc;
 
 use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, ModelOptions, Reply, Request};
 
-use crate::endpoint::{Endpoint, EndpointError, KeyHeader, Way};
-use crate::http::{Ask, HttpClient, Remote, exchange, offers_tools};
-use crate::stream::{Ending, EventParser as _, Flow, ReplyBytes, StreamError, reply_stream};
+use crate::endpoint::{Endpoint, EndpointError, KeyHeader, WireDefaults};
+use crate::http::{HttpClient, RemoteModel, WireRequest, exchange, offers_tools};
+use crate::stream::{
+    EventParser as _, ReplyBytes, StreamEnd, StreamError, StreamStatus, reply_stream,
+};
 
 use request::output_limit;
 pub use request::{Dialect, request_body};
 use stream::ResponsesParser;
 
-const WAY: Way = Way { path: &["responses"], key: KeyHeader::Bearer, headers: &[] };
+const WAY: WireDefaults =
+    WireDefaults { path: &["responses"], key: KeyHeader::Bearer, headers: &[] };
 
 /// A model behind an endpoint that speaks Responses.
 ///
@@ -62,7 +65,7 @@ const WAY: Way = Way { path: &["responses"], key: KeyHeader::Bearer, headers: &[
 /// ```
 #[derive(Debug)]
 pub struct OpenAiResponses {
-    pub(crate) remote: Remote,
+    pub(crate) remote: RemoteModel,
     dialect: Dialect,
 }
 
@@ -74,7 +77,7 @@ impl OpenAiResponses {
     /// no TLS on this machine.
     pub fn new(endpoint: Endpoint, http: &HttpClient) -> Result<Self, EndpointError> {
         let dialect = Dialect::of(&endpoint)?;
-        Ok(Self { remote: Remote::new(endpoint, http, &WAY)?, dialect })
+        Ok(Self { remote: RemoteModel::new(endpoint, http, &WAY)?, dialect })
     }
 }
 
@@ -86,7 +89,7 @@ impl Model for OpenAiResponses {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
         let limit = output_limit(request, &self.dialect);
-        let ask = Ask {
+        let ask = WireRequest {
             model: request.model,
             body: || request_body(request, &self.dialect),
             parser: ResponsesParser::new(request.model).within(limit),
@@ -114,17 +117,17 @@ reply_stream! {
     ///
     /// ```
     /// use deputize_providers::openai_responses::ReplyStream;
-    /// use deputize_providers::{Ending, Flow};
+    /// use deputize_providers::{StreamEnd, StreamStatus};
     ///
     /// let body = "data: {\"type\":\"response.output_text.delta\",\"delta\":\"Hello\"}\n\n\
     ///             data: {\"type\":\"response.completed\"}\n\n";
     /// let mut stream = ReplyStream::new("m");
     /// for byte in body.as_bytes() {
-    ///     if stream.feed(&[*byte], &mut |_piece| {})? == Flow::Done {
+    ///     if stream.feed(&[*byte], &mut |_piece| {})? == StreamStatus::Done {
     ///         break;
     ///     }
     /// }
-    /// assert_eq!(stream.finish(Ending::InOrder, &mut |_piece| {})?.text, "Hello");
+    /// assert_eq!(stream.finish(StreamEnd::InOrder, &mut |_piece| {})?.text, "Hello");
     /// # Ok::<(), deputize_providers::StreamError>(())
     /// ```
     ResponsesParser

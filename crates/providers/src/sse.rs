@@ -5,7 +5,7 @@
 //! its blank line is still looked at.
 
 use crate::limits::ReplyLimit;
-use crate::stream::{Flow, StreamError};
+use crate::stream::{StreamError, StreamStatus};
 
 /// The fields of a line.
 const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
@@ -20,7 +20,7 @@ pub(crate) struct SseEvent<'e> {
 }
 
 /// Takes the events out.
-pub(crate) type Sink<'s> = dyn FnMut(SseEvent<'_>) -> Result<Flow, StreamError> + 's;
+pub(crate) type Sink<'s> = dyn FnMut(SseEvent<'_>) -> Result<StreamStatus, StreamError> + 's;
 
 #[derive(Debug, Default)]
 pub(crate) struct SseDecoder {
@@ -47,7 +47,11 @@ impl SseDecoder {
     }
 
     /// Takes bytes; stops at an event that ends the reply.
-    pub(crate) fn feed(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> Result<Flow, StreamError> {
+    pub(crate) fn feed(
+        &mut self,
+        bytes: &[u8],
+        sink: &mut Sink<'_>,
+    ) -> Result<StreamStatus, StreamError> {
         let mut rest = bytes;
         while let [first, ..] = rest {
             let doubled = std::mem::take(&mut self.after_cr) && *first == b'\n';
@@ -61,11 +65,11 @@ impl SseDecoder {
             let Some((end, tail)) = tail.split_first() else { break };
             self.after_cr = *end == b'\r';
             rest = tail;
-            if self.end_line(sink)? == Flow::Done {
-                return Ok(Flow::Done);
+            if self.end_line(sink)? == StreamStatus::Done {
+                return Ok(StreamStatus::Done);
             }
         }
-        Ok(Flow::More)
+        Ok(StreamStatus::More)
     }
 
     /// The body is over: an event without its blank line is given out if `whole` takes it.
@@ -73,19 +77,19 @@ impl SseDecoder {
         &mut self,
         sink: &mut Sink<'_>,
         whole: impl Fn(&str) -> bool,
-    ) -> Result<Flow, StreamError> {
+    ) -> Result<StreamStatus, StreamError> {
         if !self.line.is_empty() {
             let begins_field = FIELDS.iter().any(|field| field.starts_with(&self.line));
             self.is_cut = begins_field && self.plain.is_empty();
-            if self.end_line(sink)? == Flow::Done {
-                return Ok(Flow::Done);
+            if self.end_line(sink)? == StreamStatus::Done {
+                return Ok(StreamStatus::Done);
             }
         }
         if whole(&String::from_utf8_lossy(&self.data)) {
             return self.dispatch(sink);
         }
         self.is_cut |= !self.name.is_empty() || !self.data.trim_ascii().is_empty();
-        Ok(Flow::More)
+        Ok(StreamStatus::More)
     }
 
     /// Returns whether the body ended inside an event, which was dropped.
@@ -113,13 +117,13 @@ impl SseDecoder {
         Ok(())
     }
 
-    fn end_line(&mut self, sink: &mut Sink<'_>) -> Result<Flow, StreamError> {
+    fn end_line(&mut self, sink: &mut Sink<'_>) -> Result<StreamStatus, StreamError> {
         if std::mem::take(&mut self.in_comment) {
             self.is_known = true;
-            return Ok(Flow::More);
+            return Ok(StreamStatus::More);
         }
         let line = std::mem::take(&mut self.line);
-        let mut flow = Flow::More;
+        let mut flow = StreamStatus::More;
         match line.iter().position(|byte| *byte == b':') {
             _ if line.is_empty() => flow = self.dispatch(sink)?,
             // No field begins so: a server that forgot the `data:`, mostly before an error.
@@ -159,12 +163,12 @@ impl SseDecoder {
         self.data.push(b'\n');
     }
 
-    fn dispatch(&mut self, sink: &mut Sink<'_>) -> Result<Flow, StreamError> {
+    fn dispatch(&mut self, sink: &mut Sink<'_>) -> Result<StreamStatus, StreamError> {
         let (name, data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
         let data = String::from_utf8_lossy(&data);
         let data = data.trim();
         if data.is_empty() {
-            return Ok(Flow::More);
+            return Ok(StreamStatus::More);
         }
         sink(SseEvent { name: &String::from_utf8_lossy(&name), data })
     }
@@ -180,7 +184,7 @@ mod tests {
         for piece in pieces {
             let mut sink = |event: SseEvent<'_>| {
                 found.push(format!("{}|{}", event.name, event.data));
-                Ok(Flow::More)
+                Ok(StreamStatus::More)
             };
             decoder.feed(piece, &mut sink).unwrap();
         }
@@ -207,7 +211,7 @@ mod tests {
     fn an_event_at_the_limit_passes_and_one_beyond_is_refused() {
         let small = || ReplyLimit { bytes: 1000, ..ReplyLimit::default() };
         let mut decoder = SseDecoder::new(small());
-        let mut sink = |_: SseEvent<'_>| Ok(Flow::More);
+        let mut sink = |_: SseEvent<'_>| Ok(StreamStatus::More);
         decoder.feed(&vec![b'x'; EVENT_BYTES], &mut sink).unwrap();
         let error = decoder.feed(b"x", &mut sink).unwrap_err();
         assert!(
@@ -222,7 +226,7 @@ mod tests {
     fn a_body_that_ends_inside_an_event_is_known_as_cut() {
         let is_cut = |body: &[u8]| {
             let (_, mut decoder) = events(&[body]);
-            decoder.end(&mut |_| Ok(Flow::More), |data| data.trim() == "whole").unwrap();
+            decoder.end(&mut |_| Ok(StreamStatus::More), |data| data.trim() == "whole").unwrap();
             decoder.is_cut()
         };
         for body in ["d", "data", "data: {", "data: {\n", "event: a", "event: a\n", "x\n{\"a\""] {

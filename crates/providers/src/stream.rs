@@ -11,11 +11,11 @@ use crate::server_error::ServerError;
 use crate::sse::{SseDecoder, SseEvent};
 
 /// Gets the pieces of a reply while they arrive.
-pub(crate) type Live<'l> = dyn FnMut(Delta<'_>) + Send + 'l;
+pub(crate) type DeltaFn<'l> = dyn FnMut(Delta<'_>) + Send + 'l;
 
 /// Whether more bytes are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Flow {
+pub enum StreamStatus {
     /// Yes.
     More,
     /// No: the end mark was seen.
@@ -24,7 +24,7 @@ pub enum Flow {
 
 /// How the bytes of a reply ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum StreamEnd {
     /// The body was over, as the transport frames it: by its length or its last chunk.
     InOrder,
     /// The connection was closed, and the body had no other end: it may be whole or cut.
@@ -35,7 +35,7 @@ pub enum Ending {
     Broken,
 }
 
-impl Ending {
+impl StreamEnd {
     /// Whether the transport says that there was no more.
     pub(crate) fn is_over(self) -> bool {
         matches!(self, Self::InOrder | Self::Closed)
@@ -220,10 +220,14 @@ pub(crate) trait EventParser {
     const API: &'static str;
 
     /// Takes one event of a stream.
-    fn event(&mut self, event: SseEvent<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError>;
+    fn event(
+        &mut self,
+        event: SseEvent<'_>,
+        live: &mut DeltaFn<'_>,
+    ) -> Result<StreamStatus, StreamError>;
 
     /// Takes a reply that came as one document.
-    fn document(&mut self, text: &str, live: &mut Live<'_>) -> Result<(), StreamError>;
+    fn document(&mut self, text: &str, live: &mut DeltaFn<'_>) -> Result<(), StreamError>;
 
     /// Whether data without an event's end is one all the same.
     fn is_whole(data: &str) -> bool {
@@ -259,12 +263,12 @@ pub(crate) trait EventParser {
     }
 
     /// The reply, if it is complete.
-    fn finish(self, ending: Ending) -> Result<Reply, StreamError>;
+    fn finish(self, ending: StreamEnd) -> Result<Reply, StreamError>;
 }
 
 /// What a body turned out to be; the content type is not asked, because servers lie in it.
 #[derive(Debug)]
-enum Body {
+enum BodyState {
     /// Only space and perhaps a byte order mark until now.
     Unknown(Vec<u8>),
     Events(SseDecoder),
@@ -276,7 +280,7 @@ enum Body {
 #[derive(Debug)]
 pub(crate) struct ReplyBytes<P> {
     parser: P,
-    body: Body,
+    body: BodyState,
     limit: ReplyLimit,
     received: usize,
     /// Bytes of events since it was looked how much is held, which takes a while.
@@ -289,7 +293,7 @@ pub(crate) struct ReplyBytes<P> {
 
 impl<P: EventParser> ReplyBytes<P> {
     pub(crate) fn new(parser: P) -> Self {
-        let (body, limit) = (Body::Unknown(Vec::new()), ReplyLimit::default());
+        let (body, limit) = (BodyState::Unknown(Vec::new()), ReplyLimit::default());
         Self { parser, body, limit, received: 0, unmeasured: 0, solid: 0, other_api: None }
     }
 
@@ -305,35 +309,39 @@ impl<P: EventParser> ReplyBytes<P> {
     /// How much has come until now of what counts as a sign of life.
     pub(crate) fn life(&self) -> u64 {
         match &self.body {
-            Body::Unknown(_) => 0,
-            Body::Events(_) => self.parser.moves(),
-            Body::Document(_) | Body::Page(_) => self.solid,
+            BodyState::Unknown(_) => 0,
+            BodyState::Events(_) => self.parser.moves(),
+            BodyState::Document(_) | BodyState::Page(_) => self.solid,
         }
     }
 
     /// Takes the next bytes.
-    pub(crate) fn feed(&mut self, bytes: &[u8], live: &mut Live<'_>) -> Result<Flow, StreamError> {
+    pub(crate) fn feed(
+        &mut self,
+        bytes: &[u8],
+        live: &mut DeltaFn<'_>,
+    ) -> Result<StreamStatus, StreamError> {
         self.received += bytes.len();
         let limit = self.limit.body_bytes();
         if self.received > limit {
             return Err(body_too_long(limit, self.received, &self.limit));
         }
-        let Body::Unknown(head) = &mut self.body else { return self.take(bytes, live) };
+        let BodyState::Unknown(head) = &mut self.body else { return self.take(bytes, live) };
         let Some((body, head)) = recognise(head, bytes, &self.limit) else {
-            return Ok(Flow::More);
+            return Ok(StreamStatus::More);
         };
         self.body = body;
         self.take(&head, live)
     }
 
-    fn take(&mut self, bytes: &[u8], live: &mut Live<'_>) -> Result<Flow, StreamError> {
-        if matches!(self.body, Body::Document(_) | Body::Page(_)) {
+    fn take(&mut self, bytes: &[u8], live: &mut DeltaFn<'_>) -> Result<StreamStatus, StreamError> {
+        if matches!(self.body, BodyState::Document(_) | BodyState::Page(_)) {
             let solid = bytes.iter().filter(|byte| !byte.is_ascii_whitespace()).count();
             self.solid += solid as u64;
         }
         match &mut self.body {
-            Body::Unknown(_) => Ok(Flow::More),
-            Body::Events(decoder) => {
+            BodyState::Unknown(_) => Ok(StreamStatus::More),
+            BodyState::Events(decoder) => {
                 let (parser, other_api) = (&mut self.parser, &mut self.other_api);
                 let (unmeasured, limit) = (&mut self.unmeasured, &self.limit);
                 decoder.feed(bytes, &mut |event| {
@@ -349,33 +357,37 @@ impl<P: EventParser> ReplyBytes<P> {
                     Ok(flow)
                 })
             }
-            Body::Document(document) => {
+            BodyState::Document(document) => {
                 document.extend_from_slice(bytes);
                 let found = document.len();
                 let limit = self.limit.document_bytes();
                 if found > limit {
                     return Err(body_too_long(limit, found, &self.limit));
                 }
-                Ok(Flow::More)
+                Ok(StreamStatus::More)
             }
-            Body::Page(page) => {
+            BodyState::Page(page) => {
                 // Not all that is at hand: what is told must not depend on how much that is.
                 let room = (ERROR_BODY_BYTES + 1).saturating_sub(page.len());
                 page.extend_from_slice(bytes.get(..room).unwrap_or(bytes));
-                if page.len() > ERROR_BODY_BYTES { Err(page_error(page)) } else { Ok(Flow::More) }
+                if page.len() > ERROR_BODY_BYTES {
+                    Err(page_error(page))
+                } else {
+                    Ok(StreamStatus::More)
+                }
             }
         }
     }
 
     /// There are no more bytes: what was still waiting for an end is looked at.
-    pub(crate) fn end(&mut self, live: &mut Live<'_>) -> Result<(), StreamError> {
+    pub(crate) fn end(&mut self, live: &mut DeltaFn<'_>) -> Result<(), StreamError> {
         match &mut self.body {
-            Body::Unknown(_) => Ok(()),
-            Body::Events(decoder) => {
+            BodyState::Unknown(_) => Ok(()),
+            BodyState::Events(decoder) => {
                 let parser = &mut self.parser;
                 decoder.end(&mut |event| parser.event(event, live), P::is_whole).map(|_| ())
             }
-            Body::Document(document) => {
+            BodyState::Document(document) => {
                 let document = std::mem::take(document);
                 let text = String::from_utf8_lossy(&document);
                 self.parser.document(&text, live).map_err(|error| match error {
@@ -385,17 +397,17 @@ impl<P: EventParser> ReplyBytes<P> {
                     error => error.of_document(),
                 })
             }
-            Body::Page(page) => Err(page_error(page)),
+            BodyState::Page(page) => Err(page_error(page)),
         }
     }
 
     /// The reply, if it is complete.
-    pub(crate) fn finish(self, ending: Ending) -> Result<Reply, StreamError> {
+    pub(crate) fn finish(self, ending: StreamEnd) -> Result<Reply, StreamError> {
         let Self { parser, other_api, body, limit, .. } = self;
         check_limit(&parser, &limit)?;
         let (is_cut, text) = match &body {
-            Body::Events(decoder) => (decoder.is_cut(), decoder.plain_text()),
-            Body::Unknown(_) | Body::Document(_) | Body::Page(_) => (false, None),
+            BodyState::Events(decoder) => (decoder.is_cut(), decoder.plain_text()),
+            BodyState::Unknown(_) | BodyState::Document(_) | BodyState::Page(_) => (false, None),
         };
         parser.finish(ending).map_err(|error| match (error, other_api, text) {
             (StreamError::Empty, Some(api), _) => StreamError::OtherApi { api },
@@ -472,7 +484,7 @@ fn page_error(page: &[u8]) -> StreamError {
 }
 
 /// Looks at the first bytes that are neither space nor byte order marks; gives the bytes that belong to the body.
-fn recognise(head: &mut Vec<u8>, bytes: &[u8], limit: &ReplyLimit) -> Option<(Body, Vec<u8>)> {
+fn recognise(head: &mut Vec<u8>, bytes: &[u8], limit: &ReplyLimit) -> Option<(BodyState, Vec<u8>)> {
     const BOM: &[u8] = b"\xEF\xBB\xBF";
     head.extend_from_slice(bytes);
     let mut rest = head.as_slice();
@@ -490,9 +502,9 @@ fn recognise(head: &mut Vec<u8>, bytes: &[u8], limit: &ReplyLimit) -> Option<(Bo
         return None;
     }
     let body = match head.first()? {
-        b'{' | b'[' => Body::Document(Vec::new()),
-        b'<' => Body::Page(Vec::new()),
-        _ => Body::Events(SseDecoder::new(limit.clone())),
+        b'{' | b'[' => BodyState::Document(Vec::new()),
+        b'<' => BodyState::Page(Vec::new()),
+        _ => BodyState::Events(SseDecoder::new(limit.clone())),
     };
     Some((body, std::mem::take(head)))
 }
@@ -524,7 +536,7 @@ macro_rules! reply_stream {
                 &mut self,
                 bytes: &[u8],
                 live: &mut (dyn FnMut(Delta<'_>) + Send),
-            ) -> Result<Flow, StreamError> {
+            ) -> Result<StreamStatus, StreamError> {
                 self.0.feed(bytes, live)
             }
 
@@ -540,7 +552,7 @@ macro_rules! reply_stream {
             /// When it is not complete.
             pub fn finish(
                 mut self,
-                ending: Ending,
+                ending: StreamEnd,
                 live: &mut (dyn FnMut(Delta<'_>) + Send),
             ) -> Result<Reply, StreamError> {
                 self.0.end(live)?;

@@ -4,12 +4,12 @@ use crate::json::surrogate_of;
 
 /// A growing text. The first half of a character waits for its second half.
 #[derive(Debug, Default)]
-pub(crate) struct Text {
+pub(crate) struct Utf16Text {
     whole: String,
     high: Option<u16>,
 }
 
-impl Text {
+impl Utf16Text {
     /// Adds a piece and gives what the text grew by. `marked` tells that the piece holds marks
     /// for lone surrogates.
     pub(crate) fn push(&mut self, piece: &str, marked: bool) -> &str {
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     fn joined(pieces: &[&str]) -> String {
-        let mut text = Text::default();
+        let mut text = Utf16Text::default();
         let mut grown = String::new();
         for piece in pieces {
             let json = crate::json::parse(&format!("\"{piece}\"")).unwrap();

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::endpoint::{Endpoint, EndpointError};
-use crate::http::{HttpClient, Seen, look};
+use crate::http::{HttpClient, ModelListing, look};
 use crate::{
     AnthropicMessages, OpenAiChat, OpenAiResponses, anthropic_messages, openai_chat,
     openai_responses,
@@ -75,11 +75,15 @@ impl Wire {
     ///
     /// # Errors
     /// When the endpoint's address or extra fields cannot be used.
-    pub fn dialect(self, endpoint: &Endpoint) -> Result<Dialect, EndpointError> {
-        Ok(Dialect(match self {
-            Self::OpenAiChat => Kind::Chat(openai_chat::Dialect::of(endpoint)?),
-            Self::OpenAiResponses => Kind::Responses(openai_responses::Dialect::of(endpoint)?),
-            Self::AnthropicMessages => Kind::Messages(anthropic_messages::Dialect::of(endpoint)?),
+    pub fn dialect(self, endpoint: &Endpoint) -> Result<WireDialect, EndpointError> {
+        Ok(WireDialect(match self {
+            Self::OpenAiChat => DialectKind::Chat(openai_chat::Dialect::of(endpoint)?),
+            Self::OpenAiResponses => {
+                DialectKind::Responses(openai_responses::Dialect::of(endpoint)?)
+            }
+            Self::AnthropicMessages => {
+                DialectKind::Messages(anthropic_messages::Dialect::of(endpoint)?)
+            }
         }))
     }
 
@@ -93,7 +97,7 @@ impl Wire {
         endpoint: Endpoint,
         http: &HttpClient,
         limit: Duration,
-    ) -> Result<Vec<Seen>, EndpointError> {
+    ) -> Result<Vec<ModelListing>, EndpointError> {
         Ok(match self {
             Self::OpenAiChat => look(&OpenAiChat::new(endpoint, http)?.remote, limit).await,
             Self::OpenAiResponses => {
@@ -108,36 +112,36 @@ impl Wire {
 
 /// How requests are written in some wire. See [`Wire::dialect`].
 #[derive(Clone, PartialEq)]
-pub struct Dialect(Kind);
+pub struct WireDialect(DialectKind);
 
 #[derive(Debug, Clone, PartialEq)]
-enum Kind {
+enum DialectKind {
     Chat(openai_chat::Dialect),
     Responses(openai_responses::Dialect),
     Messages(anthropic_messages::Dialect),
 }
 
-impl Default for Dialect {
+impl Default for WireDialect {
     /// Chat Completions, as most servers speak it.
     fn default() -> Self {
-        Self(Kind::Chat(openai_chat::Dialect::default()))
+        Self(DialectKind::Chat(openai_chat::Dialect::default()))
     }
 }
 
-impl fmt::Debug for Dialect {
+impl fmt::Debug for WireDialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }
 }
 
-impl Dialect {
+impl WireDialect {
     /// The bytes of a request: one JSON object.
     #[must_use]
     pub fn body(&self, request: &Request<'_>) -> Vec<u8> {
         match &self.0 {
-            Kind::Chat(dialect) => openai_chat::request_body(request, dialect),
-            Kind::Responses(dialect) => openai_responses::request_body(request, dialect),
-            Kind::Messages(dialect) => anthropic_messages::request_body(request, dialect),
+            DialectKind::Chat(dialect) => openai_chat::request_body(request, dialect),
+            DialectKind::Responses(dialect) => openai_responses::request_body(request, dialect),
+            DialectKind::Messages(dialect) => anthropic_messages::request_body(request, dialect),
         }
     }
 }

@@ -4,8 +4,8 @@
 
 mod corpus;
 
-use deputize_core::Opaque;
-use deputize_providers::Ending;
+use deputize_core::OpaqueBlock;
+use deputize_providers::StreamEnd;
 use deputize_providers::anthropic_messages::ReplyStream;
 use proptest::prelude::*;
 
@@ -28,9 +28,9 @@ fn no_call_is_given_out_before_the_end_mark() {
     let stop_reason = text.find("\"stop_reason\": \"tool_use\"").unwrap();
     let stop_reason = stop_reason + text[stop_reason..].find("\n\n").unwrap();
     let end_mark = text.find("\"message_stop\"}").unwrap() + "\"message_stop\"}".len();
-    let strict = [Ending::Closed, Ending::Silent, Ending::Broken].map(|it| (it, end_mark));
+    let strict = [StreamEnd::Closed, StreamEnd::Silent, StreamEnd::Broken].map(|it| (it, end_mark));
     for end in 0..=body.len() {
-        for (ending, whole) in [(Ending::InOrder, stop_reason)].into_iter().chain(strict) {
+        for (ending, whole) in [(StreamEnd::InOrder, stop_reason)].into_iter().chain(strict) {
             let seen = corpus::outcome::<ReplyStream>([&body[..end]], ending);
             // The event's last line feed may be missing: its JSON is whole.
             assert_eq!(seen.contains("read_file"), end >= whole, "{ending:?} at {end}: {seen}");
@@ -40,16 +40,16 @@ fn no_call_is_given_out_before_the_end_mark() {
 
 #[test]
 fn thinking_is_the_same_in_pieces_and_in_a_document() {
-    let opaque = |name: &str| -> Vec<Opaque> {
+    let opaque = |name: &str| -> Vec<OpaqueBlock> {
         let mut stream = ReplyStream::new("m");
         stream.feed(&corpus::body::<ReplyStream>(name), &mut |_| {}).unwrap();
-        stream.finish(Ending::InOrder, &mut |_| {}).unwrap().opaque
+        stream.finish(StreamEnd::InOrder, &mut |_| {}).unwrap().opaque
     };
     let raw =
         r#"{"type":"thinking","thinking":"Let me see.\nYes.","signature":"EqQBsignature+/=="}"#;
-    assert_eq!(opaque("plain-thinking"), [Opaque::new("anthropic-messages", raw)]);
+    assert_eq!(opaque("plain-thinking"), [OpaqueBlock::new("anthropic-messages", raw)]);
     let raw = r#"{ "data" : "QUJD\u002f" ,  "type":"redacted_thinking" }"#;
-    assert_eq!(opaque("redacted-thinking-bytes"), [Opaque::new("anthropic-messages", raw)]);
+    assert_eq!(opaque("redacted-thinking-bytes"), [OpaqueBlock::new("anthropic-messages", raw)]);
 }
 
 #[test]

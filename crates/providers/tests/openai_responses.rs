@@ -4,7 +4,7 @@
 
 mod corpus;
 
-use deputize_providers::Ending;
+use deputize_providers::StreamEnd;
 use deputize_providers::openai_responses::ReplyStream;
 use proptest::prelude::*;
 
@@ -27,7 +27,8 @@ fn no_call_is_given_out_before_the_end_mark() {
     let end_mark = text.rfind("data: ").unwrap();
     let end_mark = end_mark + text[end_mark..].find("\n\n").unwrap();
     for end in 0..body.len() {
-        for ending in [Ending::InOrder, Ending::Closed, Ending::Silent, Ending::Broken] {
+        for ending in [StreamEnd::InOrder, StreamEnd::Closed, StreamEnd::Silent, StreamEnd::Broken]
+        {
             let seen = corpus::outcome::<ReplyStream>([&body[..end]], ending);
             // The event's last line feed may be missing: its JSON is whole.
             assert_eq!(seen.contains("read_file"), end >= end_mark, "cut at {end}: {seen}");

@@ -4,7 +4,7 @@
 
 mod corpus;
 
-use deputize_providers::Ending;
+use deputize_providers::StreamEnd;
 use deputize_providers::openai_chat::ReplyStream;
 use proptest::prelude::*;
 
@@ -28,10 +28,10 @@ fn no_call_is_given_out_before_the_end_mark() {
     let finish = finish + text[finish..].find("\n\n").unwrap();
     let mark = text.find("[DONE]").unwrap() + "[DONE]".len();
     let endings = [
-        (Ending::InOrder, finish),
-        (Ending::Silent, finish),
-        (Ending::Closed, mark),
-        (Ending::Broken, mark),
+        (StreamEnd::InOrder, finish),
+        (StreamEnd::Silent, finish),
+        (StreamEnd::Closed, mark),
+        (StreamEnd::Broken, mark),
     ];
     for end in 0..=body.len() {
         for (ending, whole) in endings {
@@ -53,7 +53,7 @@ fn space_and_byte_order_marks_before_a_body_are_passed_over_in_pieces_of_any_siz
         let body = format!("{before}{{\"choices\":[{{\"message\":{{\"content\":\"x\"}}}}]}}");
         for size in [1, 2, body.len()] {
             let seen =
-                corpus::outcome::<ReplyStream>(body.as_bytes().chunks(size), Ending::InOrder);
+                corpus::outcome::<ReplyStream>(body.as_bytes().chunks(size), StreamEnd::InOrder);
             assert!(seen.starts_with("text: \"x\"\n{"), "{before:?} in {size}s: {seen}");
         }
     }
@@ -63,7 +63,8 @@ fn space_and_byte_order_marks_before_a_body_are_passed_over_in_pieces_of_any_siz
 fn a_long_page_is_told_alike_in_pieces_of_any_size() {
     // Its title ends behind what is read of a page.
     let page = format!("<html><title>{}</title>", "busy ".repeat(3_000));
-    let told = |size| corpus::outcome::<ReplyStream>(page.as_bytes().chunks(size), Ending::InOrder);
+    let told =
+        |size| corpus::outcome::<ReplyStream>(page.as_bytes().chunks(size), StreamEnd::InOrder);
     assert_eq!(told(page.len()), told(7));
 }
 
@@ -88,7 +89,7 @@ proptest! {
 fn a_done_mark_without_a_finish_reason_ends_a_text_but_no_call_that_was_cut() {
     let seen = |delta: &str| {
         let body = format!("data: {{\"choices\":[{{\"delta\":{delta}}}]}}\n\ndata: [DONE]\n\n");
-        corpus::outcome::<ReplyStream>([body.as_bytes()], Ending::InOrder)
+        corpus::outcome::<ReplyStream>([body.as_bytes()], StreamEnd::InOrder)
     };
     let call = |arguments: &str| {
         let arguments = serde_json::json!(arguments);

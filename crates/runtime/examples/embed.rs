@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deputize_core::{Authority, Cancel, Catalog, Grant, Reply, SessionId};
 use deputize_delegate::{DelegateTool, Policy};
-use deputize_runtime::{Parts, Session, SessionDir, SystemClock};
+use deputize_runtime::{Session, SessionConfig, SessionDir, SystemClock};
 use deputize_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     catalog.insert(DelegateTool::new(policy, Arc::new(SystemClock))?.into_entry())?;
 
     // The session: everything that happens is in its file.
-    let mut parts = Parts::new(catalog);
+    let mut parts = SessionConfig::new(catalog);
     parts.models.insert("scripted/m", "m", Arc::new(model));
     let folder = tempfile::tempdir()?;
     let dir = SessionDir::new(folder.path());

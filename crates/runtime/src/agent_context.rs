@@ -10,9 +10,9 @@ use deputize_core::{
 use crate::agent_handle::AgentHandle;
 use crate::agent_state::{NextStep, SharedState};
 use crate::budget_shortage::LimitReason;
-use crate::parts::SyncMode;
+use crate::session_config::SyncMode;
 use crate::session_inner::SessionInner;
-use crate::stored::EarlierTime;
+use crate::stored_agent::EarlierTime;
 use crate::turn_time::TurnTime;
 
 /// One agent, as the parts of its driver know it.
@@ -57,7 +57,7 @@ impl AgentContext {
         let record = self.shared.bus.record(&self.view.spec, event)?;
         self.sync(record.seq).await?;
         self.publish();
-        self.handle.moved();
+        self.handle.mark_progress();
         Ok(())
     }
 

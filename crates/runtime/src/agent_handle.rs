@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, CallId, Cancel, CancelReason, Delivery, Doing, Event, Glance,
-    JournalError, Outcome,
+    AgentActivity, AgentId, AgentSpec, AgentSummary, AgentView, CallId, Cancel, CancelReason,
+    Delivery, Event, JournalError, Outcome,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -44,29 +44,29 @@ pub(crate) struct AgentHandle {
     /// The calls that it is in, in the order they began.
     calls: Mutex<Vec<(CallId, String)>>,
     state: SharedState,
-    mail: Mutex<Mail>,
+    mail: Mutex<Mailbox>,
 }
 
 #[derive(Debug, Default)]
-struct Mail {
+struct Mailbox {
     /// Why nobody reads it any more.
     closed: Option<Delivery>,
     /// That it is told to end is on record.
     stopped: bool,
     /// Its end is on record, or about to be: nothing of it follows.
     over: bool,
-    children: BTreeMap<AgentId, Child>,
+    children: BTreeMap<AgentId, BackgroundChild>,
 }
 
-impl Mail {
+impl Mailbox {
     fn awaits_children(&self) -> bool {
-        self.children.values().any(|child| !matches!(child, Child::Told))
+        self.children.values().any(|child| !matches!(child, BackgroundChild::Told))
     }
 }
 
 /// A background child.
 #[derive(Debug)]
-enum Child {
+enum BackgroundChild {
     Runs,
     /// Its parent has not been told.
     Ended(Box<ChildOutcome>),
@@ -101,7 +101,7 @@ impl AgentHandle {
         }
     }
 
-    fn mail(&self) -> MutexGuard<'_, Mail> {
+    fn mail(&self) -> MutexGuard<'_, Mailbox> {
         self.mail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -110,7 +110,7 @@ impl AgentHandle {
     }
 
     /// Something has come of it.
-    pub(crate) fn moved(&self) {
+    pub(crate) fn mark_progress(&self) {
         let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
         self.progress.store(now, Ordering::Relaxed);
     }
@@ -118,14 +118,14 @@ impl AgentHandle {
     /// It sends a request.
     pub(crate) fn asks(&self, iteration: u32) {
         self.iteration.store(iteration, Ordering::Relaxed);
-        self.moved();
+        self.mark_progress();
     }
 
     /// It is in a call until the guard is dropped.
-    pub(crate) fn calls_tool(&self, call: CallId, tool: &str) -> InCall<'_> {
+    pub(crate) fn mark_tool_call(&self, call: CallId, tool: &str) -> OpenCall<'_> {
         self.calls().push((call, tool.to_owned()));
-        self.moved();
-        InCall { handle: self, call }
+        self.mark_progress();
+        OpenCall { handle: self, call }
     }
 
     pub(crate) fn current_tool(&self) -> Option<String> {
@@ -157,33 +157,33 @@ impl AgentHandle {
     }
 
     /// It waits for a person's answer until the guard is dropped.
-    pub(crate) fn asks_person(self: &Arc<Self>) -> Asks {
+    pub(crate) fn mark_person_question(self: &Arc<Self>) -> PersonQuestion {
         self.asks.fetch_add(1, Ordering::Relaxed);
-        Asks(Arc::clone(self))
+        PersonQuestion(Arc::clone(self))
     }
 
-    fn doing(&self) -> Doing {
+    fn activity(&self) -> AgentActivity {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         if self.cancel.is_cancelled() {
-            Doing::Ending
+            AgentActivity::Ending
         } else if is(&self.waits) {
-            Doing::Waiting
+            AgentActivity::Waiting
         } else if self.asks.load(Ordering::Relaxed) > 0 {
-            Doing::Asking
+            AgentActivity::Asking
         } else if is(&self.rests) {
-            Doing::Resting
+            AgentActivity::Resting
         } else if is(&self.stalled) {
-            Doing::Stalled
+            AgentActivity::Stalled
         } else {
-            Doing::Running
+            AgentActivity::Running
         }
     }
 
-    pub(crate) fn glance(&self) -> Glance {
-        Glance {
+    pub(crate) fn summary(&self) -> AgentSummary {
+        AgentSummary {
             id: self.spec.id.clone(),
             goal: self.spec.goal.clone(),
-            doing: self.doing(),
+            doing: self.activity(),
             iteration: self.iteration(),
             current_tool: self.current_tool(),
             idle_ms: u64::try_from(self.idle().as_millis()).unwrap_or(u64::MAX),
@@ -196,7 +196,7 @@ impl AgentHandle {
     ///
     /// # Errors
     /// When the journal takes no records: then it is not left.
-    pub(crate) fn leave(&self, text: String, bus: &Bus) -> Result<Delivery, JournalError> {
+    pub(crate) fn deliver(&self, text: String, bus: &Bus) -> Result<Delivery, JournalError> {
         let mail = self.mail();
         if let Some(why) = mail.closed {
             return Ok(why);
@@ -243,8 +243,8 @@ impl AgentHandle {
         let mut mail = self.mail();
         let mut ended = Vec::new();
         for child in mail.children.values_mut() {
-            match std::mem::replace(child, Child::Told) {
-                Child::Ended(child) => ended.push(*child),
+            match std::mem::replace(child, BackgroundChild::Told) {
+                BackgroundChild::Ended(child) => ended.push(*child),
                 other => *child = other,
             }
         }
@@ -252,16 +252,17 @@ impl AgentHandle {
     }
 
     /// The children of whose end it has not been told, also those that still run.
-    pub(crate) fn untold(&self) -> Vec<AgentId> {
+    pub(crate) fn unreported(&self) -> Vec<AgentId> {
         let mail = self.mail();
-        let untold = mail.children.iter().filter(|(_, child)| !matches!(child, Child::Told));
+        let untold =
+            mail.children.iter().filter(|(_, child)| !matches!(child, BackgroundChild::Told));
         untold.map(|(id, _)| id.clone()).collect()
     }
 
     /// Whether something waits for it.
     pub(crate) fn has_mail(&self) -> bool {
         let mail = self.mail();
-        let ended = |child: &Child| matches!(child, Child::Ended(_));
+        let ended = |child: &BackgroundChild| matches!(child, BackgroundChild::Ended(_));
         self.has_messages() || mail.children.values().any(ended)
     }
 
@@ -269,8 +270,8 @@ impl AgentHandle {
     /// end of the last child.
     pub(crate) fn has_last_mail(&self) -> bool {
         let mail = self.mail();
-        let runs = |child: &Child| matches!(child, Child::Runs);
-        let ended = |child: &Child| matches!(child, Child::Ended(_));
+        let runs = |child: &BackgroundChild| matches!(child, BackgroundChild::Runs);
+        let ended = |child: &BackgroundChild| matches!(child, BackgroundChild::Ended(_));
         let all_ended = !mail.children.values().any(runs) && mail.children.values().any(ended);
         self.has_messages() || all_ended
     }
@@ -296,35 +297,35 @@ impl AgentHandle {
     }
 
     /// Adds a background child. Returns false if it is known already.
-    pub(crate) fn child_begins(&self, child: AgentId) -> bool {
+    pub(crate) fn record_child_start(&self, child: AgentId) -> bool {
         let mut mail = self.mail();
         let new = !mail.children.contains_key(&child);
         if new {
-            mail.children.insert(child, Child::Runs);
+            mail.children.insert(child, BackgroundChild::Runs);
         }
         new
     }
 
     /// It was told of the end of a child by an earlier process.
-    pub(crate) fn child_was_told(&self, child: AgentId) {
-        self.mail().children.insert(child, Child::Told);
+    pub(crate) fn mark_child_reported(&self, child: AgentId) {
+        self.mail().children.insert(child, BackgroundChild::Told);
     }
 
-    pub(crate) fn child_ended(&self, goal: String, outcome: Outcome) {
+    pub(crate) fn record_child_end(&self, goal: String, outcome: Outcome) {
         let id = outcome.agent.clone();
         let child = Box::new(ChildOutcome { goal, outcome });
-        self.mail().children.insert(id, Child::Ended(child));
+        self.mail().children.insert(id, BackgroundChild::Ended(child));
         self.news.notify_waiters();
     }
 
     /// Forgets a child that did not begin after all.
-    pub(crate) fn child_is_none(&self, child: &AgentId) {
+    pub(crate) fn forget_child(&self, child: &AgentId) {
         self.mail().children.remove(child);
     }
 
     /// True while a background child runs.
     pub(crate) fn runs(&self, child: &AgentId) -> bool {
-        matches!(self.mail().children.get(child), Some(Child::Runs))
+        matches!(self.mail().children.get(child), Some(BackgroundChild::Runs))
     }
 
     /// Waits until no background child runs.
@@ -332,7 +333,7 @@ impl AgentHandle {
         loop {
             let mut news = std::pin::pin!(self.news.notified());
             news.as_mut().enable();
-            if !self.mail().children.values().any(|child| matches!(child, Child::Runs)) {
+            if !self.mail().children.values().any(|child| matches!(child, BackgroundChild::Runs)) {
                 return;
             }
             news.await;
@@ -341,23 +342,23 @@ impl AgentHandle {
 }
 
 /// See [`AgentHandle::asks_person`].
-pub(crate) struct Asks(Arc<AgentHandle>);
+pub(crate) struct PersonQuestion(Arc<AgentHandle>);
 
-impl Drop for Asks {
+impl Drop for PersonQuestion {
     fn drop(&mut self) {
         self.0.asks.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// See [`AgentHandle::calls_tool`].
-pub(crate) struct InCall<'p> {
+pub(crate) struct OpenCall<'p> {
     handle: &'p AgentHandle,
     call: CallId,
 }
 
-impl Drop for InCall<'_> {
+impl Drop for OpenCall<'_> {
     fn drop(&mut self) {
         self.handle.calls().retain(|(call, _)| *call != self.call);
-        self.handle.moved();
+        self.handle.mark_progress();
     }
 }

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use deputize_core::{AgentId, AgentSpec, BoxFuture, Glance, Outcome};
+use deputize_core::{AgentId, AgentSpec, AgentSummary, BoxFuture, Outcome};
 use tokio::sync::Notify;
 
-use crate::tree::{Spent, Tree, ended_summary};
+use crate::agent_tree::{AgentTree, Spending, ended_summary};
 
 /// Which agents there are, and whether more may start.
 pub(crate) struct AgentRegistry {
-    tree: Mutex<Tree>,
+    tree: Mutex<AgentTree>,
     /// Who said that no agent may be started for now.
     paused: Mutex<Option<String>>,
     /// An agent has ended, or new ones may begin or may not any more.
@@ -20,17 +20,17 @@ pub(crate) struct AgentRegistry {
 /// What is known of an agent's descendants at its end.
 pub(crate) struct DescendantTotals {
     /// What those cost that ended.
-    pub(crate) below: Spent,
+    pub(crate) below: Spending,
     /// Those that still run.
     pub(crate) unfinished: Vec<AgentId>,
 }
 
 impl AgentRegistry {
-    pub(crate) fn new(tree: Tree) -> Self {
+    pub(crate) fn new(tree: AgentTree) -> Self {
         Self { tree: Mutex::new(tree), paused: Mutex::default(), changed: Notify::new() }
     }
 
-    pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {
+    pub(crate) fn tree(&self) -> MutexGuard<'_, AgentTree> {
         self.tree.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -66,7 +66,7 @@ impl AgentRegistry {
 
     /// An agent ended: its parent's totals grow. Gives the tokens of its own descendants and
     /// those of them that still run.
-    pub(crate) fn ended(&self, spec: &AgentSpec, own: Spent) -> DescendantTotals {
+    pub(crate) fn ended(&self, spec: &AgentSpec, own: Spending) -> DescendantTotals {
         let mut tree = self.tree();
         tree.live.remove(&spec.id);
         let below = tree.spent.remove(&spec.id).unwrap_or_default();
@@ -97,11 +97,11 @@ impl AgentRegistry {
     }
 
     /// Those that run below an agent, and those that ended, as far as they are known.
-    pub(crate) fn below(&self, agent: &AgentId) -> Vec<Glance> {
+    pub(crate) fn descendants(&self, agent: &AgentId) -> Vec<AgentSummary> {
         let tree = self.tree();
         let prefix = format!("{agent}/");
         let is_below = |id: &&AgentId| id.as_str().starts_with(&prefix);
-        let mut all: BTreeMap<AgentId, Glance> = BTreeMap::new();
+        let mut all: BTreeMap<AgentId, AgentSummary> = BTreeMap::new();
         for (id, stored) in tree.stored.iter().filter(|(id, _)| is_below(id)) {
             let status = stored.state.read().outcome().map(|outcome| outcome.status);
             all.extend(status.map(|status| (id.clone(), ended_summary(&stored.spec, status))));
@@ -111,7 +111,7 @@ impl AgentRegistry {
         }
         for id in tree.live_below(agent) {
             if let Some(handle) = tree.live.get(id) {
-                all.insert(id.clone(), handle.glance());
+                all.insert(id.clone(), handle.summary());
             }
         }
         all.into_values().collect()

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deputize_core::{
-    AgentId, AgentSpec, CallId, CancelReason, Cost, Event, Fact, HookPoint, Message, ModelError,
-    Outcome, Receipts, Record, Reply, Run, Step, TokenEstimator, ToolCall, ToolChoice, Usage,
+    AgentId, AgentSpec, CallId, CancelReason, Cost, Event, HookPoint, Message, ModelError, Outcome,
+    Receipts, Record, Reply, Run, Step, TokenEstimator, ToolCall, ToolChoice, ToolEffect, Usage,
 };
 
 use crate::request_size::reply_bytes;
@@ -25,7 +25,7 @@ pub(crate) struct AgentState {
     mailbox: VecDeque<String>,
     external_texts: ExternalTexts,
     cut_replies: CutReplies,
-    ending: Ending,
+    ending: AgentEndState,
 }
 
 /// What an agent asked of models, and what that cost.
@@ -93,13 +93,13 @@ struct CutReplies {
 }
 
 impl CutReplies {
-    fn broke(&mut self, error: &ModelError) {
+    fn record_broken_stream(&mut self, error: &ModelError) {
         if !error.partial.trim().is_empty() {
             self.partial.clone_from(&error.partial);
         }
     }
 
-    fn failed(&mut self, messages: usize) {
+    fn record_failure(&mut self, messages: usize) {
         if !self.partial.is_empty() {
             self.texts.push((messages, std::mem::take(&mut self.partial)));
         }
@@ -108,7 +108,7 @@ impl CutReplies {
 
 /// How an agent ended, or was stopped.
 #[derive(Debug, Clone, PartialEq, Default)]
-struct Ending {
+struct AgentEndState {
     /// Why the agent, or one above it, must end: it is not resumed.
     stopped: Option<CancelReason>,
     outcome: Option<Outcome>,
@@ -118,7 +118,7 @@ struct Ending {
     session_ended: bool,
 }
 
-impl Ending {
+impl AgentEndState {
     /// The agent goes on.
     fn reopen(&mut self) {
         let stopped = self.stopped;
@@ -148,7 +148,7 @@ impl AgentState {
             mailbox: VecDeque::new(),
             external_texts: ExternalTexts::default(),
             cut_replies: CutReplies::default(),
-            ending: Ending::default(),
+            ending: AgentEndState::default(),
         }
     }
 
@@ -188,12 +188,14 @@ impl AgentState {
         let used = &mut self.model_use;
         match event {
             Event::ModelRequest { model, bytes, .. } => {
-                used.tokens.requested(*bytes);
+                used.tokens.record_request(*bytes);
                 used.pending = Some(PendingRequest { model: model.clone(), bytes: *bytes });
                 used.requests = used.requests.saturating_add(1);
             }
-            Event::ModelResponse { reply, cost_usd, .. } => used.replied(reply, *cost_usd),
-            Event::ModelError { error, cost, .. } => used.failed(error, cost.unwrap_or_default()),
+            Event::ModelResponse { reply, cost_usd, .. } => used.record_reply(reply, *cost_usd),
+            Event::ModelError { error, cost, .. } => {
+                used.record_failure(error, cost.unwrap_or_default())
+            }
             Event::AgentEnd(_) => used.pending = None,
             _ => {}
         }
@@ -203,9 +205,9 @@ impl AgentState {
         match event {
             Event::ModelResponse { .. } => self.cut_replies.partial.clear(),
             Event::ModelError { error, retried, .. } => {
-                self.cut_replies.broke(error);
+                self.cut_replies.record_broken_stream(error);
                 if !retried {
-                    self.cut_replies.failed(self.run.messages().len());
+                    self.cut_replies.record_failure(self.run.messages().len());
                 }
             }
             _ => {}
@@ -222,7 +224,7 @@ impl AgentState {
                 self.calls.started.remove(&end.result.call);
                 for fact in &end.facts {
                     self.receipts.add(fact);
-                    if let Fact::ShellMoved { path } = fact {
+                    if let ToolEffect::ShellMoved { path } = fact {
                         self.shell = Some(path.clone());
                     }
                 }
@@ -339,10 +341,10 @@ impl AgentState {
 }
 
 impl ModelUse {
-    fn replied(&mut self, reply: &Reply, cost_usd: Option<f64>) {
+    fn record_reply(&mut self, reply: &Reply, cost_usd: Option<f64>) {
         let context = reply.usage.in_context();
         if let Some(request) = self.pending.take().filter(|_| reply.usage.input > 0) {
-            self.tokens.replied(request.bytes, reply_bytes(reply), context);
+            self.tokens.record_reply(request.bytes, reply_bytes(reply), context);
         }
         self.context_tokens = context.input.saturating_add(context.output);
         self.cost += Cost {
@@ -352,12 +354,12 @@ impl ModelUse {
         };
     }
 
-    fn failed(&mut self, error: &ModelError, cost: Cost) {
+    fn record_failure(&mut self, error: &ModelError, cost: Cost) {
         let counted = error.usage.as_deref().filter(|usage| !error.estimated && usage.input > 0);
         if let (Some(request), Some(usage)) = (self.pending.take(), counted) {
             // Its reply does not enter the conversation.
             let usage = Usage { output: 0, ..usage.in_context() };
-            self.tokens.replied(request.bytes, 0, usage);
+            self.tokens.record_reply(request.bytes, 0, usage);
         }
         self.cost += cost;
     }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use deputize_core::door::to_exact_line;
+use deputize_core::sanitize::for_exact_line;
 use deputize_core::{
-    AgentSpec, AgentView, Answer, Approver, ApproverMode, Cancel, Event, JournalError, LogLevel,
-    Question, effective_mode,
+    AgentSpec, AgentView, ApprovalAnswer, Approver, ApproverMode, Cancel, Event, JournalError,
+    LogLevel, Question, effective_mode,
 };
 
 use crate::agent_handle::AgentHandle;
@@ -35,7 +35,7 @@ impl Approvals {
         view: &AgentView,
         question: &Question,
         work: &Cancel,
-    ) -> Result<Answer, JournalError> {
+    ) -> Result<ApprovalAnswer, JournalError> {
         let spec = &view.spec;
         let request = Event::ApprovalRequest {
             call: question.call,
@@ -50,15 +50,15 @@ impl Approvals {
                 if spec.depth > 0 {
                     self.warn(spec, "denied without asking", &in_words(question))?;
                 }
-                Answer::no(Answer::NOBODY)
+                ApprovalAnswer::no(ApprovalAnswer::NOBODY)
             }
             ApproverMode::Auto => {
                 self.warn(spec, "approved without asking", &in_words(question))?;
-                Answer::yes(Answer::AUTO)
+                ApprovalAnswer::yes(ApprovalAnswer::AUTO)
             }
             ApproverMode::Ask => {
                 let handle = self.registry.tree().live.get(&spec.id).cloned();
-                let _asks = handle.as_ref().map(AgentHandle::asks_person);
+                let _asks = handle.as_ref().map(AgentHandle::mark_person_question);
                 self.ask_approver(question, work).await
             }
         };
@@ -75,12 +75,12 @@ impl Approvals {
         done: &str,
         command: &str,
     ) -> Result<(), JournalError> {
-        let message = format!("{done}: {}", to_exact_line(command, COMMAND_CHARS));
+        let message = format!("{done}: {}", for_exact_line(command, COMMAND_CHARS));
         self.bus.record(spec, Event::Log { level: LogLevel::Warn, message }).map(|_| ())
     }
 
     /// Asks the approver. A command that is too long to be shown whole is saved first.
-    async fn ask_approver(&self, question: &Question, work: &Cancel) -> Answer {
+    async fn ask_approver(&self, question: &Question, work: &Cancel) -> ApprovalAnswer {
         let approver = &self.approver;
         if let Some(answer) = approver.answer_without_asking(question) {
             return answer;

@@ -16,27 +16,27 @@ use crate::cost_history::{CostEstimates, CostHistory};
 /// The budgets of a session and what its costs were until now: everyone pays from the first account,
 /// children from the second one as well.
 pub(crate) struct BudgetLedger {
-    state: Mutex<State>,
+    state: Mutex<LedgerState>,
 }
 
-struct State {
+struct LedgerState {
     session: BudgetAccount,
     children: BudgetAccount,
-    agents: BTreeMap<AgentId, Entry>,
+    agents: BTreeMap<AgentId, SpendingAgent>,
     history: CostHistory,
     /// Who waits for room: agents that have begun before those that have not, each in the order
     /// they came.
-    waiting: BTreeMap<Ticket, Arc<Notify>>,
+    waiting: BTreeMap<QueuePosition, Arc<Notify>>,
     next_number: u64,
 }
 
 /// A place among those who wait: whether the agent is new, and its number. A new one has the number
 /// at which its budget was opened.
-type Ticket = (bool, u64);
+type QueuePosition = (bool, u64);
 
 /// An agent that may spend.
 #[derive(Debug, Default)]
-struct Entry {
+struct SpendingAgent {
     reservation: Reservation,
     parent: Option<AgentId>,
     /// Whether it is a child, which pays from both accounts.
@@ -57,7 +57,7 @@ struct Entry {
     children: u32,
 }
 
-impl Entry {
+impl SpendingAgent {
     const fn runs(&self) -> bool {
         self.begun && !self.waits && self.children == 0
     }
@@ -72,7 +72,7 @@ pub(crate) struct SizedRequest {
 
 /// What becomes of a request for room.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Reserved {
+pub(crate) enum ReserveOutcome {
     /// This request is reserved.
     Granted(SizedRequest),
     /// Not even this one fits.
@@ -101,7 +101,7 @@ impl BudgetLedger {
         (all, by_children): (Cost, Cost),
         history: CostHistory,
     ) -> Self {
-        let state = State {
+        let state = LedgerState {
             session: BudgetAccount::new(budgets.session, all),
             children: BudgetAccount::new(budgets.children, by_children),
             agents: BTreeMap::new(),
@@ -112,19 +112,19 @@ impl BudgetLedger {
         Self { state: Mutex::new(state) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LedgerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Opens the budget for an agent, which is new or was resumed.
     pub(crate) fn open(self: &Arc<Self>, spec: &AgentSpec, is_new: bool) -> AgentBudget {
         let mut state = self.lock();
-        let entry = Entry {
+        let entry = SpendingAgent {
             parent: spec.parent.clone(),
             child: spec.depth > 0,
             number: state.take_number(),
             starts: spec.spawned_by.as_ref().filter(|_| is_new).map(|by| by.call),
-            ..Entry::default()
+            ..SpendingAgent::default()
         };
         state.agents.insert(spec.id.clone(), entry);
         if let Some(parent) = &spec.parent {
@@ -141,11 +141,11 @@ impl BudgetLedger {
 
     /// Takes a reply of a route, to the top agent or a child, to a request of so many bytes.
     pub(crate) fn learn(&self, route: (&str, bool), bytes: u64, usage: Usage) {
-        self.lock().history.replied(route, bytes, usage);
+        self.lock().history.record_reply(route, bytes, usage);
     }
 }
 
-impl State {
+impl LedgerState {
     fn take_number(&mut self) -> u64 {
         let number = self.next_number;
         self.next_number = number.saturating_add(1);
@@ -154,14 +154,14 @@ impl State {
 
     /// Returns whether a task before this one in its call has not asked for room yet. Their slots
     /// are given in their order, so it has one and is about to ask.
-    fn is_before_its_turn(&self, own: &Entry) -> bool {
-        let same_call = |it: &Entry| it.starts.is_some() && it.starts == own.starts;
-        let earlier = |it: &Entry| it.number < own.number && it.parent == own.parent;
+    fn is_before_its_turn(&self, own: &SpendingAgent) -> bool {
+        let same_call = |it: &SpendingAgent| it.starts.is_some() && it.starts == own.starts;
+        let earlier = |it: &SpendingAgent| it.number < own.number && it.parent == own.parent;
         self.agents.values().any(|it| earlier(it) && same_call(it))
     }
 
     /// Changes an agent's entry, and in the accounts whether the agent runs.
-    fn update(&mut self, agent: &AgentId, change: impl FnOnce(&mut Entry)) {
+    fn update(&mut self, agent: &AgentId, change: impl FnOnce(&mut SpendingAgent)) {
         let Some(entry) = self.agents.get_mut(agent) else { return };
         let was = entry.reservation;
         change(entry);
@@ -232,8 +232,8 @@ impl State {
         agent: &AgentId,
         sizes: &dyn Fn(CostEstimates) -> Vec<SizedRequest>,
         (route, waiter): (&str, &mut Waiter<'_>),
-    ) -> Option<Reserved> {
-        let Some(entry) = self.agents.get(agent) else { return Some(Reserved::Cancelled) };
+    ) -> Option<ReserveOutcome> {
+        let Some(entry) = self.agents.get(agent) else { return Some(ReserveOutcome::Cancelled) };
         let (new, number) = (!entry.begun, entry.number);
         let out_of_turn = new && self.is_before_its_turn(entry);
         let first = self.waiting.first_key_value().map(|(ticket, _)| *ticket);
@@ -253,7 +253,7 @@ impl State {
                     ReserveResult::Reserved | ReserveResult::ReservedAlone => {
                         self.grant(agent, ask, result);
                         self.leave(waiter);
-                        return Some(Reserved::Granted(size));
+                        return Some(ReserveOutcome::Granted(size));
                     }
                     // A closing answer may as well be shorter.
                     ReserveResult::Wait if ask.request != Cost::default() => break,
@@ -266,7 +266,7 @@ impl State {
                 entry.starts = None;
             }
             self.leave(waiter);
-            return Some(Reserved::Refused(refused));
+            return Some(ReserveOutcome::Refused(refused));
         }
         if waiter.ticket.is_none() {
             let ticket = (new, if new { number } else { self.take_number() });
@@ -299,7 +299,7 @@ struct Waiter<'a> {
     ledger: &'a BudgetLedger,
     agent: &'a AgentId,
     notify: Arc<Notify>,
-    ticket: Option<Ticket>,
+    ticket: Option<QueuePosition>,
 }
 
 impl Drop for Waiter<'_> {
@@ -318,7 +318,7 @@ impl AgentBudget {
         route: &str,
         sizes: &(dyn Fn(CostEstimates) -> Vec<SizedRequest> + Sync),
         cancel: &Cancel,
-    ) -> Reserved {
+    ) -> ReserveOutcome {
         let mut waiter = Waiter {
             ledger: &self.ledger,
             agent: &self.agent,
@@ -332,7 +332,7 @@ impl AgentBudget {
             }
             tokio::select! {
                 biased;
-                () = cancel.cancelled() => return Reserved::Cancelled,
+                () = cancel.cancelled() => return ReserveOutcome::Cancelled,
                 () = waiter.notify.notified() => {}
             }
         }
@@ -342,9 +342,9 @@ impl AgentBudget {
     /// needs is known better now: it is reserved if it fits, and else what was reserved stays.
     pub(crate) fn settle(&self, spent: Cost, closing: Option<Cost>) {
         let mut state = self.ledger.lock();
-        state.session.pay(spent);
+        state.session.settle(spent);
         if state.agents.get(&self.agent).is_some_and(|entry| entry.child) {
-            state.children.pay(spent);
+            state.children.settle(spent);
         }
         state.update(&self.agent, |entry| {
             entry.spent += spent;
@@ -367,7 +367,7 @@ impl AgentBudget {
         spent += below;
         peak += below;
         if let Some(parent) = self.parent.as_ref().filter(|_| spent.tokens > 0) {
-            state.history.ended(parent, TaskCost { spent, peak, completed });
+            state.history.record_end(parent, TaskCost { spent, peak, completed });
         }
     }
 
@@ -393,7 +393,11 @@ impl Drop for AgentBudget {
     fn drop(&mut self) {
         let mut state = self.ledger.lock();
         state.update(&self.agent, |entry| {
-            *entry = Entry { parent: entry.parent.take(), child: entry.child, ..Entry::default() }
+            *entry = SpendingAgent {
+                parent: entry.parent.take(),
+                child: entry.child,
+                ..SpendingAgent::default()
+            }
         });
         state.agents.remove(&self.agent);
         if let Some(parent) = &self.parent {
@@ -466,10 +470,10 @@ mod tests {
         let mut early = Box::pin(second.reserve("m", &sizes, &cancel));
         assert!(early.as_mut().now_or_never().is_none());
         let granted = first.reserve("m", &sizes, &cancel).await;
-        assert!(matches!(granted, Reserved::Granted(_)), "{granted:?}");
+        assert!(matches!(granted, ReserveOutcome::Granted(_)), "{granted:?}");
         assert!(early.as_mut().now_or_never().is_none(), "there is room for one");
         first.settle(tokens(30), None);
         first.close(Cost::default(), true);
-        assert!(matches!(early.await, Reserved::Granted(_)));
+        assert!(matches!(early.await, ReserveOutcome::Granted(_)));
     }
 }

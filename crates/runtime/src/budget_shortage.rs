@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use deputize_core::{BudgetAccount, BudgetOf, Cost, ReserveRequest};
+use deputize_core::{BudgetAccount, BudgetUnit, Cost, ReserveRequest};
 
 /// How an explanation of a shortage begins.
 const NEXT: &str = "the next request may";
@@ -18,7 +18,7 @@ pub fn is_budget_shortage(message: &str) -> bool {
 
 /// What a budget has too little of for a request.
 pub(crate) struct BudgetShortage {
-    pub(crate) of: Vec<BudgetOf>,
+    pub(crate) of: Vec<BudgetUnit>,
     /// The explanation with its figures.
     pub(crate) figures: String,
 }
@@ -32,11 +32,11 @@ impl BudgetShortage {
     }
 }
 
-const fn unit(of: BudgetOf) -> &'static str {
+const fn unit(of: BudgetUnit) -> &'static str {
     match of {
-        BudgetOf::Seconds => "seconds",
-        BudgetOf::Tokens => "tokens",
-        BudgetOf::Usd => "dollars",
+        BudgetUnit::Seconds => "seconds",
+        BudgetUnit::Tokens => "tokens",
+        BudgetUnit::Usd => "dollars",
     }
 }
 
@@ -60,7 +60,7 @@ pub(crate) fn shortage(
     (name, account): (&str, &BudgetAccount),
     others: Cost,
     ask: &ReserveRequest,
-) -> Vec<(BudgetOf, String)> {
+) -> Vec<(BudgetUnit, String)> {
     let (budget, spent) = (account.budget(), account.spent());
     let mut told = Vec::new();
     if let Some(most) = budget.tokens {
@@ -80,11 +80,11 @@ pub(crate) fn shortage(
             let text = format!(
                 "{needs}: {spent} of {most} tokens of {name} are spent{others}, so {left} are left"
             );
-            told.push((BudgetOf::Tokens, text));
+            told.push((BudgetUnit::Tokens, text));
         }
     }
     if budget.usd == Some(0.0) {
-        told.push((BudgetOf::Usd, format!("{name} is $0, so no model is asked")));
+        told.push((BudgetUnit::Usd, format!("{name} is $0, so no model is asked")));
     } else if let Some(most) = budget.usd {
         let left = (most - spent.usd - others.usd).max(0.0);
         let (request, closing) = (ask.request.usd, dollars(ask.closing.usd));
@@ -102,7 +102,7 @@ pub(crate) fn shortage(
             let text = format!(
                 "{needs}: {spent} of ${most} of {name} are spent{others}, so {left} are left"
             );
-            told.push((BudgetOf::Usd, text));
+            told.push((BudgetUnit::Usd, text));
         }
     }
     told

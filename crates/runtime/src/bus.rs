@@ -19,24 +19,24 @@ pub(crate) struct Bus {
     journal: Arc<dyn Journal>,
     observers: Vec<Arc<dyn Observer>>,
     states: Arc<AgentStates>,
-    state: Mutex<State>,
+    state: Mutex<BusState>,
 }
 
 #[derive(Default)]
-struct State {
+struct BusState {
     next: u64,
     /// Hashes of the texts that the journal holds.
     texts: BTreeSet<String>,
 }
 
 /// Which agent a record is of.
-struct Whose {
+struct RecordOwner {
     agent: AgentId,
     parent: Option<AgentId>,
     depth: u32,
 }
 
-impl Whose {
+impl RecordOwner {
     fn of(spec: &AgentSpec) -> Self {
         Self { agent: spec.id.clone(), parent: spec.parent.clone(), depth: spec.depth }
     }
@@ -58,10 +58,10 @@ impl Bus {
         states: Arc<AgentStates>,
         (next, texts): (u64, BTreeSet<String>),
     ) -> Self {
-        Self { clock, journal, observers, states, state: Mutex::new(State { next, texts }) }
+        Self { clock, journal, observers, states, state: Mutex::new(BusState { next, texts }) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BusState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -70,7 +70,7 @@ impl Bus {
     /// # Errors
     /// When it could not be kept. Then nobody is shown it, and nothing may act on it.
     pub(crate) fn record(&self, spec: &AgentSpec, event: Event) -> Result<Record, JournalError> {
-        let whose = Whose::of(spec);
+        let whose = RecordOwner::of(spec);
         self.put(&mut self.lock(), whose, event)
     }
 
@@ -84,7 +84,7 @@ impl Bus {
         event: Event,
     ) -> Result<Record, JournalError> {
         let mut above = child.id.ancestors();
-        let whose = Whose {
+        let whose = RecordOwner {
             agent: above.next().unwrap_or_else(|| child.id.clone()),
             parent: above.next(),
             depth: child.depth.saturating_sub(1),
@@ -122,12 +122,17 @@ impl Bus {
             }
         }
         let new: Vec<String> = start.texts.keys().cloned().collect();
-        self.put(&mut state, Whose::of(spec), Event::AgentStart(Box::new(start)))?;
+        self.put(&mut state, RecordOwner::of(spec), Event::AgentStart(Box::new(start)))?;
         state.texts.extend(new);
         Ok(())
     }
 
-    fn put(&self, state: &mut State, whose: Whose, event: Event) -> Result<Record, JournalError> {
+    fn put(
+        &self,
+        state: &mut BusState,
+        whose: RecordOwner,
+        event: Event,
+    ) -> Result<Record, JournalError> {
         let record = Record {
             seq: state.next,
             at: self.clock.now_ms(),
@@ -140,7 +145,7 @@ impl Bus {
         state.next += 1;
         self.states.apply(&record);
         for observer in &self.observers {
-            observer.see(&record);
+            observer.on_record(&record);
         }
         Ok(record)
     }
@@ -148,14 +153,14 @@ impl Bus {
     /// Shows a piece of a reply that is arriving. It is not kept.
     pub(crate) fn live(&self, agent: &AgentId, delta: Delta<'_>) {
         for observer in &self.observers {
-            observer.live(agent, delta);
+            observer.on_delta(agent, delta);
         }
     }
 
     /// Shows what a running call tells of itself. It is not kept.
     pub(crate) fn progress(&self, agent: &AgentId, call: CallId, text: &str) {
         for observer in &self.observers {
-            observer.progress(agent, call, text);
+            observer.on_progress(agent, call, text);
         }
     }
 

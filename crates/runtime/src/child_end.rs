@@ -6,17 +6,17 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{
-    AgentSpec, Cancel, ChildFound, Event, HookPoint, LogLevel, MEMORY_SECONDS, Memory, Moment,
-    Outcome, describe_error,
+    AgentSpec, Cancel, ChildInspection, Event, HookEvent, HookPoint, LogLevel, MEMORY_SECONDS,
+    Memory, Outcome, describe_error,
 };
 use futures_util::FutureExt as _;
 
 use crate::recorded_path::recorded_path;
 use crate::session_inner::SessionInner;
 use crate::settle::settle;
-use crate::stored::StoredAgent;
+use crate::stored_agent::StoredAgent;
 
 /// How many characters are kept of why the memory failed.
 const REASON_CHARS: usize = 2000;
@@ -33,10 +33,10 @@ pub(crate) fn inspect_child(
     shared: &SessionInner,
     child: &AgentSpec,
     end: &Outcome,
-) -> Option<Box<ChildFound>> {
+) -> Option<Box<ChildInspection>> {
     let handoff = shared.parts.handoff.as_ref()?;
     let parent = shared.tree().live.get(child.parent.as_ref()?)?.view.upgrade()?;
-    let mut found = handoff.found(&parent, child, end).map(Box::new)?;
+    let mut found = handoff.inspect(&parent, child, end).map(Box::new)?;
     found.stale_paths = found.stale_paths.into_iter().map(recorded_path).collect();
     Some(found)
 }
@@ -98,12 +98,12 @@ async fn notify_remaining(
     if spec.depth == 0 {
         return;
     }
-    let moment = Moment::SubagentStop { outcome };
+    let moment = HookEvent::SubagentStop { outcome };
     // A journal that takes nothing shows at the next record of the parent.
     let _recorded = shared.hooks.run_remaining(ran, spec, moment, cancel).await;
     let Some(memory) = &shared.parts.memory else { return };
     if let Err(problem) = remember(&**memory, spec, outcome, cancel).await {
-        let problem = to_line(&shared.parts.secrets.scrub(&problem), REASON_CHARS);
+        let problem = for_terminal_line(&shared.parts.secrets.scrub(&problem), REASON_CHARS);
         let message = format!("the memory did not take what {} gave: {problem}", spec.id);
         let parent_lives =
             spec.parent.as_ref().is_some_and(|id| shared.tree().live.contains_key(id));

@@ -35,22 +35,22 @@ pub(crate) struct RouteEstimate {
 
 impl CostHistory {
     /// Takes a reply of a route to a request of so many bytes.
-    pub(crate) fn replied(&mut self, (route, child): (&str, bool), bytes: u64, usage: Usage) {
+    pub(crate) fn record_reply(&mut self, (route, child): (&str, bool), bytes: u64, usage: Usage) {
         if !self.routes.contains_key(route) {
             self.routes.insert(route.to_owned(), RouteUsage::default());
         }
         if let Some(known) = self.routes.get_mut(route) {
             let [top, children] = &mut known.outputs;
             let outputs = if child { children } else { top };
-            outputs.replied(usage.output);
+            outputs.record_reply(usage.output);
             known.densest = known.densest.max(TokenEstimator::density(bytes, usage.input));
         }
     }
 
     /// Takes the cost of a task that has ended.
-    pub(crate) fn ended(&mut self, parent: &AgentId, task: TaskCost) {
+    pub(crate) fn record_end(&mut self, parent: &AgentId, task: TaskCost) {
         for key in [None, Some(parent.clone())] {
-            self.tasks.entry(key).or_default().ended(task);
+            self.tasks.entry(key).or_default().record_end(task);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deputize_core::{AgentView, ToolDecl, Usable};
+use deputize_core::{AgentView, Availability, ToolDecl};
 
 /// The tools of an agent as its model is sent them: the list that its spec has, or else, in
 /// the order of its spec, those that it may use and that can be used now.
@@ -13,8 +13,8 @@ pub fn declare(view: &AgentView) -> Vec<Arc<ToolDecl>> {
     }
     let known = view.spec.tools.iter().filter_map(|name| view.catalog.get(name.as_str()));
     let mine = known.filter(|entry| view.authority.permits(entry).is_ok());
-    let usable = mine.filter(|entry| entry.tool.spec().usable == Usable::Yes);
-    let declare = |entry: &deputize_core::Entry| match entry.tool.declare(view) {
+    let usable = mine.filter(|entry| entry.tool.spec().usable == Availability::Yes);
+    let declare = |entry: &deputize_core::CatalogEntry| match entry.tool.declare(view) {
         Some(told) => Some(Arc::new(told)),
         None => view.catalog.declaration(entry.name().as_str()).cloned(),
     };

@@ -12,23 +12,23 @@ use futures_util::FutureExt as _;
 
 use crate::agent_context::AgentContext;
 use crate::agent_state::NextStep;
+use crate::agent_tree::Spending;
 use crate::budget_shortage::LimitReason;
 use crate::child_end::{inspect_child, notify_of_end, session_path, signal_above};
-use crate::external::{lost_program, merged, run_program};
+use crate::external_agent::{merged, program_lost_outcome, run_program};
 use crate::hook::{blocked, blocked_start};
 use crate::inbox::Inbox;
 use crate::model_call::ModelCaller;
 use crate::orphan::end_orphans;
 use crate::outcome::outcome_of;
-use crate::parts::Route;
 use crate::program_start::denied_start;
+use crate::session_config::ModelRoute;
 use crate::structured_output::{answer_value, reject_answer};
-use crate::time_limit::{Running, TimeShortage};
+use crate::time_limit::{RunningCount, TimeShortage};
 use crate::tool_runner::ToolRunner;
-use crate::tree::Spent;
 
 /// Waits for a place among the agents that run, which is given back on drop.
-pub(crate) type PlaceWait = BoxFuture<'static, Box<dyn Any + Send>>;
+pub(crate) type SlotWait = BoxFuture<'static, Box<dyn Any + Send>>;
 
 /// The parts of one agent that runs.
 pub(crate) struct Driver {
@@ -51,7 +51,7 @@ struct DriverEnd {
 }
 
 impl Driver {
-    pub(crate) fn new(cx: Arc<AgentContext>, routes: Vec<Route>) -> Self {
+    pub(crate) fn new(cx: Arc<AgentContext>, routes: Vec<ModelRoute>) -> Self {
         Self {
             caller: ModelCaller::new(&cx, routes),
             tools: ToolRunner::new(&cx),
@@ -63,7 +63,7 @@ impl Driver {
 
     /// Runs the agent to the end of its turn, once it has a place among those that run. There is
     /// always an outcome.
-    pub(crate) async fn drive(mut self, place: Option<PlaceWait>) -> Outcome {
+    pub(crate) async fn drive(mut self, place: Option<SlotWait>) -> Outcome {
         let cx = Arc::clone(&self.cx);
         let _place = enter(&cx, place).await;
         let no_room = Box::pin(self.caller.await_room()).await;
@@ -86,9 +86,9 @@ impl Driver {
         }
         let mut outcome = self.outcome(fault);
         if !has_answered(cx.state.read().run()) {
-            cx.shared.tree().give_words(&mut outcome);
+            cx.shared.tree().record_text(&mut outcome);
         }
-        cx.shared.tree().tell(&mut outcome, ran);
+        cx.shared.tree().notify(&mut outcome, ran);
         if let Some(external) = self.end.external.take() {
             outcome = merged(outcome, external);
         }
@@ -105,7 +105,7 @@ impl Driver {
         outcome.session_path = session_path(shared, spec);
         outcome.found = inspect_child(shared, spec, &outcome);
         if spec.depth > 0 {
-            cx.view.session.files.ended(&spec.id);
+            cx.view.session.files.forget_agent(&spec.id);
         }
         cx.handle.is_over();
         let end = Event::AgentEnd(Box::new(outcome.clone()));
@@ -125,7 +125,7 @@ impl Driver {
         let begun = cx.state.read().has_begun();
         if begun && program.is_some() {
             self.end.unpriced = true;
-            self.end.external = Some(lost_program(&cx));
+            self.end.external = Some(program_lost_outcome(&cx));
             return Ok(());
         }
         if !begun && !self.begin(program.is_some(), no_room).await? {
@@ -143,7 +143,7 @@ impl Driver {
             return Ok(());
         }
         // It was told to end while it waited, or its time was over in an earlier process.
-        self.end_if_told().await?;
+        self.end_if_cancelled().await?;
         loop {
             self.inbox.deliver().await?;
             match cx.next_step() {
@@ -157,7 +157,7 @@ impl Driver {
                     }
                 }
             }
-            self.end_if_told().await?;
+            self.end_if_cancelled().await?;
         }
     }
 
@@ -186,7 +186,7 @@ impl Driver {
     }
 
     /// Ends the turn where somebody wants that, or its time is up.
-    async fn end_if_told(&self) -> Result<(), JournalError> {
+    async fn end_if_cancelled(&self) -> Result<(), JournalError> {
         let cx = &self.cx;
         if let Some(reason) = cx.cancel.reason() {
             let reason = cx.own_reason(reason);
@@ -199,8 +199,8 @@ impl Driver {
     }
 
     /// Its time begins, and that of all children together goes on.
-    fn begin_time(&self) -> Option<Running> {
-        self.cx.handle.moved();
+    fn begin_time(&self) -> Option<RunningCount> {
+        self.cx.handle.mark_progress();
         self.cx.time.begin(self.cx.earlier.agent, self.cx.shared.children_time.as_ref())
     }
 
@@ -212,7 +212,7 @@ impl Driver {
             (outcome_of(cx.spec(), &state, fault), state.cost())
         };
         cost.unpriced |= self.end.unpriced;
-        let own = Spent { usage: outcome.usage, cost };
+        let own = Spending { usage: outcome.usage, cost };
         let ended = cx.shared.registry.ended(cx.spec(), own);
         outcome.output = output;
         if outcome.exit_reason == ExitReason::Budget
@@ -232,7 +232,7 @@ impl Driver {
 }
 
 /// Waits for a place among those that run, if the agent needs one, and until children may begin.
-async fn enter(cx: &AgentContext, place: Option<PlaceWait>) -> Option<Box<dyn Any + Send>> {
+async fn enter(cx: &AgentContext, place: Option<SlotWait>) -> Option<Box<dyn Any + Send>> {
     let place = place?;
     let place = async {
         let place = place.await;

@@ -31,7 +31,7 @@ const FILES: &str = "changes";
 /// What may be a command among the arguments of a call, as text for a shell: what is named as one
 /// before any other text. Where the call is of a kind that runs nothing, other texts are no commands.
 pub(crate) fn commands(arguments: &Value, runs_none: bool) -> Vec<String> {
-    let mut found = Found { runs_none, ..Found::default() };
+    let mut found = CommandScan { runs_none, ..CommandScan::default() };
     // What a program calls its call may be the command itself.
     found.named.extend(arguments.get("title").and_then(Value::as_str).map(str::to_owned));
     match arguments {
@@ -50,13 +50,13 @@ pub(crate) fn commands(arguments: &Value, runs_none: bool) -> Vec<String> {
 }
 
 #[derive(Default)]
-struct Found {
+struct CommandScan {
     runs_none: bool,
     named: Vec<String>,
     others: Vec<String>,
 }
 
-impl Found {
+impl CommandScan {
     /// Looks at a value; `name` is the key nearest above it that is one of a command.
     fn walk(&mut self, value: &Value, name: Option<&str>, levels: u32) {
         match value {

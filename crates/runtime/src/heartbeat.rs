@@ -5,7 +5,7 @@ use std::sync::Arc;
 use deputize_core::Event;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::pulse::Pulse;
+use crate::pulse::Heartbeat;
 use crate::session_inner::SessionInner;
 
 /// Lets the children give signs of life, if they are to and nothing does so yet.
@@ -33,7 +33,7 @@ pub(crate) fn start_heartbeat(shared: &Arc<SessionInner>) {
 }
 
 /// One beat of all children; false: there are none any more.
-fn beat(shared: &SessionInner, pulse: Pulse) -> bool {
+fn beat(shared: &SessionInner, pulse: Heartbeat) -> bool {
     // The lock keeps a child from ending meanwhile: nothing of it follows its end.
     let mut tree = shared.tree();
     // The deepest first: what a child does counts for its parent.
@@ -56,7 +56,7 @@ fn beat(shared: &SessionInner, pulse: Pulse) -> bool {
         let _kept = shared.bus.record(&child.spec, beat);
         let parent = child.spec.parent.as_ref().and_then(|parent| tree.live.get(parent));
         if let Some(parent) = parent.filter(|_| !stalled) {
-            parent.moved();
+            parent.mark_progress();
         }
     }
     tree.felt = alive;

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use deputize_core::door::Secrets;
-use deputize_core::{HookPoint, JournalError, Moment, Outcome, Status};
+use deputize_core::sanitize::Secrets;
+use deputize_core::{HookEvent, HookPoint, JournalError, Outcome, Status};
 use serde_json::Value;
 
 use crate::agent_context::AgentContext;
@@ -15,8 +15,8 @@ pub(crate) async fn blocked_start(
     let spec = cx.spec();
     let prompt = cx.shared.parts.secrets.scrub(spec.request());
     let moment = match spec.depth {
-        0 => Moment::UserPromptSubmit { prompt: &prompt },
-        _ => Moment::SubagentStart,
+        0 => HookEvent::UserPromptSubmit { prompt: &prompt },
+        _ => HookEvent::SubagentStart,
     };
     let work = cx.cancel.child();
     let blocked = cx.time.bound(&work, cx.shared.hooks.run(spec, moment, &work)).await?;
@@ -38,7 +38,8 @@ pub(crate) fn message_blocked(reason: &str) -> String {
 /// The outcome of an agent that was not let begin.
 pub(crate) fn blocked(outcome: Outcome, end: (Status, String)) -> Outcome {
     let agent = outcome.agent.clone();
-    let Outcome { status, exit_reason, error, .. } = Outcome::not_begun(agent, String::new(), end);
+    let Outcome { status, exit_reason, error, .. } =
+        Outcome::not_started(agent, String::new(), end);
     Outcome { status, exit_reason, error, ..outcome }
 }
 

@@ -5,10 +5,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::door::{Secrets, to_line};
+use deputize_core::sanitize::{Secrets, for_terminal_line};
 use deputize_core::{
-    AgentSpec, Cancel, CancelReason, Event, Hook, HookAnswer, HookDecision, HookInput, HookPoint,
-    HookRun, JournalError, Moment, SessionId,
+    AgentSpec, Cancel, CancelReason, Event, Hook, HookAnswer, HookDecision, HookEvent, HookInput,
+    HookPoint, HookRun, JournalError, SessionId,
 };
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
@@ -47,7 +47,7 @@ impl HookRunner {
     pub(crate) async fn run(
         &self,
         agent: &AgentSpec,
-        moment: Moment<'_>,
+        moment: HookEvent<'_>,
         cancel: &Cancel,
     ) -> Result<Option<String>, JournalError> {
         self.run_remaining(&[], agent, moment, cancel).await
@@ -61,7 +61,7 @@ impl HookRunner {
         &self,
         ran: &[String],
         agent: &AgentSpec,
-        moment: Moment<'_>,
+        moment: HookEvent<'_>,
         cancel: &Cancel,
     ) -> Result<Option<String>, JournalError> {
         let input = HookInput { session: &self.session, agent, moment };
@@ -71,17 +71,17 @@ impl HookRunner {
             let Some(answer) = self.answer_of(&**hook, &input, cancel).await else {
                 return Ok(None);
             };
-            let reason = to_line(&self.secrets.scrub(&answer.reason), REASON_CHARS);
+            let reason = for_terminal_line(&self.secrets.scrub(&answer.reason), REASON_CHARS);
             let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
             let run = run_of(&**hook, &input, &answer, (reason.clone(), ms));
             match moment {
                 // The child has not begun, or has ended: these stand among its parent's records.
-                Moment::SubagentStart | Moment::SubagentStop { .. } => {
+                HookEvent::SubagentStart | HookEvent::SubagentStop { .. } => {
                     self.bus.record_above(agent, Event::Hook(Box::new(run)))?
                 }
-                Moment::PreToolUse { .. }
-                | Moment::PostToolUse { .. }
-                | Moment::UserPromptSubmit { .. } => {
+                HookEvent::PreToolUse { .. }
+                | HookEvent::PostToolUse { .. }
+                | HookEvent::UserPromptSubmit { .. } => {
                     self.bus.record(agent, Event::Hook(Box::new(run)))?
                 }
             };
@@ -137,7 +137,7 @@ impl HookRunner {
 
 /// What a hook is called on record.
 fn name_of(hook: &dyn Hook) -> String {
-    to_line(hook.name(), NAME_CHARS)
+    for_terminal_line(hook.name(), NAME_CHARS)
 }
 
 fn run_of(
@@ -147,7 +147,7 @@ fn run_of(
     (reason, ms): (String, u64),
 ) -> HookRun {
     let about = input.moment.call();
-    let child = matches!(input.moment, Moment::SubagentStart | Moment::SubagentStop { .. });
+    let child = matches!(input.moment, HookEvent::SubagentStart | HookEvent::SubagentStop { .. });
     let spawned_by = input.agent.spawned_by.as_ref().filter(|_| child).map(|by| by.call);
     HookRun {
         name: input.moment.point(),

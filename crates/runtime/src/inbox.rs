@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use deputize_core::door::{Source, to_line, to_model};
+use deputize_core::sanitize::{TextSource, for_terminal_line, frame_for_model};
 use deputize_core::{
-    BudgetOf, CallId, CancelReason, Delivery, Event, ExitReason, JournalError, Step, ToolChoice,
-    ToolOutput, UserMessage, WrapUp,
+    BudgetUnit, CallId, CancelReason, Delivery, Event, ExitReason, JournalError, Step, ToolChoice,
+    ToolOutput, UserMessage, WrapUpReason,
 };
 
 use crate::agent_context::AgentContext;
@@ -67,23 +67,26 @@ impl Inbox {
         let (parts, view) = (&self.cx.shared.parts, &self.cx.view);
         let status = outcome.status.as_str();
         let output = match &parts.handoff {
-            Some(handoff) => handoff.told(view, outcome),
+            Some(handoff) => handoff.report_end(view, outcome),
             None => ToolOutput::text(outcome.text.clone().unwrap_or_default()),
         };
         // No call of the parent's is numbered so: the frame is of no tool's result.
         let call = CallId { step: 0, slot: 0 };
         let source = output.source.clone();
-        let source = source.unwrap_or_else(|| Source::Child(outcome.agent.to_string()));
+        let source = source.unwrap_or_else(|| TextSource::Child(outcome.agent.to_string()));
         let content = parts.secrets.scrub(&output.content);
-        let framed = to_model(&parts.secret, view.id(), call, &source, &content);
-        let goal = to_line(goal, GOAL_CHARS);
+        let framed = frame_for_model(&parts.secret, view.id(), call, &source, &content);
+        let goal = for_terminal_line(goal, GOAL_CHARS);
         let mut text = format!(
             "Your background child {} has ended: {status}. Its goal: {goal:?}.\n",
             outcome.agent
         );
         text.push_str(framed.as_str());
         for note in &output.notes {
-            text.push_str(&format!("\n[{}]", to_line(&parts.secrets.scrub(note), NOTE_CHARS)));
+            text.push_str(&format!(
+                "\n[{}]",
+                for_terminal_line(&parts.secrets.scrub(note), NOTE_CHARS)
+            ));
         }
         text
     }
@@ -153,10 +156,10 @@ impl Inbox {
         let limit = cx.time.limit();
         if !cx.time.has_wrap_up() {
             let reason = match limit {
-                WrapUp::Time => CancelReason::TimeLimit,
-                WrapUp::Budget => CancelReason::Budget,
+                WrapUpReason::Time => CancelReason::TimeLimit,
+                WrapUpReason::Budget => CancelReason::Budget,
             };
-            if cx.time.wrap_up().is_zero() && limit == WrapUp::Budget {
+            if cx.time.wrap_up().is_zero() && limit == WrapUpReason::Budget {
                 cx.note_shortage(TimeShortage::NoneLeft.to_string().into());
             }
             return cx.record(Event::AgentStop { reason, pending: false }).await;
@@ -166,7 +169,7 @@ impl Inbox {
         cx.time.begin_wrap_up();
         // It hears of children that have ended.
         self.deliver().await?;
-        let budget = (limit == WrapUp::Budget).then_some(BudgetOf::Seconds);
+        let budget = (limit == WrapUpReason::Budget).then_some(BudgetUnit::Seconds);
         if budget.is_some() {
             let wrap_up = cx.spec().limits.wrap_up_ms;
             cx.note_shortage(TimeShortage::NoClosingAnswer(wrap_up).to_string().into());

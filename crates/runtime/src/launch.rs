@@ -9,14 +9,14 @@ use deputize_core::{
 use crate::agent_context::AgentContext;
 use crate::agent_handle::AgentHandle;
 use crate::child_end::notify_of_earlier_end;
-use crate::driver::{Driver, PlaceWait};
+use crate::driver::{Driver, SlotWait};
 use crate::heartbeat::start_heartbeat;
 use crate::orphan::{end_stored, settle_interrupted, why_it_ends};
 use crate::outcome::host_fault;
-use crate::parts::Route;
 use crate::replay_agent::ReplayAgent;
+use crate::session_config::ModelRoute;
 use crate::session_inner::SessionInner;
-use crate::stored::{EarlierTime, StoredAgent};
+use crate::stored_agent::{EarlierTime, StoredAgent};
 
 /// Receives the outcome of an agent.
 pub(crate) type OnEnd = Box<dyn FnOnce(Outcome) + Send>;
@@ -24,9 +24,9 @@ pub(crate) type OnEnd = Box<dyn FnOnce(Outcome) + Send>;
 /// An agent that is ready to run.
 pub(crate) struct ReadyAgent {
     pub(crate) cx: Arc<AgentContext>,
-    pub(crate) routes: Vec<Route>,
+    pub(crate) routes: Vec<ModelRoute>,
     /// The place that a background child waits for before it begins.
-    pub(crate) place: Option<PlaceWait>,
+    pub(crate) place: Option<SlotWait>,
 }
 
 /// Makes an agent and puts its start on record.
@@ -163,7 +163,7 @@ pub(crate) fn begin_background(
     let gone = || AttachError::Journal("its parent has ended".to_owned());
     let handle = shared.tree().live.get(parent.id()).cloned().ok_or_else(gone)?;
     let id = spec.id.clone();
-    if !handle.child_begins(id.clone()) {
+    if !handle.record_child_start(id.clone()) {
         return Ok(());
     }
     match start_child(shared, parent, spec, &handle.children) {
@@ -172,7 +172,7 @@ pub(crate) fn begin_background(
             Ok(())
         }
         Err(error) => {
-            handle.child_is_none(&id);
+            handle.forget_child(&id);
             Err(error)
         }
     }
@@ -183,7 +183,7 @@ fn launch_background(mut agent: ReadyAgent, parent: &AgentView, handle: Arc<Agen
     let shared = &cx.shared;
     // Places are granted in the order of those who ask. A replay follows its records.
     let handoff = shared.parts.handoff.as_ref().filter(|_| shared.play.is_none());
-    let place = handoff.map(|handoff| poll_once(handoff.place(parent)));
+    let place = handoff.map(|handoff| poll_once(handoff.acquire_slot(parent)));
     let waits =
         place.as_ref().is_some_and(|(_, granted)| !granted || shared.registry.paused().is_some());
     cx.handle.set_waits(waits);
@@ -199,7 +199,7 @@ fn end_of_background(
 ) -> impl FnOnce(Outcome) + Send + 'static {
     let shared = Arc::clone(shared);
     move |outcome| {
-        parent.child_ended(goal, outcome);
+        parent.record_child_end(goal, outcome);
         shared.registry.notify();
     }
 }
@@ -209,11 +209,11 @@ fn end_of_background(
 fn take_up_children(cx: &AgentContext) {
     let (shared, parent) = (&cx.shared, &cx.handle);
     let told = cx.state.read().run().delivered().clone();
-    told.into_iter().for_each(|child| parent.child_was_told(child));
+    told.into_iter().for_each(|child| parent.mark_child_reported(child));
     let left = shared.tree().take_background(cx.view.id());
     for stored in left {
         let spec = stored.spec.clone();
-        if !parent.child_begins(spec.id.clone()) {
+        if !parent.record_child_start(spec.id.clone()) {
             continue;
         }
         let on_end = end_of_background(shared, Arc::clone(parent), spec.goal.clone());

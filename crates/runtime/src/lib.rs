@@ -10,7 +10,7 @@
 //! use deputize_core::{Authority, BoxFuture, Cancel, Catalog, Delta, Grant, Model, ModelError};
 //! use deputize_core::{Message, Reply, Request, SessionId, ToolCallResult, ToolCx, ToolOutput};
 //! use deputize_core::{ToolSpec, TypedTool, spec_of};
-//! use deputize_runtime::{Parts, Session, SessionDir};
+//! use deputize_runtime::{SessionConfig, Session, SessionDir};
 //!
 //! deputize_core::tool_crate!();
 //!
@@ -51,7 +51,7 @@
 //!
 //! # let folder = tempfile::tempdir()?;
 //! # let folder = folder.path();
-//! let mut parts = Parts::new(Catalog::linked(&[LINK])?);
+//! let mut parts = SessionConfig::new(Catalog::linked(&[LINK])?);
 //! parts.models.insert("zoo/parrot", "parrot", Arc::new(Parrot));
 //! let session = Session::create(&SessionDir::new(folder), SessionId::literal("s1"), parts)?;
 //! let spec = session.top_agent("zoo/parrot", "Turn `stop` around.", folder);
@@ -72,7 +72,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # use std::sync::Arc;
 //! # use deputize_core::{Authority, Cancel, Catalog, Grant, Reply, SessionId};
-//! # use deputize_runtime::{Parts, Session, SessionDir};
+//! # use deputize_runtime::{SessionConfig, Session, SessionDir};
 //! # use deputize_testkit::ScriptedModel;
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Count {
@@ -86,7 +86,7 @@
 //! ]);
 //! # let folder = tempfile::tempdir()?;
 //! # let folder = folder.path();
-//! # let mut parts = Parts::new(Catalog::default());
+//! # let mut parts = SessionConfig::new(Catalog::default());
 //! # parts.models.insert("scripted/m", "m", Arc::new(model));
 //! # let session = Session::create(&SessionDir::new(folder), SessionId::literal("s1"), parts)?;
 //! # let authority = Authority::root(session.catalog(), &Grant::default());
@@ -121,6 +121,7 @@ mod agent_context;
 mod agent_handle;
 mod agent_registry;
 mod agent_state;
+mod agent_tree;
 mod approval;
 mod budget_ledger;
 mod budget_shortage;
@@ -129,29 +130,28 @@ mod child_end;
 mod clock;
 mod cost_history;
 mod declare;
+mod delta_redactor;
 mod driver;
-mod external;
+mod external_agent;
 mod external_command;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
-mod gate;
 mod heartbeat;
 mod hook;
 mod hook_runner;
 mod inbox;
 mod launch;
-mod live;
 mod model_call;
 mod orphan;
 mod outcome;
-mod oversee;
-mod parts;
 mod program_start;
 pub mod prompt;
 mod pulse;
+mod rate_limiters;
 mod readable_messages;
 mod recorded_path;
+mod recording;
 mod replay;
 mod replay_agent;
 mod request_budget;
@@ -159,18 +159,18 @@ mod request_size;
 mod resume;
 mod saved_command;
 mod session;
+mod session_config;
+mod session_control;
 mod session_inner;
 mod session_run;
 mod settle;
 mod spawn;
 mod store;
-mod stored;
+mod stored_agent;
 mod stored_spec;
 mod structured_output;
-mod tape;
 mod time_limit;
 mod tool_runner;
-mod tree;
 mod turn_time;
 mod validate;
 
@@ -178,16 +178,19 @@ pub use budget_ledger::Budgets;
 pub use budget_shortage::is_budget_shortage;
 pub use clock::SystemClock;
 pub use declare::declare;
-pub use gate::Gates;
 pub use hook::MESSAGE_BLOCKED;
-pub use oversee::{OverseeError, Overseer};
-pub use parts::{HOOK_TIME_LIMIT, Models, Parts, SyncMode};
-pub use pulse::Pulse;
+pub use pulse::Heartbeat;
+pub use rate_limiters::RateLimiters;
+pub use recording::{
+    RecorderError, Recording, RecordingError, ReplayError, ReplayPosition, SessionRecorder,
+};
 pub use replay::Replay;
 pub use resume::{Continue, Recovery, ResumeError, UnknownCall};
 pub use session::{Session, SessionError, top_agent};
+pub use session_config::{HOOK_TIME_LIMIT, Models, SessionConfig, SyncMode};
+pub use session_control::{ControlError, SessionControl};
 pub use store::{
-    Damage, Disk, DiskFile, Header, OPENINGS_LIMIT, OpenError, Opening, ReadError, RealDisk,
-    SLOW_SYNC, Said, SessionDir, SessionFile, SessionSummary, StoredSession, Tail,
+    Disk, DiskFile, FileDamage, FileTail, Header, OPENINGS_LIMIT, OpenError, OpeningCount,
+    ReadError, RealDisk, SLOW_SYNC, SessionDir, SessionFile, SessionSummary, SpokenText,
+    StoredSession,
 };
-pub use tape::{Place, Recording, RecordingError, ReplayError, Tape, TapeError};

@@ -6,20 +6,20 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{
     Cost, Delta, Event, FailedModel, FailureKind, JournalError, LogLevel, Message, ModelError,
-    Next, Reply, Request, Run, ToolChoice, retry_wait,
+    NextAttempt, Reply, Request, Run, ToolChoice, retry_wait,
 };
 use tokio::time::Instant;
 
 use crate::agent_context::AgentContext;
 use crate::budget_shortage::LimitReason;
-use crate::live::Live;
-use crate::parts::Route;
+use crate::delta_redactor::DeltaRedactor;
 use crate::readable_messages::readable_by;
 use crate::request_budget::RequestBudget;
 use crate::request_size::request_bytes;
+use crate::session_config::ModelRoute;
 
 /// How often one request may go on with another key without that counting as an attempt, whatever
 /// a model says of its keys.
@@ -29,22 +29,22 @@ const MOST_ROTATIONS: u32 = 32;
 const CALL_CHARS: usize = 300;
 
 /// An attempt that failed.
-struct Failed {
+struct FailedAttempt {
     error: ModelError,
-    next: Next,
+    next: NextAttempt,
     /// How many bytes of a reply had arrived; nothing: it had not begun.
     arrived: Option<u64>,
 }
 
-impl Failed {
+impl FailedAttempt {
     /// One of which nothing was sent.
     const fn unsent(error: ModelError) -> Self {
-        Self { error, next: Next::GiveUp, arrived: None }
+        Self { error, next: NextAttempt::GiveUp, arrived: None }
     }
 }
 
 /// What follows a failed attempt.
-enum After {
+enum AttemptFollowUp {
     /// Another one.
     Again,
     /// The first one with another model.
@@ -57,7 +57,7 @@ enum After {
 pub(crate) struct ModelCaller {
     cx: Arc<AgentContext>,
     /// The agent's model, and after it those to fall back on.
-    routes: VecDeque<Route>,
+    routes: VecDeque<ModelRoute>,
     budget: RequestBudget,
     /// How long the agent waited to try again in this turn.
     waited: Duration,
@@ -66,7 +66,7 @@ pub(crate) struct ModelCaller {
 }
 
 impl ModelCaller {
-    pub(crate) fn new(cx: &Arc<AgentContext>, routes: Vec<Route>) -> Self {
+    pub(crate) fn new(cx: &Arc<AgentContext>, routes: Vec<ModelRoute>) -> Self {
         let budget = RequestBudget::open(cx);
         Self {
             cx: Arc::clone(cx),
@@ -108,7 +108,7 @@ impl ModelCaller {
             }
             let asked = Instant::now();
             let reply = self.attempt((iteration, tools), &route, rotations).await?;
-            let Failed { error, next, arrived, .. } = match reply {
+            let FailedAttempt { error, next, arrived, .. } = match reply {
                 Ok(mut reply) => {
                     let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
                     let wider = self.budget.wider_output(tools, &reply, &route);
@@ -130,15 +130,15 @@ impl ModelCaller {
             let cost = self.budget.settle_broken(&mut error, arrived, &route);
             // Another key is another try of the same attempt, and so is another turn in a queue.
             let rotated = error.other_key;
-            let counts = !rotated && !matches!(next, Next::Queue(_));
+            let counts = !rotated && !matches!(next, NextAttempt::Queue(_));
             let following = attempt + u32::from(counts);
             match self.after(attempt, following, (self.scrubbed(error), cost), next).await? {
-                After::Again => {
+                AttemptFollowUp::Again => {
                     rotations += u32::from(rotated);
                     attempt = following;
                 }
-                After::Elsewhere => attempt = 1,
-                After::Failed(error, cost) => {
+                AttemptFollowUp::Elsewhere => attempt = 1,
+                AttemptFollowUp::Failed(error, cost) => {
                     return self.cx.record(Event::ModelError { error, retried: false, cost }).await;
                 }
             }
@@ -186,7 +186,7 @@ impl ModelCaller {
 
     /// A reply in which no secret is repeated. Opaque blocks stay as they came, with the name
     /// of their maker.
-    fn kept_reply(&self, mut reply: Reply, route: &Route) -> Reply {
+    fn kept_reply(&self, mut reply: Reply, route: &ModelRoute) -> Reply {
         let arguments = reply.calls.iter_mut().map(|call| &mut call.arguments);
         let texts = [&mut reply.text, &mut reply.reasoning].into_iter().chain(arguments);
         texts.for_each(|text| self.scrub(text));
@@ -205,17 +205,17 @@ impl ModelCaller {
     async fn attempt(
         &self,
         (iteration, tools): (u32, ToolChoice),
-        route: &Route,
+        route: &ModelRoute,
         rotations: u32,
-    ) -> Result<Result<Reply, Failed>, JournalError> {
+    ) -> Result<Result<Reply, FailedAttempt>, JournalError> {
         if let Err(error) = self.cx.check_model(&route.name) {
-            return Ok(Err(Failed::unsent(error)));
+            return Ok(Err(FailedAttempt::unsent(error)));
         }
         let work = self.cx.cancel.child();
-        let pass = self.cx.shared.parts.gate.enter(&route.name, &work);
+        let pass = self.cx.shared.parts.gate.acquire(&route.name, &work);
         let mut pass = match self.cx.time.bound(&work, pass).await {
             Ok(pass) => pass,
-            Err(error) => return Ok(Err(Failed::unsent(error))),
+            Err(error) => return Ok(Err(FailedAttempt::unsent(error))),
         };
         let spec = &self.cx.view.spec;
         let options = self.budget.limited_options();
@@ -242,13 +242,13 @@ impl ModelCaller {
                 model: route.name.clone(),
             },
         )?;
-        let mut shown = Live::new(&self.cx.shared.parts.secrets);
+        let mut shown = DeltaRedactor::new(&self.cx.shared.parts.secrets);
         let mut show = |delta: Delta<'_>| self.cx.shared.bus.live(&spec.id, delta);
         let mut arrived: Option<u64> = None;
         let mut live = |delta: Delta<'_>| {
-            self.cx.handle.moved();
+            self.cx.handle.mark_progress();
             if arrived.is_none() {
-                pass.answering();
+                pass.on_response_start();
             }
             arrived = Some(arrived.unwrap_or(0).saturating_add(delta.bytes() as u64));
             shown.take(delta, &mut show);
@@ -260,8 +260,8 @@ impl ModelCaller {
             error
         });
         shown.end(&mut |delta| self.cx.shared.bus.live(&spec.id, delta));
-        let next = pass.ended(reply.as_ref().map(|_| ()));
-        Ok(reply.map_err(|error| Failed { error, next, arrived }))
+        let next = pass.finish(reply.as_ref().map(|_| ()));
+        Ok(reply.map_err(|error| FailedAttempt { error, next, arrived }))
     }
 
     /// Decides what follows a failed attempt, puts it on record, and waits if need be.
@@ -270,8 +270,8 @@ impl ModelCaller {
         attempt: u32,
         following: u32,
         (error, cost): (ModelError, Option<Cost>),
-        next: Next,
-    ) -> Result<After, JournalError> {
+        next: NextAttempt,
+    ) -> Result<AttemptFollowUp, JournalError> {
         let Some(wait) = self.wait_for(attempt, &error, next) else {
             // What was not sent was not tried.
             let is_tried = error.kind != FailureKind::Unavailable;
@@ -291,15 +291,15 @@ impl ModelCaller {
             // What it counted and cost is on record already.
             let kind = FailureKind::Cancelled;
             let error = ModelError { kind, usage: None, estimated: false, ..error };
-            return Ok(After::Failed(error, None));
+            return Ok(AttemptFollowUp::Failed(error, None));
         }
-        Ok(After::Again)
+        Ok(AttemptFollowUp::Again)
     }
 
     /// How long to wait for the next attempt, if there is to be one.
-    fn wait_for(&self, attempt: u32, error: &ModelError, next: Next) -> Option<Duration> {
+    fn wait_for(&self, attempt: u32, error: &ModelError, next: NextAttempt) -> Option<Duration> {
         let parts = &self.cx.shared.parts;
-        let (Next::Wait(opens) | Next::Queue(opens)) = next else { return None };
+        let (NextAttempt::Wait(opens) | NextAttempt::Queue(opens)) = next else { return None };
         let jitter = parts.random.lock().unwrap_or_else(PoisonError::into_inner).u32(..=1000);
         let wait = retry_wait(&parts.retry, attempt, error, jitter)?.max(opens);
         (self.waited + wait <= parts.retry.total_wait).then_some(wait)
@@ -327,11 +327,11 @@ impl ModelCaller {
         let error = ModelError::new(FailureKind::Fatal, message);
         let error = ModelError { model_mistake: true, ..error };
         match self.fall_back(error, None).await? {
-            After::Failed(error, cost) => {
+            AttemptFollowUp::Failed(error, cost) => {
                 self.cx.record(Event::ModelError { error, retried: false, cost }).await?;
                 Ok(false)
             }
-            After::Again | After::Elsewhere => Ok(true),
+            AttemptFollowUp::Again | AttemptFollowUp::Elsewhere => Ok(true),
         }
     }
 
@@ -354,23 +354,23 @@ impl ModelCaller {
         &mut self,
         error: ModelError,
         cost: Option<Cost>,
-    ) -> Result<After, JournalError> {
+    ) -> Result<AttemptFollowUp, JournalError> {
         if error.kind == FailureKind::Cancelled {
-            return Ok(After::Failed(error, cost));
+            return Ok(AttemptFollowUp::Failed(error, cost));
         }
         let error = self.note_failed_model(error);
         let kinds = [FailureKind::Transient, FailureKind::Incomplete, FailureKind::Unavailable];
         let helps = error.model_mistake || kinds.contains(&error.kind);
         let Some(next) = self.routes.get(1).filter(|_| helps).map(|route| route.name.clone())
         else {
-            return Ok(After::Failed(error, cost));
+            return Ok(AttemptFollowUp::Failed(error, cost));
         };
         let alone = ModelError { tried: Vec::new(), ..error.clone() };
         let message = format!("going on with {next}: {}", alone.describe());
         self.cx.record(Event::ModelError { error, retried: true, cost }).await?;
         self.cx.log(LogLevel::Warn, message)?;
         self.routes.pop_front();
-        Ok(After::Elsewhere)
+        Ok(AttemptFollowUp::Elsewhere)
     }
 
     /// Waits; tells whether it was told to end meanwhile.
@@ -393,7 +393,7 @@ fn last_call_words(run: &Run) -> String {
         Message::Assistant(said) => said.calls.last(),
         Message::User(_) | Message::Tool(_) => None,
     });
-    calls.map(|call| to_line(&call.arguments, CALL_CHARS)).unwrap_or_default()
+    calls.map(|call| for_terminal_line(&call.arguments, CALL_CHARS)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -409,8 +409,8 @@ mod tests {
     use crate::launch::ReadyAgent;
     use crate::spawn::LocalAgent;
     use crate::store::SessionDir;
-    use crate::stored::EarlierTime;
-    use crate::{Parts, Session};
+    use crate::stored_agent::EarlierTime;
+    use crate::{Session, SessionConfig};
 
     /// A model that writes down that it was asked.
     struct Named(&'static str, Result<(), FailureKind>, Arc<Mutex<Vec<&'static str>>>);
@@ -433,7 +433,7 @@ mod tests {
     async fn asked(may: &[&str]) -> (Outcome, Vec<&'static str>) {
         let folder = tempfile::tempdir().unwrap();
         let log = Arc::new(Mutex::new(Vec::new()));
-        let mut parts = Parts::new(Catalog::default());
+        let mut parts = SessionConfig::new(Catalog::default());
         for (name, reply) in [("t/own", Err(FailureKind::Unavailable)), ("t/other", Ok(()))] {
             let model = Named(name, reply, Arc::clone(&log));
             parts.models.insert(name, name, Arc::new(model));
@@ -447,7 +447,7 @@ mod tests {
         let routes = shared.routes(&spec, &root).unwrap();
         assert_eq!(routes.len(), 2);
         let may: BTreeSet<String> = may.iter().map(|&name| name.to_owned()).collect();
-        let cut = root.meet(&Grant { models: Some(may), ..Grant::default() });
+        let cut = root.intersect(&Grant { models: Some(may), ..Grant::default() });
         let view = shared.view_of(spec, cut);
         let cx = AgentContext::new(Arc::clone(shared), view, EarlierTime::default(), Cancel::new());
         let agent = ReadyAgent { cx: Arc::new(cx), routes, place: None };

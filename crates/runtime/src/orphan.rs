@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
-use deputize_core::door::{Source, to_line, to_model};
+use deputize_core::sanitize::{TextSource, for_terminal_line, frame_for_model};
 use deputize_core::{
     AgentId, AgentSpec, AgentView, AttachError, CallId, CallStatus, Cancel, CancelReason, Catalog,
-    Effects, Event, Fact, JournalError, ModelText, Outcome, Status, Step, ToolEnd, ToolResult,
-    describe_error,
+    Effects, Event, JournalError, ModelText, Outcome, Status, Step, ToolEffect, ToolEnd,
+    ToolResult, describe_error,
 };
 
 use crate::agent_state::{AgentState, StartedCall};
+use crate::agent_tree::Spending;
 use crate::child_end::{notify_of_end, session_path, signal_above};
 use crate::outcome::{host_fault, outcome_of};
 use crate::session_inner::SessionInner;
-use crate::stored::StoredAgent;
-use crate::tree::Spent;
+use crate::stored_agent::StoredAgent;
 
 /// How many characters of a goal tell which child it is.
 const GOAL_CHARS: usize = 80;
@@ -33,7 +33,7 @@ pub(crate) fn why_it_ends(
     };
     let lost = begun && shared.parts.external.contains_key(&stored.spec.model);
     if let Some(reason) = stopped.filter(|_| !lost) {
-        return Some(reason.told().to_owned());
+        return Some(reason.as_text().to_owned());
     }
     let why = can_go_on(shared, parent, &stored.spec, begun).err()?;
     Some(format!("it could not go on: {why}"))
@@ -78,7 +78,11 @@ pub(crate) fn end_stored(
 
 /// What children of a call said that ended in an earlier process and that nobody attached to:
 /// the call does not tell it.
-pub(crate) fn untold(shared: &SessionInner, parent: &AgentId, call: CallId) -> Option<String> {
+pub(crate) fn is_unreported(
+    shared: &SessionInner,
+    parent: &AgentId,
+    call: CallId,
+) -> Option<String> {
     let tree = shared.tree();
     let of_call = |stored: &&StoredAgent| {
         let spec = &stored.spec;
@@ -89,10 +93,10 @@ pub(crate) fn untold(shared: &SessionInner, parent: &AgentId, call: CallId) -> O
         let state = stored.state.read();
         let outcome = state.outcome()?;
         let text = outcome.text.as_deref().or(outcome.error.as_deref())?;
-        let source = Source::Child(outcome.agent.to_string());
+        let source = TextSource::Child(outcome.agent.to_string());
         let text = shared.parts.secrets.scrub(text);
-        let framed = to_model(&shared.parts.secret, parent, call, &source, &text);
-        let goal = to_line(&stored.spec.goal, GOAL_CHARS);
+        let framed = frame_for_model(&shared.parts.secret, parent, call, &source, &text);
+        let goal = for_terminal_line(&stored.spec.goal, GOAL_CHARS);
         let status = outcome.status.as_str();
         Some(format!("Its child {goal:?} had ended ({status}):\n{}", framed.as_str()))
     });
@@ -150,7 +154,7 @@ async fn end_orphan(
         (outcome_of(&spec, &state, None), state.cost(), said)
     };
     cost.unpriced |= begun && external;
-    let ended = shared.registry.ended(&spec, Spent { usage: outcome.usage, cost });
+    let ended = shared.registry.ended(&spec, Spending { usage: outcome.usage, cost });
     cost += ended.below.cost;
     // One whose answer is on record had come to its end.
     outcome.error = why.filter(|_| outcome.status != Status::Completed).or(outcome.error);
@@ -159,7 +163,7 @@ async fn end_orphan(
     outcome.children_usage = ended.below.usage;
     outcome.cost_usd = cost.known_usd();
     outcome.session_path = session_path(shared, &spec);
-    shared.tree().tell(&mut outcome, ended.unfinished);
+    shared.tree().notify(&mut outcome, ended.unfinished);
     shared.bus.record(&spec, Event::AgentEnd(Box::new(outcome.clone())))?;
     shared.registry.has_ended(&spec, &outcome);
     notify_of_end(shared, &spec, &outcome, signal).await;
@@ -201,10 +205,11 @@ pub(crate) fn settle_interrupted(
     }
     let lost = lost_calls(&stored.state.read(), &parts.catalog);
     for (call, StartedCall { tool, arguments }) in lost {
-        let facts: Vec<Fact> = unknown_command(shared, &tool, &arguments).into_iter().collect();
+        let facts: Vec<ToolEffect> =
+            unknown_command(shared, &tool, &arguments).into_iter().collect();
         let text = "interrupted: the program ended while this call ran, so its outcome is unknown. \
                     It was not run again; look at what it left before you repeat it.";
-        let said = untold(shared, &stored.spec.id, call).map(|said| format!("\n{said}"));
+        let said = is_unreported(shared, &stored.spec.id, call).map(|said| format!("\n{said}"));
         let text = format!("{text}{}", said.unwrap_or_default());
         let end = ToolEnd {
             result: ToolResult {
@@ -227,7 +232,7 @@ pub(crate) fn settle_interrupted(
 }
 
 /// The command of a call of which nothing but its start is known: how it ended is not.
-fn unknown_command(shared: &SessionInner, tool: &str, arguments: &str) -> Option<Fact> {
+fn unknown_command(shared: &SessionInner, tool: &str, arguments: &str) -> Option<ToolEffect> {
     let entry = shared.parts.catalog.get(tool)?;
     if entry.tool.spec().effects != Effects::Unknown {
         return None;
@@ -235,5 +240,5 @@ fn unknown_command(shared: &SessionInner, tool: &str, arguments: &str) -> Option
     let arguments: serde_json::Value = serde_json::from_str(arguments).ok()?;
     let (_, command) = entry.tool.spec().subject.commands(&arguments).next()?;
     let command = shared.parts.secrets.scrub(command).into_owned();
-    Some(Fact::Command { command, exit_code: None, unknown: true })
+    Some(ToolEffect::Command { command, exit_code: None, unknown: true })
 }

@@ -45,8 +45,8 @@ pub(crate) async fn denied_start(
             let more = more.map(|more| format!(": {more}")).unwrap_or_default();
             (Status::Failed, format!("denied by {}{more}", answer.by))
         }
-        Some(_) if cx.time.is_up() => (Status::Timeout, CancelReason::TimeLimit.told().into()),
-        Some(reason) => (Status::Interrupted, cx.own_reason(reason).told().into()),
+        Some(_) if cx.time.is_up() => (Status::Timeout, CancelReason::TimeLimit.as_text().into()),
+        Some(reason) => (Status::Interrupted, cx.own_reason(reason).as_text().into()),
     };
     let why = format!(
         "not started ({why}): it is a program of its own, which does what it wants with all \

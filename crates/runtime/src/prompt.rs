@@ -18,7 +18,7 @@
 
 use std::path::Path;
 
-use deputize_core::door::{Source, clean};
+use deputize_core::sanitize::{TextSource, clean};
 use deputize_core::{FillError, PromptParts, Section, ToolName, fill};
 
 const IDENTITY: &str = include_str!("../prompts/identity.md");
@@ -171,7 +171,7 @@ fn project(files: &[ProjectFile<'_>]) -> Result<Vec<Section>, FillError> {
         }
         let head = head(file.text, room.min(PROJECT_FILE_BYTES));
         room -= head.len();
-        sections.push(Section::quoted(&path, &Source::Project(file.path.to_owned()), head));
+        sections.push(Section::quoted(&path, &TextSource::Project(file.path.to_owned()), head));
         if head.len() < file.text.len() {
             let bytes = (file.text.len() - head.len()).to_string();
             let cut = fill(PROJECT_CUT, &[("bytes", &bytes), ("path", &path)])?;

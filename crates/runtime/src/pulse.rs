@@ -6,7 +6,7 @@ use crate::agent_handle::AgentHandle;
 
 /// When children give signs of life, and when they are stalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pulse {
+pub struct Heartbeat {
     /// Between two signs of life of a child.
     pub every: Duration,
     /// Without progress for so long, an idle child is stalled; zero: never.
@@ -15,7 +15,7 @@ pub struct Pulse {
     pub stale_in_tool: Duration,
 }
 
-impl Default for Pulse {
+impl Default for Heartbeat {
     fn default() -> Self {
         Self {
             every: Duration::from_secs(30),
@@ -25,7 +25,7 @@ impl Default for Pulse {
     }
 }
 
-impl Pulse {
+impl Heartbeat {
     pub(crate) fn is_stale(self, handle: &AgentHandle, in_tool: bool) -> bool {
         let limit = if in_tool { self.stale_in_tool } else { self.stale_idle };
         !limit.is_zero() && handle.idle() >= limit

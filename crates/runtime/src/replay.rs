@@ -8,11 +8,11 @@ use deputize_core::{
 };
 
 use crate::launch::{register, run_agent};
-use crate::parts::Parts;
+use crate::recording::{Playback, Recording, ReplayError};
 use crate::session::Session;
+use crate::session_config::SessionConfig;
 use crate::store::SessionDir;
-use crate::stored::{RestoredSession, StoredAgent, restored};
-use crate::tape::{Play, Recording, ReplayError};
+use crate::stored_agent::{RestoredSession, StoredAgent, restored};
 
 /// A session that is played from a recording. It asks no model and runs no tool, keeps no
 /// session file, and waits for nothing; whoever watches sees the recorded records.
@@ -36,7 +36,7 @@ use crate::tape::{Play, Recording, ReplayError};
 /// # }
 /// use std::sync::Arc;
 /// use deputize_core::{Authority, Grant, SessionId};
-/// use deputize_runtime::{Parts, Recording, Replay, Session, SessionDir, Tape};
+/// use deputize_runtime::{SessionConfig, Recording, Replay, Session, SessionDir, SessionRecorder};
 ///
 /// // The agent of your program; its models and tools are in the parts.
 /// let agent = |session: &Session| {
@@ -49,21 +49,21 @@ use crate::tape::{Play, Recording, ReplayError};
 /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
 /// // Once, to make the recording:
 /// let file = folder.join("polite.jsonl");
-/// let mut parts = Parts::new(Catalog::default());
+/// let mut parts = SessionConfig::new(Catalog::default());
 /// parts.models.insert("zoo/parrot", "parrot", Arc::new(Parrot));
-/// parts.tape = Some(Arc::new(Tape::create(&file)?));
+/// parts.recorder = Some(Arc::new(SessionRecorder::create(&file)?));
 /// let session = Session::create(&SessionDir::new(folder), SessionId::literal("s1"), parts)?;
 /// let (spec, authority) = agent(&session);
 /// runtime.block_on(session.run(spec, authority, &Cancel::new()));
 ///
 /// // In the test, without the model:
-/// let replay = Replay::new(Recording::read(&file)?, Parts::new(Catalog::default()));
+/// let replay = Replay::new(Recording::read(&file)?, SessionConfig::new(Catalog::default()));
 /// let (spec, authority) = agent(replay.session());
 /// let outcome = runtime.block_on(replay.run(spec, authority, &Cancel::new()))?;
 /// assert_eq!(outcome.text.as_deref(), Some("Good day."));
 ///
 /// // Another prompt is another request:
-/// let replay = Replay::new(Recording::read(&file)?, Parts::new(Catalog::default()));
+/// let replay = Replay::new(Recording::read(&file)?, SessionConfig::new(Catalog::default()));
 /// let (mut spec, authority) = agent(replay.session());
 /// spec.system = vec!["You are rude.".into()];
 /// let error = runtime.block_on(replay.run(spec, authority, &Cancel::new())).unwrap_err();
@@ -75,20 +75,20 @@ use crate::tape::{Play, Recording, ReplayError};
 #[derive(Debug)]
 pub struct Replay {
     session: Session,
-    play: Arc<Play>,
+    play: Arc<Playback>,
 }
 
 impl Replay {
     /// A replay by a program of these parts. Its models are not asked and need not be there; its
     /// tools are told to models and, but for those that start agents, not called.
     #[must_use]
-    pub fn new(recording: Recording, mut parts: Parts) -> Self {
+    pub fn new(recording: Recording, mut parts: SessionConfig) -> Self {
         let header = recording.header();
         let id = header.session.clone();
         parts.secret = header.secret.clone();
-        parts.tape = None;
+        parts.recorder = None;
         let restored = restored(&recording.before, &parts);
-        let play = Arc::new(Play::new(recording, std::mem::take(&mut parts.observers)));
+        let play = Arc::new(Playback::new(recording, std::mem::take(&mut parts.observers)));
         let restored = RestoredSession { play: Some(Arc::clone(&play)), ..restored };
         // A place where nothing can be written.
         let nowhere = SessionDir::new("/dev/null");

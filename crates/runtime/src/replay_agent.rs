@@ -14,13 +14,13 @@ use crate::agent_context::AgentContext;
 use crate::agent_state::NextStep;
 use crate::outcome::{host_fault, outcome_of};
 use crate::readable_messages::readable_by;
+use crate::recording::{Playback, ReplayError, ReplayOver, ReplayPosition, compare, said};
 use crate::request_budget::recorded_options;
-use crate::tape::{Over, Place, Play, ReplayError, compare, said};
 
 /// An agent that is played.
 pub(crate) struct ReplayAgent {
     cx: Arc<AgentContext>,
-    play: Arc<Play>,
+    play: Arc<Playback>,
     /// The messages of its last request, as recorded.
     sent: Vec<Arc<Message>>,
     /// Calls that start other agents: they are made again.
@@ -32,7 +32,7 @@ pub(crate) struct ReplayAgent {
 }
 
 impl ReplayAgent {
-    pub(crate) fn new(cx: Arc<AgentContext>, play: Arc<Play>) -> Self {
+    pub(crate) fn new(cx: Arc<AgentContext>, play: Arc<Playback>) -> Self {
         Self {
             cx,
             play,
@@ -48,10 +48,12 @@ impl ReplayAgent {
     pub(crate) async fn run(self) -> Outcome {
         let spec = Arc::clone(&self.cx.view.spec);
         // Why it is over is told by the replay.
-        self.act().await.unwrap_or_else(|Over| host_fault(&spec, "the replay ended".to_owned()))
+        self.act()
+            .await
+            .unwrap_or_else(|ReplayOver| host_fault(&spec, "the replay ended".to_owned()))
     }
 
-    async fn act(mut self) -> Result<Outcome, Over> {
+    async fn act(mut self) -> Result<Outcome, ReplayOver> {
         loop {
             let record = self.next().await?;
             self.check(&record).await?;
@@ -72,7 +74,7 @@ impl ReplayAgent {
     }
 
     /// Its next record, when its turn comes. Meanwhile its calls go on.
-    async fn next(&mut self) -> Result<Arc<Record>, Over> {
+    async fn next(&mut self) -> Result<Arc<Record>, ReplayOver> {
         let Self { cx, play, calls, ended_calls, .. } = self;
         let mut turn = std::pin::pin!(play.turn(cx.view.id()));
         loop {
@@ -87,7 +89,7 @@ impl ReplayAgent {
     }
 
     /// The end of the session: what the top agent came to, unless it never began.
-    fn end(mut self, record: &Record) -> Result<Outcome, Over> {
+    fn end(mut self, record: &Record) -> Result<Outcome, ReplayOver> {
         let Event::SessionEnd { status, exit_code, .. } = record.event else {
             return Err(self.otherwise(record));
         };
@@ -104,7 +106,7 @@ impl ReplayAgent {
     }
 
     /// Holds a record against what the agent would do now.
-    async fn check(&mut self, record: &Record) -> Result<(), Over> {
+    async fn check(&mut self, record: &Record) -> Result<(), ReplayOver> {
         let step = self.cx.next_step();
         match &record.event {
             Event::AgentStart(start) if record.depth > 0 => self.starts_so(record, &start.spec),
@@ -157,7 +159,7 @@ impl ReplayAgent {
 
     /// Holds what makes a child, beside its texts, against what was recorded: the requests tell
     /// of those.
-    fn starts_so(&self, record: &Record, recorded: &AgentSpec) -> Result<(), Over> {
+    fn starts_so(&self, record: &Record, recorded: &AgentSpec) -> Result<(), ReplayOver> {
         // A program of its own has tools of its own; a replay plans it as one of ours.
         if self.is_program() {
             return Ok(());
@@ -184,7 +186,12 @@ impl ReplayAgent {
     }
 
     /// Holds a request against the recorded one.
-    fn request(&mut self, record: &Record, iteration: u32, tools: ToolChoice) -> Result<(), Over> {
+    fn request(
+        &mut self,
+        record: &Record,
+        iteration: u32,
+        tools: ToolChoice,
+    ) -> Result<(), ReplayOver> {
         let play = Arc::clone(&self.play);
         let Some(sent) = play.recording.sent.get(&record.seq) else {
             return Err(self.otherwise(record));
@@ -229,7 +236,7 @@ impl ReplayAgent {
         tool: &str,
         arguments: &str,
         record: &Record,
-    ) -> Result<(), Over> {
+    ) -> Result<(), ReplayOver> {
         let view = &self.cx.view;
         if !self.play.spawns(view.id(), call) {
             return Ok(());
@@ -263,7 +270,7 @@ impl ReplayAgent {
     }
 
     /// Holds the end of the agent against its own.
-    fn ends_so(&self, record: &Record, outcome: &Outcome) -> Result<(), Over> {
+    fn ends_so(&self, record: &Record, outcome: &Outcome) -> Result<(), ReplayOver> {
         // What a hook held back did not come to the loop.
         let begun = self.cx.state.read().has_begun();
         let held_back = self.blocked || !begun && outcome.text.is_none();
@@ -298,7 +305,7 @@ impl ReplayAgent {
         self.cx.publish();
     }
 
-    fn otherwise(&self, record: &Record) -> Over {
+    fn otherwise(&self, record: &Record) -> ReplayOver {
         let now = match self.cx.state.read().run().step() {
             Step::Ask { iteration, .. } => {
                 format!("its request {iteration} to the model would be sent")
@@ -315,8 +322,8 @@ impl ReplayAgent {
         self.fail(record, now)
     }
 
-    fn fail(&self, record: &Record, now: String) -> Over {
-        let place = Place { agent: self.id().clone(), seq: record.seq };
+    fn fail(&self, record: &Record, now: String) -> ReplayOver {
+        let place = ReplayPosition { agent: self.id().clone(), seq: record.seq };
         self.play.fail(ReplayError::Otherwise { place, recorded: said(&record.event), now })
     }
 }

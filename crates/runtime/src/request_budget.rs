@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use deputize_core::{
     CancelReason, Cost, Event, FailureKind, Finish, JournalError, LogLevel, ModelError,
-    ModelOptions, Reply, Request, ReserveRequest, Step, ToolChoice, Usage, WrapUp,
+    ModelOptions, Reply, Request, ReserveRequest, Step, ToolChoice, Usage, WrapUpReason,
 };
 
 use crate::agent_context::AgentContext;
-use crate::budget_ledger::{AgentBudget, Reserved, SizedRequest};
+use crate::budget_ledger::{AgentBudget, ReserveOutcome, SizedRequest};
 use crate::budget_shortage::LimitReason;
 use crate::cost_history::CostEstimates;
-use crate::parts::Route;
 use crate::readable_messages::readable_by;
 use crate::request_size::request_bytes;
-use crate::stored::is_completed;
+use crate::session_config::ModelRoute;
+use crate::stored_agent::is_completed;
 
 /// Why an agent ends whose first request does not fit into a budget.
 const NO_ROOM_FOR_ANY: &str = "nothing was asked of the model, for the budget has no room for it";
@@ -66,7 +66,7 @@ impl RequestBudget {
     /// Waits until there is room for a child that has done nothing yet: for a request and a closing
     /// one, and beside those that are at work for what a task like it is expected to cost. Its time
     /// does not run meanwhile. Returns what there is too little of, if the child cannot begin.
-    pub(crate) async fn await_room(&self, route: &Route) -> Option<LimitReason> {
+    pub(crate) async fn await_room(&self, route: &ModelRoute) -> Option<LimitReason> {
         let is_new = self.cx.state.read().run().iterations() == 0;
         let budget = self.budget.as_ref().filter(|_| is_new && self.cx.spec().depth > 0)?;
         let work = self.cx.cancel.child();
@@ -75,7 +75,7 @@ impl RequestBudget {
         self.cx.handle.set_waits(true);
         let reserved = budget.reserve(&route.name, &sizes, &work).await;
         self.cx.handle.set_waits(false);
-        let Reserved::Refused(ask) = reserved else { return None };
+        let ReserveOutcome::Refused(ask) = reserved else { return None };
         Some(budget.explain(&ask).limit_reason(NO_ROOM_FOR_ANY))
     }
 
@@ -84,7 +84,7 @@ impl RequestBudget {
     pub(crate) async fn reserve(
         &mut self,
         tools: ToolChoice,
-        route: &Route,
+        route: &ModelRoute,
     ) -> Result<bool, JournalError> {
         let Some(budget) = &self.budget else { return Ok(true) };
         let work = self.cx.cancel.child();
@@ -93,12 +93,12 @@ impl RequestBudget {
         let reserved = budget.reserve(&route.name, &sizes, &work);
         let reserved = self.cx.time.bound(&work, reserved).await;
         let short = match reserved {
-            Reserved::Granted(size) => {
+            ReserveOutcome::Granted(size) => {
                 self.output_limit = Some(size.output);
                 return Ok(true);
             }
-            Reserved::Cancelled => None,
-            Reserved::Refused(ask) => Some(budget.explain(&ask)),
+            ReserveOutcome::Cancelled => None,
+            ReserveOutcome::Refused(ask) => Some(budget.explain(&ask)),
         };
         let Some(short) = short else { return Ok(false) };
         self.cx.log(LogLevel::Warn, short.figures.clone())?;
@@ -111,7 +111,7 @@ impl RequestBudget {
                 let event = "there was no closing answer when one was due";
                 self.cx.note_shortage(short.limit_reason(event));
                 let of = short.of.first().copied();
-                Event::AgentWrapUp { limit: WrapUp::Budget, budget: of }
+                Event::AgentWrapUp { limit: WrapUpReason::Budget, budget: of }
             }
             ToolChoice::Auto | ToolChoice::None => {
                 let what = match requests {
@@ -126,7 +126,7 @@ impl RequestBudget {
         Ok(false)
     }
 
-    fn request_bytes(&self, route: &Route) -> u64 {
+    fn request_bytes(&self, route: &ModelRoute) -> u64 {
         let spec = &self.cx.view.spec;
         let state = self.cx.state.read();
         let conversation = request_bytes(&Request {
@@ -147,7 +147,7 @@ impl RequestBudget {
         &self,
         CostEstimates { route: known, task, cheapest }: CostEstimates,
         (tools, bytes): (ToolChoice, u64),
-        route: &Route,
+        route: &ModelRoute,
     ) -> Vec<SizedRequest> {
         let (input, spent, new) = {
             let state = self.cx.state.read();
@@ -199,7 +199,7 @@ impl RequestBudget {
 
     /// What a request costs at most with an output limit, and the limit as the way to the model
     /// sets it.
-    fn request_cost(&self, input: u64, output: u32, route: &Route) -> (u32, Cost) {
+    fn request_cost(&self, input: u64, output: u32, route: &ModelRoute) -> (u32, Cost) {
         let limited = limited(&self.cx.view.spec.options, Some(output));
         let output = route.model.most_output(&limited).unwrap_or(output);
         (output, Cost::bound(input, u64::from(output), route.price))
@@ -207,14 +207,14 @@ impl RequestBudget {
 
     /// What the closing request costs at most in a conversation of so many tokens, to which
     /// results of calls come.
-    fn closing_cost(&self, tokens: u64, output: u32, route: &Route) -> Cost {
+    fn closing_cost(&self, tokens: u64, output: u32, route: &ModelRoute) -> Cost {
         let results = self.cx.state.read().tokens().brought().max(RESULTS);
         let output = output.min(self.most_output(route));
         self.request_cost(tokens.saturating_add(results), output, route).1
     }
 
     /// The most output that may be asked for.
-    fn most_output(&self, route: &Route) -> u32 {
+    fn most_output(&self, route: &ModelRoute) -> u32 {
         route.model.most_output(&self.cx.view.spec.options).unwrap_or(MOST_OUTPUT)
     }
 
@@ -247,7 +247,7 @@ impl RequestBudget {
         &self,
         tools: ToolChoice,
         reply: &Reply,
-        route: &Route,
+        route: &ModelRoute,
     ) -> Option<u32> {
         let limit = self.output_limit.filter(|_| self.budget.is_some())?;
         if tools != ToolChoice::Auto {
@@ -266,7 +266,7 @@ impl RequestBudget {
         &mut self,
         tools: ToolChoice,
         reply: &mut Reply,
-        route: &Route,
+        route: &ModelRoute,
     ) -> (Cost, bool) {
         let counts = self.budget.is_some() || route.model.takes_tokens();
         let estimated = counts && reply.usage == Usage::default();
@@ -300,7 +300,7 @@ impl RequestBudget {
         &mut self,
         error: &mut ModelError,
         arrived: Option<u64>,
-        route: &Route,
+        route: &ModelRoute,
     ) -> Option<Cost> {
         let said = error.partial_bytes().max(arrived.unwrap_or_default());
         let begun = arrived.is_some() || said > 0 || error.kind == FailureKind::Incomplete;

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentId, AgentSpec, ApproverMode, Authority, Cancel, Catalog, Event, ExitReason, JournalError,
-    Moment, Outcome, SessionId, Status, Step, UserMessage, describe_error,
+    AgentId, AgentSpec, ApproverMode, Authority, Cancel, Catalog, Event, ExitReason, HookEvent,
+    JournalError, Outcome, SessionId, Status, Step, UserMessage, describe_error,
 };
 
 use crate::agent_state::StartedCall;
@@ -13,7 +13,7 @@ use crate::launch::resume_agent;
 use crate::orphan::{lost_calls, settle_interrupted};
 use crate::session_inner::SessionInner;
 use crate::session_run::{kept_until, record_end, record_start, run_to_end, signal_below};
-use crate::stored::StoredAgent;
+use crate::stored_agent::StoredAgent;
 
 /// A call that had started when the program ended: what became of it is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,7 +153,7 @@ pub(crate) async fn resume_top_agent(
     if !may_rest || !is_owed(shared, &stored) {
         shared.bus.record(&stored.spec, Event::AgentResume { max_iterations })?;
     }
-    let authority = authority.meet(&stored.spec.grant);
+    let authority = authority.intersect(&stored.spec.grant);
     let spec = stored.spec.clone();
     let agent = resume_agent(shared, stored, authority, signal_below(shared, cancel));
     Ok(run_to_end(shared, &spec, agent.map_err(|error| describe_error(&error))).await)
@@ -191,7 +191,7 @@ async fn submit(
     text: String,
     cancel: &Cancel,
 ) -> Result<Option<Outcome>, JournalError> {
-    let moment = Moment::UserPromptSubmit { prompt: &text };
+    let moment = HookEvent::UserPromptSubmit { prompt: &text };
     let asked = Box::pin(shared.hooks.run(spec, moment, cancel));
     let Some(reason) = asked.await? else {
         shared.bus.record(spec, Event::Message(UserMessage { text, from: None }))?;

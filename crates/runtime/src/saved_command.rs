@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
-use deputize_core::{Answer, Question, SavedCommand};
+use deputize_core::{ApprovalAnswer, Question, SavedCommand};
 use sha2::{Digest as _, Sha256};
 
 use crate::store::{Disk, OpenError};
@@ -23,7 +23,7 @@ pub(crate) fn with_saved_command<'q>(
     disk: &dyn Disk,
     spill: &Path,
     question: &'q Question,
-) -> Result<Cow<'q, Question>, Answer> {
+) -> Result<Cow<'q, Question>, ApprovalAnswer> {
     let bytes = question.command.len();
     if bytes <= WHOLE_BYTES {
         return Ok(Cow::Borrowed(question));
@@ -33,7 +33,7 @@ pub(crate) fn with_saved_command<'q>(
             "the call has {bytes} bytes, and at most {MAX_BYTES} can be approved: write long \
              content to files first, or make several smaller calls"
         );
-        return Err(Answer { reason, ..Answer::no("the size limit of approvals") });
+        return Err(ApprovalAnswer { reason, ..ApprovalAnswer::no("the size limit of approvals") });
     }
     let name = format!("{}~{}", question.agent.as_str().replace('/', "~"), question.call);
     let path = spill.join(format!("{name}.command.txt"));
@@ -43,7 +43,7 @@ pub(crate) fn with_saved_command<'q>(
              for the user to read: {error}. Make it shorter than {WHOLE_BYTES} bytes",
             path.display()
         );
-        Answer { reason, ..Answer::no("a failure of the storage") }
+        ApprovalAnswer { reason, ..ApprovalAnswer::no("a failure of the storage") }
     })?;
     let sha256 = HEXLOWER.encode(&Sha256::digest(question.command.as_bytes()));
     let saved = Some(SavedCommand { path, bytes, sha256 });

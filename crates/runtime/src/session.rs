@@ -4,31 +4,31 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 
-use deputize_core::door::{Source, quote};
+use deputize_core::sanitize::{TextSource, frame_quote};
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, ApproverMode, AttachError, Authority, Cancel, Catalog, Grant,
-    Journal, Limits, ModelOptions, Observer, Outcome, Progress, Record, Role, SessionId,
-    SessionView, Store, describe_error,
+    AgentId, AgentLimits, AgentSpec, AgentView, ApproverMode, AttachError, Authority, Cancel,
+    Catalog, Grant, Journal, ModelOptions, Observer, Outcome, Progress, Record, ResourceMap, Role,
+    SessionId, SessionView, describe_error,
 };
 use tokio_util::task::TaskTracker;
 
 use crate::agent_registry::AgentRegistry;
+use crate::agent_tree::AgentTree;
 use crate::approval::Approvals;
 use crate::budget_ledger::BudgetLedger;
 use crate::bus::Bus;
 use crate::hook_runner::HookRunner;
 use crate::launch::{ReadyAgent, resume_agent, start};
-use crate::oversee::Overseer;
-use crate::parts::Parts;
+use crate::recording::RecordingStart;
 use crate::resume::{Continue, Recovery, ResumeError, resume_top_agent};
+use crate::session_config::SessionConfig;
+use crate::session_control::SessionControl;
 use crate::session_inner::{SessionInner, SessionParts};
 use crate::session_run::{record_start, run_to_end, signal_below};
 use crate::spawn::Spawner;
-use crate::store::{Header, ReadError, SessionDir, SessionFile, Tail};
-use crate::stored::{RestoredSession, StoredAgent, restored};
-use crate::tape::Beginning;
+use crate::store::{FileTail, Header, ReadError, SessionDir, SessionFile};
+use crate::stored_agent::{RestoredSession, StoredAgent, restored};
 use crate::time_limit::TimeLimit;
-use crate::tree::Tree;
 use crate::validate::Checker;
 
 /// Why a session cannot be had.
@@ -42,7 +42,7 @@ pub enum SessionError {
 
 /// The settings of a session, with who hears what its calls tell while they run: whoever watches.
 /// A tool may go on telling when the session has ended.
-fn heard(settings: Store, shared: &Weak<SessionInner>) -> Store {
+fn observers_of(settings: ResourceMap, shared: &Weak<SessionInner>) -> ResourceMap {
     let shared = Weak::clone(shared);
     settings.get_or_insert_with(|| {
         Progress::new(move |agent, call, text| {
@@ -71,7 +71,11 @@ impl Session {
     ///
     /// # Errors
     /// When its file exists or cannot be made.
-    pub fn create(dir: &SessionDir, id: SessionId, parts: Parts) -> Result<Self, SessionError> {
+    pub fn create(
+        dir: &SessionDir,
+        id: SessionId,
+        parts: SessionConfig,
+    ) -> Result<Self, SessionError> {
         let header = Header {
             format: crate::store::FORMAT,
             session: id.clone(),
@@ -79,18 +83,18 @@ impl Session {
             secret: parts.secret.clone(),
         };
         let file = SessionFile::create(dir, &header)?;
-        begin_tape(&parts, &id, None);
+        begin_recording(&parts, &id, None);
         Ok(Self::over(dir, id, parts, Arc::new(file), RestoredSession::default()))
     }
 
     pub(crate) fn over(
         dir: &SessionDir,
         id: SessionId,
-        mut parts: Parts,
+        mut parts: SessionConfig,
         journal: Arc<dyn Journal>,
         restored: RestoredSession,
     ) -> Self {
-        let tape = parts.tape.clone().map(|tape| tape as Arc<dyn Observer>);
+        let tape = parts.recorder.clone().map(|tape| tape as Arc<dyn Observer>);
         let bus = Arc::new(Bus::new(
             Arc::clone(&parts.clock),
             journal,
@@ -98,7 +102,7 @@ impl Session {
             Arc::clone(&restored.states),
             (restored.next, restored.texts),
         ));
-        let registry = Arc::new(AgentRegistry::new(Tree::of(restored.agents)));
+        let registry = Arc::new(AgentRegistry::new(AgentTree::of(restored.agents)));
         let secrets = Arc::new(std::mem::take(&mut parts.secrets));
         let shared = Arc::new_cyclic(|weak: &Weak<SessionInner>| SessionInner {
             hooks: HookRunner {
@@ -124,7 +128,7 @@ impl Session {
                 id: id.clone(),
                 spill: dir.spill(&id),
                 files: restored.files,
-                settings: heard(std::mem::take(&mut parts.settings), weak),
+                settings: observers_of(std::mem::take(&mut parts.settings), weak),
                 spawn: Arc::new(Spawner { shared: weak.clone() }),
             }),
             cancel: Cancel::new(),
@@ -133,7 +137,7 @@ impl Session {
                 restored.spent,
                 restored.cost_history,
             )),
-            tape: parts.tape.clone(),
+            tape: parts.recorder.clone(),
             play: restored.play,
             children_time: parts
                 .children_time
@@ -163,8 +167,8 @@ impl Session {
     pub fn top_agent(&self, model: &str, task: &str, cwd: &Path) -> AgentSpec {
         let catalog = self.catalog();
         let memory = self.shared.parts.memory.as_ref().and_then(|memory| memory.snapshot());
-        let source = Source::Tool("memory".to_owned());
-        let quoted = |text: String| quote(&source, &text).into_string().into();
+        let source = TextSource::Tool("memory".to_owned());
+        let quoted = |text: String| frame_quote(&source, &text).into_string().into();
         AgentSpec {
             system: memory.map(quoted).into_iter().collect(),
             toolsets: catalog.toolsets().into_iter().collect(),
@@ -187,8 +191,8 @@ impl Session {
 
     /// The way to it while it runs, for whoever watches over it.
     #[must_use]
-    pub fn overseer(&self) -> Overseer {
-        Overseer { shared: Arc::downgrade(&self.shared) }
+    pub fn control(&self) -> SessionControl {
+        SessionControl { shared: Arc::downgrade(&self.shared) }
     }
 
     /// Runs the top agent to the end of its turn, and its descendants with it. When this
@@ -215,7 +219,7 @@ impl Session {
         let (shared, cancel) = (&self.shared, self.shared.cancel.child());
         match stored {
             Some(stored) => {
-                let authority = authority.meet(&stored.spec.grant);
+                let authority = authority.intersect(&stored.spec.grant);
                 resume_agent(shared, stored, authority, cancel)
             }
             None => start(shared, shared.without_secrets(spec), authority, cancel),
@@ -242,17 +246,17 @@ impl Session {
     pub fn open(
         dir: &SessionDir,
         id: SessionId,
-        parts: Parts,
+        parts: SessionConfig,
     ) -> Result<(Self, Recovery), SessionError> {
         let (file, stored) = SessionFile::open(dir, &id)?;
-        let parts = Parts { secret: stored.header.secret.clone(), ..parts };
+        let parts = SessionConfig { secret: stored.header.secret.clone(), ..parts };
         let dropped_bytes = match stored.tail {
-            Tail::Whole => 0,
-            Tail::Torn { bytes } => bytes,
+            FileTail::Whole => 0,
+            FileTail::Torn { bytes } => bytes,
         };
         let restored = restored(&stored.records, &parts);
         let recovery = Recovery::of(&restored.agents, (&id, &parts.catalog), dropped_bytes);
-        begin_tape(&parts, &id, Some(&stored.records));
+        begin_recording(&parts, &id, Some(&stored.records));
         Ok((Self::over(dir, id, parts, Arc::new(file), restored), recovery))
     }
 
@@ -283,9 +287,13 @@ impl Session {
 }
 
 /// Begins a recording, if there is to be one, with what was there before.
-pub(crate) fn begin_tape(parts: &Parts, session: &SessionId, before: Option<&[Record]>) {
-    if let Some(tape) = &parts.tape {
-        tape.begin(&Beginning {
+pub(crate) fn begin_recording(
+    parts: &SessionConfig,
+    session: &SessionId,
+    before: Option<&[Record]>,
+) {
+    if let Some(tape) = &parts.recorder {
+        tape.begin(&RecordingStart {
             program: &parts.program,
             session,
             created: parts.clock.now_ms(),
@@ -316,7 +324,7 @@ pub fn top_agent(session: &SessionId, model: &str, task: &str, cwd: &Path) -> Ag
         tools: Vec::new(),
         grant: Grant::default(),
         approver: ApproverMode::Deny,
-        limits: Limits { max_iterations: 90, time_ms: 0, wrap_up_ms: 0 },
+        limits: AgentLimits { max_iterations: 90, time_ms: 0, wrap_up_ms: 0 },
         cwd: cwd.to_owned(),
         context: None,
         output_schema: None,

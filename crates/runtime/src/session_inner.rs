@@ -5,27 +5,27 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use deputize_core::door::{FrameSecret, Secrets};
+use deputize_core::sanitize::{FrameSecret, Secrets};
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, AttachError, Authority, Cancel, Catalog, Endpoint, Event,
-    External, Grant, Handoff, LogLevel, Memory, Policy, RateGate, RetryPolicy, SessionView, Store,
-    ToolSource,
+    AgentId, AgentSpec, AgentView, AttachError, Authority, Cancel, Catalog, ChildLifecycle, Event,
+    ExternalAgents, Grant, LogLevel, Memory, ModelEndpoint, Policy, RateLimiter, ResourceMap,
+    RetryPolicy, SessionView, ToolSource,
 };
 use tokio_util::task::TaskTracker;
 
 use crate::agent_registry::AgentRegistry;
 use crate::agent_state::AgentStates;
+use crate::agent_tree::AgentTree;
 use crate::approval::Approvals;
 use crate::budget_ledger::{BudgetLedger, Budgets};
 use crate::bus::Bus;
 use crate::declare::declare;
-use crate::gate::Gates;
 use crate::hook_runner::HookRunner;
-use crate::parts::{Models, Parts, Route, SyncMode};
-use crate::pulse::Pulse;
-use crate::tape::{Play, Tape};
+use crate::pulse::Heartbeat;
+use crate::rate_limiters::RateLimiters;
+use crate::recording::{Playback, SessionRecorder};
+use crate::session_config::{ModelRoute, Models, SessionConfig, SyncMode};
 use crate::time_limit::TimeLimit;
-use crate::tree::Tree;
 use crate::validate::Checker;
 
 /// Everything the agents of a session share.
@@ -43,9 +43,9 @@ pub(crate) struct SessionInner {
     pub(crate) cancel: Cancel,
     pub(crate) budget: Arc<BudgetLedger>,
     /// Where what is sent is recorded.
-    pub(crate) tape: Option<Arc<Tape>>,
+    pub(crate) tape: Option<Arc<SessionRecorder>>,
     /// The recording that is played instead of a run.
-    pub(crate) play: Option<Arc<Play>>,
+    pub(crate) play: Option<Arc<Playback>>,
     /// The time that children may take together, where it is limited.
     pub(crate) children_time: Option<Arc<TimeLimit>>,
     /// The tools that agents begin with from now on.
@@ -59,7 +59,7 @@ impl std::fmt::Debug for SessionInner {
     }
 }
 
-/// [`Parts`] less what moved elsewhere.
+/// [`SessionConfig`] less what moved elsewhere.
 pub(crate) struct SessionParts {
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) tools: Option<Arc<dyn ToolSource>>,
@@ -68,22 +68,22 @@ pub(crate) struct SessionParts {
     pub(crate) retry: RetryPolicy,
     pub(crate) children: Grant,
     pub(crate) budgets: Budgets,
-    pub(crate) gate: Arc<dyn RateGate>,
+    pub(crate) gate: Arc<dyn RateLimiter>,
     pub(crate) random: Mutex<fastrand::Rng>,
     pub(crate) secrets: Arc<Secrets>,
-    pub(crate) external: BTreeMap<String, Arc<dyn External>>,
+    pub(crate) external: BTreeMap<String, Arc<dyn ExternalAgents>>,
     pub(crate) memory: Option<Arc<dyn Memory>>,
-    pub(crate) handoff: Option<Arc<dyn Handoff>>,
-    pub(crate) pulse: Option<Pulse>,
+    pub(crate) handoff: Option<Arc<dyn ChildLifecycle>>,
+    pub(crate) pulse: Option<Heartbeat>,
     pub(crate) sync: SyncMode,
     pub(crate) secret: FrameSecret,
     pub(crate) program: String,
-    pub(crate) endpoint: Option<Endpoint>,
+    pub(crate) endpoint: Option<ModelEndpoint>,
     pub(crate) config_file: Option<PathBuf>,
 }
 
 impl SessionParts {
-    pub(crate) fn new(parts: Parts, secrets: Arc<Secrets>) -> Self {
+    pub(crate) fn new(parts: SessionConfig, secrets: Arc<Secrets>) -> Self {
         Self {
             catalog: parts.catalog,
             tools: parts.tools,
@@ -92,11 +92,13 @@ impl SessionParts {
             retry: parts.retry,
             children: parts.children,
             budgets: parts.budgets,
-            gate: parts.gate.unwrap_or_else(|| Arc::new(Gates::new(parts.retry, parts.seed))),
+            gate: parts
+                .rate_limiter
+                .unwrap_or_else(|| Arc::new(RateLimiters::new(parts.retry, parts.seed))),
             random: Mutex::new(fastrand::Rng::with_seed(parts.seed)),
             secrets,
             handoff: parts.handoff,
-            pulse: parts.pulse,
+            pulse: parts.heartbeat,
             external: parts.external,
             memory: parts.memory,
             sync: parts.sync,
@@ -109,7 +111,7 @@ impl SessionParts {
 }
 
 impl SessionInner {
-    pub(crate) fn tree(&self) -> MutexGuard<'_, Tree> {
+    pub(crate) fn tree(&self) -> MutexGuard<'_, AgentTree> {
         self.registry.tree()
     }
 
@@ -140,7 +142,7 @@ impl SessionInner {
         let levels = parent.authority.spawn_depth().checked_sub(1);
         let below =
             Grant { spawn_depth: Some(levels.ok_or(AttachError::Depth)?), ..Grant::default() };
-        Ok(parent.authority.meet(grant).meet(&self.parts.children).meet(&below))
+        Ok(parent.authority.intersect(grant).intersect(&self.parts.children).intersect(&below))
     }
 
     /// The model of an agent, and those to fall back on that it may use. Where dollars are
@@ -149,7 +151,7 @@ impl SessionInner {
         &self,
         spec: &AgentSpec,
         may: &Authority,
-    ) -> Result<Vec<Route>, AttachError> {
+    ) -> Result<Vec<ModelRoute>, AttachError> {
         if self.play.is_some() {
             // No model is asked.
             return Ok(Vec::new());
@@ -213,7 +215,7 @@ impl SessionInner {
             spec: Arc::new(spec),
             authority: Arc::new(authority),
             declared: Vec::new(),
-            store: Store::default(),
+            store: ResourceMap::default(),
             session: Arc::clone(&self.view),
         };
         view.declared = declare(&view);

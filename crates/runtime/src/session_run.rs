@@ -9,7 +9,7 @@ use deputize_core::{
 
 use crate::launch::ReadyAgent;
 use crate::outcome::host_fault;
-use crate::parts::SyncMode;
+use crate::session_config::SyncMode;
 use crate::session_inner::SessionInner;
 use crate::spawn::LocalAgent;
 
@@ -46,7 +46,7 @@ pub(crate) async fn record_end(
     };
     match shared.bus.record(spec, end) {
         Ok(record) => kept_until(shared, record.seq, outcome).await,
-        Err(error) => unkept(outcome, &error),
+        Err(error) => journal_failure(outcome, &error),
     }
 }
 
@@ -58,7 +58,7 @@ pub(crate) async fn kept_until(shared: &SessionInner, seq: u64, outcome: Outcome
     }
     match shared.bus.durable(seq).await {
         Ok(()) => outcome,
-        Err(error) => unkept(outcome, &error),
+        Err(error) => journal_failure(outcome, &error),
     }
 }
 
@@ -92,7 +92,7 @@ pub(crate) fn record_start(shared: &SessionInner, spec: &AgentSpec) -> Result<()
 }
 
 /// An outcome whose record may be lost: it is no success any more.
-fn unkept(outcome: Outcome, error: &JournalError) -> Outcome {
+fn journal_failure(outcome: Outcome, error: &JournalError) -> Outcome {
     let unkept = "the end of the session could not be kept";
     let error = match &outcome.error {
         // Why is told once where no record could be kept any more.

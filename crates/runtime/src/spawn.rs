@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use deputize_core::{
-    Agent, AgentId, AgentSpec, AgentView, AttachError, BoxFuture, CallId, Cancel, CancelReason,
-    Catalog, Delivery, Glance, Outcome, Spawn,
+    Agent, AgentId, AgentSpec, AgentSummary, AgentView, AttachError, BoxFuture, CallId, Cancel,
+    CancelReason, Catalog, Delivery, Outcome, Spawn,
 };
 use tokio::sync::oneshot;
 
@@ -87,14 +87,14 @@ impl Spawn for Spawner {
         })
     }
 
-    fn below(&self, agent: &AgentId) -> Vec<Glance> {
-        self.shared.upgrade().map(|shared| shared.registry.below(agent)).unwrap_or_default()
+    fn descendants(&self, agent: &AgentId) -> Vec<AgentSummary> {
+        self.shared.upgrade().map(|shared| shared.registry.descendants(agent)).unwrap_or_default()
     }
 
-    fn untold(&self, agent: &AgentId) -> Vec<AgentId> {
+    fn unreported(&self, agent: &AgentId) -> Vec<AgentId> {
         let handle =
             self.shared.upgrade().and_then(|shared| shared.tree().live.get(agent).cloned());
-        handle.map(|handle| handle.untold()).unwrap_or_default()
+        handle.map(|handle| handle.unreported()).unwrap_or_default()
     }
 
     fn known(&self) -> Vec<AgentId> {
@@ -117,7 +117,7 @@ impl Spawn for Spawner {
         let handle = shared.tree().live.get(agent).cloned();
         // Without a journal everything ends.
         let text = shared.parts.secrets.scrub(&text).into_owned();
-        let left = handle.and_then(|handle| handle.leave(text, &shared.bus).ok());
+        let left = handle.and_then(|handle| handle.deliver(text, &shared.bus).ok());
         left.unwrap_or(Delivery::Ended)
     }
 

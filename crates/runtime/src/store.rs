@@ -17,15 +17,15 @@ mod summary;
 pub use dir::SessionDir;
 pub use disk::{Disk, DiskFile, OpenError};
 pub use file::{SLOW_SYNC, SessionFile};
-pub use opening::{OPENINGS_LIMIT, Opening};
-pub use read::{Damage, ReadError, Said, StoredSession, Tail};
+pub use opening::{OPENINGS_LIMIT, OpeningCount};
+pub use read::{FileDamage, FileTail, ReadError, SpokenText, StoredSession};
 pub use real::RealDisk;
 pub use summary::SessionSummary;
 
 pub(crate) use read::{DAMAGE_CHARS, no_json, out_of_row};
 
 use deputize_core::SessionId;
-use deputize_core::door::FrameSecret;
+use deputize_core::sanitize::FrameSecret;
 use serde::{Deserialize, Serialize};
 
 /// The format that this program writes, and the newest it reads.

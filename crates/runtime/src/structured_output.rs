@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use deputize_core::door::{clean, restored_json, to_line, visible_json};
+use deputize_core::sanitize::{clean, for_terminal_line, restored_json, visible_json};
 use deputize_core::{
-    AnswerValue, End, Event, JournalError, Status, Step, bounded_schema, values_in,
+    AnswerValue, Event, JournalError, Status, Step, TurnEnd, bounded_schema, values_in,
 };
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ pub(crate) async fn reject_answer(cx: &AgentContext) -> Result<bool, JournalErro
 fn found_mistakes(cx: &AgentContext) -> Option<String> {
     let schema = cx.view.spec.output_schema.as_ref()?;
     let state = cx.state.read();
-    let Step::Done(End { status: Status::Completed, .. }) = state.run().step() else {
+    let Step::Done(TurnEnd { status: Status::Completed, .. }) = state.run().step() else {
         return None;
     };
     let answers = state.run().answers();
@@ -72,14 +72,14 @@ pub(crate) fn value_of(schema: &Value, answer: &str) -> Result<Value, String> {
     let found = found.or_else(|| values.iter().rev().find(is_meant)).or(values.last());
     let AnswerValue { value, text, .. } = found.ok_or(NO_VALUE)?;
     if let Some(key) = twice(value) {
-        let key = to_line(&key, KEY_CHARS);
+        let key = for_terminal_line(&key, KEY_CHARS);
         return Err(format!(
             "two keys of one object are `{key}` once control and invisible characters and marks \
              of chat formats are gone: name them so that a reader can tell them apart"
         ));
     }
     if let Some(integer) = inexact_integer(text) {
-        let integer = to_line(integer, KEY_CHARS);
+        let integer = for_terminal_line(integer, KEY_CHARS);
         return Err(format!(
             "the integer {integer} has more than 64 bits and would not stay exact: write it as a \
              string where the schema allows one, or as a smaller number"

@@ -39,11 +39,11 @@ impl std::fmt::Display for TimeShortage {
 #[derive(Debug)]
 pub(crate) struct TimeLimit {
     limit: Duration,
-    state: Mutex<State>,
+    state: Mutex<TimeLimitState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct TimeLimitState {
     running: usize,
     /// Since when some run.
     since: Instant,
@@ -53,16 +53,19 @@ struct State {
 
 impl TimeLimit {
     pub(crate) fn new(limit: Duration, spent: Duration) -> Self {
-        Self { limit, state: Mutex::new(State { running: 0, since: Instant::now(), spent }) }
+        Self {
+            limit,
+            state: Mutex::new(TimeLimitState { running: 0, since: Instant::now(), spent }),
+        }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TimeLimitState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A child runs until the guard is dropped. As long as one does the time goes on, so that
     /// the moment at which all of it is spent is the same for all of them.
-    pub(crate) fn enter(self: &Arc<Self>) -> Running {
+    pub(crate) fn enter(self: &Arc<Self>) -> RunningCount {
         let mut state = self.lock();
         let now = Instant::now();
         if state.running == 0 {
@@ -70,19 +73,19 @@ impl TimeLimit {
         }
         state.running += 1;
         let left = self.limit.saturating_sub(state.spent);
-        Running { until: state.since + left, limit: Arc::clone(self) }
+        RunningCount { until: state.since + left, limit: Arc::clone(self) }
     }
 }
 
 /// See [`TimeLimit::enter`].
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningCount {
     /// When the time is spent.
     pub(crate) until: Instant,
     limit: Arc<TimeLimit>,
 }
 
-impl Drop for Running {
+impl Drop for RunningCount {
     fn drop(&mut self) {
         let mut state = self.limit.lock();
         state.running = state.running.saturating_sub(1);

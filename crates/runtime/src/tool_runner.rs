@@ -4,11 +4,11 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::door::{boundary, to_line};
+use deputize_core::sanitize::{for_terminal_line, frame_boundary};
 use deputize_core::{
-    CallId, CallStatus, Cancel, CancelReason, Entry, Event, Fact, JournalError, Message,
-    NotPermitted, Question, StepCall, StepCalls, ToolCall, ToolCx, ToolEnd, ToolResult, ToolSpec,
-    Usable, Verdict,
+    Availability, CallId, CallStatus, Cancel, CancelReason, CatalogEntry, Event, JournalError,
+    Message, NotPermitted, Question, StepCall, StepCalls, ToolCall, ToolCx, ToolEffect, ToolEnd,
+    ToolResult, ToolSpec, Verdict,
 };
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -16,14 +16,14 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use crate::agent_context::AgentContext;
-use crate::orphan::untold;
-use crate::parts::SyncMode;
+use crate::orphan::is_unreported;
+use crate::session_config::SyncMode;
 use crate::settle::{GRACE, GRACE_PER_LEVEL, MAX_GRACE_LEVELS, settle};
 
 mod hooks;
 mod result;
 
-use result::{Done, scrubbed_display, scrubbed_fact};
+use result::{FinishedCall, scrubbed_display, scrubbed_fact};
 
 /// Maximum bytes of the arguments that a question shows beside a command.
 const BESIDE_BYTES: usize = 2048;
@@ -89,13 +89,13 @@ impl ToolRunner {
         self.cx.earlier.calls.get(&call).copied().unwrap_or_default()
     }
 
-    fn tool_of(&self, call: &ToolCall) -> Option<&Entry> {
+    fn tool_of(&self, call: &ToolCall) -> Option<&CatalogEntry> {
         self.taken_up_by(call).or_else(|| self.cx.view.catalog.get(&call.name))
     }
 
     /// The tool of a call that started agents in an earlier process. The call was accepted then,
     /// whatever this agent may call now, and whatever the tool is called.
-    fn taken_up_by(&self, call: &ToolCall) -> Option<&Entry> {
+    fn taken_up_by(&self, call: &ToolCall) -> Option<&CatalogEntry> {
         let accepted = self.cx.state.read().has_accepted(call.id);
         accepted.then(|| self.cx.view.catalog.spawner(&call.name)).flatten()
     }
@@ -141,7 +141,7 @@ impl ToolRunner {
                     self.cx.shared.bus.durable(start.seq).await?;
                 }
                 self.cx.sync(start.seq).await?;
-                let _in_call = self.cx.handle.calls_tool(call.id, &call.name);
+                let _in_call = self.cx.handle.mark_tool_call(call.id, &call.name);
                 let shown = hooks::shown_after(&self.cx, &arguments);
                 let mut done = self.run_tool(call, entry, arguments, work).await;
                 hooks::after_tool(&self.cx, call, shown, &mut done, work).await?;
@@ -150,11 +150,15 @@ impl ToolRunner {
         };
         let accepted = self.cx.state.read().has_accepted(call.id);
         if accepted {
-            done.add(untold(&self.cx.shared, self.cx.view.id(), call.id));
+            done.add(is_unreported(&self.cx.shared, self.cx.view.id(), call.id));
         }
         let took = self.ran_earlier(call.id) + started.elapsed();
         let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         self.record_end(call, done, ms).await
+    }
+
+    fn read_arguments(&self, entry: &CatalogEntry, call: &ToolCall) -> Result<Value, String> {
+        self.cx.shared.checker.read(&*entry.tool, &call.arguments)
     }
 
     /// Whether a call may run; if not, the result that says why.
@@ -162,31 +166,30 @@ impl ToolRunner {
         &self,
         call: &ToolCall,
         work: &Cancel,
-    ) -> Result<Result<(&Entry, Value), Done>, JournalError> {
-        let read = |entry: &Entry| self.cx.shared.checker.read(&*entry.tool, &call.arguments);
+    ) -> Result<Result<(&CatalogEntry, Value), FinishedCall>, JournalError> {
         if let Some(entry) = self.taken_up_by(call) {
             // Nobody is asked again.
-            let read = read(entry).map_err(|text| Done::own(CallStatus::Error, text));
+            let read = self
+                .read_arguments(entry, call)
+                .map_err(|text| FinishedCall::own(CallStatus::Error, text));
             return Ok(read.map(|arguments| (entry, arguments)));
         }
         let entry = match self.find(call) {
             Ok(entry) => entry,
             Err(text) => {
-                let status = match self.is_unapproved(call) {
-                    true => CallStatus::Denied,
-                    false => CallStatus::Error,
-                };
-                return Ok(Err(Done::own(status, text)));
+                let unapproved = self.is_unapproved(call);
+                let status = if unapproved { CallStatus::Denied } else { CallStatus::Error };
+                return Ok(Err(FinishedCall::own(status, text)));
             }
         };
         let spec = entry.tool.spec();
-        if let Usable::No(why) = &spec.usable {
+        if let Availability::No(why) = &spec.usable {
             let text = format!("{} cannot be used now: {why}", call.name);
-            return Ok(Err(Done::own(CallStatus::Error, text)));
+            return Ok(Err(FinishedCall::own(CallStatus::Error, text)));
         }
-        let arguments = match read(entry) {
+        let arguments = match self.read_arguments(entry, call) {
             Ok(arguments) => arguments,
-            Err(text) => return Ok(Err(Done::own(CallStatus::Error, text))),
+            Err(text) => return Ok(Err(FinishedCall::own(CallStatus::Error, text))),
         };
         if work.is_cancelled() {
             let text = if self.cx.state.read().started_call(call.id).is_some() {
@@ -195,11 +198,11 @@ impl ToolRunner {
             } else {
                 "cancelled before it started"
             };
-            return Ok(Err(Done::own(CallStatus::Cancelled, text)));
+            return Ok(Err(FinishedCall::own(CallStatus::Cancelled, text)));
         }
         let verdict = self.cx.shared.parts.policy.judge(spec, &arguments, &self.cx.view);
         if let Verdict::Deny { reason } = verdict {
-            return Ok(Err(Done::own(CallStatus::Denied, format!("denied: {reason}"))));
+            return Ok(Err(FinishedCall::own(CallStatus::Denied, format!("denied: {reason}"))));
         }
         if let Some(stopped) = hooks::before_tool(&self.cx, call, &arguments, work).await? {
             return Ok(Err(stopped));
@@ -219,7 +222,7 @@ impl ToolRunner {
                     format!(": {}", answer.reason)
                 };
                 let text = format!("denied by {} ({}){more}", answer.by, question.reason);
-                Ok(Err(Done::own(CallStatus::Denied, text)))
+                Ok(Err(FinishedCall::own(CallStatus::Denied, text)))
             }
         }
     }
@@ -231,9 +234,9 @@ impl ToolRunner {
     }
 
     /// The tool that a call names, if this agent may call it.
-    fn find(&self, call: &ToolCall) -> Result<&Entry, String> {
+    fn find(&self, call: &ToolCall) -> Result<&CatalogEntry, String> {
         let view = &self.cx.view;
-        let permitted = |entry: &Entry| {
+        let permitted = |entry: &CatalogEntry| {
             view.spec.tools.contains(entry.name()) && view.authority.permits(entry).is_ok()
         };
         let known = view.catalog.get(&call.name);
@@ -272,7 +275,7 @@ impl ToolRunner {
             });
         }
         if call.name.trim().is_empty() {
-            let written = to_line(&call.arguments, UNREADABLE_CHARS);
+            let written = for_terminal_line(&call.arguments, UNREADABLE_CHARS);
             return Err(format!(
                 "this call could not be read, so nothing ran: it names no tool. It was: {written}\n\
                  Call a tool by its name, with one JSON object that fits its schema. You have: {}.",
@@ -286,13 +289,13 @@ impl ToolRunner {
             Some(_) => format!("You have: {}.", mine.join(", ")),
             None => "You have no tools.".to_owned(),
         };
-        Err(format!("there is no tool `{}` here. {hint}", to_line(&call.name, 80)))
+        Err(format!("there is no tool `{}` here. {hint}", for_terminal_line(&call.name, 80)))
     }
 
     fn question(
         &self,
         call: &ToolCall,
-        entry: &Entry,
+        entry: &CatalogEntry,
         arguments: &Value,
         (class, reason): (String, String),
     ) -> Question {
@@ -315,10 +318,10 @@ impl ToolRunner {
     async fn run_tool(
         &self,
         call: &ToolCall,
-        entry: &Entry,
+        entry: &CatalogEntry,
         arguments: Value,
         work: &Cancel,
-    ) -> Done {
+    ) -> FinishedCall {
         let cx = ToolCx { call: call.id, agent: Arc::clone(&self.cx.view), cancel: work.child() };
         let future = AssertUnwindSafe(entry.tool.call(arguments, &cx)).catch_unwind();
         let limit = entry.tool.spec().time_limit;
@@ -328,16 +331,16 @@ impl ToolRunner {
             Some(Ok(result)) => result,
             Some(Err(_)) => {
                 let error = format!("tool {} panicked", call.name);
-                return Done {
+                return FinishedCall {
                     error: Some(error),
-                    ..Done::own(
+                    ..FinishedCall::own(
                         CallStatus::Error,
                         "the tool crashed on this call; its other calls still work. Try other arguments or another way.",
                     )
                 };
             }
             None => {
-                return Done::own(
+                return FinishedCall::own(
                     CallStatus::Cancelled,
                     "told to end and did not: its outcome is unknown",
                 );
@@ -347,25 +350,32 @@ impl ToolRunner {
         result::done(&self.cx, call, result, timed_out.then_some(limit).flatten())
     }
 
-    async fn record_end(&self, call: &ToolCall, done: Done, ms: u64) -> Result<(), JournalError> {
+    async fn record_end(
+        &self,
+        call: &ToolCall,
+        done: FinishedCall,
+        ms: u64,
+    ) -> Result<(), JournalError> {
         let spec = &self.cx.view.spec;
         let bus = &self.cx.shared.bus;
         let facts = done.output.facts.into_iter();
         let secrets = &self.cx.shared.parts.secrets;
-        let facts: Vec<Fact> = facts.map(|fact| scrubbed_fact(secrets, fact)).collect();
+        let facts: Vec<ToolEffect> = facts.map(|fact| scrubbed_fact(secrets, fact)).collect();
         for fact in &facts {
             match fact.clone() {
-                Fact::FileRead { path, version, .. } => {
+                ToolEffect::FileRead { path, version, .. } => {
                     bus.record(spec, Event::FileRead { path, version })?;
                 }
-                Fact::FileWritten { path, version, created } => {
+                ToolEffect::FileWritten { path, version, created } => {
                     bus.record(spec, Event::FileWrite { path, version, created })?;
                 }
-                Fact::Command { .. } | Fact::NotBegun { .. } | Fact::ShellMoved { .. } => {}
+                ToolEffect::Command { .. }
+                | ToolEffect::NotBegun { .. }
+                | ToolEffect::ShellMoved { .. } => {}
             }
         }
         // Nothing else can have it in it: it cannot be guessed.
-        let boundary = boundary(&self.cx.shared.parts.secret, self.cx.view.id(), call.id);
+        let boundary = frame_boundary(&self.cx.shared.parts.secret, self.cx.view.id(), call.id);
         let framed = done.text.as_str().contains(&boundary);
         let end = Box::new(ToolEnd {
             tool: call.name.clone(),

@@ -4,11 +4,11 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deputize_core::{AgentView, Cancel, CancelReason, WrapUp};
+use deputize_core::{AgentView, Cancel, CancelReason, WrapUpReason};
 use tokio::time::Instant;
 
 use crate::settle::{GRACE, MAX_GRACE_LEVELS};
-use crate::time_limit::{Running, TimeLimit};
+use crate::time_limit::{RunningCount, TimeLimit};
 
 /// The time of one agent's turn.
 #[derive(Debug)]
@@ -19,14 +19,14 @@ pub(crate) struct TurnTime {
     is_child: bool,
     /// How many levels of agents may be below this one.
     levels_below: u32,
-    state: Mutex<State>,
+    state: Mutex<TurnClock>,
 }
 
 #[derive(Debug)]
-struct State {
+struct TurnClock {
     started: Instant,
     /// When the agent has to close, and at which limit; after that, when it must end.
-    deadline: Option<(Instant, WrapUp)>,
+    deadline: Option<(Instant, WrapUpReason)>,
     wrapping_up: bool,
 }
 
@@ -38,7 +38,7 @@ impl TurnTime {
             wrap_up: Duration::from_millis(limits.wrap_up_ms),
             is_child: view.spec.depth > 0,
             levels_below: view.authority.spawn_depth().min(MAX_GRACE_LEVELS),
-            state: Mutex::new(State {
+            state: Mutex::new(TurnClock {
                 started: Instant::now(),
                 deadline: None,
                 wrapping_up: false,
@@ -46,7 +46,7 @@ impl TurnTime {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, TurnClock> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -56,14 +56,14 @@ impl TurnTime {
         &self,
         earlier: Duration,
         shared: Option<&Arc<TimeLimit>>,
-    ) -> Option<Running> {
+    ) -> Option<RunningCount> {
         let started = Instant::now();
         // Whoever resumes the top agent gives it its whole time again.
         let ran = if self.is_child { earlier } else { Duration::ZERO };
         let left = self.time_limit.saturating_sub(ran);
-        let own = (!self.time_limit.is_zero()).then(|| (started + left, WrapUp::Time));
+        let own = (!self.time_limit.is_zero()).then(|| (started + left, WrapUpReason::Time));
         let running = shared.filter(|_| self.is_child).map(TimeLimit::enter);
-        let shared = running.as_ref().map(|running| (running.until, WrapUp::Budget));
+        let shared = running.as_ref().map(|running| (running.until, WrapUpReason::Budget));
         let mut state = self.lock();
         state.started = started;
         state.deadline = own.into_iter().chain(shared).min_by_key(|(at, _)| *at);
@@ -82,12 +82,12 @@ impl TurnTime {
 
     /// Returns whether the time that children have together is spent.
     pub(crate) fn is_spent(&self) -> bool {
-        self.is_up() && self.limit() == WrapUp::Budget
+        self.is_up() && self.limit() == WrapUpReason::Budget
     }
 
     /// Returns which limit the agent's time is up at.
-    pub(crate) fn limit(&self) -> WrapUp {
-        self.lock().deadline.map_or(WrapUp::Time, |(_, limit)| limit)
+    pub(crate) fn limit(&self) -> WrapUpReason {
+        self.lock().deadline.map_or(WrapUpReason::Time, |(_, limit)| limit)
     }
 
     /// Returns how long a closing answer may take.
@@ -103,7 +103,7 @@ impl TurnTime {
     /// Starts the time of the closing answer.
     pub(crate) fn begin_wrap_up(&self) {
         let mut state = self.lock();
-        let limit = state.deadline.map_or(WrapUp::Time, |(_, limit)| limit);
+        let limit = state.deadline.map_or(WrapUpReason::Time, |(_, limit)| limit);
         state.wrapping_up = true;
         state.deadline = Some((Instant::now() + self.wrap_up, limit));
     }
@@ -117,7 +117,7 @@ impl TurnTime {
     fn deadline_below(&self) -> Option<Instant> {
         let state = self.lock();
         let (deadline, limit) = state.deadline?;
-        if limit == WrapUp::Time || state.wrapping_up {
+        if limit == WrapUpReason::Time || state.wrapping_up {
             return Some(deadline);
         }
         Some(deadline + (self.wrap_up + GRACE) * self.levels_below)

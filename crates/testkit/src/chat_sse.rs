@@ -74,7 +74,7 @@ fn usage(reply: &Reply) -> Value {
 #[cfg(test)]
 mod tests {
     use deputize_core::Usage;
-    use deputize_providers::Ending;
+    use deputize_providers::StreamEnd;
     use deputize_providers::openai_chat::ReplyStream;
 
     use super::*;
@@ -90,7 +90,7 @@ mod tests {
             reply.finish = finish;
             let mut stream = ReplyStream::new("other");
             stream.feed(chat_sse(&reply).as_bytes(), &mut |_| {}).unwrap();
-            assert_eq!(stream.finish(Ending::InOrder, &mut |_| {}).unwrap(), reply);
+            assert_eq!(stream.finish(StreamEnd::InOrder, &mut |_| {}).unwrap(), reply);
         }
     }
 }

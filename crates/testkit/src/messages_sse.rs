@@ -112,8 +112,8 @@ fn events_of(index: usize, block: &Value) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{Opaque, Usage};
-    use deputize_providers::Ending;
+    use deputize_core::{OpaqueBlock, Usage};
+    use deputize_providers::StreamEnd;
     use deputize_providers::anthropic_messages::ReplyStream;
 
     use super::*;
@@ -121,7 +121,7 @@ mod tests {
     fn read_back(reply: &Reply) -> Reply {
         let mut stream = ReplyStream::new("other");
         stream.feed(messages_sse(reply).as_bytes(), &mut |_| {}).unwrap();
-        stream.finish(Ending::InOrder, &mut |_| {}).unwrap()
+        stream.finish(StreamEnd::InOrder, &mut |_| {}).unwrap()
     }
 
     #[test]
@@ -134,7 +134,7 @@ mod tests {
             r#"{"type":"thinking","thinking":"I think, therefore I call.","signature":"a+/="}"#;
         let redacted = r#"{"data":"eA==","type":"redacted_thinking"}"#;
         reply.opaque =
-            [thinking, redacted].map(|raw| Opaque::new("anthropic-messages", raw)).into();
+            [thinking, redacted].map(|raw| OpaqueBlock::new("anthropic-messages", raw)).into();
         reply.usage = Usage {
             input: 9,
             cached: 6,

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 
 /// How many characters of the first line that differs are shown.
 const SHOWN: usize = 100;
@@ -11,15 +11,15 @@ const SHOWN: usize = 100;
 /// request from their cache up to the first byte that differs; all after it is paid in full.
 ///
 /// ```
-/// use deputize_testkit::Prefix;
+/// use deputize_testkit::PrefixDiff;
 ///
-/// let prefix = Prefix::of("You count words.\nToday is Monday.", "You count words.\nToday is Tuesday.");
+/// let prefix = PrefixDiff::of("You count words.\nToday is Monday.", "You count words.\nToday is Tuesday.");
 /// assert_eq!((prefix.kept, prefix.lost, prefix.anew), (26, 7, 8));
 /// assert!(!prefix.is_whole());
-/// assert_eq!(Prefix::of("One.", "One. Two.").to_string(), "cached prefix: all 4 bytes kept, 5 bytes added");
+/// assert_eq!(PrefixDiff::of("One.", "One. Two.").to_string(), "cached prefix: all 4 bytes kept, 5 bytes added");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Prefix {
+pub struct PrefixDiff {
     /// Bytes that both begin with.
     pub kept: usize,
     /// Bytes of the text before that come after those: what is cached of them is of no use.
@@ -32,7 +32,7 @@ pub struct Prefix {
     pub at: String,
 }
 
-impl Prefix {
+impl PrefixDiff {
     /// Compares a text that was sent before with one that is sent now.
     #[must_use]
     pub fn of(before: &str, now: &str) -> Self {
@@ -46,7 +46,7 @@ impl Prefix {
             lost: before.len() - kept,
             anew: now.len() - kept,
             line: start.matches('\n').count() + 1,
-            at: to_line(at, SHOWN),
+            at: for_terminal_line(at, SHOWN),
         }
     }
 
@@ -57,7 +57,7 @@ impl Prefix {
     }
 }
 
-impl fmt::Display for Prefix {
+impl fmt::Display for PrefixDiff {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { kept, lost, anew, line, at } = self;
         if self.is_whole() {
@@ -77,19 +77,19 @@ mod tests {
 
     #[test]
     fn what_is_lost_begins_where_the_texts_differ() {
-        let prefix = Prefix::of("a\nbc\nd", "a\nbX\nd");
+        let prefix = PrefixDiff::of("a\nbc\nd", "a\nbX\nd");
         assert_eq!(
             prefix.to_string(),
             "cached prefix: 3 bytes kept, 3 bytes lost, 3 bytes sent anew; it ends in line 2: bX"
         );
-        assert_eq!(Prefix::of("same", "same").kept, 4);
-        assert!(Prefix::of("", "x").is_whole());
-        assert_eq!(Prefix::of("longer", "long").lost, 2);
+        assert_eq!(PrefixDiff::of("same", "same").kept, 4);
+        assert!(PrefixDiff::of("", "x").is_whole());
+        assert_eq!(PrefixDiff::of("longer", "long").lost, 2);
     }
 
     #[test]
     fn a_character_that_differs_in_its_last_byte_is_not_kept() {
-        let prefix = Prefix::of("aä", "aå");
+        let prefix = PrefixDiff::of("aä", "aå");
         assert_eq!((prefix.kept, prefix.lost, prefix.anew), (1, 2, 2));
     }
 }

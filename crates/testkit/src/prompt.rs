@@ -6,7 +6,7 @@ use std::path::Path;
 use insta::{Comparator, DefaultComparator, Settings, Snapshot};
 use regex::Regex;
 
-use crate::prefix::Prefix;
+use crate::prefix::PrefixDiff;
 
 /// Compares anything that can be displayed with a snapshot: a system text
 /// ([`PromptParts::render`](deputize_core::PromptParts::render)), a whole request of a parent or
@@ -31,10 +31,10 @@ use crate::prefix::Prefix;
 ///
 /// When it differs, the failure says beside the difference what the change does to what
 /// providers have cached: bytes kept, bytes lost, and the line where that begins. See
-/// [`Prefix`].
+/// [`PrefixDiff`].
 ///
 /// Nothing is filtered: a prompt is a function of its parts, so give it fixed parts. Where a
-/// date or the path of a temporary directory cannot be avoided, give [`Redacted`].
+/// date or the path of a temporary directory cannot be avoided, give [`RedactedText`].
 ///
 /// New and changed snapshots are written by `INSTA_UPDATE=always cargo test`, and read in the
 /// difference that `git diff` shows; [`insta`](crate::insta) is re-exported, so that your
@@ -61,16 +61,16 @@ macro_rules! assert_prompt {
 #[must_use]
 pub fn prompt_settings() -> Settings {
     let mut settings = Settings::clone_current();
-    settings.set_comparator(Box::new(TellsPrefix));
+    settings.set_comparator(Box::new(PrefixComparator));
     settings.set_omit_expression(true);
     settings
 }
 
 /// Compares as ever, and tells at a difference.
 #[derive(Clone)]
-struct TellsPrefix;
+struct PrefixComparator;
 
-impl Comparator for TellsPrefix {
+impl Comparator for PrefixComparator {
     #[expect(clippy::print_stderr, reason = "a failing test says there why")]
     fn matches(&self, reference: &Snapshot, test: &Snapshot) -> bool {
         let same = DefaultComparator.matches(reference, test);
@@ -89,23 +89,23 @@ impl Comparator for TellsPrefix {
     }
 }
 
-fn prefix_of(before: &Snapshot, now: &Snapshot) -> Option<Prefix> {
-    Some(Prefix::of(&before.as_text()?.to_string(), &now.as_text()?.to_string()))
+fn prefix_of(before: &Snapshot, now: &Snapshot) -> Option<PrefixDiff> {
+    Some(PrefixDiff::of(&before.as_text()?.to_string(), &now.as_text()?.to_string()))
 }
 
 /// A text with what differs from run to run replaced, for [`assert_prompt!`].
 ///
 /// ```
-/// use deputize_testkit::Redacted;
+/// use deputize_testkit::RedactedText;
 ///
 /// let prompt = "Work in /tmp/x7/work. Today is 2026-03-01, and it is 2026-03-01T12:30:00Z.";
-/// let shown = Redacted::of(prompt).path("/tmp/x7", "[dir]").dates();
+/// let shown = RedactedText::of(prompt).path("/tmp/x7", "[dir]").dates();
 /// assert_eq!(shown.to_string(), "Work in [dir]/work. Today is [date], and it is [time].");
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redacted(String);
+pub struct RedactedText(String);
 
-impl Redacted {
+impl RedactedText {
     /// Of anything that can be displayed.
     #[must_use]
     pub fn of(text: impl fmt::Display) -> Self {
@@ -140,7 +140,7 @@ impl Redacted {
     }
 }
 
-impl fmt::Display for Redacted {
+impl fmt::Display for RedactedText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
@@ -153,13 +153,13 @@ mod tests {
     #[test]
     fn a_snapshot_lies_beside_the_test_that_takes_it() {
         assert_prompt!("You help.\n\n# Task\nHelp.");
-        assert_prompt!("named", Redacted::of("On 2026-03-01.").dates());
+        assert_prompt!("named", RedactedText::of("On 2026-03-01.").dates());
     }
 
     #[test]
     fn what_differs_from_run_to_run_is_replaced() {
         let text = "2026-03-01 and 2026-03-01T10:00:00.5+02:00, not 12026-03-011; $1";
-        let shown = Redacted::of(text).dates().pattern("not", "$1").to_string();
+        let shown = RedactedText::of(text).dates().pattern("not", "$1").to_string();
         assert_eq!(shown, "[date] and [time], $1 12026-03-011; $1");
     }
 }

@@ -17,7 +17,7 @@ use tokio::sync::watch;
 /// let recorder = Recorder::default();
 /// let agent = AgentId::root(&SessionId::literal("s1"));
 /// let event = Event::Log { level: LogLevel::Info, message: "hello".into() };
-/// recorder.see(&Record { seq: 0, at: 0, agent: agent.clone(), parent: None, depth: 0, event });
+/// recorder.on_record(&Record { seq: 0, at: 0, agent: agent.clone(), parent: None, depth: 0, event });
 ///
 /// recorder.until(|records| records.len() == 1).await;
 /// assert_eq!(recorder.types(), ["log"]);
@@ -96,11 +96,11 @@ fn type_of(event: &Event) -> String {
 }
 
 impl Observer for Recorder {
-    fn see(&self, record: &Record) {
+    fn on_record(&self, record: &Record) {
         self.records.send_modify(|records| records.push(record.clone()));
     }
 
-    fn live(&self, agent: &AgentId, delta: Delta<'_>) {
+    fn on_delta(&self, agent: &AgentId, delta: Delta<'_>) {
         let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         let (Delta::Text(text) | Delta::Reasoning(text)) = delta else { return };
         live.entry(agent.clone()).or_default().push_str(text);

@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use deputize_core::{AgentSpec, Authority, Cancel, Outcome, Record};
-use deputize_runtime::{Parts, Recording, RecordingError, Replay, ReplayError, Session};
+use deputize_runtime::{Recording, RecordingError, Replay, ReplayError, Session, SessionConfig};
 
 use crate::recorder::Recorder;
 
 /// What a replay gave.
 #[derive(Debug)]
-pub struct Replayed {
+pub struct ReplayResult {
     /// How the top agent ended.
     pub outcome: Outcome,
     /// The records, in order.
@@ -36,7 +36,7 @@ pub enum ReplayFailure {
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::sync::Arc;
 /// use deputize_core::{AgentSpec, Authority, Cancel, Catalog, Grant, Reply, SessionId};
-/// use deputize_runtime::{Parts, Session, SessionDir, Tape};
+/// use deputize_runtime::{SessionConfig, Session, SessionDir, SessionRecorder};
 /// use deputize_testkit::{ScriptedModel, replay};
 ///
 /// fn gardener(session: &Session) -> (AgentSpec, Authority) {
@@ -49,16 +49,16 @@ pub enum ReplayFailure {
 /// # let folder = folder.path();
 /// // Once. Keep the file beside the test.
 /// let file = folder.join("gardener.jsonl");
-/// let mut parts = Parts::new(Catalog::default());
+/// let mut parts = SessionConfig::new(Catalog::default());
 /// let model = ScriptedModel::turns([Reply::text("m", "A rake.")]);
 /// parts.models.insert("test/m", "m", Arc::new(model));
-/// parts.tape = Some(Arc::new(Tape::create(&file)?));
+/// parts.recorder = Some(Arc::new(SessionRecorder::create(&file)?));
 /// let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), parts)?;
 /// let (spec, authority) = gardener(&session);
 /// session.run(spec, authority, &Cancel::new()).await;
 ///
 /// // The test.
-/// let replayed = replay(&file, Parts::new(Catalog::default()), gardener).await?;
+/// let replayed = replay(&file, SessionConfig::new(Catalog::default()), gardener).await?;
 /// assert_eq!(replayed.outcome.text.as_deref(), Some("A rake."));
 /// # Ok(()) }
 /// ```
@@ -67,14 +67,14 @@ pub enum ReplayFailure {
 /// When the recording cannot be read, ends too early, or differs.
 pub async fn replay(
     file: impl AsRef<Path>,
-    parts: Parts,
+    parts: SessionConfig,
     agent: impl FnOnce(&Session) -> (AgentSpec, Authority),
-) -> Result<Replayed, ReplayFailure> {
+) -> Result<ReplayResult, ReplayFailure> {
     let recorder = Recorder::default();
     let mut parts = parts;
     parts.observers.push(std::sync::Arc::new(recorder.clone()));
     let replay = Replay::new(Recording::read(file)?, parts);
     let (spec, authority) = agent(replay.session());
     let outcome = replay.run(spec, authority, &Cancel::new()).await?;
-    Ok(Replayed { outcome, records: recorder.records() })
+    Ok(ReplayResult { outcome, records: recorder.records() })
 }

@@ -19,7 +19,7 @@ use crate::chat_sse::pieces;
 /// ```
 #[must_use]
 pub fn responses_sse(reply: &Reply) -> String {
-    let mut body = Body::default();
+    let mut body = SseBody::default();
     let created = response(reply, "in_progress", &[]);
     body.event("response.created", &[("response", created)]);
     let ours = reply.opaque.iter().filter(|it| it.wire == "openai-responses");
@@ -64,12 +64,12 @@ pub fn responses_sse(reply: &Reply) -> String {
 
 /// Events, and the items that are at their end.
 #[derive(Default)]
-struct Body {
+struct SseBody {
     text: String,
     output: Vec<String>,
 }
 
-impl Body {
+impl SseBody {
     /// Adds an event of these members, which are JSON.
     fn event(&mut self, kind: &str, members: &[(&str, String)]) {
         let members = members.iter().map(|(key, json)| format!(",\"{key}\":{json}"));
@@ -125,8 +125,8 @@ fn response(reply: &Reply, status: &str, output: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{Opaque, Usage};
-    use deputize_providers::Ending;
+    use deputize_core::{OpaqueBlock, Usage};
+    use deputize_providers::StreamEnd;
     use deputize_providers::openai_responses::ReplyStream;
 
     use super::*;
@@ -134,7 +134,7 @@ mod tests {
     fn read_back(reply: &Reply) -> Reply {
         let mut stream = ReplyStream::new("other");
         stream.feed(responses_sse(reply).as_bytes(), &mut |_| {}).unwrap();
-        stream.finish(Ending::InOrder, &mut |_| {}).unwrap()
+        stream.finish(StreamEnd::InOrder, &mut |_| {}).unwrap()
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
             assert_eq!(read_back(&reply), reply);
         }
         let raw = "{ \"type\":\"reasoning\",\n \"encrypted_content\" : \"g\\u0041+/=\" }";
-        reply.opaque = vec![Opaque::new("openai-responses", raw)];
+        reply.opaque = vec![OpaqueBlock::new("openai-responses", raw)];
         assert_eq!(read_back(&reply), reply);
         assert_eq!(read_back(&Reply::text("m", "Ok.")), Reply::text("m", "Ok."));
     }

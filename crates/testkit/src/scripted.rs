@@ -6,13 +6,13 @@ use std::sync::{Mutex, PoisonError};
 
 use deputize_core::{BoxFuture, Cancel, Delta, FailureKind, Model, ModelError, Reply, Request};
 
-use crate::gate::Gate;
+use crate::barrier::Barrier;
+use crate::counter::Counter;
 use crate::seen::SeenRequest;
-use crate::tally::Tally;
 
 /// What a scripted model does with one request.
 #[derive(Debug, Clone)]
-pub enum Turn {
+pub enum ScriptedTurn {
     /// It replies.
     Reply(Reply),
     /// It fails.
@@ -21,25 +21,25 @@ pub enum Turn {
     Hang,
 }
 
-impl From<Reply> for Turn {
+impl From<Reply> for ScriptedTurn {
     fn from(reply: Reply) -> Self {
         Self::Reply(reply)
     }
 }
 
-impl From<ModelError> for Turn {
+impl From<ModelError> for ScriptedTurn {
     fn from(error: ModelError) -> Self {
         Self::Fail(error)
     }
 }
 
-impl<T: Into<Turn>> From<Result<T, ModelError>> for Turn {
+impl<T: Into<ScriptedTurn>> From<Result<T, ModelError>> for ScriptedTurn {
     fn from(result: Result<T, ModelError>) -> Self {
         result.map_or_else(Self::Fail, Into::into)
     }
 }
 
-type Rule = dyn FnMut(&SeenRequest) -> Option<Turn> + Send;
+type Rule = dyn FnMut(&SeenRequest) -> Option<ScriptedTurn> + Send;
 
 /// A model that answers as told and keeps every request.
 ///
@@ -47,9 +47,9 @@ type Rule = dyn FnMut(&SeenRequest) -> Option<Turn> + Send;
 /// the request: it ends the agent that asked, and so the test, wherever that agent runs.
 pub struct ScriptedModel {
     rule: Mutex<Box<Rule>>,
-    gate: Option<Gate>,
+    gate: Option<Barrier>,
     requests: Mutex<Vec<SeenRequest>>,
-    in_flight: Tally,
+    in_flight: Counter,
 }
 
 impl fmt::Debug for ScriptedModel {
@@ -63,14 +63,14 @@ impl ScriptedModel {
     ///
     /// ```
     /// use deputize_core::{FailureKind, ModelError, Reply};
-    /// use deputize_testkit::{ScriptedModel, Turn};
+    /// use deputize_testkit::{ScriptedModel, ScriptedTurn};
     /// let busy = ModelError::new(FailureKind::Transient, "try again");
-    /// let model = ScriptedModel::turns([Turn::Fail(busy), Reply::text("m", "Done.").into()]);
+    /// let model = ScriptedModel::turns([ScriptedTurn::Fail(busy), Reply::text("m", "Done.").into()]);
     /// # let _ = model;
     /// ```
     #[must_use]
-    pub fn turns<T: Into<Turn>>(turns: impl IntoIterator<Item = T>) -> Self {
-        let mut turns: VecDeque<Turn> = turns.into_iter().map(Into::into).collect();
+    pub fn turns<T: Into<ScriptedTurn>>(turns: impl IntoIterator<Item = T>) -> Self {
+        let mut turns: VecDeque<ScriptedTurn> = turns.into_iter().map(Into::into).collect();
         Self::rule(move |_| turns.pop_front())
     }
 
@@ -87,24 +87,24 @@ impl ScriptedModel {
     /// # let _ = model;
     /// ```
     #[must_use]
-    pub fn rule(rule: impl FnMut(&SeenRequest) -> Option<Turn> + Send + 'static) -> Self {
+    pub fn rule(rule: impl FnMut(&SeenRequest) -> Option<ScriptedTurn> + Send + 'static) -> Self {
         Self {
             rule: Mutex::new(Box::new(rule)),
             gate: None,
             requests: Mutex::default(),
-            in_flight: Tally::default(),
+            in_flight: Counter::default(),
         }
     }
 
     /// Fails every request in the same way.
     #[must_use]
     pub fn failing(error: ModelError) -> Self {
-        Self::rule(move |_| Some(Turn::Fail(error.clone())))
+        Self::rule(move |_| Some(ScriptedTurn::Fail(error.clone())))
     }
 
     /// The same with every request held at a gate before its answer.
     #[must_use]
-    pub fn held_by(mut self, gate: &Gate) -> Self {
+    pub fn held_by(mut self, gate: &Barrier) -> Self {
         self.gate = Some(gate.clone());
         self
     }
@@ -133,13 +133,13 @@ impl ScriptedModel {
         seen
     }
 
-    fn decide(&self, seen: &SeenRequest) -> Turn {
+    fn decide(&self, seen: &SeenRequest) -> ScriptedTurn {
         let mut rule = self.rule.lock().unwrap_or_else(PoisonError::into_inner);
         rule(seen).unwrap_or_else(|| {
             let body: Option<serde_json::Value> = serde_json::from_str(&seen.body).ok();
             let body = body.map_or_else(|| seen.body.clone(), |body| format!("{body:#}"));
             let message = format!("request {} was not scripted:\n{body}", seen.number);
-            Turn::Fail(ModelError::new(FailureKind::Fatal, message))
+            ScriptedTurn::Fail(ModelError::new(FailureKind::Fatal, message))
         })
     }
 
@@ -150,9 +150,9 @@ impl ScriptedModel {
             gate.pass().await;
         }
         match turn {
-            Turn::Reply(reply) => Ok(reply),
-            Turn::Fail(error) => Err(error),
-            Turn::Hang => std::future::pending().await,
+            ScriptedTurn::Reply(reply) => Ok(reply),
+            ScriptedTurn::Fail(error) => Err(error),
+            ScriptedTurn::Hang => std::future::pending().await,
         }
     }
 }
@@ -231,7 +231,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_gate_holds_requests_and_the_most_at_once_are_counted() {
-        let gate = Gate::closed();
+        let gate = Barrier::closed();
         let model = ScriptedModel::turns(["1", "2", "3"].map(|text| Reply::text("m", text)));
         let model = model.held_by(&gate);
         let cancel = Cancel::new();
@@ -248,7 +248,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_hanging_request_ends_when_it_is_cancelled() {
-        let model = ScriptedModel::turns([Turn::Hang]);
+        let model = ScriptedModel::turns([ScriptedTurn::Hang]);
         let cancel = Cancel::new();
         let test = async {
             model.until_in_flight(1).await;

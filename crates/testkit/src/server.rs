@@ -13,14 +13,14 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use crate::tally::Tally;
-pub use answer::Answer;
+use crate::counter::Counter;
+pub use answer::MockAnswer;
 pub use connection::HttpRequest;
 
 /// Connections that may wait to be taken.
 const BACKLOG: u32 = 4096;
 
-type Handler = dyn Fn(&HttpRequest) -> Answer + Send + Sync;
+type Handler = dyn Fn(&HttpRequest) -> MockAnswer + Send + Sync;
 
 /// A server on `127.0.0.1` that answers as told and keeps what it was asked. It ends when it
 /// is dropped, with all its connections.
@@ -31,9 +31,9 @@ type Handler = dyn Fn(&HttpRequest) -> Answer + Send + Sync;
 /// use std::sync::Arc;
 /// use deputize_core::{Cancel, Model as _, ModelOptions, Reply, Request, ToolChoice};
 /// use deputize_providers::{Endpoint, OpenAiChat, http_client};
-/// use deputize_testkit::{Answer, FixedClock, MockServer};
+/// use deputize_testkit::{MockAnswer, FixedClock, MockServer};
 ///
-/// let script = [Answer::reply(&Reply::text("m", "Good day.")).pieces(3)];
+/// let script = [MockAnswer::reply(&Reply::text("m", "Good day.")).pieces(3)];
 /// let server = MockServer::start(script).await?;
 ///
 /// let endpoint = Endpoint::new("mock", server.base_url());
@@ -49,17 +49,17 @@ type Handler = dyn Fn(&HttpRequest) -> Answer + Send + Sync;
 /// ```
 pub struct MockServer {
     address: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     /// Holds the accepting task, which holds one task a connection.
     _tasks: JoinSet<()>,
 }
 
-struct Shared {
+struct ServerShared {
     handler: Box<Handler>,
     /// Whether requests are kept.
     keeps: bool,
     requests: watch::Sender<Vec<HttpRequest>>,
-    open: Tally,
+    open: Counter,
 }
 
 impl fmt::Debug for MockServer {
@@ -75,16 +75,19 @@ impl MockServer {
     ///
     /// # Errors
     /// When it cannot listen.
-    pub async fn start(script: impl IntoIterator<Item = Answer>) -> io::Result<Self> {
-        let script: Mutex<VecDeque<Answer>> = Mutex::new(script.into_iter().collect());
+    pub async fn start(script: impl IntoIterator<Item = MockAnswer>) -> io::Result<Self> {
+        let script: Mutex<VecDeque<MockAnswer>> = Mutex::new(script.into_iter().collect());
         Self::start_with(move |request| {
             if request.method != "POST" {
                 let said = format!("{} {} was not scripted", request.method, request.path);
-                return Answer::error(404, &said);
+                return MockAnswer::error(404, &said);
             }
             let next = script.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
             next.unwrap_or_else(|| {
-                Answer::error(400, &format!("this request was not scripted: {}", request.text()))
+                MockAnswer::error(
+                    400,
+                    &format!("this request was not scripted: {}", request.text()),
+                )
             })
         })
         .await
@@ -95,7 +98,7 @@ impl MockServer {
     /// # Errors
     /// When it cannot listen.
     pub async fn start_with(
-        handler: impl Fn(&HttpRequest) -> Answer + Send + Sync + 'static,
+        handler: impl Fn(&HttpRequest) -> MockAnswer + Send + Sync + 'static,
     ) -> io::Result<Self> {
         Self::listen(Box::new(handler), true)
     }
@@ -105,7 +108,7 @@ impl MockServer {
     /// # Errors
     /// When it cannot listen.
     pub async fn start_forgetful(
-        handler: impl Fn(&HttpRequest) -> Answer + Send + Sync + 'static,
+        handler: impl Fn(&HttpRequest) -> MockAnswer + Send + Sync + 'static,
     ) -> io::Result<Self> {
         Self::listen(Box::new(handler), false)
     }
@@ -115,11 +118,11 @@ impl MockServer {
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let listener = socket.listen(BACKLOG)?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerShared {
             handler,
             keeps,
             requests: watch::Sender::new(Vec::new()),
-            open: Tally::default(),
+            open: Counter::default(),
         });
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, Arc::clone(&shared)));
@@ -169,7 +172,7 @@ impl MockServer {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, shared: Arc<ServerShared>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {

@@ -7,6 +7,6 @@ mod page_cache;
 mod seed;
 mod steps;
 
-pub use disk::{End, SimDisk, Trouble};
+pub use disk::{CrashKind, DiskFault, SimDisk};
 pub use seed::Seed;
-pub use steps::{Ended, Steps};
+pub use steps::{Steps, StepsEnd};

@@ -28,14 +28,14 @@ const LINE_BYTES: usize = 500;
 /// A stretch of bytes that was replaced: where it is in the old text, and where what replaced it
 /// is in the new one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Change {
+pub(crate) struct ReplacedRange {
     pub(crate) old: Range<usize>,
     pub(crate) new: Range<usize>,
 }
 
 /// How one text differs from another.
 #[derive(Debug, Default)]
-pub(crate) struct Difference {
+pub(crate) struct FileDiff {
     /// The first lines of the hunks.
     lines: Vec<String>,
     /// Lines of all hunks.
@@ -46,15 +46,15 @@ pub(crate) struct Difference {
     pub(crate) removed: u64,
 }
 
-impl Difference {
+impl FileDiff {
     /// The difference of two texts of which nothing is known.
     pub(crate) fn of(old: &str, new: &str) -> Self {
-        Self::between(old, new, &[Change { old: 0..old.len(), new: 0..new.len() }])
+        Self::between(old, new, &[ReplacedRange { old: 0..old.len(), new: 0..new.len() }])
     }
 
     /// The difference of two texts that are the same but for some changes, which are in order
     /// and do not overlap.
-    pub(crate) fn between(old: &str, new: &str, changes: &[Change]) -> Self {
+    pub(crate) fn between(old: &str, new: &str, changes: &[ReplacedRange]) -> Self {
         let small = |text: &str| text.len() <= COMPARED_BYTES && lines_in(text) <= COMPARED_LINES;
         if small(old) && small(new) {
             Self::compared(old, new)
@@ -78,13 +78,13 @@ impl Difference {
     }
 
     /// The difference where certain whole lines were replaced.
-    fn replaced(old: &str, new: &str, changes: &[Change]) -> Self {
+    fn replaced(old: &str, new: &str, changes: &[ReplacedRange]) -> Self {
         let mut difference = Self::default();
         // Where the last hunk ended: the byte of the old text, and the lines of both.
         let (mut done, mut old_line, mut new_line) = (0, 0, 0);
         let mut rest = changes;
         while let [first, ..] = rest {
-            let near = |pair: &&[Change]| match pair {
+            let near = |pair: &&[ReplacedRange]| match pair {
                 [a, b] => lines_in(part(old, a.old.end..b.old.start)) <= 2 * CONTEXT as u64,
                 _ => false,
             };
@@ -147,8 +147,8 @@ impl Difference {
 }
 
 /// The changes as changes of whole lines, without lines that are the same.
-fn whole_lines(old: &str, new: &str, changes: &[Change]) -> Vec<Change> {
-    let mut whole: Vec<Change> = Vec::new();
+fn whole_lines(old: &str, new: &str, changes: &[ReplacedRange]) -> Vec<ReplacedRange> {
+    let mut whole: Vec<ReplacedRange> = Vec::new();
     for change in changes {
         let next = change.to_lines(old, new);
         match whole.last_mut().filter(|last| next.old.start < last.old.end) {
@@ -161,7 +161,7 @@ fn whole_lines(old: &str, new: &str, changes: &[Change]) -> Vec<Change> {
     whole
 }
 
-impl Change {
+impl ReplacedRange {
     /// The lines that it is in. Where the next change is in the same line, the end in the new
     /// text is that of no line, and the next one's counts.
     fn to_lines(&self, old: &str, new: &str) -> Self {
@@ -243,14 +243,14 @@ mod tests {
     use proptest::prelude::*;
 
     /// A text with each of its stretches replaced, and where; a stretch is as it was, or not.
-    fn edited(stretches: &[(String, Option<String>)]) -> (String, String, Vec<Change>) {
+    fn edited(stretches: &[(String, Option<String>)]) -> (String, String, Vec<ReplacedRange>) {
         let (mut old, mut new, mut changes) = (String::new(), String::new(), Vec::new());
         for (before, after) in stretches {
             let (from, to) = (old.len(), new.len());
             old.push_str(before);
             new.push_str(after.as_ref().unwrap_or(before));
             if after.is_some() {
-                changes.push(Change { old: from..old.len(), new: to..new.len() });
+                changes.push(ReplacedRange { old: from..old.len(), new: to..new.len() });
             }
         }
         (old, new, changes)
@@ -298,12 +298,12 @@ mod tests {
         #[test]
         fn the_places_that_were_replaced_make_up_the_diff(stretches in stretches()) {
             let (old, new, changes) = edited(&stretches);
-            let difference = Difference::replaced(&old, &new, &whole_lines(&old, &new, &changes));
+            let difference = FileDiff::replaced(&old, &new, &whole_lines(&old, &new, &changes));
             let (diff, left_out) = difference.first(SCREEN_LINES);
             prop_assert_eq!(left_out, None);
             prop_assert_eq!(patched(&old, &diff), new.clone(), "{}", diff);
-            let whole = [Change { old: 0..old.len(), new: 0..new.len() }];
-            let difference = Difference::replaced(&old, &new, &whole_lines(&old, &new, &whole));
+            let whole = [ReplacedRange { old: 0..old.len(), new: 0..new.len() }];
+            let difference = FileDiff::replaced(&old, &new, &whole_lines(&old, &new, &whole));
             prop_assert_eq!(patched(&old, &difference.first(SCREEN_LINES).0), new);
         }
 
@@ -314,8 +314,8 @@ mod tests {
         ) {
             let (old, new, changes) =
                 edited(&[(before, None), (old, Some(new)), (after, None)]);
-            let large = Difference::replaced(&old, &new, &whole_lines(&old, &new, &changes));
-            let small = Difference::compared(&old, &new);
+            let large = FileDiff::replaced(&old, &new, &whole_lines(&old, &new, &changes));
+            let small = FileDiff::compared(&old, &new);
             prop_assert_eq!(large.first(99), small.first(99));
             prop_assert_eq!((large.added, large.removed), (small.added, small.removed));
         }
@@ -324,12 +324,12 @@ mod tests {
     #[test]
     fn what_is_left_out_of_a_diff_is_counted() {
         let (old, new) = ("a\n".repeat(COMPARED_BYTES), "b\n".repeat(COMPARED_BYTES));
-        let difference = Difference::of(&old, &new);
+        let difference = FileDiff::of(&old, &new);
         let (shown, note) = difference.first(2);
         assert_eq!(shown, "@@ -1,1048576 +1,1048576 @@\n-a");
         assert_eq!(note.unwrap(), "2097151 lines of the diff left out");
         assert_eq!((difference.added, difference.removed), (1 << 20, 1 << 20));
-        let wide = Difference::of("", &"é".repeat(COMPARED_BYTES));
+        let wide = FileDiff::of("", &"é".repeat(COMPARED_BYTES));
         let expected = format!(
             "@@ -0,0 +1 @@\n+{}… [+2096652 bytes]\n\\ No newline at end of file",
             "é".repeat(250)

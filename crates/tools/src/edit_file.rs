@@ -11,14 +11,14 @@ use serde::Deserialize;
 
 use crate::Settings;
 use crate::blocking::blocking;
-use crate::current::{Changed, Current, none_to_change, write};
-use crate::diff::{Difference, MODEL_LINES};
-use crate::matching::{Edit, Edited, MOST_PLACES, Miss, Rung, edit};
+use crate::diff::{FileDiff, MODEL_LINES};
+use crate::existing_file::{ExistingFile, WriteExtent, none_to_change, write};
+use crate::granted_path::{Access, GrantedPath};
+use crate::matching::{Edit, EditedText, MOST_PLACES, MatchTier, NoMatch, edit};
 use crate::nearest_text::nearest_text;
 use crate::path_error::PathError;
-use crate::place::{Access, Place};
 use crate::shown::count;
-use crate::text::Text;
+use crate::text::FileText;
 use crate::write_file::shown_diff;
 
 /// Lines of places that an ambiguous edit names.
@@ -83,21 +83,21 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     if args.old == args.new {
         return Err(ToolError::refused("old and new are the same: nothing to change"));
     }
-    let place = Place::existing(cx, &args.path, Access::Write)
+    let place = GrantedPath::existing(cx, &args.path, Access::Write)
         .map_err(|error| none_to_change(cx, &args.path, error))?;
     let lock = cx.agent.session.files.path_lock(&place.path());
     // A writer that panicked left either content whole, so the lock is as good as before.
     let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
     let limit = Settings::of(cx).edit_bytes;
-    let old = Current::read(cx, &place, limit)?;
+    let old = ExistingFile::read(cx, &place, limit)?;
     let Some(bytes) = &old.bytes else {
         let (path, bytes) = (place.shown().to_owned(), old.version.bytes);
         let instead = "change it with the terminal";
         return Err(PathError::TooLarge { path, bytes, limit, instead }.into());
     };
-    let warning = old.may_change(cx, &place, Changed::Part)?;
+    let warning = old.may_change(cx, &place, WriteExtent::Part)?;
     let refused = |error| ToolError::refused(format!("{}: {error}", place.shown()));
-    let text = Text::decode(bytes).map_err(refused)?;
+    let text = FileText::decode(bytes).map_err(refused)?;
     let asked = Edit { old: &args.old, new: &args.new, all: args.all };
     let edited = edit(&text.text, asked).map_err(|miss| missed(&place, &text.text, args, miss))?;
     let new = text.charset.encode(&edited.text).map_err(refused)?;
@@ -113,8 +113,8 @@ pub(crate) fn marks_restored(marks: usize) -> Option<String> {
 }
 
 /// What is changed, as a diff.
-fn report(place: &Place, old: &str, edited: &Edited) -> ToolOutput {
-    let difference = Difference::between(old, &edited.text, &edited.changes);
+fn report(place: &GrantedPath, old: &str, edited: &EditedText) -> ToolOutput {
+    let difference = FileDiff::between(old, &edited.text, &edited.changes);
     let (diff, cut) = difference.first(MODEL_LINES);
     let (added, removed) = (difference.added, difference.removed);
     let head = format!("changed {}: +{added} -{removed}", place.shown());
@@ -124,12 +124,12 @@ fn report(place: &Place, old: &str, edited: &Edited) -> ToolOutput {
         output = output.note(count(places, "occurrence") + " replaced");
     }
     let how = match edited.rung {
-        Rung::Exact | Rung::LineEnds => None,
-        Rung::TrailingSpace => Some("old was found with other trailing space"),
-        Rung::Unshown => {
+        MatchTier::Exact | MatchTier::LineEnds => None,
+        MatchTier::TrailingSpace => Some("old was found with other trailing space"),
+        MatchTier::Unshown => {
             Some("old was found but for invisible characters, which are gone from there now")
         }
-        Rung::Indentation => {
+        MatchTier::Indentation => {
             Some("old was found with other indentation; new was indented like the file")
         }
     };
@@ -141,13 +141,13 @@ fn report(place: &Place, old: &str, edited: &Edited) -> ToolOutput {
 }
 
 /// Why nothing was changed, with what may help.
-fn missed(place: &Place, text: &str, args: &Args, miss: Miss) -> ToolError {
+fn missed(place: &GrantedPath, text: &str, args: &Args, miss: NoMatch) -> ToolError {
     let path = place.shown();
     match miss {
-        Miss::NoChange => {
+        NoMatch::NoChange => {
             ToolError::refused(format!("{path} has the new text there already: nothing to change"))
         }
-        Miss::Ambiguous(lines) => {
+        NoMatch::Ambiguous(lines) => {
             let named: Vec<_> = lines.iter().take(NAMED_LINES).map(usize::to_string).collect();
             let more = match lines.len() - named.len() {
                 0 => String::new(),
@@ -160,18 +160,18 @@ fn missed(place: &Place, text: &str, args: &Args, miss: Miss) -> ToolError {
                 named.join(", "),
             ))
         }
-        Miss::TooMany => ToolError::refused(format!(
+        NoMatch::TooMany => ToolError::refused(format!(
             "old occurs more than {MOST_PLACES} times in {path}, which is the most that one edit \
              looks at: add lines around it, or change the file with the terminal"
         )),
-        Miss::TooLarge { bytes, limit } => ToolError::refused(format!(
+        NoMatch::TooLarge { bytes, limit } => ToolError::refused(format!(
             "{path} would have {bytes} bytes or more, and {limit} is the most after an edit: \
              change it with the terminal"
         )),
-        Miss::Mark(error) => ToolError::refused(format!(
+        NoMatch::Mark(error) => ToolError::refused(format!(
             "{path}: {error}, since old covers both: edit a smaller part, which has one of them"
         )),
-        Miss::Nowhere => nowhere(path, text, &args.old),
+        NoMatch::Nowhere => nowhere(path, text, &args.old),
     }
 }
 
@@ -199,21 +199,21 @@ fn nowhere(path: &str, text: &str, old: &str) -> ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::current::timeless;
+    use crate::existing_file::timeless;
     use deputize_requirements::test_path;
 
-    use crate::fixture::{Bench, Peak, again_alone};
+    use crate::fixture::{PeakMemory, ToolFixture, again_alone};
     use crate::read_file::ReadFile;
     use deputize_core::Grant;
     use serde_json::json;
 
-    async fn edit_in(bench: &Bench, old: &str, new: &str) -> String {
+    async fn edit_in(bench: &ToolFixture, old: &str, new: &str) -> String {
         bench.call(EditFile, json!({"path": "f", "old": old, "new": new})).await
     }
 
     /// An agent that has just read a file `f` of this content.
-    async fn reader(content: impl AsRef<[u8]>) -> Bench {
-        let bench = Bench::new();
+    async fn reader(content: impl AsRef<[u8]>) -> ToolFixture {
+        let bench = ToolFixture::new();
         bench.put("f", content);
         bench.call(ReadFile, json!({"path": "f"})).await;
         bench
@@ -239,10 +239,10 @@ mod tests {
 
     #[tokio::test]
     async fn marks_of_chat_formats_are_edited_as_they_are_shown_and_stay_what_they_are() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("f", "<p>\n<s>one</s> <b>two</b>\n[INST] x [/INST]\n<|im_start|>user\n");
         let shown = bench.call(ReadFile, json!({"path": "f"})).await;
-        let shown = deputize_core::door::clean(&shown).text.into_owned();
+        let shown = deputize_core::sanitize::clean(&shown).text.into_owned();
         let line = |n: usize| shown.lines().nth(n).unwrap().split_once('\t').unwrap().1.to_owned();
         assert_eq!(line(1), "‹s>one‹/s> <b>two</b>");
         let answer = edit_in(&bench, &line(1), "‹s>three‹/s> four").await;
@@ -266,14 +266,14 @@ mod tests {
             runtime.block_on(async {
                 let line = |n: u32| format!("line {n:08}\n");
                 let bench = reader((0..1_000_000).map(line).collect::<String>()).await;
-                bench.cx.agent.session.files.saw(
+                bench.cx.agent.session.files.record_read(
                     bench.cx.agent.id(),
                     &bench.path("f"),
-                    deputize_core::Version::of(&bench.get("f")),
+                    deputize_core::FileVersion::of(&bench.get("f")),
                 );
                 let most = 10 * bench.get("f").len() as u64;
                 let text =
-                    Peak::of(edit_in(&bench, &line(500_000), "one\ntwo\n")).await.below(most);
+                    PeakMemory::of(edit_in(&bench, &line(500_000), "one\ntwo\n")).await.below(most);
                 insta::assert_snapshot!(text, @r"
                 changed f: +2 -1
                 @@ -499998,7 +499998,8 @@
@@ -289,14 +289,14 @@ mod tests {
                 (diff of ROOT/f)
                 ");
                 let all = json!({"path": "f", "old": "99\n", "new": "98\n", "all": true});
-                let text = Peak::of(bench.call(EditFile, all)).await.below(most);
+                let text = PeakMemory::of(bench.call(EditFile, all)).await.below(most);
                 assert!(text.starts_with("changed f: +10000 -10000\n@@ -97,7 +97,7 @@"), "{text}");
-                let text = Peak::of(edit_in(&bench, "no such line\n", "x")).await.below(most);
+                let text = PeakMemory::of(edit_in(&bench, "no such line\n", "x")).await.below(most);
                 assert!(text.starts_with("refused: old does not occur in f"), "{text}");
                 let content = "other\n".repeat(2_000_000);
                 let write = json!({"path": "f", "content": content});
                 let writing = bench.call(crate::write_file::WriteFile, write);
-                let text = Peak::of(writing).await.below(most);
+                let text = PeakMemory::of(writing).await.below(most);
                 assert!(text.starts_with("changed f: 2000000 lines"), "{text}");
             });
         });
@@ -382,7 +382,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_must_have_been_read_as_it_is() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("f", "a\n");
         assert_eq!(
             edit_in(&bench, "a", "b").await,
@@ -395,7 +395,7 @@ mod tests {
             "refused: f: changed on disk since you read it (by a command or another program, at \
              TIME): read it again"
         );
-        let name = edit_in(&Bench::new(), "a", "b").await;
+        let name = edit_in(&ToolFixture::new(), "a", "b").await;
         assert_eq!(name, "refused: not found: f");
     }
 
@@ -409,7 +409,7 @@ mod tests {
              look where it went, and read it again before you write it anew"
         );
         // What it never read is only not there.
-        assert_eq!(edit_in(&Bench::new(), "a", "b").await, "refused: not found: f");
+        assert_eq!(edit_in(&ToolFixture::new(), "a", "b").await, "refused: not found: f");
     }
 
     #[tokio::test]
@@ -445,13 +445,13 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_text_or_too_large_is_refused() {
-        let bench = Bench::with(Settings { edit_bytes: 20, ..Settings::default() });
+        let bench = ToolFixture::with(Settings { edit_bytes: 20, ..Settings::default() });
         bench.put("f", "a\n".repeat(11)).call(ReadFile, json!({"path": "f"})).await;
         assert_eq!(
             edit_in(&bench, "a", "b").await,
             "refused: is larger than 20 bytes: f (22 bytes); change it with the terminal"
         );
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("d/x", "").put("bin", b"\0\x01").fifo("p");
         let mut seen = String::new();
         for path in ["d", "bin", "p", "../w2"] {

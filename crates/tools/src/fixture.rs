@@ -6,9 +6,9 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 
 use deputize_core::{
-    Agent, AgentId, AgentSpec, AgentView, ApproverMode, AttachError, Authority, CallId, Cancel,
-    Catalog, Display, FileLedger, Grant, Limits, ModelOptions, Role, SessionId, SessionView, Spawn,
-    Store, ToolCallResult, ToolCx, ToolError, ToolOutput, TypedTool, erase,
+    Agent, AgentId, AgentLimits, AgentSpec, AgentView, ApproverMode, AttachError, Authority,
+    CallId, Cancel, Catalog, Display, FileLedger, Grant, ModelOptions, ResourceMap, Role,
+    SessionId, SessionView, Spawn, ToolCallResult, ToolCx, ToolError, ToolOutput, TypedTool, erase,
 };
 use deputize_requirements::{check, harness_name, root};
 use serde_json::Value;
@@ -30,12 +30,12 @@ impl Spawn for NoChildren {
 }
 
 /// A workspace `w` with an `outside` beside it, and an agent that may work in it.
-pub(crate) struct Bench {
+pub(crate) struct ToolFixture {
     temp: TempDir,
     pub(crate) cx: ToolCx,
 }
 
-impl Bench {
+impl ToolFixture {
     pub(crate) fn new() -> Self {
         Self::with(Settings::default())
     }
@@ -60,7 +60,7 @@ impl Bench {
             id: SessionId::literal("s"),
             spill: base.join("spill"),
             files: FileLedger::default(),
-            settings: Store::default(),
+            settings: ResourceMap::default(),
             spawn: Arc::new(NoChildren),
         };
         session.settings.get_or_insert_with(|| settings);
@@ -86,7 +86,8 @@ impl Bench {
     pub(crate) fn keeping(&self, cx: &ToolCx, path: PathBuf) -> ToolCx {
         let mut kept = self.child(&cx.agent.spec.grant);
         if let Some(agent) = Arc::get_mut(&mut kept.agent) {
-            agent.authority = Arc::new(Authority::clone(&agent.authority).keeping([path]));
+            agent.authority =
+                Arc::new(Authority::clone(&agent.authority).with_protected_paths([path]));
         }
         kept
     }
@@ -171,7 +172,7 @@ fn context(id: AgentId, cwd: &Path, grant: &Grant, session: Arc<SessionView>) ->
         tools: Vec::new(),
         grant: grant.clone(),
         approver: ApproverMode::Deny,
-        limits: Limits { max_iterations: 1, time_ms: 0, wrap_up_ms: 0 },
+        limits: AgentLimits { max_iterations: 1, time_ms: 0, wrap_up_ms: 0 },
         cwd: cwd.to_owned(),
         context: None,
         output_schema: None,
@@ -185,7 +186,7 @@ fn context(id: AgentId, cwd: &Path, grant: &Grant, session: Arc<SessionView>) ->
         authority: Arc::new(Authority::root(&catalog, grant)),
         catalog: Arc::new(catalog),
         declared: Vec::new(),
-        store: Store::default(),
+        store: ResourceMap::default(),
         session,
     };
     ToolCx { call: CallId { step: 1, slot: 0 }, agent: Arc::new(agent), cancel: Cancel::new() }
@@ -287,12 +288,12 @@ fn passed(done: &Output) {
 }
 
 /// A result, and how much memory it took at most to have it.
-pub(crate) struct Peak<T> {
+pub(crate) struct PeakMemory<T> {
     value: T,
     bytes: u64,
 }
 
-impl<T> Peak<T> {
+impl<T> PeakMemory<T> {
     /// Only meaningful in a process that does nothing else.
     pub(crate) async fn of(work: impl Future<Output = T>) -> Self {
         // The highest use so far is forgotten.

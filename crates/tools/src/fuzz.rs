@@ -6,21 +6,21 @@ use std::ops::Range;
 
 use deputize_core::Cancel;
 
-use crate::matching::{Edit, Miss};
-use crate::search::{Cancelling, Page, Search, Show};
+use crate::matching::{Edit, NoMatch};
+use crate::search::{CancellableFile, MatchDisplay, Search, SearchPage};
 
 /// The text of a file, as an edit reads it, and the bytes that it would write back; nothing for
 /// files that are no text.
 #[must_use]
 pub fn text(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
-    let text = crate::text::Text::decode(bytes).ok()?;
+    let text = crate::text::FileText::decode(bytes).ok()?;
     let again = text.charset.encode(&text.text).ok()?;
     Some((text.text, again))
 }
 
 /// What an edit makes of a text.
 #[derive(Debug)]
-pub struct Edited {
+pub struct EditResult {
     /// All of it.
     pub text: String,
     /// The rung by which the old text was found.
@@ -35,15 +35,15 @@ pub struct Edited {
 ///
 /// # Errors
 /// When nothing is edited: the lines where the old text stands, if it stands at several.
-pub fn edit(text: &str, old: &str, new: &str, all: bool) -> Result<Edited, Vec<usize>> {
+pub fn edit(text: &str, old: &str, new: &str, all: bool) -> Result<EditResult, Vec<usize>> {
     match crate::matching::edit(text, Edit { old, new, all }) {
-        Ok(edited) => Ok(Edited {
+        Ok(edited) => Ok(EditResult {
             text: edited.text,
             rung: format!("{:?}", edited.rung),
             marks: edited.marks,
             changes: edited.changes.into_iter().map(|it| (it.old, it.new)).collect(),
         }),
-        Err(Miss::Ambiguous(lines)) => Err(lines),
+        Err(NoMatch::Ambiguous(lines)) => Err(lines),
         Err(_) => Err(Vec::new()),
     }
 }
@@ -64,11 +64,11 @@ pub fn search(
     (limit, bytes): (u64, usize),
     file: File,
 ) -> Result<io::Result<(u64, u64, String)>, String> {
-    let mut search = Search::new(pattern, context % 2 == 1, Show::Lines(context))
+    let mut search = Search::new(pattern, context % 2 == 1, MatchDisplay::Lines(context))
         .map_err(|error| error.to_string())?;
-    let mut page = Page::new(0, limit, bytes);
+    let mut page = SearchPage::new(0, limit, bytes);
     let cancel = Cancel::new();
-    let seen = search.file("f", Cancelling { file, cancel: &cancel }, &mut page);
+    let seen = search.file("f", CancellableFile { file, cancel: &cancel }, &mut page);
     let (found, shown) = page.counts();
     Ok(seen.map(|_| (found, shown, page.text())))
 }

@@ -21,15 +21,17 @@
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 //! What models are told of the tools changes with what models do with it.
 
+mod atomic_write;
 mod blocking;
-mod current;
 mod diff;
 mod edit_file;
+mod existing_file;
 #[cfg(test)]
 mod fixture;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
+mod granted_path;
 mod indent;
 mod list_dir;
 mod matching;
@@ -37,10 +39,8 @@ mod nearest_name;
 mod nearest_text;
 mod page;
 mod path_error;
-mod place;
 mod processes;
 mod read_file;
-mod replace;
 mod search;
 mod search_files;
 mod settings;
@@ -113,7 +113,7 @@ mod tests {
     async fn examples_run() {
         let path = std::env::var_os("PATH").unwrap();
         let env = [("PATH".into(), path)].into();
-        let bench = fixture::Bench::with(Settings { env, ..Settings::default() });
+        let bench = fixture::ToolFixture::with(Settings { env, ..Settings::default() });
         bench.put("README.md", "# Title\n\nTODO: a\n");
         let catalog = Catalog::linked(&[LINK]).unwrap();
         for name in ["read_file", "edit_file", "write_file", "list_dir", "search_files", "terminal"]

@@ -11,10 +11,10 @@ use serde::Deserialize;
 
 use crate::Settings;
 use crate::blocking::blocking;
+use crate::granted_path::{Access, GrantedPath};
 use crate::path_error::PathError;
-use crate::place::{Access, Place};
 use crate::shown::{count, shown};
-use crate::walk::{Entry, Kind, Walk};
+use crate::walk::{EntryKind, Walk, WalkEntry};
 
 /// The deepest listing.
 const MAX_DEPTH: usize = 5;
@@ -64,7 +64,7 @@ impl TypedTool for ListDir {
 deputize_core::register_tool!("file", ListDir);
 
 fn list(args: &Args, cx: &ToolCx) -> ToolCallResult {
-    let place = Place::existing(cx, args.path.as_deref().unwrap_or("."), Access::Read)?;
+    let place = GrantedPath::existing(cx, args.path.as_deref().unwrap_or("."), Access::Read)?;
     if !place.metadata()?.is_dir() {
         return Err(PathError::NotDirectory(place.shown().to_owned()).into());
     }
@@ -116,16 +116,16 @@ fn list(args: &Args, cx: &ToolCx) -> ToolCallResult {
     if cancelled { Err(ToolError::Cancelled(Box::new(output))) } else { Ok(output) }
 }
 
-fn line(place: &Place, entry: &Entry) -> String {
+fn line(place: &GrantedPath, entry: &WalkEntry) -> String {
     let rel = entry.rel.strip_prefix(place.rel()).unwrap_or(&entry.rel);
     let name = shown(&rel.to_string_lossy());
     match entry.kind {
-        Kind::Directory => format!("{name}/"),
-        Kind::File => match place.root().symlink_metadata(&entry.rel) {
+        EntryKind::Directory => format!("{name}/"),
+        EntryKind::File => match place.root().symlink_metadata(&entry.rel) {
             Ok(meta) => format!("{name}\t{}", meta.len()),
             Err(_) => format!("{name}\t?"),
         },
-        Kind::Link => match place.root().read_link_contents(&entry.rel) {
+        EntryKind::Link => match place.root().read_link_contents(&entry.rel) {
             Ok(target) => {
                 format!(
                     "{name} -> {}",
@@ -134,7 +134,7 @@ fn line(place: &Place, entry: &Entry) -> String {
             }
             Err(_) => format!("{name} -> ?"),
         },
-        Kind::Special => match place.root().symlink_metadata(&entry.rel) {
+        EntryKind::Special => match place.root().symlink_metadata(&entry.rel) {
             Ok(meta) => format!("{name} ({})", crate::path_error::special(meta.file_type())),
             Err(_) => format!("{name} (?)"),
         },
@@ -144,18 +144,18 @@ fn line(place: &Place, entry: &Entry) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Bench, result, show};
+    use crate::fixture::{ToolFixture, result, show};
     use deputize_core::CancelReason;
     use serde_json::json;
     use std::ffi::OsStr;
 
-    async fn list_in(bench: &Bench, arguments: serde_json::Value) -> String {
+    async fn list_in(bench: &ToolFixture, arguments: serde_json::Value) -> String {
         bench.call(ListDir, arguments).await
     }
 
     #[tokio::test]
     async fn each_kind_of_entry_has_its_form() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("src/main.rs", "fn main() {}\n").put("Cargo.toml", "").fifo("pipe");
         bench.link("../outside", "out").link("src", "in").link("gone", "dangling");
         bench.put(".hidden", "").put(".gitignore", "target\n").put("target/x", "");
@@ -187,7 +187,7 @@ mod tests {
 
     #[tokio::test]
     async fn names_cannot_forge_lines() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("a\nb", "").put("\u{1b}[2Jx", "");
         std::fs::write(bench.root().join(OsStr::from_bytes(b"z\xff")), "").unwrap();
         assert_eq!(
@@ -199,7 +199,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_directory_is_cut_with_a_count() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         std::fs::create_dir(bench.path("many")).unwrap();
         for number in 0..50_000 {
             std::fs::File::create(bench.path(&format!("many/{number:05}"))).unwrap();
@@ -213,7 +213,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_directory_is_refused() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("f", "").link("../outside", "out").put("d/.keep", "");
         std::fs::create_dir(bench.path("empty")).unwrap();
         assert_eq!(
@@ -241,7 +241,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_cancelled_listing_settles() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("f", "");
         bench.cx.cancel.cancel(CancelReason::Interrupted);
         assert!(show(&result(&bench.cx, ListDir, json!({})).await).starts_with("cancelled\n"));

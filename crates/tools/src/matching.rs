@@ -7,14 +7,14 @@
 //!
 //! Marks of chat formats are shown inert (`‹s>`). An old text that has one is looked for in the file
 //! as it is shown, where both forms are the same. Marks in the new text are restored by what was
-//! found ([`door::restored`]).
+//! found ([`sanitize::restored`]).
 
 use std::ops::Range;
 use std::rc::Rc;
 
-use deputize_core::door::{self, AmbiguousMark, InertText};
+use deputize_core::sanitize::{self, AmbiguousMark, InertText};
 
-use crate::diff::Change;
+use crate::diff::ReplacedRange;
 use crate::indent::Indent;
 
 /// The most places of a text in a file that an edit looks at.
@@ -33,7 +33,7 @@ pub(crate) struct Edit<'t> {
 
 /// How far the old text is from the file's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rung {
+pub(crate) enum MatchTier {
     Exact,
     LineEnds,
     TrailingSpace,
@@ -43,18 +43,18 @@ pub(crate) enum Rung {
 
 /// The file after an edit.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Edited {
+pub(crate) struct EditedText {
     pub(crate) text: String,
-    pub(crate) rung: Rung,
+    pub(crate) rung: MatchTier,
     /// How many inert marks of chat formats in the new text were restored.
     pub(crate) marks: usize,
     /// What was changed, in order.
-    pub(crate) changes: Vec<Change>,
+    pub(crate) changes: Vec<ReplacedRange>,
 }
 
 /// Why there is no edit.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Miss {
+pub(crate) enum NoMatch {
     /// The old text is nowhere.
     Nowhere,
     /// It is at these lines, from 1.
@@ -71,24 +71,24 @@ pub(crate) enum Miss {
 
 /// A place that was found, and what goes there.
 #[derive(Debug)]
-struct Found {
+struct Replacement {
     range: Range<usize>,
     new: Rc<str>,
 }
 
 /// Finds the places of an edit's old text.
-type Find = fn(&str, Edit<'_>) -> Vec<Found>;
+type FindFn = fn(&str, Edit<'_>) -> Vec<Replacement>;
 
 /// Does an edit. The old text must not be empty.
-pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<Edited, Miss> {
-    const RUNGS: [(Rung, Find); 5] = [
-        (Rung::Exact, exact),
-        (Rung::LineEnds, line_ends),
-        (Rung::TrailingSpace, |text, edit| lines(text, edit, trailing_space)),
-        (Rung::Indentation, |text, edit| lines(text, edit, indentation)),
-        (Rung::Unshown, |text, edit| lines(text, edit, unshown)),
+pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<EditedText, NoMatch> {
+    const RUNGS: [(MatchTier, FindFn); 5] = [
+        (MatchTier::Exact, exact),
+        (MatchTier::LineEnds, line_ends),
+        (MatchTier::TrailingSpace, |text, edit| lines(text, edit, trailing_space)),
+        (MatchTier::Indentation, |text, edit| lines(text, edit, indentation)),
+        (MatchTier::Unshown, |text, edit| lines(text, edit, unshown)),
     ];
-    let shown = door::has_inert_mark(edit.old).then(|| InertText::of(text));
+    let shown = sanitize::has_inert_mark(edit.old).then(|| InertText::of(text));
     let searched = shown.as_ref().map_or(text, |shown| &shown.text);
     for (rung, find) in RUNGS {
         let mut found = find(searched, edit);
@@ -96,25 +96,25 @@ pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<Edited, Miss> {
             continue;
         }
         if found.len() > MOST_PLACES {
-            return Err(Miss::TooMany);
+            return Err(NoMatch::TooMany);
         }
         if let Some(shown) = &shown {
             found.iter_mut().for_each(|found| found.range = shown.original(&found.range));
         }
         if found.len() > 1 && !edit.all {
-            return Err(Miss::Ambiguous(lines_of(text, &found)));
+            return Err(NoMatch::Ambiguous(lines_of(text, &found)));
         }
-        let marks = restore_marks(text, &mut found).map_err(Miss::Mark)?;
-        return replaced(text, &found, rung).map(|edited| Edited { marks, ..edited });
+        let marks = restore_marks(text, &mut found).map_err(NoMatch::Mark)?;
+        return replaced(text, &found, rung).map(|edited| EditedText { marks, ..edited });
     }
-    Err(Miss::Nowhere)
+    Err(NoMatch::Nowhere)
 }
 
 /// Restores the marks in what goes to each place, and returns how many.
-fn restore_marks(text: &str, found: &mut [Found]) -> Result<usize, AmbiguousMark> {
+fn restore_marks(text: &str, found: &mut [Replacement]) -> Result<usize, AmbiguousMark> {
     let mut marks = 0;
-    for Found { range, new } in found {
-        let restored = door::restored(new, text.get(range.clone()).unwrap_or_default())?;
+    for Replacement { range, new } in found {
+        let restored = sanitize::restored(new, text.get(range.clone()).unwrap_or_default())?;
         if restored.marks > 0 {
             marks += restored.marks;
             *new = restored.text.into();
@@ -128,37 +128,37 @@ fn edited_limit(text: &str) -> usize {
 }
 
 /// Replaces places that do not overlap.
-fn replaced(text: &str, found: &[Found], rung: Rung) -> Result<Edited, Miss> {
+fn replaced(text: &str, found: &[Replacement], rung: MatchTier) -> Result<EditedText, NoMatch> {
     let (new, old) = found.iter().fold((0, 0), |(new, old), found| {
         (found.new.len().saturating_add(new), found.range.len().saturating_add(old))
     });
     let bytes = text.len().saturating_sub(old).saturating_add(new);
     let limit = edited_limit(text);
     if bytes > limit {
-        return Err(Miss::TooLarge { bytes, limit });
+        return Err(NoMatch::TooLarge { bytes, limit });
     }
     let mut out = String::with_capacity(bytes);
     let mut done = 0;
     let mut changes = Vec::with_capacity(found.len());
-    for Found { range, new } in found {
+    for Replacement { range, new } in found {
         out.push_str(text.get(done..range.start).unwrap_or_default());
         let start = out.len();
         out.push_str(new);
-        changes.push(Change { old: range.clone(), new: start..out.len() });
+        changes.push(ReplacedRange { old: range.clone(), new: start..out.len() });
         done = range.end;
     }
     out.push_str(text.get(done..).unwrap_or_default());
     if out == text {
-        Err(Miss::NoChange)
+        Err(NoMatch::NoChange)
     } else {
-        Ok(Edited { text: out, rung, marks: 0, changes })
+        Ok(EditedText { text: out, rung, marks: 0, changes })
     }
 }
 
 /// The numbers of the lines that places begin in, from 1.
-fn lines_of(text: &str, found: &[Found]) -> Vec<usize> {
+fn lines_of(text: &str, found: &[Replacement]) -> Vec<usize> {
     let (mut line, mut counted) = (1, 0);
-    let number = |found: &Found| {
+    let number = |found: &Replacement| {
         let between = text.get(counted..found.range.start).unwrap_or_default();
         line += between.bytes().filter(|byte| *byte == b'\n').count();
         counted = counted.max(found.range.start);
@@ -183,14 +183,14 @@ fn places(text: &str, wanted: &str, overlapping: bool) -> Vec<Range<usize>> {
     found
 }
 
-fn exact(text: &str, edit: Edit<'_>) -> Vec<Found> {
+fn exact(text: &str, edit: Edit<'_>) -> Vec<Replacement> {
     let new = NewText::of(text, edit.new);
     let found = places(text, edit.old, !edit.all).into_iter();
-    found.map(|range| Found { new: new.at(text, &range), range }).collect()
+    found.map(|range| Replacement { new: new.at(text, &range), range }).collect()
 }
 
 /// The exact text, but for its line ends.
-fn line_ends(text: &str, edit: Edit<'_>) -> Vec<Found> {
+fn line_ends(text: &str, edit: Edit<'_>) -> Vec<Replacement> {
     if !edit.old.contains('\n') {
         return Vec::new();
     }
@@ -200,9 +200,9 @@ fn line_ends(text: &str, edit: Edit<'_>) -> Vec<Found> {
     let found = |(old, new): &(String, String)| {
         let new = NewText::of(text, new);
         let found = places(text, old, !edit.all).into_iter();
-        found.map(|range| Found { new: new.at(text, &range), range }).collect()
+        found.map(|range| Replacement { new: new.at(text, &range), range }).collect()
     };
-    forms.iter().map(found).find(|found: &Vec<Found>| !found.is_empty()).unwrap_or_default()
+    forms.iter().map(found).find(|found: &Vec<Replacement>| !found.is_empty()).unwrap_or_default()
 }
 
 /// A new text in both forms that a place may ask for.
@@ -265,10 +265,10 @@ fn file_lines(text: &str) -> impl Iterator<Item = FileLine<'_>> {
 }
 
 /// Whether lines of a file stand for those of the old text; if so, the new text for them.
-type Fits = fn(old: &[&str], file: &[FileLine<'_>], new: &str) -> Option<String>;
+type FitFn = fn(old: &[&str], file: &[FileLine<'_>], new: &str) -> Option<String>;
 
 /// Whole lines that fit the old text's.
-fn lines(text: &str, edit: Edit<'_>, fits: Fits) -> Vec<Found> {
+fn lines(text: &str, edit: Edit<'_>, fits: FitFn) -> Vec<Replacement> {
     let old = edit.old.replace("\r\n", "\n");
     let ended = old.ends_with('\n');
     let old: Vec<&str> = old.strip_suffix('\n').unwrap_or(&old).split('\n').collect();
@@ -278,7 +278,7 @@ fn lines(text: &str, edit: Edit<'_>, fits: Fits) -> Vec<Found> {
     let new = edit.new.replace("\r\n", "\n");
     // The lines at hand, of which the last are the window: all of them would be many.
     let mut at_hand = Vec::new();
-    let (mut found, mut made) = (Vec::<Found>::new(), 0);
+    let (mut found, mut made) = (Vec::<Replacement>::new(), 0);
     let (limit, has_crlf) = (edited_limit(text), text.contains("\r\n"));
     for line in file_lines(text) {
         if at_hand.len() > 2 * old.len() {
@@ -296,13 +296,13 @@ fn lines(text: &str, edit: Edit<'_>, fits: Fits) -> Vec<Found> {
             new.truncate(new.strip_suffix('\n').map_or(new.len(), str::len));
         }
         let range = first.start..end;
-        let overlaps = |last: &Found| range.start < last.range.end;
+        let overlaps = |last: &Replacement| range.start < last.range.end;
         if edit.all && found.last().is_some_and(overlaps) {
             continue; // The one before took its place.
         }
         let new = if has_crlf && ends_in_crlf(text, &range) { with_crlf(&new) } else { new.into() };
         made += new.len();
-        found.push(Found { range, new });
+        found.push(Replacement { range, new });
         if found.len() > MOST_PLACES || made > limit {
             break;
         }
@@ -315,11 +315,11 @@ fn trailing_space(old: &[&str], file: &[FileLine<'_>], new: &str) -> Option<Stri
     old.iter().zip(file).all(same).then(|| new.to_owned())
 }
 
-/// What a model reads has passed the door, which takes away what is invisible; so its old text
+/// What a model reads is sanitized, without what is invisible; so its old text
 /// lacks that.
 fn unshown(old: &[&str], file: &[FileLine<'_>], new: &str) -> Option<String> {
     let same = |(old, file): (&&str, &FileLine<'_>)| {
-        old.trim_end() == door::clean(file.text).text.trim_end()
+        old.trim_end() == sanitize::clean(file.text).text.trim_end()
     };
     old.iter().zip(file).all(same).then(|| new.to_owned())
 }
@@ -414,14 +414,14 @@ mod tests {
         assert_eq!(all(&text, "a \n", "b\n").unwrap().changes.len(), MOST_PLACES);
         let more = format!("{text}a");
         for old in ["a", "a "] {
-            assert_eq!(all(&more, old, "b"), Err(Miss::TooMany));
-            assert_eq!(edit(&more, Edit { old, new: "b", all: false }), Err(Miss::TooMany));
+            assert_eq!(all(&more, old, "b"), Err(NoMatch::TooMany));
+            assert_eq!(edit(&more, Edit { old, new: "b", all: false }), Err(NoMatch::TooMany));
         }
         let new = "b".repeat(EDITED_BYTES / MOST_PLACES + 1);
         for old in ["a", "a "] {
             let missed = all(&text, old, &new).unwrap_err();
             assert!(
-                matches!(missed, Miss::TooLarge { bytes, limit: EDITED_BYTES } if bytes > EDITED_BYTES)
+                matches!(missed, NoMatch::TooLarge { bytes, limit: EDITED_BYTES } if bytes > EDITED_BYTES)
             );
         }
     }
@@ -438,11 +438,11 @@ mod tests {
             let found = places(&text, &old, true).len();
             let reference = text.replacen(&old, &new, 1);
             match edit(&text, Edit { old: &old, new: &new, all: false }) {
-                Ok(edited) if edited.rung == Rung::Exact => {
+                Ok(edited) if edited.rung == MatchTier::Exact => {
                     prop_assert_eq!((found, edited.text), (1, reference));
                 }
-                Err(Miss::Ambiguous(lines)) if found > 0 => prop_assert_eq!(lines.len(), found),
-                Err(Miss::NoChange) if found > 0 => prop_assert_eq!(&text, &reference),
+                Err(NoMatch::Ambiguous(lines)) if found > 0 => prop_assert_eq!(lines.len(), found),
+                Err(NoMatch::NoChange) if found > 0 => prop_assert_eq!(&text, &reference),
                 _ => prop_assert_eq!(found, 0),
             }
             if let Ok(edited) = edit(&text, Edit { old: &old, new: &new, all: true }) && found > 0 {

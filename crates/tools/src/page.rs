@@ -2,7 +2,7 @@
 
 /// Which part of a text is wanted, and how much of it may be kept.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Page {
+pub(crate) struct PageBounds {
     /// The first line, from 1.
     pub(crate) line: u64,
     /// The byte of that line to begin at, from 0.
@@ -17,7 +17,7 @@ pub(crate) struct Page {
 
 /// A line, or the part of it that is kept.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Line {
+pub(crate) struct PageLine {
     /// Its number, from 1.
     pub(crate) number: u64,
     /// The byte of the line that `bytes` begins at.
@@ -28,7 +28,7 @@ pub(crate) struct Line {
     pub(crate) length: u64,
 }
 
-impl Line {
+impl PageLine {
     /// The byte of the line that comes after what is kept, unless that is its end.
     pub(crate) fn next_byte(&self) -> Option<u64> {
         let next = self.start + self.bytes.len() as u64;
@@ -39,22 +39,22 @@ impl Line {
 /// Takes text in pieces and keeps a page of it.
 #[derive(Debug)]
 pub(crate) struct Pager {
-    page: Page,
+    page: PageBounds,
     /// Whether bytes are UTF-8, so that no character may be cut in two.
     utf8: bool,
-    current: Line,
+    current: PageLine,
     last_byte: u8,
     used: usize,
     full: bool,
-    kept: Vec<Line>,
+    kept: Vec<PageLine>,
     crlf: u64,
     ends: u64,
 }
 
 /// The page, and what the whole text is like.
 #[derive(Debug)]
-pub(crate) struct Paged {
-    pub(crate) kept: Vec<Line>,
+pub(crate) struct PagedText {
+    pub(crate) kept: Vec<PageLine>,
     /// Lines of the whole text.
     pub(crate) lines: u64,
     /// Lines that end in CRLF.
@@ -64,9 +64,9 @@ pub(crate) struct Paged {
 }
 
 impl Pager {
-    pub(crate) fn new(page: Page, utf8: bool) -> Self {
-        let page = Page { line: page.line.max(1), lines: page.lines.max(1), ..page };
-        let current = Line { number: 1, start: 0, bytes: Vec::new(), length: 0 };
+    pub(crate) fn new(page: PageBounds, utf8: bool) -> Self {
+        let page = PageBounds { line: page.line.max(1), lines: page.lines.max(1), ..page };
+        let current = PageLine { number: 1, start: 0, bytes: Vec::new(), length: 0 };
         let kept = Vec::new();
         Self { page, utf8, current, last_byte: 0, used: 0, full: false, kept, crlf: 0, ends: 0 }
     }
@@ -85,13 +85,13 @@ impl Pager {
     }
 
     /// The text is over.
-    pub(crate) fn finish(mut self) -> Paged {
+    pub(crate) fn finish(mut self) -> PagedText {
         let ended = self.current.length == 0;
         if !ended {
             self.keep();
         }
         let lines = self.ends + u64::from(!ended);
-        Paged { kept: self.kept, lines, crlf: self.crlf, ended }
+        PagedText { kept: self.kept, lines, crlf: self.crlf, ended }
     }
 
     fn body(&mut self, body: &[u8]) {
@@ -130,7 +130,7 @@ impl Pager {
     /// Ends the current line: it goes to the page if it belongs there and there is room.
     fn keep(&mut self) {
         let number = self.current.number + 1;
-        let next = Line { number, start: 0, bytes: Vec::new(), length: 0 };
+        let next = PageLine { number, start: 0, bytes: Vec::new(), length: 0 };
         let mut line = std::mem::replace(&mut self.current, next);
         if self.full || line.number < self.page.line {
             return;
@@ -146,7 +146,7 @@ impl Pager {
     }
 
     /// Cuts a line to its room, between characters.
-    fn cut(&self, line: &mut Line) {
+    fn cut(&self, line: &mut PageLine) {
         let inside = |byte: Option<&u8>| self.utf8 && byte.is_some_and(|byte| byte & 0xc0 == 0x80);
         while line.start > 0 && inside(line.bytes.first()) {
             line.bytes.remove(0);
@@ -168,18 +168,18 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn page(line: u64, lines: usize) -> Page {
-        Page { line, byte: 0, lines, bytes: 1000, line_bytes: 1000 }
+    fn page(line: u64, lines: usize) -> PageBounds {
+        PageBounds { line, byte: 0, lines, bytes: 1000, line_bytes: 1000 }
     }
 
-    fn paged(page: Page, text: &str, piece: usize) -> Paged {
+    fn paged(page: PageBounds, text: &str, piece: usize) -> PagedText {
         let mut pager = Pager::new(page, true);
         text.as_bytes().chunks(piece).for_each(|piece| pager.feed(piece));
         pager.finish()
     }
 
-    fn show(paged: &Paged) -> Vec<String> {
-        let text = |line: &Line| String::from_utf8(line.bytes.clone()).unwrap();
+    fn show(paged: &PagedText) -> Vec<String> {
+        let text = |line: &PageLine| String::from_utf8(line.bytes.clone()).unwrap();
         paged.kept.iter().map(|line| format!("{}:{}", line.number, text(line))).collect()
     }
 
@@ -195,21 +195,21 @@ mod tests {
 
     #[test]
     fn a_line_that_does_not_fit_the_page_is_left_for_the_next() {
-        let small = Page { bytes: 5, ..page(1, 9) };
+        let small = PageBounds { bytes: 5, ..page(1, 9) };
         assert_eq!(show(&paged(small, "abc\ndef\n", 3)), ["1:abc"]);
     }
 
     #[test]
     fn a_long_line_is_cut_between_characters_and_can_be_read_on() {
-        let cut = Page { line_bytes: 5, ..page(1, 9) };
+        let cut = PageBounds { line_bytes: 5, ..page(1, 9) };
         let first = paged(cut, "ééé\nx", 2);
         assert_eq!(show(&first), ["1:éé", "2:x"]);
         assert_eq!(first.kept[0].next_byte(), Some(4));
-        let rest = paged(Page { byte: 4, ..cut }, "ééé\nx", 2);
+        let rest = paged(PageBounds { byte: 4, ..cut }, "ééé\nx", 2);
         assert_eq!(show(&rest), ["1:é", "2:x"]);
-        let amid = paged(Page { byte: 3, ..cut }, "ééé\nx", 2);
+        let amid = paged(PageBounds { byte: 3, ..cut }, "ééé\nx", 2);
         assert_eq!((amid.kept[0].start, show(&amid)), (4, vec!["1:é".into(), "2:x".into()]));
-        let past = paged(Page { byte: 99, ..cut }, "ééé\nx", 2);
+        let past = paged(PageBounds { byte: 99, ..cut }, "ééé\nx", 2);
         assert_eq!((past.kept[0].start, show(&past)), (6, vec!["1:".into(), "2:x".into()]));
     }
 
@@ -220,7 +220,7 @@ mod tests {
             text in "[aé\r\n]{0,60}", lines in 1..5usize, bytes in 4..20usize,
             line_bytes in 4..20usize, piece in 1..9usize,
         ) {
-            let mut page = Page { line: 1, byte: 0, lines, bytes, line_bytes };
+            let mut page = PageBounds { line: 1, byte: 0, lines, bytes, line_bytes };
             let mut read = String::new();
             loop {
                 let paged = paged(page, &text, piece);
@@ -233,10 +233,10 @@ mod tests {
                     read.push_str(std::str::from_utf8(&line.bytes).unwrap());
                     if let Some(next) = line.next_byte() {
                         // A page goes on with the next line; here the cut one is read on first.
-                        page = Page { line: line.number, byte: next, ..page };
+                        page = PageBounds { line: line.number, byte: next, ..page };
                         break;
                     }
-                    page = Page { line: line.number + 1, byte: 0, ..page };
+                    page = PageBounds { line: line.number + 1, byte: 0, ..page };
                 }
                 prop_assert!(last.number <= paged.lines);
             }

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::io;
 
 use cap_std::fs::{FileType, FileTypeExt as _};
-use deputize_core::{Guarded, ToolError};
+use deputize_core::{ProtectedPath, ToolError};
 
 /// Why a path cannot be used. Every path in it is shown as the caller wrote it.
 #[derive(Debug, thiserror::Error)]
@@ -18,7 +18,7 @@ pub(crate) enum PathError {
     #[error("not writable for this agent: {0} (it may read there, not write)")]
     ReadOnly(String),
     #[error("not written: {path}; {guarded}")]
-    Guarded { path: String, guarded: Guarded },
+    Guarded { path: String, guarded: ProtectedPath },
     #[error("symlink leaves the workspace: {0}")]
     Escape(String),
     #[error("symlinks form a loop: {0}")]

@@ -13,10 +13,10 @@ use deputize_process::{Supervisor, SupervisorConfig, SupervisorError};
 ///
 /// ```
 /// use std::sync::Arc;
-/// use deputize_core::Store;
+/// use deputize_core::ResourceMap;
 /// use deputize_tools::Processes;
 /// let supervisor = Arc::new(deputize_process::Supervisor::start()?);
-/// let settings = Store::default();
+/// let settings = ResourceMap::default();
 /// settings.get_or_insert_with(|| Processes::of(Arc::clone(&supervisor)));
 /// # Ok::<(), deputize_process::SupervisorError>(())
 /// ```

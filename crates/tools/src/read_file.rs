@@ -3,8 +3,8 @@
 use std::io::Read;
 
 use deputize_core::{
-    ArgumentRole, Example, Extent, Fact, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
-    ToolOutput, ToolSpec, TypedTool, Version, spec_of,
+    ArgumentRole, Example, FileVersion, ReadRange, Subject, ToolCallResult, ToolCx, ToolEffect,
+    ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, spec_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -12,9 +12,9 @@ use sha2::{Digest as _, Sha256};
 
 use crate::Settings;
 use crate::blocking::{blocking, still_wanted};
-use crate::page::{Line, Page, Paged, Pager};
+use crate::granted_path::{Access, GrantedPath};
+use crate::page::{PageBounds, PageLine, PagedText, Pager};
 use crate::path_error::PathError;
-use crate::place::{Access, Place};
 use crate::shown::count;
 use crate::text::{Charset, HEAD, Utf8Check, guess};
 
@@ -67,7 +67,7 @@ impl TypedTool for ReadFile {
 
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
         // Another thread would have to be woken, which takes longer than to read a small file.
-        if let Some((place, content)) = Place::in_memory(cx, &args.path) {
+        if let Some((place, content)) = GrantedPath::in_memory(cx, &args.path) {
             let length = content.len() as u64;
             return paged(&args, cx, &place, (content.as_slice(), length));
         }
@@ -78,18 +78,18 @@ impl TypedTool for ReadFile {
 deputize_core::register_tool!("file", ReadFile);
 
 /// A page of a file and what the whole file is.
-struct Reading {
-    paged: Paged,
+struct FilePage {
+    paged: PagedText,
     charset: Charset,
-    version: Version,
+    version: FileVersion,
 }
 
 fn read(args: &Args, cx: &ToolCx) -> ToolCallResult {
-    let place = match Place::existing(cx, &args.path, Access::Read) {
+    let place = match GrantedPath::existing(cx, &args.path, Access::Read) {
         Err(missing @ PathError::NotFound { .. }) => {
             // Whoever may write there may create it now.
-            if let Ok(place) = Place::to_write(cx, &args.path) {
-                cx.agent.session.files.saw_none(cx.agent.id(), &place.path());
+            if let Ok(place) = GrantedPath::to_write(cx, &args.path) {
+                cx.agent.session.files.record_absence(cx.agent.id(), &place.path());
             }
             return Err(missing.into());
         }
@@ -103,11 +103,11 @@ fn read(args: &Args, cx: &ToolCx) -> ToolCallResult {
 fn paged(
     args: &Args,
     cx: &ToolCx,
-    place: &Place,
+    place: &GrantedPath,
     (file, length): (impl Read, u64),
 ) -> ToolCallResult {
     let settings = Settings::of(cx);
-    let page = Page {
+    let page = PageBounds {
         line: args.offset.unwrap_or(1).max(1),
         byte: args.byte.unwrap_or(0),
         lines: args.limit.unwrap_or(settings.read_lines).min(settings.read_lines),
@@ -115,25 +115,25 @@ fn paged(
         line_bytes: settings.line_bytes,
     };
     let limit = settings.file_bytes;
-    let reader = Reader { cx, place, limit, whole: settings.edit_bytes };
+    let reader = FileReader { cx, place, limit, whole: settings.edit_bytes };
     let reading = reader.read(file, length, page)?;
     let output = output(place, page, &reading)?;
     let (path, version) = (place.path(), reading.version);
     let (files, extent) = (&cx.agent.session.files, extent(&reading.paged));
-    let whole = files.saw_extent(cx.agent.id(), &path, version.clone(), extent);
-    Ok(output.fact(Fact::FileRead { path, version, whole }))
+    let whole = files.record_partial_read(cx.agent.id(), &path, version.clone(), extent);
+    Ok(output.fact(ToolEffect::FileRead { path, version, whole }))
 }
 
-struct Reader<'a> {
+struct FileReader<'a> {
     cx: &'a ToolCx,
-    place: &'a Place,
+    place: &'a GrantedPath,
     limit: u64,
     whole: u64,
 }
 
-impl Reader<'_> {
+impl FileReader<'_> {
     /// Reads a file to its end, because its version is that of all its bytes, and keeps a page.
-    fn read(&self, file: impl Read, length: u64, page: Page) -> Result<Reading, ToolError> {
+    fn read(&self, file: impl Read, length: u64, page: PageBounds) -> Result<FilePage, ToolError> {
         self.fits(length, self.limit)?;
         let mut file = file.take(self.limit + 1);
         let mut sum = Sha256::new();
@@ -188,7 +188,7 @@ impl Reader<'_> {
             other => other,
         };
         let sha256 = data_encoding::HEXLOWER.encode(&sum.finalize());
-        Ok(Reading { paged: pager.finish(), charset, version: Version { sha256, bytes } })
+        Ok(FilePage { paged: pager.finish(), charset, version: FileVersion { sha256, bytes } })
     }
 
     /// Fills a buffer as far as the file goes.
@@ -216,16 +216,16 @@ impl Reader<'_> {
 }
 
 /// What of the file the page shows.
-fn extent(paged: &Paged) -> Extent {
-    let part = |line: &Line| {
+fn extent(paged: &PagedText) -> ReadRange {
+    let part = |line: &PageLine| {
         let end = line.next_byte().map_or((line.number + 1, 0), |next| (line.number, next));
         (line.number, line.start)..end
     };
-    Extent::Parts { parts: paged.kept.iter().map(part).collect(), lines: paged.lines }
+    ReadRange::Parts { parts: paged.kept.iter().map(part).collect(), lines: paged.lines }
 }
 
-fn output(place: &Place, page: Page, reading: &Reading) -> ToolCallResult {
-    let Reading { paged, charset, .. } = reading;
+fn output(place: &GrantedPath, page: PageBounds, reading: &FilePage) -> ToolCallResult {
+    let FilePage { paged, charset, .. } = reading;
     let path = place.shown();
     if page.line > paged.lines.max(1) {
         let lines = count(paged.lines, "line");
@@ -239,7 +239,7 @@ fn output(place: &Place, page: Page, reading: &Reading) -> ToolCallResult {
         Charset::Utf16Le | Charset::Utf16Be => Charset::Utf8,
         other => *other,
     };
-    let line = |line: &Line| format!("{}\t{}", line.number, shown.decode(&line.bytes));
+    let line = |line: &PageLine| format!("{}\t{}", line.number, shown.decode(&line.bytes));
     let content: Vec<String> = paged.kept.iter().map(line).collect();
     let mut output = ToolOutput::text(content.join("\n"));
     let missing = missing(paged);
@@ -247,7 +247,7 @@ fn output(place: &Place, page: Page, reading: &Reading) -> ToolCallResult {
     if page.byte > 0
         && let Some(line) = paged.kept.first()
     {
-        let Line { number, start, length, .. } = line;
+        let PageLine { number, start, length, .. } = line;
         output = output.note(format!("line {number} is shown from byte {start} of {length}"));
     }
     for note in [cut, missing].into_iter().flatten() {
@@ -260,10 +260,10 @@ fn output(place: &Place, page: Page, reading: &Reading) -> ToolCallResult {
 }
 
 /// Says which lines were cut and how to read on in them.
-fn cut(paged: &Paged) -> Option<String> {
+fn cut(paged: &PagedText) -> Option<String> {
     let cut: Vec<_> =
         paged.kept.iter().filter_map(|line| Some((line, line.next_byte()?))).collect();
-    let (Line { number, length, .. }, next) = cut.first()?;
+    let (PageLine { number, length, .. }, next) = cut.first()?;
     let more = match cut.len() - 1 {
         0 => String::new(),
         more => format!("; {} more cut likewise", count(more as u64, "line")),
@@ -274,14 +274,14 @@ fn cut(paged: &Paged) -> Option<String> {
 }
 
 /// Says which lines are not on the page after it.
-fn missing(paged: &Paged) -> Option<String> {
+fn missing(paged: &PagedText) -> Option<String> {
     let (first, last) = (paged.kept.first()?.number, paged.kept.last()?.number);
     let all = paged.lines;
     (last < all).then(|| format!("lines {first}-{last} of {all}; to go on: offset {}", last + 1))
 }
 
 /// Says what of the file the lines do not show.
-fn about(paged: &Paged, charset: Charset) -> Vec<String> {
+fn about(paged: &PagedText, charset: Charset) -> Vec<String> {
     let mut notes = Vec::new();
     if paged.lines == 0 {
         notes.push("the file is empty".to_owned());
@@ -317,20 +317,20 @@ fn about(paged: &Paged, charset: Charset) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Bench, result, show};
+    use crate::fixture::{ToolFixture, result, show};
     use serde_json::json;
 
-    async fn read_in(bench: &Bench, arguments: serde_json::Value) -> String {
+    async fn read_in(bench: &ToolFixture, arguments: serde_json::Value) -> String {
         bench.call(ReadFile, arguments).await
     }
 
     async fn read_of(content: impl AsRef<[u8]>) -> String {
-        read_in(Bench::new().put("f", content), json!({"path": "f"})).await
+        read_in(ToolFixture::new().put("f", content), json!({"path": "f"})).await
     }
 
     #[tokio::test]
     async fn lines_come_with_their_numbers_in_pages() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("f", "a\nb\nc\n");
         assert_eq!(read_in(&bench, json!({"path": "f"})).await, "1\ta\n2\tb\n3\tc");
         assert_eq!(
@@ -345,7 +345,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_in_memory_is_told_as_any_other() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         let long = "a line\n".repeat(3_000);
         let contents: [&[u8]; 7] =
             [b"", b"a\nb", b"\xef\xbb\xbfa\r\n", b"\xff\xfea\0", b"\0\0", b"\xff", long.as_bytes()];
@@ -401,7 +401,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_regular_file_is_refused_at_once() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("d/x", "").fifo("p").link("/dev/zero", "zero").link("p", "to_pipe");
         let socket = std::os::unix::net::UnixListener::bind(bench.path("sock")).unwrap();
         let mut seen = String::new();
@@ -422,7 +422,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_huge_line_is_cut_and_can_be_read_on() {
-        let bench = Bench::with(Settings { line_bytes: 10, ..Settings::default() });
+        let bench = ToolFixture::with(Settings { line_bytes: 10, ..Settings::default() });
         bench.put("f", format!("{}\nend\n", "0123456789".repeat(1 << 20)));
         assert_eq!(
             read_in(&bench, json!({"path": "f"})).await,
@@ -437,7 +437,7 @@ mod tests {
 
     #[tokio::test]
     async fn pages_of_a_long_file_are_bounded_by_lines_and_by_bytes() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("long", "x\n".repeat(300_000));
         let text = read_in(&bench, json!({"path": "long", "limit": 5000})).await;
         assert!(text.ends_with("2000\tx\n[lines 1-2000 of 300000; to go on: offset 2001]"));
@@ -451,7 +451,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_above_the_limit_is_refused_with_its_size() {
-        let bench = Bench::with(Settings { file_bytes: 100, ..Settings::default() });
+        let bench = ToolFixture::with(Settings { file_bytes: 100, ..Settings::default() });
         bench.put("f", "x".repeat(101));
         assert_eq!(
             read_in(&bench, json!({"path": "f"})).await,
@@ -462,9 +462,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_is_a_fact_and_in_the_ledger() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("f", "a\nb\n").link("f", "l");
-        let version = Version::of(b"a\nb\n");
+        let version = FileVersion::of(b"a\nb\n");
         for (arguments, expected) in [
             (json!({"path": "f", "limit": 1}), false),
             (json!({"path": "f", "offset": 2}), true),
@@ -472,7 +472,7 @@ mod tests {
         ] {
             let output = result(&bench.cx, ReadFile, arguments).await.unwrap();
             let path = bench.path("f");
-            let fact = Fact::FileRead { path, version: version.clone(), whole: expected };
+            let fact = ToolEffect::FileRead { path, version: version.clone(), whole: expected };
             assert_eq!(output.facts, [fact]);
         }
         let ledger = &bench.cx.agent.session.files;
@@ -481,7 +481,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_cancelled_read_settles() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("f", "x\n");
         bench.cx.cancel.cancel(deputize_core::CancelReason::Interrupted);
         let result = result(&bench.cx, ReadFile, json!({"path": "f"})).await;
@@ -489,9 +489,9 @@ mod tests {
     }
 
     /// Gives bytes and then has none for now.
-    struct Device<'a>(&'a [u8]);
+    struct SlowDevice<'a>(&'a [u8]);
 
-    impl Read for Device<'_> {
+    impl Read for SlowDevice<'_> {
         fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
             match self.0.read(buffer)? {
                 0 => Err(std::io::ErrorKind::WouldBlock.into()),
@@ -502,17 +502,17 @@ mod tests {
 
     #[test]
     fn a_file_of_the_system_is_told_as_it_is_read() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         std::fs::write(bench.root().join("f"), "").unwrap();
         let cx = &bench.cx;
-        let place = Place::existing(cx, "f", Access::Read).unwrap();
+        let place = GrantedPath::existing(cx, "f", Access::Read).unwrap();
         let args = Args { path: "f".to_owned(), offset: None, limit: None, byte: None };
         let told = |bytes: &[u8]| paged(&args, cx, &place, (bytes, 0)).unwrap_err().to_string();
         let environ = told(b"HOME=/\0USER=me\0");
         assert!(environ.contains(", 15 bytes): f;"), "{environ}");
         let much = told(&[0; 2 * HEAD]);
         assert!(much.contains(&format!(", at least {HEAD} bytes): f;")), "{much}");
-        let log = paged(&args, cx, &place, (Device(b""), 0)).unwrap_err().to_string();
+        let log = paged(&args, cx, &place, (SlowDevice(b""), 0)).unwrap_err().to_string();
         assert!(
             log.contains("nothing to read without waiting") && !log.contains("os error"),
             "{log}"
@@ -521,7 +521,7 @@ mod tests {
 
     #[tokio::test]
     async fn unknown_arguments_are_named() {
-        let text = read_in(&Bench::new(), json!({"path": "f", "lines": 3})).await;
+        let text = read_in(&ToolFixture::new(), json!({"path": "f", "lines": 3})).await;
         assert!(
             text.starts_with("refused: arguments of read_file: unknown field `lines`"),
             "{text}"

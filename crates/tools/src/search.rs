@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{self, Read};
 
 use deputize_core::Cancel;
-use deputize_core::door::pattern_of_marks;
+use deputize_core::sanitize::pattern_of_marks;
 use grep_matcher::{LineTerminator, Matcher as _};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{
@@ -40,12 +40,12 @@ pub(crate) enum PatternError {
 pub(crate) struct Search {
     matcher: RegexMatcher,
     searcher: Searcher,
-    show: Show,
+    show: MatchDisplay,
 }
 
 /// What is shown of the lines found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Show {
+pub(crate) enum MatchDisplay {
     /// The lines, with so many around each.
     Lines(usize),
     /// How many there are in each file.
@@ -55,7 +55,11 @@ pub(crate) enum Show {
 }
 
 impl Search {
-    pub(crate) fn new(pattern: &str, ignore_case: bool, show: Show) -> Result<Self, PatternError> {
+    pub(crate) fn new(
+        pattern: &str,
+        ignore_case: bool,
+        show: MatchDisplay,
+    ) -> Result<Self, PatternError> {
         if pattern.is_empty() {
             return Err(PatternError::Empty);
         }
@@ -71,7 +75,7 @@ impl Search {
             .dfa_size_limit(PATTERN_MEMORY)
             .build(&pattern_of_marks(pattern))
             .map_err(PatternError::Bad)?;
-        let context = if let Show::Lines(context) = show { context } else { 0 };
+        let context = if let MatchDisplay::Lines(context) = show { context } else { 0 };
         let searcher = SearcherBuilder::new()
             .line_terminator(LineTerminator::crlf())
             .before_context(context)
@@ -86,16 +90,16 @@ impl Search {
     pub(crate) fn file(
         &mut self,
         name: &str,
-        file: Cancelling<'_>,
-        page: &mut Page,
-    ) -> io::Result<Seen> {
+        file: CancellableFile<'_>,
+        page: &mut SearchPage,
+    ) -> io::Result<FileContent> {
         let (matcher, show) = (&self.matcher, self.show);
         let mut sink = FileSink {
             page,
             matcher,
             name,
             show,
-            part: Part::default(),
+            part: SearchResults::default(),
             before: Vec::new(),
             gap: false,
             shows_after: false,
@@ -104,19 +108,19 @@ impl Search {
         self.searcher.search_reader(matcher, file, &mut sink)?;
         let FileSink { part, binary, page, .. } = sink;
         if binary {
-            return Ok(Seen::Binary);
+            return Ok(FileContent::Binary);
         }
         let matches = part.found;
-        if let Show::Lines(context) = show {
+        if let MatchDisplay::Lines(context) = show {
             page.take(part, context > 0);
         }
-        Ok(Seen::Matches(matches))
+        Ok(FileContent::Matches(matches))
     }
 }
 
 /// What was seen of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum FileContent {
     /// So many lines match.
     Matches(u64),
     /// It is binary, so that nothing of it counts.
@@ -125,19 +129,19 @@ pub(crate) enum Seen {
 
 /// The part of all that is found that is shown.
 #[derive(Debug)]
-pub(crate) struct Page {
+pub(crate) struct SearchPage {
     /// How many are passed over.
     offset: u64,
     /// How many are shown at most.
     limit: u64,
     /// How many bytes are shown at most.
     bytes: usize,
-    taken: Part,
+    taken: SearchResults,
 }
 
 /// What was found in one file, or in all until now.
 #[derive(Debug, Default)]
-struct Part {
+struct SearchResults {
     lines: Vec<String>,
     bytes: usize,
     found: u64,
@@ -146,14 +150,14 @@ struct Part {
     full: bool,
 }
 
-impl Page {
+impl SearchPage {
     pub(crate) fn new(offset: u64, limit: u64, bytes: usize) -> Self {
-        Self { offset, limit, bytes, taken: Part::default() }
+        Self { offset, limit, bytes, taken: SearchResults::default() }
     }
 
     /// Adds a line that is a thing found by itself.
     pub(crate) fn add(&mut self, line: &str) {
-        let mut part = Part::default();
+        let mut part = SearchResults::default();
         if self.shows_next(&mut part, line.len() + 1) {
             part.lines.push(line.to_owned());
         }
@@ -179,7 +183,7 @@ impl Page {
 
     /// Whether the next thing found in a file is shown, given what was found in it before and
     /// the bytes that it takes; if so it counts as shown.
-    fn shows_next(&self, part: &mut Part, bytes: usize) -> bool {
+    fn shows_next(&self, part: &mut SearchResults, bytes: usize) -> bool {
         if self.taken.found + part.found < self.offset {
             return false;
         }
@@ -194,7 +198,7 @@ impl Page {
         true
     }
 
-    fn take(&mut self, part: Part, apart: bool) {
+    fn take(&mut self, part: SearchResults, apart: bool) {
         let taken = &mut self.taken;
         if apart && !taken.lines.is_empty() && !part.lines.is_empty() {
             taken.lines.push(GAP.to_owned());
@@ -209,11 +213,11 @@ impl Page {
 
 /// Takes what the searcher finds in one file.
 struct FileSink<'a> {
-    page: &'a mut Page,
+    page: &'a mut SearchPage,
     matcher: &'a RegexMatcher,
     name: &'a str,
-    show: Show,
-    part: Part,
+    show: MatchDisplay,
+    part: SearchResults,
     /// Lines before a match of which it is not known yet whether it is shown.
     before: Vec<String>,
     /// Whether lines were passed over since the last one.
@@ -254,7 +258,7 @@ impl Sink for FileSink<'_> {
     type Error = io::Error;
 
     fn matched(&mut self, _: &Searcher, found: &SinkMatch<'_>) -> io::Result<bool> {
-        if let Show::Lines(_) = self.show {
+        if let MatchDisplay::Lines(_) = self.show {
             let line = self.line(':', found.line_number(), found.bytes());
             let bytes = self.before.iter().chain([&line]).map(|line| line.len() + 1).sum();
             self.shows_after = self.page.shows_next(&mut self.part, bytes);
@@ -268,7 +272,7 @@ impl Sink for FileSink<'_> {
             self.before.clear();
         }
         self.part.found += 1;
-        Ok(self.show != Show::Any)
+        Ok(self.show != MatchDisplay::Any)
     }
 
     fn context(&mut self, _: &Searcher, context: &SinkContext<'_>) -> io::Result<bool> {
@@ -297,12 +301,12 @@ impl Sink for FileSink<'_> {
 
 /// A file that fails to be read on once the call is told to end.
 #[derive(Debug)]
-pub(crate) struct Cancelling<'c> {
+pub(crate) struct CancellableFile<'c> {
     pub(crate) file: File,
     pub(crate) cancel: &'c Cancel,
 }
 
-impl Read for Cancelling<'_> {
+impl Read for CancellableFile<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.cancel.is_cancelled() {
             return Err(io::Error::other("told to end"));

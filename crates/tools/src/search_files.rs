@@ -12,10 +12,10 @@ use serde::Deserialize;
 
 use crate::Settings;
 use crate::blocking::blocking;
-use crate::place::{Access, Place, open_beneath};
-use crate::search::{Cancelling, Page, Search, Seen, Show};
+use crate::granted_path::{Access, GrantedPath, open_beneath};
+use crate::search::{CancellableFile, FileContent, MatchDisplay, Search, SearchPage};
 use crate::shown::count;
-use crate::walk::{Kind, Walk, relative};
+use crate::walk::{EntryKind, Walk, relative};
 
 /// The most results that one call may ask for.
 const MAX_LIMIT: u64 = 2_000;
@@ -30,7 +30,7 @@ const DESCRIPTION: &str = "Find lines that match a regular expression in the fil
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum Mode {
+enum SearchMode {
     Content,
     Files,
     Count,
@@ -49,9 +49,9 @@ pub(crate) struct Args {
     #[serde(default)]
     glob: Option<String>,
     /// Show matching lines (the default), the files that have some, or their number in each.
-    #[schemars(with = "Mode")]
+    #[schemars(with = "SearchMode")]
     #[serde(default)]
-    mode: Option<Mode>,
+    mode: Option<SearchMode>,
     #[serde(default)]
     ignore_case: bool,
     /// Lines to show around each match.
@@ -104,10 +104,14 @@ deputize_core::register_tool!("file", SearchFiles);
 fn search_files(args: &Args, cx: &ToolCx) -> ToolCallResult {
     let settings = Settings::of(cx);
     let show = match (args.mode, &args.pattern) {
-        (None | Some(Mode::Content), Some(_)) => Show::Lines(args.context.min(MAX_CONTEXT)),
-        (Some(Mode::Count), Some(_)) => Show::Count,
-        (Some(Mode::Files), Some(_)) | (None | Some(Mode::Files), None) => Show::Any,
-        (Some(Mode::Content | Mode::Count), None) => {
+        (None | Some(SearchMode::Content), Some(_)) => {
+            MatchDisplay::Lines(args.context.min(MAX_CONTEXT))
+        }
+        (Some(SearchMode::Count), Some(_)) => MatchDisplay::Count,
+        (Some(SearchMode::Files), Some(_)) | (None | Some(SearchMode::Files), None) => {
+            MatchDisplay::Any
+        }
+        (Some(SearchMode::Content | SearchMode::Count), None) => {
             return Err(ToolError::refused("this mode needs a pattern; `^` matches every line"));
         }
     };
@@ -119,15 +123,15 @@ fn search_files(args: &Args, cx: &ToolCx) -> ToolCallResult {
         None => None,
     };
     let limit = args.limit.unwrap_or(settings.search_matches as u64).clamp(1, MAX_LIMIT);
-    let place = Place::existing(cx, args.path.as_deref().unwrap_or("."), Access::Read)?;
-    let mut hunt = Hunt {
+    let place = GrantedPath::existing(cx, args.path.as_deref().unwrap_or("."), Access::Read)?;
+    let mut hunt = SearchRun {
         cx,
         place: &place,
         glob: args.glob.as_deref().map(Glob::new).transpose()?,
         search,
         show,
-        page: Page::new(args.offset, limit, settings.read_bytes),
-        tally: Tally::default(),
+        page: SearchPage::new(args.offset, limit, settings.read_bytes),
+        tally: SearchCounts::default(),
     };
     let left_out = hunt.all()?;
     let ended_early = cx.cancel.is_cancelled();
@@ -170,7 +174,7 @@ impl Glob {
 
 /// What was met on the way.
 #[derive(Debug, Default)]
-struct Tally {
+struct SearchCounts {
     files: u64,
     with_matches: u64,
     matches: u64,
@@ -183,17 +187,17 @@ struct Tally {
 }
 
 /// A search in progress.
-struct Hunt<'a> {
+struct SearchRun<'a> {
     cx: &'a ToolCx,
-    place: &'a Place,
+    place: &'a GrantedPath,
     glob: Option<Glob>,
     search: Option<Search>,
-    show: Show,
-    page: Page,
-    tally: Tally,
+    show: MatchDisplay,
+    page: SearchPage,
+    tally: SearchCounts,
 }
 
-impl Hunt<'_> {
+impl SearchRun<'_> {
     /// Goes through everything; gives how many entries were left out as hidden or ignored.
     fn all(&mut self) -> Result<u64, ToolError> {
         let place = self.place;
@@ -209,10 +213,10 @@ impl Hunt<'_> {
                 break;
             }
             match entry.kind {
-                Kind::Directory => {}
-                Kind::File => self.file(&entry.rel),
-                Kind::Link => self.tally.links += 1,
-                Kind::Special => self.tally.special += 1,
+                EntryKind::Directory => {}
+                EntryKind::File => self.file(&entry.rel),
+                EntryKind::Link => self.tally.links += 1,
+                EntryKind::Special => self.tally.special += 1,
             }
         }
         self.tally.unread_directories = walk.unreadable;
@@ -228,14 +232,14 @@ impl Hunt<'_> {
         self.tally.files += 1;
         let name = relative(cwd, &path);
         let seen = match &mut self.search {
-            None => Some(Seen::Matches(1)),
+            None => Some(FileContent::Matches(1)),
             Some(search) => {
                 let file = open_beneath(self.place.root(), rel)
                     .ok()
                     .filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()));
                 let cancel = &self.cx.cancel;
                 file.and_then(|file| {
-                    let file = Cancelling { file: file.into_std(), cancel };
+                    let file = CancellableFile { file: file.into_std(), cancel };
                     search.file(&name, file, &mut self.page).ok()
                 })
             }
@@ -243,15 +247,15 @@ impl Hunt<'_> {
         match seen {
             None if self.cx.cancel.is_cancelled() => {}
             None => self.tally.unreadable += 1,
-            Some(Seen::Binary) => self.tally.binary += 1,
-            Some(Seen::Matches(0)) => {}
-            Some(Seen::Matches(matches)) => {
+            Some(FileContent::Binary) => self.tally.binary += 1,
+            Some(FileContent::Matches(0)) => {}
+            Some(FileContent::Matches(matches)) => {
                 self.tally.with_matches += 1;
                 self.tally.matches += matches;
                 match self.show {
-                    Show::Lines(_) => {}
-                    Show::Count => self.page.add(&format!("{name}:{matches}")),
-                    Show::Any => self.page.add(&format!("{name}\t{}", self.bytes(rel))),
+                    MatchDisplay::Lines(_) => {}
+                    MatchDisplay::Count => self.page.add(&format!("{name}:{matches}")),
+                    MatchDisplay::Any => self.page.add(&format!("{name}\t{}", self.bytes(rel))),
                 }
             }
         }
@@ -269,8 +273,9 @@ impl Hunt<'_> {
             let files = count(self.tally.files, "file");
             output = output.note(format!("ended early, after {files}: narrow path or glob"));
         }
-        let Tally { matches, binary, special, links, unreadable, unread_directories, .. } =
-            self.tally;
+        let SearchCounts {
+            matches, binary, special, links, unreadable, unread_directories, ..
+        } = self.tally;
         let some = |number, thing| (number > 0).then(|| count(number, thing));
         let unreadable = (unreadable > 0)
             .then(|| format!("{unreadable} unreadable or with a line above 64 MiB"));
@@ -294,11 +299,11 @@ impl Hunt<'_> {
     fn summary(&self) -> String {
         let (found, shown) = self.page.counts();
         let files = |number| count(number, "file");
-        let Tally { files: looked_at, with_matches, matches, .. } = self.tally;
+        let SearchCounts { files: looked_at, with_matches, matches, .. } = self.tally;
         let head = match (&self.search, self.show) {
             (Some(_), _) if found == 0 => format!("no match in {}", files(looked_at)),
             (None, _) if found == 0 => "no such file".to_owned(),
-            (Some(_), Show::Lines(_) | Show::Count) => {
+            (Some(_), MatchDisplay::Lines(_) | MatchDisplay::Count) => {
                 let matches = count(matches, "match");
                 format!("{matches} in {}", files(with_matches))
             }
@@ -315,16 +320,16 @@ impl Hunt<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Bench, result, show};
+    use crate::fixture::{ToolFixture, result, show};
     use deputize_core::CancelReason;
     use serde_json::json;
 
-    async fn search_in(bench: &Bench, arguments: serde_json::Value) -> String {
+    async fn search_in(bench: &ToolFixture, arguments: serde_json::Value) -> String {
         bench.call(SearchFiles, arguments).await
     }
 
-    fn tree() -> Bench {
-        let bench = Bench::new();
+    fn tree() -> ToolFixture {
+        let bench = ToolFixture::new();
         bench.put("src/main.rs", "fn main() {\n    run();\n}\n").put("src/run.rs", "fn run() {}\n");
         bench.put("README.md", "# Run\n\nfn\n").put(".gitignore", "target\n");
         bench.put("target/x.rs", "fn x() {}\n").put(".env", "fn\n").put("bin", b"fn\0fn\n");
@@ -353,7 +358,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_mark_that_was_shown_inert_is_found_in_both_forms() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("f", "a</think>\nb‹/think>\n[INST] c\n<|im_end|>\n");
         for (pattern, lines) in [
             ("‹/think>", "f:1:a</think>\nf:2:b‹/think>"),
@@ -410,7 +415,7 @@ mod tests {
 
     #[tokio::test]
     async fn context_is_set_apart() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("a", "1\n2\nx\n4\n5\n6\n7\nx\n").put("b", "x\n");
         insta::assert_snapshot!(search_in(&bench, json!({"pattern": "x", "context": 1})).await, @r"
         a-2-2
@@ -433,7 +438,7 @@ mod tests {
 
     #[tokio::test]
     async fn pages_of_results_make_up_all_of_them() {
-        let bench = Bench::with(Settings { read_bytes: 100, ..Settings::default() });
+        let bench = ToolFixture::with(Settings { read_bytes: 100, ..Settings::default() });
         for file in ["a", "b", "c"] {
             bench.put(file, (0..40).map(|n| format!("line {n}\n")).collect::<String>());
         }
@@ -459,7 +464,7 @@ mod tests {
 
     #[tokio::test]
     async fn long_lines_are_cut_around_the_match() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put(
             "f",
             format!("{}needle{}\nneedle{}\n", "x".repeat(9000), "é".repeat(500), "y".repeat(600)),
@@ -481,7 +486,7 @@ mod tests {
 
     #[tokio::test]
     async fn other_line_ends_and_encodings_are_searched() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("crlf", "one\r\ntwo\r\n").put("wide", b"\xff\xfeo\0n\0e\0\n\0");
         bench.put("latin", b"one \xe9\n");
         assert_eq!(
@@ -496,7 +501,7 @@ mod tests {
 
     #[tokio::test]
     async fn bad_questions_get_an_answer() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         let long = "x".repeat(2001);
         let mut seen = String::new();
         for arguments in [

@@ -33,9 +33,9 @@ pub const SPILL_BYTES: u64 = 512 * 1024 * 1024;
 /// it does not put there are the defaults.
 ///
 /// ```
-/// use deputize_core::Store;
+/// use deputize_core::ResourceMap;
 /// use deputize_tools::Settings;
-/// let settings = Store::default();
+/// let settings = ResourceMap::default();
 /// settings.get_or_insert_with(|| Settings { read_lines: 500, ..Settings::default() });
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -27,7 +27,7 @@ type Env = BTreeMap<OsString, OsString>;
 
 /// Why what was kept cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum KeptError {
+pub(crate) enum SavedStateError {
     #[error("cannot read {}", path.display())]
     Read {
         path: PathBuf,
@@ -43,7 +43,7 @@ pub(crate) enum KeptError {
 /// What is in the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Kept {
+struct SavedState {
     directory: String,
     set: Vec<(String, String)>,
     unset: Vec<String>,
@@ -56,8 +56,8 @@ pub(crate) fn path(cx: &ToolCx) -> PathBuf {
 }
 
 /// What was kept, over the variables that every shell starts with; nothing when nothing was.
-pub(crate) fn load(path: &Path, base: &Env) -> Result<Option<ShellState>, KeptError> {
-    let failed = |source| KeptError::Read { path: path.to_owned(), source };
+pub(crate) fn load(path: &Path, base: &Env) -> Result<Option<ShellState>, SavedStateError> {
+    let failed = |source| SavedStateError::Read { path: path.to_owned(), source };
     let file = match open(path) {
         Err(error) if is_absence(&error) => return Ok(None),
         opened => opened.map_err(failed)?,
@@ -65,11 +65,11 @@ pub(crate) fn load(path: &Path, base: &Env) -> Result<Option<ShellState>, KeptEr
     let mut bytes = Vec::new();
     file.take(FILE_LIMIT + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > FILE_LIMIT {
-        return Err(KeptError::TooLarge(path.to_owned()));
+        return Err(SavedStateError::TooLarge(path.to_owned()));
     }
-    let kept: Option<Kept> = serde_json::from_slice(&bytes).ok();
+    let kept: Option<SavedState> = serde_json::from_slice(&bytes).ok();
     let state = kept.and_then(|kept| kept.over(base));
-    state.map(Some).ok_or_else(|| KeptError::Malformed(path.to_owned()))
+    state.map(Some).ok_or_else(|| SavedStateError::Malformed(path.to_owned()))
 }
 
 fn is_absence(error: &io::Error) -> bool {
@@ -88,7 +88,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 /// Keeps a state. A failure or a crash at any point leaves what was kept before.
 pub(crate) fn save(path: &Path, base: &Env, state: &ShellState) -> io::Result<()> {
-    let text = serde_json::to_vec(&Kept::of(base, state))?;
+    let text = serde_json::to_vec(&SavedState::of(base, state))?;
     let beside = path.with_extension("tmp");
     let mut options = OpenOptions::new();
     options.write(true).create(true).truncate(true).mode(0o600);
@@ -98,7 +98,7 @@ pub(crate) fn save(path: &Path, base: &Env, state: &ShellState) -> io::Result<()
     std::fs::rename(&beside, path)
 }
 
-impl Kept {
+impl SavedState {
     fn of(base: &Env, state: &ShellState) -> Self {
         let new = |(name, value): &(&OsString, &OsString)| base.get(*name) != Some(*value);
         let gone = |name: &&OsString| !state.env.contains_key(*name);
@@ -193,6 +193,6 @@ mod tests {
         file.set_len(FILE_LIMIT + 1).unwrap();
         let error = load(&path, &Env::new()).unwrap_err().to_string();
         assert!(error.ends_with("/f is larger than 16777216 bytes"), "{error}");
-        assert!(matches!(load(dir.path(), &Env::new()), Err(KeptError::Read { .. })));
+        assert!(matches!(load(dir.path(), &Env::new()), Err(SavedStateError::Read { .. })));
     }
 }

@@ -1,13 +1,13 @@
 //! Names from elsewhere inside sentences of ours.
 
-use deputize_core::door;
+use deputize_core::sanitize;
 
 /// The most characters of a name in a sentence.
 const NAME_CHARS: usize = 400;
 
 /// A path or file name on one line, with everything invisible made visible.
 pub(crate) fn shown(name: &str) -> String {
-    let mut line = door::to_question(name).replace('\n', "\\u{a}");
+    let mut line = sanitize::for_question(name).replace('\n', "\\u{a}");
     if let Some((at, _)) = line.char_indices().nth(NAME_CHARS) {
         let left_out = line.chars().count() - NAME_CHARS;
         line.truncate(at);

@@ -11,7 +11,7 @@ use crate::Settings;
 
 /// Why the output of a command is not kept.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum NotKept {
+pub(crate) enum SpillError {
     #[error("there is no folder for it")]
     Folder(#[source] io::Error),
     #[error(
@@ -28,13 +28,13 @@ pub(crate) fn folder(cx: &ToolCx) -> io::Result<()> {
 
 /// Where the output of this call goes, with what room there is. Commands that run side by side
 /// count on the same room, so together they may take more, each at most the limit of one call.
-pub(crate) fn file(cx: &ToolCx) -> Result<SpillFile, NotKept> {
-    folder(cx).map_err(NotKept::Folder)?;
-    let used = used(cx).map_err(NotKept::Folder)?;
+pub(crate) fn file(cx: &ToolCx) -> Result<SpillFile, SpillError> {
+    folder(cx).map_err(SpillError::Folder)?;
+    let used = used(cx).map_err(SpillError::Folder)?;
     let limit = Settings::of(cx).spill_bytes;
     let mut file = SpillFile::new(cx.spill_path("log"));
     file.limit = file.limit.min(limit.saturating_sub(used));
-    if file.limit == 0 { Err(NotKept::Full { used, limit }) } else { Ok(file) }
+    if file.limit == 0 { Err(SpillError::Full { used, limit }) } else { Ok(file) }
 }
 
 /// Bytes of everything in the folder.

@@ -6,8 +6,9 @@ use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
 use deputize_core::{
-    ArgumentRole, BoxFuture, Effects, Example, Fact, ModelText, Resource, Subject, ToolCallResult,
-    ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error, spec_of,
+    ArgumentRole, BoxFuture, Effects, Example, ModelText, Resource, Subject, ToolCallResult,
+    ToolCx, ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
+    spec_of,
 };
 use deputize_process::{
     Background, CommandOutcome, Exit, Owner, Script, Shell, ShellOutcome, ShellState, Spill,
@@ -21,7 +22,7 @@ use crate::Settings;
 use crate::processes::Processes;
 use crate::shell_state;
 use crate::shown::{count, shown};
-use crate::spill::{self, NotKept};
+use crate::spill::{self, SpillError};
 
 const DESCRIPTION: &str = "Run a command in a shell. Its directory and exported variables last \
     from call to call. It gets no input and no terminal. Of long output the beginning and the end \
@@ -71,7 +72,7 @@ impl TypedTool for TerminalTool {
         let mut terminal = terminal.0.lock().await;
         let running = match &mut *terminal {
             Some(running) => running,
-            empty => empty.insert(Running::start(cx)?),
+            empty => empty.insert(RunningShell::start(cx)?),
         };
         running.run(args, cx).await
     }
@@ -81,7 +82,7 @@ deputize_core::register_tool!("terminal", TerminalTool);
 
 /// An agent's terminal; nothing before its first command.
 #[derive(Debug, Default)]
-struct Terminal(Mutex<Option<Running>>);
+struct Terminal(Mutex<Option<RunningShell>>);
 
 impl Resource for Terminal {
     fn close<'a>(&'a self) -> BoxFuture<'a, ()> {
@@ -94,26 +95,26 @@ impl Resource for Terminal {
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningShell {
     owner: Owner,
     shell: Shell,
     state: ShellState,
     /// The variables that every shell starts with.
     base: BTreeMap<OsString, OsString>,
     /// What no result has told yet.
-    news: Option<News>,
+    news: Option<RestoreNote>,
 }
 
 /// What a shell has from an earlier run of the program.
 #[derive(Debug)]
-enum News {
+enum RestoreNote {
     /// Its directory and variables.
     Restored,
     /// Something that cannot be used: why.
     Lost(String),
 }
 
-impl Running {
+impl RunningShell {
     fn start(cx: &ToolCx) -> Result<Self, ToolError> {
         let settings = Settings::of(cx);
         let env = base_env(&settings.env);
@@ -124,15 +125,15 @@ impl Running {
         let fresh = ShellState { cwd, env: env.clone() };
         let (state, news) = match shell_state::load(&shell_state::path(cx), &env) {
             Ok(None) => (fresh, None),
-            Ok(Some(state)) => (state, Some(News::Restored)),
-            Err(error) => (fresh, Some(News::Lost(describe_error(&error)))),
+            Ok(Some(state)) => (state, Some(RestoreNote::Restored)),
+            Err(error) => (fresh, Some(RestoreNote::Lost(describe_error(&error)))),
         };
         Ok(Self { owner: supervisor.owner(), shell, state, base: env, news })
     }
 
     /// Refuses a command that was written for a place which is not known any more, once.
     fn must_know_its_place(&mut self, cx: &ToolCx) -> Result<(), ToolError> {
-        let Some(News::Lost(why)) = &self.news else { return Ok(()) };
+        let Some(RestoreNote::Lost(why)) = &self.news else { return Ok(()) };
         let here = shown(&self.state.cwd.to_string_lossy());
         let refused = ToolError::refused(format!(
             "nothing was run: the directory and variables that this shell had before the program \
@@ -196,7 +197,7 @@ impl Running {
             // Whether the last change before a restart is on record is not known. A record is JSON
             // and can name no other directory.
             if self.state.cwd.to_str().is_some() {
-                output.facts.push(Fact::ShellMoved { path: self.state.cwd.clone() });
+                output.facts.push(ToolEffect::ShellMoved { path: self.state.cwd.clone() });
             }
         }
         if asked > seconds {
@@ -204,7 +205,7 @@ impl Running {
         }
         let exit_code = if let Exit::Code(code) = finished.exit { Some(code) } else { None };
         let unknown = finished.exit == Exit::Unknown;
-        output.facts.push(Fact::Command { command: args.command, exit_code, unknown });
+        output.facts.push(ToolEffect::Command { command: args.command, exit_code, unknown });
         settled(finished.exit, seconds, output)
     }
 }
@@ -230,7 +231,7 @@ fn settled(exit: Exit, seconds: u32, output: ToolOutput) -> ToolCallResult {
 }
 
 /// What the command wrote, and remarks on how it went.
-fn output(finished: &CommandOutcome, not_kept: Option<NotKept>) -> ToolOutput {
+fn output(finished: &CommandOutcome, not_kept: Option<SpillError>) -> ToolOutput {
     let written = &finished.output;
     let left_out = written.omitted();
     let content = if left_out == 0 {
@@ -276,7 +277,7 @@ fn whole_characters(bytes: &[u8]) -> String {
 }
 
 /// Says where the output is that is not shown.
-fn rest(total: u64, left_out: u64, spill: Option<&Spill>, not_kept: Option<NotKept>) -> String {
+fn rest(total: u64, left_out: u64, spill: Option<&Spill>, not_kept: Option<SpillError>) -> String {
     let head = format!("{left_out} of {total} bytes of output left out");
     match spill {
         None => {
@@ -318,23 +319,23 @@ fn unavailable(error: &dyn Error) -> ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{Bench, result, show};
+    use crate::fixture::{ToolFixture, result, show};
     use crate::read_file::ReadFile;
     use deputize_core::CancelReason;
     use serde_json::json;
     use std::path::Path;
 
-    fn bench() -> Bench {
+    fn bench() -> ToolFixture {
         bench_with(Settings::default())
     }
 
-    fn bench_with(settings: Settings) -> Bench {
+    fn bench_with(settings: Settings) -> ToolFixture {
         let mut env = settings.env.clone();
         env.insert("PATH".into(), std::env::var_os("PATH").unwrap());
-        Bench::with(Settings { env, ..settings })
+        ToolFixture::with(Settings { env, ..settings })
     }
 
-    async fn run_in(bench: &Bench, command: &str) -> String {
+    async fn run_in(bench: &ToolFixture, command: &str) -> String {
         bench.call(TerminalTool, json!({"command": command})).await
     }
 
@@ -376,7 +377,7 @@ mod tests {
         let output = result(&bench.cx, TerminalTool, json!({"command": "exit 3"})).await.unwrap();
         assert_eq!(
             output.facts,
-            [Fact::Command { command: "exit 3".into(), exit_code: Some(3), unknown: false }]
+            [ToolEffect::Command { command: "exit 3".into(), exit_code: Some(3), unknown: false }]
         );
     }
 
@@ -604,7 +605,7 @@ mod tests {
     #[tokio::test]
     async fn without_a_shell_the_terminal_says_what_is_missing() {
         let env = [("PATH".into(), "/nowhere".into())].into();
-        let bench = Bench::with(Settings { env, ..Settings::default() });
+        let bench = ToolFixture::with(Settings { env, ..Settings::default() });
         let text = run_in(&bench, "true").await;
         assert!(
             text.starts_with("refused: terminal unavailable: program `sh` not found in PATH"),

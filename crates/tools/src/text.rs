@@ -104,12 +104,12 @@ pub(crate) enum TextError {
 
 /// A file's text and how to write it down again.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Text {
+pub(crate) struct FileText {
     pub(crate) text: String,
     pub(crate) charset: Charset,
 }
 
-impl Text {
+impl FileText {
     /// Decodes a file, if encoding it again gives the same bytes.
     pub(crate) fn decode(bytes: &[u8]) -> Result<Self, TextError> {
         let mut charset = Charset::of_head(bytes).ok_or_else(|| TextError::Binary(guess(bytes)))?;
@@ -215,7 +215,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn decoded(bytes: &[u8]) -> String {
-        match Text::decode(bytes) {
+        match FileText::decode(bytes) {
             Ok(text) => format!("{}: {}", text.charset.name(), text.text),
             Err(error) => error.to_string(),
         }
@@ -261,7 +261,7 @@ mod tests {
         fn whatever_decodes_encodes_to_the_same_bytes(bytes in proptest::collection::vec(any::<u8>(), 0..64), marked in 0..4usize) {
             let mark: &[u8] = [b"".as_slice(), UTF8_MARK, UTF16_LE_MARK, UTF16_BE_MARK][marked];
             let bytes = [mark, &bytes].concat();
-            if let Ok(text) = Text::decode(&bytes) {
+            if let Ok(text) = FileText::decode(&bytes) {
                 prop_assert_eq!(text.charset.encode(&text.text).unwrap(), bytes);
             }
         }

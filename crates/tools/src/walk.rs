@@ -14,7 +14,7 @@ use cap_std::fs::Dir;
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
-use crate::place::{Place, open_beneath};
+use crate::granted_path::{GrantedPath, open_beneath};
 
 /// Bytes of the largest ignore file that is obeyed.
 const IGNORE_BYTES: u64 = 1024 * 1024;
@@ -23,7 +23,7 @@ const IGNORE_FILES: [&str; 3] = [".git/info/exclude", ".gitignore", ".ignore"];
 
 /// What a walk found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum EntryKind {
     Directory,
     File,
     Link,
@@ -32,27 +32,27 @@ pub(crate) enum Kind {
 
 /// One entry of a walk.
 #[derive(Debug)]
-pub(crate) struct Entry {
+pub(crate) struct WalkEntry {
     /// Its path beneath the granted directory.
     pub(crate) rel: PathBuf,
-    pub(crate) kind: Kind,
+    pub(crate) kind: EntryKind,
     /// 1 for what is directly in the directory where the walk began.
     pub(crate) depth: usize,
-    rules: Option<Arc<Rules>>,
+    rules: Option<Arc<IgnoreRules>>,
 }
 
 /// The rules that hold in one directory, and those of the directories above it.
 #[derive(Debug)]
-struct Rules {
+struct IgnoreRules {
     own: Vec<Gitignore>,
-    above: Option<Arc<Rules>>,
+    above: Option<Arc<IgnoreRules>>,
 }
 
 /// A walk in progress: entries in the order of their paths, part by part.
 #[derive(Debug)]
 pub(crate) struct Walk<'p> {
     root: &'p Dir,
-    pending: Vec<Entry>,
+    pending: Vec<WalkEntry>,
     depth: usize,
     hidden: bool,
     /// Entries that were left out as hidden or ignored, with all in them.
@@ -65,7 +65,7 @@ impl<'p> Walk<'p> {
     /// Begins a walk in a directory, `depth` levels deep. With `hidden` nothing is left out but
     /// the inside of `.git`. A place that is itself hidden or ignored was asked for by name, so
     /// the rules above it do not count.
-    pub(crate) fn new(place: &'p Place, depth: usize, hidden: bool) -> Self {
+    pub(crate) fn new(place: &'p GrantedPath, depth: usize, hidden: bool) -> Self {
         let (root, start) = (place.root(), place.rel());
         let mut walk =
             Self { root, pending: Vec::new(), depth, hidden, left_out: 0, unreadable: 0 };
@@ -87,14 +87,14 @@ impl<'p> Walk<'p> {
     }
 
     /// Puts what is in a directory before what is still to come.
-    fn enter(&mut self, dir: &Path, depth: usize, above: Option<Arc<Rules>>) {
+    fn enter(&mut self, dir: &Path, depth: usize, above: Option<Arc<IgnoreRules>>) {
         let opened = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
         let Ok(entries) = self.root.read_dir(opened) else {
             self.unreadable += 1;
             return;
         };
         let rules = if self.hidden { None } else { Some(self.rules(dir, above)) };
-        let mut names: Vec<(OsString, Kind)> = Vec::new();
+        let mut names: Vec<(OsString, EntryKind)> = Vec::new();
         for entry in entries {
             match entry.and_then(|entry| Ok((entry.file_name(), kind(entry.file_type()?)))) {
                 Ok(found) => names.push(found),
@@ -104,15 +104,15 @@ impl<'p> Walk<'p> {
         names.sort_by(|a, b| b.0.cmp(&a.0));
         for (name, kind) in names {
             let rel = dir.join(name);
-            if !self.hidden && self.leaves_out(&rel, kind == Kind::Directory, rules.as_ref()) {
+            if !self.hidden && self.leaves_out(&rel, kind == EntryKind::Directory, rules.as_ref()) {
                 self.left_out += 1;
                 continue;
             }
-            self.pending.push(Entry { rel, kind, depth: depth + 1, rules: rules.clone() });
+            self.pending.push(WalkEntry { rel, kind, depth: depth + 1, rules: rules.clone() });
         }
     }
 
-    fn leaves_out(&self, rel: &Path, directory: bool, rules: Option<&Arc<Rules>>) -> bool {
+    fn leaves_out(&self, rel: &Path, directory: bool, rules: Option<&Arc<IgnoreRules>>) -> bool {
         let hidden = |name: &std::ffi::OsStr| name.as_encoded_bytes().starts_with(b".");
         let mut level = rules;
         while let Some(rules) = level {
@@ -129,9 +129,9 @@ impl<'p> Walk<'p> {
     }
 
     /// The rules in a directory, below those above it.
-    fn rules(&mut self, dir: &Path, above: Option<Arc<Rules>>) -> Arc<Rules> {
+    fn rules(&mut self, dir: &Path, above: Option<Arc<IgnoreRules>>) -> Arc<IgnoreRules> {
         let own = IGNORE_FILES.iter().filter_map(|name| self.rules_of(dir, name)).collect();
-        Arc::new(Rules { own, above })
+        Arc::new(IgnoreRules { own, above })
     }
 
     fn rules_of(&mut self, dir: &Path, name: &str) -> Option<Gitignore> {
@@ -157,27 +157,27 @@ impl<'p> Walk<'p> {
 }
 
 impl Iterator for Walk<'_> {
-    type Item = Entry;
+    type Item = WalkEntry;
 
-    fn next(&mut self) -> Option<Entry> {
+    fn next(&mut self) -> Option<WalkEntry> {
         let entry = self.pending.pop()?;
         let inside_git = entry.rel.file_name() == Some(".git".as_ref());
-        if entry.kind == Kind::Directory && entry.depth < self.depth && !inside_git {
+        if entry.kind == EntryKind::Directory && entry.depth < self.depth && !inside_git {
             self.enter(&entry.rel, entry.depth, entry.rules.clone());
         }
         Some(entry)
     }
 }
 
-fn kind(kind: cap_std::fs::FileType) -> Kind {
+fn kind(kind: cap_std::fs::FileType) -> EntryKind {
     if kind.is_dir() {
-        Kind::Directory
+        EntryKind::Directory
     } else if kind.is_file() {
-        Kind::File
+        EntryKind::File
     } else if kind.is_symlink() {
-        Kind::Link
+        EntryKind::Link
     } else {
-        Kind::Special
+        EntryKind::Special
     }
 }
 
@@ -194,11 +194,11 @@ pub(crate) fn relative(cwd: &Path, path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::Bench;
-    use crate::place::Access;
+    use crate::fixture::ToolFixture;
+    use crate::granted_path::Access;
 
-    fn walked(bench: &Bench, path: &str, depth: usize, hidden: bool) -> String {
-        let place = Place::existing(&bench.cx, path, Access::Read).unwrap();
+    fn walked(bench: &ToolFixture, path: &str, depth: usize, hidden: bool) -> String {
+        let place = GrantedPath::existing(&bench.cx, path, Access::Read).unwrap();
         let mut walk = Walk::new(&place, depth, hidden);
         let mut paths: Vec<_> =
             walk.by_ref().map(|entry| entry.rel.display().to_string()).collect();
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn ignore_files_are_obeyed_from_the_root_down_also_outside_a_repository() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         std::fs::write(bench.path("../.gitignore"), "*\n").unwrap();
         bench.put(".gitignore", "*.log\n/target\n!keep.log\n").put("a.log", "").put("keep.log", "");
         bench.put("target/x", "").put("src/target/y", "").put("src/b.log", "").put("src/c", "");
@@ -229,7 +229,7 @@ mod tests {
 
     #[test]
     fn entries_come_in_the_order_of_their_paths() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         for name in ["b/z", "b.txt", "a", "b/a/x", "b-c/x"] {
             bench.put(name, "");
         }
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn links_are_not_followed_and_a_pipe_is_no_ignore_file() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.fifo(".gitignore").link("../outside", "out").link(".", "loop").put("f", "");
         std::fs::write(bench.path("../outside/secret"), "").unwrap();
         assert_eq!(walked(&bench, ".", 9, false), "f loop out -1");

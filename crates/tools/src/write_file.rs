@@ -4,20 +4,20 @@ use std::sync::PoisonError;
 
 use deputize_core::{
     ArgumentRole, Display, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
-    ToolOutput, ToolSpec, TypedTool, door, spec_of,
+    ToolOutput, ToolSpec, TypedTool, sanitize, spec_of,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::Settings;
 use crate::blocking::{blocking, still_wanted};
-use crate::current::{Changed, Current, may_create, write};
-use crate::diff::{Difference, SCREEN_LINES};
+use crate::diff::{FileDiff, SCREEN_LINES};
 use crate::edit_file::marks_restored;
+use crate::existing_file::{ExistingFile, WriteExtent, may_create, write};
+use crate::granted_path::GrantedPath;
 use crate::path_error::PathError;
-use crate::place::Place;
 use crate::shown::count;
-use crate::text::{Charset, Text};
+use crate::text::{Charset, FileText};
 
 const DESCRIPTION: &str = "Create a text file, or replace one whole. Missing directories are made. \
     A file that exists must have been read before; to change a part of it, use edit_file.";
@@ -55,26 +55,26 @@ impl TypedTool for WriteFile {
 deputize_core::register_tool!("file", WriteFile);
 
 fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
-    let place = Place::to_write(cx, &args.path)?;
+    let place = GrantedPath::to_write(cx, &args.path)?;
     let lock = cx.agent.session.files.path_lock(&place.path());
     // A writer that panicked left either content whole, so the lock is as good as before.
     let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
     still_wanted(cx)?;
     let old = match place.metadata() {
-        Ok(_) => Some(Current::read(cx, &place, Settings::of(cx).edit_bytes)?),
+        Ok(_) => Some(ExistingFile::read(cx, &place, Settings::of(cx).edit_bytes)?),
         Err(PathError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(error.into()),
     };
     let warning = match &old {
-        Some(old) => old.may_change(cx, &place, Changed::Whole)?,
+        Some(old) => old.may_change(cx, &place, WriteExtent::Whole)?,
         None => may_create(cx, &place)?,
     };
     let before = match &old {
-        None => Some(Text { text: String::new(), charset: Charset::Utf8 }),
-        Some(old) => old.bytes.as_ref().and_then(|bytes| Text::decode(bytes).ok()),
+        None => Some(FileText { text: String::new(), charset: Charset::Utf8 }),
+        Some(old) => old.bytes.as_ref().and_then(|bytes| FileText::decode(bytes).ok()),
     };
     let there = before.as_ref().map_or("", |before| &before.text);
-    let content = door::restored_whole(&args.content, there).map_err(|error| {
+    let content = sanitize::restored_whole(&args.content, there).map_err(|error| {
         let path = place.shown();
         ToolError::refused(format!(
             "{path}: {error}, since the file has both or fewer: change its parts with edit_file"
@@ -94,14 +94,14 @@ fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     if let Some(before) = before {
         output.notes.extend(lost(&before, &content));
         // The change for a screen, when both sides are text.
-        let difference = Difference::of(&before.text, &content);
+        let difference = FileDiff::of(&before.text, &content);
         output.display = Some(shown_diff(&place, &difference));
     }
     output.notes.extend(old.as_ref().and_then(other_names));
     write(cx, &place, (old.as_ref(), new), output)
 }
 
-fn summary(place: &Place, old: Option<&Current>, new: &str) -> String {
+fn summary(place: &GrantedPath, old: Option<&ExistingFile>, new: &str) -> String {
     let lines = count(new.lines().count() as u64, "line");
     let bytes = count(new.len() as u64, "byte");
     let path = place.shown();
@@ -112,7 +112,7 @@ fn summary(place: &Place, old: Option<&Current>, new: &str) -> String {
 }
 
 /// Says what of the old file is not in the new one beside its text.
-fn lost(old: &Text, new: &str) -> Vec<String> {
+fn lost(old: &FileText, new: &str) -> Vec<String> {
     let mut notes = Vec::new();
     if old.charset != Charset::Utf8 {
         notes.push(format!("it was {} and is UTF-8 now", old.charset.name()));
@@ -124,7 +124,7 @@ fn lost(old: &Text, new: &str) -> Vec<String> {
 }
 
 /// Says what becomes of the other names of a file.
-fn other_names(old: &Current) -> Option<String> {
+fn other_names(old: &ExistingFile) -> Option<String> {
     use cap_std::fs::MetadataExt as _;
     let others = old.meta.nlink().checked_sub(1).filter(|others| *others > 0)?;
     let others = count(others, "other name");
@@ -132,7 +132,7 @@ fn other_names(old: &Current) -> Option<String> {
 }
 
 /// A diff for a screen.
-pub(crate) fn shown_diff(place: &Place, difference: &Difference) -> Display {
+pub(crate) fn shown_diff(place: &GrantedPath, difference: &FileDiff) -> Display {
     let (mut diff, note) = difference.first(SCREEN_LINES);
     if let Some(note) = note {
         diff.push_str(&format!("\n[{note}]"));
@@ -143,25 +143,25 @@ pub(crate) fn shown_diff(place: &Place, difference: &Difference) -> Display {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::current::timeless;
+    use crate::existing_file::timeless;
     use deputize_requirements::test_path;
 
-    use crate::fixture::{Bench, again_on_small_disk, again_without_rights, result, show};
+    use crate::fixture::{ToolFixture, again_on_small_disk, again_without_rights, result, show};
     use crate::read_file::ReadFile;
-    use deputize_core::{CancelReason, Fact, OnStaleWrite, Version};
+    use deputize_core::{CancelReason, FileVersion, OnStaleWrite, ToolEffect};
     use serde_json::json;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 
-    async fn write_in(bench: &Bench, path: &str, content: &str) -> String {
+    async fn write_in(bench: &ToolFixture, path: &str, content: &str) -> String {
         bench.call(WriteFile, json!({"path": path, "content": content})).await
     }
 
-    async fn read_in(bench: &Bench, path: &str) {
+    async fn read_in(bench: &ToolFixture, path: &str) {
         bench.call(ReadFile, json!({"path": path})).await;
     }
 
     /// Every name in the workspace.
-    fn names(bench: &Bench) -> Vec<String> {
+    fn names(bench: &ToolFixture) -> Vec<String> {
         let entries = std::fs::read_dir(bench.root()).unwrap();
         let mut names: Vec<_> =
             entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -171,7 +171,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_new_file_is_created_with_its_directories() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         assert_eq!(
             write_in(&bench, "a/b/f", "x\ny\n").await,
             "created a/b/f: 2 lines, 4 bytes\n(diff of ROOT/a/b/f)"
@@ -187,7 +187,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_overwritten_unread_or_unseen() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("f", "old");
         assert_eq!(
             write_in(&bench, "f", "new").await,
@@ -205,7 +205,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_deleted_or_renamed_is_not_created_anew_unseen() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("f", "old");
         read_in(&bench, "f").await;
         std::fs::rename(bench.path("f"), bench.path("g")).unwrap();
@@ -222,7 +222,7 @@ mod tests {
         assert_eq!(write_in(&bench, "f", "new").await, gone);
 
         let warns = Settings { on_stale_write: OnStaleWrite::Warn, ..Settings::default() };
-        let bench = Bench::with(warns);
+        let bench = ToolFixture::with(warns);
         bench.put("f", "old");
         read_in(&bench, "f").await;
         std::fs::remove_file(bench.path("f")).unwrap();
@@ -233,7 +233,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_read_in_part_is_not_overwritten_whole() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("f", "x\n".repeat(5000));
         let read = async |offset: u32, limit: u32| {
             let page = json!({"path": "f", "offset": offset, "limit": limit});
@@ -267,7 +267,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_was_cut_counts_when_it_was_read_to_its_end() {
-        let bench = Bench::with(Settings { line_bytes: 10, ..Settings::default() });
+        let bench = ToolFixture::with(Settings { line_bytes: 10, ..Settings::default() });
         bench.put("f", "0123456789abc\nend");
         for byte in [0, 10] {
             let refused = "refused: f: ";
@@ -279,8 +279,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_stale_write_can_be_a_warning_but_not_an_unread_one() {
-        let bench =
-            Bench::with(Settings { on_stale_write: OnStaleWrite::Warn, ..Settings::default() });
+        let bench = ToolFixture::with(Settings {
+            on_stale_write: OnStaleWrite::Warn,
+            ..Settings::default()
+        });
         bench.put("f", "old");
         assert!(write_in(&bench, "f", "new").await.starts_with("refused: f: you have not read it"));
         read_in(&bench, "f").await;
@@ -295,7 +297,7 @@ mod tests {
     #[tokio::test]
     async fn a_write_after_a_part_was_read_and_the_file_changed_says_who_and_when_in_each_mode() {
         for on_stale_write in [OnStaleWrite::Refuse, OnStaleWrite::Warn] {
-            let bench = Bench::with(Settings { on_stale_write, ..Settings::default() });
+            let bench = ToolFixture::with(Settings { on_stale_write, ..Settings::default() });
             bench.put("f", "a\nb\n");
             bench.call(ReadFile, json!({"path": "f", "offset": 1, "limit": 1})).await;
             bench.put("f", "a\nB\n");
@@ -310,7 +312,7 @@ mod tests {
 
     #[tokio::test]
     async fn marks_that_were_shown_inert_are_written_in_their_true_form() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         let copied = write_in(&bench, "copy", "‹s>a‹/s> ‹b>").await;
         assert!(copied.contains("[2 chat-format marks given with ‹ written"), "{copied}");
         assert_eq!(bench.get("copy"), "<s>a</s> ‹b>".as_bytes());
@@ -331,19 +333,22 @@ mod tests {
 
     #[tokio::test]
     async fn a_write_is_a_fact_of_the_place_itself() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("f", "").link("f", "l");
         read_in(&bench, "l").await;
         let output = result(&bench.cx, WriteFile, json!({"path": "l", "content": "x"})).await;
-        let (path, version) = (bench.path("f"), Version::of(b"x"));
-        assert_eq!(output.unwrap().facts, [Fact::FileWritten { path, version, created: false }]);
+        let (path, version) = (bench.path("f"), FileVersion::of(b"x"));
+        assert_eq!(
+            output.unwrap().facts,
+            [ToolEffect::FileWritten { path, version, created: false }]
+        );
         assert!(bench.path("l").is_symlink());
         assert_eq!(bench.get("f"), b"x");
     }
 
     #[tokio::test]
     async fn mode_stays_and_hard_links_are_broken() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("f", "old");
         std::fs::set_permissions(bench.path("f"), PermissionsExt::from_mode(0o4751)).unwrap();
         std::fs::hard_link(bench.path("f"), bench.path("other")).unwrap();
@@ -360,7 +365,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_the_text_alone_would_lose_is_said() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.put("f", b"\xef\xbb\xbfa\r\n");
         read_in(&bench, "f").await;
         let text = write_in(&bench, "f", "b\n").await;
@@ -372,7 +377,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_file_is_made_where_none_can_be() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         std::fs::write(bench.path("../outside/f"), "o").unwrap();
         bench.put("d/x", "").put("file", "").link("../outside", "out").link("gone", "dangling");
         bench.fifo("p");
@@ -406,7 +411,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_cancelled_write_changes_nothing() {
-        let bench = Bench::new();
+        let bench = ToolFixture::new();
         bench.cx.cancel.cancel(CancelReason::Interrupted);
         let result = result(&bench.cx, WriteFile, json!({"path": "f", "content": "x"})).await;
         assert_eq!(show(&result), "cancelled\n");
@@ -418,7 +423,7 @@ mod tests {
         again_without_rights(test_path!(), || {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             runtime.block_on(async {
-                let bench = Bench::new();
+                let bench = ToolFixture::new();
                 bench.put("d/f", "old").put("secret", "s");
                 read_in(&bench, "d/f").await;
                 let mode = |name, mode| {
@@ -446,7 +451,7 @@ mod tests {
         again_on_small_disk(test_path!(), |disk| {
             let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
             runtime.block_on(async {
-                let bench = Bench::on(disk, Settings::default());
+                let bench = ToolFixture::on(disk, Settings::default());
                 bench.put("f", "old");
                 read_in(&bench, "f").await;
                 let large = "x".repeat(1 << 20);

@@ -6,7 +6,7 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use deputize_agent::{Agent, AgentModel, run_as_helper};
-use deputize_core::{AgentId, Answer, Cancel, CancelReason, Delta, Observer, Record};
+use deputize_core::{AgentId, ApprovalAnswer, Cancel, CancelReason, Delta, Observer, Record};
 
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
 struct Count {
@@ -18,9 +18,9 @@ struct Count {
 struct Print;
 
 impl Observer for Print {
-    fn see(&self, _: &Record) {}
+    fn on_record(&self, _: &Record) {}
 
-    fn live(&self, _: &AgentId, delta: Delta<'_>) {
+    fn on_delta(&self, _: &AgentId, delta: Delta<'_>) {
         if let Delta::Text(text) = delta {
             println!("text: {text}");
         }
@@ -36,8 +36,8 @@ async fn run(url: &str, model: &str) -> Result<(), Box<dyn Error>> {
         .on_record(|record| println!("record {} of {}", record.seq, record.agent))
         .observer(Print)
         .approve(|question| match question.command.as_str() {
-            "cargo test" => Answer::yes("the list of safe commands"),
-            _ => Answer::no("the list of safe commands"),
+            "cargo test" => ApprovalAnswer::yes("the list of safe commands"),
+            _ => ApprovalAnswer::no("the list of safe commands"),
         })
         .build()?;
 

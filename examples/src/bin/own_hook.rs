@@ -5,10 +5,10 @@ use std::error::Error;
 use std::sync::Arc;
 
 use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, Grant, Hook, HookAnswer, HookInput, HookPoint, Moment,
-    Reply, SessionId, tool,
+    Authority, BoxFuture, Cancel, Catalog, Grant, Hook, HookAnswer, HookEvent, HookInput,
+    HookPoint, Reply, SessionId, tool,
 };
-use deputize_runtime::{Parts, Session, SessionDir};
+use deputize_runtime::{Session, SessionConfig, SessionDir};
 use deputize_testkit::ScriptedModel;
 use serde_json::json;
 
@@ -41,7 +41,7 @@ impl Hook for KeepSecrets {
     ) -> BoxFuture<'a, HookAnswer> {
         Box::pin(async move {
             match input.moment {
-                Moment::PreToolUse { tool: "look_up", arguments, .. }
+                HookEvent::PreToolUse { tool: "look_up", arguments, .. }
                     if arguments["word"] == "sesame" =>
                 {
                     HookAnswer::block("that word stays here: do without it")
@@ -56,7 +56,7 @@ impl Hook for KeepSecrets {
 async fn main() -> Result<(), Box<dyn Error>> {
     let words = ["door", "sesame"].map(|word| ("look_up", json!({ "word": word })));
     let model = ScriptedModel::turns([Reply::calls("m", words), Reply::text("m", "Done.")]);
-    let mut parts = Parts::new(Catalog::linked(&[LINK])?);
+    let mut parts = SessionConfig::new(Catalog::linked(&[LINK])?);
     parts.models.insert("scripted/m", "m", Arc::new(model));
     parts.hooks.push(Arc::new(KeepSecrets));
     let folder = tempfile::tempdir()?;

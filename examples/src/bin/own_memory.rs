@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use deputize_core::{
-    AgentId, BoxFuture, Cancel, Hook, HookAnswer, HookInput, HookPoint, Memory, MemoryError,
-    Moment, Outcome,
+    AgentId, BoxFuture, Cancel, Hook, HookAnswer, HookEvent, HookInput, HookPoint, Memory,
+    MemoryError, Outcome,
 };
 
 /// What it keeps, in the directory that it was started in.
@@ -50,7 +50,7 @@ impl Hook for KeepDiary {
     fn run<'a>(&'a self, input: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAnswer> {
         Box::pin(async move {
             match input.moment {
-                Moment::PreToolUse { tool: "read_file", arguments, .. }
+                HookEvent::PreToolUse { tool: "read_file", arguments, .. }
                     if arguments["path"] == "diary.txt" =>
                 {
                     HookAnswer::block("the diary is read by nobody: do without it")

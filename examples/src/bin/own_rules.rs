@@ -6,10 +6,10 @@ use std::error::Error;
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentView, Answer, Approver, ApproverMode, Authority, BoxFuture, Cancel, Catalog, Effects,
-    Grant, Policy, Question, Reply, SessionId, ToolSpec, Verdict, tool,
+    AgentView, ApprovalAnswer, Approver, ApproverMode, Authority, BoxFuture, Cancel, Catalog,
+    Effects, Grant, Policy, Question, Reply, SessionId, ToolSpec, Verdict, tool,
 };
-use deputize_runtime::{Parts, Session, SessionDir};
+use deputize_runtime::{Session, SessionConfig, SessionDir};
 use deputize_testkit::ScriptedModel;
 use serde_json::{Value, json};
 
@@ -46,9 +46,10 @@ impl Policy for Careful {
 struct KnowsAda;
 
 impl Approver for KnowsAda {
-    fn ask<'a>(&'a self, question: &'a Question, _cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: &'a Question, _: &'a Cancel) -> BoxFuture<'a, ApprovalAnswer> {
         let known = question.command.contains("Ada");
-        Box::pin(async move { if known { Answer::yes("me") } else { Answer::no("me") } })
+        let answer = if known { ApprovalAnswer::yes("me") } else { ApprovalAnswer::no("me") };
+        Box::pin(std::future::ready(answer))
     }
 }
 
@@ -56,7 +57,7 @@ impl Approver for KnowsAda {
 async fn main() -> Result<(), Box<dyn Error>> {
     let letters = ["Ada", "Bob", "everybody"].map(|to| ("send", json!({ "to": to })));
     let model = ScriptedModel::turns([Reply::calls("m", letters), Reply::text("m", "Done.")]);
-    let mut parts = Parts::new(Catalog::linked(&[LINK])?);
+    let mut parts = SessionConfig::new(Catalog::linked(&[LINK])?);
     parts.models.insert("scripted/m", "m", Arc::new(model));
     parts.policy = Arc::new(Careful);
     parts.approver = Arc::new(KnowsAda);

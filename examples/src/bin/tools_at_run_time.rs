@@ -6,10 +6,10 @@ use std::error::Error;
 use std::sync::Arc;
 
 use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, Entry, Grant, Origin, Reply, Schema, SessionId, Tool,
-    ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Grant, Origin, Reply, Schema, SessionId,
+    Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
-use deputize_runtime::{Parts, Session, SessionDir};
+use deputize_runtime::{Session, SessionConfig, SessionDir};
 use deputize_testkit::ScriptedModel;
 use serde_json::{Value, json};
 
@@ -52,11 +52,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let origin = Origin::Linked { krate: env!("CARGO_PKG_NAME").to_owned() };
         let tool: Arc<dyn Tool> = Arc::new(Convert::new(unit, metres)?);
         // Two tools of one name are an error here, not a surprise later.
-        catalog.insert(Entry { toolset: ToolsetName::literal("measures"), origin, tool })?;
+        catalog.insert(CatalogEntry { toolset: ToolsetName::literal("measures"), origin, tool })?;
     }
     let call = [("to_miles", json!({"metres": 10_000}))];
     let model = Arc::new(ScriptedModel::turns([Reply::calls("m", call), Reply::text("m", "Six.")]));
-    let mut parts = Parts::new(catalog);
+    let mut parts = SessionConfig::new(catalog);
     parts.models.insert("scripted/m", "m", Arc::clone(&model) as Arc<_>);
     let folder = tempfile::tempdir()?;
     let session =

@@ -8,13 +8,13 @@ use std::sync::Arc;
 use deputize_core::{
     AgentId, Authority, Cancel, Catalog, Delta, Event, Grant, Observer, Record, Reply, SessionId,
 };
-use deputize_runtime::{Parts, Session, SessionDir};
+use deputize_runtime::{Session, SessionConfig, SessionDir};
 use deputize_testkit::ScriptedModel;
 
 struct Printer;
 
 impl Observer for Printer {
-    fn see(&self, record: &Record) {
+    fn on_record(&self, record: &Record) {
         // Events may be added, so a `match` has a last arm.
         match &record.event {
             Event::AgentStart(start) => println!("{} starts: {}", record.agent, start.spec.goal),
@@ -24,7 +24,7 @@ impl Observer for Printer {
         }
     }
 
-    fn live(&self, agent: &AgentId, delta: Delta<'_>) {
+    fn on_delta(&self, agent: &AgentId, delta: Delta<'_>) {
         if let Delta::Text(text) = delta {
             println!("{agent} says: {text}");
         }
@@ -34,7 +34,7 @@ impl Observer for Printer {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::turns([Reply::text("m", "Good day.")]);
-    let mut parts = Parts::new(Catalog::default());
+    let mut parts = SessionConfig::new(Catalog::default());
     parts.models.insert("scripted/m", "m", Arc::new(model));
     parts.observers.push(Arc::new(Printer));
     let folder = tempfile::tempdir()?;

@@ -67,7 +67,7 @@ impl TypedTool for ArchiveList {
         let mut work = tokio::task::spawn_blocking(work);
         loop {
             tokio::select! {
-                Some(count) = told.recv() => cx.tell(&format!("{count} entries so far")),
+                Some(count) = told.recv() => cx.report_progress(&format!("{count} entries so far")),
                 listed = &mut work => return listed.map_err(ToolError::failed)?,
             }
         }
@@ -202,7 +202,7 @@ fn tar(from: impl Read, found: &mut Found<'_>) -> io::Result<Result<(), Told>> {
 mod tests {
     use std::io::Write as _;
 
-    use deputize_testkit::Bench;
+    use deputize_testkit::ToolHarness;
     use serde_json::{Value, json};
 
     use super::*;
@@ -225,7 +225,7 @@ mod tests {
     }
 
     async fn told(dir: &Path, arguments: Value) -> String {
-        match Bench::new(dir).call("archive_list", arguments).await {
+        match ToolHarness::new(dir).call("archive_list", arguments).await {
             Ok(ToolOutput { content, notes, .. }) => format!("{content}{}", notes.join("\n")),
             Err(error) => error.to_string(),
         }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{ToolCallResult, ToolError, ToolOutput};
 use serde_json::value::RawValue;
 
@@ -26,12 +26,12 @@ pub(crate) enum Said<'a> {
 /// Reads an answer.
 pub(crate) fn said(answer: &str) -> Result<Said<'_>, PluginError> {
     let wrong = |why: &str| {
-        let shown = to_line(answer, SHOWN_CHARS);
+        let shown = for_terminal_line(answer, SHOWN_CHARS);
         PluginError::Answer(format!("{why}: `{shown}`"))
     };
     let members: BTreeMap<&str, &RawValue> = serde_json::from_str(answer).map_err(|error| {
         // It may repeat the answer, of any length.
-        let why = to_line(&error.to_string(), SHOWN_CHARS);
+        let why = for_terminal_line(&error.to_string(), SHOWN_CHARS);
         wrong(&format!("it is not JSON as agreed ({why})"))
     })?;
     let text = |json: &RawValue| serde_json::from_str::<String>(json.get());

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use deputize_core::door::{clean, clean_json, to_line};
+use deputize_core::sanitize::{clean, clean_json, for_terminal_line};
 use deputize_core::{
-    Effects, Example, Schema, ToolDecl, ToolKind, ToolName, ToolSpec, ToolsetName, Usable,
+    Availability, Effects, Example, Schema, ToolDecl, ToolKind, ToolName, ToolSpec, ToolsetName,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -129,7 +129,10 @@ fn strange(place: &str, rest: &BTreeMap<String, IgnoredAny>, known: &[&str]) -> 
         let nearest = nearest.filter(|known| score(known) > 0.8);
         let meant =
             nearest.map(|known| format!("; perhaps `{known}` is meant")).unwrap_or_default();
-        format!("{place} has a key `{}` that is not known{meant}", to_line(key, SHOWN_CHARS))
+        format!(
+            "{place} has a key `{}` that is not known{meant}",
+            for_terminal_line(key, SHOWN_CHARS)
+        )
     };
     rest.keys().take(MOST).map(one).collect()
 }
@@ -153,14 +156,14 @@ impl Description {
             Said::Ok { json, .. } => json,
             Said::Panicked => return Err(wrong("it panicked".to_owned())),
             Said::Refused(text) | Said::Failed(text) => {
-                return Err(wrong(to_line(&text, WHY_CHARS)));
+                return Err(wrong(for_terminal_line(&text, WHY_CHARS)));
             }
             Said::Cancelled(_) => return Err(wrong("it was cancelled".to_owned())),
         };
         let raw: RawDescription =
             // It may repeat what it does not know, of any length.
-            serde_json::from_str(json).map_err(|error| wrong(to_line(&error.to_string(), WHY_CHARS)))?;
-        let shown = to_line(&raw.name, SHOWN_CHARS);
+            serde_json::from_str(json).map_err(|error| wrong(for_terminal_line(&error.to_string(), WHY_CHARS)))?;
+        let shown = for_terminal_line(&raw.name, SHOWN_CHARS);
         let wrong = |why: String| PluginError::Description { plugin: shown.clone(), why };
         let name = ToolsetName::new(raw.name).map_err(|error| wrong(error.to_string()))?;
         if raw.tools.len() > MAX_TOOLS {
@@ -177,7 +180,7 @@ impl Description {
         let mut names = BTreeSet::new();
         let mut tools = Vec::new();
         for tool in raw.tools {
-            let shown = to_line(&tool.name, SHOWN_CHARS);
+            let shown = for_terminal_line(&tool.name, SHOWN_CHARS);
             let wrong = |why: String| wrong(format!("tool `{shown}`: {why}"));
             unknown.extend(strange(&format!("tool `{shown}`"), &tool.rest, &KEYS));
             for example in &tool.examples {
@@ -192,7 +195,7 @@ impl Description {
             tools.push(described);
         }
         tools.sort_by(|a, b| a.spec.decl.name.cmp(&b.spec.decl.name));
-        Ok(Self { name, version: to_line(&raw.version, SHOWN_CHARS), tools, unknown })
+        Ok(Self { name, version: for_terminal_line(&raw.version, SHOWN_CHARS), tools, unknown })
     }
 }
 
@@ -200,7 +203,7 @@ impl Description {
 fn unknown_kind(tool: &str, kind: Option<&str>) -> Option<String> {
     let kind = kind.filter(|kind| ToolKind::named(kind).is_none())?;
     let known: Vec<&str> = ToolKind::ALL.iter().map(|kind| kind.as_str()).collect();
-    let kind = to_line(kind, SHOWN_CHARS);
+    let kind = for_terminal_line(kind, SHOWN_CHARS);
     Some(format!("tool `{tool}` has the unknown kind `{kind}`; known are {}", known.join(", ")))
 }
 
@@ -232,14 +235,16 @@ fn described(raw: RawTool, plugin: &ToolsetName) -> Result<Described, String> {
         spec = spec.about(kind, subject);
     }
     if let Some(verb) = raw.verb {
-        spec.subject = spec.subject.with_verb(to_line(&verb, VERB_CHARS));
+        spec.subject = spec.subject.with_verb(for_terminal_line(&verb, VERB_CHARS));
     }
     let spec = ToolSpec {
         effects: raw.effects,
         repeatable: raw.repeatable,
         parallel: raw.parallel,
         time_limit: Some(limit.clamp(Duration::from_millis(1), LONGEST)),
-        usable: raw.unusable.map_or(Usable::Yes, |why| Usable::No(to_line(&why, WHY_CHARS))),
+        usable: raw
+            .unusable
+            .map_or(Availability::Yes, |why| Availability::No(for_terminal_line(&why, WHY_CHARS))),
         examples: raw.examples.into_iter().map(example).collect(),
         ..spec
     };
@@ -248,7 +253,7 @@ fn described(raw: RawTool, plugin: &ToolsetName) -> Result<Described, String> {
 
 /// An example, with a title that lives as long as the plugin: for good.
 fn example(raw: RawExample) -> Example {
-    let title = to_line(&raw.title, SHOWN_CHARS).into_boxed_str();
+    let title = for_terminal_line(&raw.title, SHOWN_CHARS).into_boxed_str();
     Example { title: Box::leak(title), arguments: raw.arguments }
 }
 
@@ -334,7 +339,7 @@ mod tests {
         let Described { toolset, spec } = &read.tools[0];
         assert_eq!(spec.time_limit, Some(LONGEST));
         assert_eq!((toolset.as_str(), spec.effects), ("letters", Effects::ReadOnly));
-        assert_eq!(spec.usable, Usable::No("no key".to_owned()));
+        assert_eq!(spec.usable, Availability::No("no key".to_owned()));
     }
 
     #[test]

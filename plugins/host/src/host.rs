@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_process::{Exit, Service, ServiceProcess};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
@@ -295,5 +295,5 @@ fn told(words: &[u8]) -> String {
     let text = String::from_utf8_lossy(words);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines.get(lines.len().saturating_sub(3)..).unwrap_or_default();
-    to_line(&last.join(" | "), WORDS_CHARS)
+    for_terminal_line(&last.join(" | "), WORDS_CHARS)
 }

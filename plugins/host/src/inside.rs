@@ -130,7 +130,7 @@ impl Boundary for Inside {
             let answered = loop {
                 tokio::select! {
                     biased;
-                    Some(note) = told.recv() => cx.tell(&note),
+                    Some(note) = told.recv() => cx.report_progress(&note),
                     answered = &mut answer => break answered.map_err(|_| gone())?,
                     () = cx.cancel.cancelled() => {
                         leave.0.cancelled.store(true, Ordering::Relaxed);
@@ -142,7 +142,7 @@ impl Boundary for Inside {
                 }
             };
             while let Ok(note) = told.try_recv() {
-                cx.tell(&note);
+                cx.report_progress(&note);
             }
             answered.map(Settled::Answer)
         })

@@ -143,7 +143,7 @@ async fn answered(host: &Host, call: PluginCall, cx: &ToolCx) -> Result<Settled,
     let answered = loop {
         tokio::select! {
             biased;
-            Some(note) = asked.notes.recv() => cx.tell(&note),
+            Some(note) = asked.notes.recv() => cx.report_progress(&note),
             answered = &mut asked.answer => break answered,
             () = cx.cancel.cancelled() => {
                 asked.cancel();
@@ -160,7 +160,7 @@ async fn answered(host: &Host, call: PluginCall, cx: &ToolCx) -> Result<Settled,
         }
     };
     while let Ok(note) = asked.notes.try_recv() {
-        cx.tell(&note);
+        cx.report_progress(&note);
     }
     answered.unwrap_or_else(|_| Err(lost())).map(Settled::Answer)
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use deputize_core::{
-    BoxFuture, Entry, Origin, Tool, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec,
+    BoxFuture, CatalogEntry, Origin, Tool, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec,
 };
 use serde_json::Value;
 
@@ -15,8 +15,12 @@ use crate::description::Description;
 
 /// The tools of a plugin, for a catalog.
 #[must_use]
-pub fn entries(description: &Description, path: &Path, boundary: &Arc<dyn Boundary>) -> Vec<Entry> {
-    let entry = |described: &crate::Described| Entry {
+pub fn entries(
+    description: &Description,
+    path: &Path,
+    boundary: &Arc<dyn Boundary>,
+) -> Vec<CatalogEntry> {
+    let entry = |described: &crate::Described| CatalogEntry {
         toolset: described.toolset.clone(),
         origin: Origin::Plugin { path: path.to_owned() },
         tool: Arc::new(PluginTool { spec: described.spec.clone(), boundary: Arc::clone(boundary) }),

@@ -112,7 +112,7 @@ fn photo(exif: &Exif) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use deputize_testkit::Bench;
+    use deputize_testkit::ToolHarness;
     use serde_json::json;
 
     use super::*;
@@ -121,7 +121,7 @@ mod tests {
     const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02\x08\x02\0\0\0";
 
     async fn told(dir: &Path, path: &str) -> String {
-        match Bench::new(dir).call("image_facts", json!({ "path": path })).await {
+        match ToolHarness::new(dir).call("image_facts", json!({ "path": path })).await {
             Ok(output) => output.content,
             Err(error) => error.to_string(),
         }

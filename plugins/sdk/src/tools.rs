@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use deputize_core::{
-    Agent, AgentId, AgentSpec, AgentView, ApproverMode, AttachError, Authority, CallId, Cancel,
-    CancelReason, Catalog, Entry, FileLedger, Grant, Limits, ModelOptions, Origin, Progress, Role,
-    SessionId, SessionView, Spawn, Store, ToolCallResult, ToolCrate, ToolCx, ToolError, ToolOutput,
-    Usable,
+    Agent, AgentId, AgentLimits, AgentSpec, AgentView, ApproverMode, AttachError, Authority,
+    Availability, CallId, Cancel, CancelReason, Catalog, CatalogEntry, FileLedger, Grant,
+    ModelOptions, Origin, Progress, ResourceMap, Role, SessionId, SessionView, Spawn,
+    ToolCallResult, ToolCrate, ToolCx, ToolError, ToolOutput,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -116,7 +116,7 @@ impl LinkedTools {
 impl Program {
     fn new(links: &[ToolCrate]) -> Result<Self, String> {
         let all = Catalog::linked(links).map_err(|error| error.to_string())?;
-        let ours = |entry: &Entry| match &entry.origin {
+        let ours = |entry: &CatalogEntry| match &entry.origin {
             Origin::Linked { krate } => links.iter().any(|link| link.name == krate),
             _ => false,
         };
@@ -132,7 +132,7 @@ impl Program {
 
     fn run(
         &self,
-        entry: &Entry,
+        entry: &CatalogEntry,
         arguments: Value,
         about: &About,
         host: &CallHost<'_>,
@@ -173,11 +173,11 @@ impl Program {
         let spec = self.spec(about, &session.id);
         let authority = Authority::root(&self.catalog, &spec.grant);
         let agent = AgentView {
-            authority: Arc::new(authority.keeping(about.kept.iter().cloned())),
+            authority: Arc::new(authority.with_protected_paths(about.kept.iter().cloned())),
             spec: Arc::new(spec),
             catalog: Arc::clone(&self.catalog),
             declared: Vec::new(),
-            store: Store::default(),
+            store: ResourceMap::default(),
             session,
         };
         ToolCx { call, agent: Arc::new(agent), cancel: Cancel::new() }
@@ -193,7 +193,7 @@ impl Program {
         while sessions.len() >= SESSIONS {
             sessions.pop_first();
         }
-        let settings = Store::default();
+        let settings = ResourceMap::default();
         let running = Arc::clone(&self.running);
         settings.get_or_insert_with(|| {
             Progress::new(move |agent, call, text| {
@@ -240,7 +240,7 @@ impl Program {
                 ..Grant::default()
             },
             approver: ApproverMode::Deny,
-            limits: Limits { max_iterations: 1, time_ms: 0, wrap_up_ms: 0 },
+            limits: AgentLimits { max_iterations: 1, time_ms: 0, wrap_up_ms: 0 },
             cwd: about.cwd.clone(),
             context: None,
             output_schema: None,
@@ -274,7 +274,7 @@ fn about(text: &str) -> Result<About, serde_json::Error> {
 }
 
 /// A tool as a description has it.
-fn described(entry: &Entry) -> Value {
+fn described(entry: &CatalogEntry) -> Value {
     let spec = entry.tool.spec();
     let examples: Vec<Value> = spec
         .examples
@@ -283,8 +283,8 @@ fn described(entry: &Entry) -> Value {
         .collect();
     let limit = spec.time_limit.map(|limit| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX));
     let unusable = match &spec.usable {
-        Usable::Yes => None,
-        Usable::No(why) => Some(why),
+        Availability::Yes => None,
+        Availability::No(why) => Some(why),
     };
     let subject = spec.subject.main().map(|(argument, _)| argument);
     json!({

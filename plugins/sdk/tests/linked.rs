@@ -37,9 +37,9 @@ impl TypedTool for Does {
             "text" => Ok(ToolOutput::text("a \"text\"\n")),
             "note" => Ok(ToolOutput::text("x").note("cut here")),
             "tell" => {
-                cx.tell("first");
+                cx.report_progress("first");
                 tokio::task::yield_now().await;
-                cx.tell("last");
+                cx.report_progress("last");
                 Ok(ToolOutput::text("told"))
             }
             "wait" => {

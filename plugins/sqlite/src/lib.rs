@@ -248,7 +248,7 @@ fn schema(database: &Connection) -> Result<ToolOutput, Wrong> {
 #[cfg(test)]
 mod tests {
     use deputize_core::CancelReason;
-    use deputize_testkit::Bench;
+    use deputize_testkit::ToolHarness;
     use serde_json::{Value, json};
 
     use super::*;
@@ -267,7 +267,7 @@ mod tests {
     }
 
     async fn told(dir: &Path, tool: &str, arguments: Value) -> String {
-        match Bench::new(dir).call(tool, arguments).await {
+        match ToolHarness::new(dir).call(tool, arguments).await {
             Ok(ToolOutput { content, notes, .. }) => format!("{content}{}", notes.join("\n")),
             Err(error) => error.to_string(),
         }
@@ -366,7 +366,7 @@ mod tests {
     #[tokio::test]
     async fn a_query_without_an_end_is_cancelled() {
         let dir = library();
-        let bench = Bench::new(dir.path());
+        let bench = ToolHarness::new(dir.path());
         let sql = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
                    SELECT count(*) FROM n";
         let query = bench.call("sqlite_query", json!({"database": "books.db", "sql": sql}));

@@ -50,7 +50,7 @@ tool!(Fine, "trouble_fine", "Say how often this was asked.", 60_000, |cx| {
 });
 
 tool!(Waits, "trouble_wait", "Wait until told to end.", 2_000, |cx| {
-    cx.tell("waiting in the plugin");
+    cx.report_progress("waiting in the plugin");
     cx.cancel.cancelled().await;
     Err(ToolError::Cancelled(Box::new(ToolOutput::text("half of it"))))
 });

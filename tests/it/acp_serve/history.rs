@@ -1,7 +1,7 @@
 //! What an editor is told of a session that is over: its list, its title, all that was said.
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, Gate};
+use deputize_testkit::{Barrier, MockAnswer};
 use serde_json::{Value, json};
 
 use super::editor::{Editor, command};
@@ -98,11 +98,12 @@ async fn a_session_that_was_deleted_elsewhere_is_not_begun_anew() {
 #[tokio::test]
 async fn a_reply_that_was_cut_is_told_where_it_was_said() {
     let lab = Lab::new();
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let held = gate.clone();
     let server = model(move |asked| match asked.users().len() {
         1 => {
-            let reply = Answer::reply(&Reply::text("mock", "One two three four five six seven."));
+            let reply =
+                MockAnswer::reply(&Reply::text("mock", "One two three four five six seven."));
             reply.pieces(16).stall_at(400, &held)
         }
         _ => text("The second answer."),

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_core::door::FrameSecret;
+use deputize_core::sanitize::FrameSecret;
 use deputize_core::{
     AgentId, Authority, Cancel, Catalog, Event, FixedClock, Grant, Message, Outcome, Reply,
     SessionId, Status,
 };
-use deputize_delegate::{Background, ControlTool, DelegateTool, OverLimit, Policy};
-use deputize_runtime::{Continue, Parts, Session, SessionDir, StoredSession};
-use deputize_testkit::{Gate, ScriptedModel, SeenRequest, Turn};
+use deputize_delegate::{BackgroundPolicy, ControlTool, DelegateTool, OverLimit, Policy};
+use deputize_runtime::{Continue, Session, SessionConfig, SessionDir, StoredSession};
+use deputize_testkit::{Barrier, ScriptedModel, ScriptedTurn, SeenRequest};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -21,7 +21,7 @@ use crate::program::{Asked, Lab, model};
 
 #[tokio::test]
 async fn killed_while_it_rests_it_goes_on_and_no_end_is_lost_or_told_twice() {
-    let gates = vec![Gate::closed(), Gate::closed(), Gate::closed()];
+    let gates = vec![Barrier::closed(), Barrier::closed(), Barrier::closed()];
     let server = family(gates.clone()).await;
     let lab = Lab::new();
     let running = run(&lab, &server, &["Share it"]);
@@ -48,7 +48,7 @@ async fn killed_while_it_rests_it_goes_on_and_no_end_is_lost_or_told_twice() {
 #[tokio::test]
 async fn a_join_that_was_under_way_waits_on_after_a_restart_and_a_message_is_not_sent_again() {
     for (action, goes_on) in [("join", true), ("message", false)] {
-        let gate = Gate::closed();
+        let gate = Barrier::closed();
         let held = gate.clone();
         let server = model(move |asked| match child(&asked.system()) {
             Some(_) => text("0 is done.").held_by(&held),
@@ -85,10 +85,10 @@ async fn a_join_that_was_under_way_waits_on_after_a_restart_and_a_message_is_not
 
 #[tokio::test]
 async fn so_many_run_at_once_as_may_also_after_a_restart() {
-    let gates: Vec<Gate> = (0..4).map(|_| Gate::closed()).collect();
+    let gates: Vec<Barrier> = (0..4).map(|_| Barrier::closed()).collect();
     let (lab, server, running) = one_at_a_time(&gates).await;
     server.until_requests(3).await;
-    let waiting = || gates.iter().map(Gate::waiting).sum::<usize>();
+    let waiting = || gates.iter().map(Barrier::waiting).sum::<usize>();
     assert_eq!(waiting(), 1);
     running.signal(Signal::KILL);
     running.end().await;
@@ -111,8 +111,8 @@ async fn so_many_run_at_once_as_may_also_after_a_restart() {
 }
 
 /// The parent starts two children and is done when it knows of both; a child looks for itself.
-fn parts() -> Parts {
-    let rule = |seen: &SeenRequest| -> Option<Turn> {
+fn parts() -> SessionConfig {
+    let rule = |seen: &SeenRequest| -> Option<ScriptedTurn> {
         let reply = match seen.task() {
             "go" if seen.results().is_empty() => Reply::calls("m", [("delegate_task", tasks(2))]),
             "go" => Reply::text("m", "Noted."),
@@ -125,11 +125,11 @@ fn parts() -> Parts {
     let delegate = DelegateTool::new(policy.clone(), Arc::new(FixedClock(5))).unwrap();
     catalog.insert(delegate.into_entry()).unwrap();
     catalog.insert(ControlTool::new().unwrap().into_entry()).unwrap();
-    let mut parts = Parts {
-        handoff: Some(Arc::new(Background::new(policy, Arc::new(FixedClock(7))))),
+    let mut parts = SessionConfig {
+        handoff: Some(Arc::new(BackgroundPolicy::new(policy, Arc::new(FixedClock(7))))),
         clock: Arc::new(FixedClock(7)),
         secret: FrameSecret::new(&[1; 16]),
-        ..Parts::new(catalog)
+        ..SessionConfig::new(catalog)
     };
     parts.models.insert("t/m", "m", Arc::new(ScriptedModel::rule(rule)));
     parts

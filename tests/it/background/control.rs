@@ -1,6 +1,6 @@
 //! What an agent, or a person, does with children that nobody waits for.
 
-use deputize_testkit::Gate;
+use deputize_testkit::Barrier;
 use serde_json::{Value, json};
 
 use super::{QUEUE, call, child, delivered, one_at_a_time, run, tasks, text};
@@ -27,8 +27,8 @@ fn unframed(text: &str) -> String {
 
 #[tokio::test]
 async fn those_below_are_listed_told_things_stopped_and_waited_for() {
-    let gates = [Gate::closed(), Gate::closed(), Gate::closed()];
-    let (held, start) = (gates.clone(), Gate::closed());
+    let gates = [Barrier::closed(), Barrier::closed(), Barrier::closed()];
+    let (held, start) = (gates.clone(), Barrier::closed());
     let begins = start.clone();
     let server = model(move |asked| {
         let own = |n: usize| format!("{}/1.0.{n}", session_of(asked));
@@ -88,7 +88,7 @@ async fn those_below_are_listed_told_things_stopped_and_waited_for() {
 
 #[tokio::test]
 async fn one_that_waits_for_a_place_is_listed_so() {
-    let (gates, start) = ([Gate::closed(), Gate::closed()], Gate::closed());
+    let (gates, start) = ([Barrier::closed(), Barrier::closed()], Barrier::closed());
     let (held, begins) = (gates.clone(), start.clone());
     let (tell, told) = std::sync::mpsc::channel();
     let server = model(move |asked| match child(&asked.system()) {
@@ -110,7 +110,7 @@ async fn one_that_waits_for_a_place_is_listed_so() {
     running.event("agent.rest", |_| true).await;
     // From another terminal it is seen so, too.
     let shown = Running::start(lab.deputize(&["agents", "--json"])).end().await.with_code(0);
-    gates.iter().for_each(Gate::open);
+    gates.iter().for_each(Barrier::open);
     running.end().await.with_code(0);
     let listed = told.recv().unwrap();
     // The first line is that of the frame.
@@ -133,7 +133,7 @@ async fn one_that_waits_for_a_place_is_listed_so() {
 
 #[tokio::test]
 async fn a_child_that_ended_before_it_was_waited_for_is_one_of_any() {
-    let (gates, start) = ([Gate::closed(), Gate::closed()], Gate::closed());
+    let (gates, start) = ([Barrier::closed(), Barrier::closed()], Barrier::closed());
     let (held, begins) = (gates.clone(), start.clone());
     let server = model(move |asked| match child(&asked.system()) {
         Some(number) => text("Done.").held_by(&held[number]),
@@ -162,7 +162,7 @@ async fn a_child_that_ended_before_it_was_waited_for_is_one_of_any() {
 
 #[tokio::test]
 async fn one_that_is_stopped_while_it_waits_has_sent_nothing() {
-    let gates = [Gate::closed(), Gate::closed()];
+    let gates = [Barrier::closed(), Barrier::closed()];
     let (lab, _server, running) = one_at_a_time(&gates).await;
     let session = reachable(&lab).await;
     let second = format!("{session}/1.0.1");

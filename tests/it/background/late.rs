@@ -1,6 +1,6 @@
 //! Messages that reach a child while it writes its last answer: the report stays in its result.
 
-use deputize_testkit::{Answer, Gate};
+use deputize_testkit::{Barrier, MockAnswer};
 use serde_json::{Value, json};
 
 use super::{call, child, run, text};
@@ -9,9 +9,9 @@ use crate::program::{Asked, Lab, model};
 /// Runs a parent that sends its only child a message while the child writes its report. Gives what
 /// the parent is told of the child's end, and the child's `agent.end`.
 async fn told_after(task: Value, report: &'static str, reply: &'static str) -> (String, Value) {
-    let (held, begins) = (Gate::closed(), Gate::closed());
+    let (held, begins) = (Barrier::closed(), Barrier::closed());
     let (opens, starts) = (held.clone(), begins.clone());
-    let server = model(move |asked: &Asked| -> Answer {
+    let server = model(move |asked: &Asked| -> MockAnswer {
         match (child(&asked.system()), asked.replies(), asked.results().len()) {
             (Some(_), 0, _) => text(report).held_by(&held),
             (Some(_), _, _) => text(reply),

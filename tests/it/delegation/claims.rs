@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::json;
 
 use super::{call, is_child, messages, of, result, run, say};
@@ -64,7 +64,7 @@ async fn a_claim_in_a_value_is_held_against_what_was_seen_also_below() {
             (true, 0) if task.contains("Write it") => {
                 call("write_file", json!({"path": "real.txt", "content": "x"}))
             }
-            (true, _) if task.contains("Break it") => Answer::error(400, "no"),
+            (true, _) if task.contains("Break it") => MockAnswer::error(400, "no"),
             (true, _) => say("Done."),
         }
     })

@@ -1,7 +1,7 @@
 //! How the ends of children are told: to their parent's model, and in `--output json`.
 
 use deputize_core::{Reply, Usage};
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ async fn a_child_that_failed_or_came_to_a_limit_is_told_with_the_path_of_its_ses
             call("delegate_task", json!({"tasks": tasks, "max_iterations": 1}))
         }
         (false, _) => say("All back."),
-        (true, "Broken") => Answer::error(400, "no such thing"),
+        (true, "Broken") => MockAnswer::error(400, "no such thing"),
         (true, "Short") => call("list_dir", json!({})),
         (true, _) => say("Done."),
     })
@@ -88,7 +88,7 @@ async fn dollars_are_told_without_the_noise_of_adding_them_up() {
             _ => Reply::text("served-1", "Done."),
         };
         let input = if is_child(asked) { 100_000 } else { 200_000 };
-        Answer::reply(&Reply { usage: Usage { input, ..Usage::default() }, ..reply })
+        MockAnswer::reply(&Reply { usage: Usage { input, ..Usage::default() }, ..reply })
     })
     .await;
     let price = "providers.openai.prices={mock: {input: 1, output: 1}}";
@@ -106,7 +106,7 @@ async fn the_first_words_of_a_reply_that_broke_off_are_told_with_the_model_that_
         (false, _) => say("All back."),
         (true, _) => {
             let words = "The bug is here. ".repeat(40);
-            Answer::reply(&Reply::text("served-2", &words)).pieces(64).reset_at(600)
+            MockAnswer::reply(&Reply::text("served-2", &words)).pieces(64).reset_at(600)
         }
     })
     .await;

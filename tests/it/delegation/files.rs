@@ -3,7 +3,7 @@
 use std::fs;
 
 use deputize_core::Reply;
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, models::one_child, of, result, run, say};
@@ -48,16 +48,16 @@ async fn a_child_works_where_its_parents_shell_is_also_after_a_resume_and_in_a_r
 
 /// A parent that reads three files, hands on, and then changes them; a child that changes them by
 /// commands, and one that edits.
-fn two_hands(asked: &Asked) -> Answer {
+fn two_hands(asked: &Asked) -> MockAnswer {
     match (is_child(asked), asked.results().len()) {
-        (false, 0) => Answer::reply(&Reply::calls(
+        (false, 0) => MockAnswer::reply(&Reply::calls(
             "served-1",
             ["a.txt", "b.txt", "c.txt"].map(|path| ("read_file", json!({ "path": path }))),
         )),
         (false, 3) => {
             call("delegate_task", json!({"tasks": [{"goal": "Shell"}, {"goal": "Edit"}]}))
         }
-        (false, 4) => Answer::reply(&Reply::calls(
+        (false, 4) => MockAnswer::reply(&Reply::calls(
             "served-1",
             [
                 ("edit_file", json!({"path": "a.txt", "old": "one", "new": "1"})),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use deputize_core::{Reply, Usage};
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, result, run, say};
@@ -28,7 +28,7 @@ async fn talkers() -> MockServer {
             }
         };
         let usage = Usage { input: 1_500, output: 200, ..Usage::default() };
-        Answer::reply(&Reply { usage, ..reply })
+        MockAnswer::reply(&Reply { usage, ..reply })
     })
     .await
 }
@@ -101,13 +101,13 @@ async fn at_a_shared_limit_of_time_a_grandchild_closes_before_its_parent() {
 }
 
 /// The one child of a family whose child does as it is told here.
-async fn child_of(child: fn(usize) -> Answer, set: &[&str]) -> (usize, Value) {
+async fn child_of(child: fn(usize) -> MockAnswer, set: &[&str]) -> (usize, Value) {
     let server = model(move |asked| match (is_child(asked), asked.results().len()) {
         (true, n) => child(n),
         (false, 0) => {
             let usage = Usage { input: 1_500, output: 50, ..Usage::default() };
             let calls = Reply::calls("served-1", [("delegate_task", json!({"goal": "One"}))]);
-            Answer::reply(&Reply { usage, ..calls })
+            MockAnswer::reply(&Reply { usage, ..calls })
         }
         (false, _) => say("Back."),
     })
@@ -124,7 +124,7 @@ async fn without_a_closing_answer_it_is_told_which_budget_had_how_much_left() {
     let calls = |_| {
         let usage = Usage { input: 1_500, output: 200, ..Usage::default() };
         let calls = Reply::calls("served-1", [("list_dir", json!({}))]);
-        Answer::reply(&Reply { usage, ..calls })
+        MockAnswer::reply(&Reply { usage, ..calls })
     };
     let set = ["delegation.budget.tokens=5000", "delegation.max_output_tokens=200"];
     let (requests, entry) = child_of(calls, &set).await;
@@ -180,7 +180,7 @@ async fn six() -> MockServer {
             }
             (true, _) => (usage(8_000, 1_000), Reply::text("served-1", "It is done.")),
         };
-        Answer::reply(&Reply { usage, ..reply })
+        MockAnswer::reply(&Reply { usage, ..reply })
     })
     .await
 }
@@ -253,7 +253,7 @@ async fn a_task_of_one_request_runs_in_what_is_left_without_room_for_a_closing_o
             (false, _) => (usage(9_000, 100), Reply::text("served-1", "All back.")),
             (true, _) => (usage(8_500, 300), Reply::text("served-1", "It is done.")),
         };
-        Answer::reply(&Reply { usage, ..reply })
+        MockAnswer::reply(&Reply { usage, ..reply })
     })
     .await;
     let lab = Lab::new();

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, Entry, FixedClock, Grant, Origin, Reply, Resource as _,
-    Schema, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec,
-    ToolsetName,
+    Authority, BoxFuture, Cancel, Catalog, CatalogEntry, FixedClock, Grant, Origin, Reply,
+    Resource as _, Schema, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput,
+    ToolSpec, ToolsetName,
 };
 use deputize_delegate::{DelegateTool, Policy, send_order};
-use deputize_mcp::{Cwd, Server, ServerRecord, Servers, ToolFilter, look, offer};
+use deputize_mcp::{ServerConfig, ServerDirectory, ServerRecord, Servers, ToolFilter, look, offer};
 use deputize_process::Supervisor;
-use deputize_runtime::{Parts, Session, SessionDir};
+use deputize_runtime::{Session, SessionConfig, SessionDir};
 use deputize_testkit::ScriptedModel;
 use serde_json::{Value, json};
 
@@ -31,21 +31,27 @@ impl Tool for Remote {
     }
 }
 
-fn entry(toolset: &'static str, tool: &'static str, origin: Origin, kind: &str) -> Entry {
+fn entry(toolset: &'static str, tool: &'static str, origin: Origin, kind: &str) -> CatalogEntry {
     let decl = ToolDecl {
         name: ToolName::literal(tool),
         description: String::new(),
         parameters: Schema::new(&json!({"type": kind})).unwrap(),
     };
     let tool = Arc::new(Remote(ToolSpec::read_only(decl)));
-    Entry { toolset: ToolsetName::literal(toolset), origin, tool }
+    CatalogEntry { toolset: ToolsetName::literal(toolset), origin, tool }
 }
 
 /// A server `git` with one tool, `echo`.
-fn git() -> Server {
+fn git() -> ServerConfig {
     let program = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
-    Server::program("git", program, vec!["none".into()], BTreeMap::new(), Cwd::At("/".into()))
-        .unwrap()
+    ServerConfig::program(
+        "git",
+        program,
+        vec!["none".into()],
+        BTreeMap::new(),
+        ServerDirectory::At("/".into()),
+    )
+    .unwrap()
 }
 
 async fn catalog(policy: &Policy) -> Catalog {
@@ -83,7 +89,7 @@ async fn child(policy: Policy) -> (Vec<String>, Vec<String>) {
         }
     }));
     let folder = tempfile::tempdir().unwrap();
-    let mut parts = Parts::new(catalog(&policy).await);
+    let mut parts = SessionConfig::new(catalog(&policy).await);
     let servers = Servers::new(vec![git()], "/", |_| Supervisor::start().map(Arc::new));
     let servers = parts.settings.get_or_insert_with(|| servers);
     parts.models.insert("test/m", "m", model.clone());
@@ -131,7 +137,7 @@ async fn a_tool_that_changed_is_nobodys() {
     let before = catalog(&policy).await;
     let all = Grant { spawn_depth: Some(1), spawn_number: Some(9), ..Grant::default() };
     let parent = Authority::root(&before, &all);
-    let child = parent.meet(&Grant::default());
+    let child = parent.intersect(&Grant::default());
     assert!(child.permits(before.get("mcp__git__echo").unwrap()).is_ok());
     for (origin, kind) in [
         (Origin::Mcp { server: "other".to_owned() }, "object"),

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deputize_testkit::{Answer, HttpRequest, MockServer};
+use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, result, run, say};
@@ -12,7 +12,7 @@ use crate::kill::kill;
 use crate::program::{Asked, Lab, Running, hang, model};
 
 /// A parent that hands one thing on, and a child that answers at once.
-pub(super) fn one_child(asked: &Asked) -> Answer {
+pub(super) fn one_child(asked: &Asked) -> MockAnswer {
     match (is_child(asked), asked.results().len()) {
         (false, 0) => call("delegate_task", json!({"goal": "Look at one"})),
         (false, _) => say("Looked."),
@@ -193,7 +193,7 @@ async fn where_no_offered_model_has_its_key_none_is_offered() {
 
 /// A server that cannot be used: a wait of more than a minute is not waited for.
 async fn down() -> MockServer {
-    let answer = |_: &HttpRequest| Answer::error(503, "loading").header("retry-after", "7200");
+    let answer = |_: &HttpRequest| MockAnswer::error(503, "loading").header("retry-after", "7200");
     MockServer::start_with(answer).await.unwrap()
 }
 
@@ -251,7 +251,7 @@ async fn a_result_names_the_model_that_served_the_answer_also_of_a_background_ch
         // It serves the first step of the child and is gone at the second one.
         let far = model(|asked| match asked.results().len() {
             0 => call("list_dir", json!({})),
-            _ => Answer::error(503, "loading").header("retry-after", "7200"),
+            _ => MockAnswer::error(503, "loading").header("retry-after", "7200"),
         })
         .await;
         let near = model(move |asked| match (is_child(asked), asked.results().len()) {
@@ -309,7 +309,7 @@ async fn a_taken_up_child_keeps_to_its_own_fallbacks() {
     let fails = Arc::clone(&gone);
     let server = model(move |asked| match (is_child(asked), asked.results().len()) {
         (true, _) if fails.load(Ordering::SeqCst) => {
-            Answer::error(503, "loading").header("retry-after", "7200")
+            MockAnswer::error(503, "loading").header("retry-after", "7200")
         }
         (true, _) => hang(),
         _ => one_child(asked),

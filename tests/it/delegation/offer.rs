@@ -3,7 +3,7 @@
 use std::io::Write as _;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, HttpRequest};
+use deputize_testkit::{HttpRequest, MockAnswer};
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, result, run, say, tools};
@@ -22,7 +22,7 @@ fn delegation(request: &HttpRequest) -> (String, Value) {
 }
 
 /// A parent with one child that has these toolsets. The child runs a command, if it may.
-fn family(toolsets: Value) -> impl Fn(&Asked) -> Answer + Send + Sync + 'static {
+fn family(toolsets: Value) -> impl Fn(&Asked) -> MockAnswer + Send + Sync + 'static {
     move |asked| match (is_child(asked), asked.results().len()) {
         (false, 0) => {
             call("delegate_task", json!({"goal": "Look at one", "toolsets": toolsets.clone()}))
@@ -208,7 +208,7 @@ async fn a_child_of_before_keeps_no_commands_that_nobody_approves_now() {
         (false, 0) => call("delegate_task", json!({"goal": "Look at one"})),
         (true, 0) => call("terminal", json!({"command": wait})),
         (true, 1) => call("terminal", json!({"command": "touch ran"})),
-        _ => Answer::reply(&Reply::text("served-1", "Looked.")),
+        _ => MockAnswer::reply(&Reply::text("served-1", "Looked.")),
     })
     .await;
     let running = lab.run(&server, &["--set", "delegation.approvals=auto", "Go"]);

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, HttpRequest};
+use deputize_testkit::{HttpRequest, MockAnswer};
 use serde_json::{Value, json};
 
 use super::{is_child, of, run};
@@ -53,10 +53,10 @@ fn percent(part: usize, whole: usize) -> f64 {
 }
 
 /// A parent that looks, hands two parts on, and ends; children look twice.
-fn family(role: &'static str, task: bool) -> impl Fn(&Asked) -> Answer + Send + Sync + 'static {
+fn family(role: &'static str, task: bool) -> impl Fn(&Asked) -> MockAnswer + Send + Sync + 'static {
     move |asked| {
         let calls = |calls: Vec<(&str, Value)>| Reply::calls("m", calls);
-        Answer::reply(&match (is_child(asked), asked.results().len()) {
+        MockAnswer::reply(&match (is_child(asked), asked.results().len()) {
             (false, 0) => calls(vec![("list_dir", json!({}))]),
             (false, 1) if task => calls(vec![
                 ("task", json!({"description": "Look at one"})),

@@ -3,7 +3,7 @@
 use std::fs;
 
 use deputize_core::{RawCall, Reply};
-use deputize_testkit::{Answer, HttpRequest};
+use deputize_testkit::{HttpRequest, MockAnswer};
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, result, run, say, tools};
@@ -36,7 +36,7 @@ async fn nonsense_is_answered_with_what_is_wrong_and_starts_nobody() {
         Some(arguments) => {
             let name = "delegate_task".to_owned();
             let raw = RawCall { name, arguments: arguments.clone() };
-            Answer::reply(&Reply { calls: vec![raw], ..Reply::text("served-1", "") })
+            MockAnswer::reply(&Reply { calls: vec![raw], ..Reply::text("served-1", "") })
         }
         None => say("I give up."),
     })

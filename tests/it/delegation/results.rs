@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
 use deputize_core::Reply;
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, result, run, say};
@@ -139,7 +139,7 @@ async fn half_a_megabyte_of_hostile_words_reaches_nobody_and_no_word_is_lost() {
     let frame = summary.rsplit("</").next().unwrap().trim_end().trim_end_matches('>');
     assert!(summary.starts_with("<child:") && !evil.contains(frame), "{frame}");
     // The whole is where it says, and programs get it too, as it may be shown.
-    let shown = deputize_core::door::to_screen(&report);
+    let shown = deputize_core::sanitize::for_terminal(&report);
     assert_eq!(shown.matches("[0 bytes left out here]").count(), report.matches(evil).count());
     assert!(!shown.contains(['\u{1b}', '\u{202e}', '\0']));
     let kept = fs::read_to_string(entry["summary_path"].as_str().unwrap()).unwrap();
@@ -159,7 +159,7 @@ async fn a_parent_whose_context_is_nearly_full_is_shown_less() {
             (true, _) => Reply::text("m", "0123456789\n".repeat(2000)),
         };
         reply.usage.input = 7000;
-        Answer::reply(&reply)
+        MockAnswer::reply(&reply)
     })
     .await;
     for (window, shown) in [(0, 22_000..30_000), (10_000, 3_000..4_500), (7_001, 2_000..4_000)] {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deputize_core::{Event, Record, Reply};
 use deputize_delegate::Policy;
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::is_child;
@@ -32,7 +32,7 @@ async fn run_calls(
                 None => Reply::text("served-1", "Done."),
             }
         };
-        Answer::reply(&reply)
+        MockAnswer::reply(&reply)
     })
     .await;
     let lab = Lab::new();

@@ -3,7 +3,7 @@
 use std::fs;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, HttpRequest};
+use deputize_testkit::{HttpRequest, MockAnswer};
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, run, say};
@@ -18,7 +18,7 @@ async fn a_family_that_shares_its_prefix_shares_nothing_else() {
     let server = model(|asked| match (is_child(asked), asked.results().len()) {
         (false, 0) => call("delegate_task", json!({"goal": "Look at one", "toolsets": ["file"]})),
         (false, _) => say("Looked."),
-        (true, 0) => Answer::reply(&Reply::calls(
+        (true, 0) => MockAnswer::reply(&Reply::calls(
             "served-1",
             [
                 ("delegate_task", json!({"goal": "No."})),

@@ -3,7 +3,7 @@
 use std::fs;
 
 use deputize_core::{RawCall, Reply};
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::json;
 
 use super::{call, is_child, messages, of, run, say, tools};
@@ -15,7 +15,7 @@ async fn the_task_tool_takes_a_text_and_gives_one() {
     let server = model(|asked| {
         let told = asked.system();
         match (is_child(asked), asked.results().len()) {
-            (false, 0) => Answer::reply(&Reply::calls(
+            (false, 0) => MockAnswer::reply(&Reply::calls(
                 "served-1",
                 [
                     ("task", json!({"description": "Count the files."})),
@@ -61,7 +61,7 @@ async fn the_task_tool_takes_a_text_that_is_no_json_too() {
         (false, 0) => {
             let raw = |text: &str| RawCall { name: "task".to_owned(), arguments: text.to_owned() };
             let calls = vec![raw("Look at \"one\""), raw("TODO")];
-            Answer::reply(&Reply { calls, ..Reply::text("served-1", "") })
+            MockAnswer::reply(&Reply { calls, ..Reply::text("served-1", "") })
         }
         (false, _) => say("Looked."),
         (true, _) => say("I looked."),

@@ -1,7 +1,7 @@
 //! Models that think in the content of their replies.
 
 use deputize_core::Reply;
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, result, run, say};
@@ -10,9 +10,9 @@ use crate::program::{Asked, Lab, model};
 const THOUGHT: &str = "<think>\nSECRET-THOUGHT of many words.\n</think>\n\n";
 
 /// A parent that hands one task on, and a child that gives these replies, the last again and again.
-fn family(task: Value, child: Vec<String>) -> impl Fn(&Asked) -> Answer {
+fn family(task: Value, child: Vec<String>) -> impl Fn(&Asked) -> MockAnswer {
     move |asked| match (is_child(asked), asked.results().len()) {
-        (false, 0) => Answer::reply(&Reply {
+        (false, 0) => MockAnswer::reply(&Reply {
             text: format!("{THOUGHT}I ask a child."),
             ..Reply::calls("served-1", [("delegate_task", task.clone())])
         }),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use deputize_core::{Reply, SessionId};
 use deputize_runtime::{OPENINGS_LIMIT, SessionDir};
-use deputize_testkit::{Answer, Gate, MockServer};
+use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::task::JoinSet;
@@ -53,7 +53,7 @@ fn dies(lab: &Lab) {
 #[tokio::test]
 async fn a_session_that_ends_the_program_three_times_in_a_row_is_only_shown() {
     let lab = Lab::new();
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let held = gate.clone();
     let server = model(move |_| text("Here I am.").stall_at(0, &held)).await;
     crash(&lab, &server, &["Where are you?"], 1).await;
@@ -90,7 +90,7 @@ async fn a_session_that_ends_the_program_three_times_in_a_row_is_only_shown() {
 #[tokio::test]
 async fn a_request_or_an_end_in_order_begins_the_count_anew() {
     let lab = Lab::new();
-    let (first, second) = (Gate::closed(), Gate::closed());
+    let (first, second) = (Barrier::closed(), Barrier::closed());
     let held = (first.clone(), second.clone());
     let server = model(move |asked| match asked.replies() {
         0 => call("list_dir", json!({})).stall_at(0, &held.0),
@@ -109,7 +109,7 @@ async fn a_request_or_an_end_in_order_begins_the_count_anew() {
     crash(&lab, &server, &again, 2).await;
     (1..OPENINGS_LIMIT).for_each(|_| dies(&lab));
     assert_eq!(counted(&lab), OPENINGS_LIMIT - 1);
-    let refuses = MockServer::start([Answer::error(401, "not you")]).await.unwrap();
+    let refuses = MockServer::start([MockAnswer::error(401, "not you")]).await.unwrap();
     let ended = resume(&lab, &refuses, &[]).await.with_code(3);
     assert_eq!(counted(&lab), 0, "{ended:#?}");
     second.open();
@@ -124,11 +124,11 @@ const TOGETHER: usize = 8;
 const CALLS: usize = 2;
 
 /// Each call leaves a line of its own and a process that would go on for ever.
-fn worker(mark: String) -> impl Fn(&Asked) -> Answer {
+fn worker(mark: String) -> impl Fn(&Asked) -> MockAnswer {
     move |asked| {
         let replies = asked.replies();
         if replies % (CALLS + 1) == CALLS {
-            return Answer::reply(&Reply::text("mock", format!("Answer {replies}.")));
+            return MockAnswer::reply(&Reply::text("mock", format!("Answer {replies}.")));
         }
         let command = format!("echo {replies} >> ran; setsid -f sleep {mark}; echo done");
         call("terminal", json!({ "command": command }))

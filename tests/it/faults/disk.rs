@@ -8,19 +8,19 @@ use std::process::Stdio;
 
 use deputize_core::Reply;
 use deputize_requirements::require;
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
 use crate::program::{Asked, Ended, Lab, PROGRAM, Running, model, soon};
 
-fn call(tool: &str, arguments: Value) -> Answer {
-    Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
+fn call(tool: &str, arguments: Value) -> MockAnswer {
+    MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]))
 }
 
-fn text(text: &str) -> Answer {
-    Answer::reply(&Reply::text("mock", text))
+fn text(text: &str) -> MockAnswer {
+    MockAnswer::reply(&Reply::text("mock", text))
 }
 
 /// A disk of its own: a file system in memory, in a mount namespace that a waiting process
@@ -140,14 +140,14 @@ async fn a_file_that_does_not_fit_leaves_the_old_one_whole() {
 }
 
 /// Replies of some length and calls that never repeat, until it is told to go on.
-fn wordy(asked: &Asked) -> Answer {
+fn wordy(asked: &Asked) -> MockAnswer {
     if asked.last_user() == "Go on" {
         return text("There is room again.");
     }
     let path = format!("d{}", asked.replies());
     let mut reply = Reply::calls("mock", [("list_dir", json!({ "path": path }))]);
     reply.text = "words ".repeat(4000);
-    Answer::reply(&reply)
+    MockAnswer::reply(&reply)
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use deputize_core::{Finish, Reply};
-use deputize_testkit::{Answer, Gate, MockServer, chat_sse};
+use deputize_testkit::{Barrier, MockAnswer, MockServer, chat_sse};
 use serde_json::{Value, json};
 
 use crate::program::{Asked, Ended, Lab, Running, model};
@@ -13,18 +13,18 @@ const KEY: &str = "sk-mock-0123456789abcdef";
 /// What leads to no retry ends within this time, also on a loaded machine.
 const SOON: Duration = Duration::from_secs(8);
 
-fn text(text: &str) -> Answer {
-    Answer::reply(&Reply::text("mock", text))
+fn text(text: &str) -> MockAnswer {
+    MockAnswer::reply(&Reply::text("mock", text))
 }
 
-fn call(tool: &str, arguments: Value) -> Answer {
-    Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
+fn call(tool: &str, arguments: Value) -> MockAnswer {
+    MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]))
 }
 
 /// A run with a key against these answers, and how many requests it made.
 async fn run(
     lab: &Lab,
-    answers: impl IntoIterator<Item = Answer>,
+    answers: impl IntoIterator<Item = MockAnswer>,
     args: &[&str],
 ) -> (Ended, usize) {
     let server = MockServer::start(answers).await.unwrap();
@@ -39,20 +39,20 @@ async fn run(
 
 #[tokio::test]
 async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
-    let error = Answer::error;
+    let error = MockAnswer::error;
     let redirect = || {
         let to = "http://127.0.0.1:9/v1/chat/completions";
-        Answer::body("text/plain", "").status(307).header("location", to)
+        MockAnswer::body("text/plain", "").status(307).header("location", to)
     };
     let overflow = "This model's maximum context length is 8192 tokens";
     let vllm = "The decoder prompt (length 9000) is longer than the maximum model length of 4096";
     let larger = "with a model of a larger context, `deputize run --resume ";
     let filtered = Reply { finish: Finish::Refused, ..Reply::text("mock", "") };
-    let filtered = Answer::reply(&filtered);
+    let filtered = MockAnswer::reply(&filtered);
     let quota = r#"{"error":{"message":"no credit","code":"insufficient_quota"}}"#;
     let page = "<html><title>Please sign in</title></html>";
     let line = [b"data: ".as_slice(), &vec![b'x'; 10 << 20], b"\n\n"].concat();
-    let cases: [(&str, Answer, i32, &[&str]); 15] = [
+    let cases: [(&str, MockAnswer, i32, &[&str]); 15] = [
         (
             "401",
             error(401, &format!("wrong key {KEY}")),
@@ -61,7 +61,12 @@ async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
         ),
         ("403", error(403, "not you"), 3, &["openai", "`mock`", "key in MOCK_KEY"]),
         ("404", error(404, "no such model"), 3, &["no model `mock`", "base_url"]),
-        ("quota", Answer::body("application/json", quota).status(429), 3, &["quota", "MOCK_KEY"]),
+        (
+            "quota",
+            MockAnswer::body("application/json", quota).status(429),
+            3,
+            &["quota", "MOCK_KEY"],
+        ),
         (
             "waits long",
             error(429, "no").header("retry-after", "7200"),
@@ -75,13 +80,13 @@ async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
             &["to wait 1 min 1 s", "more than 60 s"],
         ),
         ("redirect", redirect(), 3, &["127.0.0.1:9", "not followed", "base_url"]),
-        ("sign-in page", Answer::body("text/html", page), 3, &["`Please sign in`", "base_url"]),
-        ("no reply", Answer::json(&json!({"status": "ok"})), 3, &["no reply of a model"]),
+        ("sign-in page", MockAnswer::body("text/html", page), 3, &["`Please sign in`", "base_url"]),
+        ("no reply", MockAnswer::json(&json!({"status": "ok"})), 3, &["no reply of a model"]),
         ("400", error(400, "tools[0] is wrong"), 1, &["was refused", "tools[0] is wrong"]),
         ("overflow", error(400, overflow), 1, &["too long for model `mock`", "8192", larger]),
         ("overflow of vLLM", error(400, vllm), 1, &["too long for model `mock`", "9000", larger]),
         ("filtered", filtered, 1, &["provider refused or filtered", "ask another model"]),
-        ("a line of 10 MB", Answer::sse(line), 3, &["the limit is 1048576"]),
+        ("a line of 10 MB", MockAnswer::sse(line), 3, &["the limit is 1048576"]),
         ("overflow, large", error(413, "too large"), 1, &["too long for model `mock`"]),
     ];
     for (name, answer, code, told) in cases {
@@ -127,22 +132,22 @@ async fn what_may_heal_is_tried_again_and_nothing_of_the_broken_reply_counts() {
     let finish = broken().find("\"finish_reason\":\"tool_calls\"").unwrap();
     let event = broken()[..finish].rfind("\n\n").unwrap() + 2;
     let mark = broken().find("data: [DONE]").unwrap();
-    let never = Gate::closed();
+    let never = Barrier::closed();
     let page = "<html><title>502 Bad Gateway</title></html>";
     let inside = "data: {\"error\":{\"message\":\"worker died\",\"code\":500}}\n\n";
     let cases = [
-        ("429", vec![Answer::error(429, "slow down").header("retry-after", "1")]),
-        ("500 and 503", vec![Answer::error(500, "boom"), Answer::error(503, "loading")]),
-        ("a page", vec![Answer::body("text/html", page).status(502)]),
-        ("empty", vec![Answer::sse("")]),
-        ("cut", vec![Answer::sse(broken()).cut_at(finish)]),
-        ("cut behind the finish reason", vec![Answer::sse(broken()).cut_at(mark)]),
-        ("reset", vec![Answer::sse(broken()).pieces(64).reset_at(finish)]),
-        ("no end mark", vec![Answer::sse(broken()).ending_at(finish)]),
-        ("stalls", vec![Answer::sse(broken()).stall_at(finish, &never)]),
-        ("comments", vec![Answer::sse(&broken()[..event]).then_forever(": .\n\n", TICK)]),
-        ("fails inside", vec![Answer::sse(inside)]),
-        ("garbage", vec![Answer::sse((0..=255).cycle().take(50_000).collect::<Vec<u8>>())]),
+        ("429", vec![MockAnswer::error(429, "slow down").header("retry-after", "1")]),
+        ("500 and 503", vec![MockAnswer::error(500, "boom"), MockAnswer::error(503, "loading")]),
+        ("a page", vec![MockAnswer::body("text/html", page).status(502)]),
+        ("empty", vec![MockAnswer::sse("")]),
+        ("cut", vec![MockAnswer::sse(broken()).cut_at(finish)]),
+        ("cut behind the finish reason", vec![MockAnswer::sse(broken()).cut_at(mark)]),
+        ("reset", vec![MockAnswer::sse(broken()).pieces(64).reset_at(finish)]),
+        ("no end mark", vec![MockAnswer::sse(broken()).ending_at(finish)]),
+        ("stalls", vec![MockAnswer::sse(broken()).stall_at(finish, &never)]),
+        ("comments", vec![MockAnswer::sse(&broken()[..event]).then_forever(": .\n\n", TICK)]),
+        ("fails inside", vec![MockAnswer::sse(inside)]),
+        ("garbage", vec![MockAnswer::sse((0..=255).cycle().take(50_000).collect::<Vec<u8>>())]),
     ];
     let mut all = tokio::task::JoinSet::new();
     for (name, broken) in cases {
@@ -174,7 +179,7 @@ const TICK: Duration = Duration::from_millis(2);
 #[tokio::test]
 async fn a_server_that_stays_broken_is_given_up_and_the_session_goes_on_later() {
     let lab = Lab::new();
-    let answers = || (0..5).map(|_| Answer::error(500, "boom"));
+    let answers = || (0..5).map(|_| MockAnswer::error(500, "boom"));
     let (ended, requests) = run(&lab, answers(), &[]).await;
     let ended = ended.with_code(3);
     assert_eq!((ended.out.as_str(), requests), ("", 5));
@@ -192,14 +197,14 @@ async fn much_of_what_is_allowed_is_taken() {
     };
     let thought: String = (0..48).map(|_| delta(&"hm. ".repeat(1 << 14))).collect();
     let body = thought + &chat_sse(&Reply::text("mock", "Done."));
-    let (ended, requests) = run(&Lab::new(), [Answer::sse(body)], &[]).await;
+    let (ended, requests) = run(&Lab::new(), [MockAnswer::sse(body)], &[]).await;
     println!("3 MB of reasoning: {:?}", ended.took);
     let ended = ended.with_code(0);
     assert_eq!((ended.out.as_str(), requests), ("Done.\n", 1));
 
     let many = |count: usize| {
         let calls = (0..count).map(|n| ("list_dir", json!({"path": format!("d{n}")})));
-        Answer::reply(&Reply::calls("mock", calls))
+        MockAnswer::reply(&Reply::calls("mock", calls))
     };
     let args = ["--output", "events"];
     let (ended, requests) = run(&Lab::new(), [many(128), text("Done.")], &args).await;
@@ -218,7 +223,7 @@ async fn much_of_what_is_allowed_is_taken() {
 }
 
 /// Requests whose results are given to the model, as text.
-async fn told(answers: Vec<Answer>, args: &[&str]) -> (Ended, Vec<String>) {
+async fn told(answers: Vec<MockAnswer>, args: &[&str]) -> (Ended, Vec<String>) {
     let lab = Lab::new();
     let server = MockServer::start(answers).await.unwrap();
     let args = [args, &["Answer me"]].concat();
@@ -233,10 +238,10 @@ async fn nonsense_is_answered_with_what_is_wrong_with_it() {
     let raw = |name: &str, arguments: &str| {
         let mut reply = Reply::calls("mock", [(name, json!({}))]);
         arguments.clone_into(&mut reply.calls[0].arguments);
-        Answer::reply(&reply)
+        MockAnswer::reply(&reply)
     };
     let deep = "[".repeat(100_000);
-    let cases: [(&str, Answer, &str); 8] = [
+    let cases: [(&str, MockAnswer, &str); 8] = [
         ("unknown", raw("make_coffee", "{}"), "there is no tool `make_coffee`"),
         ("near", raw("read_fil", "{}"), "Did you mean read_file?"),
         ("no name", raw("", "{}"), "it names no tool"),
@@ -269,7 +274,7 @@ async fn a_reply_of_nothing_but_thoughts_is_asked_about_once_and_called_that() {
 #[tokio::test]
 async fn models_that_never_stop_are_stopped() {
     let forever = |name: &'static str,
-                   rule: fn(&Asked) -> Answer,
+                   rule: fn(&Asked) -> MockAnswer,
                    args: &'static [&'static str]| {
         async move {
             let lab = Lab::new();
@@ -301,7 +306,7 @@ async fn models_that_never_stop_are_stopped() {
                 [("list_dir", json!({"path": format!("d{}", asked.replies())}))],
             );
             reply.text = format!("Step {}.", asked.replies());
-            Answer::reply(&reply)
+            MockAnswer::reply(&reply)
         },
         limit,
     )
@@ -338,7 +343,7 @@ async fn a_key_in_the_environment_is_in_nothing_that_comes_out() {
         let lab = Lab::new();
         fs::write(lab.work(".env"), format!("TOKEN={KEY}\n")).unwrap();
         // A server that says the key wherever it can.
-        let echo = Answer::error(500, &format!("{KEY} is busy"));
+        let echo = MockAnswer::error(500, &format!("{KEY} is busy"));
         let show =
             call("terminal", json!({"command": "env; echo [$MOCK_KEY$OTHER_TOKEN]; cat .env"}));
         let answers = [

@@ -4,7 +4,7 @@ use std::io::{PipeReader, pipe};
 use std::process::Stdio;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::json;
 use tokio::process::Command;
@@ -42,13 +42,13 @@ async fn read(mut reader: PipeReader) -> String {
 }
 
 /// Three long replies, each with a call; then what `last` gives.
-async fn wordy(last: impl Fn() -> Answer + Send + Sync + 'static) -> MockServer {
+async fn wordy(last: impl Fn() -> MockAnswer + Send + Sync + 'static) -> MockServer {
     let server = model(move |asked| match asked.replies() {
         replies @ 0..3 => {
             let path = json!({"path": format!("d{replies}")});
             let mut reply = Reply::calls("mock", [("list_dir", path)]);
             reply.text = "many words\n".repeat(MUCH / 11);
-            Answer::reply(&reply)
+            MockAnswer::reply(&reply)
         }
         _ => last(),
     });
@@ -86,7 +86,7 @@ async fn a_second_interrupt_waits_neither_for_a_command_nor_for_a_reader() {
         let lab = Lab::new();
         let command = stubborn(&lab);
         let work = json!({ "command": command });
-        let last = move || Answer::reply(&Reply::calls("mock", [("terminal", work.clone())]));
+        let last = move || MockAnswer::reply(&Reply::calls("mock", [("terminal", work.clone())]));
         let server = wordy(last).await;
         let mut begun = lab.pipe("begun");
         let args = ["--approve", "auto", "--output", "events", "Talk"];
@@ -111,7 +111,7 @@ async fn an_answer_that_nobody_reads_can_be_left_and_had_later() {
         let lab = Lab::new();
         let answer = "answer\n".repeat(MUCH / 7);
         let given = answer.clone();
-        let server = model(move |_| Answer::reply(&Reply::text("mock", &given))).await;
+        let server = model(move |_| MockAnswer::reply(&Reply::text("mock", &given))).await;
         let mut command = lab.run_command(&server, &["Ask"]);
         let reader = stalled(&mut command, Unread::Out);
         let running = Running::with_streams(command);
@@ -130,7 +130,7 @@ async fn an_answer_that_nobody_reads_can_be_left_and_had_later() {
 #[tokio::test]
 async fn a_reader_that_goes_on_gets_all_of_it() {
     let lab = Lab::new();
-    let server = wordy(|| Answer::reply(&Reply::text("mock", "Done."))).await;
+    let server = wordy(|| MockAnswer::reply(&Reply::text("mock", "Done."))).await;
     let mut command = lab.run_command(&server, &["--output", "events", "-v", "Talk"]);
     let ((out, stdout), (err, stderr)) = (pipe().unwrap(), pipe().unwrap());
     command.stdout(stdout).stderr(stderr);

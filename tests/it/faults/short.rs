@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use deputize_core::Reply;
 use deputize_requirements::{require, root};
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -44,13 +44,13 @@ async fn with_too_few_open_files_nothing_is_begun_and_the_limit_is_told() {
 }
 
 /// Commands, files and children at once, more of them than descriptors are there for.
-fn crowd() -> Answer {
+fn crowd() -> MockAnswer {
     let command = |n: usize| ("terminal", json!({"command": format!("echo {n}; sleep 0.2")}));
     let read = |n: usize| ("read_file", json!({"path": format!("f{n}")}));
     let goals: Vec<_> = (0..8).map(|n| json!({"goal": format!("part {n}")})).collect();
     let calls = (0..8).flat_map(|n| [command(n), read(n)]);
     let calls = calls.chain([("delegate_task", json!({ "tasks": goals }))]);
-    Answer::reply(&Reply::calls("mock", calls.collect::<Vec<_>>()))
+    MockAnswer::reply(&Reply::calls("mock", calls.collect::<Vec<_>>()))
 }
 
 #[tokio::test]
@@ -125,20 +125,21 @@ async fn a_bomb_of_a_provider_takes_less_than_64_mb_more() {
     const MORE: u64 = 64 << 10;
     let said = "x".repeat(60 << 20);
     let deep = "[".repeat(32 << 20);
-    let event = |data: &str| Answer::sse(format!("data: {data}\n\ndata: [DONE]\n\n"));
+    let event = |data: &str| MockAnswer::sse(format!("data: {data}\n\ndata: [DONE]\n\n"));
     // None of these is wrong, and there are more and more of them.
     let flood = |delta: &str| {
         let event = format!("data: {{\"choices\":[{{\"delta\":{{{delta}}}}}]}}\n\n");
-        Answer::body("text/event-stream", event.repeat((40 << 20) / event.len()))
+        MockAnswer::body("text/event-stream", event.repeat((40 << 20) / event.len()))
     };
     let words = "word ".repeat(200);
-    let compressed =
-        |coding: &str| Answer::body("text/event-stream", bomb()).header("content-encoding", coding);
-    let rows: [(&str, Answer); 11] = [
+    let compressed = |coding: &str| {
+        MockAnswer::body("text/event-stream", bomb()).header("content-encoding", coding)
+    };
+    let rows: [(&str, MockAnswer); 11] = [
         ("compressed", compressed("gzip")),
         ("compressed, a failure", compressed("gzip").status(400)),
         ("compressed, twice", compressed("gzip, gzip")),
-        ("compressed, not said", Answer::body("text/event-stream", bomb())),
+        ("compressed, not said", MockAnswer::body("text/event-stream", bomb())),
         ("one line", event(&format!("{{\"choices\":[{{\"delta\":{{\"content\":\"{said}\"}}}}]}}"))),
         ("deep", event(&deep)),
         ("many small valid events", flood(&format!("\"content\":\"{words}\""))),
@@ -150,7 +151,7 @@ async fn a_bomb_of_a_provider_takes_less_than_64_mb_more() {
                 "\"tool_calls\":[{{\"index\":0,\"function\":{{\"name\":\"terminal\",\"arguments\":\"{words}\"}}}}]"
             )),
         ),
-        ("a document", Answer::body("application/json", format!("{{\"choices\":\"{said}\"}}"))),
+        ("a document", MockAnswer::body("application/json", format!("{{\"choices\":\"{said}\"}}"))),
     ];
     let (ended, floor) = against(text("Hello.")).await;
     assert_eq!(ended.with_code(0).out, "Hello.\n");
@@ -242,7 +243,7 @@ async fn a_flood_of_valid_pieces_takes_less_than_64_mb_more_in_every_wire() {
             let event = format!("data: {before}{}{behind}\n\n", "x".repeat(size));
             let first = if first.is_empty() { String::new() } else { format!("data: {first}\n\n") };
             let body = first + &event.repeat((36 << 20) / event.len());
-            let answer = Answer::body("text/event-stream", body);
+            let answer = MockAnswer::body("text/event-stream", body);
             runs.spawn(async move { (size, against_wire(api, answer).await) });
         }
         for (size, (ended, most)) in runs.join_all().await {
@@ -256,11 +257,11 @@ async fn a_flood_of_valid_pieces_takes_less_than_64_mb_more_in_every_wire() {
 }
 
 /// A run against a model that always answers this.
-async fn against(answer: Answer) -> (Ended, u64) {
+async fn against(answer: MockAnswer) -> (Ended, u64) {
     against_wire("openai-chat", answer).await
 }
 
-async fn against_wire(api: &str, answer: Answer) -> (Ended, u64) {
+async fn against_wire(api: &str, answer: MockAnswer) -> (Ended, u64) {
     let lab = Lab::new();
     let server = MockServer::start_with(move |_| answer.clone()).await.unwrap();
     let set = format!(

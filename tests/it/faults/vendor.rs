@@ -1,18 +1,18 @@
 //! Replies and failures of real vendors that are none of the usual ones.
 
 use deputize_core::{RawCall, Reply};
-use deputize_testkit::{Answer, HttpRequest, MockServer};
+use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use crate::program::{Ended, Lab, Running, hang, model};
 
-fn text(text: &str) -> Answer {
-    Answer::reply(&Reply::text("mock", text))
+fn text(text: &str) -> MockAnswer {
+    MockAnswer::reply(&Reply::text("mock", text))
 }
 
 /// A run against these answers, and the requests that it made.
 async fn run(
-    answers: impl IntoIterator<Item = Answer>,
+    answers: impl IntoIterator<Item = MockAnswer>,
     args: &[&str],
 ) -> (Ended, Vec<HttpRequest>) {
     let lab = Lab::new();
@@ -34,22 +34,23 @@ async fn a_document_without_choices_is_asked_for_again() {
         let usage = json!({"prompt_tokens": 7, "completion_tokens": 0, "total_tokens": 7});
         let document =
             json!({"id": "c1", "object": "chat.completion", "choices": choices, "usage": usage});
-        let (ended, requests) = run([Answer::json(&document), text("Fine.")], &[]).await;
+        let (ended, requests) = run([MockAnswer::json(&document), text("Fine.")], &[]).await;
         assert_eq!((ended.with_code(0).out.as_str(), requests.len()), ("Fine.\n", 2));
     }
 }
 
 #[tokio::test]
 async fn a_server_says_itself_whether_another_try_is_worth_it() {
-    let busy = || Answer::error(429, "busy");
+    let busy = || MockAnswer::error(429, "busy");
     let no = busy().header("x-should-retry", "false").header("retry-after-ms", "1");
     let (ended, requests) = run([no], &[]).await;
     let ended = ended.with_code(3);
     assert_eq!(requests.len(), 1, "{}", ended.err);
     assert!(ended.err.contains("it asks not to try again"), "{}", ended.err);
     let soon = busy().header("retry-after-ms", "1");
-    let yes =
-        Answer::error(400, "odd").header("x-should-retry", "true").header("retry-after-ms", "1");
+    let yes = MockAnswer::error(400, "odd")
+        .header("x-should-retry", "true")
+        .header("retry-after-ms", "1");
     for answer in [soon, yes] {
         let (ended, requests) = run([answer, text("Fine.")], &[]).await;
         assert_eq!((ended.with_code(0).out.as_str(), requests.len()), ("Fine.\n", 2));
@@ -70,9 +71,9 @@ async fn a_call_that_the_server_cannot_read_is_the_models_own_mistake() {
     let chunk = json!({"choices": [{"index": 0, "delta": {"content": "I read it."}}]});
     let event = format!("data: {chunk}\n\nevent: error\ndata: {short}\n\n");
     for (answer, words) in [
-        (Answer::json(&short).status(400), "missing properties: 'path' | ‹function=read_file>"),
-        (Answer::json(&long).status(400), "‹function=write_file>"),
-        (Answer::sse(event), "missing properties: 'path' | ‹function=read_file>"),
+        (MockAnswer::json(&short).status(400), "missing properties: 'path' | ‹function=read_file>"),
+        (MockAnswer::json(&long).status(400), "‹function=write_file>"),
+        (MockAnswer::sse(event), "missing properties: 'path' | ‹function=read_file>"),
     ] {
         let (ended, requests) = run([answer, text("Fine.")], &["-t", "file"]).await;
         assert_eq!((ended.with_code(0).out.as_str(), requests.len()), ("Fine.\n", 2));
@@ -85,10 +86,10 @@ async fn a_call_that_the_server_cannot_read_is_the_models_own_mistake() {
 }
 
 /// A call that the server could not read, with other words in each error.
-fn unreadable_call(number: usize) -> Answer {
+fn unreadable_call(number: usize) -> MockAnswer {
     let error = json!({"error": {"message": "Failed to call a function.", "code": "tool_use_failed",
                                  "failed_generation": format!("<function=read_file{{{number}")}});
-    Answer::json(&error).status(400)
+    MockAnswer::json(&error).status(400)
 }
 
 #[tokio::test]
@@ -137,7 +138,7 @@ async fn another_model_goes_on_after_a_model_that_only_makes_such_calls() {
 async fn such_calls_in_place_of_the_closing_answer_end_it_soon() {
     let called = || {
         let call = RawCall { name: "list_dir".to_owned(), arguments: "{}".to_owned() };
-        Answer::reply(&Reply { calls: vec![call], ..Reply::text("mock", "") })
+        MockAnswer::reply(&Reply { calls: vec![call], ..Reply::text("mock", "") })
     };
     let answers = [called()].into_iter().chain((0..20).map(unreadable_call));
     let (ended, requests) = run(answers, &["-t", "file", "--set", "max_iterations=1"]).await;
@@ -150,7 +151,7 @@ async fn such_calls_in_place_of_the_closing_answer_end_it_soon() {
 async fn a_call_where_none_is_allowed_is_a_broken_reply_and_asked_for_again() {
     let called = || {
         let call = RawCall { name: "list_dir".to_owned(), arguments: "{}".to_owned() };
-        Answer::reply(&Reply { calls: vec![call], ..Reply::text("mock", "") })
+        MockAnswer::reply(&Reply { calls: vec![call], ..Reply::text("mock", "") })
     };
     let error = json!({"error": {
         "message": "Tool choice is none, but model called a tool",
@@ -159,7 +160,7 @@ async fn a_call_where_none_is_allowed_is_a_broken_reply_and_asked_for_again() {
     }});
     let chunk = json!({"choices": [{"index": 0, "delta": {"content": "What I found is"}}]});
     let event = format!("data: {chunk}\n\nevent: error\ndata: {error}\n\n");
-    let failures = [Answer::json(&error).status(400), Answer::sse(event)];
+    let failures = [MockAnswer::json(&error).status(400), MockAnswer::sse(event)];
     let args = ["-t", "file", "--set", "max_iterations=1"];
     for failure in failures {
         let answers = [called(), failure, text("Two files.")];
@@ -189,10 +190,10 @@ async fn a_reply_in_the_background_is_not_asked_for_again_however_its_stream_end
         let bytes = events.len();
         let more = format!("{events}event: x\ndata: {{}}\n\n");
         for answer in [
-            Answer::sse(events.clone()),
-            Answer::sse(events.clone()).ending_with_connection(),
-            Answer::sse(more.clone()).cut_at(bytes),
-            Answer::sse(more.clone()).reset_at(bytes),
+            MockAnswer::sse(events.clone()),
+            MockAnswer::sse(events.clone()).ending_with_connection(),
+            MockAnswer::sse(more.clone()).cut_at(bytes),
+            MockAnswer::sse(more.clone()).reset_at(bytes),
         ] {
             let (ended, requests) = run([answer], &api).await;
             let ended = ended.with_code(1);
@@ -213,7 +214,7 @@ async fn a_reply_in_the_background_is_not_asked_for_and_paid_again() {
             "--set",
             "fallback_models=[offline]",
         ];
-        let (ended, requests) = run([Answer::json(&document)], &api).await;
+        let (ended, requests) = run([MockAnswer::json(&document)], &api).await;
         let ended = ended.with_code(1);
         assert_eq!(requests.len(), 1, "{}", ended.err);
         assert!(ended.err.contains(&format!("status `{status}`")), "{}", ended.err);
@@ -245,10 +246,10 @@ async fn the_key_of_a_replys_limit_bounds_events_and_bodies_too() {
     let large = "word ".repeat(1_000_000);
     let flood = format!(": {}\n\n", "x".repeat(1_000_000)).repeat(36) + &event("Fine.");
     for (body, answer) in [(event(&large), large.trim()), (flood, "Fine.")] {
-        let (ended, _) = run([Answer::sse(body + "data: [DONE]\n\n")], &key).await;
+        let (ended, _) = run([MockAnswer::sse(body + "data: [DONE]\n\n")], &key).await;
         assert!(ended.with_code(0).out.trim() == answer, "another answer");
     }
-    let (ended, requests) = run([Answer::sse(event(&"word ".repeat(3_000_000)))], &key).await;
+    let (ended, requests) = run([MockAnswer::sse(event(&"word ".repeat(3_000_000)))], &key).await;
     let ended = ended.with_code(3);
     assert_eq!(requests.len(), 1);
     let told = "the limit is 12000000 (limits.reply_bytes)";
@@ -258,7 +259,7 @@ async fn the_key_of_a_replys_limit_bounds_events_and_bodies_too() {
 #[tokio::test]
 async fn each_wait_between_attempts_of_five_seconds_is_shown_also_when_quiet() {
     let lab = Lab::new();
-    let busy = |seconds| Answer::error(429, "busy").header("retry-after", seconds);
+    let busy = |seconds| MockAnswer::error(429, "busy").header("retry-after", seconds);
     let server = MockServer::start([busy("5"), busy("50")]).await.unwrap();
     let running = lab.run(&server, &["-q", "Answer me"]);
     running.says("waiting for the model: attempt 2 of 5 in 5").await;
@@ -281,7 +282,7 @@ async fn a_reply_that_does_not_begin_is_shown_after_five_seconds_also_when_quiet
 async fn a_stream_that_is_cut_inside_its_first_event_is_no_empty_reply() {
     let begun = r#"data: {"id": "c1", "choices": [{"delta": {"content": "He"#;
     let set = ["--output", "events"];
-    let (ended, requests) = run([Answer::sse(begun), text("Fine.")], &set).await;
+    let (ended, requests) = run([MockAnswer::sse(begun), text("Fine.")], &set).await;
     let ended = ended.with_code(0);
     assert_eq!(requests.len(), 2);
     let retry = &ended.events("model.retry")[0];
@@ -316,6 +317,7 @@ async fn what_a_compaction_at_the_provider_cost_is_not_the_size_of_the_conversat
         "--set",
         "budget.tokens=300000",
     ];
-    let (ended, requests) = run([Answer::json(&compacted), Answer::json(&last)], &args).await;
+    let (ended, requests) =
+        run([MockAnswer::json(&compacted), MockAnswer::json(&last)], &args).await;
     assert_eq!((ended.with_code(0).out.as_str(), requests.len()), ("Fine.\n", 2));
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 
 use deputize_core::Reply;
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::desk::{SERVER, approve, caller, cards, deputize, offered, set};
@@ -187,7 +187,7 @@ async fn other_instructions_of_a_server_that_is_started_at_its_first_call_block_
 
     // So they do for what else it has.
     let reads = model(|asked: &Asked| {
-        Answer::reply(&match asked.replies() {
+        MockAnswer::reply(&match asked.replies() {
             0 => Reply::calls("mock", [("mcp__w__read_resource", json!({"uri": "x://1"}))]),
             _ => Reply::text("mock", asked.results().join("\n")),
         })

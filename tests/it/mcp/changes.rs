@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Mutex;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, HttpRequest, MockServer};
+use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use super::desk::{SERVER, approve, deputize};
@@ -45,7 +45,7 @@ async fn three_calls() -> MockServer {
         let echo = |text: &str| Reply::calls("mock", [("mcp__w__echo", json!({"text": text}))]);
         let more = || Reply::calls("mock", [("mcp__w__more", json!({}))]);
         let child = !asked.first_user().ends_with("go");
-        Answer::reply(&match (child, asked.replies()) {
+        MockAnswer::reply(&match (child, asked.replies()) {
             (false, 0) => echo("one"),
             (false, 1) => Reply::calls("mock", [("delegate_task", json!({"goal": "Look"}))]),
             (false, 2) => echo("three"),
@@ -124,12 +124,12 @@ async fn hands_on(children: usize, between: impl Fn(usize) + Send + Sync + 'stat
         let handed = asked.results().iter().filter(|it| it.contains("\"task_index\"")).count();
         if asked.first_user().contains(TASK) {
             let has = asked.tools().contains(&ECHO);
-            return Answer::reply(&match asked.replies() {
+            return MockAnswer::reply(&match asked.replies() {
                 0 if has => echo("below"),
                 _ => Reply::text("mock", format!("It said: {results}")),
             });
         }
-        Answer::reply(&match asked.replies() - handed {
+        MockAnswer::reply(&match asked.replies() - handed {
             0 | 1 if handed == 0 => echo("above"),
             _ if handed < children => {
                 between.lock().unwrap()(handed);
@@ -152,7 +152,7 @@ async fn a_server_that_does_not_say_what_it_has_now_is_waited_for_once() {
     let set = marking(&lab, "falls silent");
     approve(&lab, &set).await;
     let server = model(|asked: &Asked| {
-        Answer::reply(&match asked.replies() {
+        MockAnswer::reply(&match asked.replies() {
             _ if asked.first_user().contains(TASK) => Reply::text("mock", "Looked."),
             0 => Reply::calls("mock", [(ECHO, json!({"text": "above"}))]),
             1 | 2 => {
@@ -285,7 +285,7 @@ async fn what_a_server_has_beside_tools_is_listed_and_read_by_tools() {
             ("mcp__w__list_prompts", json!({})),
             ("mcp__w__get_prompt", json!({"name": "ask"})),
         ];
-        Answer::reply(&match asked.replies() {
+        MockAnswer::reply(&match asked.replies() {
             0 => Reply::calls("mock", calls),
             _ => Reply::text("mock", asked.results().join("\n====\n")),
         })

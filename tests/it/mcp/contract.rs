@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deputize_core::{Catalog, Progress, Resource as _, Tool, ToolCallResult, ToolError};
-use deputize_mcp::{Cwd, Server, ServerRecord, Servers, ToolFilter, look, offer};
+use deputize_mcp::{ServerConfig, ServerDirectory, ServerRecord, Servers, ToolFilter, look, offer};
 use deputize_process::Supervisor;
 use deputize_requirements::require;
-use deputize_testkit::{Bench, Check, Rule, check_tool};
+use deputize_testkit::{ContractRule, ToolCheck, ToolHarness, check_tool};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -20,7 +20,7 @@ use super::real::{blocking, remote, remote_at};
 use crate::program::{hint_commands, soon};
 
 /// The tools of a server that its owner trusts to look only, and what their calls are lent.
-pub(super) async fn tools(server: Server, read_only: &[&str]) -> (Catalog, Servers) {
+pub(super) async fn tools(server: ServerConfig, read_only: &[&str]) -> (Catalog, Servers) {
     let supervisor = Arc::new(Supervisor::start().unwrap());
     let shared = Arc::clone(&supervisor);
     let looked = Box::pin(look(server.clone(), "/", move || Ok(Arc::clone(&shared))));
@@ -40,11 +40,11 @@ fn tool(catalog: &Catalog, name: &str) -> Arc<dyn Tool> {
     Arc::clone(&catalog.get(name).unwrap().tool)
 }
 
-fn program(path: &str, args: &[&str]) -> Server {
+fn program(path: &str, args: &[&str]) -> ServerConfig {
     let args = args.iter().map(OsString::from).collect();
     let path_variable = std::env::var_os("PATH").map(|path| (OsString::from("PATH"), path));
     let env: BTreeMap<_, _> = path_variable.into_iter().collect();
-    Server::program("s", path, args, env, Cwd::At("/".into())).unwrap()
+    ServerConfig::program("s", path, args, env, ServerDirectory::At("/".into())).unwrap()
 }
 
 #[tokio::test]
@@ -52,12 +52,12 @@ async fn one_check_tells_whether_tools_of_real_servers_keep_their_contract() {
     let everything = require!(everything().await);
     let (catalog, servers) = tools(program("node", &[&everything, "stdio"]), &["echo"]).await;
     let echo = tool(&catalog, "mcp__s__echo");
-    let check = Check::new(&echo).lend(servers.clone()).call(json!({"message": "over there"}));
+    let check = ToolCheck::new(&echo).lend(servers.clone()).call(json!({"message": "over there"}));
     let checked = soon("the check of a good tool", check.run()).await.unwrap();
     // Alone, again, two side by side, and two that are told to end.
     assert_eq!(checked.calls, 6);
     // Nothing is lent: no call could work.
-    let check = Check::new(&echo).call(json!({"message": "over there"}));
+    let check = ToolCheck::new(&echo).call(json!({"message": "over there"}));
     let unlent = soon("a check without its server", check.run()).await.unwrap_err();
     assert!(unlent.to_string().contains("no such server is configured"), "{unlent}");
     assert_eq!(check_tool(&echo).await.unwrap().calls, 0, "it has no examples");
@@ -66,11 +66,13 @@ async fn one_check_tells_whether_tools_of_real_servers_keep_their_contract() {
     let mark = tempfile::tempdir().unwrap();
     let mark = mark.path().join("mark");
     let faulty = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
-    for (fault, rule) in [("reports an error", Rule::Works), ("exits in a call", Rule::Works)] {
+    for (fault, rule) in
+        [("reports an error", ContractRule::Works), ("exits in a call", ContractRule::Works)]
+    {
         let server = program(faulty, &[fault, mark.to_str().unwrap()]);
         let (catalog, servers) = tools(server, &["echo"]).await;
         let echo = tool(&catalog, "mcp__s__echo");
-        let check = Check::new(&echo).lend(servers.clone()).call(json!({"text": "a"}));
+        let check = ToolCheck::new(&echo).lend(servers.clone()).call(json!({"text": "a"}));
         let found = soon(fault, check.run()).await.unwrap_err();
         assert!(found.has(rule), "{fault}: {found}");
         servers.close().await;
@@ -87,7 +89,7 @@ fn told(result: &ToolCallResult) -> String {
     }
 }
 
-pub(super) async fn called(bench: &Bench, name: &str, arguments: Value) -> String {
+pub(super) async fn called(bench: &ToolHarness, name: &str, arguments: Value) -> String {
     told(&soon(name, Box::pin(bench.call(name, arguments))).await)
 }
 
@@ -95,9 +97,9 @@ pub(super) async fn called(bench: &Bench, name: &str, arguments: Value) -> Strin
 async fn a_call_ends_with_the_server_by_http_that_is_killed_during_it() {
     let remote = require!(remote().await);
     let port: u16 = remote.url.rsplit([':', '/']).nth(1).unwrap().parse().unwrap();
-    let server = Server::url("s", remote.url.clone(), BTreeMap::new());
+    let server = ServerConfig::url("s", remote.url.clone(), BTreeMap::new());
     let (catalog, servers) = tools(server, &["echo"]).await;
-    let bench = Bench::of(Path::new("/"), catalog);
+    let bench = ToolHarness::of(Path::new("/"), catalog);
     let begun = Arc::new(Notify::new());
     let told = Arc::clone(&begun);
     let settings = &bench.agent().session.settings;
@@ -128,10 +130,10 @@ async fn a_call_ends_with_the_server_by_http_that_is_killed_during_it() {
 async fn a_server_by_http_that_starts_anew_is_greeted_anew_and_the_call_made() {
     let remote = require!(remote().await);
     let port: u16 = remote.url.rsplit([':', '/']).nth(1).unwrap().parse().unwrap();
-    let server = Server::url("s", format!("{}?key=hush", remote.url), BTreeMap::new());
+    let server = ServerConfig::url("s", format!("{}?key=hush", remote.url), BTreeMap::new());
     // Its predecessor's session is answered with status 400, so only what only looks is made again.
     let (catalog, servers) = tools(server, &["echo"]).await;
-    let bench = Bench::of(Path::new("/"), catalog);
+    let bench = ToolHarness::of(Path::new("/"), catalog);
     bench.agent().session.settings.get_or_insert_with(|| servers.clone());
     let echo = async || called(&bench, "mcp__s__echo", json!({"message": "hello"})).await;
     assert_eq!(echo().await, "Echo: hello");

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::json;
 
 use crate::program::{Asked, Ended, Lab, Running, model};
@@ -31,7 +31,7 @@ pub(super) fn cards(home: &Path) -> Vec<PathBuf> {
 /// A model that calls `echo` once and repeats the result.
 pub(super) async fn caller() -> MockServer {
     model(|asked: &Asked| {
-        Answer::reply(&match asked.replies() {
+        MockAnswer::reply(&match asked.replies() {
             0 => Reply::calls("mock", [("mcp__w__echo", json!({"text": "hello"}))]),
             _ => Reply::text("mock", asked.results().join("\n")),
         })

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use deputize_core::{Resource as _, ToolError};
-use deputize_mcp::{Server, Servers};
-use deputize_testkit::{Answer, Bench, Gate, MockServer};
+use deputize_mcp::{ServerConfig, Servers};
+use deputize_testkit::{Barrier, MockAnswer, MockServer, ToolHarness};
 use serde_json::{Value, json};
 
 use super::contract::{called, tools};
 use crate::program::soon;
 
 /// What a server answers to its calls, by their number and their id.
-type Answers = Box<dyn Fn(u32, &Value) -> Answer + Send + Sync>;
+type Answers = Box<dyn Fn(u32, &Value) -> MockAnswer + Send + Sync>;
 
 struct Far {
-    bench: Bench,
+    bench: ToolHarness,
     servers: Servers,
     /// How often it was greeted.
     greeted: Arc<AtomicU32>,
@@ -28,20 +28,20 @@ struct Far {
 }
 
 async fn far(read_only: &[&str], answers: Answers) -> Far {
-    far_with(read_only, answers, |_, answer| Answer::json(&answer)).await
+    far_with(read_only, answers, |_, answer| MockAnswer::json(&answer)).await
 }
 
 /// The same of a server that sends its answers to greetings and lists in a way of its own.
 async fn far_with(
     read_only: &[&str],
     answers: Answers,
-    sends: impl Fn(&str, Value) -> Answer + Send + Sync + 'static,
+    sends: impl Fn(&str, Value) -> MockAnswer + Send + Sync + 'static,
 ) -> Far {
     let (greeted, done) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
     let (greetings, calls) = (Arc::clone(&greeted), Arc::clone(&done));
     let server = MockServer::start_with(move |request| {
         if request.method != "POST" {
-            return Answer::error(405, "no stream");
+            return MockAnswer::error(405, "no stream");
         }
         let asked = request.json();
         let (id, method) = (&asked["id"], asked["method"].as_str().unwrap_or_default());
@@ -60,14 +60,15 @@ async fn far_with(
                 answer(json!({"tools": [{"name": "go", "inputSchema": schema}]}))
             }
             "tools/call" => answers(calls.fetch_add(1, Ordering::SeqCst), id),
-            _ if id.is_null() => Answer::body("text/plain", "").status(202),
+            _ if id.is_null() => MockAnswer::body("text/plain", "").status(202),
             _ => sends(method, refusal(id, -32601, "no such method")),
         }
     });
     let server = server.await.unwrap();
     let address = format!("http://{}/mcp", server.address());
-    let (catalog, servers) = tools(Server::url("s", address, BTreeMap::new()), read_only).await;
-    let bench = Bench::of(Path::new("/"), catalog);
+    let (catalog, servers) =
+        tools(ServerConfig::url("s", address, BTreeMap::new()), read_only).await;
+    let bench = ToolHarness::of(Path::new("/"), catalog);
     bench.agent().session.settings.get_or_insert_with(|| servers.clone());
     // Who looked at its tools greeted it too, and closed the session.
     greeted.store(0, Ordering::SeqCst);
@@ -89,9 +90,9 @@ fn refusal(id: &Value, code: i32, message: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
-fn good(id: &Value) -> Answer {
+fn good(id: &Value) -> MockAnswer {
     let content = json!([{"type": "text", "text": "gone"}]);
-    Answer::json(&json!({"jsonrpc": "2.0", "id": id, "result": {"content": content}}))
+    MockAnswer::json(&json!({"jsonrpc": "2.0", "id": id, "result": {"content": content}}))
 }
 
 /// What a first call is answered, what is told of it, and how many calls and greetings there are with
@@ -101,51 +102,51 @@ async fn an_effect_is_not_repeated_whatever_the_server_answers_after_it() {
     let error = |message: &str| refusal(&Value::Null, -32603, message);
     let unknown = "; what the call did is unknown. Look before you repeat it";
     let anew = "the server does not know the session, which is begun anew";
-    let cases: [(&str, Answer, String, (u32, u32)); 8] = [
+    let cases: [(&str, MockAnswer, String, (u32, u32)); 8] = [
         (
             "500 and an error without an id",
-            Answer::json(&error("Internal server error")).status(500),
+            MockAnswer::json(&error("Internal server error")).status(500),
             format!("the server answered HTTP 500 Internal Server Error{unknown} Internal"),
             (2, 1),
         ),
         (
             "503 and words of a session",
-            Answer::json(&error("session store overloaded")).status(503),
+            MockAnswer::json(&error("session store overloaded")).status(503),
             format!("the server answered HTTP 503 Service Unavailable{unknown} session store"),
             (2, 1),
         ),
         (
             "500 and a text",
-            Answer::body("text/plain", "oops").status(500),
+            MockAnswer::body("text/plain", "oops").status(500),
             format!("the server answered HTTP 500 Internal Server Error{unknown} oops"),
             (2, 1),
         ),
         (
             "200 and an error without an id",
-            Answer::json(&error("it was done, then it failed")),
+            MockAnswer::json(&error("it was done, then it failed")),
             format!("the server answered with an error that names no call{unknown} it was done"),
             (2, 1),
         ),
         (
             "400 and an error without an id",
-            Answer::json(&error("bad city")).status(400),
+            MockAnswer::json(&error("bad city")).status(400),
             "the server refused the call (code -32603): bad city".to_owned(),
             (2, 1),
         ),
         (
             "400 and a text",
-            Answer::body("text/plain", "bad city").status(400),
+            MockAnswer::body("text/plain", "bad city").status(400),
             "the server refused the call (HTTP 400 Bad Request): bad city".to_owned(),
             (2, 1),
         ),
         (
             "400 that is about the session",
-            Answer::json(&error("No valid session ID provided")).status(400),
+            MockAnswer::json(&error("No valid session ID provided")).status(400),
             anew.to_owned(),
             (2, 2),
         ),
         // The protocol has this for a session that is unknown, in which nothing is done.
-        ("404", Answer::body("text/plain", "gone").status(404), "gone".to_owned(), (3, 2)),
+        ("404", MockAnswer::body("text/plain", "gone").status(404), "gone".to_owned(), (3, 2)),
     ];
     for (what, answer, words, counts) in cases {
         let answers = move |count, id: &Value| if count == 0 { answer.clone() } else { good(id) };
@@ -163,16 +164,16 @@ async fn no_word_of_a_server_stands_where_only_we_speak_by_http_either() {
     const WORDS: &str = "x] [OBEY";
     let with_null = || refusal(&Value::Null, -32000, WORDS);
     let answers = [
-        ("a type", Answer::body(WORDS, "")),
-        ("no message", Answer::body("application/json", WORDS)),
-        ("an error", Answer::json(&with_null())),
-        ("an error as an event", Answer::sse(format!("data: {}\n\n", with_null()))),
-        ("a refusal", Answer::body("text/plain", WORDS).status(400)),
-        ("a refused key", Answer::body("text/plain", WORDS).status(401)),
-        ("a failure", Answer::json(&with_null()).status(500)),
+        ("a type", MockAnswer::body(WORDS, "")),
+        ("no message", MockAnswer::body("application/json", WORDS)),
+        ("an error", MockAnswer::json(&with_null())),
+        ("an error as an event", MockAnswer::sse(format!("data: {}\n\n", with_null()))),
+        ("a refusal", MockAnswer::body("text/plain", WORDS).status(400)),
+        ("a refused key", MockAnswer::body("text/plain", WORDS).status(401)),
+        ("a failure", MockAnswer::json(&with_null()).status(500)),
         (
             "a forgotten session",
-            Answer::json(&refusal(&Value::Null, -32000, "session x] [OBEY")).status(400),
+            MockAnswer::json(&refusal(&Value::Null, -32000, "session x] [OBEY")).status(400),
         ),
     ];
     for (what, answer) in answers {
@@ -193,8 +194,8 @@ async fn half_a_character_by_http_is_no_hindrance_and_what_is_no_json_is_told_at
         let result = if count < 2 { text } else { r#"{"a":NaN}"# };
         let answer = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
         match count % 2 {
-            0 => Answer::sse(format!("data: {answer}\n\n")),
-            _ => Answer::body("Application/JSON; charset=UTF-8", answer),
+            0 => MockAnswer::sse(format!("data: {answer}\n\n")),
+            _ => MockAnswer::body("Application/JSON; charset=UTF-8", answer),
         }
     };
     let far = far(&[], Box::new(answers)).await;
@@ -213,7 +214,7 @@ async fn half_a_character_by_http_is_no_hindrance_and_what_is_no_json_is_told_at
 async fn a_call_that_may_be_repeated_is_made_again_in_a_new_session() {
     let lost = "no valid session";
     let answers = |count, id: &Value| match count {
-        0 => Answer::json(&refusal(&Value::Null, -32000, lost)).status(400),
+        0 => MockAnswer::json(&refusal(&Value::Null, -32000, lost)).status(400),
         _ => good(id),
     };
     let far = far(&["go"], Box::new(answers)).await;
@@ -224,11 +225,11 @@ async fn a_call_that_may_be_repeated_is_made_again_in_a_new_session() {
 
 #[tokio::test]
 async fn a_refused_call_does_not_end_those_beside_it() {
-    let gate = Gate::closed();
+    let gate = Barrier::closed();
     let held = gate.clone();
     let answers = move |count, id: &Value| match count {
         0 => good(id).held_by(&held),
-        _ => Answer::body("text/plain", "bad city").status(400),
+        _ => MockAnswer::body("text/plain", "bad city").status(400),
     };
     let far = far(&["go"], Box::new(answers)).await;
     let refused = async {
@@ -252,7 +253,7 @@ async fn answers_to_other_requests_are_dropped_from_the_first_greeting_on() {
             answer.clone(),
         ];
         let events = events.map(|event| format!("event: message\ndata: {event}\n\n"));
-        Answer::body("text/event-stream", events.concat())
+        MockAnswer::body("text/event-stream", events.concat())
     };
     let answers = move |_, id: &Value| {
         let content = json!([{"type": "text", "text": "gone"}]);

@@ -12,12 +12,12 @@ use deputize_core::{
     ToolError,
 };
 use deputize_mcp::{
-    Cwd, McpError, Server, ServerLimits, ServerListing, ServerRecord, ServerTarget, Servers,
-    ToolFilter, look, offer,
+    McpError, ServerConfig, ServerDirectory, ServerLimits, ServerListing, ServerRecord,
+    ServerTarget, Servers, ToolFilter, look, offer,
 };
 use deputize_process::Supervisor;
-use deputize_runtime::{Parts, Session, SessionDir};
-use deputize_testkit::{Bench, Recorder, ScriptedModel};
+use deputize_runtime::{Session, SessionConfig, SessionDir};
+use deputize_testkit::{Recorder, ScriptedModel, ToolHarness};
 use futures_util::stream::{self, StreamExt as _};
 use serde_json::json;
 
@@ -30,10 +30,12 @@ const LONG: Duration = Duration::from_secs(30);
 /// For answers that never come.
 const SHORT: Duration = Duration::from_millis(400);
 
-fn server(fault: &str, file: &Path, limits: ServerLimits) -> Server {
+fn server(fault: &str, file: &Path, limits: ServerLimits) -> ServerConfig {
     let args: Vec<OsString> = vec![fault.into(), file.into()];
-    let server = Server::program("s", SERVER, args, BTreeMap::new(), Cwd::At("/".into())).unwrap();
-    Server { limits, ..server }
+    let server =
+        ServerConfig::program("s", SERVER, args, BTreeMap::new(), ServerDirectory::At("/".into()))
+            .unwrap();
+    ServerConfig { limits, ..server }
 }
 
 fn patient() -> ServerLimits {
@@ -228,7 +230,7 @@ async fn called_in(
     let supervisor = supervisor();
     let shared = Arc::clone(&supervisor);
     let server = server(fault, &file, limits);
-    let first = Server { limits: patient(), ..server.clone() };
+    let first = ServerConfig { limits: patient(), ..server.clone() };
     let looked = Box::pin(look(first, "/", move || Ok(Arc::clone(&shared))));
     let listed = looked.await.unwrap();
     let mut card = ServerRecord::default();
@@ -248,7 +250,7 @@ async fn called_in(
         let call = || Reply::calls("m", [("mcp__s__echo", arguments)]);
         Some(if done < times { call() } else { Reply::text("m", "Done.") }.into())
     }));
-    let mut parts = Parts::new(catalog);
+    let mut parts = SessionConfig::new(catalog);
     let recorder = Recorder::default();
     parts.observers.push(Arc::new(recorder.clone()) as Arc<dyn Observer>);
     parts.models.insert("test/m", "m", model.clone());
@@ -510,7 +512,7 @@ async fn after_an_interrupted_call_that_the_server_did_not_take_the_next_one_wor
     std::fs::write(&mark, "stop").unwrap();
     let much = json!({"text": "a", "more": "x".repeat(200_000)});
     let call = |cancel: Cancel| {
-        let bench = Bench::of(folder.path(), catalog.clone());
+        let bench = ToolHarness::of(folder.path(), catalog.clone());
         bench.agent().session.settings.get_or_insert_with(|| servers.clone());
         let much = much.clone();
         async move {

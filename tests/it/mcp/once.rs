@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 
 use deputize_core::{RawCall, Reply};
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::desk::{approve, set};
@@ -64,14 +64,14 @@ async fn told(calls: Vec<(&'static str, String)>, args: &[&str]) -> Vec<String> 
     let count = calls.len();
     let server = model(move |asked: &Asked| {
         if asked.system().contains("YOUR TASK:") {
-            return Answer::error(400, "no such thing");
+            return MockAnswer::error(400, "no such thing");
         }
         match calls.get(asked.results().len()) {
             Some((tool, arguments)) => {
                 let raw = RawCall { name: (*tool).to_owned(), arguments: arguments.clone() };
-                Answer::reply(&Reply { calls: vec![raw], ..Reply::text("mock", "") })
+                MockAnswer::reply(&Reply { calls: vec![raw], ..Reply::text("mock", "") })
             }
-            None => Answer::reply(&Reply::text("mock", "I give up.")),
+            None => MockAnswer::reply(&Reply::text("mock", "I give up.")),
         }
     })
     .await;

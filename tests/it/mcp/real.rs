@@ -8,7 +8,7 @@ use std::process::Command as Blocking;
 
 use deputize_core::Reply;
 use deputize_requirements::{program, require};
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 /// A model that makes these calls, one a step, and then repeats the results.
 async fn calls(calls: Vec<(&'static str, Value)>) -> MockServer {
     model(move |asked: &Asked| {
-        Answer::reply(&match calls.get(asked.replies()) {
+        MockAnswer::reply(&match calls.get(asked.replies()) {
             Some(call) => Reply::calls("mock", [call.clone()]),
             None => Reply::text("mock", asked.results().join("\n=====\n")),
         })

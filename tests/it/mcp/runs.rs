@@ -1,7 +1,7 @@
 //! Servers in runs: what children have of them, and a run that is played.
 
 use deputize_core::Reply;
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::json;
 
 use super::desk::{approve, caller, deputize, set};
@@ -11,7 +11,7 @@ use crate::program::{Asked, Lab, model};
 async fn children_have_the_tools_of_servers_unless_the_operator_says_otherwise() {
     let server = model(|asked: &Asked| {
         let first = asked.first_user().to_owned();
-        Answer::reply(&match (first.ends_with("go"), asked.replies()) {
+        MockAnswer::reply(&match (first.ends_with("go"), asked.replies()) {
             (true, 0) => {
                 let task = json!({"goal": "Look", "toolsets": ["file"]});
                 Reply::calls("mock", [("delegate_task", task)])

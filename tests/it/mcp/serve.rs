@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use deputize_core::Reply;
 use deputize_requirements::require;
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
@@ -36,7 +36,7 @@ async fn client(lab: &Lab, server: &MockServer, what: &str, more: &[&str]) -> (V
 /// A model that reads a file and says what is in it.
 async fn reader() -> MockServer {
     model(|asked: &Asked| {
-        Answer::reply(&match asked.replies() {
+        MockAnswer::reply(&match asked.replies() {
             0 => Reply::calls("mock", [("read_file", json!({"path": "a.txt"}))]),
             _ => Reply::text("mock", format!("It says: {}", asked.results().join("\n"))),
         })
@@ -175,9 +175,9 @@ async fn a_delegation_fails_where_no_child_did_its_work() {
     for (failing, is_error) in [(&["First"][..], false), (&["First", "Second"], true)] {
         let server = model(move |asked: &Asked| {
             if failing.iter().any(|goal| asked.first_user().contains(goal)) {
-                return Answer::error(400, "no such thing");
+                return MockAnswer::error(400, "no such thing");
             }
-            Answer::reply(&Reply::text("mock", "Done."))
+            MockAnswer::reply(&Reply::text("mock", "Done."))
         })
         .await;
         let (seen, _) = client(&lab, &server, "delegate", &[]).await;
@@ -194,8 +194,8 @@ async fn a_delegation_fails_where_no_child_did_its_work() {
 async fn sessions_of_delegate_are_listed_as_their_children_ended() {
     let lab = Lab::new();
     let server = model(|asked: &Asked| match asked.first_user().contains("Break") {
-        true => Answer::error(400, "no such thing"),
-        false => Answer::reply(&Reply::text("mock", "Done.")),
+        true => MockAnswer::error(400, "no such thing"),
+        false => MockAnswer::reply(&Reply::text("mock", "Done.")),
     })
     .await;
     let (mut input, running) = by_lines(&lab, &server, &[]);
@@ -323,7 +323,7 @@ async fn the_end_of_its_input_ends_its_calls_at_once() {
 async fn a_call_narrows_what_the_configuration_allows_and_never_widens_it() {
     let lab = Lab::new();
     let server = model(|_: &Asked| {
-        Answer::reply(&Reply::calls("mock", [("list_dir", json!({"path": "."}))]))
+        MockAnswer::reply(&Reply::calls("mock", [("list_dir", json!({"path": "."}))]))
     })
     .await;
     let sets = ["--set", "toolsets=[file]", "--set", "max_iterations=2", "--approve", "auto"];
@@ -354,7 +354,7 @@ async fn a_call_narrows_what_the_configuration_allows_and_never_widens_it() {
 async fn the_next_call_has_what_was_approved_meanwhile() {
     let lab = Lab::new();
     let server = model(|asked: &Asked| {
-        Answer::reply(&match asked.replies() {
+        MockAnswer::reply(&match asked.replies() {
             0 => Reply::calls("mock", [("mcp__w__echo", json!({"text": "hello"}))]),
             _ => Reply::text("mock", "Done."),
         })
@@ -416,7 +416,7 @@ async fn a_call_that_is_not_wanted_any_more_ends_with_all_it_started() {
     let server = model(move |asked: &Asked| match asked.replies() {
         0 => {
             let command = format!("sleep {mark}");
-            Answer::reply(&Reply::calls("mock", [("terminal", json!({"command": command}))]))
+            MockAnswer::reply(&Reply::calls("mock", [("terminal", json!({"command": command}))]))
         }
         _ => hang(),
     })
@@ -494,7 +494,7 @@ async fn its_client_passes_the_conformance_suite_for_what_it_does() {
     ] {
         let lab = Lab::new();
         let server = model(move |asked: &Asked| {
-            Answer::reply(&match &call {
+            MockAnswer::reply(&match &call {
                 Some(call) if asked.replies() == 0 => Reply::calls("mock", [call.clone()]),
                 _ => Reply::text("mock", asked.results().join("\n") + "Done."),
             })

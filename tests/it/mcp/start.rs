@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use deputize_core::Reply;
 use deputize_requirements::{program, require};
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::json;
 
 use super::desk::{SERVER, caller, cards, deputize};
@@ -40,7 +40,7 @@ async fn a_server_that_needs_longer_to_start_is_asked_on_beside_the_session() {
         while !cards(&home).iter().any(heard) {
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
-        Answer::reply(&Reply::text("mock", "Done."))
+        MockAnswer::reply(&Reply::text("mock", "Done."))
     })
     .await;
     let args = ["--approve", "auto", "--set", &own, "go"];
@@ -56,7 +56,7 @@ async fn a_server_that_needs_longer_to_start_is_asked_on_beside_the_session() {
 #[tokio::test]
 async fn servers_that_nothing_is_known_of_hold_up_the_first_request_five_seconds_together() {
     let lab = Lab::new();
-    let server = model(|_: &Asked| Answer::reply(&Reply::text("mock", "Done."))).await;
+    let server = model(|_: &Asked| MockAnswer::reply(&Reply::text("mock", "Done."))).await;
     let hangs = |name: &str| {
         format!("mcp_servers.{name}={}", json!({"command": SERVER, "args": ["hangs at once"]}))
     };

@@ -3,7 +3,7 @@
 use std::fs;
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use super::rude::SOURCE;
@@ -36,7 +36,7 @@ async fn caller(meanwhile: impl Fn() + Send + Sync + 'static) -> MockServer {
     model(move |asked: &Asked| {
         let child = asked.first_user().contains("Look");
         let reply = |calls: &[(&str, Value)]| Reply::calls("mock", calls.to_vec());
-        Answer::reply(&match (child, asked.replies()) {
+        MockAnswer::reply(&match (child, asked.replies()) {
             (false, 0) => reply(&[("rude", json!({}))]),
             (false, 1) => {
                 meanwhile();

@@ -3,7 +3,7 @@
 use std::fs;
 
 use deputize_core::Reply;
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -67,7 +67,7 @@ async fn a_call_that_ends_the_process_harms_no_other_that_may_be_repeated() {
     // All three are under way together; which ended the process, nobody can tell.
     let step = ["trouble_meet", "trouble_meet", "trouble_meet_abort"];
     let server = model(move |asked: &Asked| {
-        Answer::reply(&match asked.replies() {
+        MockAnswer::reply(&match asked.replies() {
             0 => Reply::calls("mock", step.map(|tool| (tool, nothing()))),
             _ => Reply::text("mock", asked.results().join("\n====\n")),
         })

@@ -1,7 +1,7 @@
 //! An address that is given for a provider holds for all of its models, and keys go nowhere else.
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, HttpRequest, MockServer};
+use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::json;
 
 use crate::program::{Lab, Running, model};
@@ -10,9 +10,9 @@ use crate::program::{Lab, Running, model};
 async fn server(m1_fails: bool) -> MockServer {
     MockServer::start_with(move |request: &HttpRequest| {
         if m1_fails && request.json()["model"] == "m1" {
-            return Answer::error(404, "no such model");
+            return MockAnswer::error(404, "no such model");
         }
-        Answer::reply(&Reply::text("served", "Fine."))
+        MockAnswer::reply(&Reply::text("served", "Fine."))
     })
     .await
     .unwrap()
@@ -123,13 +123,13 @@ async fn delegating(names_model: bool) -> MockServer {
         let is_child =
             asked.first_user().contains("YOUR TASK:") || asked.system().contains("YOUR TASK:");
         if is_child || !asked.results().is_empty() {
-            return Answer::reply(&Reply::text("served", "Fine."));
+            return MockAnswer::reply(&Reply::text("served", "Fine."));
         }
         let mut task = json!({"goal": "Look at one"});
         if names_model {
             task["model"] = json!("openai/m4");
         }
-        Answer::reply(&Reply::calls("served", [("delegate_task", task)]))
+        MockAnswer::reply(&Reply::calls("served", [("delegate_task", task)]))
     })
     .await
 }
@@ -137,8 +137,9 @@ async fn delegating(names_model: bool) -> MockServer {
 #[tokio::test]
 async fn where_no_model_can_be_used_each_is_named_with_its_reason() {
     let lab = Lab::new();
-    let server =
-        MockServer::start_with(|_: &HttpRequest| Answer::error(401, "who are you")).await.unwrap();
+    let server = MockServer::start_with(|_: &HttpRequest| MockAnswer::error(401, "who are you"))
+        .await
+        .unwrap();
     let entry = |base_url: &str| json!({"base_url": base_url, "api": "openai-chat"}).to_string();
     let (dead, live) = (entry("http://127.0.0.1:1/v1"), entry(&server.base_url()));
     let config = format!(

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use deputize_core::{Cancel, Delta, ModelOptions, Reply};
 use deputize_providers::{Endpoint, Wire, http_client};
-use deputize_testkit::{Answer, Gate, MockServer, chat_sse, messages_sse, responses_sse};
+use deputize_testkit::{Barrier, MockAnswer, MockServer, chat_sse, messages_sse, responses_sse};
 use insta::assert_snapshot;
 use serde_json::json;
 
@@ -95,7 +95,7 @@ enum Short {
 }
 
 /// What an answer leads to in one wire, without what differs from run to run.
-async fn outcome(wire: Wire, answer: Answer, short: Short) -> String {
+async fn outcome(wire: Wire, answer: MockAnswer, short: Short) -> String {
     let server = MockServer::start([answer]).await.unwrap();
     let mut endpoint = endpoint(&server);
     match short {
@@ -121,11 +121,11 @@ async fn outcome(wire: Wire, answer: Answer, short: Short) -> String {
 }
 
 /// One line for a fault, or one for each wire where they do not agree.
-async fn row(name: &str, answer: impl Fn(Wire) -> Answer) -> String {
+async fn row(name: &str, answer: impl Fn(Wire) -> MockAnswer) -> String {
     short(Short::Nothing, name, answer).await
 }
 
-async fn short(short: Short, name: &str, answer: impl Fn(Wire) -> Answer) -> String {
+async fn short(short: Short, name: &str, answer: impl Fn(Wire) -> MockAnswer) -> String {
     let mut told = Vec::new();
     for wire in WIRES {
         told.push(outcome(wire, answer(wire), short).await);
@@ -141,13 +141,13 @@ async fn short(short: Short, name: &str, answer: impl Fn(Wire) -> Answer) -> Str
 async fn refusals_mean_the_same_in_every_wire() {
     let error = |status, message: &str| {
         let (message, status) = (message.to_owned(), status);
-        move |_: Wire| Answer::error(status, &message)
+        move |_: Wire| MockAnswer::error(status, &message)
     };
     let waits = |name: &'static str, value: &'static str| {
-        move |_: Wire| Answer::error(429, "slow down").header(name, value)
+        move |_: Wire| MockAnswer::error(429, "slow down").header(name, value)
     };
     let body = |status, kind: &'static str, body: &'static str| {
-        move |_: Wire| Answer::body(kind, body).status(status)
+        move |_: Wire| MockAnswer::body(kind, body).status(status)
     };
     let quota = r#"{"error":{"message":"no credit","code":"insufficient_quota"}}"#;
     let page = "<html><title>502 Bad Gateway</title></html>";
@@ -174,27 +174,27 @@ async fn refusals_mean_the_same_in_every_wire() {
 
 #[tokio::test]
 async fn a_reply_that_does_not_come_to_its_end_is_none_in_every_wire() {
-    let never = Gate::closed();
+    let never = Barrier::closed();
     let hour = Duration::from_secs(3600);
     let comments = |before: &str, comment: &'static str| {
-        Answer::sse(before).then_forever(comment, Duration::from_millis(2))
+        MockAnswer::sse(before).then_forever(comment, Duration::from_millis(2))
     };
-    let sse = |wire| Answer::sse(hello(wire));
+    let sse = |wire| MockAnswer::sse(hello(wire));
     let half = |wire| middle(&hello(wire));
-    let part = |wire: Wire| Answer::sse(&hello(wire)[..middle(&hello(wire))]);
+    let part = |wire: Wire| MockAnswer::sse(&hello(wire)[..middle(&hello(wire))]);
     let inside = |wire: Wire, begun: bool| {
         let begun =
             if begun { hello(wire)[..middle(&hello(wire))].to_owned() } else { String::new() };
         let body = format!("{begun}{}", told_inside(wire));
-        Answer::sse(body.as_str()).stall_at(body.len(), &never)
+        MockAnswer::sse(body.as_str()).stall_at(body.len(), &never)
     };
     let rows = [
         row("whole", sse).await,
         row("reset", |wire| sse(wire).pieces(50).reset_at(0)).await,
         row("cut", |wire| sse(wire).cut_at(half(wire))).await,
         row("ends early", |wire| sse(wire).ending_at(half(wire))).await,
-        row("empty", |_| Answer::sse("")).await,
-        row("empty, as JSON", |_| Answer::body("application/json", "")).await,
+        row("empty", |_| MockAnswer::sse("")).await,
+        row("empty, as JSON", |_| MockAnswer::body("application/json", "")).await,
         short(Short::FirstByte, "no answer", |wire| sse(wire).after(hour)).await,
         short(Short::FirstByte, "stalls at once", |wire| sse(wire).stall_at(0, &never)).await,
         short(Short::Idle, "stalls", |wire| part(wire).stall_at(half(wire), &never)).await,
@@ -204,7 +204,7 @@ async fn a_reply_that_does_not_come_to_its_end_is_none_in_every_wire() {
         })
         .await,
         row("comments without end", |_| {
-            Answer::sse("").then_forever(vec![b':'; 1 << 16], Duration::ZERO)
+            MockAnswer::sse("").then_forever(vec![b':'; 1 << 16], Duration::ZERO)
         })
         .await,
         row("an error at once, left open", |wire| inside(wire, false)).await,
@@ -245,12 +245,12 @@ async fn what_moves_no_reply_on_is_no_sign_of_life() {
         let part = &hello(wire)[..middle(&hello(wire))];
         for event in idling(wire) {
             let again = format!("data: {event}\n\n");
-            let told = outcome(wire, Answer::sse(part).then_forever(again, often), Short::Idle);
+            let told = outcome(wire, MockAnswer::sse(part).then_forever(again, often), Short::Idle);
             let told = tokio::time::timeout(Duration::from_secs(30), told).await;
             let told = told.unwrap_or_else(|_| panic!("{wire:?} waits for ever: {event}"));
             assert!(told.contains("stream_idle_timeout_seconds"), "{wire:?}: {told}");
         }
-        let blanks = Answer::body("application/json", "{").then_forever("\n ", often);
+        let blanks = MockAnswer::body("application/json", "{").then_forever("\n ", often);
         let told =
             tokio::time::timeout(Duration::from_secs(30), outcome(wire, blanks, Short::Idle));
         let told = told.await.unwrap_or_else(|_| panic!("{wire:?} waits for ever: blanks"));
@@ -260,11 +260,11 @@ async fn what_moves_no_reply_on_is_no_sign_of_life() {
 
 #[tokio::test]
 async fn no_call_is_run_of_a_reply_that_may_have_been_cut() {
-    let never = Gate::closed();
+    let never = Barrier::closed();
     let at = |wire: Wire| before_mark(wire, &call(wire));
-    let calls = |wire: Wire| Answer::sse(call(wire));
+    let calls = |wire: Wire| MockAnswer::sse(call(wire));
     let text_at = |wire: Wire| before_mark(wire, &hello(wire));
-    let text = |wire: Wire| Answer::sse(hello(wire));
+    let text = |wire: Wire| MockAnswer::sse(hello(wire));
     let rows = [
         row("whole", calls).await,
         row("whole, without a length", |wire| calls(wire).ending_with_connection()).await,
@@ -289,7 +289,7 @@ async fn no_call_is_run_of_a_reply_that_may_have_been_cut() {
 async fn a_call_is_told_of_while_it_arrives_in_every_wire() {
     for wire in WIRES {
         let body = call(wire);
-        let server = MockServer::start([Answer::sse(body)]).await.unwrap();
+        let server = MockServer::start([MockAnswer::sse(body)]).await.unwrap();
         let http = http_client(std::sync::Arc::new(deputize_core::FixedClock(NOW_MS)));
         let model = wire.model(endpoint(&server), &http).unwrap();
         let (messages, options, mut told) = (messages(), ModelOptions::default(), 0);
@@ -306,7 +306,7 @@ async fn a_reply_of_another_api_is_told_with_the_one_that_it_looks_like() {
     for wire in WIRES {
         for (other, name) in WIRES.into_iter().zip(names).filter(|(other, _)| *other != wire) {
             for body in [hello(other), call(other)] {
-                let told = outcome(wire, Answer::sse(body), Short::Nothing).await;
+                let told = outcome(wire, MockAnswer::sse(body), Short::Nothing).await;
                 let means = format!("it looks like {name}: set `api: {name}`");
                 assert!(told.starts_with("Unavailable: ") && told.ends_with(&means), "{told}");
             }
@@ -318,7 +318,7 @@ async fn a_reply_of_another_api_is_told_with_the_one_that_it_looks_like() {
         (Wire::OpenAiResponses, r#"{"type":"message","content":[]}"#, names[2]),
         (Wire::AnthropicMessages, r#"{"choices":[{"message":{"content":"x"}}]}"#, names[0]),
     ] {
-        let told = outcome(wire, Answer::body("application/json", body), Short::Nothing).await;
+        let told = outcome(wire, MockAnswer::body("application/json", body), Short::Nothing).await;
         assert!(told.ends_with(&format!("set `api: {name}`")), "{wire:?}: {told}");
     }
 }
@@ -326,7 +326,7 @@ async fn a_reply_of_another_api_is_told_with_the_one_that_it_looks_like() {
 #[tokio::test]
 async fn a_body_that_is_not_compressed_may_say_so_in_any_way() {
     for coding in ["identity", "Identity", " IDENTITY ", ""] {
-        let answer = Answer::sse(hello(Wire::OpenAiChat)).header("content-encoding", coding);
+        let answer = MockAnswer::sse(hello(Wire::OpenAiChat)).header("content-encoding", coding);
         let told = outcome(Wire::OpenAiChat, answer, Short::Nothing).await;
         assert_eq!(told, "reply \"Hello, this is a longer text.\"", "{coding:?}");
     }
@@ -342,7 +342,7 @@ async fn a_page_of_a_gateway_passes_and_one_to_sign_in_stays() {
         ("", "Unavailable"),
     ] {
         let page = format!("<html><title>{title}</title></html>");
-        let told = outcome(Wire::OpenAiChat, Answer::body("text/html", page), Short::Nothing);
+        let told = outcome(Wire::OpenAiChat, MockAnswer::body("text/html", page), Short::Nothing);
         let told = told.await;
         assert!(told.starts_with(&format!("{kind}: ")), "{title}: {told}");
     }

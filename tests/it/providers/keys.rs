@@ -2,7 +2,7 @@
 
 use deputize_core::{ModelError, Reply};
 use deputize_providers::{Key, KeyHeader};
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use insta::assert_snapshot;
 
 use super::{ask, endpoint, model};
@@ -11,7 +11,7 @@ use super::{ask, endpoint, model};
 async fn attempts(
     attempts: usize,
     keys: &[&str],
-    rule: impl Fn(&str) -> Answer + Send + Sync + 'static,
+    rule: impl Fn(&str) -> MockAnswer + Send + Sync + 'static,
 ) -> String {
     let server = MockServer::start_with(move |request| {
         rule(request.header("authorization").unwrap_or("Bearer none").trim_start_matches("Bearer "))
@@ -62,12 +62,12 @@ fn full_tens(text: &str) -> String {
     words.join(" ")
 }
 
-fn limited(seconds: &str) -> Answer {
-    Answer::error(429, "slow down").header("retry-after", seconds)
+fn limited(seconds: &str) -> MockAnswer {
+    MockAnswer::error(429, "slow down").header("retry-after", seconds)
 }
 
-fn good() -> Answer {
-    Answer::reply(&Reply::text("m", "Hello."))
+fn good() -> MockAnswer {
+    MockAnswer::reply(&Reply::text("m", "Hello."))
 }
 
 #[tokio::test]
@@ -107,9 +107,9 @@ async fn keys_that_rest_for_no_time_at_all_do_not_take_turns_at_once() {
 async fn a_key_that_is_refused_or_used_up_gives_way_too_and_the_last_one_is_told() {
     let quota = r#"{"error":{"message":"no credit","code":"insufficient_quota"}}"#;
     let rule = move |key: &str| match key {
-        "key-of-A-secret" => Answer::error(401, &format!("bad key {key}")),
-        "key-of-B-secret" => Answer::body("application/json", quota).status(429),
-        _ => Answer::error(403, "not you"),
+        "key-of-A-secret" => MockAnswer::error(401, &format!("bad key {key}")),
+        "key-of-B-secret" => MockAnswer::body("application/json", quota).status(429),
+        _ => MockAnswer::error(403, "not you"),
     };
     assert_snapshot!(attempts(4, &["A", "B", "C"], rule).await, @"
     Transient at once: provider mock: no access to model `m-1` (HTTP 401: bad key [redacted]); check the key in A; the key in A is not used again, the one in B is next
@@ -122,7 +122,7 @@ async fn a_key_that_is_refused_or_used_up_gives_way_too_and_the_last_one_is_told
 
 #[tokio::test]
 async fn keys_that_are_all_refused_make_the_provider_unusable() {
-    let rule = |_: &str| Answer::error(401, "bad key");
+    let rule = |_: &str| MockAnswer::error(401, "bad key");
     assert_snapshot!(attempts(3, &["A", "B"], rule).await, @"
     Transient at once: provider mock: no access to model `m-1` (HTTP 401: bad key); check the key in A; the key in A is not used again, the one in B is next
     Unavailable: provider mock: no access to model `m-1` (HTTP 401: bad key); check the key in B; the key in B is not used again, and no other is left
@@ -143,7 +143,7 @@ async fn one_key_alone_is_asked_again_when_the_server_says() {
 #[tokio::test]
 async fn a_limit_told_inside_a_stream_counts_as_well() {
     let body = "data: {\"error\":{\"code\":429,\"message\":\"slow down\"}}\n\n";
-    let rule = move |key: &str| if key.contains("-A-") { Answer::sse(body) } else { good() };
+    let rule = move |key: &str| if key.contains("-A-") { MockAnswer::sse(body) } else { good() };
     assert_snapshot!(attempts(2, &["A", "B"], rule).await, @"
     Transient at once: provider mock: HTTP 429: slow down; the key in A rests for 60 s, the one in B is next
     ok Hello.
@@ -153,10 +153,10 @@ async fn a_limit_told_inside_a_stream_counts_as_well() {
 
 #[tokio::test]
 async fn what_is_not_about_the_key_leaves_it() {
-    let rule = |_: &str| Answer::error(529, "overloaded").header("retry-after", "3");
+    let rule = |_: &str| MockAnswer::error(529, "overloaded").header("retry-after", "3");
     let told = attempts(2, &["A", "B"], rule).await;
     assert!(told.ends_with("sent: A A") && told.contains("Transient 10 s"), "{told}");
-    let told = attempts(1, &["A", "B"], |_| Answer::error(404, "no such model")).await;
+    let told = attempts(1, &["A", "B"], |_| MockAnswer::error(404, "no such model")).await;
     assert!(told.starts_with("Unavailable: "), "{told}");
 }
 

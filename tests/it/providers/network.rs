@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use deputize_core::{FailureKind, ModelError, Reply};
-use deputize_providers::{Authorities, Endpoint, Key, Proxy};
+use deputize_providers::{CaBundle, Endpoint, Key, Proxy};
 use deputize_testkit::chat_sse;
 use insta::assert_snapshot;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
@@ -57,8 +57,8 @@ impl Authority {
         TlsAcceptor::from(Arc::new(config.unwrap()))
     }
 
-    fn trusted(&self) -> Option<Authorities> {
-        Some(Authorities { path: "/own/ca.pem".into(), pem: self.pem.clone().into_bytes() })
+    fn trusted(&self) -> Option<CaBundle> {
+        Some(CaBundle { path: "/own/ca.pem".into(), pem: self.pem.clone().into_bytes() })
     }
 
     fn file(&self, lab: &Lab) -> PathBuf {
@@ -282,7 +282,7 @@ async fn two_authorities_in_one_file_are_both_trusted() {
     let server = Served::tls(own.server("127.0.0.1", false)).await;
     let mut endpoint = server.endpoint("https");
     let pem = format!("# ours\n{}\n{}", other.pem, own.pem).into_bytes();
-    endpoint.authorities = Some(Authorities { path: "/own/ca.pem".into(), pem });
+    endpoint.authorities = Some(CaBundle { path: "/own/ca.pem".into(), pem });
     assert_eq!(ask(&model(endpoint)).await.unwrap().text, "Hello.");
 }
 
@@ -291,7 +291,7 @@ async fn a_file_that_holds_no_authority_is_refused() {
     let unusable = |pem: &str| {
         let mut endpoint = Endpoint::new("mock", "https://127.0.0.1:1/v1");
         endpoint.authorities =
-            Some(Authorities { path: "/own/ca.pem".into(), pem: pem.as_bytes().to_vec() });
+            Some(CaBundle { path: "/own/ca.pem".into(), pem: pem.as_bytes().to_vec() });
         super::refused(endpoint)
     };
     let broken = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
@@ -433,7 +433,8 @@ async fn the_environments_proxy_is_used_but_not_for_this_machine_nor_against_the
     run(&lab, far, &[("http_proxy", gone)], &[&set]).await.with_code(0);
     assert_eq!(proxy.seen(), ["POST http://models.example/v1/chat/completions HTTP/1.1"; 2]);
 
-    let near = crate::program::model(|_| deputize_testkit::Answer::reply(&Reply::text("m", "x")));
+    let near =
+        crate::program::model(|_| deputize_testkit::MockAnswer::reply(&Reply::text("m", "x")));
     let server = near.await;
     let near = server.base_url();
     run(&lab, &near, &[("http_proxy", gone), ("ALL_PROXY", gone)], &[]).await.with_code(0);
@@ -442,7 +443,8 @@ async fn the_environments_proxy_is_used_but_not_for_this_machine_nor_against_the
 #[tokio::test]
 async fn a_machine_without_authorities_still_reaches_what_needs_none() {
     let lab = Lab::new();
-    let near = crate::program::model(|_| deputize_testkit::Answer::reply(&Reply::text("m", "x")));
+    let near =
+        crate::program::model(|_| deputize_testkit::MockAnswer::reply(&Reply::text("m", "x")));
     let server = near.await;
     let near = server.base_url();
     let none = [("SSL_CERT_FILE", "/dev/null"), ("SSL_CERT_DIR", "/nowhere")];

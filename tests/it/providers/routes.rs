@@ -4,7 +4,9 @@ use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, HttpRequest, MockServer, chat_sse, messages_sse, responses_sse};
+use deputize_testkit::{
+    HttpRequest, MockAnswer, MockServer, chat_sse, messages_sse, responses_sse,
+};
 use serde_json::{Value, json};
 
 use crate::program::{Ended, Lab, Running};
@@ -14,21 +16,21 @@ async fn server() -> MockServer {
     MockServer::start_with(answer).await.unwrap()
 }
 
-fn answer(request: &HttpRequest) -> Answer {
+fn answer(request: &HttpRequest) -> MockAnswer {
     if request.method == "GET" {
         let models = json!({"data": [{"id": "large"}, {"id": "small"}]});
-        return Answer::json(&models);
+        return MockAnswer::json(&models);
     }
     let reply = Reply::text("served", "Hello.");
     let whole = request.json()["stream"] == false;
     match request.path.rsplit('/').next().unwrap_or_default() {
-        "completions" if whole => Answer::json(&json!({
+        "completions" if whole => MockAnswer::json(&json!({
             "choices": [{"message": {"content": "Hello."}, "finish_reason": "stop"}],
         })),
-        "completions" => Answer::sse(chat_sse(&reply)),
-        "responses" => Answer::sse(responses_sse(&reply)),
-        "messages" => Answer::sse(messages_sse(&reply)),
-        other => Answer::error(404, &format!("no path {other}")),
+        "completions" => MockAnswer::sse(chat_sse(&reply)),
+        "responses" => MockAnswer::sse(responses_sse(&reply)),
+        "messages" => MockAnswer::sse(messages_sse(&reply)),
+        other => MockAnswer::error(404, &format!("no path {other}")),
     }
 }
 
@@ -124,7 +126,7 @@ fn entry(name: &str, server: &MockServer, more: &str) -> String {
 async fn a_fallback_model_serves_when_the_first_never_does() {
     let (lab, good) = (Lab::new(), server().await);
     // A wait of more than a minute is not waited for.
-    let down = |_: &HttpRequest| Answer::error(503, "loading").header("retry-after", "7200");
+    let down = |_: &HttpRequest| MockAnswer::error(503, "loading").header("retry-after", "7200");
     let down = MockServer::start_with(down).await.unwrap();
     let config = format!(
         "model: a/large\nfallback_models: [keyless/large, b/small]\nproviders:\n{}{}{}",
@@ -151,17 +153,19 @@ async fn a_fallback_model_serves_when_what_the_first_sends_is_of_no_use() {
     let call = |n: usize| json!({"index": n, "id": n.to_string(), "function": {"name": "f"}});
     let calls: Vec<_> = (0..129).map(call).collect();
     let rows = [
-        (Answer::sse("x").header("content-encoding", "gzip"), "compressed (gzip)"),
-        (Answer::sse(data(&"[".repeat(200))), "nested"),
-        (Answer::sse(data(&"x".repeat(2 << 20))), "an event of the stream has"),
-        (Answer::sse(": x\n".repeat(10 << 20)), "the reply has"),
-        (Answer::sse(data(&format!("[{}0]", "0,".repeat(60_000)))), "50000 values"),
+        (MockAnswer::sse("x").header("content-encoding", "gzip"), "compressed (gzip)"),
+        (MockAnswer::sse(data(&"[".repeat(200))), "nested"),
+        (MockAnswer::sse(data(&"x".repeat(2 << 20))), "an event of the stream has"),
+        (MockAnswer::sse(": x\n".repeat(10 << 20)), "the reply has"),
+        (MockAnswer::sse(data(&format!("[{}0]", "0,".repeat(60_000)))), "50000 values"),
         (
-            Answer::sse(data(&json!({"choices": [{"delta": {"tool_calls": calls}}]}).to_string())),
+            MockAnswer::sse(data(
+                &json!({"choices": [{"delta": {"tool_calls": calls}}]}).to_string(),
+            )),
             "more than 128 calls",
         ),
         (
-            Answer::sse(
+            MockAnswer::sse(
                 data(&json!({"choices": [{"delta": {"content": "x".repeat(1000)}}]}).to_string())
                     .repeat(9000),
             ),
@@ -194,11 +198,11 @@ data: [DONE]
 "#;
     let own = r#""extra_content":{ "google":{"thought_signature":"AB"}}"#;
     for second in
-        [Answer::sse(chat_sse(&Reply::text("served", "Done."))), Answer::error(404, "gone")]
+        [MockAnswer::sse(chat_sse(&Reply::text("served", "Done."))), MockAnswer::error(404, "gone")]
     {
         let (lab, other) = (Lab::new(), server().await);
         fs::write(lab.work("a"), "all of it\n").unwrap();
-        let model = MockServer::start([Answer::sse(call), second]).await.unwrap();
+        let model = MockServer::start([MockAnswer::sse(call), second]).await.unwrap();
         let config = format!(
             "model: a/large\nfallback_models: [b/small]\nproviders:\n{}{}",
             entry("a", &model, ""),
@@ -226,7 +230,7 @@ async fn what_a_server_does_not_count_is_estimated_also_without_a_budget() {
     let said =
         json!({"choices": [{"delta": {"content": "x".repeat(3000)}, "finish_reason": "stop"}]});
     let body = format!("data: {said}\n\ndata: [DONE]\n\n");
-    let server = MockServer::start_with(move |_: &HttpRequest| Answer::sse(body.clone())).await;
+    let server = MockServer::start_with(move |_: &HttpRequest| MockAnswer::sse(body.clone())).await;
     let server = server.unwrap();
     let config = format!(
         "model: a/m\nproviders:\n{}",
@@ -255,7 +259,7 @@ async fn several_keys_rotate_at_once_and_none_is_told() {
     let by_key = |request: &HttpRequest| match request.header("authorization") {
         // A wait of more than a minute would not be waited for.
         Some("Bearer first-key-1234") => {
-            Answer::error(429, "slow down").header("retry-after", "7200")
+            MockAnswer::error(429, "slow down").header("retry-after", "7200")
         }
         _ => answer(request),
     };
@@ -282,7 +286,7 @@ async fn when_all_keys_were_tried_the_next_round_is_waited_for() {
     let lab = Lab::new();
     let asked = AtomicU32::new(0);
     let limited = move |request: &HttpRequest| match asked.fetch_add(1, Ordering::SeqCst) {
-        0..3 => Answer::error(429, "slow down").header("retry-after", "0"),
+        0..3 => MockAnswer::error(429, "slow down").header("retry-after", "0"),
         _ => answer(request),
     };
     let server = MockServer::start_with(limited).await.unwrap();
@@ -304,11 +308,11 @@ async fn the_doctor_asks_each_provider_with_each_key() {
     let (lab, good) = (Lab::new(), server().await);
     let strict = |request: &HttpRequest| match request.header("x-api-key") {
         Some("good-key-1234") => answer(request),
-        _ => Answer::error(401, "bad key"),
+        _ => MockAnswer::error(401, "bad key"),
     };
     let strict = MockServer::start_with(strict).await.unwrap();
     let bare = MockServer::start([]).await.unwrap();
-    let busy = MockServer::start_with(|_| Answer::error(503, "loading")).await.unwrap();
+    let busy = MockServer::start_with(|_| MockAnswer::error(503, "loading")).await.unwrap();
     let gone = "http://127.0.0.1:1/v1";
     let config = format!(
         "model: a/large\nfallback_models: [b/small, c/x, d/x, e/x, f/huge, offline]\nproviders:\n\

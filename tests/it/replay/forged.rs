@@ -12,7 +12,7 @@ use deputize_core::{
     ToolCallResult, ToolCx, ToolDecl, ToolError, ToolSpec,
 };
 use deputize_delegate::{DelegateTool, Policy};
-use deputize_runtime::{Parts, Recording, Replay, ReplayError};
+use deputize_runtime::{Recording, Replay, ReplayError, SessionConfig};
 use serde_json::Value;
 
 use super::{Lab, one_look, record, replay};
@@ -186,12 +186,12 @@ impl Tool for Forbidden {
 struct Seen(Mutex<Vec<Record>>);
 
 impl Observer for Seen {
-    fn see(&self, record: &Record) {
+    fn on_record(&self, record: &Record) {
         self.0.lock().unwrap().push(record.clone());
     }
 }
 
-fn parts(called: &Arc<AtomicUsize>) -> Parts {
+fn parts(called: &Arc<AtomicUsize>) -> SessionConfig {
     let linked = Catalog::linked(&[deputize_tools::LINK]).unwrap();
     let mut catalog = Catalog::default();
     for entry in linked.iter() {
@@ -201,7 +201,7 @@ fn parts(called: &Arc<AtomicUsize>) -> Parts {
     }
     let delegate = DelegateTool::new(Policy::default(), Arc::new(FixedClock(0))).unwrap();
     catalog.insert(delegate.into_entry()).unwrap();
-    Parts { clock: Arc::new(FixedClock(0)), ..Parts::new(catalog) }
+    SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) }
 }
 
 /// Plays a recording, if it is one; gives how that ended.

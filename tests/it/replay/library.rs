@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    AgentSpec, Authority, BoxFuture, Budget, Cancel, Catalog, Effects, Entry, Event, FailureKind,
-    FixedClock, Grant, ModelError, ModelOptions, Origin, Outcome, Reply, Schema, SessionId, Tool,
-    ToolCallResult, ToolChoice, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
-    Usage, WrapUp,
+    AgentSpec, Authority, BoxFuture, Budget, Cancel, Catalog, CatalogEntry, Effects, Event,
+    FailureKind, FixedClock, Grant, ModelError, ModelOptions, Origin, Outcome, Reply, Schema,
+    SessionId, Tool, ToolCallResult, ToolChoice, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec,
+    ToolsetName, Usage, WrapUpReason,
 };
 use deputize_delegate::{DelegateTool, OverLimit, Policy};
-use deputize_runtime::{Budgets, Parts, Session, SessionDir, Tape};
-use deputize_testkit::{Recorder, Replayed, ScriptedModel, SeenRequest, Turn, replay};
+use deputize_runtime::{Budgets, Session, SessionConfig, SessionDir, SessionRecorder};
+use deputize_testkit::{Recorder, ReplayResult, ScriptedModel, ScriptedTurn, SeenRequest, replay};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
@@ -65,7 +65,7 @@ impl Default for Program {
 }
 
 impl Program {
-    fn parts(&self, runs: bool) -> Parts {
+    fn parts(&self, runs: bool) -> SessionConfig {
         let mut catalog = Catalog::default();
         let tool = |name: &str| {
             let spec = ToolSpec {
@@ -80,7 +80,7 @@ impl Program {
                 )
             };
             let origin = Origin::Linked { krate: "tests".into() };
-            Entry {
+            CatalogEntry {
                 toolset: ToolsetName::literal("t"),
                 origin,
                 tool: Arc::new(Count { spec, runs }),
@@ -92,7 +92,7 @@ impl Program {
         }
         let delegate = DelegateTool::new(self.children.clone(), Arc::new(FixedClock(0))).unwrap();
         catalog.insert(delegate.into_entry()).unwrap();
-        Parts { budgets: self.budgets, ..Parts::new(catalog) }
+        SessionConfig { budgets: self.budgets, ..SessionConfig::new(catalog) }
     }
 
     fn agent(&self, session: &Session) -> (AgentSpec, Authority) {
@@ -109,7 +109,7 @@ impl Program {
         let mut parts = self.parts(true);
         parts.models.insert(self.model, "m", Arc::new(model));
         parts.observers.push(Arc::new(recorder.clone()));
-        parts.tape = Some(Arc::new(Tape::create(&file).unwrap()));
+        parts.recorder = Some(Arc::new(SessionRecorder::create(&file).unwrap()));
         let dir = SessionDir::new(folder.join("sessions"));
         let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
         let (spec, authority) = self.agent(&session);
@@ -117,7 +117,7 @@ impl Program {
         (file, outcome, recorder)
     }
 
-    async fn replay(&self, file: &Path) -> Result<Replayed, String> {
+    async fn replay(&self, file: &Path) -> Result<ReplayResult, String> {
         let replayed = replay(file, self.parts(false), |session| self.agent(session)).await;
         replayed.map_err(|error| error.to_string())
     }
@@ -135,7 +135,7 @@ fn counting() -> ScriptedModel {
             ),
             _ => Reply::text("m", "Two words."),
         };
-        Some(Turn::from(reply))
+        Some(ScriptedTurn::from(reply))
     })
 }
 
@@ -196,7 +196,7 @@ async fn a_run_that_closes_on_a_budget_is_played_parent_and_children() {
     };
     let usage = Usage { input: 10_000, output: 100, ..Usage::default() };
     let model = ScriptedModel::rule(move |seen: &SeenRequest| {
-        Some(Turn::from(Reply { usage, ..reply(seen) }))
+        Some(ScriptedTurn::from(Reply { usage, ..reply(seen) }))
     });
     let options = ModelOptions { max_output_tokens: Some(2_000), ..ModelOptions::default() };
     let children = Budget { tokens: Some(60_000), ..Budget::default() };
@@ -208,7 +208,9 @@ async fn a_run_that_closes_on_a_budget_is_played_parent_and_children() {
     let closings = recorder
         .records()
         .iter()
-        .filter(|record| matches!(record.event, Event::AgentWrapUp { limit: WrapUp::Budget, .. }))
+        .filter(|record| {
+            matches!(record.event, Event::AgentWrapUp { limit: WrapUpReason::Budget, .. })
+        })
         .map(|record| record.depth)
         .collect::<Vec<_>>();
     assert_eq!(closings, [1, 0], "both close: {outcome:?}");
@@ -227,12 +229,12 @@ async fn a_model_to_fall_back_on_is_played_where_the_program_names_it() {
     let file = folder.path().join("t.jsonl");
     let gone = ModelError::new(FailureKind::Unavailable, "gone");
     let mut parts = program.parts(true);
-    let gone = ScriptedModel::turns([Turn::Fail(gone)]);
+    let gone = ScriptedModel::turns([ScriptedTurn::Fail(gone)]);
     parts.models.insert("test/m", "m", Arc::new(gone));
     let other = ScriptedModel::turns([Reply::text("n", "Done.")]);
     parts.models.insert("test/n", "n", Arc::new(other));
     parts.models.fallback(vec!["test/n".to_owned()]);
-    parts.tape = Some(Arc::new(Tape::create(&file).unwrap()));
+    parts.recorder = Some(Arc::new(SessionRecorder::create(&file).unwrap()));
     let dir = SessionDir::new(folder.path().join("sessions"));
     let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
     let (spec, authority) = program.agent(&session);
@@ -395,7 +397,11 @@ async fn waits_are_shown_and_not_waited_for() {
         retry_after_ms: Some(50_000),
         ..ModelError::new(FailureKind::Transient, "busy")
     };
-    let turns = [Turn::Fail(busy.clone()), Turn::Fail(busy), Reply::text("m", "Done.").into()];
+    let turns = [
+        ScriptedTurn::Fail(busy.clone()),
+        ScriptedTurn::Fail(busy),
+        Reply::text("m", "Done.").into(),
+    ];
     let begun = Instant::now();
     let (file, _, recorder) = program.record(folder.path(), ScriptedModel::turns(turns)).await;
     assert!(begun.elapsed() >= Duration::from_secs(100));
@@ -412,7 +418,7 @@ async fn on_many_threads_too_the_order_is_the_recorded_one() {
     let many = || {
         ScriptedModel::rule(|seen: &SeenRequest| {
             let tasks: Vec<Value> = (0..40).map(|n| json!({"goal": format!("part {n}")})).collect();
-            Some(Turn::from(match (seen.says("YOUR TASK:"), seen.replies()) {
+            Some(ScriptedTurn::from(match (seen.says("YOUR TASK:"), seen.replies()) {
                 (false, 0) => Reply::calls("m", [("delegate_task", json!({"tasks": tasks}))]),
                 (true, 0..3) => {
                     Reply::calls("m", [("count", json!({})), ("count", json!({"n": 1}))])

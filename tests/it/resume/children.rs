@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, MockServer};
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use crate::kill::kill;
@@ -50,7 +50,7 @@ async fn taken_up(
             (_, _) if !answering.load(Ordering::Relaxed) => return hang(),
             (goal, _) => Reply::text("mock", format!("{goal} said")),
         };
-        Answer::reply(&reply)
+        MockAnswer::reply(&reply)
     })
     .await;
     settings(lab, before);
@@ -182,7 +182,7 @@ impl<'l> Stopped<'l> {
         let server = model(move |asked: &Asked| {
             let goal = asked.first_user().lines().last().unwrap_or_default();
             let file = json!({"path": "a.txt", "content": "a"});
-            Answer::reply(&match (goal, asked.results().len()) {
+            MockAnswer::reply(&match (goal, asked.results().len()) {
                 ("go", 0) => {
                     let task = json!({"goal": "Lead", "role": "orchestrator"});
                     Reply::calls("mock", [("delegate_task", task)])

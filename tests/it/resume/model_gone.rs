@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use deputize_core::Reply;
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::children::{Stopped, near, settings};
@@ -29,7 +29,7 @@ async fn resumed_without_its_model(background: bool, of_child: &str) -> Value {
             (_, _) if !answering.load(Ordering::Relaxed) => return hang(),
             (_, _) => Reply::text("mock", "wrote it"),
         };
-        Answer::reply(&reply)
+        MockAnswer::reply(&reply)
     })
     .await;
     let near = near(&server);

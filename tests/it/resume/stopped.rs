@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use deputize_core::Reply;
-use deputize_testkit::{Answer, Gate, MockServer};
+use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use super::children::settings;
@@ -17,11 +17,11 @@ const SLOW: &str = "trap '' TERM; echo x > begun; sleep 60";
 
 /// A run with a child and one below that, which is in a command; a child that nobody waits for is
 /// stopped by its parent when the gate is open. Whoever goes on says so in a file.
-async fn family(background: bool, gate: &Gate, killed: &Arc<AtomicBool>) -> MockServer {
+async fn family(background: bool, gate: &Barrier, killed: &Arc<AtomicBool>) -> MockServer {
     let (gate, killed) = (gate.clone(), Arc::clone(killed));
     model(move |asked: &Asked| {
         let call = |tool: &str, arguments: Value| {
-            Answer::reply(&Reply::calls("mock", [(tool, arguments)]))
+            MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]))
         };
         let goal = asked.first_user().lines().last().unwrap_or_default();
         match (goal, asked.results().len()) {
@@ -33,7 +33,7 @@ async fn family(background: bool, gate: &Gate, killed: &Arc<AtomicBool>) -> Mock
                 call("delegate_control", json!({"action": "stop", "all": true})).held_by(&gate)
             }
             ("go", 2) if !killed.load(Ordering::Relaxed) => hang(),
-            ("go", _) => Answer::reply(&Reply::text("mock", "done")),
+            ("go", _) => MockAnswer::reply(&Reply::text("mock", "done")),
             ("Lead", 0) => call("delegate_task", json!({"goal": "Leaf"})),
             ("Leaf", 0) => call("terminal", json!({"command": SLOW})),
             _ => call("write_file", json!({"path": "went_on", "content": goal})),
@@ -44,7 +44,7 @@ async fn family(background: bool, gate: &Gate, killed: &Arc<AtomicBool>) -> Mock
 
 /// Of a run that was killed once the stop was acknowledged, what the resume tells.
 async fn resumed(lab: &Lab, background: bool) -> Value {
-    let (gate, killed) = (Gate::closed(), Arc::new(AtomicBool::new(false)));
+    let (gate, killed) = (Barrier::closed(), Arc::new(AtomicBool::new(false)));
     let server = family(background, &gate, &killed).await;
     let mut begun = lab.pipe("begun");
     settings(

@@ -3,7 +3,7 @@
 use std::fs;
 
 use deputize_core::Reply;
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::{Streams, call, on_terminal, say, with_failure};
@@ -105,7 +105,7 @@ async fn a_folder_of_sessions_that_cannot_be_read_is_named() {
 #[tokio::test]
 async fn a_session_is_listed_with_the_model_that_served_it() {
     let lab = Lab::new();
-    let server = model(|_| Answer::error(404, "no such model")).await;
+    let server = model(|_| MockAnswer::error(404, "no such model")).await;
     let standby = model(|_| say("Done.")).await;
     let entry = format!("providers.spare={}", json!({"base_url": standby.base_url()}));
     let args = ["--set", &entry, "--set", "fallback_models=[spare/other]", "Go"];
@@ -123,7 +123,7 @@ async fn each_result_stands_under_its_call() {
     let lab = Lab::new();
     let read = json!({"path": "notes.txt"});
     let server = model(move |asked| match asked.results().len() {
-        0 => Answer::reply(&Reply::calls(
+        0 => MockAnswer::reply(&Reply::calls(
             "served-1",
             [
                 ("read_file", read.clone()),

@@ -1,7 +1,7 @@
 //! The progress that is shown while agents work.
 
 use deputize_core::Reply;
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::json;
 
 use super::{REASON, Streams, call, joined, on_terminal, say};
@@ -39,9 +39,9 @@ async fn a_refused_call_for_children_is_told_in_words() {
 }
 
 /// A reply with a thought before its answer.
-fn thoughtful() -> Answer {
+fn thoughtful() -> MockAnswer {
     let reasoning = "The question is old.\nI know it.".to_owned();
-    Answer::reply(&Reply { reasoning, ..Reply::text("served-1", "It is forty-two.") })
+    MockAnswer::reply(&Reply { reasoning, ..Reply::text("served-1", "It is forty-two.") })
 }
 
 #[tokio::test]
@@ -61,7 +61,7 @@ async fn thoughts_and_the_answer_are_told_apart() {
 #[tokio::test]
 async fn a_terminal_that_gets_the_answer_gets_it_once() {
     let server = model(|asked| match asked.results().len() {
-        0 => Answer::reply(&Reply {
+        0 => MockAnswer::reply(&Reply {
             text: "I look around first.".to_owned(),
             ..Reply::calls("served-1", [("list_dir", json!({}))])
         }),
@@ -85,7 +85,7 @@ async fn agents_that_failed_before_a_resume_stand_at_its_end_too() {
     let server = model(|asked| {
         let told = asked.system() + asked.first_user();
         match (told.contains("Read the deep end"), asked.results().len()) {
-            (true, _) => Answer::error(400, REASON),
+            (true, _) => MockAnswer::error(400, REASON),
             (false, 0) => call("delegate_task", json!({"goal": "Read the deep end"})),
             (false, 1) => hang(),
             _ => say("Done."),
@@ -115,7 +115,7 @@ async fn agents_that_failed_before_a_resume_stand_at_its_end_too() {
 #[tokio::test]
 async fn the_warning_of_a_fallback_is_whole_at_eighty_columns() {
     let long = REASON.repeat(3);
-    let server = model(move |_| Answer::error(404, &long)).await;
+    let server = model(move |_| MockAnswer::error(404, &long)).await;
     let spare = model(|_| say("Done.")).await;
     let entry = format!("providers.spare={}", json!({"base_url": spare.base_url()}));
     let args = ["--set", &entry, "--set", "fallback_models=[spare/other]", "Go"];

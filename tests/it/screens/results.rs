@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use deputize_core::Reply;
-use deputize_testkit::Answer;
+use deputize_testkit::MockAnswer;
 use serde_json::json;
 
 use super::{Streams, call, joined, on_terminal_with_code, say};
@@ -24,7 +24,7 @@ async fn results_of_background_children_and_of_their_control_are_words() {
                 let task = json!({"goal": "Count the files", "background": true});
                 call("delegate_task", task)
             }
-            1 => Answer::reply(&Reply::calls(
+            1 => MockAnswer::reply(&Reply::calls(
                 "served-1",
                 [
                     control(json!({"action": "join"})),

@@ -17,25 +17,28 @@ use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{
     Agent, Client, Error, JsonRpcResponse, Lines, on_receive_notification, on_receive_request,
 };
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{Cancel, CancelReason, SessionId};
 use tokio::io::{AsyncRead, AsyncWrite};
 
-mod ask;
-mod call;
-mod child;
+mod call_view;
+mod child_view;
+mod editor_approver;
 mod hunk;
-mod line;
-mod office;
+mod pending_messages;
 mod prompt;
-mod seam;
-mod telling;
+mod session_host;
+mod session_manager;
+mod session_updates;
 
 pub use prompt::words_of;
-pub use seam::{Conversation, Facts, Listed, Place, Refused, Server, Sessions, Turn, Way};
+pub use session_host::{
+    Conversation, HostError, McpServerSpec, McpTransport, SessionFacts, SessionHost,
+    SessionListing, SessionRequest, TurnRequest,
+};
 
-use line::{Waiting, incoming, outgoing};
-use office::{Office, directory, none};
+use pending_messages::{PendingMessages, incoming, outgoing};
+use session_manager::{SessionManager, directory, none};
 
 /// How long the last messages may take to reach the editor.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -44,7 +47,7 @@ const PAGE: usize = 100;
 
 /// Who serves, as editors show it.
 #[derive(Debug, Clone, Copy)]
-pub struct Who {
+pub struct ServerIdentity {
     /// The program's name.
     pub name: &'static str,
     /// Its version.
@@ -54,17 +57,17 @@ pub struct Who {
 /// Serves sessions to one editor, until it closes its end, the output fails, or the signal says
 /// so. When this returns, no turn is under way.
 pub async fn serve(
-    who: Who,
-    sessions: Arc<dyn Sessions>,
+    who: ServerIdentity,
+    sessions: Arc<dyn SessionHost>,
     (input, output): (
         impl AsyncRead + Unpin + Send + 'static,
         impl AsyncWrite + Unpin + Send + 'static,
     ),
     end: &Cancel,
 ) {
-    let waiting = Waiting::default();
+    let waiting = PendingMessages::default();
     let lines = Lines::new(outgoing(output, waiting.clone()), incoming(input));
-    let office = Arc::new(Office::new(sessions, end.child(), waiting));
+    let office = Arc::new(SessionManager::new(sessions, end.child(), waiting));
     // An editor that reads nothing more is not waited for.
     let stuck = async {
         office.end.cancelled().await;
@@ -83,7 +86,11 @@ pub async fn serve(
 }
 
 /// Talks to the editor until it is gone, or all is to end and has.
-async fn connect<O, I>(who: Who, office: &Arc<Office>, lines: Lines<O, I>) -> Result<(), Error>
+async fn connect<O, I>(
+    who: ServerIdentity,
+    office: &Arc<SessionManager>,
+    lines: Lines<O, I>,
+) -> Result<(), Error>
 where
     Lines<O, I>: agent_client_protocol::ConnectTo<Agent> + 'static,
 {
@@ -118,8 +125,8 @@ where
 
 /// Answers a request, at once or later: while one is worked on, others come.
 fn answer(
-    who: Who,
-    office: &Arc<Office>,
+    who: ServerIdentity,
+    office: &Arc<SessionManager>,
     request: ClientRequest,
     (responder, connection): (Responder, ConnectionTo<Client>),
 ) -> Result<(), Error> {
@@ -128,20 +135,20 @@ fn answer(
         ClientRequest::InitializeRequest(_) => responder.cast().respond(hello(who)),
         ClientRequest::NewSessionRequest(new) => later(office, responder, async move {
             let cwd = directory(&new.cwd, &new.additional_directories)?;
-            let place = Place { cwd, stored: None, servers: servers(new.mcp_servers)? };
+            let place = SessionRequest { cwd, stored: None, servers: servers(new.mcp_servers)? };
             let (id, modes) = desk.open(place).await?;
             Ok(NewSessionResponse::new(id).modes(modes))
         }),
         ClientRequest::LoadSessionRequest(load) => later(office, responder, async move {
             let cwd = directory(&load.cwd, &load.additional_directories)?;
             let place = stored(&load.session_id.0, cwd, load.mcp_servers)?;
-            let modes = desk.again(place, &connection, true).await?;
+            let modes = desk.resume(place, &connection, true).await?;
             Ok(LoadSessionResponse::new().modes(modes))
         }),
         ClientRequest::ResumeSessionRequest(resume) => later(office, responder, async move {
             let cwd = directory(&resume.cwd, &resume.additional_directories)?;
             let place = stored(&resume.session_id.0, cwd, resume.mcp_servers)?;
-            let modes = desk.again(place, &connection, false).await?;
+            let modes = desk.resume(place, &connection, false).await?;
             Ok(ResumeSessionResponse::new().modes(modes))
         }),
         ClientRequest::ListSessionsRequest(list) => later(office, responder, async move {
@@ -168,7 +175,7 @@ fn answer(
 }
 
 fn later<T: JsonRpcResponse + Send>(
-    office: &Office,
+    office: &SessionManager,
     responder: Responder,
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<(), Error> {
@@ -176,7 +183,7 @@ fn later<T: JsonRpcResponse + Send>(
     Ok(())
 }
 
-fn hello(who: Who) -> InitializeResponse {
+fn hello(who: ServerIdentity) -> InitializeResponse {
     let sessions = SessionCapabilities::new()
         .list(SessionListCapabilities::new())
         .resume(SessionResumeCapabilities::new())
@@ -193,22 +200,22 @@ fn hello(who: Who) -> InitializeResponse {
         .agent_info(Implementation::new(who.name, who.version))
 }
 
-fn stored(id: &str, cwd: PathBuf, named: Vec<McpServer>) -> Result<Place, Error> {
+fn stored(id: &str, cwd: PathBuf, named: Vec<McpServer>) -> Result<SessionRequest, Error> {
     let stored = SessionId::new(id).map_err(|_| none(id))?;
-    Ok(Place { cwd, stored: Some(stored), servers: servers(named)? })
+    Ok(SessionRequest { cwd, stored: Some(stored), servers: servers(named)? })
 }
 
-fn servers(named: Vec<McpServer>) -> Result<Vec<Server>, Error> {
+fn servers(named: Vec<McpServer>) -> Result<Vec<McpServerSpec>, Error> {
     let server = |named| match named {
         McpServer::Stdio(server) => {
             let env = server.env.into_iter().map(|variable| (variable.name, variable.value));
             let (command, args, env) = (server.command, server.args, env.collect());
-            Ok(Server { name: server.name, way: Way::Stdio { command, args, env } })
+            Ok(McpServerSpec { name: server.name, way: McpTransport::Stdio { command, args, env } })
         }
         McpServer::Http(server) => {
             let headers = server.headers.into_iter().map(|header| (header.name, header.value));
             let (url, headers) = (server.url, headers.collect());
-            Ok(Server { name: server.name, way: Way::Http { url, headers } })
+            Ok(McpServerSpec { name: server.name, way: McpTransport::Http { url, headers } })
         }
         // Editors were told that there are no others.
         McpServer::Sse(server) => Err(unreachable(&server.name)),
@@ -218,22 +225,22 @@ fn servers(named: Vec<McpServer>) -> Result<Vec<Server>, Error> {
 }
 
 fn unreachable(name: &str) -> Error {
-    let name = to_line(name, 60);
+    let name = for_terminal_line(name, 60);
     let why = format!(
         "MCP server `{name}` cannot be reached: this agent starts a command, or speaks streamable \
          HTTP (`http`); name it one of these ways, or leave it out"
     );
-    Refused::Asked(why).into()
+    HostError::Asked(why).into()
 }
 
 /// A page of sessions: those after the one that the cursor names.
-fn page(all: Vec<Listed>, cursor: Option<&str>) -> ListSessionsResponse {
+fn page(all: Vec<SessionListing>, cursor: Option<&str>) -> ListSessionsResponse {
     let after = cursor.and_then(|id| all.iter().position(|one| one.id.as_str() == id));
     let begin = after.map_or(0, |at| at + 1);
     let left = all.len().saturating_sub(begin);
-    let page: Vec<Listed> = all.into_iter().skip(begin).take(PAGE).collect();
+    let page: Vec<SessionListing> = all.into_iter().skip(begin).take(PAGE).collect();
     let next = page.last().filter(|_| left > PAGE).map(|last| last.id.to_string());
-    let info = |one: Listed| {
+    let info = |one: SessionListing| {
         SessionInfo::new(one.id.to_string(), one.cwd).title(one.title).updated_at(one.updated)
     };
     ListSessionsResponse::new(page.into_iter().map(info).collect()).next_cursor(next)

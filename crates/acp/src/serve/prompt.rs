@@ -3,10 +3,10 @@
 use agent_client_protocol::v1::schema::{
     ContentBlock, EmbeddedResource, EmbeddedResourceResource, TextResourceContents,
 };
-use deputize_core::door::{Source, quote, to_exact_line};
+use deputize_core::sanitize::{TextSource, for_exact_line, frame_quote};
 use url::Url;
 
-use super::seam::Refused;
+use super::session_host::HostError;
 
 /// The most bytes of a message.
 pub(crate) const PROMPT_BYTES: usize = 1024 * 1024;
@@ -20,7 +20,7 @@ const NAMED: &str = "` (attached below)";
 
 /// The message as the agent reads it. What is attached stands after the person's words, framed;
 /// what is linked is named.
-pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, Refused> {
+pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, HostError> {
     let (mut words, mut attached) = (String::new(), Vec::new());
     for block in blocks {
         match block {
@@ -30,8 +30,8 @@ pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, Refused> {
                 EmbeddedResourceResource::TextResourceContents(text) => {
                     let place = place(&text.uri);
                     words.push_str(&format!("`{place}{NAMED}"));
-                    let source = Source::Tool(format!("{ATTACHED}{place}"));
-                    attached.push(quote(&source, &text.text).into_string());
+                    let source = TextSource::Tool(format!("{ATTACHED}{place}"));
+                    attached.push(frame_quote(&source, &text.text).into_string());
                 }
                 EmbeddedResourceResource::BlobResourceContents(blob) => {
                     return Err(not_taken(&format!("`{}`, which is no text", place(&blob.uri))));
@@ -46,11 +46,11 @@ pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, Refused> {
     attached.insert(0, words);
     let text = attached.join("\n\n");
     if text.trim().is_empty() {
-        return Err(Refused::Asked("the message is empty".to_owned()));
+        return Err(HostError::Asked("the message is empty".to_owned()));
     }
     let bytes = text.len();
     if bytes > PROMPT_BYTES {
-        return Err(Refused::Asked(format!(
+        return Err(HostError::Asked(format!(
             "the message has {bytes} bytes, and at most {PROMPT_BYTES} are taken; put the \
              material into a file and name it"
         )));
@@ -108,7 +108,7 @@ fn attachments<'a>(mut rest: &'a str, head: &str) -> Option<Vec<(&'a str, &'a st
 
 /// What stands between a message's words and an attachment, or between two of them.
 fn head() -> String {
-    format!("\n\n<{}", Source::Tool(ATTACHED.to_owned()))
+    format!("\n\n<{}", TextSource::Tool(ATTACHED.to_owned()))
 }
 
 /// The place of an attachment, what is in it, and what is behind it: its boundary is a hash of what
@@ -120,8 +120,8 @@ fn attachment(text: &str) -> Option<(&str, &str, &str)> {
     Some((place, inside, behind))
 }
 
-fn not_taken(what: &str) -> Refused {
-    Refused::Asked(format!("the message holds {what}; this agent takes text, and names of files"))
+fn not_taken(what: &str) -> HostError {
+    HostError::Asked(format!("the message holds {what}; this agent takes text, and names of files"))
 }
 
 fn linked(name: &str, uri: &str) -> String {
@@ -143,7 +143,7 @@ fn place(uri: &str) -> String {
 
 /// A name with each letter written out that is no plain one.
 fn plain(name: &str) -> String {
-    to_exact_line(name, PLACE_CHARS).replace('`', "\\u{60}")
+    for_exact_line(name, PLACE_CHARS).replace('`', "\\u{60}")
 }
 
 #[cfg(test)]

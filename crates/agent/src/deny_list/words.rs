@@ -15,7 +15,7 @@ enum Quote {
 /// The simple commands of a text, those in substitutions too, each as its words. Documents in the
 /// text and remarks are left out.
 pub(super) fn commands(text: &str) -> Vec<Vec<String>> {
-    let mut reader = Reader {
+    let mut reader = WordReader {
         rest: text.chars().peekable(),
         commands: Vec::new(),
         words: Vec::new(),
@@ -32,7 +32,7 @@ pub(super) fn commands(text: &str) -> Vec<Vec<String>> {
     reader.commands
 }
 
-struct Reader<'t> {
+struct WordReader<'t> {
     rest: Peekable<Chars<'t>>,
     commands: Vec<Vec<String>>,
     words: Vec<String>,
@@ -46,7 +46,7 @@ struct Reader<'t> {
     documents: Vec<String>,
 }
 
-impl Reader<'_> {
+impl WordReader<'_> {
     fn take(&mut self, c: char) {
         match (c, self.quote) {
             ('\\', _) => match self.rest.next() {

@@ -1,8 +1,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deputize_core::{
-    BoxFuture, Effects, Example, Fact, Schema, ToolCallResult, ToolCx, ToolDecl, ToolError,
-    ToolName, ToolOutput, ToolSpec, Version,
+    BoxFuture, Effects, Example, FileVersion, Schema, ToolCallResult, ToolCx, ToolDecl, ToolEffect,
+    ToolError, ToolName, ToolOutput, ToolSpec,
 };
 use serde_json::json;
 
@@ -65,7 +65,7 @@ fn is_fine(spec: ToolSpec) -> Arc<dyn Tool> {
 
 /// What the check says, a line for each violation.
 async fn says(tool: Arc<dyn Tool>) -> String {
-    let check = Check::new(&tool).limit(Duration::from_secs(5)).grace(Duration::from_secs(5));
+    let check = ToolCheck::new(&tool).limit(Duration::from_secs(5)).grace(Duration::from_secs(5));
     check.run().await.map_or_else(|broken| broken.to_string(), |checked| format!("{checked:?}"))
 }
 
@@ -93,7 +93,7 @@ async fn every_tool_of_our_own_that_an_empty_directory_does_for_keeps_the_contra
         // Their examples name files that are not here.
         let own = Without(Arc::clone(tool), ToolSpec { examples: vec![], ..tool.spec().clone() });
         let own: Arc<dyn Tool> = Arc::new(own);
-        let checked = Check::new(&own).inside(dir.path()).call(call).run().await.unwrap();
+        let checked = ToolCheck::new(&own).inside(dir.path()).call(call).run().await.unwrap();
         assert_eq!(checked.calls, 6, "{name}");
     }
 }
@@ -124,7 +124,7 @@ async fn what_it_says_of_itself_is_looked_at() {
     assert!(said.contains("`path` is required and not among its properties"), "{said}");
     let schema = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "("}}});
     assert!(says(is_fine(with_schema(&schema))).await.contains("(schema): it cannot be used"));
-    let usable = Usable::No(String::new());
+    let usable = Availability::No(String::new());
     assert!(says(is_fine(ToolSpec { usable, ..good() })).await.contains("(usable)"));
     let mut spec = good();
     spec.examples[0].arguments = json!({"text": 7});
@@ -137,8 +137,8 @@ async fn what_would_be_better_is_no_violation() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
     let checked = check_tool(&is_fine(with_schema(&schema))).await.unwrap();
     assert_eq!(checked.calls, 0);
-    let rules: Vec<Rule> = checked.advice.iter().map(|advice| advice.rule).collect();
-    assert_eq!(rules, [Rule::Described, Rule::Example]);
+    let rules: Vec<ContractRule> = checked.advice.iter().map(|advice| advice.rule).collect();
+    assert_eq!(rules, [ContractRule::Described, ContractRule::Example]);
 }
 
 #[tokio::test]
@@ -179,8 +179,8 @@ async fn effects_and_repetition_are_as_declared() {
     assert!(said.contains("works once and not again") && said.contains("not beside"), "{said}");
     let claims = told(good(), |_, _| {
         Box::pin(async {
-            let (path, version) = ("a.txt".into(), Version::of(b""));
-            Ok(ToolOutput::default().fact(Fact::FileRead { path, version, whole: true }))
+            let (path, version) = ("a.txt".into(), FileVersion::of(b""));
+            Ok(ToolOutput::default().fact(ToolEffect::FileRead { path, version, whole: true }))
         })
     });
     assert!(says(claims).await.contains("(facts)"));
@@ -189,9 +189,9 @@ async fn effects_and_repetition_are_as_declared() {
 #[tokio::test]
 async fn calls_of_ones_own_must_fit_and_work() {
     let tool = is_fine(good());
-    let broken = Check::new(&tool).call(json!({})).run().await.unwrap_err();
-    assert!(broken.has(Rule::Schema) && !broken.has(Rule::Works), "{broken}");
-    assert_eq!(Check::new(&tool).call(json!({"text": "b"})).run().await.unwrap().calls, 12);
+    let broken = ToolCheck::new(&tool).call(json!({})).run().await.unwrap_err();
+    assert!(broken.has(ContractRule::Schema) && !broken.has(ContractRule::Works), "{broken}");
+    assert_eq!(ToolCheck::new(&tool).call(json!({"text": "b"})).run().await.unwrap().calls, 12);
 }
 
 #[tokio::test]
@@ -200,7 +200,7 @@ async fn a_file_that_an_example_names_is_told_to_be_missing_and_only_that() {
         told(good(), move |_, _| Box::pin(async move { Err(ToolError::refused(words)) }))
     };
     let found = async |words, name: &str, dir: Option<&std::path::Path>| {
-        let check = Check::new(&refuses(words)).call(json!({"text": name}));
+        let check = ToolCheck::new(&refuses(words)).call(json!({"text": name}));
         let check = dir.into_iter().fold(check, |check, dir| check.inside(dir));
         let mut found = check.run().await.unwrap_err().0;
         // The other call is the example.
@@ -208,13 +208,13 @@ async fn a_file_that_an_example_names_is_told_to_be_missing_and_only_that() {
         found.retain(|one| one.found.starts_with(&call));
         found.iter().map(|one| one.rule).collect::<Vec<_>>()
     };
-    assert_eq!(found("cannot open `b.zip`", "b.zip", None).await, [Rule::Files]);
-    assert_eq!(found("cannot open it", "b.zip", None).await, [Rule::Works]);
-    assert_eq!(found("no word `bee`", "bee", None).await, [Rule::Works]);
+    assert_eq!(found("cannot open `b.zip`", "b.zip", None).await, [ContractRule::Files]);
+    assert_eq!(found("cannot open it", "b.zip", None).await, [ContractRule::Works]);
+    assert_eq!(found("no word `bee`", "bee", None).await, [ContractRule::Works]);
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("b.zip"), "").unwrap();
     let there = found("cannot open `b.zip`", "b.zip", Some(dir.path())).await;
-    assert_eq!(there, [Rule::Works]);
+    assert_eq!(there, [ContractRule::Works]);
 }
 
 #[tokio::test]
@@ -233,7 +233,7 @@ async fn a_tool_finds_what_it_is_lent_in_every_call() {
             })
         })
     };
-    let checked = Check::new(&tool()).lend(Lent("a key")).run().await.unwrap();
+    let checked = ToolCheck::new(&tool()).lend(Lent("a key")).run().await.unwrap();
     assert!(checked.calls > 1);
-    assert!(check_tool(&tool()).await.unwrap_err().has(Rule::Works));
+    assert!(check_tool(&tool()).await.unwrap_err().has(ContractRule::Works));
 }

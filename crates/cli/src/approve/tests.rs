@@ -22,7 +22,7 @@ fn question(command: &str) -> Question {
 }
 
 /// A person's end of a real terminal, and somebody who asks on its other end.
-fn terminal() -> (File, Person) {
+fn terminal() -> (File, TerminalApprover) {
     let person_end = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
     grantpt(&person_end).unwrap();
     unlockpt(&person_end).unwrap();
@@ -39,7 +39,7 @@ fn terminal() -> (File, Person) {
         prints_answer: false,
         clock: Arc::new(FixedClock(0)),
     });
-    let person = Person {
+    let person = TerminalApprover {
         screen: Arc::new(screen.unwrap()),
         terminal: PathBuf::from(name),
         turn: Mutex::new(()),
@@ -58,7 +58,7 @@ fn until_prompt(terminal: &mut File) -> String {
     seen
 }
 
-fn typed(keys: &'static str) -> Answer {
+fn typed(keys: &'static str) -> ApprovalAnswer {
     let (mut terminal, person) = terminal();
     let types = std::thread::spawn(move || {
         until_prompt(&mut terminal);
@@ -74,13 +74,13 @@ fn typed(keys: &'static str) -> Answer {
 #[test]
 fn only_yes_is_yes() {
     for keys in ["y\n", "Yes\n", " y \n"] {
-        assert_eq!(typed(keys), Answer::yes("user"), "{keys:?}");
+        assert_eq!(typed(keys), ApprovalAnswer::yes("user"), "{keys:?}");
     }
     for keys in ["\n", "n\n", "yep\n", "y y\n", "ye\u{1b}[D\n"] {
-        assert_eq!(typed(keys), Answer::no("user"), "{keys:?}");
+        assert_eq!(typed(keys), ApprovalAnswer::no("user"), "{keys:?}");
     }
     // End of file, as Ctrl-D sends it.
-    assert_eq!(typed("\u{4}"), Answer::no("a closed terminal"));
+    assert_eq!(typed("\u{4}"), ApprovalAnswer::no("a closed terminal"));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn what_was_typed_before_does_not_count() {
     });
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let answer = runtime.block_on(person.ask(&question("rm -r x"), &Cancel::new()));
-    assert_eq!(answer, Answer::no("user"));
+    assert_eq!(answer, ApprovalAnswer::no("user"));
     drop((types.join().unwrap(), held));
 }
 
@@ -132,7 +132,7 @@ fn a_cancelled_question_is_a_no_and_leaves_nobody_reading() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let asked = question("ls");
     let answer = runtime.block_on(person.ask(&asked, &cancel));
-    assert_eq!(answer, Answer::no(CANCELLED));
+    assert_eq!(answer, ApprovalAnswer::no(CANCELLED));
     // Waits for every blocking thread: one that still read would keep it for ten minutes.
     drop(runtime);
     drop(cancels.join().unwrap());

@@ -1,7 +1,7 @@
 use std::sync::{Arc, Mutex};
 
 use deputize_core::{
-    AgentId, BoxFuture, Cancel, HookAnswer, HookInput, HookPoint, MemoryError, Moment, Outcome,
+    AgentId, BoxFuture, Cancel, HookAnswer, HookEvent, HookInput, HookPoint, MemoryError, Outcome,
 };
 
 use super::*;
@@ -23,7 +23,7 @@ impl Hook for Watch {
 
     fn run<'a>(&'a self, input: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAnswer> {
         Box::pin(async move {
-            let Moment::PreToolUse { tool, .. } = input.moment else { panic!("{input:?}") };
+            let HookEvent::PreToolUse { tool, .. } = input.moment else { panic!("{input:?}") };
             self.0.lock().unwrap().push(tool.to_owned());
             HookAnswer::block("nothing is listed here")
         })
@@ -48,8 +48,8 @@ impl Memory for Notes {
 }
 
 /// The surroundings of a program, in a home of its own.
-fn around(cli: &Cli, home: &std::path::Path) -> Surroundings {
-    let mut around = Surroundings::for_tests(&[("DEPUTIZE_HOME", home.to_str().unwrap())]);
+fn around(cli: &Cli, home: &std::path::Path) -> ProcessEnv {
+    let mut around = ProcessEnv::for_tests(&[("DEPUTIZE_HOME", home.to_str().unwrap())]);
     around.own = cli.around().unwrap().own;
     around
 }
@@ -62,7 +62,7 @@ fn a_program_has_the_hooks_that_it_names() {
     let work = home.path().to_str().unwrap();
     let given = ["deputize", "run", "-q", "-m", "offline", "-C", work, "list ."];
     let Command::Run(args) = Arguments::try_parse_from(given).unwrap().command else { panic!() };
-    let job = run::Job { prompt: args.prompt.as_deref(), resume: None, options: &args.options };
+    let job = run::RunJob { prompt: args.prompt.as_deref(), resume: None, options: &args.options };
     let code = run::run(&cli.links, &around(&cli, home.path()), &job).unwrap();
     assert_eq!((code, seen.lock().unwrap().as_slice()), (1, &["list_dir".to_owned()][..]));
 }
@@ -78,8 +78,9 @@ fn what_the_memory_has_stands_in_the_prompt_of_the_top_agent_alone() {
             ..crate::config::Sources::default()
         };
         let loaded = crate::config::load(&sources).unwrap();
-        let from = crate::compose::Ingredients::here(&cli.links, &loaded.config, &around, &sources);
-        let made = crate::compose::Composition::new(&from).unwrap();
+        let from =
+            crate::compose::AssemblyInput::here(&cli.links, &loaded.config, &around, &sources);
+        let made = crate::compose::AssembledProgram::new(&from).unwrap();
         let session = deputize_core::SessionId::literal("s");
         let deny = deputize_core::ApproverMode::Deny;
         let top = made.assembly.top_agent(&session, "m", "Go.", deny);

@@ -3,24 +3,20 @@
 use std::io;
 use std::sync::Arc;
 
-use deputize_acp::serve::{Who, serve};
+use deputize_acp::serve::{ServerIdentity, serve};
 use deputize_core::{Cancel, ToolCrate};
 
 use crate::args::Acp;
-use crate::compose::acp::Desk;
-use crate::compose::serve::House;
+use crate::compose::acp::AcpSessions;
+use crate::compose::serve::SharedAssembly;
 use crate::exit::{CliError, Exit};
+use crate::process_env::{ProcessEnv, tell};
 use crate::processes::enough_open_files;
 use crate::runtime::{STUCK, enough_threads, own, take_stdout, threads};
 use crate::stop::Signals;
-use crate::surroundings::{Surroundings, tell};
 
 /// Serves until the editor is gone.
-pub(crate) fn acp(
-    links: &[ToolCrate],
-    mut around: Surroundings,
-    args: &Acp,
-) -> Result<u8, CliError> {
+pub(crate) fn acp(links: &[ToolCrate], mut around: ProcessEnv, args: &Acp) -> Result<u8, CliError> {
     enough_open_files(around.open_files).map_err(CliError::failed)?;
     enough_threads()?;
     if around.stdin_is_terminal {
@@ -30,13 +26,13 @@ pub(crate) fn acp(
     around.person_available = true;
     let input = own(io::stdin()).map_err(CliError::failed)?;
     let output = take_stdout()?;
-    let desk = Desk(Arc::new(House::new(links, around, args.options())?));
+    let desk = AcpSessions(Arc::new(SharedAssembly::new(links, around, args.options())?));
     let runtime = threads()?;
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;
         let end = Cancel::new();
         let streams = (tokio::fs::File::from_std(input), tokio::fs::File::from_std(output));
-        let who = Who { name: "deputize", version: env!("CARGO_PKG_VERSION") };
+        let who = ServerIdentity { name: "deputize", version: env!("CARGO_PKG_VERSION") };
         let served = Box::pin(serve(who, Arc::new(desk), streams, &end));
         let served = signals.guard(served, &end, |_| {}).await;
         let interrupted = served.is_none() || end.is_cancelled();

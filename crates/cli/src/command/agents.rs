@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 use crate::agent_name::AgentName;
 use crate::args::{Agents, AgentsCommand};
-use crate::command::List;
+use crate::command::Table;
 use crate::command::sessions::NO_SESSIONS;
+use crate::control::agent_tree::{AgentTree, COLUMNS, GIVE_WAY, Names};
 use crate::control::client::ask;
-use crate::control::running::{Holder, running};
-use crate::control::view::{COLUMNS, Family, GIVE_WAY, Names};
-use crate::control::{ControlError, Request};
+use crate::control::lock_holders::{SessionHolder, running};
+use crate::control::{ControlError, ControlRequest};
 use crate::exit::CliError;
-use crate::surroundings::{Surroundings, output_columns, print, session_named, tell, wrap_lines};
+use crate::process_env::{ProcessEnv, output_columns, print, session_named, tell, wrap_lines};
 
 #[derive(Debug, thiserror::Error)]
 enum AgentsError {
@@ -33,7 +33,7 @@ const ONCE: &str = "note: this is how they stand now; a view that follows them c
                     version (--once leaves this note out)";
 
 /// Does what the command says.
-pub(crate) fn agents(around: &Surroundings, args: &Agents) -> Result<(), CliError> {
+pub(crate) fn agents(around: &ProcessEnv, args: &Agents) -> Result<(), CliError> {
     let dir = around.sessions()?;
     match &args.command {
         Some(AgentsCommand::Stop { agent, tree }) => stop(&dir, agent, *tree),
@@ -62,7 +62,9 @@ fn once(dir: &SessionDir, named: &[String], as_json: bool) -> Result<(), CliErro
     for session in wanted {
         let holder = running.iter().find(|holder| holder.session == session);
         match dir.read(&session) {
-            Ok(stored) => seen.push(Seen::new(session, holder, Family::of(&stored.records))),
+            Ok(stored) => {
+                seen.push(SessionRow::new(session, holder, AgentTree::of(&stored.records)))
+            }
             Err(error) => tell(&format!("warning: {}", CliError::failed(error).chain())),
         }
     }
@@ -98,15 +100,15 @@ fn latest(dir: &SessionDir, all: Vec<SessionId>) -> Option<SessionId> {
 }
 
 /// One session.
-struct Seen {
+struct SessionRow {
     session: SessionId,
     runs: bool,
     pid: Option<u32>,
-    family: Family,
+    family: AgentTree,
 }
 
-impl Seen {
-    fn new(session: SessionId, holder: Option<&Holder>, family: Family) -> Self {
+impl SessionRow {
+    fn new(session: SessionId, holder: Option<&SessionHolder>, family: AgentTree) -> Self {
         // Another file may have had the number that the lock is told by.
         let runs = holder.is_some() && family.ended.is_none();
         Self { session, runs, pid: holder.and_then(|holder| holder.pid), family }
@@ -154,7 +156,7 @@ impl Seen {
         if rows.is_empty() {
             return (format!("{head}no agent of it has started\n"), None);
         }
-        let list = List::fit(COLUMNS, rows, &GIVE_WAY, columns);
+        let list = Table::fit(COLUMNS, rows, &GIVE_WAY, columns);
         (format!("{head}{}", list.text), list.note())
     }
 }
@@ -166,7 +168,7 @@ fn stop(dir: &SessionDir, named: &str, tree: bool) -> Result<(), CliError> {
         None => only_running(dir, named)?,
     };
     let agent = name.within(&session).unwrap_or_else(|| named.to_owned());
-    let request = Request::Stop { agent, tree };
+    let request = ControlRequest::Stop { agent, tree };
     match ask(dir, &session, &request) {
         Ok(done) => {
             let stopped = done.get("stopped").and_then(Value::as_array).map_or(1, Vec::len);
@@ -190,10 +192,10 @@ fn stop(dir: &SessionDir, named: &str, tree: bool) -> Result<(), CliError> {
 fn refused(
     dir: &SessionDir,
     session: &SessionId,
-    request: &Request,
+    request: &ControlRequest,
     error: ControlError,
 ) -> CliError {
-    let Request::Stop { agent, .. } = request else { return CliError::failed(error) };
+    let ControlRequest::Stop { agent, .. } = request else { return CliError::failed(error) };
     let mut known: BTreeMap<AgentId, Option<Status>> = BTreeMap::new();
     for record in dir.read(session).map(|stored| stored.records).unwrap_or_default() {
         let status = match record.event {

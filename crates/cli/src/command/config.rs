@@ -3,17 +3,17 @@
 use std::path::Path;
 
 use crate::args::Config;
-use crate::compose::{Asked, Dollars, Unpriced, ca_file_fault, unreachable};
+use crate::compose::{DollarLimits, ModelSelection, Unpriced, ca_file_fault, unreachable};
 use crate::config::{
     ConfigError, Loaded, ModelOverrides, Output, Place, Problem, ProviderEntry, Sources, Verb,
     VerbError, checked, in_order, load, run,
 };
 use crate::exit::CliError;
 use crate::hooks::program::faults;
-use crate::surroundings::{Surroundings, print, tell};
+use crate::process_env::{ProcessEnv, print, tell};
 
 /// Runs one verb.
-pub(crate) fn config(around: &Surroundings, command: &Config) -> Result<(), CliError> {
+pub(crate) fn config(around: &ProcessEnv, command: &Config) -> Result<(), CliError> {
     let (verb, sources) = match command {
         Config::Path { settings } => (Verb::Path, around.sources(settings, Vec::new())?),
         Config::Check { settings } => (Verb::Check, around.sources(settings, Vec::new())?),
@@ -52,7 +52,7 @@ pub(crate) fn config(around: &Surroundings, command: &Config) -> Result<(), CliE
 fn with_more(
     result: Result<Output, VerbError>,
     loaded: &Loaded,
-    around: &Surroundings,
+    around: &ProcessEnv,
 ) -> Result<Output, VerbError> {
     let fault = |(name, entry): (&String, &ProviderEntry)| {
         let fault = ca_file_fault(name, entry.ca_file.as_deref()?, around)?;
@@ -70,7 +70,7 @@ fn with_more(
 }
 
 /// Models of lists that a run goes without, because it cannot ask them.
-fn skipped_models(loaded: &Loaded, around: &Surroundings) -> Vec<Problem> {
+fn skipped_models(loaded: &Loaded, around: &ProcessEnv) -> Vec<Problem> {
     let config = &loaded.config;
     let lists = [
         ("fallback_models", &config.fallback_models),
@@ -88,20 +88,22 @@ fn skipped_models(loaded: &Loaded, around: &Surroundings) -> Vec<Problem> {
 }
 
 /// Limits of dollars that cannot be held, because nobody knows what a model costs.
-fn unpriced(loaded: &Loaded, around: &Surroundings) -> Vec<Problem> {
+fn unpriced(loaded: &Loaded, around: &ProcessEnv) -> Vec<Problem> {
     let config = &loaded.config;
     let hands_on = |name: &String| name == deputize_delegate::TOOLSET.as_str();
     let hands_on = config.toolsets.is_empty() || config.toolsets.iter().any(hands_on);
     // Which models there are is said elsewhere, or with `run`.
-    let Ok(asked) = Asked::of(config, &ModelOverrides::default()) else { return Vec::new() };
-    let refusals = Dollars { config, hands_on }.refusals(&asked, around);
+    let Ok(asked) = ModelSelection::of(config, &ModelOverrides::default()) else {
+        return Vec::new();
+    };
+    let refusals = DollarLimits { config, hands_on }.refusals(&asked, around);
     let problem =
         |why: &Unpriced| Some(Problem::new(loaded.origins.get(why.limit())?, why.to_string()));
     refusals.iter().filter_map(problem).collect()
 }
 
 /// What is wrong with a configuration and with the files that it names: each mistake at once.
-fn and_files(mut error: ConfigError, around: &Surroundings) -> ConfigError {
+fn and_files(mut error: ConfigError, around: &ProcessEnv) -> ConfigError {
     let fault = |(provider, file, place): &(String, String, Place)| {
         // A path that is none is a mistake of its own.
         let is_path = file.starts_with("~/") || Path::new(file).is_absolute();

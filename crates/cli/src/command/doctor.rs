@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use crate::args::Doctor;
 use crate::command::aligned;
 use crate::command::run::overrides;
-use crate::compose::{Composition, Ingredients, approvals, external};
+use crate::compose::{AssembledProgram, AssemblyInput, approvals, external};
 use crate::config::{Config, load};
 use crate::exit::CliError;
 use crate::hooks::program::{faults, on_path};
+use crate::process_env::{ProcessEnv, output_columns, print};
 use crate::processes;
-use crate::surroundings::{Surroundings, output_columns, print};
 
 /// How something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Check {
 /// Looks at everything and prints it; 1 when something does not work.
 pub(crate) fn doctor(
     links: &[ToolCrate],
-    around: &Surroundings,
+    around: &ProcessEnv,
     args: &Doctor,
 ) -> Result<u8, CliError> {
     let sources = around.sources(&args.view.settings, Vec::new())?;
@@ -87,9 +87,9 @@ pub(crate) fn doctor(
             checks.push(Check::new("configuration", Ok(file)));
             let warnings = loaded.warnings.iter().map(ToString::to_string);
             checks.extend(warnings.map(|warning| Check::less("configuration", warning)));
-            let here = Ingredients::here(links, &loaded.config, around, &sources);
+            let here = AssemblyInput::here(links, &loaded.config, around, &sources);
             let overrides = overrides(&args.model);
-            let composition = Composition::new(&Ingredients { overrides, ..here });
+            let composition = AssembledProgram::new(&AssemblyInput { overrides, ..here });
             if let Ok(composition) = &composition {
                 checks.extend(models::checks(composition, around, args)?);
                 checks.extend(check_tools_of_children(composition));
@@ -127,7 +127,7 @@ fn report(checks: &[Check], as_json: bool) -> Result<u8, CliError> {
 }
 
 /// The program that children are, where they are one of their own.
-fn external_agent(config: &Config, around: &Surroundings) -> Option<Check> {
+fn external_agent(config: &Config, around: &ProcessEnv) -> Option<Check> {
     match external::program(config, around) {
         Ok(None) => None,
         Ok(Some(program)) => {
@@ -144,7 +144,7 @@ fn external_agent(config: &Config, around: &Surroundings) -> Option<Check> {
 }
 
 /// The tools that children go without, and how they would get them.
-fn check_tools_of_children(composition: &Composition) -> Option<Check> {
+fn check_tools_of_children(composition: &AssembledProgram) -> Option<Check> {
     let names = composition.assembly.tools_denied_to_children();
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     let found = format!(
@@ -158,7 +158,7 @@ fn check_tools_of_children(composition: &Composition) -> Option<Check> {
 
 /// What tools there are, and what is to be told of them that was not told already, by how it
 /// begins.
-fn tools(composition: Result<Composition, CliError>, told: &[String]) -> Vec<Check> {
+fn tools(composition: Result<AssembledProgram, CliError>, told: &[String]) -> Vec<Check> {
     let composition = match composition {
         Ok(composition) => composition,
         Err(error) => return vec![Check::new("tools", Err(error.chain()))],
@@ -167,8 +167,8 @@ fn tools(composition: Result<Composition, CliError>, told: &[String]) -> Vec<Che
     let mut usable = 0;
     for entry in composition.assembly.tools.catalog.iter() {
         match &entry.tool.spec().usable {
-            deputize_core::Usable::Yes => usable += 1,
-            deputize_core::Usable::No(why) => {
+            deputize_core::Availability::Yes => usable += 1,
+            deputize_core::Availability::No(why) => {
                 checks.push(Check::less("tools", format!("{}: {why}", entry.name())));
             }
         }
@@ -181,7 +181,7 @@ fn tools(composition: Result<Composition, CliError>, told: &[String]) -> Vec<Che
 }
 
 /// What the machine has of what tools need.
-fn machine(around: &Surroundings) -> Vec<Check> {
+fn machine(around: &ProcessEnv) -> Vec<Check> {
     let program = |what: &'static str| match on_path(what, around) {
         Some(path) => Check::new(what, Ok(path.display().to_string())),
         None => Check::less(what, "not on the PATH".to_owned()),

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deputize_core::door::{to_line, to_question};
+use deputize_core::sanitize::{for_question, for_terminal_line};
 use deputize_mcp::{
-    ApprovalStore, Server, ServerChange, ServerListing, ServerRecord, ServerTarget, look,
+    ApprovalStore, ServerChange, ServerConfig, ServerListing, ServerRecord, ServerTarget, look,
 };
 use deputize_tools::Processes;
 use serde_json::{Value, json};
@@ -17,9 +17,9 @@ use crate::compose::mcp::{cards, not_given, server};
 use crate::config::{Config, Loaded, Sources, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
+use crate::process_env::{ProcessEnv, output_columns, print, tell, wrap_lines};
 use crate::processes::setup;
 use crate::screen::summary::count;
-use crate::surroundings::{Surroundings, output_columns, print, tell, wrap_lines};
 
 mod add;
 mod editor;
@@ -29,7 +29,7 @@ pub(crate) mod show;
 /// Why a server is not dealt with.
 #[derive(Debug, thiserror::Error)]
 enum ServerError {
-    #[error("there is no MCP server `{}`", to_question(.0))]
+    #[error("there is no MCP server `{}`", for_question(.0))]
     Missing(String),
     #[error("there is an MCP server `{0}` already")]
     Taken(String),
@@ -44,7 +44,7 @@ enum ServerError {
 }
 
 /// Does what the command says.
-pub(crate) fn mcp(around: &Surroundings, command: &Mcp) -> Result<(), CliError> {
+pub(crate) fn mcp(around: &ProcessEnv, command: &Mcp) -> Result<(), CliError> {
     match command {
         Mcp::List { view } => list(around, view),
         Mcp::Add(args) => add::add(around, args),
@@ -55,14 +55,14 @@ pub(crate) fn mcp(around: &Surroundings, command: &Mcp) -> Result<(), CliError> 
 }
 
 /// One server that is configured, and what is kept of it.
-struct Desk {
-    server: Server,
+struct ConfiguredServer {
+    server: ServerConfig,
     cards: ApprovalStore,
     card: ServerRecord,
 }
 
-impl Desk {
-    fn of(around: &Surroundings, loaded: &Loaded, name: &str) -> Result<Self, CliError> {
+impl ConfiguredServer {
+    fn of(around: &ProcessEnv, loaded: &Loaded, name: &str) -> Result<Self, CliError> {
         let servers = &loaded.config.mcp_servers;
         let entry = servers.get(name).ok_or_else(|| missing(name, loaded))?;
         let server = server(name, entry, around)?;
@@ -81,7 +81,7 @@ fn missing(name: &str, loaded: &Loaded) -> CliError {
     }
 }
 
-fn loaded(around: &Surroundings, settings: &Settings) -> Result<(Sources, Loaded), CliError> {
+fn loaded(around: &ProcessEnv, settings: &Settings) -> Result<(Sources, Loaded), CliError> {
     let sources = around.sources(settings, Vec::new())?;
     let loaded = around.load(&sources)?;
     Ok((sources, loaded))
@@ -89,8 +89,8 @@ fn loaded(around: &Surroundings, settings: &Settings) -> Result<(Sources, Loaded
 
 /// Starts a server, asks what it has, and ends it.
 fn ask(
-    around: &Surroundings,
-    server: &Server,
+    around: &ProcessEnv,
+    server: &ServerConfig,
     cwd: &Path,
 ) -> Result<(ServerListing, Duration), CliError> {
     let processes = Arc::new(Processes::with(setup(around.open_files)));
@@ -102,21 +102,23 @@ fn ask(
     Ok((listed, begun.elapsed()))
 }
 
-fn list(around: &Surroundings, view: &View) -> Result<(), CliError> {
+fn list(around: &ProcessEnv, view: &View) -> Result<(), CliError> {
     let (_, loaded) = loaded(around, &view.settings)?;
     let mut rows = Vec::new();
     for name in loaded.config.mcp_servers.keys() {
-        rows.push(match Desk::of(around, &loaded, name) {
-            Ok(desk) => Row::of(name, desk.server.start(), &desk.card).but(&loaded.config),
-            Err(error) => Row { name: name.clone(), state: error.chain(), ..Row::default() },
+        rows.push(match ConfiguredServer::of(around, &loaded, name) {
+            Ok(desk) => ServerRow::of(name, desk.server.start(), &desk.card).but(&loaded.config),
+            Err(error) => {
+                ServerRow { name: name.clone(), state: error.chain(), ..ServerRow::default() }
+            }
         });
     }
     rows.extend(editor::rows(around, &loaded.config)?);
     if view.json {
-        let rows: Vec<Value> = rows.iter().map(Row::json).collect();
+        let rows: Vec<Value> = rows.iter().map(ServerRow::json).collect();
         return print(&format!("{:#}\n", json!(rows)));
     }
-    let rows = rows.iter().map(Row::cells).collect();
+    let rows = rows.iter().map(ServerRow::cells).collect();
     let head = ["SERVER", "IS", "REACHED BY", "TOOLS", "STATE"];
     let add = format_command("mcp add");
     let if_empty = format!("there are no MCP servers: `{add} NAME -- COMMAND` adds one");
@@ -125,7 +127,7 @@ fn list(around: &Surroundings, view: &View) -> Result<(), CliError> {
 
 /// How a server stands.
 #[derive(Default)]
-struct Row {
+struct ServerRow {
     name: String,
     is: Option<String>,
     start: ServerTarget,
@@ -134,7 +136,7 @@ struct Row {
     state: String,
 }
 
-impl Row {
+impl ServerRow {
     fn of(name: &str, start: ServerTarget, card: &ServerRecord) -> Self {
         let name = name.to_owned();
         let waiting: Vec<ServerChange> =
@@ -177,7 +179,7 @@ impl Row {
             "" => "-".to_owned(),
             _ => self.start.line(),
         };
-        let line = |text: &str| to_line(text, text.len());
+        let line = |text: &str| for_terminal_line(text, text.len());
         let tools = self.tools.len().to_string();
         [self.name.clone(), line(is), line(&place), tools, line(&self.state)]
     }
@@ -202,9 +204,9 @@ pub(crate) fn things_are(n: usize) -> String {
     format!("{} {}", count(n, "thing"), if n == 1 { "is" } else { "are" })
 }
 
-fn test(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), CliError> {
+fn test(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliError> {
     let (sources, loaded) = loaded(around, settings)?;
-    let mut desk = Desk::of(around, &loaded, name)?;
+    let mut desk = ConfiguredServer::of(around, &loaded, name)?;
     let start = desk.server.start();
     if let Some(approved) = desk.card.approved.as_ref().filter(|_| desk.card.is_held(&start)) {
         let held = ServerError::Held { name: name.to_owned(), why: start.since(&approved.start) };
@@ -232,17 +234,12 @@ fn test(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), Cl
     Ok(())
 }
 
-fn review(
-    around: &Surroundings,
-    name: &str,
-    yes: bool,
-    settings: &Settings,
-) -> Result<(), CliError> {
+fn review(around: &ProcessEnv, name: &str, yes: bool, settings: &Settings) -> Result<(), CliError> {
     let (sources, loaded) = loaded(around, settings)?;
-    if let Some(named) = editor::Named::of(around, &loaded.config, name)? {
+    if let Some(named) = editor::EditorServer::of(around, &loaded.config, name)? {
         return named.review(around, name, yes);
     }
-    let mut desk = Desk::of(around, &loaded, name)?;
+    let mut desk = ConfiguredServer::of(around, &loaded, name)?;
     let start = desk.server.start();
     if let Some(approved) = desk.card.approved.as_ref().filter(|_| desk.card.is_held(&start)) {
         print(&show::started(name, &approved.start, &start))?;
@@ -268,7 +265,7 @@ fn told_if_not_given(config: &Config, name: &str) {
 
 /// Keeps what a server said, and that it is approved where the person says so.
 fn approve(
-    around: &Surroundings,
+    around: &ProcessEnv,
     (name, cards, card): (&str, &ApprovalStore, &mut ServerRecord),
     start: &ServerTarget,
     yes: bool,
@@ -289,7 +286,7 @@ fn approve(
 }
 
 /// Whether the person says yes.
-fn agreed(around: &Surroundings, question: &str) -> Result<bool, CliError> {
+fn agreed(around: &ProcessEnv, question: &str) -> Result<bool, CliError> {
     if !around.stdin_is_terminal {
         return Err(CliError::failed(ServerError::Nobody).hint("--yes says yes beforehand"));
     }
@@ -300,7 +297,7 @@ fn agreed(around: &Surroundings, question: &str) -> Result<bool, CliError> {
 }
 
 /// Takes away where a server was started that is not configured, and says where that is now.
-fn left_where_it_started(around: &Surroundings, name: &str) -> Result<(), CliError> {
+fn left_where_it_started(around: &ProcessEnv, name: &str) -> Result<(), CliError> {
     let aside = cards(around)?.clear_start_dir(name).map_err(CliError::failed)?;
     if let Some(aside) = aside {
         let aside = aside.display();
@@ -311,9 +308,9 @@ fn left_where_it_started(around: &Surroundings, name: &str) -> Result<(), CliErr
     Ok(())
 }
 
-fn remove(around: &Surroundings, name: &str, settings: &Settings) -> Result<(), CliError> {
+fn remove(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliError> {
     let (sources, loaded) = loaded(around, settings)?;
-    if let Some(named) = editor::Named::of(around, &loaded.config, name)? {
+    if let Some(named) = editor::EditorServer::of(around, &loaded.config, name)? {
         return named.forget(name);
     }
     let Some(entry) = loaded.config.mcp_servers.get(name) else {

@@ -7,12 +7,12 @@ use deputize_core::{Cancel, ToolCrate};
 use deputize_mcp::serve::{ServeState, ServerInfo, bind};
 
 use crate::args::McpServe;
-use crate::compose::mcp_serve::{Office, Served};
+use crate::compose::mcp_serve::{ProgramService, ServiceState};
 use crate::exit::{CliError, Exit};
+use crate::process_env::{ProcessEnv, print, tell};
 use crate::processes::enough_open_files;
 use crate::runtime::{STUCK, enough_threads, own, take_stdout, threads};
 use crate::stop::Signals;
-use crate::surroundings::{Surroundings, print, tell};
 
 pub(crate) mod progress;
 
@@ -23,7 +23,7 @@ const INSTRUCTIONS: &str = "Each tool gives work to agents of this program and t
 /// Serves until the client is gone, or for ever by HTTP.
 pub(crate) fn mcp_serve(
     links: &[ToolCrate],
-    mut around: Surroundings,
+    mut around: ProcessEnv,
     args: &McpServe,
 ) -> Result<u8, CliError> {
     enough_open_files(around.open_files).map_err(CliError::failed)?;
@@ -38,7 +38,7 @@ pub(crate) fn mcp_serve(
         Some(_) => None,
         None => Some(take_stdout()?),
     };
-    let office = Office::new(links, around, args)?;
+    let office = ServiceState::new(links, around, args)?;
     let runtime = threads()?;
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;
@@ -48,7 +48,7 @@ pub(crate) fn mcp_serve(
             version: env!("CARGO_PKG_VERSION"),
             instructions: INSTRUCTIONS.to_owned(),
         };
-        let desk = ServeState::new(who, Arc::new(Served(Arc::new(office))), end.clone());
+        let desk = ServeState::new(who, Arc::new(ProgramService(Arc::new(office))), end.clone());
         let served = async {
             match (output, http) {
                 (Some(output), _) => {

@@ -15,4 +15,4 @@ pub(crate) mod sessions;
 mod table;
 pub(crate) mod tools;
 
-pub(crate) use table::{List, aligned, print_list, print_table};
+pub(crate) use table::{Table, aligned, print_list, print_table};

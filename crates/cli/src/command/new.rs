@@ -8,18 +8,18 @@ use crate::args::{New, Project};
 use crate::compose::toolset_names;
 use crate::config::SERVER_TOOLSETS;
 use crate::exit::CliError;
-use crate::surroundings::{Surroundings, print};
+use crate::process_env::{ProcessEnv, print};
 
 mod manifest;
 
-use manifest::Source;
+use manifest::CrateSource;
 
 /// The files of a project, and what is written in them.
-type Files = &'static [(&'static str, &'static str)];
+type ProjectFiles = &'static [(&'static str, &'static str)];
 
 const GITIGNORE: (&str, &str) = (".gitignore", include_str!("new/templates/gitignore.txt"));
 
-const TOOL_CRATE: Files = &[
+const TOOL_CRATE: ProjectFiles = &[
     ("Cargo.toml", include_str!("new/templates/Cargo.toml.txt")),
     GITIGNORE,
     ("src/lib.rs", include_str!("new/templates/lib.rs.txt")),
@@ -31,7 +31,7 @@ const TOOL_CRATE: Files = &[
     ),
 ];
 
-const PLUGIN: Files = &[
+const PLUGIN: ProjectFiles = &[
     ("Cargo.toml", include_str!("new/templates/plugin_Cargo.toml.txt")),
     GITIGNORE,
     ("src/lib.rs", include_str!("new/templates/plugin_lib.rs.txt")),
@@ -89,13 +89,13 @@ enum NewError {
 }
 
 /// Writes a project.
-pub(crate) fn new(around: &Surroundings, command: &New) -> Result<(), CliError> {
+pub(crate) fn new(around: &ProcessEnv, command: &New) -> Result<(), CliError> {
     match command {
         New::ToolCrate(args) => tool_crate(around, args),
     }
 }
 
-fn tool_crate(around: &Surroundings, args: &Project) -> Result<(), CliError> {
+fn tool_crate(around: &ProcessEnv, args: &Project) -> Result<(), CliError> {
     let (name, source) = project(around, args, TOOL_CRATE)?;
     let shown = args.dir.display();
     print(&format!(
@@ -108,7 +108,7 @@ fn tool_crate(around: &Surroundings, args: &Project) -> Result<(), CliError> {
 }
 
 /// Writes a tool crate that is also a plugin.
-pub(crate) fn plugin(around: &Surroundings, args: &Project) -> Result<(), CliError> {
+pub(crate) fn plugin(around: &ProcessEnv, args: &Project) -> Result<(), CliError> {
     let (name, source) = project(around, args, PLUGIN)?;
     let (start, end) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let built = format!("target/release/{start}{}{end}", name.replace('-', "_"));
@@ -123,10 +123,10 @@ pub(crate) fn plugin(around: &Surroundings, args: &Project) -> Result<(), CliErr
 
 /// Writes the files of a project: its name, and where the crates of Deputize come from.
 fn project(
-    around: &Surroundings,
+    around: &ProcessEnv,
     args: &Project,
-    files: Files,
-) -> Result<(String, Source), CliError> {
+    files: ProjectFiles,
+) -> Result<(String, CrateSource), CliError> {
     let cwd = around.cwd(None)?;
     let dir = cwd.join(&args.dir);
     let name = name(&dir, args.name.as_deref()).map_err(|error| {
@@ -140,7 +140,7 @@ fn project(
         let text = manifest::fill(text, &name, &source, &dir);
         write(&dir.join(path), text.as_bytes())?;
     }
-    if let Source::Checkout(checkout) = &source
+    if let CrateSource::Checkout(checkout) = &source
         && let Ok(lock) = fs::read(checkout.join("Cargo.lock"))
     {
         // The versions that the checkout is built and tested with.
@@ -172,7 +172,7 @@ fn name(dir: &Path, told: Option<&str>) -> Result<String, NewError> {
 
 /// Where the crates of Deputize come from: a checkout that was named or that one is in, or the
 /// registry where that is said.
-fn source(cwd: &Path, args: &Project) -> Result<Source, CliError> {
+fn source(cwd: &Path, args: &Project) -> Result<CrateSource, CliError> {
     let is_checkout = |dir: &Path| {
         let manifest = fs::read_to_string(dir.join("crates/core/Cargo.toml"));
         manifest.is_ok_and(|text| text.contains("name = \"deputize-core\""))
@@ -183,13 +183,13 @@ fn source(cwd: &Path, args: &Project) -> Result<Source, CliError> {
         if !is_checkout(&path) {
             return Err(CliError::usage(NewError::NoCheckout(path)));
         }
-        return Ok(Source::Checkout(path));
+        return Ok(CrateSource::Checkout(path));
     }
     if args.published {
-        return Ok(Source::Registry);
+        return Ok(CrateSource::Registry);
     }
     match cwd.ancestors().find(|dir| is_checkout(dir)) {
-        Some(checkout) => Ok(Source::Checkout(checkout.to_owned())),
+        Some(checkout) => Ok(CrateSource::Checkout(checkout.to_owned())),
         // Not every version is published: a project that does not build helps nobody.
         None => Err(CliError::usage(NewError::NoSource(args.dir.clone())).hint(format!(
             "`--path CHECKOUT` takes a checkout of Deputize, `--published` version {} of the \

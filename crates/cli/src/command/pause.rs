@@ -2,18 +2,18 @@
 
 use deputize_core::SessionId;
 
-use crate::control::Request;
+use crate::control::ControlRequest;
 use crate::control::client::ask;
-use crate::control::running::running;
+use crate::control::lock_holders::running;
 use crate::exit::CliError;
-use crate::surroundings::{Surroundings, session_named, tell};
+use crate::process_env::{ProcessEnv, session_named, tell};
 
 #[derive(Debug, thiserror::Error)]
 #[error("no session runs")]
-struct NothingRuns;
+struct NoRunningSession;
 
 /// Tells runs whether they may start children: those named, or all.
-pub(crate) fn pause(around: &Surroundings, named: &[String], paused: bool) -> Result<(), CliError> {
+pub(crate) fn pause(around: &ProcessEnv, named: &[String], paused: bool) -> Result<(), CliError> {
     let dir = around.sessions()?;
     let sessions: Vec<SessionId> = if named.is_empty() {
         let running = running(&dir).map_err(CliError::failed)?;
@@ -22,9 +22,9 @@ pub(crate) fn pause(around: &Surroundings, named: &[String], paused: bool) -> Re
         named.iter().map(|name| session_named(&dir, name)).collect::<Result<_, _>>()?
     };
     if sessions.is_empty() {
-        return Err(CliError::failed(NothingRuns));
+        return Err(CliError::failed(NoRunningSession));
     }
-    let request = if paused { Request::Pause } else { Request::Unpause };
+    let request = if paused { ControlRequest::Pause } else { ControlRequest::Unpause };
     let mut failed = None;
     for session in sessions {
         match ask(&dir, &session, &request) {

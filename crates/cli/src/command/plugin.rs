@@ -1,23 +1,23 @@
 //! `deputize plugin`: the plugins of the configuration, the check of one, the beginning of one.
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{Catalog, ToolCrate};
 use deputize_plugin_host::Description;
 use serde_json::{Value, json};
 
 use crate::args::{Plugin, View};
 use crate::command::{new, print_list};
-use crate::compose::{Ingredients, plugins, without_plugins};
+use crate::compose::{AssemblyInput, plugins, without_plugins};
 use crate::config::{Config, PluginEntry};
 use crate::exit::CliError;
-use crate::surroundings::{Surroundings, output_columns, print, wrap_lines};
+use crate::process_env::{ProcessEnv, output_columns, print, wrap_lines};
 
 mod check;
 
 /// Does what the command says. 1: a plugin cannot be used.
 pub(crate) fn plugin(
     links: &[ToolCrate],
-    around: &Surroundings,
+    around: &ProcessEnv,
     command: &Plugin,
 ) -> Result<u8, CliError> {
     match command {
@@ -30,25 +30,25 @@ pub(crate) fn plugin(
 }
 
 /// What is told of one plugin of the configuration.
-struct Row {
+struct PluginRow {
     path: String,
     isolated: bool,
     found: Result<Description, String>,
 }
 
-fn list(links: &[ToolCrate], around: &Surroundings, view: &View) -> Result<u8, CliError> {
+fn list(links: &[ToolCrate], around: &ProcessEnv, view: &View) -> Result<u8, CliError> {
     let sources = around.sources(&view.settings, Vec::new())?;
     let loaded = around.load(&sources)?;
-    let beside = without_plugins(&Ingredients::here(links, &loaded.config, around, &sources))?;
+    let beside = without_plugins(&AssemblyInput::here(links, &loaded.config, around, &sources))?;
     let rows = rows(&loaded.config, around, beside);
     let code = u8::from(rows.iter().any(|row| row.found.is_err()));
     if view.json {
-        let rows: Vec<Value> = rows.iter().map(Row::json).collect();
+        let rows: Vec<Value> = rows.iter().map(PluginRow::json).collect();
         print(&format!("{:#}\n", json!(rows)))?;
     } else {
         // Why one cannot be used is a sentence, and would make its column as wide.
-        let why = rows.iter().filter_map(Row::why_not).collect::<String>();
-        let rows = rows.iter().map(Row::cells).collect();
+        let why = rows.iter().filter_map(PluginRow::why_not).collect::<String>();
+        let rows = rows.iter().map(PluginRow::cells).collect();
         let head = ["PLUGIN", "VERSION", "RUNS", "USABLE", "TOOLS", "FILE"];
         let if_empty = "there are no plugins: `deputize plugin check FILE` prints the entry of one";
         print_list(head, rows, &["FILE", "VERSION", "TOOLS"], if_empty)?;
@@ -58,7 +58,7 @@ fn list(links: &[ToolCrate], around: &Surroundings, view: &View) -> Result<u8, C
 }
 
 /// Each is looked at beside those above it, as a run takes them.
-fn rows(config: &Config, around: &Surroundings, mut beside: Catalog) -> Vec<Row> {
+fn rows(config: &Config, around: &ProcessEnv, mut beside: Catalog) -> Vec<PluginRow> {
     let row = |entry: &PluginEntry| {
         let found = plugins::one(entry, around).and_then(|found| {
             // One that is refused takes no name from those below it.
@@ -67,7 +67,7 @@ fn rows(config: &Config, around: &Surroundings, mut beside: Catalog) -> Vec<Row>
             beside = with;
             Ok(description)
         });
-        Row {
+        PluginRow {
             path: plugins::place(entry, around).display().to_string(),
             isolated: entry.isolated,
             found: found.map_err(|error| CliError::usage(error).chain()),
@@ -76,14 +76,14 @@ fn rows(config: &Config, around: &Surroundings, mut beside: Catalog) -> Vec<Row>
     config.plugins.iter().map(row).collect()
 }
 
-impl Row {
+impl PluginRow {
     /// Where its calls run.
     const fn runs(&self) -> &'static str {
         if self.isolated { "isolated" } else { "inside" }
     }
 
     fn cells(&self) -> [String; 6] {
-        let path = to_line(&self.path, 200);
+        let path = for_terminal_line(&self.path, 200);
         let runs = self.runs().to_owned();
         match &self.found {
             Ok(found) => {
@@ -102,7 +102,11 @@ impl Row {
     /// A paragraph on why it cannot be used.
     fn why_not(&self) -> Option<String> {
         let why = self.found.as_ref().err()?;
-        Some(format!("\n{}:\n  {}\n", to_line(&self.path, 200), to_line(why, 400)))
+        Some(format!(
+            "\n{}:\n  {}\n",
+            for_terminal_line(&self.path, 200),
+            for_terminal_line(why, 400)
+        ))
     }
 
     fn json(&self) -> Value {

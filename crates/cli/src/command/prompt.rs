@@ -9,16 +9,16 @@ use deputize_core::{
     AgentSpec, AgentView, ApproverMode, CallId, Message, Request, SessionId, ToolChoice, ToolCrate,
     ToolName, UserMessage,
 };
-use deputize_delegate::{Parent, Plan, PlanError, Refusal, TOOLSET, plan, read};
+use deputize_delegate::{DelegationPlan, ParentView, PlanError, Refusal, TOOLSET, plan, read};
 use serde_json::{Value, json};
 
 use crate::args::{ChildPrompt, Prompt, Role};
 use crate::command::run::overrides;
-use crate::compose::{Asked, Composition, Ingredients, mcp};
+use crate::compose::{AssembledProgram, AssemblyInput, ModelSelection, mcp};
 use crate::config::{FlagValue, ModelOverrides, SERVER_TOOLSETS};
 use crate::exit::CliError;
 use crate::invocation::format_command;
-use crate::surroundings::{Surroundings, print, tell};
+use crate::process_env::{ProcessEnv, print, tell};
 
 /// The model that is named when none is configured.
 const NO_MODEL: &str = "MODEL";
@@ -26,14 +26,15 @@ const NO_MODEL: &str = "MODEL";
 /// Prints what was asked for.
 pub(crate) fn prompt(
     links: &[ToolCrate],
-    around: &Surroundings,
+    around: &ProcessEnv,
     args: &Prompt,
 ) -> Result<(), CliError> {
     let sources = around.sources(&args.settings, flags(args))?;
     let loaded = around.load(&sources)?;
     let overrides = overrides(&args.model);
-    let here = Ingredients::here(links, &loaded.config, around, &sources);
-    let composition = Composition::new(&Ingredients { overrides: overrides.clone(), ..here })?;
+    let here = AssemblyInput::here(links, &loaded.config, around, &sources);
+    let composition =
+        AssembledProgram::new(&AssemblyInput { overrides: overrides.clone(), ..here })?;
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     let asked = asked(&composition, &overrides)?;
     let session = SessionId::literal("preview");
@@ -56,7 +57,10 @@ fn flags(args: &Prompt) -> Vec<FlagValue> {
 }
 
 /// The models as `run` would ask them. Without any, the rest can be shown all the same.
-fn asked(composition: &Composition, overrides: &ModelOverrides) -> Result<Asked, CliError> {
+fn asked(
+    composition: &AssembledProgram,
+    overrides: &ModelOverrides,
+) -> Result<ModelSelection, CliError> {
     if composition.config.model.is_empty() && *overrides == ModelOverrides::default() {
         return Ok(composition.asked_nothing(NO_MODEL));
     }
@@ -65,10 +69,10 @@ fn asked(composition: &Composition, overrides: &ModelOverrides) -> Result<Asked,
 
 /// The child that the agent would get for this call.
 fn child(
-    composition: &Composition,
+    composition: &AssembledProgram,
     parent: &AgentView,
     args: &Prompt,
-    around: &Surroundings,
+    around: &ProcessEnv,
 ) -> Result<AgentView, CliError> {
     let parent = at_depth(composition, parent, &args.child, around)?;
     let plan = planned(composition, &parent, &call(args)?)?;
@@ -77,19 +81,19 @@ fn child(
         tell(&format!("note: without {}: {}", dropped.tool, dropped.reason));
     }
     let spec = plan.specs.into_iter().next().ok_or_else(|| CliError::failed("no child"))?;
-    let authority = parent.authority.meet(&spec.grant);
+    let authority = parent.authority.intersect(&spec.grant);
     Ok(composition.assembly.view(spec, authority))
 }
 
 /// The children that a call of this agent would make.
 pub(super) fn planned(
-    composition: &Composition,
+    composition: &AssembledProgram,
     parent: &AgentView,
     arguments: &Value,
-) -> Result<Plan, CliError> {
+) -> Result<DelegationPlan, CliError> {
     let reading = read(arguments, &composition.assembly.delegation);
     let call = CallId { step: 1, slot: 0 };
-    let planned = plan(reading, call, Parent::of(parent), &composition.assembly.delegation)
+    let planned = plan(reading, call, ParentView::of(parent), &composition.assembly.delegation)
         .map_err(|error| match error {
             PlanError::Refused(refusal) => {
                 let error = CliError::usage(NoChild(refusal));
@@ -101,7 +105,7 @@ pub(super) fn planned(
             PlanError::Prompt(_) => CliError::failed(error),
         })?;
     let tool = composition.assembly.delegation.tool();
-    if !Parent::of(parent).has(tool.as_str()) {
+    if !ParentView::of(parent).has(tool.as_str()) {
         return Err(CliError::usage(NoTool(tool)).hint(format!(
             "`{}` shows the toolsets of agents; `{} delegation` gives them that one",
             format_command("tools list"),
@@ -112,7 +116,7 @@ pub(super) fn planned(
 }
 
 /// How a person lets external programs start, where nothing that children want is approved.
-fn of_program(composition: &Composition) -> Option<String> {
+fn of_program(composition: &AssembledProgram) -> Option<String> {
     let policy = &composition.assembly.delegation;
     let is_denied = !policy.external_needs.is_empty() && policy.approvals == ApproverMode::Deny;
     is_denied.then(|| {
@@ -123,7 +127,7 @@ fn of_program(composition: &Composition) -> Option<String> {
 }
 
 /// Why a toolset that a call names is not there, where it is that of a configured MCP server.
-fn of_server(composition: &Composition, arguments: &Value) -> Option<String> {
+fn of_server(composition: &AssembledProgram, arguments: &Value) -> Option<String> {
     let there = composition.assembly.tools.catalog.toolsets();
     let named = arguments.get("toolsets")?.as_array()?.iter().filter_map(Value::as_str);
     let missing = |name: &str| !there.iter().any(|set| set.as_str() == name);
@@ -149,10 +153,10 @@ fn of_server(composition: &Composition, arguments: &Value) -> Option<String> {
 
 /// The parent of a child at the asked depth: an orchestrator with all that such a one may have.
 fn at_depth(
-    composition: &Composition,
+    composition: &AssembledProgram,
     parent: &AgentView,
     child: &ChildPrompt,
-    around: &Surroundings,
+    around: &ProcessEnv,
 ) -> Result<AgentView, CliError> {
     let cwd = match &child.workspace {
         None => parent.spec.cwd.clone(),
@@ -166,7 +170,7 @@ fn at_depth(
 /// The agent of which a child would be so deep below the top one: that one, or an orchestrator
 /// below it.
 pub(super) fn above(
-    composition: &Composition,
+    composition: &AssembledProgram,
     top: AgentView,
     depth: u32,
 ) -> Result<AgentView, CliError> {
@@ -175,7 +179,7 @@ pub(super) fn above(
         let call = json!({ "goal": "Hand parts of it on.", "role": "orchestrator" });
         let plan = planned(composition, &view, &call)?;
         let spec = plan.specs.into_iter().next().ok_or_else(|| CliError::failed("no child"))?;
-        let authority = view.authority.meet(&spec.grant);
+        let authority = view.authority.intersect(&spec.grant);
         view = composition.assembly.view(spec, authority);
     }
     Ok(view)
@@ -266,7 +270,7 @@ fn told(refusal: &Refusal) -> String {
     format!("there would be no child: {}", what.collect::<Vec<_>>().join("\n"))
 }
 
-fn show(view: &AgentView, asked: &Asked, args: &Prompt) -> Result<(), CliError> {
+fn show(view: &AgentView, asked: &ModelSelection, args: &Prompt) -> Result<(), CliError> {
     if args.json {
         let body = String::from_utf8(body(view, asked)?).map_err(CliError::failed)?;
         return print(&format!("{body}\n"));
@@ -294,7 +298,7 @@ fn tools(view: &AgentView) -> Result<String, CliError> {
 }
 
 /// The first request, to the byte.
-fn body(view: &AgentView, asked: &Asked) -> Result<Vec<u8>, CliError> {
+fn body(view: &AgentView, asked: &ModelSelection) -> Result<Vec<u8>, CliError> {
     let message = UserMessage { text: view.spec.task.clone(), from: None };
     let mut messages: Vec<Arc<Message>> = view.spec.prefill.iter().cloned().map(Arc::new).collect();
     messages.push(Arc::new(Message::User(message)));

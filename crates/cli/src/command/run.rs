@@ -4,36 +4,36 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use deputize_acp::Program;
+use deputize_acp::AcpProgram;
 use deputize_agent::new_session_id;
 use deputize_core::{
-    AgentSpec, ApproverMode, Clock, Endpoint, Resource as _, SessionStart, ToolCrate, ToolName,
+    AgentSpec, ApproverMode, Clock, ModelEndpoint, Resource as _, SessionStart, ToolCrate, ToolName,
 };
-use deputize_runtime::{Parts, SessionDir, StoredSession, SystemClock};
+use deputize_runtime::{SessionConfig, SessionDir, StoredSession, SystemClock};
 use deputize_tools::Processes;
 use serde_json::json;
 
-use self::stage::{Place, Plan, Stage};
+use self::run_harness::{RunHarness, RunPlan, SessionPlace};
 use crate::args::{Approve, ModelChoice, RunOptions};
-use crate::compose::{Composition, Ingredients, external, given_secrets, mcp};
+use crate::compose::{AssembledProgram, AssemblyInput, external, given_secrets, mcp};
 use crate::config::{Config, FlagValue, Loaded, ModelOverrides};
 use crate::exit::CliError;
 use crate::hooks;
 use crate::invocation::quote_path;
+use crate::process_env::{ProcessEnv, session_named, tell};
 use crate::processes;
 use crate::runtime::own;
-use crate::surroundings::{Surroundings, session_named, tell};
-use crate::task::material::Material;
-use crate::task::{self, Input, PATIENCE};
+use crate::task::attachment::Attachment;
+use crate::task::{self, PATIENCE, TaskInput};
 
-mod last;
 mod recording;
-mod stage;
+mod run_harness;
+mod run_report;
 
 pub(crate) use recording::replay;
 
 /// What is to be run.
-pub(crate) struct Job<'a> {
+pub(crate) struct RunJob<'a> {
     pub(crate) prompt: Option<&'a str>,
     pub(crate) resume: Option<&'a str>,
     pub(crate) options: &'a RunOptions,
@@ -42,8 +42,8 @@ pub(crate) struct Job<'a> {
 /// Runs a task; the exit code tells how it ended.
 pub(crate) fn run(
     links: &[ToolCrate],
-    around: &Surroundings,
-    job: &Job<'_>,
+    around: &ProcessEnv,
+    job: &RunJob<'_>,
 ) -> Result<u8, CliError> {
     let options = job.options;
     let sources = around.sources(&options.settings, flags(options))?;
@@ -60,12 +60,12 @@ pub(crate) fn run(
     let looked = mcp::first_look(&loaded.config, around, &cwd, mode);
     let mut overrides = overrides(&options.model);
     resume_start(&mut overrides, stored.as_ref(), sources.user_file().as_deref());
-    let composition = Composition::new(&Ingredients {
+    let composition = AssembledProgram::new(&AssemblyInput {
         cwd: cwd.clone(),
         clock: Arc::clone(&clock),
         told: looked.without.clone(),
         overrides: overrides.clone(),
-        ..Ingredients::here(links, &loaded.config, around, &sources)
+        ..AssemblyInput::here(links, &loaded.config, around, &sources)
     })?;
     let program = external::program(&loaded.config, around)?;
     let mut chosen = composition.models(&overrides, around)?;
@@ -77,23 +77,24 @@ pub(crate) fn run(
     // A session goes on also when there is nothing new to say.
     let (task, piped) = given(job, stored.is_none(), around)?;
     let most = loaded.config.limits.read_bytes as usize;
-    let material = piped.map(|bytes| Material::new(bytes, most, &dir.spill(&id), &chosen.secrets));
+    let material =
+        piped.map(|bytes| Attachment::new(bytes, most, &dir.spill(&id), &chosen.secrets));
     material.iter().filter(|_| !options.quiet).for_each(|it| tell(&it.note));
     announce(job, &composition, mode, (&looked.notes, &chosen.warnings), before.as_ref());
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
-    let stage = Stage::set(around, options, &cwd, &composition, before)?.of(&id);
+    let stage = RunHarness::set(around, options, &cwd, &composition, before)?.of(&id);
     let (model, model_options) = (chosen.name.clone(), chosen.options.clone());
-    let plan = Plan { model, options: model_options, mode, cwd, task, material };
+    let plan = RunPlan { model, options: model_options, mode, cwd, task, material };
     let mut parts = stage.parts(composition.parts(chosen));
     parts.endpoint = endpoint(overrides);
     parts.config_file.clone_from(&sources.config_file);
     let file = options.record.as_deref();
     let tape = file.map(|file| recording::tape(file, &composition, &plan)).transpose()?;
-    parts.tape.clone_from(&tape);
+    parts.recorder.clone_from(&tape);
     // Whoever lets go of them last waits for their end. That is here, also when the run is left
     // before its end: a thread of the runtime would be left in the middle of it.
     let processes = staff(&mut parts, &composition.config, program, around);
-    let place = Place { dir: &dir, id, stored: stored.is_some() };
+    let place = SessionPlace { dir: &dir, id, stored: stored.is_some() };
     let work = async {
         let ended = Box::pin(stage.work(&composition, &place, parts, plan)).await;
         composition.servers.catch_up().await;
@@ -109,7 +110,7 @@ pub(crate) fn run(
 }
 
 /// A warning of tools that a session had and this program does not have any more.
-fn gone(spec: &AgentSpec, composition: &Composition) -> Option<String> {
+fn gone(spec: &AgentSpec, composition: &AssembledProgram) -> Option<String> {
     let missing = spec
         .tools
         .iter()
@@ -127,8 +128,8 @@ fn gone(spec: &AgentSpec, composition: &Composition) -> Option<String> {
 
 /// Says what the person should know before it begins.
 fn announce(
-    job: &Job<'_>,
-    composition: &Composition,
+    job: &RunJob<'_>,
+    composition: &AssembledProgram,
     mode: ApproverMode,
     (notes, warnings): (&[String], &[String]),
     before: Option<&AgentSpec>,
@@ -144,10 +145,10 @@ fn announce(
 
 /// Gives a session what works beside its agents: processes, hooks, the program that children are.
 pub(crate) fn staff(
-    parts: &mut Parts,
+    parts: &mut SessionConfig,
     config: &Config,
-    program: Option<Program>,
-    around: &Surroundings,
+    program: Option<AcpProgram>,
+    around: &ProcessEnv,
 ) -> Arc<Processes> {
     let setup = processes::setup(around.open_files);
     let processes = parts.settings.get_or_insert_with(|| Processes::with(setup));
@@ -158,13 +159,13 @@ pub(crate) fn staff(
 
 /// The words of the task, and what is piped in beside them.
 fn given(
-    job: &Job<'_>,
+    job: &RunJob<'_>,
     needed: bool,
-    around: &Surroundings,
+    around: &ProcessEnv,
 ) -> Result<(Option<String>, Option<Vec<u8>>), CliError> {
     let file = own(io::stdin()).map_err(CliError::failed)?;
     let is_terminal = around.stdin_is_terminal;
-    let input = Input { file: &file, is_terminal, patience: PATIENCE, tell: &tell };
+    let input = TaskInput { file: &file, is_terminal, patience: PATIENCE, tell: &tell };
     // Where there may be no words, none are those of standard input.
     let prompt = job.prompt.filter(|prompt| needed || !prompt.trim().is_empty());
     let words = task::words(prompt, needed, &input).map_err(CliError::usage)?;
@@ -195,9 +196,9 @@ pub(crate) fn flags(options: &RunOptions) -> Vec<FlagValue> {
 }
 
 /// The address that a person named for this run.
-fn endpoint(overrides: ModelOverrides) -> Option<Endpoint> {
+fn endpoint(overrides: ModelOverrides) -> Option<ModelEndpoint> {
     let ModelOverrides { base_url, api_key_env, .. } = overrides;
-    base_url.map(|base_url| Endpoint { base_url, api_key_env })
+    base_url.map(|base_url| ModelEndpoint { base_url, api_key_env })
 }
 
 /// What the command line says of the model.
@@ -269,7 +270,7 @@ fn left_alone(options: &RunOptions) -> Vec<&'static str> {
 }
 
 /// How the top agent's questions are answered: as set, or by whether somebody is there.
-fn mode(loaded: &Loaded, around: &Surroundings) -> ApproverMode {
+fn mode(loaded: &Loaded, around: &ProcessEnv) -> ApproverMode {
     if loaded.origins.contains_key("approvals.mode") || around.stdin_is_terminal {
         loaded.config.approvals.mode
     } else {
@@ -291,11 +292,7 @@ struct OtherDirectory {
 }
 
 /// The directory of a stored session, which goes on where it was.
-fn still_there(
-    around: &Surroundings,
-    options: &RunOptions,
-    cwd: &Path,
-) -> Result<PathBuf, CliError> {
+fn still_there(around: &ProcessEnv, options: &RunOptions, cwd: &Path) -> Result<PathBuf, CliError> {
     let found = around.cwd(Some(cwd));
     let found = found.map_err(|error| error.hint("the session goes on where it began"))?;
     if let Some(chosen) = &options.settings.cwd {
@@ -310,7 +307,7 @@ fn still_there(
 }
 
 /// What the person should know before it begins.
-fn notices(composition: &Composition, mode: ApproverMode, quiet: bool) {
+fn notices(composition: &AssembledProgram, mode: ApproverMode, quiet: bool) {
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     if !composition.assembly.has_unbounded() {
         return;

@@ -4,26 +4,26 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
-use deputize_core::door::{to_line, unframed};
+use deputize_core::sanitize::{for_terminal_line, remove_frame};
 use deputize_core::{
     AgentId, CallId, Event, Outcome, SessionId, Status, ToolCrate, ToolResult, shown_usd,
 };
-use deputize_runtime::{SessionDir, SessionSummary, StoredSession, Tail};
+use deputize_runtime::{FileTail, SessionDir, SessionSummary, StoredSession};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use crate::agent_name::AgentName;
 use crate::args::{ExportFormat, Sessions};
-use crate::command::{List, print_list};
+use crate::command::{Table, print_list};
 use crate::compose::{environment_secrets, linked_catalog};
-use crate::control::running::{Holder, holder, running};
+use crate::control::lock_holders::{SessionHolder, holder, running};
 use crate::exit::CliError;
 use crate::output::child_frames::children_unframed;
 use crate::output::events::{Projection, time};
+use crate::process_env::{ProcessEnv, error_columns, print, session_named, tell};
 use crate::screen::summary::tokens;
-use crate::surroundings::{Surroundings, error_columns, print, session_named, tell};
-use crate::task::material::words_of;
+use crate::task::attachment::words_of;
 
 mod markdown;
 mod result_words;
@@ -42,7 +42,7 @@ pub(crate) const NO_SESSIONS: &str = "there are no sessions yet";
 /// Does what the command says; `resume` is a run and done elsewhere.
 pub(crate) fn sessions(
     links: &[ToolCrate],
-    around: &Surroundings,
+    around: &ProcessEnv,
     command: &Sessions,
 ) -> Result<(), CliError> {
     let dir = around.sessions()?;
@@ -73,19 +73,19 @@ pub(crate) fn candidates<'s>(
     dir: &SessionDir,
     sessions: impl Iterator<Item = &'s SessionId>,
 ) -> String {
-    let row = |id: &SessionId| match dir.summary(id).map(Glance::of) {
+    let row = |id: &SessionId| match dir.summary(id).map(SessionLine::of) {
         Ok(glance) => {
-            let goal = to_line(&glance.goal, GOAL_CHARS);
+            let goal = for_terminal_line(&glance.goal, GOAL_CHARS);
             [id.to_string(), local(glance.summary.created), goal]
         }
         Err(_) => [id.to_string(), String::new(), "(it cannot be read)".to_owned()],
     };
     let head = ["SESSION", "WHEN", "GOAL"];
-    List::fit(head, sessions.map(row).collect(), &["GOAL"], error_columns()).text
+    Table::fit(head, sessions.map(row).collect(), &["GOAL"], error_columns()).text
 }
 
 /// Reads a session, and which process works on it, if one does.
-fn read(dir: &SessionDir, name: &str) -> Result<(StoredSession, Option<Holder>), CliError> {
+fn read(dir: &SessionDir, name: &str) -> Result<(StoredSession, Option<SessionHolder>), CliError> {
     let id = session_named(dir, name)?;
     let mut stored = dir.read(&id).map_err(CliError::failed)?;
     let mut running = None;
@@ -97,7 +97,7 @@ fn read(dir: &SessionDir, name: &str) -> Result<(StoredSession, Option<Holder>),
         }
     }
     // The last record of a session that runs may be half written.
-    if let (Tail::Torn { bytes }, None) = (&stored.tail, &running) {
+    if let (FileTail::Torn { bytes }, None) = (&stored.tail, &running) {
         tell(&format!("warning: the last record is incomplete; {bytes} bytes are left out"));
     }
     if let Some(damage) = &stored.damage {
@@ -118,17 +118,17 @@ fn has_ended(stored: &StoredSession) -> bool {
 }
 
 /// A session as a row of the list.
-struct Glance {
+struct SessionLine {
     status: &'static str,
     /// What the top agent is to do, on one line.
     goal: String,
     summary: SessionSummary,
 }
 
-impl Glance {
+impl SessionLine {
     fn of(summary: SessionSummary) -> Self {
         let goal = deputize_acp::serve::words_of(&summary.goal);
-        let goal = to_line(goal, goal.len());
+        let goal = for_terminal_line(goal, goal.len());
         let status = summary.ended.map_or(UNFINISHED, Status::as_str);
         Self { status, goal, summary }
     }
@@ -156,7 +156,7 @@ impl Glance {
             self.status.to_owned(),
             children.to_string(),
             tokens(cost.tokens),
-            to_line(model, model.len()),
+            for_terminal_line(model, model.len()),
             one_line(cwd),
             self.goal.clone(),
         ]
@@ -166,7 +166,7 @@ impl Glance {
 /// A directory on one line.
 fn one_line(path: &Path) -> String {
     let path = path.to_string_lossy();
-    to_line(&path, path.len())
+    for_terminal_line(&path, path.len())
 }
 
 /// A time where the person is.
@@ -180,28 +180,28 @@ fn list(dir: &SessionDir, as_json: bool) -> Result<(), CliError> {
     let mut glances = Vec::new();
     for id in dir.list().map_err(CliError::failed)? {
         match dir.summary(&id) {
-            Ok(summary) => glances.push(Glance::of(summary)),
+            Ok(summary) => glances.push(SessionLine::of(summary)),
             Err(error) => tell(&format!("warning: {}", CliError::failed(error).chain())),
         }
     }
     mark_running(dir, &mut glances)?;
     glances.sort_by(|a, b| {
-        let key = |glance: &Glance| (glance.summary.created, glance.summary.session.clone());
+        let key = |glance: &SessionLine| (glance.summary.created, glance.summary.session.clone());
         key(b).cmp(&key(a))
     });
     if as_json {
-        let all: Vec<Value> = glances.iter().map(Glance::json).collect();
+        let all: Vec<Value> = glances.iter().map(SessionLine::json).collect();
         return print(&format!("{:#}\n", json!(all)));
     }
-    let rows = glances.iter().map(Glance::row).collect();
+    let rows = glances.iter().map(SessionLine::row).collect();
     let head = ["SESSION", "WHEN", "STATUS", "CHILDREN", "TOKENS", "MODEL", "DIRECTORY", "GOAL"];
     let give_way = ["DIRECTORY", "MODEL", "CHILDREN", "TOKENS", "GOAL"];
     print_list(head, rows, &give_way, NO_SESSIONS)
 }
 
 /// Tells the sessions that a process works on from those that broke off.
-fn mark_running(dir: &SessionDir, glances: &mut [Glance]) -> Result<(), CliError> {
-    let open: Vec<&mut Glance> =
+fn mark_running(dir: &SessionDir, glances: &mut [SessionLine]) -> Result<(), CliError> {
+    let open: Vec<&mut SessionLine> =
         glances.iter_mut().filter(|glance| glance.status == UNFINISHED).collect();
     if open.is_empty() {
         return Ok(());
@@ -218,7 +218,7 @@ fn mark_running(dir: &SessionDir, glances: &mut [Glance]) -> Result<(), CliError
         if bytes.is_ok_and(|bytes| bytes != glance.summary.bytes)
             && let Ok(summary) = dir.summary(id)
         {
-            *glance = Glance::of(summary);
+            *glance = SessionLine::of(summary);
         }
     }
     Ok(())
@@ -226,7 +226,7 @@ fn mark_running(dir: &SessionDir, glances: &mut [Glance]) -> Result<(), CliError
 
 /// Prints a session without the secrets that this environment knows.
 fn export(
-    around: &Surroundings,
+    around: &ProcessEnv,
     stored: &StoredSession,
     format: ExportFormat,
 ) -> Result<(), CliError> {
@@ -259,14 +259,14 @@ fn said<'s>(stored: &'s StoredSession, agent: &AgentId, text: &'s str) -> &'s st
 /// Returns the message of another agent's end without the frames that are for models.
 fn delivery(stored: &StoredSession, agent: &AgentId, text: &str) -> String {
     // No call is numbered so: the frame is of no tool's result.
-    let text = unframed(&stored.header.secret, agent, CallId { step: 0, slot: 0 }, text);
+    let text = remove_frame(&stored.header.secret, agent, CallId { step: 0, slot: 0 }, text);
     let line = |line: &str| children_unframed(line).unwrap_or_else(|| line.to_owned());
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// A result as people see it: without the frame that tells a model where its content comes from.
 fn result_of<'s>(stored: &StoredSession, agent: &AgentId, result: &'s ToolResult) -> Cow<'s, str> {
-    unframed(&stored.header.secret, agent, result.call, result.text.as_str())
+    remove_frame(&stored.header.secret, agent, result.call, result.text.as_str())
 }
 
 /// How an agent ended, in a word; `open` where it has not.

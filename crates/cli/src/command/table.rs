@@ -1,8 +1,8 @@
 //! Columns of text: lists with a row a line, and tables that are wrapped at the width of a terminal.
 
 use crate::exit::CliError;
-use crate::screen::line::{Line, Style, cut, width};
-use crate::surroundings::{output_columns, print, tell};
+use crate::process_env::{output_columns, print, tell};
+use crate::screen::line::{ScreenLine, Style, cut, width};
 
 /// Spaces between two columns.
 const GAP: usize = 2;
@@ -28,7 +28,7 @@ pub(crate) fn print_list<const N: usize>(
         return Ok(());
     }
     let columns = output_columns();
-    let list = List::fit(head, rows, give_way, columns);
+    let list = Table::fit(head, rows, give_way, columns);
     list.note().iter().for_each(|note| tell(note));
     print(&list.text)
 }
@@ -47,13 +47,13 @@ pub(crate) fn print_table<const N: usize>(
 }
 
 /// Rows under a head, one line each.
-pub(crate) struct List {
+pub(crate) struct Table {
     /// The lines.
     pub(crate) text: String,
     left_out: Vec<String>,
 }
 
-impl List {
+impl Table {
     /// Fits a list into so many columns. Columns give way in this order: they are cut, as far as
     /// something is still to be read of them, and then left out, all but the last of them.
     pub(crate) fn fit<const N: usize>(
@@ -233,7 +233,7 @@ fn lines<const N: usize>(row: &[String; N], group: &[Column]) -> Vec<String> {
 /// A cell in rows of at most so many columns, wrapped at words. A word that is wider is broken,
 /// as the terminal would.
 fn wrapped(cell: &str, columns: usize) -> Vec<String> {
-    let rows = Line::default().with(Style::Plain, cell).wrap(columns);
+    let rows = ScreenLine::default().with(Style::Plain, cell).wrap(columns);
     rows.iter().flat_map(|row| broken(&row.render(false), columns)).collect()
 }
 
@@ -286,7 +286,7 @@ mod tests {
         ];
         let all = all.map(|row| row.map(str::to_owned)).to_vec();
         let head = ["SESSION", "STATUS", "MODEL", "DIRECTORY", "GOAL"];
-        let list = List::fit(head, all, &["DIRECTORY", "MODEL", "GOAL"], columns);
+        let list = Table::fit(head, all, &["DIRECTORY", "MODEL", "GOAL"], columns);
         (list.text.lines().map(str::to_owned).collect(), list.note())
     }
 

@@ -1,22 +1,22 @@
 //! `deputize tools` and `deputize toolsets`.
 
-use deputize_core::door::{to_line, to_question};
-use deputize_core::{Entry, ToolCrate, Usable, headline};
+use deputize_core::sanitize::{for_question, for_terminal_line};
+use deputize_core::{Availability, CatalogEntry, ToolCrate, headline};
 use serde_json::{Value, json};
 
 use crate::args::{Settings, Tools, Toolsets};
 use crate::command::print_list;
-use crate::compose::{Composition, Ingredients};
+use crate::compose::{AssembledProgram, AssemblyInput};
 use crate::config::nearest;
 use crate::exit::CliError;
 use crate::invocation::format_command;
-use crate::surroundings::{Surroundings, print, tell};
+use crate::process_env::{ProcessEnv, print, tell};
 
 mod choose;
 mod resolve;
 
 #[derive(Debug, thiserror::Error)]
-#[error("there is no tool `{}`", to_question(name))]
+#[error("there is no tool `{}`", for_question(name))]
 struct NoTool {
     name: String,
 }
@@ -24,7 +24,7 @@ struct NoTool {
 /// Lists or shows tools.
 pub(crate) fn tools(
     links: &[ToolCrate],
-    around: &Surroundings,
+    around: &ProcessEnv,
     command: &Tools,
 ) -> Result<(), CliError> {
     match command {
@@ -63,7 +63,7 @@ pub(crate) fn tools(
 /// Lists toolsets.
 pub(crate) fn toolsets(
     links: &[ToolCrate],
-    around: &Surroundings,
+    around: &ProcessEnv,
     command: &Toolsets,
 ) -> Result<(), CliError> {
     let view = match command {
@@ -107,30 +107,30 @@ pub(crate) fn toolsets(
 
 fn compose(
     links: &[ToolCrate],
-    around: &Surroundings,
+    around: &ProcessEnv,
     settings: &Settings,
-) -> Result<Composition, CliError> {
+) -> Result<AssembledProgram, CliError> {
     let sources = around.sources(settings, Vec::new())?;
     let loaded = around.load(&sources)?;
     let composition =
-        Composition::new(&Ingredients::here(links, &loaded.config, around, &sources))?;
+        AssembledProgram::new(&AssemblyInput::here(links, &loaded.config, around, &sources))?;
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     Ok(composition)
 }
 
 /// Why agents cannot use a tool now, if they cannot.
-fn why_not(entry: &Entry, composition: &Composition) -> Option<String> {
+fn why_not(entry: &CatalogEntry, composition: &AssembledProgram) -> Option<String> {
     let set = &entry.toolset;
     if !composition.assembly.tools.toolsets.contains(set) {
         return Some(format!("not enabled ({} {set})", format_command("tools enable")));
     }
     match &entry.tool.spec().usable {
-        Usable::Yes => None,
-        Usable::No(why) => Some(why.clone()),
+        Availability::Yes => None,
+        Availability::No(why) => Some(why.clone()),
     }
 }
 
-fn usable(entry: &Entry, composition: &Composition) -> String {
+fn usable(entry: &CatalogEntry, composition: &AssembledProgram) -> String {
     why_not(entry, composition).map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"))
 }
 
@@ -138,10 +138,10 @@ fn usable(entry: &Entry, composition: &Composition) -> String {
 fn first_sentence(description: &str) -> String {
     let line = headline(description);
     let end = line.find(". ").map_or(line.len(), |at| at + 1);
-    to_line(line.get(..end).unwrap_or(&line), line.len())
+    for_terminal_line(line.get(..end).unwrap_or(&line), line.len())
 }
 
-fn row(entry: &Entry, composition: &Composition) -> [String; 5] {
+fn row(entry: &CatalogEntry, composition: &AssembledProgram) -> [String; 5] {
     [
         entry.name().to_string(),
         entry.toolset.to_string(),
@@ -151,7 +151,7 @@ fn row(entry: &Entry, composition: &Composition) -> [String; 5] {
     ]
 }
 
-fn row_json(entry: &Entry, composition: &Composition) -> Value {
+fn row_json(entry: &CatalogEntry, composition: &AssembledProgram) -> Value {
     let spec = entry.tool.spec();
     let why = why_not(entry, composition);
     json!({
@@ -165,7 +165,7 @@ fn row_json(entry: &Entry, composition: &Composition) -> Value {
     })
 }
 
-fn show(composition: &Composition, name: &str, as_json: bool) -> Result<(), CliError> {
+fn show(composition: &AssembledProgram, name: &str, as_json: bool) -> Result<(), CliError> {
     let Some(entry) = composition.assembly.tools.catalog.get(name) else {
         let names = composition.assembly.tools.catalog.iter().map(|entry| entry.name().as_str());
         let error = CliError::usage(NoTool { name: name.to_owned() });

@@ -5,45 +5,51 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deputize_acp::serve::{Conversation, Facts, Listed, Place, Refused, Sessions, Turn, words_of};
+use deputize_acp::serve::{
+    Conversation, HostError, SessionFacts, SessionHost, SessionListing, SessionRequest,
+    TurnRequest, words_of,
+};
 use deputize_agent::new_session_id;
 use deputize_core::{
-    ApproverMode, BoxFuture, Clock as _, Endpoint, Event, Observer, Outcome, Record, Resource as _,
-    SessionId,
+    ApproverMode, BoxFuture, Clock as _, Event, ModelEndpoint, Observer, Outcome, Record,
+    Resource as _, SessionId,
 };
-use deputize_runtime::{Continue, Parts, ResumeError, Session, StoredSession, SystemClock};
+use deputize_runtime::{Continue, ResumeError, Session, SessionConfig, StoredSession, SystemClock};
 use tokio::task::spawn_blocking;
 
-use super::serve::{Begun, House, while_active};
+use super::serve::{SessionStartup, SharedAssembly, while_active};
 use crate::config::ModelOverrides;
-use crate::control::server::Server as Control;
+use crate::control::server::ControlServer as Control;
 use crate::exit::{CliError, Exit};
-use crate::idle::Idle;
+use crate::inactivity::Inactivity;
 use crate::output::events::time;
+use crate::process_env::tell;
 use crate::screen::call::of_call;
-use crate::surroundings::tell;
 
 mod servers;
 
 /// The sessions of this program, for an editor.
 #[derive(Clone)]
-pub(crate) struct Desk(pub(crate) Arc<House>);
+pub(crate) struct AcpSessions(pub(crate) Arc<SharedAssembly>);
 
-impl Sessions for Desk {
-    fn open(&self, place: Place) -> BoxFuture<'_, Result<Arc<dyn Conversation>, Refused>> {
+impl SessionHost for AcpSessions {
+    fn open(
+        &self,
+        place: SessionRequest,
+    ) -> BoxFuture<'_, Result<Arc<dyn Conversation>, HostError>> {
         let house = Arc::clone(&self.0);
         Box::pin(async move {
-            let opened = blocking(move || Work::open(house, &place)).await?;
+            let opened = blocking(move || AcpConversation::open(house, &place)).await?;
             Ok(Arc::new(opened) as Arc<dyn Conversation>)
         })
     }
 
-    fn list(&self, cwd: Option<PathBuf>) -> BoxFuture<'_, Result<Vec<Listed>, Refused>> {
+    fn list(&self, cwd: Option<PathBuf>) -> BoxFuture<'_, Result<Vec<SessionListing>, HostError>> {
         let house = Arc::clone(&self.0);
         Box::pin(blocking(move || house.list(cwd.as_deref())))
     }
 
-    fn delete(&self, id: SessionId) -> BoxFuture<'_, Result<(), Refused>> {
+    fn delete(&self, id: SessionId) -> BoxFuture<'_, Result<(), HostError>> {
         let house = Arc::clone(&self.0);
         Box::pin(blocking(move || {
             if !house.dir.file(&id).is_file() {
@@ -56,14 +62,14 @@ impl Sessions for Desk {
 
 /// Work on files, apart from those who talk.
 async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Refused> + Send + 'static,
-) -> Result<T, Refused> {
+    work: impl FnOnce() -> Result<T, HostError> + Send + 'static,
+) -> Result<T, HostError> {
     let done = spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err(Refused::Failed("it ended by a fault of the program".to_owned())))
+    done.unwrap_or_else(|_| Err(HostError::Failed("it ended by a fault of the program".to_owned())))
 }
 
-impl House {
-    fn list(&self, cwd: Option<&Path>) -> Result<Vec<Listed>, Refused> {
+impl SharedAssembly {
+    fn list(&self, cwd: Option<&Path>) -> Result<Vec<SessionListing>, HostError> {
         let mut ids = self.dir.list().map_err(CliError::failed)?;
         ids.sort();
         // Sessions have the directory that a link leads to. One that is gone is looked for as told.
@@ -79,41 +85,41 @@ impl House {
         Ok(listed.filter(|one| cwd.as_ref().is_none_or(|cwd| one.cwd == *cwd)).collect())
     }
 
-    fn stored(&self, id: &SessionId) -> Result<StoredSession, Refused> {
+    fn stored(&self, id: &SessionId) -> Result<StoredSession, HostError> {
         if !self.dir.file(id).is_file() {
-            return Err(Refused::NoSession(id.to_string()));
+            return Err(HostError::NoSession(id.to_string()));
         }
         self.dir.read(id).map_err(failed)
     }
 }
 
 /// A session that has something to show.
-fn listed(stored: &StoredSession) -> Option<Listed> {
+fn listed(stored: &StoredSession) -> Option<SessionListing> {
     let goal = stored.records.iter().find_map(|record| match &record.event {
         Event::AgentStart(start) if record.depth == 0 => Some(&start.spec.goal),
         _ => None,
     })?;
     let last = stored.records.last()?;
-    Some(Listed {
+    Some(SessionListing {
         id: stored.header.session.clone(),
         cwd: stored.last_start()?.cwd.clone(),
-        title: deputize_core::door::to_line(words_of(goal), 60),
+        title: deputize_core::sanitize::for_terminal_line(words_of(goal), 60),
         updated: time(last.at),
     })
 }
 
 /// One session that an editor has open.
-struct Work {
-    house: Arc<House>,
-    facts: Facts,
-    begun: Begun,
-    endpoint: Option<Endpoint>,
+struct AcpConversation {
+    house: Arc<SharedAssembly>,
+    facts: SessionFacts,
+    begun: SessionStartup,
+    endpoint: Option<ModelEndpoint>,
     /// Whether there were files of it: without them it is not begun anew.
     is_stored: AtomicBool,
 }
 
-impl Work {
-    fn open(house: Arc<House>, place: &Place) -> Result<Self, Refused> {
+impl AcpConversation {
+    fn open(house: Arc<SharedAssembly>, place: &SessionRequest) -> Result<Self, HostError> {
         let stored = place.stored.as_ref().map(|id| house.stored(id)).transpose()?;
         let cwd = house.around.cwd(Some(&place.cwd))?;
         if let Some(stored) = &stored {
@@ -125,7 +131,7 @@ impl Work {
         let mut begun = house.begin(&loaded, before)?;
         notes.append(&mut begun.notes.0);
         notes.append(&mut begun.notes.1);
-        let facts = Facts {
+        let facts = SessionFacts {
             id: place.stored.clone().unwrap_or_else(|| new_session_id(SystemClock.now_ms())),
             cwd,
             catalog: Arc::clone(&begun.composition.assembly.tools.catalog),
@@ -139,7 +145,7 @@ impl Work {
         Ok(Self { house, facts, begun, endpoint, is_stored })
     }
 
-    fn parts(&self, turn: &Turn, idle: &Arc<Idle>) -> Parts {
+    fn parts(&self, turn: &TurnRequest, idle: &Arc<Inactivity>) -> SessionConfig {
         let idle = Arc::clone(idle) as Arc<dyn Observer>;
         let mut parts = self.house.parts(&self.begun, vec![Arc::clone(&turn.observer), idle]);
         parts.approver = Arc::clone(&turn.approver);
@@ -148,16 +154,16 @@ impl Work {
     }
 
     /// Takes the message: as the first of a new session, or as the next of one that is stored.
-    async fn run(&self, turn: Turn, idle: &Arc<Idle>) -> Result<Outcome, Refused> {
+    async fn run(&self, turn: TurnRequest, idle: &Arc<Inactivity>) -> Result<Outcome, HostError> {
         let (id, dir) = (&self.facts.id, &self.house.dir);
-        let Begun { composition, chosen, .. } = &self.begun;
+        let SessionStartup { composition, chosen, .. } = &self.begun;
         let mut parts = self.parts(&turn, idle);
         // Whoever is asked knows the mode that the editor chose.
         let mode = ApproverMode::Ask;
         let authority = composition.assembly.authority(mode, self.facts.cwd.clone());
         if !dir.file(id).is_file() {
             if self.is_stored.load(Ordering::Acquire) {
-                return Err(Refused::Deleted(id.to_string()));
+                return Err(HostError::Deleted(id.to_string()));
             }
             let session = Session::create(dir, id.clone(), parts).map_err(failed)?;
             self.is_stored.store(true, Ordering::Release);
@@ -177,7 +183,7 @@ impl Work {
         };
         let work = self.watched(&session, session.resume(how, authority, &turn.cancel));
         let ended = Box::pin(work).await;
-        opening.succeeded();
+        opening.mark_success();
         ended.map_err(|error: ResumeError| failed(error))
     }
 
@@ -185,7 +191,7 @@ impl Work {
     async fn watched<T>(&self, session: &Session, run: impl Future<Output = T>) -> T {
         let answers = async {
             if self.begun.composition.config.control {
-                match Control::bind(&self.house.dir, session.id(), session.overseer()) {
+                match Control::bind(&self.house.dir, session.id(), session.control()) {
                     Ok(control) => control.serve().await,
                     Err(error) => tell(&format!(
                         "warning: `deputize agents` cannot reach this session: {}",
@@ -203,12 +209,12 @@ impl Work {
     }
 }
 
-impl Conversation for Work {
-    fn facts(&self) -> &Facts {
+impl Conversation for AcpConversation {
+    fn facts(&self) -> &SessionFacts {
         &self.facts
     }
 
-    fn records(&self) -> BoxFuture<'_, Result<Vec<Record>, Refused>> {
+    fn records(&self) -> BoxFuture<'_, Result<Vec<Record>, HostError>> {
         let (house, id) = (Arc::clone(&self.house), self.facts.id.clone());
         Box::pin(blocking(move || {
             if !house.dir.file(&id).is_file() {
@@ -218,9 +224,9 @@ impl Conversation for Work {
         }))
     }
 
-    fn turn(&self, turn: Turn) -> BoxFuture<'_, Result<Outcome, Refused>> {
+    fn turn(&self, turn: TurnRequest) -> BoxFuture<'_, Result<Outcome, HostError>> {
         Box::pin(async move {
-            let (idle, cancel) = (Arc::new(Idle::new()), turn.cancel.clone());
+            let (idle, cancel) = (Arc::new(Inactivity::new()), turn.cancel.clone());
             let config = &self.begun.composition.config;
             let run = self.run(turn, &idle);
             let (ended, error) = Box::pin(while_active(config, (&*idle, &cancel), run)).await;
@@ -239,16 +245,16 @@ impl Conversation for Work {
 }
 
 /// Where the top agent's model is reached, when that is not its provider's own address.
-fn endpoint(overrides: ModelOverrides) -> Option<Endpoint> {
+fn endpoint(overrides: ModelOverrides) -> Option<ModelEndpoint> {
     let api_key_env = overrides.api_key_env;
-    overrides.base_url.map(|base_url| Endpoint { base_url, api_key_env })
+    overrides.base_url.map(|base_url| ModelEndpoint { base_url, api_key_env })
 }
 
 /// A session goes on where it began.
-fn same_place(stored: &StoredSession, cwd: &Path) -> Result<(), Refused> {
+fn same_place(stored: &StoredSession, cwd: &Path) -> Result<(), HostError> {
     let began = stored.root_spec().map(|spec| spec.cwd);
     match began {
-        Some(began) if began != cwd => Err(Refused::Asked(format!(
+        Some(began) if began != cwd => Err(HostError::Asked(format!(
             "session `{}` works in {}, not in {}: open it there",
             stored.header.session,
             began.display(),
@@ -258,12 +264,12 @@ fn same_place(stored: &StoredSession, cwd: &Path) -> Result<(), Refused> {
     }
 }
 
-fn failed(error: impl std::error::Error + Send + Sync + 'static) -> Refused {
+fn failed(error: impl std::error::Error + Send + Sync + 'static) -> HostError {
     CliError::failed(error).into()
 }
 
 /// An error of this program as an editor is told of it.
-impl From<CliError> for Refused {
+impl From<CliError> for HostError {
     fn from(error: CliError) -> Self {
         let why = error.told();
         match error.exit() {

@@ -6,11 +6,11 @@ use deputize_agent::BasePrompt;
 use deputize_core::{FillError, ToolName};
 use deputize_runtime::prompt::BaseParts;
 
-use super::Found;
+use super::Discovered;
 use crate::config::Config;
 
 /// Returns the base prompt of all children.
-pub(super) fn child_base(config: &Config, found: &Found) -> Result<Vec<Arc<str>>, FillError> {
+pub(super) fn child_base(config: &Config, found: &Discovered) -> Result<Vec<Arc<str>>, FillError> {
     let parts = BaseParts {
         system_text: Some(&config.system_prompt),
         ..BaseParts::new(&found.date, found.children_environment())
@@ -22,7 +22,7 @@ pub(super) fn child_base(config: &Config, found: &Found) -> Result<Vec<Arc<str>>
 /// Returns the base prompt of the top agent.
 pub(super) fn top_base(
     config: &Config,
-    found: &Found,
+    found: &Discovered,
     delegation_tool: Option<ToolName>,
 ) -> Result<BasePrompt, FillError> {
     let parts = BaseParts {

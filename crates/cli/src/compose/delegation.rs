@@ -6,17 +6,17 @@ use std::sync::Arc;
 
 use deputize_agent::EffectPolicy;
 use deputize_core::{ApproverMode, SessionId, ToolsetName};
-use deputize_delegate::{Form, Policy};
-use deputize_runtime::Pulse;
+use deputize_delegate::{Policy, ToolFlavor};
+use deputize_runtime::Heartbeat;
 
 use super::settings::{effort, seconds};
-use super::{Composition, Found, Ingredients};
+use super::{AssembledProgram, AssemblyInput, Discovered};
 use crate::config::{self, Config, LATER_TOOLSETS, child_model_name};
 
 /// When children give signs of life.
-pub(super) fn pulse(config: &config::Config) -> Pulse {
+pub(super) fn pulse(config: &config::Config) -> Heartbeat {
     let set = &config.delegation;
-    Pulse {
+    Heartbeat {
         every: seconds(set.heartbeat_seconds.max(1)),
         stale_idle: seconds(set.stale_idle_seconds),
         stale_in_tool: seconds(set.stale_in_tool_seconds),
@@ -24,7 +24,7 @@ pub(super) fn pulse(config: &config::Config) -> Pulse {
 }
 
 pub(super) fn policy(
-    (from, found): (&Ingredients<'_>, &Found),
+    (from, found): (&AssemblyInput<'_>, &Discovered),
     child_base: Vec<Arc<str>>,
     warnings: &mut Vec<String>,
 ) -> Policy {
@@ -63,7 +63,7 @@ pub(super) fn policy(
         max_output_tokens: Some(set.max_output_tokens).filter(|tokens| *tokens > 0),
         tool_schemas: set.tool_schemas,
         external_needs: Vec::new(),
-        background: set.background && set.tool_name == Form::DelegateTask,
+        background: set.background && set.tool_name == ToolFlavor::DelegateTask,
         form: set.tool_name,
         context_windows: context_windows(from.config),
         workspace: found.workspace.clone(),
@@ -93,14 +93,14 @@ fn context_windows(config: &Config) -> BTreeMap<String, u32> {
 }
 
 /// The folder for the program's logs, beside that of the sessions.
-fn logs(from: &Ingredients<'_>) -> Option<PathBuf> {
+fn logs(from: &AssemblyInput<'_>) -> Option<PathBuf> {
     let sessions = from.surroundings.sessions().ok()?;
     let one = sessions.spill(&SessionId::literal("any"));
     Some(one.parent()?.parent()?.join("logs"))
 }
 
 /// Why nobody approves what children want to run, for the person who can change that.
-pub(crate) fn approvals(composition: &Composition) -> &'static str {
+pub(crate) fn approvals(composition: &AssembledProgram) -> &'static str {
     match composition.assembly.delegation.approvals {
         ApproverMode::Ask => "delegation.approvals is `ask`, and nobody can be asked here",
         ApproverMode::Deny | ApproverMode::Auto => "delegation.approvals is `deny`",

@@ -4,22 +4,22 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_acp::{Agents, Program};
+use deputize_acp::{AcpAgents, AcpProgram};
 use deputize_agent::is_secret_name;
-use deputize_core::External;
-use deputize_core::door::Secrets;
+use deputize_core::ExternalAgents;
+use deputize_core::sanitize::Secrets;
 use deputize_delegate::{Policy, ToolSchemas};
 use deputize_process::{ProgramError, base_env, drop_hooks};
 use deputize_tools::Processes;
 
 use crate::config::Config;
 use crate::exit::CliError;
-use crate::surroundings::Surroundings;
+use crate::process_env::ProcessEnv;
 
 /// Why the external agent cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("`delegation.acp_command` cannot be run")]
-struct NoProgram(#[source] ProgramError);
+struct UnusableProgram(#[source] ProgramError);
 
 /// What a child's spec has for a model; nothing: children are agents of this program.
 pub(super) fn name(config: &Config) -> Option<String> {
@@ -54,7 +54,10 @@ pub(super) fn apply(config: &Config, policy: &mut Policy, warnings: &mut Vec<Str
 }
 
 /// The program of a configuration, if it names one that is there.
-pub(crate) fn program(config: &Config, around: &Surroundings) -> Result<Option<Program>, CliError> {
+pub(crate) fn program(
+    config: &Config,
+    around: &ProcessEnv,
+) -> Result<Option<AcpProgram>, CliError> {
     let set = &config.delegation;
     if set.acp_command.is_empty() {
         return Ok(None);
@@ -67,12 +70,12 @@ pub(crate) fn program(config: &Config, around: &Surroundings) -> Result<Option<P
     env.extend(named.map(|(name, value)| (name.clone(), value.clone())));
     drop_hooks(&mut env);
     let args = set.acp_args.iter().map(Into::into).collect();
-    let found = Program::find(&set.acp_command, args, env);
-    found.map(Some).map_err(|error| CliError::usage(NoProgram(error)))
+    let found = AcpProgram::find(&set.acp_command, args, env);
+    found.map(Some).map_err(|error| CliError::usage(UnusableProgram(error)))
 }
 
 /// The values that the external agent is given and that nobody else may see.
-pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
+pub(super) fn secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {
     for name in config.delegation.acp_env.iter().filter(|name| is_secret_name(name)) {
         if let Some(value) = around.var(name) {
             secrets.add(name, value);
@@ -83,11 +86,11 @@ pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secr
 /// The way to children that are runs of a program.
 pub(crate) fn agents(
     config: &Config,
-    program: Option<Program>,
+    program: Option<AcpProgram>,
     processes: &Arc<Processes>,
-) -> BTreeMap<String, Arc<dyn External>> {
+) -> BTreeMap<String, Arc<dyn ExternalAgents>> {
     let (Some(name), Some(program)) = (name(config), program) else { return BTreeMap::new() };
     let processes = Arc::clone(processes);
-    let agents = Agents::new(program, move || processes.shared());
-    BTreeMap::from([(name, Arc::new(agents) as Arc<dyn External>)])
+    let agents = AcpAgents::new(program, move || processes.shared());
+    BTreeMap::from([(name, Arc::new(agents) as Arc<dyn ExternalAgents>)])
 }

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use deputize_agent::protected_paths;
 
 use crate::config::Sources;
-use crate::surroundings::Surroundings;
+use crate::process_env::ProcessEnv;
 
 /// The folders of the configuration and of the state, and the configuration file.
-pub(super) fn of(around: &Surroundings, sources: &Sources) -> BTreeSet<PathBuf> {
+pub(super) fn of(around: &ProcessEnv, sources: &Sources) -> BTreeSet<PathBuf> {
     let folders = sources.homes().chain(around.states());
     protected_paths(&around.env, &sources.cwd, folders, sources.config_file.clone())
 }
@@ -33,7 +33,7 @@ mod tests {
         symlink("../../shared.yaml", base.join("dotfiles/deputize/config.yaml")).unwrap();
         let (user, own) = (base.join("user"), base.join("own"));
         let env = [("HOME", user.to_str().unwrap()), ("DEPUTIZE_HOME", own.to_str().unwrap())];
-        let around = Surroundings::for_tests(&env);
+        let around = ProcessEnv::for_tests(&env);
         let sources = Sources {
             cwd: user,
             config_file: Some(base.join("given.yaml")),
@@ -62,7 +62,7 @@ mod tests {
             ("GIT_CONFIG_GLOBAL", "git/global"),
             ("GIT_CONFIG_SYSTEM", ""),
         ];
-        let kept = of(&Surroundings::for_tests(&env), &sources);
+        let kept = of(&ProcessEnv::for_tests(&env), &sources);
         for file in ["xdg/git/config", "user/git/global"] {
             assert!(kept.contains(&base.join(file)), "{file}: {kept:?}");
         }

@@ -7,11 +7,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deputize_agent::is_secret_name;
-use deputize_core::door::Secrets;
-use deputize_core::{Catalog, CatalogError, Store, ToolSource};
+use deputize_core::sanitize::Secrets;
+use deputize_core::{Catalog, CatalogError, ResourceMap, ToolSource};
 use deputize_mcp::{
-    ApprovalStore, Cwd, HintCommands, Offer, Server, ServerLimits, ServerRecord, ServerTarget,
-    Servers, ToolFilter, WORKSPACE, offer,
+    ApprovalStore, HintCommands, ServerConfig, ServerDirectory, ServerLimits, ServerOffer,
+    ServerRecord, ServerTarget, Servers, ToolFilter, WORKSPACE, offer,
 };
 use deputize_process::{ProgramError, base_env};
 use deputize_tools::Processes;
@@ -20,13 +20,13 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, McpServer, Secret, UrlFault, server_url};
 use crate::exit::CliError;
 use crate::invocation::format_command;
-use crate::surroundings::Surroundings;
+use crate::process_env::ProcessEnv;
 
-mod first;
-mod now;
+mod current_tools;
+mod first_listing;
 
-pub(crate) use first::{FirstLook, first_look};
-use now::Now;
+use current_tools::CurrentTools;
+pub(crate) use first_listing::{FirstListing, first_look};
 
 /// Why a configured server cannot be reached.
 #[derive(Debug, thiserror::Error)]
@@ -47,20 +47,20 @@ pub(crate) enum Unreachable {
 
 /// What is known of a server before it is started: a recording keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Known {
+pub(crate) struct KnownServer {
     /// What is started or reached.
     start: ServerTarget,
     card: ServerRecord,
 }
 
 /// What is to be told of a server.
-pub(crate) struct Note {
+pub(crate) struct ServerNote {
     pub(crate) server: String,
     pub(crate) text: String,
 }
 
 /// Where cards of servers are kept: beside the sessions.
-pub(crate) fn cards(around: &Surroundings) -> Result<ApprovalStore, CliError> {
+pub(crate) fn cards(around: &ProcessEnv) -> Result<ApprovalStore, CliError> {
     let sessions = around.sessions()?;
     let state = sessions.path().parent().unwrap_or(Path::new("."));
     Ok(ApprovalStore::new(state.join("mcp")))
@@ -68,13 +68,13 @@ pub(crate) fn cards(around: &Surroundings) -> Result<ApprovalStore, CliError> {
 
 /// Where cards of servers are kept that editors name. What one of them was approved for is not what
 /// a configured server of the same name was.
-pub(crate) fn cards_of_editors(around: &Surroundings) -> Result<ApprovalStore, CliError> {
+pub(crate) fn cards_of_editors(around: &ProcessEnv) -> Result<ApprovalStore, CliError> {
     let sessions = around.sessions()?;
     let state = sessions.path().parent().unwrap_or(Path::new("."));
     Ok(ApprovalStore::new(state.join("mcp").join("editor")))
 }
 
-fn cards_of(entry: &McpServer, around: &Surroundings) -> Result<ApprovalStore, CliError> {
+fn cards_of(entry: &McpServer, around: &ProcessEnv) -> Result<ApprovalStore, CliError> {
     if entry.of_editor { cards_of_editors(around) } else { cards(around) }
 }
 
@@ -115,8 +115,8 @@ pub(crate) fn toolsets(config: &Config) -> impl Iterator<Item = String> {
 pub(crate) fn server(
     name: &str,
     entry: &McpServer,
-    around: &Surroundings,
-) -> Result<Server, CliError> {
+    around: &ProcessEnv,
+) -> Result<ServerConfig, CliError> {
     let filled = |kind: &str, values: &BTreeMap<String, Secret>| {
         let fill = |(key, value): (&String, &Secret)| {
             let missing = |variable: &str| {
@@ -139,21 +139,21 @@ pub(crate) fn server(
             env.extend(own.into_iter().map(|(key, value)| (key.into(), OsString::from(value))));
             let args = entry.args.iter().map(OsString::from).collect();
             let cwd = match entry.cwd.as_deref() {
-                Some(WORKSPACE) => Cwd::Workspace,
-                Some(path) => Cwd::At(path.into()),
+                Some(WORKSPACE) => ServerDirectory::Workspace,
+                Some(path) => ServerDirectory::At(path.into()),
                 None => {
                     let own = cards_of(entry, around)?.start_dir(name);
-                    Cwd::Own(own.map_err(CliError::failed)?)
+                    ServerDirectory::Own(own.map_err(CliError::failed)?)
                 }
             };
             let wrong = |source| Unreachable::Program { server: name.to_owned(), source };
-            Server::program(name, command, args, env, cwd)
+            ServerConfig::program(name, command, args, env, cwd)
                 .map_err(|source| CliError::usage(wrong(source)))?
         }
         (None, Some(url)) => {
             let wrong = |fault| Unreachable::Address { server: name.to_owned(), fault };
             server_url(url).map_err(|fault| CliError::usage(wrong(fault)))?;
-            Server::url(name, url, filled("headers", &entry.headers)?)
+            ServerConfig::url(name, url, filled("headers", &entry.headers)?)
         }
         (None, None) => return Err(CliError::usage(Unreachable::Nothing(name.to_owned()))),
     };
@@ -165,7 +165,7 @@ pub(crate) fn server(
     };
     // Only what is configured: the rest of the environment differs from one terminal to the next.
     let names = entry.env.keys().chain(entry.headers.keys()).cloned().collect();
-    Ok(Server { limits, names, ..reached })
+    Ok(ServerConfig { limits, names, ..reached })
 }
 
 /// What a variable or a header of a server holds; or the name of a variable that is not set. What
@@ -173,7 +173,7 @@ pub(crate) fn server(
 fn value_of<'v>(
     entry: &McpServer,
     value: &'v Secret,
-    around: &Surroundings,
+    around: &ProcessEnv,
 ) -> Result<String, &'v str> {
     if entry.of_editor {
         return Ok(value.expose().to_owned());
@@ -183,7 +183,7 @@ fn value_of<'v>(
 
 /// A value with variables of the environment in the place of `${NAME}`, or the name of one that
 /// is not set.
-fn expand<'v>(value: &'v str, around: &Surroundings) -> Result<String, &'v str> {
+fn expand<'v>(value: &'v str, around: &ProcessEnv) -> Result<String, &'v str> {
     let (mut out, mut rest) = (String::new(), value);
     while let Some((before, after)) = rest.split_once("${") {
         out.push_str(before);
@@ -200,7 +200,7 @@ fn expand<'v>(value: &'v str, around: &Surroundings) -> Result<String, &'v str> 
 }
 
 /// The values that servers are given and that nobody else may see.
-pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
+pub(super) fn secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {
     for (name, entry) in &config.mcp_servers {
         // What comes from the environment was kept out of the file for a reason.
         let secret = |(key, value): &(&String, &Secret)| {
@@ -223,9 +223,9 @@ pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secr
 /// one whose tools no agent is to have, nothing is told.
 pub(super) fn known(
     config: &Config,
-    around: &Surroundings,
+    around: &ProcessEnv,
     warnings: &mut Vec<String>,
-) -> BTreeMap<String, Known> {
+) -> BTreeMap<String, KnownServer> {
     let mut found = BTreeMap::new();
     for (name, entry) in &config.mcp_servers {
         let mut warn = |error: CliError| {
@@ -244,7 +244,7 @@ pub(super) fn known(
             .map(|card| if card.is_stale(&start) { unasked(card) } else { card });
         match card {
             Ok(card) => {
-                found.insert(name.clone(), Known { start, card });
+                found.insert(name.clone(), KnownServer { start, card });
             }
             Err(error) => warn(error),
         }
@@ -263,24 +263,24 @@ fn unasked(card: ServerRecord) -> ServerRecord {
 /// What is to be told of each.
 pub(super) fn add(
     config: &Config,
-    known: &BTreeMap<String, Known>,
+    known: &BTreeMap<String, KnownServer>,
     catalog: &mut Catalog,
-) -> Vec<Note> {
+) -> Vec<ServerNote> {
     let mut told = Vec::new();
     let mut tell = |name: &String, text| {
         if is_wanted(config, name) {
-            told.push(Note { server: name.clone(), text });
+            told.push(ServerNote { server: name.clone(), text });
         }
     };
     let (wanted, others): (Vec<_>, Vec<_>) =
         known.iter().partition(|(name, _)| is_wanted(config, name));
-    for (name, Known { start, card }) in wanted.into_iter().chain(others) {
+    for (name, KnownServer { start, card }) in wanted.into_iter().chain(others) {
         let filter = config.mcp_servers.get(name).map(|entry| ToolFilter {
             include: entry.tools.include.clone(),
             exclude: entry.tools.exclude.clone(),
             read_only: entry.tools.read_only.clone(),
         });
-        let Offer { entries, notes } =
+        let ServerOffer { entries, notes } =
             offer(name, card, start, &filter.unwrap_or_default(), &hint_commands());
         notes.into_iter().for_each(|note| tell(name, note));
         for entry in entries {
@@ -297,11 +297,12 @@ pub(super) fn add(
 
 /// The servers that agents may call, none of them started. Whoever owns the processes of a session
 /// owns theirs.
-pub(super) fn reached(config: &Config, around: &Surroundings, cwd: &Path) -> Servers {
+pub(super) fn reached(config: &Config, around: &ProcessEnv, cwd: &Path) -> Servers {
     let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
     // What is wrong with one was told with its tools.
     let reached = wanted.filter_map(|(name, entry)| server(name, entry, around).ok());
-    let supervisor = |settings: &Store| settings.get_or_insert_with(Processes::default).shared();
+    let supervisor =
+        |settings: &ResourceMap| settings.get_or_insert_with(Processes::default).shared();
     let mut servers = Servers::new(reached.collect(), cwd, supervisor);
     if let Ok(cards) = cards(around) {
         servers = servers.with_store(cards);
@@ -318,9 +319,9 @@ pub(super) fn reached(config: &Config, around: &Surroundings, cwd: &Path) -> Ser
 /// own.
 pub(super) fn source(
     config: &Config,
-    (known, others): (&BTreeMap<String, Known>, Catalog),
+    (known, others): (&BTreeMap<String, KnownServer>, Catalog),
     servers: &Servers,
-    told: &[Note],
+    told: &[ServerNote],
 ) -> Option<Arc<dyn ToolSource>> {
     let wanted = known.iter().filter(|(name, _)| is_wanted(config, name));
     let starts: BTreeMap<String, ServerTarget> =
@@ -330,7 +331,7 @@ pub(super) fn source(
     }
     let told = Mutex::new(told.iter().map(|note| note.text.clone()).collect());
     let (config, servers) = (config.clone(), servers.clone());
-    Some(Arc::new(Now { config, others, servers, starts, told }))
+    Some(Arc::new(CurrentTools { config, others, servers, starts, told }))
 }
 
 #[cfg(test)]
@@ -339,7 +340,7 @@ mod tests {
 
     #[test]
     fn variables_are_put_in_and_one_that_is_not_set_is_named() {
-        let around = Surroundings::for_tests(&[("TOKEN", "hush"), ("EMPTY", "")]);
+        let around = ProcessEnv::for_tests(&[("TOKEN", "hush"), ("EMPTY", "")]);
         let expanded = |text| expand(text, &around).map_err(str::to_owned);
         assert_eq!(expanded("Bearer ${TOKEN}!").unwrap(), "Bearer hush!");
         assert_eq!(expanded("$TOKEN ${").unwrap(), "$TOKEN ${");

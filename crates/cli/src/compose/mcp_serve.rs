@@ -5,35 +5,35 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_agent::new_session_id;
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{
     ApproverMode, BoxFuture, Cancel, Clock as _, Observer, Outcome, Resource as _, SessionId,
     Status, ToolCrate,
 };
-use deputize_mcp::serve::{AgentService, Answer, InvalidCall, ProgressSink, ServedTool};
+use deputize_mcp::serve::{AgentService, InvalidCall, ProgressSink, ServedAnswer, ServedTool};
 use deputize_runtime::{Session, SystemClock};
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
 
-use self::handover::{Handover, HandsOn};
-use super::serve::{Begun, House, unasked, while_active};
-use super::{Composition, mcp};
+use self::relay_model::{RelayCall, RelayModel};
+use super::serve::{SessionStartup, SharedAssembly, unasked, while_active};
+use super::{AssembledProgram, mcp};
 use crate::args::McpServe;
-use crate::command::mcp_serve::progress::Progress;
+use crate::command::mcp_serve::progress::ProgressNotes;
 use crate::command::run::overrides;
 use crate::config::{Config, LATER_TOOLSETS, load};
 use crate::exit::CliError;
-use crate::idle::Idle;
+use crate::inactivity::Inactivity;
 use crate::output::json::Children;
 use crate::output::to_json_line;
+use crate::process_env::{ProcessEnv, tell};
 use crate::screen::call::of_tasks;
-use crate::surroundings::{Surroundings, tell};
 
-mod handover;
+mod relay_model;
 
 /// What all calls of other agents share.
-pub(crate) struct Office {
-    pub(crate) house: House,
+pub(crate) struct ServiceState {
+    pub(crate) house: SharedAssembly,
     /// The directory that calls work in or below.
     pub(crate) root: PathBuf,
     /// What the configuration offered when it could last be read.
@@ -51,7 +51,7 @@ struct Services {
 }
 
 impl Services {
-    fn of(config: &Config, composition: &Composition) -> Self {
+    fn of(config: &Config, composition: &AssembledProgram) -> Self {
         let tool = composition.assembly.delegation.tool();
         let entry = composition.assembly.tools.catalog.get(tool.as_str());
         let entry = entry.filter(|_| composition.assembly.tools.names.contains(&tool));
@@ -69,7 +69,7 @@ impl Services {
 }
 
 /// The work that other agents ask this program for.
-pub(crate) struct Served(pub(crate) Arc<Office>);
+pub(crate) struct ProgramService(pub(crate) Arc<ServiceState>);
 
 const RUN: &str = "run";
 const DELEGATE: &str = "delegate";
@@ -86,7 +86,7 @@ const DELEGATE_ABOUT: &str = "Hand one task, or several at once, to agents of th
     for what they report: one entry a task, with its status, its answer and what it did. Unlike \
     `run`, no agent stands between you and them.";
 
-impl AgentService for Served {
+impl AgentService for ProgramService {
     /// Offers what the next call would find: the configuration is read anew. One that cannot be
     /// read changes nothing here; the next call says what is wrong with it.
     fn offers(&self) -> BoxFuture<'_, Vec<ServedTool>> {
@@ -103,16 +103,16 @@ impl AgentService for Served {
         mut arguments: Map<String, Value>,
         notes: ProgressSink,
         cancel: Cancel,
-    ) -> BoxFuture<'a, Result<Answer, InvalidCall>> {
+    ) -> BoxFuture<'a, Result<ServedAnswer, InvalidCall>> {
         Box::pin(async move {
             let (cwd, job) = match tool {
-                RUN => Job::run(arguments)?,
-                DELEGATE => (arguments.remove("cwd"), Job::Delegate(Value::Object(arguments))),
+                RUN => ServeJob::run(arguments)?,
+                DELEGATE => (arguments.remove("cwd"), ServeJob::Delegate(Value::Object(arguments))),
                 _ => return Err(self.not_offered(tool).await),
             };
             let cwd = self.0.place(cwd)?;
             let office = Arc::clone(&self.0);
-            let prepared = spawn_blocking(move || Prepared::new(office, cwd, job)).await;
+            let prepared = spawn_blocking(move || PreparedSession::new(office, cwd, job)).await;
             let prepared = match prepared {
                 Ok(Ok(prepared)) if prepared.is_offered() => prepared,
                 Ok(Ok(_)) => return Err(self.not_offered(tool).await),
@@ -127,27 +127,27 @@ impl AgentService for Served {
     }
 }
 
-impl Served {
+impl ProgramService {
     /// Why a tool cannot be called, with those that can.
     async fn not_offered(&self, tool: &str) -> InvalidCall {
         let offers = self.offers().await;
         let names: Vec<&str> = offers.iter().map(|offered| offered.name).collect();
-        let tool = to_line(tool, NAME_CHARS);
+        let tool = for_terminal_line(tool, NAME_CHARS);
         InvalidCall(format!("there is no tool \"{tool}\"; there are: {}", names.join(", ")))
     }
 }
 
-fn failed(text: String) -> Answer {
-    Answer { text, data: None, failed: true }
+fn failed(text: String) -> ServedAnswer {
+    ServedAnswer { text, data: None, failed: true }
 }
 
-fn refused(error: &CliError) -> Answer {
+fn refused(error: &CliError) -> ServedAnswer {
     failed(error.to_string())
 }
 
-impl House {
+impl SharedAssembly {
     /// What a session that works there could be asked for.
-    fn services(&self, cwd: &Path) -> Result<(Composition, Services), CliError> {
+    fn services(&self, cwd: &Path) -> Result<(AssembledProgram, Services), CliError> {
         let sources = self.sources(cwd)?;
         let loaded = load(&sources).map_err(CliError::usage)?;
         let composition = self.compose(&sources, &loaded.config)?;
@@ -156,14 +156,14 @@ impl House {
     }
 }
 
-impl Office {
+impl ServiceState {
     /// Seen here, and not at the first call, is that a run can begin at all.
     pub(crate) fn new(
         links: &[ToolCrate],
-        around: Surroundings,
+        around: ProcessEnv,
         args: &McpServe,
     ) -> Result<Self, CliError> {
-        let house = House::new(links, around, args.options())?;
+        let house = SharedAssembly::new(links, around, args.options())?;
         let root = house.around.cwd(args.options().settings.cwd.as_deref())?;
         // Its warnings are told once, here.
         house.load(&root)?;
@@ -245,7 +245,7 @@ impl Office {
 }
 
 /// What is asked for.
-enum Job {
+enum ServeJob {
     Run {
         prompt: String,
         toolsets: Vec<String>,
@@ -255,18 +255,18 @@ enum Job {
     Delegate(Value),
 }
 
-impl Job {
+impl ServeJob {
     /// A run, and where it is to work.
     fn run(arguments: Map<String, Value>) -> Result<(Option<Value>, Self), InvalidCall> {
         #[derive(serde::Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct Run {
+        struct RunArguments {
             prompt: String,
             toolsets: Option<Vec<String>>,
             max_iterations: Option<u32>,
             cwd: Option<Value>,
         }
-        let run: Run = serde_json::from_value(Value::Object(arguments))
+        let run: RunArguments = serde_json::from_value(Value::Object(arguments))
             .map_err(|error| InvalidCall(format!("the arguments of run: {error}")))?;
         if run.prompt.trim().is_empty() {
             return Err(InvalidCall("`prompt` says nothing: say what is to be done".to_owned()));
@@ -278,27 +278,27 @@ impl Job {
         if run.max_iterations == Some(0) {
             return Err(InvalidCall("`max_iterations` must be at least 1".to_owned()));
         }
-        let Run { prompt, toolsets, max_iterations, cwd } = run;
+        let RunArguments { prompt, toolsets, max_iterations, cwd } = run;
         let toolsets = toolsets.unwrap_or_default();
         Ok((cwd, Self::Run { prompt, toolsets, max_iterations }))
     }
 }
 
 /// A session that is about to begin.
-struct Prepared {
-    office: Arc<Office>,
-    begun: Begun,
+struct PreparedSession {
+    office: Arc<ServiceState>,
+    begun: SessionStartup,
     mode: ApproverMode,
     cwd: PathBuf,
     id: SessionId,
-    job: Job,
+    job: ServeJob,
 }
 
-impl Prepared {
-    fn new(office: Arc<Office>, cwd: PathBuf, job: Job) -> Result<Self, CliError> {
+impl PreparedSession {
+    fn new(office: Arc<ServiceState>, cwd: PathBuf, job: ServeJob) -> Result<Self, CliError> {
         let mut loaded = office.house.load(&cwd)?;
         let config = &mut loaded.1.config;
-        if let Job::Run { toolsets, max_iterations, .. } = &job {
+        if let ServeJob::Run { toolsets, max_iterations, .. } = &job {
             narrow(config, toolsets, *max_iterations)?;
         }
         let mode = unasked(config);
@@ -314,8 +314,8 @@ impl Prepared {
     fn is_offered(&self) -> bool {
         let composition = &self.begun.composition;
         match self.job {
-            Job::Run { .. } => true,
-            Job::Delegate(_) => {
+            ServeJob::Run { .. } => true,
+            ServeJob::Delegate(_) => {
                 composition.assembly.tools.names.contains(&composition.assembly.delegation.tool())
             }
         }
@@ -323,7 +323,7 @@ impl Prepared {
 
     /// Warnings of toolsets that a call names and its agent is not given.
     fn left_out(&self) -> Vec<String> {
-        let Job::Run { toolsets, .. } = &self.job else { return Vec::new() };
+        let ServeJob::Run { toolsets, .. } = &self.job else { return Vec::new() };
         let tools = &self.begun.composition.assembly.tools;
         let is_given = |name: &String| tools.toolsets.iter().any(|set| set.as_str() == name);
         let warning = |name: &String| {
@@ -341,35 +341,39 @@ impl Prepared {
     }
 
     /// Runs the session to its end.
-    async fn work(mut self, notes: ProgressSink, cancel: &Cancel) -> Result<Answer, CliError> {
-        let Begun { composition, chosen, .. } = &mut self.begun;
+    async fn work(
+        mut self,
+        notes: ProgressSink,
+        cancel: &Cancel,
+    ) -> Result<ServedAnswer, CliError> {
+        let SessionStartup { composition, chosen, .. } = &mut self.begun;
         let task = match &self.job {
-            Job::Run { prompt, .. } => prompt.clone(),
-            Job::Delegate(arguments) => {
+            ServeJob::Run { prompt, .. } => prompt.clone(),
+            ServeJob::Delegate(arguments) => {
                 // What begins the conversation of the top agent and of no other.
                 let task = format!("Hand on, for another program ({}).", self.id);
-                let hands_on = HandsOn {
+                let hands_on = RelayCall {
                     task: task.clone(),
                     tool: composition.assembly.delegation.tool().to_string(),
                     arguments: arguments.clone(),
                 };
                 let name = chosen.name.clone();
-                chosen.models.wrap(&name, |model| Arc::new(Handover { hands_on, model }));
+                chosen.models.wrap(&name, |model| Arc::new(RelayModel { hands_on, model }));
                 task
             }
         };
         self.left_out().into_iter().for_each(|warning| notes(warning));
-        let (children, idle) = (Arc::new(Children::default()), Arc::new(Idle::new()));
+        let (children, idle) = (Arc::new(Children::default()), Arc::new(Inactivity::new()));
         let tools = &self.begun.composition.assembly.tools.catalog;
-        let progress = Arc::new(Progress::new(Arc::clone(tools), notes));
+        let progress = Arc::new(ProgressNotes::new(Arc::clone(tools), notes));
         let observers: Vec<Arc<dyn Observer>> = vec![children.clone(), idle.clone(), progress];
         let house = &self.office.house;
         let parts = house.parts(&self.begun, observers);
         let session = Session::create(&house.dir, self.id.clone(), parts);
         let session = session.map_err(CliError::failed)?;
-        let Begun { composition, chosen, .. } = &self.begun;
+        let SessionStartup { composition, chosen, .. } = &self.begun;
         let mut spec = composition.assembly.top_agent(&self.id, &chosen.name, &task, self.mode);
-        if let Job::Delegate(Value::Object(arguments)) = &self.job {
+        if let ServeJob::Delegate(Value::Object(arguments)) = &self.job {
             // What the session is listed by.
             let tool = tools.spec(composition.assembly.delegation.tool().as_str());
             let named = tool.and_then(|tool| of_tasks(&tool.subject, arguments));
@@ -386,11 +390,11 @@ impl Prepared {
         self.answer(&outcome, &children)
     }
 
-    fn answer(&self, outcome: &Outcome, children: &Children) -> Result<Answer, CliError> {
+    fn answer(&self, outcome: &Outcome, children: &Children) -> Result<ServedAnswer, CliError> {
         let line = to_json_line(&children.object(outcome)).map_err(CliError::failed)?;
         let mut data: Value = serde_json::from_str(&line).map_err(CliError::failed)?;
         let failed = outcome.status != Status::Completed;
-        if let Job::Delegate(_) = self.job {
+        if let ServeJob::Delegate(_) = self.job {
             // The top agent said nothing of its own.
             let results = data.get_mut("children").map(Value::take).unwrap_or_default();
             if results.as_array().is_some_and(|results| !results.is_empty()) {
@@ -398,11 +402,11 @@ impl Prepared {
                 // Where one child did its work, who asked has something to go on with.
                 let failed = failed || !results.as_array().is_some_and(|all| any_completed(all));
                 let data = json!({"session": session, "results": results});
-                return Ok(Answer { text: data.to_string(), data: Some(data), failed });
+                return Ok(ServedAnswer { text: data.to_string(), data: Some(data), failed });
             }
             // No child began: what the tool said of that is the answer.
             let text = outcome.text.clone().or_else(|| outcome.error.clone());
-            return Ok(Answer { text: text.unwrap_or_default(), data: None, failed: true });
+            return Ok(ServedAnswer { text: text.unwrap_or_default(), data: None, failed: true });
         }
         let mut text = match (&outcome.text, &outcome.error) {
             (Some(text), None) => text.clone(),
@@ -412,7 +416,7 @@ impl Prepared {
         for warning in self.left_out() {
             text.push_str(&format!("\n\n[{warning}]"));
         }
-        Ok(Answer { text, data: Some(data), failed })
+        Ok(ServedAnswer { text, data: Some(data), failed })
     }
 }
 
@@ -430,7 +434,7 @@ fn narrow(
         let allowed = &config.toolsets;
         let beyond = toolsets.iter().find(|set| !allowed.is_empty() && !allowed.contains(set));
         if let Some(beyond) = beyond {
-            return Err(CliError::usage(Beyond(beyond.clone(), allowed.join(", "))));
+            return Err(CliError::usage(ExcessiveRequest(beyond.clone(), allowed.join(", "))));
         }
         config.toolsets = toolsets.to_vec();
     }
@@ -441,4 +445,4 @@ fn narrow(
 /// More than there is to be had.
 #[derive(Debug, thiserror::Error)]
 #[error("toolset `{0}` is not served; there are: {1}")]
-struct Beyond(String, String);
+struct ExcessiveRequest(String, String);

@@ -7,22 +7,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_agent::add_secrets;
-use deputize_core::door::Secrets;
+use deputize_core::sanitize::Secrets;
 use deputize_core::{Model, ModelOptions, Request};
 use deputize_offline::{NAME, Offline};
 use deputize_providers::limits::ReplyLimit;
 use deputize_providers::{
-    Authorities, Dialect, Endpoint as HttpEndpoint, HttpClient, Key, Secret, Wire,
+    CaBundle, Endpoint as HttpEndpoint, HttpClient, Key, Secret, Wire, WireDialect,
 };
 
-use super::capped::{Capped, within};
+use super::capped_model::{CappedModel, within};
 use super::{external, options};
 use crate::config::{
     self, Config, Endpoint, ModelChoice, ModelOverrides, ResolveError, SPOKEN, resolve_child_model,
     resolve_model,
 };
 use crate::exit::{CliError, Exit};
-use crate::surroundings::Surroundings;
+use crate::process_env::ProcessEnv;
 
 /// Bytes of a file of certificate authorities. The bundle of a whole system has a fourth of it.
 const CA_FILE_BYTES: u64 = 1024 * 1024;
@@ -71,7 +71,7 @@ pub(crate) fn name(choice: &ModelChoice) -> String {
 
 /// What a model is there for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Use {
+pub(crate) enum ModelUse {
     /// Agents are made with it.
     Own,
     /// Children are made with it.
@@ -84,7 +84,7 @@ pub(crate) enum Use {
     ChildFallback,
 }
 
-impl Use {
+impl ModelUse {
     /// In words.
     pub(crate) const fn word(self) -> &'static str {
         match self {
@@ -105,7 +105,7 @@ impl Use {
     pub(super) fn skip_reason(
         self,
         choice: &ModelChoice,
-        surroundings: &Surroundings,
+        surroundings: &ProcessEnv,
     ) -> Option<String> {
         let missing = missing_key(choice, surroundings).filter(|_| !self.is_required())?;
         Some(format!("{} {} is passed over: {missing}", self.word(), name(choice)))
@@ -113,7 +113,7 @@ impl Use {
 }
 
 /// The models that a run asks: decided, and neither made nor given their keys.
-pub(crate) struct Asked {
+pub(crate) struct ModelSelection {
     /// The top agent's, as agents name it.
     pub(crate) name: String,
     /// What is wanted of it.
@@ -121,14 +121,14 @@ pub(crate) struct Asked {
     /// The names of those that children may have.
     pub(super) for_children: BTreeSet<String>,
     /// Each of them once, the top agent's first.
-    pub(crate) choices: Vec<(ModelChoice, Use)>,
+    pub(crate) choices: Vec<(ModelChoice, ModelUse)>,
     /// The names of those to go on with, in this order.
     pub(super) fallback: Vec<String>,
     /// The names of those that children with a model of their own go on with.
     pub(super) child_fallback: Vec<String>,
 }
 
-impl Asked {
+impl ModelSelection {
     /// Those of a configuration. No key is looked for.
     ///
     /// # Errors
@@ -138,22 +138,22 @@ impl Asked {
         let main = top.clone();
         let other = |name: &String| resolve_model(config, &overrides.for_model(&main, name));
         let mut asked = Self::new(&name(&top), options(config, top.max_output_tokens));
-        asked.add(top, Use::Own);
+        asked.add(top, ModelUse::Own);
         // Children that are another program ask none of these.
         if external::name(config).is_none() {
             match resolve_child_model(config, &main, overrides)? {
-                Some(child) => asked.add_for_children(child, Use::Child),
+                Some(child) => asked.add_for_children(child, ModelUse::Child),
                 None => _ = asked.for_children.insert(asked.name.clone()),
             }
             for offered in &config.delegation.models {
-                asked.add_for_children(other(offered)?, Use::Offered);
+                asked.add_for_children(other(offered)?, ModelUse::Offered);
             }
             for fallback in &config.delegation.fallback_models {
-                asked.add(other(fallback)?, Use::ChildFallback);
+                asked.add(other(fallback)?, ModelUse::ChildFallback);
             }
         }
         for fallback in &config.fallback_models {
-            asked.add(other(fallback)?, Use::Fallback);
+            asked.add(other(fallback)?, ModelUse::Fallback);
         }
         Ok(asked)
     }
@@ -169,12 +169,12 @@ impl Asked {
         }
     }
 
-    pub(super) fn add(&mut self, choice: ModelChoice, used: Use) {
+    pub(super) fn add(&mut self, choice: ModelChoice, used: ModelUse) {
         let name = name(&choice);
         match used {
-            Use::Fallback => self.fallback.push(name.clone()),
-            Use::ChildFallback => self.child_fallback.push(name.clone()),
-            Use::Own | Use::Child | Use::Offered => {}
+            ModelUse::Fallback => self.fallback.push(name.clone()),
+            ModelUse::ChildFallback => self.child_fallback.push(name.clone()),
+            ModelUse::Own | ModelUse::Child | ModelUse::Offered => {}
         }
         // Of one name there is one model: the address that was given for the first holds.
         if self.find(&name).is_none() {
@@ -182,7 +182,7 @@ impl Asked {
         }
     }
 
-    pub(super) fn add_for_children(&mut self, choice: ModelChoice, used: Use) {
+    pub(super) fn add_for_children(&mut self, choice: ModelChoice, used: ModelUse) {
         self.for_children.insert(name(&choice));
         self.add(choice, used);
     }
@@ -195,10 +195,10 @@ impl Asked {
     /// that has no wire, as Chat Completions has them.
     pub(crate) fn body(&self, request: &Request<'_>) -> Result<Vec<u8>, CliError> {
         let Some(choice) = self.find(request.model) else {
-            return Ok(Dialect::default().body(request));
+            return Ok(WireDialect::default().body(request));
         };
         let dialect = match &choice.endpoint {
-            Endpoint::Offline => Dialect::default(),
+            Endpoint::Offline => WireDialect::default(),
             Endpoint::Http(at) => at.api.dialect(&endpoint(choice, at)).map_err(CliError::usage)?,
         };
         let most = choice.max_output_tokens;
@@ -214,7 +214,7 @@ pub(crate) fn unreachable(
     config: &Config,
     overrides: &ModelOverrides,
     model: &str,
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
 ) -> Option<String> {
     // Its own model, and those of the same provider, are reached as the command line says.
     let choice = match resolve_model(config, overrides) {
@@ -254,7 +254,7 @@ fn endpoint(choice: &ModelChoice, at: &config::HttpEndpoint) -> HttpEndpoint {
 pub(crate) fn whole_endpoint(
     choice: &ModelChoice,
     at: &config::HttpEndpoint,
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
 ) -> Result<HttpEndpoint, CliError> {
     let key = |variable: &String| Some(Key::new(variable, surroundings.var(variable)?));
     let own = at.api_key.as_ref().map(|key| Key::new(OWN_KEY, key.expose()));
@@ -268,8 +268,8 @@ pub(crate) fn whole_endpoint(
 fn authorities(
     provider: &str,
     ca_file: Option<&str>,
-    surroundings: &Surroundings,
-) -> Result<Option<Authorities>, CliError> {
+    surroundings: &ProcessEnv,
+) -> Result<Option<CaBundle>, CliError> {
     let Some(path) = ca_file else { return Ok(None) };
     let place = match (path.strip_prefix("~/"), surroundings.var("HOME")) {
         (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
@@ -279,7 +279,7 @@ fn authorities(
         let (provider, path) = (provider.to_owned(), path.to_owned());
         CliError::usage(CaFile { provider, path, source })
     })?;
-    Ok(Some(Authorities { path: path.to_owned(), pem }))
+    Ok(Some(CaBundle { path: path.to_owned(), pem }))
 }
 
 /// Why the authorities of a provider cannot be used, if they cannot: they are read as a run
@@ -287,7 +287,7 @@ fn authorities(
 pub(crate) fn ca_file_fault(
     provider: &str,
     ca_file: &str,
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
 ) -> Option<String> {
     let at = HttpEndpoint::new(provider.to_owned(), NOWHERE.to_owned());
     let http = deputize_providers::http_client(Arc::new(deputize_runtime::SystemClock));
@@ -314,7 +314,7 @@ fn read(path: &std::path::Path) -> io::Result<Vec<u8>> {
 /// Makes a model. Its keys and its headers become secrets of the session.
 pub(super) fn make(
     choice: &ModelChoice,
-    surroundings: &Surroundings,
+    surroundings: &ProcessEnv,
     http: &HttpClient,
     secrets: &mut Secrets,
     has_fallback: bool,
@@ -337,11 +337,11 @@ pub(super) fn make(
     }
     let endpoint = whole_endpoint(choice, at, surroundings)?;
     let model = at.api.model(endpoint, http).map_err(CliError::usage)?;
-    Ok(Capped::of(choice, model))
+    Ok(CappedModel::of(choice, model))
 }
 
 /// What is said of keys that are too short to be looked for in what the program shows.
-pub(super) fn short_keys(choice: &ModelChoice, surroundings: &Surroundings) -> Vec<String> {
+pub(super) fn short_keys(choice: &ModelChoice, surroundings: &ProcessEnv) -> Vec<String> {
     let Endpoint::Http(at) = &choice.endpoint else { return Vec::new() };
     let is_short = |variable: &&String| {
         let value = surroundings.var(variable).unwrap_or_default();
@@ -354,7 +354,7 @@ pub(super) fn short_keys(choice: &ModelChoice, surroundings: &Surroundings) -> V
     at.api_key_envs.iter().filter(is_short).map(told).collect()
 }
 
-fn missing_key(choice: &ModelChoice, surroundings: &Surroundings) -> Option<MissingKey> {
+fn missing_key(choice: &ModelChoice, surroundings: &ProcessEnv) -> Option<MissingKey> {
     let Endpoint::Http(at) = &choice.endpoint else { return None };
     let needed = &at.api_key_envs;
     let set = needed.iter().any(|variable| surroundings.var(variable).is_some());
@@ -368,14 +368,14 @@ fn missing_key(choice: &ModelChoice, surroundings: &Surroundings) -> Option<Miss
 }
 
 /// The values of the environment that look like secrets by their variables' names.
-pub(crate) fn environment_secrets(surroundings: &Surroundings) -> Secrets {
+pub(crate) fn environment_secrets(surroundings: &ProcessEnv) -> Secrets {
     let mut secrets = Secrets::default();
     add_environment(&mut secrets, surroundings);
     secrets
 }
 
 /// Adds the values of the environment that are secrets by their variables' names.
-pub(super) fn add_environment(secrets: &mut Secrets, surroundings: &Surroundings) {
+pub(super) fn add_environment(secrets: &mut Secrets, surroundings: &ProcessEnv) {
     let variables = surroundings.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     add_secrets(secrets, variables);
 }

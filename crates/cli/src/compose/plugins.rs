@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deputize_agent::is_secret_name;
-use deputize_core::door::Secrets;
-use deputize_core::{Catalog, CatalogError, Entry, Origin, ToolName, ToolsetName};
+use deputize_core::sanitize::Secrets;
+use deputize_core::{Catalog, CatalogEntry, CatalogError, Origin, ToolName, ToolsetName};
 use deputize_mcp::is_server_name;
 use deputize_plugin_host::{
     Boundary, Description, HostProgram, Inside, Isolated, PluginError, PluginFile, entries,
@@ -16,10 +16,10 @@ use deputize_process::{Supervisor, base_env, drop_hooks};
 use deputize_tools::Processes;
 use serde::{Deserialize, Serialize};
 
-use super::Ingredients;
+use super::AssemblyInput;
 use crate::config::{Config, MEMORY_MB, PluginEntry};
+use crate::process_env::ProcessEnv;
 use crate::processes::{self, PLUGIN_HOST};
-use crate::surroundings::Surroundings;
 
 /// A plugin as it was found. A recording keeps it, so that a replay tells its tools without it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,14 +29,14 @@ pub(crate) struct FoundPlugin {
     pub(crate) isolated: bool,
     /// What its own process gets; no recording tells of that.
     #[serde(skip)]
-    room: Room,
+    room: PluginProcess,
     /// Its own answer to what it has.
     pub(crate) description: String,
 }
 
 /// What the process of a plugin gets.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Room {
+pub(crate) struct PluginProcess {
     /// Names of variables.
     env: Vec<String>,
     memory_mb: u32,
@@ -90,12 +90,12 @@ impl PluginFault {
 
 /// Looks at the plugins of the configuration. What one has is asked once for each file: it says
 /// the same every time.
-pub(super) fn find(from: &Ingredients<'_>) -> Result<Vec<FoundPlugin>, PluginFault> {
+pub(super) fn find(from: &AssemblyInput<'_>) -> Result<Vec<FoundPlugin>, PluginFault> {
     from.config.plugins.iter().map(|entry| one(entry, from.surroundings)).collect()
 }
 
 /// Variables that plugins are to be given and that are not set.
-pub(super) fn unset(config: &Config, around: &Surroundings) -> Vec<String> {
+pub(super) fn unset(config: &Config, around: &ProcessEnv) -> Vec<String> {
     let one = |entry: &PluginEntry| {
         let path = entry.path.clone();
         let unset = entry.env.iter().filter(|name| !around.os_env.contains_key(OsStr::new(name)));
@@ -108,7 +108,7 @@ pub(super) fn unset(config: &Config, around: &Surroundings) -> Vec<String> {
 }
 
 /// Looks at one plugin of the configuration.
-pub(crate) fn one(entry: &PluginEntry, around: &Surroundings) -> Result<FoundPlugin, PluginFault> {
+pub(crate) fn one(entry: &PluginEntry, around: &ProcessEnv) -> Result<FoundPlugin, PluginFault> {
     let mut found = pinned(entry, around)?;
     let kept = kept_at(&found.sha256, around);
     if let Some(text) = kept.as_deref().and_then(|kept| std::fs::read_to_string(kept).ok())
@@ -126,16 +126,13 @@ pub(crate) fn one(entry: &PluginEntry, around: &Surroundings) -> Result<FoundPlu
 }
 
 /// Loads one plugin of the configuration where its calls would run, and has it say what it has.
-pub(crate) fn loaded(
-    entry: &PluginEntry,
-    around: &Surroundings,
-) -> Result<Description, PluginFault> {
+pub(crate) fn loaded(entry: &PluginEntry, around: &ProcessEnv) -> Result<Description, PluginFault> {
     Ok(described(&pinned(entry, around)?, around)?.1)
 }
 
 fn described(
     found: &FoundPlugin,
-    around: &Surroundings,
+    around: &ProcessEnv,
 ) -> Result<(String, Description), PluginFault> {
     let text = ask(found, around)?;
     let failed = |error| PluginFault::of(&found.path, named(error, &found.path));
@@ -144,7 +141,7 @@ fn described(
 }
 
 /// One plugin of the configuration by its file, none of whose code has run yet.
-fn pinned(entry: &PluginEntry, around: &Surroundings) -> Result<FoundPlugin, PluginFault> {
+fn pinned(entry: &PluginEntry, around: &ProcessEnv) -> Result<FoundPlugin, PluginFault> {
     let path = place(entry, around);
     let failed = |source| PluginFault::of(&path, source);
     let file = PluginFile::read(&path).and_then(|file| file.pinned(&entry.sha256));
@@ -154,7 +151,7 @@ fn pinned(entry: &PluginEntry, around: &Surroundings) -> Result<FoundPlugin, Plu
         path: path.clone(),
         sha256: file.sha256().to_owned(),
         isolated: entry.isolated,
-        room: Room { env: entry.env.clone(), memory_mb: entry.memory_mb },
+        room: PluginProcess { env: entry.env.clone(), memory_mb: entry.memory_mb },
         description: String::new(),
     })
 }
@@ -162,7 +159,7 @@ fn pinned(entry: &PluginEntry, around: &Surroundings) -> Result<FoundPlugin, Plu
 /// Adds the tools of the plugins that were found. Nothing is loaded or started before a call.
 pub(super) fn add(
     found: &[FoundPlugin],
-    around: &Surroundings,
+    around: &ProcessEnv,
     catalog: &mut Catalog,
 ) -> Result<(), PluginFault> {
     found.iter().try_for_each(|plugin| add_one(plugin, around, catalog).map(|_| ()))
@@ -171,7 +168,7 @@ pub(super) fn add(
 /// Adds the tools of one plugin that was found.
 pub(crate) fn add_one(
     found: &FoundPlugin,
-    around: &Surroundings,
+    around: &ProcessEnv,
     catalog: &mut Catalog,
 ) -> Result<Description, PluginFault> {
     let description = Description::parse(&found.description);
@@ -202,12 +199,12 @@ pub(crate) fn add_tools(
 
 /// Who has the toolset of a tool, if that is not where the tool comes from: whoever gives a
 /// toolset to an agent knows what is in it.
-fn other_owner(catalog: &Catalog, entry: &Entry) -> Option<Origin> {
-    let other = |it: &&Entry| it.toolset == entry.toolset && it.origin != entry.origin;
+fn other_owner(catalog: &Catalog, entry: &CatalogEntry) -> Option<Origin> {
+    let other = |it: &&CatalogEntry| it.toolset == entry.toolset && it.origin != entry.origin;
     catalog.iter().find(other).map(|other| other.origin.clone())
 }
 
-fn boundary(plugin: &FoundPlugin, around: &Surroundings) -> Arc<dyn Boundary> {
+fn boundary(plugin: &FoundPlugin, around: &ProcessEnv) -> Arc<dyn Boundary> {
     let FoundPlugin { path, sha256, isolated, room, .. } = plugin;
     if !isolated {
         return Arc::new(Inside::new(path.clone(), sha256.clone()));
@@ -220,15 +217,15 @@ fn boundary(plugin: &FoundPlugin, around: &Surroundings) -> Arc<dyn Boundary> {
 }
 
 /// A plugin in a process that this supervisor owns, whoever calls it.
-pub(crate) fn isolated(file: &PluginFile, around: &Surroundings, by: &Arc<Supervisor>) -> Isolated {
+pub(crate) fn isolated(file: &PluginFile, around: &ProcessEnv, by: &Arc<Supervisor>) -> Isolated {
     let by = Arc::clone(by);
     let (path, sha256) = (file.path().to_owned(), file.sha256().to_owned());
-    let room = Room { memory_mb: MEMORY_MB, ..Room::default() };
+    let room = PluginProcess { memory_mb: MEMORY_MB, ..PluginProcess::default() };
     Isolated::new(path, sha256, host_program(around, &room), move |_| Ok(Arc::clone(&by)))
 }
 
 /// This program, as the process of a plugin.
-fn host_program(around: &Surroundings, room: &Room) -> HostProgram {
+fn host_program(around: &ProcessEnv, room: &PluginProcess) -> HostProgram {
     let mut env = base_env(&around.os_env);
     let named = room.env.iter().filter_map(|name| around.os_env.get_key_value(OsStr::new(name)));
     env.extend(named.map(|(name, value)| (name.clone(), value.clone())));
@@ -240,7 +237,7 @@ fn host_program(around: &Surroundings, room: &Room) -> HostProgram {
 }
 
 /// The values that plugins are given and that nobody else may see.
-pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secrets) {
+pub(super) fn secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {
     let named = config.plugins.iter().flat_map(|plugin| &plugin.env);
     for name in named.filter(|name| is_secret_name(name)) {
         if let Some(value) = around.var(name) {
@@ -251,7 +248,7 @@ pub(super) fn secrets(config: &Config, around: &Surroundings, secrets: &mut Secr
 
 /// Has a plugin say what it has, where it will run. A thread of its own waits, since whoever
 /// composes may be in a runtime already.
-fn ask(found: &FoundPlugin, around: &Surroundings) -> Result<String, PluginFault> {
+fn ask(found: &FoundPlugin, around: &ProcessEnv) -> Result<String, PluginFault> {
     let failed = |source| PluginFault::of(&found.path, source);
     let waited = std::thread::scope(|scope| {
         let asked = scope.spawn(|| -> Result<String, PluginFault> {
@@ -285,7 +282,7 @@ pub(crate) fn named(error: PluginError, path: &Path) -> PluginError {
 }
 
 /// Where a plugin of the configuration is.
-pub(crate) fn place(entry: &PluginEntry, around: &Surroundings) -> PathBuf {
+pub(crate) fn place(entry: &PluginEntry, around: &ProcessEnv) -> PathBuf {
     match (entry.path.strip_prefix("~/"), around.var("HOME")) {
         (Some(rest), Some(home)) => Path::new(home).join(rest),
         _ => PathBuf::from(&entry.path),
@@ -293,7 +290,7 @@ pub(crate) fn place(entry: &PluginEntry, around: &Surroundings) -> PathBuf {
 }
 
 /// Where what a file says of itself is kept; by its digest, so that it is never another one's.
-fn kept_at(sha256: &str, around: &Surroundings) -> Option<PathBuf> {
+fn kept_at(sha256: &str, around: &ProcessEnv) -> Option<PathBuf> {
     let sessions = around.sessions().ok()?;
     Some(sessions.path().parent()?.join("plugins").join(format!("{sha256}.json")))
 }

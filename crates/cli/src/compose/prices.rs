@@ -4,9 +4,9 @@ use deputize_core::Price;
 use deputize_providers::published_price;
 
 use super::external;
-use super::model::{Asked, Use, name};
+use super::model::{ModelSelection, ModelUse, name};
 use crate::config::{Config, Endpoint, ModelChoice};
-use crate::surroundings::Surroundings;
+use crate::process_env::ProcessEnv;
 
 /// Why a run does not begin in which dollars or tokens are limited.
 #[derive(Debug, thiserror::Error)]
@@ -44,13 +44,13 @@ impl Unpriced {
 
 /// The limits of dollars of a configuration.
 #[derive(Clone, Copy)]
-pub(crate) struct Dollars<'a> {
+pub(crate) struct DollarLimits<'a> {
     pub(crate) config: &'a Config,
     /// Whether the top agent may have children.
     pub(crate) hands_on: bool,
 }
 
-impl Dollars<'_> {
+impl DollarLimits<'_> {
     /// Whether any are limited.
     pub(super) fn any(self) -> bool {
         self.limit(true).is_some()
@@ -70,12 +70,12 @@ impl Dollars<'_> {
     }
 
     /// Why a run that asks these models cannot begin, if it cannot.
-    pub(crate) fn refusals(self, asked: &Asked, around: &Surroundings) -> Vec<Unpriced> {
+    pub(crate) fn refusals(self, asked: &ModelSelection, around: &ProcessEnv) -> Vec<Unpriced> {
         let program = self.hands_on && external::name(self.config).is_some();
         let dollars = self.limit(true).map(|limit| Unpriced::Program { limit });
         let tokens = self.tokens().map(|limit| Unpriced::Tokens { limit });
         let program = [dollars, tokens].into_iter().flatten().filter(|_| program);
-        let model = |(choice, used): &(ModelChoice, Use)| {
+        let model = |(choice, used): &(ModelChoice, ModelUse)| {
             if used.skip_reason(choice, around).is_some() || price(choice, self.config).is_some() {
                 return None;
             }

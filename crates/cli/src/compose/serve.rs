@@ -5,50 +5,50 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_acp::Program;
+use deputize_acp::AcpProgram;
 use deputize_core::{
     ApproverMode, Cancel, CancelReason, Observer, RetryPolicy, SessionStart, ToolCrate,
 };
-use deputize_runtime::{Gates, Parts, SessionDir};
+use deputize_runtime::{RateLimiters, SessionConfig, SessionDir};
 use deputize_tools::Processes;
 
-use super::{Chosen, Composition, Ingredients, external, given_secrets, mcp};
+use super::{AssembledProgram, AssemblyInput, ResolvedModels, external, given_secrets, mcp};
 use crate::args::{RunOptions, Settings};
 use crate::command::run::{flags, go_on_with, overrides, staff};
 use crate::config::{Config, Loaded, ModelOverrides, Sources};
 use crate::exit::CliError;
-use crate::idle::Idle;
+use crate::inactivity::Inactivity;
+use crate::process_env::ProcessEnv;
 use crate::processes::setup;
-use crate::surroundings::Surroundings;
 
 /// What all of them share.
-pub(crate) struct House {
+pub(crate) struct SharedAssembly {
     links: Vec<ToolCrate>,
-    pub(super) around: Surroundings,
+    pub(super) around: ProcessEnv,
     /// What the command line says of every session.
     options: RunOptions,
     pub(super) dir: SessionDir,
     processes: Arc<Processes>,
-    gate: Arc<Gates>,
+    gate: Arc<RateLimiters>,
 }
 
 /// What a session begins with.
-pub(super) struct Begun {
-    pub(super) composition: Composition,
-    pub(super) chosen: Chosen,
+pub(super) struct SessionStartup {
+    pub(super) composition: AssembledProgram,
+    pub(super) chosen: ResolvedModels,
     pub(super) overrides: ModelOverrides,
     /// The configuration file that the person named, if one.
     config_file: Option<PathBuf>,
     /// What is to be told to whoever asked for it: of servers, and of all else.
     pub(super) notes: (Vec<String>, Vec<String>),
-    program: Option<Program>,
-    _looked: mcp::FirstLook,
+    program: Option<AcpProgram>,
+    _looked: mcp::FirstListing,
 }
 
-impl House {
+impl SharedAssembly {
     pub(crate) fn new(
         links: &[ToolCrate],
-        around: Surroundings,
+        around: ProcessEnv,
         options: RunOptions,
     ) -> Result<Self, CliError> {
         Ok(Self {
@@ -56,7 +56,7 @@ impl House {
             dir: around.sessions()?,
             options,
             processes: Arc::new(Processes::with(setup(around.open_files))),
-            gate: Arc::new(Gates::new(RetryPolicy::default(), fastrand::u64(..))),
+            gate: Arc::new(RateLimiters::new(RetryPolicy::default(), fastrand::u64(..))),
             around,
         })
     }
@@ -79,10 +79,10 @@ impl House {
         &self,
         sources: &Sources,
         config: &Config,
-    ) -> Result<Composition, CliError> {
-        Composition::new(&Ingredients {
+    ) -> Result<AssembledProgram, CliError> {
+        AssembledProgram::new(&AssemblyInput {
             overrides: overrides(&self.options.model),
-            ..Ingredients::here(&self.links, config, &self.around, sources)
+            ..AssemblyInput::here(&self.links, config, &self.around, sources)
         })
     }
 
@@ -91,7 +91,7 @@ impl House {
         &self,
         (sources, loaded): &(Sources, Loaded),
         before: Option<&SessionStart>,
-    ) -> Result<Begun, CliError> {
+    ) -> Result<SessionStartup, CliError> {
         let (config, around) = (&loaded.config, &self.around);
         let mut looked = mcp::first_look(config, around, &sources.cwd, unasked(config));
         let of_servers = std::mem::take(&mut looked.notes);
@@ -99,10 +99,10 @@ impl House {
         if let Some(start) = before {
             go_on_with(&mut overrides, start);
         }
-        let composition = Composition::new(&Ingredients {
+        let composition = AssembledProgram::new(&AssemblyInput {
             told: looked.without.clone(),
             overrides: overrides.clone(),
-            ..Ingredients::here(&self.links, config, around, sources)
+            ..AssemblyInput::here(&self.links, config, around, sources)
         })?;
         let program = external::program(config, around)?;
         let mut chosen = composition.models(&overrides, around)?;
@@ -110,11 +110,23 @@ impl House {
         let warnings = composition.warnings.iter().chain(&chosen.warnings).cloned().collect();
         let notes = (of_servers, warnings);
         let config_file = sources.config_file.clone();
-        Ok(Begun { composition, chosen, overrides, config_file, notes, program, _looked: looked })
+        Ok(SessionStartup {
+            composition,
+            chosen,
+            overrides,
+            config_file,
+            notes,
+            program,
+            _looked: looked,
+        })
     }
 
     /// The parts of a session, with what works beside its agents. The caller adds who is asked.
-    pub(super) fn parts(&self, begun: &Begun, observers: Vec<Arc<dyn Observer>>) -> Parts {
+    pub(super) fn parts(
+        &self,
+        begun: &SessionStartup,
+        observers: Vec<Arc<dyn Observer>>,
+    ) -> SessionConfig {
         let mut parts = begun.composition.parts(begun.chosen.clone());
         // One process starts and ends the commands of all sessions.
         if let Ok(supervisor) = self.processes.shared() {
@@ -122,7 +134,7 @@ impl House {
         }
         parts.observers = observers;
         parts.config_file.clone_from(&begun.config_file);
-        parts.gate = Some(Arc::clone(&self.gate) as _);
+        parts.rate_limiter = Some(Arc::clone(&self.gate) as _);
         let (config, program) = (&begun.composition.config, begun.program.clone());
         let _kept_in_the_settings = staff(&mut parts, config, program, &self.around);
         parts
@@ -140,7 +152,7 @@ pub(super) fn unasked(config: &Config) -> ApproverMode {
 /// Waits for the end of a turn, and ends it where nothing comes of it any more. Why, if so.
 pub(super) async fn while_active<T>(
     config: &Config,
-    (idle, cancel): (&Idle, &Cancel),
+    (idle, cancel): (&Inactivity, &Cancel),
     turn: impl Future<Output = T>,
 ) -> (T, Option<String>) {
     let seconds = config.inactivity_timeout_seconds;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use deputize_agent::AssemblyLimits;
 use deputize_core::{
-    AssistantMessage, Catalog, Limits, Message, ModelOptions, ToolsetName, UserMessage,
+    AgentLimits, AssistantMessage, Catalog, Message, ModelOptions, ToolsetName, UserMessage,
 };
 use deputize_runtime::Budgets;
 use jiff::Timestamp;
 
-use super::{ComposeError, Ingredients, delegation, mcp};
+use super::{AssemblyInput, ComposeError, delegation, mcp};
 use crate::config::{
     Config, LATER_TOOLSETS, PrefillMessage, PrefillRole, ReasoningEffort, SERVER_TOOLSETS,
 };
@@ -44,7 +44,7 @@ pub(super) fn effort(effort: ReasoningEffort) -> Option<String> {
 pub(super) fn limits(config: &Config) -> AssemblyLimits {
     let time = config.budget.seconds.unwrap_or_default();
     AssemblyLimits {
-        agent: Limits {
+        agent: AgentLimits {
             max_iterations: config.max_iterations,
             time_ms: u64::from(time) * 1000,
             wrap_up_ms: u64::from(config.delegation.wrap_up_seconds) * 1000,
@@ -93,7 +93,7 @@ pub(super) fn toolsets(
 }
 
 /// The date where the person is.
-pub(super) fn date(from: &Ingredients<'_>) -> String {
+pub(super) fn date(from: &AssemblyInput<'_>) -> String {
     let now = i64::try_from(from.clock.now_ms()).ok();
     let now = now.and_then(|ms| Timestamp::from_millisecond(ms).ok());
     let now = now.unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(zone(from.surroundings));
@@ -113,7 +113,7 @@ pub(super) fn prefill(config: &Config) -> Vec<Message> {
     config.prefill_messages.iter().map(message).collect()
 }
 
-pub(super) fn tool_settings(from: &Ingredients<'_>) -> deputize_tools::Settings {
+pub(super) fn tool_settings(from: &AssemblyInput<'_>) -> deputize_tools::Settings {
     let config = from.config;
     deputize_tools::Settings {
         read_lines: config.limits.read_lines as usize,

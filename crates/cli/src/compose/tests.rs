@@ -5,24 +5,24 @@ use deputize_core::{AgentView, ApproverMode, FixedClock, Role, SessionId};
 use super::*;
 use crate::config::{ModelOverrides, Sources, load};
 use crate::fixture::START;
-use crate::surroundings::Surroundings;
+use crate::process_env::ProcessEnv;
 
 struct Bench {
     dir: tempfile::TempDir,
-    around: Surroundings,
+    around: ProcessEnv,
 }
 
 impl Bench {
     fn new() -> Self {
-        let around = Surroundings::for_tests(&[("TZ", "UTC"), ("MY_TOKEN", "tok-1234567")]);
+        let around = ProcessEnv::for_tests(&[("TZ", "UTC"), ("MY_TOKEN", "tok-1234567")]);
         Self { dir: tempfile::tempdir().unwrap(), around }
     }
 
-    fn compose(&self, set: &[&str]) -> Result<Composition, String> {
+    fn compose(&self, set: &[&str]) -> Result<AssembledProgram, String> {
         let cwd = self.dir.path().canonicalize().unwrap();
         let set = set.iter().map(|set| (*set).to_owned()).collect();
         let loaded = load(&Sources { cwd: cwd.clone(), set, ..Sources::default() }).unwrap();
-        Composition::new(&Ingredients {
+        AssembledProgram::new(&AssemblyInput {
             links: &[deputize_tools::LINK],
             config: &loaded.config,
             surroundings: &self.around,
@@ -96,8 +96,9 @@ fn writes_stay_under_the_working_directory() {
     let cwd = bench.dir.path().canonicalize().unwrap();
     assert!(top.authority.may_write(&cwd.join("a")));
     assert!(!top.authority.may_write(&cwd.join("..").canonicalize().unwrap().join("a")));
-    let child =
-        top.authority.meet(&Grant { write: Some([cwd.join("own")].into()), ..Grant::default() });
+    let child = top
+        .authority
+        .intersect(&Grant { write: Some([cwd.join("own")].into()), ..Grant::default() });
     for authority in [&*top.authority, &child] {
         assert!(!authority.may_write(&cwd.join("own/config.yaml")), "what this program obeys");
     }

@@ -9,8 +9,8 @@ use deputize_runtime::SessionDir;
 use rustix::fs::{AtFlags, unlinkat};
 use serde_json::Value;
 
-use super::place::Place;
-use super::{ANSWER_BYTES, Answer, ControlError, Request};
+use super::socket_folder::SocketFolder;
+use super::{ANSWER_BYTES, ControlAnswer, ControlError, ControlRequest};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(crate) fn ask(
     sessions: &SessionDir,
     session: &SessionId,
-    request: &Request,
+    request: &ControlRequest,
 ) -> Result<Value, ControlError> {
     let silent = |source| ControlError::Silent { session: session.to_string(), source };
     let mut stream = connect(sessions, session)?;
@@ -34,20 +34,22 @@ pub(crate) fn ask(
         return Err(silent(io::ErrorKind::UnexpectedEof.into()));
     }
     match serde_json::from_slice(&answer).map_err(io::Error::other).map_err(silent)? {
-        Answer::Ok(value) => Ok(value),
-        Answer::Error(what) => Err(ControlError::Refused { session: session.to_string(), what }),
+        ControlAnswer::Ok(value) => Ok(value),
+        ControlAnswer::Error(what) => {
+            Err(ControlError::Refused { session: session.to_string(), what })
+        }
     }
 }
 
 fn connect(sessions: &SessionDir, session: &SessionId) -> Result<UnixStream, ControlError> {
     let not_running = || ControlError::NotRunning(session.to_string());
-    let place = match Place::open(sessions) {
+    let place = match SocketFolder::open(sessions) {
         Err(ControlError::Folder { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             return Err(not_running());
         }
         place => place?,
     };
-    let name = Place::name(session);
+    let name = SocketFolder::name(session);
     match UnixStream::connect(place.reach(&name)) {
         Ok(stream) => Ok(stream),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(not_running()),

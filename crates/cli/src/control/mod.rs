@@ -8,11 +8,11 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+pub(crate) mod agent_tree;
 pub(crate) mod client;
-mod place;
-pub(crate) mod running;
+pub(crate) mod lock_holders;
 pub(crate) mod server;
-pub(crate) mod view;
+mod socket_folder;
 
 /// The most bytes of a request.
 const REQUEST_BYTES: u64 = 4096;
@@ -22,7 +22,7 @@ const ANSWER_BYTES: u64 = 1024 * 1024;
 /// What is asked of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
-pub(crate) enum Request {
+pub(crate) enum ControlRequest {
     /// Say which run it is, and whether new children may start.
     Status,
     /// No new children.
@@ -42,7 +42,7 @@ pub(crate) enum Request {
 /// What it says.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Answer {
+pub(crate) enum ControlAnswer {
     /// It is done, and this came of it.
     Ok(Value),
     /// It is not, for this reason.

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixListener as StdListener;
 use std::time::Duration;
 
 use deputize_core::SessionId;
-use deputize_runtime::{Overseer, SessionDir};
+use deputize_runtime::{SessionControl, SessionDir};
 use rustix::fs::{AtFlags, Mode, chmodat, renameat, unlinkat};
 use serde_json::{Value, json};
 use tokio::io::{
@@ -15,8 +15,8 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::place::{Place, told};
-use super::{Answer, ControlError, REQUEST_BYTES, Request};
+use super::socket_folder::{SocketFolder, told};
+use super::{ControlAnswer, ControlError, ControlRequest, REQUEST_BYTES};
 
 /// How many may ask at the same time; more wait.
 const CONNECTIONS: usize = 16;
@@ -30,30 +30,31 @@ const PAUSE: Duration = Duration::from_millis(200);
 const BY: &str = "user";
 
 /// A socket of one session; dropped, it is gone.
-pub(crate) struct Server {
-    place: Place,
+pub(crate) struct ControlServer {
+    place: SocketFolder,
     name: String,
     listener: UnixListener,
     session: SessionId,
-    overseer: Overseer,
+    overseer: SessionControl,
 }
 
-impl fmt::Debug for Server {
+impl fmt::Debug for ControlServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Server({})", self.name)
     }
 }
 
-impl Server {
+impl ControlServer {
     /// Makes the socket of a session that this process alone has. One that an earlier process
     /// left is replaced.
     pub(crate) fn bind(
         sessions: &SessionDir,
         session: &SessionId,
-        overseer: Overseer,
+        overseer: SessionControl,
     ) -> Result<Self, ControlError> {
-        let place = Place::make(sessions)?;
-        let (name, new) = (Place::name(session), format!(".{session}.{}", std::process::id()));
+        let place = SocketFolder::make(sessions)?;
+        let (name, new) =
+            (SocketFolder::name(session), format!(".{session}.{}", std::process::id()));
         let shown = place.shown(&name);
         let failed = |source| ControlError::Bind { path: shown.clone(), source };
         // Whoever finds it under its name finds it listening.
@@ -93,7 +94,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for ControlServer {
     fn drop(&mut self) {
         // If it stays, whoever meets it finds nobody there.
         let _best_effort = unlinkat(&self.place.folder, &self.name, AtFlags::empty());
@@ -106,7 +107,7 @@ fn is_own(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }
 
-async fn converse(stream: UnixStream, overseer: &Overseer, session: &SessionId) {
+async fn converse(stream: UnixStream, overseer: &SessionControl, session: &SessionId) {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     loop {
@@ -116,7 +117,7 @@ async fn converse(stream: UnixStream, overseer: &Overseer, session: &SessionId) 
         let Ok(Ok(1..)) = read else { return };
         let too_long = line.len() as u64 > REQUEST_BYTES;
         let answer = if too_long {
-            Answer::Error(format!("a request has at most {REQUEST_BYTES} bytes"))
+            ControlAnswer::Error(format!("a request has at most {REQUEST_BYTES} bytes"))
         } else {
             answer(&line, overseer, session)
         };
@@ -135,23 +136,27 @@ async fn converse(stream: UnixStream, overseer: &Overseer, session: &SessionId) 
     }
 }
 
-fn answer(line: &[u8], overseer: &Overseer, session: &SessionId) -> Answer {
+fn answer(line: &[u8], overseer: &SessionControl, session: &SessionId) -> ControlAnswer {
     let request = match serde_json::from_slice(line) {
         Ok(request) => request,
-        Err(error) => return Answer::Error(format!("that is no request: {error}")),
+        Err(error) => return ControlAnswer::Error(format!("that is no request: {error}")),
     };
     let done = match request {
-        Request::Status => Ok(status(overseer, session)),
-        Request::Pause => overseer.pause(true, BY).map(|changed| json!({ "changed": changed })),
-        Request::Unpause => overseer.pause(false, BY).map(|changed| json!({ "changed": changed })),
-        Request::Stop { agent, tree } => {
+        ControlRequest::Status => Ok(status(overseer, session)),
+        ControlRequest::Pause => {
+            overseer.pause(true, BY).map(|changed| json!({ "changed": changed }))
+        }
+        ControlRequest::Unpause => {
+            overseer.pause(false, BY).map(|changed| json!({ "changed": changed }))
+        }
+        ControlRequest::Stop { agent, tree } => {
             overseer.stop(&agent, tree).map(|agents| json!({ "stopped": agents }))
         }
     };
-    done.map_or_else(|error| Answer::Error(error.to_string()), Answer::Ok)
+    done.map_or_else(|error| ControlAnswer::Error(error.to_string()), ControlAnswer::Ok)
 }
 
-fn status(overseer: &Overseer, session: &SessionId) -> Value {
+fn status(overseer: &SessionControl, session: &SessionId) -> Value {
     let agents = overseer.agents();
     let running = agents.iter().filter(|agent| !agent.doing.has_ended()).count();
     json!({

@@ -1,6 +1,6 @@
 //! What a hook reads on its standard input: one JSON object.
 
-use deputize_core::{AgentSpec, HookInput, Moment};
+use deputize_core::{AgentSpec, HookEvent, HookInput};
 use deputize_delegate::result_entry;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -36,7 +36,7 @@ pub(super) fn document(input: &HookInput<'_>) -> Vec<u8> {
         other => other.to_string().len(),
     };
     let call = match input.moment {
-        Moment::SubagentStart | Moment::SubagentStop { .. } => spawned_by,
+        HookEvent::SubagentStart | HookEvent::SubagentStop { .. } => spawned_by,
         _ => about.map(|(call, _)| call),
     };
     let document = Document {
@@ -59,15 +59,15 @@ pub(super) fn document(input: &HookInput<'_>) -> Vec<u8> {
 }
 
 /// Arguments, status and output of a moment.
-fn told(agent: &AgentSpec, moment: &Moment<'_>) -> (Value, Option<&'static str>, Value) {
+fn told(agent: &AgentSpec, moment: &HookEvent<'_>) -> (Value, Option<&'static str>, Value) {
     match moment {
-        Moment::PreToolUse { arguments, .. } => ((*arguments).clone(), None, Value::Null),
-        Moment::PostToolUse { arguments, status, output, .. } => {
+        HookEvent::PreToolUse { arguments, .. } => ((*arguments).clone(), None, Value::Null),
+        HookEvent::PostToolUse { arguments, status, output, .. } => {
             ((*arguments).clone(), Some(status.as_str()), json!(output))
         }
-        Moment::UserPromptSubmit { prompt } => (json!({ "prompt": prompt }), None, Value::Null),
-        Moment::SubagentStart => (child(agent), None, Value::Null),
-        Moment::SubagentStop { outcome } => {
+        HookEvent::UserPromptSubmit { prompt } => (json!({ "prompt": prompt }), None, Value::Null),
+        HookEvent::SubagentStart => (child(agent), None, Value::Null),
+        HookEvent::SubagentStop { outcome } => {
             let index = agent.spawned_by.as_ref().map_or(0, |by| by.task_index);
             (child(agent), Some(outcome.status.as_str()), result_entry(outcome, index))
         }

@@ -10,13 +10,13 @@ use deputize_core::Hook;
 use deputize_tools::Processes;
 
 use crate::config::Hooks;
-use crate::surroundings::Surroundings;
+use crate::process_env::ProcessEnv;
 
 /// All hooks of a run: those of the configuration, and after them the program's own.
 pub(crate) fn all(
     config: &Hooks,
     processes: Arc<Processes>,
-    around: &Surroundings,
+    around: &ProcessEnv,
 ) -> Vec<Arc<dyn Hook>> {
     let mut hooks = shell::configured(config, processes, &around.os_env);
     hooks.extend(around.own.hooks.iter().cloned());

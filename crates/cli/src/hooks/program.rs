@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::config::Hooks;
-use crate::surroundings::Surroundings;
+use crate::process_env::ProcessEnv;
 
 /// What a shell does itself, without a program.
 const SHELL: [&str; 38] = [
@@ -14,7 +14,7 @@ const SHELL: [&str; 38] = [
 ];
 
 /// The hooks whose program cannot be run: by the key that names them, and what is wrong.
-pub(crate) fn faults(hooks: &Hooks, around: &Surroundings) -> Vec<(&'static str, String)> {
+pub(crate) fn faults(hooks: &Hooks, around: &ProcessEnv) -> Vec<(&'static str, String)> {
     let keys = [
         ("hooks.PreToolUse", &hooks.pre_tool_use),
         ("hooks.PostToolUse", &hooks.post_tool_use),
@@ -34,7 +34,7 @@ pub(crate) fn faults(hooks: &Hooks, around: &Surroundings) -> Vec<(&'static str,
 
 /// What is wrong with the first word of a command, where that is a plain path or name. A path that
 /// depends on the directory of the agent is not looked for.
-fn fault(command: &str, around: &Surroundings) -> Option<String> {
+fn fault(command: &str, around: &ProcessEnv) -> Option<String> {
     let ends = |c: char| c.is_whitespace() || ";&|<>()".contains(c);
     let (word, rest) = command
         .trim_start()
@@ -63,7 +63,7 @@ fn fault(command: &str, around: &Surroundings) -> Option<String> {
 }
 
 /// A program that is found by its name.
-pub(crate) fn on_path(program: &str, around: &Surroundings) -> Option<PathBuf> {
+pub(crate) fn on_path(program: &str, around: &ProcessEnv) -> Option<PathBuf> {
     let path = around.var("PATH").unwrap_or_default();
     std::env::split_paths(path).map(|dir| dir.join(program)).find(|path| runs(path))
 }
@@ -81,7 +81,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("plain"), "").unwrap();
         let (home, bin) = (home.path().to_str().unwrap(), "/usr/bin:/bin");
-        let around = Surroundings::for_tests(&[("HOME", home), ("PATH", bin)]);
+        let around = ProcessEnv::for_tests(&[("HOME", home), ("PATH", bin)]);
         for fine in [
             "cat >> ~/calls",
             "sh -c true",

@@ -35,7 +35,7 @@ pub(crate) fn configured(
 ) -> Vec<Arc<dyn Hook>> {
     let mut env = base_env(environment);
     drop_hooks(&mut env);
-    let place = Arc::new(Place { processes, env, owner: Mutex::default() });
+    let place = Arc::new(HookDirectory { processes, env, owner: Mutex::default() });
     let points = [
         (HookPoint::PreToolUse, &hooks.pre_tool_use),
         (HookPoint::PostToolUse, &hooks.post_tool_use),
@@ -53,13 +53,13 @@ pub(crate) fn configured(
 }
 
 /// Where hooks run: who owns their processes, and what they are given of the environment.
-struct Place {
+struct HookDirectory {
     processes: Arc<Processes>,
     env: BTreeMap<OsString, OsString>,
     owner: Mutex<Option<Arc<Owner>>>,
 }
 
-impl Place {
+impl HookDirectory {
     fn owner(&self) -> Result<Arc<Owner>, SupervisorError> {
         let mut held = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(owner) = &*held {
@@ -74,7 +74,7 @@ impl Place {
 struct ShellHook {
     point: HookPoint,
     command: String,
-    place: Arc<Place>,
+    place: Arc<HookDirectory>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -120,7 +120,7 @@ impl ShellHook {
 /// Feeds a hook, reads what it says, and waits for its end. Nothing of it is left afterwards.
 async fn converse(service: Service, document: &[u8], cancel: &Cancel) -> HookAnswer {
     let (stdin, stdout, stderr, mut life) = service.into_parts();
-    let (mut said, mut reason) = (Heard::keeping(0), Heard::keeping(REASON_BYTES));
+    let (mut said, mut reason) = (HookOutput::keeping(0), HookOutput::keeping(REASON_BYTES));
     let mut heard = Box::pin(async {
         tokio::join!(feed(stdin, document), said.hear(stdout), reason.hear(stderr));
     });
@@ -154,7 +154,7 @@ async fn converse(service: Service, document: &[u8], cancel: &Cancel) -> HookAns
     HookAnswer { output_bytes: said.bytes + reason.bytes, ..answer }
 }
 
-fn judge(exit: Exit, reason: &Heard) -> HookAnswer {
+fn judge(exit: Exit, reason: &HookOutput) -> HookAnswer {
     let said = reason.text();
     let decision = match exit {
         Exit::Code(0) => return HookAnswer::pass(),
@@ -177,13 +177,13 @@ async fn feed(stdin: Option<Sender>, document: &[u8]) {
 }
 
 /// What came through a pipe.
-struct Heard {
+struct HookOutput {
     kept: Vec<u8>,
     keep: usize,
     bytes: u64,
 }
 
-impl Heard {
+impl HookOutput {
     fn keeping(keep: usize) -> Self {
         Self { kept: Vec::new(), keep, bytes: 0 }
     }

@@ -12,10 +12,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use self::line::{AgentStartBody, Body, Call, Line, Tokens};
+use self::line::{AgentStartBody, EventBody, EventCall, EventLine, EventTokens};
 use super::child_frames::{children_unframed, delivery_unframed};
 use super::{preview, to_json_line};
-use crate::task::material::words_of;
+use crate::task::attachment::words_of;
 
 mod line;
 
@@ -49,7 +49,7 @@ impl Projection {
     pub(crate) fn line(&mut self, record: &Record) -> Result<String, serde_json::Error> {
         self.know(record);
         let (agent, parent, depth) = subject(record);
-        to_json_line(&Line {
+        to_json_line(&EventLine {
             v: VERSION,
             seq: Some(record.seq),
             at: time(record.at),
@@ -61,72 +61,72 @@ impl Projection {
         })
     }
 
-    fn body<'r>(&self, event: &'r Event) -> Body<'r> {
+    fn body<'r>(&self, event: &'r Event) -> EventBody<'r> {
         match event {
             Event::SessionStart(start) => session_start(start),
             Event::AgentStart(start) => self.agent_start(start),
             Event::Message(message) => said(message),
             Event::MessageLeft { text } => {
-                Body::MessageLeft { bytes: text.len(), preview: preview(text) }
+                EventBody::MessageLeft { bytes: text.len(), preview: preview(text) }
             }
             Event::ExternalText { text } => external_text(text),
             Event::ModelRequest { iteration, messages, bytes, .. } => {
-                Body::ModelRequest { iteration: *iteration, messages: *messages, bytes: *bytes }
+                let (iteration, messages, bytes) = (*iteration, *messages, *bytes);
+                EventBody::ModelRequest { iteration, messages, bytes }
             }
             Event::ModelResponse { iteration, reply, ms, cost_usd, estimated } => {
                 model_response(*iteration, reply, *ms, (*cost_usd, *estimated))
             }
             Event::ModelError { error, cost, .. } => model_error(error, *cost),
             Event::ModelRetry { attempt, of, reason, wait_ms } => {
-                Body::ModelRetry { attempt: *attempt, of: *of, reason, wait_ms: *wait_ms }
+                EventBody::ModelRetry { attempt: *attempt, of: *of, reason, wait_ms: *wait_ms }
             }
             Event::ToolStart { call, tool, arguments } => {
-                Body::ToolStart { call: *call, tool, args_preview: preview(arguments) }
+                EventBody::ToolStart { call: *call, tool, args_preview: preview(arguments) }
             }
             Event::ToolEnd(end) => tool_end(end),
             Event::ApprovalRequest { call, command, class, reason } => {
-                Body::ApprovalRequest { call: *call, command, class, reason }
+                EventBody::ApprovalRequest { call: *call, command, class, reason }
             }
             Event::ApprovalDecision { call, decision, by } => {
-                Body::ApprovalDecision { call: *call, decision, by }
+                EventBody::ApprovalDecision { call: *call, decision, by }
             }
             Event::Hook(run) => hook(run),
             Event::FileRead { path, version } => {
-                Body::FileRead { path: path.to_string_lossy(), version }
+                EventBody::FileRead { path: path.to_string_lossy(), version }
             }
             Event::FileWrite { path, version, created } => {
-                Body::FileWrite { path: path.to_string_lossy(), version, created: *created }
+                EventBody::FileWrite { path: path.to_string_lossy(), version, created: *created }
             }
-            Event::AnswerRejected { mistakes } => Body::AnswerRejected { mistakes },
-            Event::AgentRest => Body::AgentRest,
+            Event::AnswerRejected { mistakes } => EventBody::AnswerRejected { mistakes },
+            Event::AgentRest => EventBody::AgentRest,
             Event::AgentHeartbeat { iteration, current_tool, idle_ms, stalled } => {
-                Body::AgentHeartbeat {
-                    iteration: *iteration,
-                    current_tool: current_tool.as_deref(),
-                    idle_ms: *idle_ms,
-                    stalled: *stalled,
-                }
+                let (current_tool, idle_ms) = (current_tool.as_deref(), *idle_ms);
+                let (iteration, stalled) = (*iteration, *stalled);
+                EventBody::AgentHeartbeat { iteration, current_tool, idle_ms, stalled }
             }
-            Event::SpawnPaused { by, paused } => Body::SpawnPaused { by, paused: *paused },
+            Event::SpawnPaused { by, paused } => EventBody::SpawnPaused { by, paused: *paused },
             Event::AgentWrapUp { limit, budget } => {
-                Body::AgentWrapUp { limit: *limit, budget: *budget }
+                EventBody::AgentWrapUp { limit: *limit, budget: *budget }
             }
-            Event::AgentStop { reason, pending } => Body::AgentStop { reason, pending: *pending },
+            Event::AgentStop { reason, pending } => {
+                EventBody::AgentStop { reason, pending: *pending }
+            }
             Event::AgentResume { max_iterations } => {
-                Body::AgentResume { max_iterations: *max_iterations }
+                EventBody::AgentResume { max_iterations: *max_iterations }
             }
             Event::AgentEnd(outcome) => agent_end(outcome),
-            Event::Log { level, message } => Body::Log { level, message },
+            Event::Log { level, message } => EventBody::Log { level, message },
             Event::SessionEnd { status, exit_code, usage, cost_usd } => {
                 session_end(*status, *exit_code, (*usage, *cost_usd))
             }
         }
     }
 
-    fn agent_start<'r>(&self, start: &'r AgentStart) -> Body<'r> {
+    fn agent_start<'r>(&self, start: &'r AgentStart) -> EventBody<'r> {
         let spec = &start.spec;
         let by = spec.spawned_by.as_ref();
-        Body::AgentStart(Box::new(AgentStartBody {
+        EventBody::AgentStart(Box::new(AgentStartBody {
             goal: &spec.goal,
             role: spec.role.as_str(),
             model: &spec.model,
@@ -175,8 +175,8 @@ pub(crate) fn delta_line(
     delta: Delta<'_>,
 ) -> Option<Result<String, serde_json::Error>> {
     let body = match delta {
-        Delta::Text(text) => Body::Delta { text: Some(text), reasoning: None },
-        Delta::Reasoning(text) => Body::Delta { text: None, reasoning: Some(text) },
+        Delta::Text(text) => EventBody::Delta { text: Some(text), reasoning: None },
+        Delta::Reasoning(text) => EventBody::Delta { text: None, reasoning: Some(text) },
         Delta::Call(_) => return None,
     };
     Some(unstored_line(agent, at, body))
@@ -189,12 +189,16 @@ pub(crate) fn progress_line(
     call: CallId,
     text: &str,
 ) -> Result<String, serde_json::Error> {
-    unstored_line(agent, at, Body::Progress { call, text })
+    unstored_line(agent, at, EventBody::Progress { call, text })
 }
 
-fn unstored_line(agent: &AgentId, at: u64, body: Body<'_>) -> Result<String, serde_json::Error> {
+fn unstored_line(
+    agent: &AgentId,
+    at: u64,
+    body: EventBody<'_>,
+) -> Result<String, serde_json::Error> {
     let id = agent.as_str();
-    to_json_line(&Line {
+    to_json_line(&EventLine {
         v: VERSION,
         seq: None,
         at: time(at),
@@ -216,18 +220,18 @@ fn session_of(agent: &AgentId) -> &str {
     agent.as_str().split('/').next().unwrap_or_default()
 }
 
-fn session_start(start: &SessionStart) -> Body<'_> {
+fn session_start(start: &SessionStart) -> EventBody<'_> {
     let cwd = start.cwd.to_string_lossy();
-    Body::SessionStart { cwd, model: &start.model, toolsets: &start.toolsets }
+    EventBody::SessionStart { cwd, model: &start.model, toolsets: &start.toolsets }
 }
 
-fn said(message: &UserMessage) -> Body<'_> {
+fn said(message: &UserMessage) -> EventBody<'_> {
     let bytes = message.text.len();
     match message.from {
         Some(_) => {
-            Body::ChildDelivered { bytes, preview: preview(&delivery_unframed(&message.text)) }
+            EventBody::ChildDelivered { bytes, preview: preview(&delivery_unframed(&message.text)) }
         }
-        None => Body::Message { bytes, preview: preview(words_of(&message.text)) },
+        None => EventBody::Message { bytes, preview: preview(words_of(&message.text)) },
     }
 }
 
@@ -235,10 +239,10 @@ fn session_end(
     status: Status,
     exit_code: u8,
     (usage, cost_usd): (Usage, Option<f64>),
-) -> Body<'static> {
-    let (status, usage) = (status.as_str(), Tokens::from(usage));
+) -> EventBody<'static> {
+    let (status, usage) = (status.as_str(), EventTokens::from(usage));
     let cost_usd = cost_usd.map(shown_usd);
-    Body::SessionEnd { status, exit_code, usage, cost_usd }
+    EventBody::SessionEnd { status, exit_code, usage, cost_usd }
 }
 
 fn model_response(
@@ -246,19 +250,19 @@ fn model_response(
     reply: &Reply,
     ms: u64,
     (cost_usd, estimated): (Option<f64>, bool),
-) -> Body<'_> {
-    let call = |(slot, raw): (u32, &'_ deputize_core::RawCall)| Call {
+) -> EventBody<'_> {
+    let call = |(slot, raw): (u32, &'_ deputize_core::RawCall)| EventCall {
         id: CallId { step: iteration, slot },
         name: raw.name.clone(),
         args: arguments(&raw.arguments),
     };
-    Body::ModelResponse {
+    EventBody::ModelResponse {
         iteration,
         model: &reply.model,
         outcome: outcome_of(reply),
         text: &reply.text,
         tool_calls: (0..).zip(&reply.calls).map(call).collect(),
-        usage: Tokens::from(reply.usage),
+        usage: EventTokens::from(reply.usage),
         estimated,
         cost_usd: cost_usd.map(shown_usd),
         ms,
@@ -297,14 +301,14 @@ fn shorten(value: &mut Value) {
     }
 }
 
-fn model_error(error: &ModelError, cost: Option<Cost>) -> Body<'_> {
+fn model_error(error: &ModelError, cost: Option<Cost>) -> EventBody<'_> {
     let kind = match error.kind {
         FailureKind::Transient => "transient",
         FailureKind::Incomplete | FailureKind::Cancelled => "incomplete",
         FailureKind::ContextOverflow => "context_overflow",
         FailureKind::Unavailable | FailureKind::Fatal => "fatal",
     };
-    Body::ModelError {
+    EventBody::ModelError {
         kind,
         status: error.status,
         message: error.describe(),
@@ -316,12 +320,12 @@ fn model_error(error: &ModelError, cost: Option<Cost>) -> Body<'_> {
     }
 }
 
-fn external_text(text: &str) -> Body<'_> {
-    Body::ExternalText { bytes: text.len(), preview: preview(text) }
+fn external_text(text: &str) -> EventBody<'_> {
+    EventBody::ExternalText { bytes: text.len(), preview: preview(text) }
 }
 
-fn tool_end(end: &ToolEnd) -> Body<'_> {
-    Body::ToolEnd {
+fn tool_end(end: &ToolEnd) -> EventBody<'_> {
+    EventBody::ToolEnd {
         call: end.result.call,
         tool: &end.tool,
         status: end.result.status.as_str(),
@@ -333,8 +337,8 @@ fn tool_end(end: &ToolEnd) -> Body<'_> {
     }
 }
 
-fn hook(run: &HookRun) -> Body<'_> {
-    Body::Hook {
+fn hook(run: &HookRun) -> EventBody<'_> {
+    EventBody::Hook {
         name: run.name.as_str(),
         by: &run.by,
         call: run.call,
@@ -347,13 +351,13 @@ fn hook(run: &HookRun) -> Body<'_> {
     }
 }
 
-fn agent_end(outcome: &Outcome) -> Body<'_> {
+fn agent_end(outcome: &Outcome) -> EventBody<'_> {
     let denied = |trace: &&deputize_core::ToolTrace| trace.status.as_str() == "denied";
-    Body::AgentEnd {
+    EventBody::AgentEnd {
         status: outcome.status.as_str(),
         exit_reason: outcome.exit_reason.as_str(),
         summary_bytes: outcome.text.as_deref().map_or(0, str::len),
-        usage: Tokens::from(outcome.tree_usage()),
+        usage: EventTokens::from(outcome.tree_usage()),
         cost_usd: outcome.cost_usd.map(shown_usd),
         tool_calls: outcome.trace.len(),
         denied_tool_calls: outcome.trace.iter().filter(denied).count(),

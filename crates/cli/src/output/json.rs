@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 use std::sync::{Mutex, PoisonError};
 
 use deputize_core::{
-    AgentId, CallStatus, Event, Fact, Observer, Outcome, Record, Status, Usage, shown_usd,
+    AgentId, CallStatus, Event, Observer, Outcome, Record, Status, ToolEffect, Usage, shown_usd,
 };
 use deputize_delegate::result_entry;
 use serde::Serialize;
@@ -13,24 +13,24 @@ use serde_json::Value;
 
 /// Collects from the records what the object tells of children.
 #[derive(Debug, Default)]
-pub(crate) struct Children(Mutex<Family>);
+pub(crate) struct Children(Mutex<ChildTree>);
 
 #[derive(Debug, Default)]
-struct Family {
+struct ChildTree {
     by_parent: BTreeMap<AgentId, Vec<AgentId>>,
-    agents: BTreeMap<AgentId, Child>,
+    agents: BTreeMap<AgentId, ChildObject>,
     /// Calls of the whole tree that were denied.
     denied: usize,
 }
 
 #[derive(Debug)]
-struct Child {
+struct ChildObject {
     task_index: u32,
     outcome: Option<Outcome>,
 }
 
 impl Observer for Children {
-    fn see(&self, record: &Record) {
+    fn on_record(&self, record: &Record) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).apply(record);
     }
 }
@@ -54,7 +54,7 @@ impl Children {
             error: outcome.error.clone(),
             exit_reason: outcome.exit_reason.as_str(),
             iterations: outcome.iterations,
-            tokens: Tokens::from(usage),
+            tokens: ObjectTokens::from(usage),
             cost_usd: outcome.cost_usd.map(shown_usd),
             denied_tool_calls: family.denied,
             duration_seconds: seconds(outcome.duration_ms),
@@ -63,14 +63,14 @@ impl Children {
     }
 }
 
-impl Family {
+impl ChildTree {
     fn apply(&mut self, record: &Record) {
         match &record.event {
             Event::AgentStart(start) => {
                 let Some(parent) = &record.parent else { return };
                 let by = start.spec.spawned_by.as_ref();
                 let task_index = by.map_or(0, |by| by.task_index);
-                let child = Child { task_index, outcome: None };
+                let child = ChildObject { task_index, outcome: None };
                 if self.agents.insert(record.agent.clone(), child).is_none() {
                     let siblings = self.by_parent.entry(parent.clone()).or_default();
                     siblings.push(record.agent.clone());
@@ -90,11 +90,11 @@ impl Family {
     }
 
     /// A task for which no child was begun is told of by its call alone.
-    fn not_begun(&mut self, parent: &AgentId, fact: &Fact) {
-        let Fact::NotBegun { agent, task_index, model, status, error } = fact else { return };
+    fn not_begun(&mut self, parent: &AgentId, fact: &ToolEffect) {
+        let ToolEffect::NotBegun { agent, task_index, model, status, error } = fact else { return };
         let end = (*status, error.clone());
-        let outcome = Some(Outcome::not_begun(agent.clone(), model.clone(), end));
-        let child = Child { task_index: *task_index, outcome };
+        let outcome = Some(Outcome::not_started(agent.clone(), model.clone(), end));
+        let child = ChildObject { task_index: *task_index, outcome };
         if let Entry::Vacant(entry) = self.agents.entry(agent.clone()) {
             entry.insert(child);
             self.by_parent.entry(parent.clone()).or_default().push(agent.clone());
@@ -104,7 +104,7 @@ impl Family {
     /// The children of an agent that have ended, and tasks that never began, by the call and the task that they come from.
     fn entries(&self, parent: &AgentId) -> Vec<Value> {
         let ids = self.by_parent.get(parent).into_iter().flatten();
-        let mut ended: Vec<(&Child, &Outcome)> = ids
+        let mut ended: Vec<(&ChildObject, &Outcome)> = ids
             .filter_map(|id| self.agents.get(id))
             .filter_map(|child| Some((child, child.outcome.as_ref()?)))
             .collect();
@@ -112,7 +112,7 @@ impl Family {
         ended.into_iter().map(|(child, outcome)| self.entry(child, outcome)).collect()
     }
 
-    fn entry(&self, child: &Child, outcome: &Outcome) -> Value {
+    fn entry(&self, child: &ChildObject, outcome: &Outcome) -> Value {
         let mut entry = result_entry(outcome, child.task_index);
         let below = self.entries(&outcome.agent);
         if let (Some(map), false) = (entry.as_object_mut(), below.is_empty()) {
@@ -144,7 +144,7 @@ struct Object {
     error: Option<String>,
     exit_reason: &'static str,
     iterations: u32,
-    tokens: Tokens,
+    tokens: ObjectTokens,
     cost_usd: Option<f64>,
     denied_tool_calls: usize,
     duration_seconds: f64,
@@ -152,13 +152,13 @@ struct Object {
 }
 
 #[derive(Serialize)]
-struct Tokens {
+struct ObjectTokens {
     input: u64,
     cached: u64,
     output: u64,
 }
 
-impl From<Usage> for Tokens {
+impl From<Usage> for ObjectTokens {
     fn from(usage: Usage) -> Self {
         Self { input: usage.input, cached: usage.cached, output: usage.output }
     }
@@ -166,22 +166,24 @@ impl From<Usage> for Tokens {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{ChildFound, ExitReason, Status};
+    use deputize_core::{ChildInspection, ExitReason, Status};
 
     use super::*;
-    use crate::fixture::{CALL, Tape, child, ended, outcome, returned, root, started, version};
+    use crate::fixture::{
+        CALL, TestWriter, child, ended, outcome, returned, root, started, version,
+    };
     use crate::output::to_json_line;
 
-    fn object(tape: &Tape, top: &Outcome) -> Value {
+    fn object(tape: &TestWriter, top: &Outcome) -> Value {
         let children = Children::default();
-        tape.records.iter().for_each(|record| children.see(record));
+        tape.records.iter().for_each(|record| children.on_record(record));
         serde_json::from_str(&to_json_line(&children.object(top)).unwrap()).unwrap()
     }
 
     #[test]
     fn a_run_with_a_child_and_a_grandchild() {
         let grandchild = child(0).child(CALL, 0);
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "all"));
         tape.add(&child(1), started(&child(1), "b"));
         tape.add(&child(0), started(&child(0), "a"));
@@ -196,10 +198,10 @@ mod tests {
 
     #[test]
     fn a_child_is_told_with_what_was_found_out_at_its_end() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "all"));
         tape.add(&child(0), started(&child(0), "a"));
-        let found = ChildFound {
+        let found = ChildInspection {
             stale_paths: vec!["/repo/a".into()],
             unseen_writes: vec!["b.rs".to_owned()],
             summary_path: Some("/state/summary.txt".into()),
@@ -218,14 +220,14 @@ mod tests {
 
     #[test]
     fn a_task_that_never_began_has_its_entry_in_its_place() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "all"));
         for index in [0, 2] {
             tape.add(&child(index), started(&child(index), "a"));
             let end = ended(&child(index), Status::Completed, ExitReason::Completed);
             tape.add(&child(index), end);
         }
-        let fact = Fact::NotBegun {
+        let fact = ToolEffect::NotBegun {
             agent: child(1),
             task_index: 1,
             model: "t/m".to_owned(),
@@ -244,7 +246,8 @@ mod tests {
 
     #[test]
     fn an_agent_without_children_has_an_empty_list() {
-        let object = object(&Tape::default(), &outcome(&root(), Status::Failed, ExitReason::Error));
+        let object =
+            object(&TestWriter::default(), &outcome(&root(), Status::Failed, ExitReason::Error));
         assert_eq!(object["children"], serde_json::json!([]));
         assert_eq!(object["answer"], Value::Null);
         assert_eq!(object["error"], "it went wrong");

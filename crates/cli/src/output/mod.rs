@@ -2,14 +2,14 @@
 
 use std::io;
 
-use deputize_core::door::clean;
+use deputize_core::sanitize::clean;
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
 pub(crate) mod child_frames;
 pub(crate) mod events;
 pub(crate) mod json;
-pub(crate) mod outlet;
+pub(crate) mod stdout_queue;
 pub(crate) mod stream;
 
 /// The most characters of a preview.

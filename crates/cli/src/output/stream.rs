@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use deputize_core::{AgentId, CallId, Clock, Delta, Observer, Record};
 
 use super::events::{Projection, delta_line, progress_line};
-use super::outlet::Outlet;
+use super::stdout_queue::StdoutQueue;
 
 /// Prints a line for each record.
 pub(crate) struct EventStream {
     projection: Mutex<Projection>,
-    out: Arc<Outlet>,
+    out: Arc<StdoutQueue>,
     clock: Arc<dyn Clock>,
     /// Whether pieces of replies are told too.
     deltas: bool,
@@ -19,7 +19,7 @@ pub(crate) struct EventStream {
 impl EventStream {
     /// Lines onto `out`, for a session with the earlier records that the projection knows.
     pub(crate) fn new(
-        out: Arc<Outlet>,
+        out: Arc<StdoutQueue>,
         projection: Projection,
         clock: Arc<dyn Clock>,
         deltas: bool,
@@ -35,13 +35,13 @@ impl EventStream {
 }
 
 impl Observer for EventStream {
-    fn see(&self, record: &Record) {
+    fn on_record(&self, record: &Record) {
         // The lock is held while the line is queued: lines stay in the order of records.
         let mut projection = self.projection.lock().unwrap_or_else(PoisonError::into_inner);
         self.print(projection.line(record));
     }
 
-    fn live(&self, agent: &AgentId, delta: Delta<'_>) {
+    fn on_delta(&self, agent: &AgentId, delta: Delta<'_>) {
         if self.deltas
             && let Some(line) = delta_line(agent, self.clock.now_ms(), delta)
         {
@@ -49,7 +49,7 @@ impl Observer for EventStream {
         }
     }
 
-    fn progress(&self, agent: &AgentId, call: CallId, text: &str) {
+    fn on_progress(&self, agent: &AgentId, call: CallId, text: &str) {
         if self.deltas {
             self.print(progress_line(agent, self.clock.now_ms(), call, text));
         }
@@ -61,11 +61,11 @@ mod tests {
     use std::io::{self, Write};
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use deputize_core::{Cancel, CancelReason, Event, FixedClock, WrapUp};
+    use deputize_core::{Cancel, CancelReason, Event, FixedClock, WrapUpReason};
 
     use super::*;
-    use crate::fixture::{Tape, root};
-    use crate::output::outlet::tests::{stalled, wait};
+    use crate::fixture::{TestWriter, root};
+    use crate::output::stdout_queue::tests::{stalled, wait};
 
     /// Takes one line, then is closed.
     struct Head(Arc<AtomicU32>);
@@ -82,16 +82,16 @@ mod tests {
         }
     }
 
-    fn tape() -> Tape {
-        let mut tape = Tape::default();
+    fn tape() -> TestWriter {
+        let mut tape = TestWriter::default();
         for _ in 0..5 {
-            tape.add(&root(), Event::AgentWrapUp { limit: WrapUp::Time, budget: None });
+            tape.add(&root(), Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None });
         }
         tape
     }
 
     fn stream(out: Box<dyn Write + Send>, most: usize, cancel: &Cancel) -> EventStream {
-        let out = Arc::new(Outlet::start(out, most, cancel.clone()).unwrap());
+        let out = Arc::new(StdoutQueue::start(out, most, cancel.clone()).unwrap());
         EventStream::new(out, Projection::default(), Arc::new(FixedClock(0)), true)
     }
 
@@ -99,9 +99,9 @@ mod tests {
     fn a_reader_that_goes_ends_the_run_and_is_not_written_to_again() {
         let (writes, cancel) = (Arc::new(AtomicU32::new(0)), Cancel::new());
         let stream = stream(Box::new(Head(Arc::clone(&writes))), 1 << 20, &cancel);
-        tape().records.iter().for_each(|record| stream.see(record));
+        tape().records.iter().for_each(|record| stream.on_record(record));
         wait(stream.out.written());
-        stream.live(&root(), Delta::Text("x"));
+        stream.on_delta(&root(), Delta::Text("x"));
         assert_eq!(cancel.reason(), Some(CancelReason::Interrupted));
         assert_eq!(writes.load(Ordering::Acquire), 3);
         assert!(stream.out.is_gone());
@@ -112,7 +112,7 @@ mod tests {
     fn a_reader_that_stalls_ends_the_run_when_too_much_waits() {
         let (cancel, (_reader, writer)) = (Cancel::new(), stalled());
         let stream = stream(writer, 500, &cancel);
-        tape().records.iter().for_each(|record| stream.see(record));
+        tape().records.iter().for_each(|record| stream.on_record(record));
         assert_eq!(cancel.reason(), Some(CancelReason::Interrupted));
         assert!((1..=500).contains(&stream.out.left()));
         assert!(stream.out.failure().unwrap().to_string().contains("the limit is 500"));

@@ -1,6 +1,6 @@
 //! A tool call, and what came of it, in words for a person.
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{ArgumentRole, Catalog, Subject, ToolKind, ToolSpec};
 use serde_json::{Map, Value};
 
@@ -120,8 +120,9 @@ pub(crate) fn of_tasks(subject: &Subject, map: &Map<String, Value>) -> Option<St
 /// Returns the goal of each task that the arguments of a delegation name, one line each.
 pub(super) fn task_goals(subject: &Subject, arguments: &str) -> Vec<String> {
     let Ok(Value::Object(map)) = serde_json::from_str(arguments) else { return Vec::new() };
-    let goal =
-        |map: &Map<String, Value>| to_line(goal_of(subject, map).unwrap_or_default(), GOAL_CHARS);
+    let goal = |map: &Map<String, Value>| {
+        for_terminal_line(goal_of(subject, map).unwrap_or_default(), GOAL_CHARS)
+    };
     match tasks_in(subject, &map) {
         Some(tasks) => {
             let goal = |task: &Value| task.as_object().map(goal).unwrap_or_default();
@@ -163,7 +164,7 @@ pub(crate) fn of_result(text: &str, most: usize) -> String {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value_words(&value, DEPTH),
         _ => text.lines().map(line).collect::<Vec<_>>().join(" "),
     };
-    cut(&to_line(&words, text.len()), most)
+    cut(&for_terminal_line(&words, text.len()), most)
 }
 
 /// `key: value` for each argument.

@@ -18,12 +18,12 @@ const NAME_CHARS: usize = 60;
 #[derive(Debug, Default)]
 pub(super) struct CallGroups {
     tools: Arc<Catalog>,
-    steps: BTreeMap<AgentId, Step>,
+    steps: BTreeMap<AgentId, CallStep>,
 }
 
 /// The grouped calls of one step.
 #[derive(Debug, Default)]
-struct Step {
+struct CallStep {
     /// The line of each grouped tool; `None` once it is shown.
     lines: BTreeMap<String, Option<String>>,
     /// The words of each grouped call that runs.
@@ -51,7 +51,8 @@ impl CallGroups {
                 || format!("{}: {}", as_is(tool, NAME_CHARS), count(arguments.len(), "call"));
             (tool.to_owned(), Some(words.unwrap_or_else(calls)))
         };
-        let step = Step { lines: by_tool.into_iter().map(line).collect(), ..Step::default() };
+        let step =
+            CallStep { lines: by_tool.into_iter().map(line).collect(), ..CallStep::default() };
         self.steps.insert(agent.clone(), step);
     }
 

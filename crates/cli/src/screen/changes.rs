@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use deputize_core::{CallStatus, Display, Event, Fact, Record, ToolEnd};
+use deputize_core::{CallStatus, Display, Event, Record, ToolEffect, ToolEnd};
 
-use super::line::{Line, Style};
+use super::line::{ScreenLine, Style};
 use super::summary::{as_is, count, unseen};
 use crate::agent_name::short;
 
@@ -19,8 +19,8 @@ const CHARS: usize = 160;
 /// The changes of a whole tree of agents: a fold over the records.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    files: BTreeMap<PathBuf, File>,
-    commands: Vec<(String, End)>,
+    files: BTreeMap<PathBuf, ChangedFile>,
+    commands: Vec<(String, CommandEnd)>,
     denied: usize,
     /// Children whose answer does not agree with what was seen.
     claims: Vec<String>,
@@ -28,21 +28,21 @@ pub(crate) struct Changes {
 
 /// How a command ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum End {
+enum CommandEnd {
     Code(i32),
     Signal,
     /// Nobody saw it.
     Unknown,
 }
 
-impl End {
+impl CommandEnd {
     fn is_failure(self) -> bool {
         !matches!(self, Self::Code(0) | Self::Unknown)
     }
 }
 
 #[derive(Debug, Default)]
-struct File {
+struct ChangedFile {
     created: bool,
     /// Lines added and removed, over all writes; nothing when a write was not told as a diff.
     lines: Option<(usize, usize)>,
@@ -60,16 +60,18 @@ impl Changes {
         self.denied += usize::from(end.result.status == CallStatus::Denied);
         for fact in &end.facts {
             match fact {
-                Fact::FileWritten { path, created, .. } => self.wrote(path, *created, end),
-                Fact::Command { command, exit_code, unknown } => {
+                ToolEffect::FileWritten { path, created, .. } => self.wrote(path, *created, end),
+                ToolEffect::Command { command, exit_code, unknown } => {
                     let end = match exit_code {
-                        _ if *unknown => End::Unknown,
-                        Some(code) => End::Code(*code),
-                        None => End::Signal,
+                        _ if *unknown => CommandEnd::Unknown,
+                        Some(code) => CommandEnd::Code(*code),
+                        None => CommandEnd::Signal,
                     };
                     self.commands.push((command.clone(), end));
                 }
-                Fact::FileRead { .. } | Fact::NotBegun { .. } | Fact::ShellMoved { .. } => {}
+                ToolEffect::FileRead { .. }
+                | ToolEffect::NotBegun { .. }
+                | ToolEffect::ShellMoved { .. } => {}
             }
         }
     }
@@ -90,34 +92,37 @@ impl Changes {
 
     /// What to tell at the end; paths under `cwd` are told from there. Empty when nothing was
     /// changed.
-    pub(crate) fn lines(&self, cwd: &Path) -> Vec<Line> {
+    pub(crate) fn lines(&self, cwd: &Path) -> Vec<ScreenLine> {
         let mut lines = Vec::new();
         if !self.files.is_empty() {
             let title = format!("{} changed:", count(self.files.len(), "file"));
-            lines.push(Line::default().with(Style::Bold, title));
+            lines.push(ScreenLine::default().with(Style::Bold, title));
             lines.extend(self.files.iter().take(FILES).map(|(path, file)| row(path, file, cwd)));
             lines.extend(more(self.files.len(), FILES));
         }
         if !self.commands.is_empty() {
             let failed = self.commands.iter().filter(|(_, end)| end.is_failure()).count();
             let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-            let unknown = self.commands.iter().filter(|(_, end)| *end == End::Unknown).count();
+            let unknown =
+                self.commands.iter().filter(|(_, end)| *end == CommandEnd::Unknown).count();
             let unknown = if unknown > 0 { format!(", {unknown} unknown") } else { String::new() };
             let title = format!("{} run{failed}{unknown}:", count(self.commands.len(), "command"));
-            lines.push(Line::default().with(Style::Bold, title));
-            let mut order: Vec<&(String, End)> = self.commands.iter().collect();
-            order.sort_by_key(|(_, end)| *end == End::Code(0));
+            lines.push(ScreenLine::default().with(Style::Bold, title));
+            let mut order: Vec<&(String, CommandEnd)> = self.commands.iter().collect();
+            order.sort_by_key(|(_, end)| *end == CommandEnd::Code(0));
             lines.extend(order.into_iter().take(COMMANDS).map(ran));
             lines.extend(more(self.commands.len(), COMMANDS));
             let rest = "  files that commands changed are not listed";
-            lines.push(Line::default().with(Style::Dim, rest));
+            lines.push(ScreenLine::default().with(Style::Dim, rest));
         }
         if self.denied > 0 {
             let text = format!("{} denied", count(self.denied, "call"));
-            lines.push(Line::default().with(Style::Asking, text));
+            lines.push(ScreenLine::default().with(Style::Asking, text));
         }
         for claim in &self.claims {
-            lines.push(Line::default().with(Style::Asking, "warning: ").with(Style::Plain, claim));
+            lines.push(
+                ScreenLine::default().with(Style::Asking, "warning: ").with(Style::Plain, claim),
+            );
         }
         lines
     }
@@ -137,11 +142,11 @@ fn diffed(diff: &str) -> (usize, usize) {
     (added, removed)
 }
 
-fn row(path: &Path, file: &File, cwd: &Path) -> Line {
+fn row(path: &Path, file: &ChangedFile, cwd: &Path) -> ScreenLine {
     let path = path.strip_prefix(cwd).unwrap_or(path);
     let path = as_is(&path.to_string_lossy(), CHARS);
     let (word, style) = if file.created { ("new", Style::Good) } else { ("mod", Style::Busy) };
-    let mut line = Line::default().with(style, format!("  {word} ")).with(Style::Plain, path);
+    let mut line = ScreenLine::default().with(style, format!("  {word} ")).with(Style::Plain, path);
     if let Some((added, removed)) = file.lines {
         if added > 0 {
             line.push(Style::Good, format!(" +{added}"));
@@ -153,20 +158,20 @@ fn row(path: &Path, file: &File, cwd: &Path) -> Line {
     line
 }
 
-fn ran((command, end): &(String, End)) -> Line {
+fn ran((command, end): &(String, CommandEnd)) -> ScreenLine {
     let command = as_is(command, CHARS);
-    let line = Line::default().with(Style::Plain, format!("  {command}"));
+    let line = ScreenLine::default().with(Style::Plain, format!("  {command}"));
     match end {
-        End::Code(0) => line,
-        End::Code(code) => line.with(Style::Bad, format!("  (exit code {code})")),
-        End::Signal => line.with(Style::Bad, "  (ended by a signal)"),
-        End::Unknown => line.with(Style::Bad, "  (outcome unknown)"),
+        CommandEnd::Code(0) => line,
+        CommandEnd::Code(code) => line.with(Style::Bad, format!("  (exit code {code})")),
+        CommandEnd::Signal => line.with(Style::Bad, "  (ended by a signal)"),
+        CommandEnd::Unknown => line.with(Style::Bad, "  (outcome unknown)"),
     }
 }
 
-fn more(all: usize, listed: usize) -> Option<Line> {
+fn more(all: usize, listed: usize) -> Option<ScreenLine> {
     let rest = all.saturating_sub(listed);
-    (rest > 0).then(|| Line::default().with(Style::Dim, format!("  and {rest} more")))
+    (rest > 0).then(|| ScreenLine::default().with(Style::Dim, format!("  and {rest} more")))
 }
 
 #[cfg(test)]
@@ -174,10 +179,10 @@ mod tests {
     use deputize_core::CallStatus;
 
     use super::*;
-    use crate::fixture::{CALL, Tape, child, returned, root, version};
+    use crate::fixture::{CALL, TestWriter, child, returned, root, version};
 
     fn wrote(path: &str, created: bool, diff: Option<&str>) -> Event {
-        let fact = Fact::FileWritten { path: path.into(), version: version("x"), created };
+        let fact = ToolEffect::FileWritten { path: path.into(), version: version("x"), created };
         let mut event = returned(CALL, "write_file", CallStatus::Ok, "ok", vec![fact]);
         if let Event::ToolEnd(end) = &mut event {
             end.display =
@@ -187,11 +192,11 @@ mod tests {
     }
 
     fn ran(command: &str, exit_code: Option<i32>) -> Event {
-        let fact = Fact::Command { command: command.to_owned(), exit_code, unknown: false };
+        let fact = ToolEffect::Command { command: command.to_owned(), exit_code, unknown: false };
         returned(CALL, "terminal", CallStatus::Ok, "ok", vec![fact])
     }
 
-    fn tell(tape: &Tape) -> String {
+    fn tell(tape: &TestWriter) -> String {
         let mut changes = Changes::default();
         tape.records.iter().for_each(|record| changes.apply(record));
         let lines = changes.lines(Path::new("/repo/project"));
@@ -201,7 +206,7 @@ mod tests {
 
     #[test]
     fn files_and_commands_of_the_whole_tree() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         let diff = "--- a\n+++ b\n@@ -1 +1,2 @@\n-old\n+new\n+++plus\n@@ -9 +9 @@\n---minus\n";
         tape.add(&root(), wrote("/repo/project/src/a.rs", true, Some(diff)));
         tape.add(&child(0), wrote("/repo/project/src/a.rs", false, Some("@@ -1 +1 @@\n+x\n")));
@@ -209,7 +214,7 @@ mod tests {
         tape.add(&child(1), ran("cargo test\n--all", Some(0)));
         tape.add(&child(1), ran("false", Some(1)));
         tape.add(&child(1), ran("sleep 9", None));
-        let unseen = Fact::Command { command: "make".into(), exit_code: None, unknown: true };
+        let unseen = ToolEffect::Command { command: "make".into(), exit_code: None, unknown: true };
         tape.add(&child(1), returned(CALL, "terminal", CallStatus::Error, "?", vec![unseen]));
         let text = "denied by user (commands can do anything)";
         tape.add(&child(1), returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
@@ -229,8 +234,8 @@ mod tests {
 
     #[test]
     fn nothing_changed_is_nothing_told_and_much_is_counted() {
-        assert_eq!(tell(&Tape::default()), "");
-        let mut tape = Tape::default();
+        assert_eq!(tell(&TestWriter::default()), "");
+        let mut tape = TestWriter::default();
         for file in 0..FILES + 5 {
             tape.add(&root(), wrote(&format!("/repo/project/{file}"), true, None));
         }

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use deputize_core::door::to_line;
-use deputize_core::{AgentId, CallId, Catalog, Event, ExitReason, Fact, Record, Status};
+use deputize_core::sanitize::for_terminal_line;
+use deputize_core::{AgentId, CallId, Catalog, Event, ExitReason, Record, Status, ToolEffect};
 
 use super::call::task_goals;
-use super::line::{Line, Style};
+use super::line::{ScreenLine, Style};
 use super::summary::count;
-use super::tree::{Node, Tree};
+use super::tree::{ScreenTree, TreeNode};
 use crate::agent_name::short;
 
 /// Failures that are listed; more are counted.
@@ -45,7 +45,7 @@ struct UnstartedTask {
 
 /// A line that names what failed, and why it did.
 struct Failure {
-    name: Line,
+    name: ScreenLine,
     /// The part of the reason by which failures are the same; see [`Outcome::cause`].
     ///
     /// [`Outcome::cause`]: deputize_core::Outcome::cause
@@ -95,7 +95,7 @@ impl Failures {
 
     /// What to tell at the end: in the order of the tree, and those that failed for the same reason
     /// together, each on one row of so many columns. Empty where none failed.
-    pub(super) fn lines(&self, tree: &Tree, columns: usize) -> Vec<Line> {
+    pub(super) fn lines(&self, tree: &ScreenTree, columns: usize) -> Vec<ScreenLine> {
         let agents = tree.top_down().filter(|(id, _)| self.agents.contains(*id));
         let agents: Vec<Failure> = agents.map(|(id, node)| Failure::of_agent(id, node)).collect();
         let tasks: Vec<Failure> =
@@ -107,21 +107,23 @@ impl Failures {
 }
 
 impl UnstartedTask {
-    fn new(parent: &AgentId, fact: &Fact, goals: &[String]) -> Option<Self> {
-        let Fact::NotBegun { agent, task_index, status, error, .. } = fact else { return None };
+    fn new(parent: &AgentId, fact: &ToolEffect, goals: &[String]) -> Option<Self> {
+        let ToolEffect::NotBegun { agent, task_index, status, error, .. } = fact else {
+            return None;
+        };
         let goal = usize::try_from(*task_index).ok().and_then(|index| goals.get(index));
         is_failure(*status).then(|| Self {
             agent: agent.clone(),
             parent: parent.clone(),
             place: (task_index.saturating_add(1), goals.len()),
             goal: goal.cloned().unwrap_or_default(),
-            error: to_line(error, error.len()),
+            error: for_terminal_line(error, error.len()),
         })
     }
 }
 
 impl Failure {
-    fn of_agent(id: &AgentId, node: &Node) -> Self {
+    fn of_agent(id: &AgentId, node: &TreeNode) -> Self {
         let reason = node.error.as_deref().unwrap_or("it gave no reason");
         Self {
             name: name(&node.tag, id, &node.goal),
@@ -131,7 +133,7 @@ impl Failure {
         }
     }
 
-    fn of_task(task: &UnstartedTask, tree: &Tree) -> Self {
+    fn of_task(task: &UnstartedTask, tree: &ScreenTree) -> Self {
         let above = tree.get(&task.parent).map(|node| node.tag.as_str()).unwrap_or_default();
         let separator = if above.is_empty() { "" } else { "." };
         let (number, all) = task.place;
@@ -145,7 +147,7 @@ impl Failure {
 /// Failures for the same reason.
 struct Group {
     shared: String,
-    names: Vec<Line>,
+    names: Vec<ScreenLine>,
     /// The whole reason of the first.
     reason: String,
     /// Whether it is that of all, to the letter.
@@ -181,7 +183,7 @@ impl Group {
 }
 
 /// Failures under a title, those with the same reason together.
-fn section(failures: Vec<Failure>, (thing, what): (&str, &str), columns: usize) -> Vec<Line> {
+fn section(failures: Vec<Failure>, (thing, what): (&str, &str), columns: usize) -> Vec<ScreenLine> {
     let all = failures.len();
     if all == 0 {
         return Vec::new();
@@ -194,24 +196,24 @@ fn section(failures: Vec<Failure>, (thing, what): (&str, &str), columns: usize) 
         }
     }
     let title = format!("{} {what}:", count(all, thing));
-    let mut lines = vec![Line::default().with(Style::Bad, title)];
+    let mut lines = vec![ScreenLine::default().with(Style::Bad, title)];
     let mut left = LISTED;
     for group in groups {
         let reason = format!("    {}", group.words(thing));
         let size = group.names.len();
         lines.extend(group.names.into_iter().take(left).map(|name| name.fit(columns)));
         left = left.saturating_sub(size);
-        lines.push(Line::default().with(Style::Plain, reason));
+        lines.push(ScreenLine::default().with(Style::Plain, reason));
     }
     if let more @ 1.. = all.saturating_sub(LISTED) {
-        lines.push(Line::default().with(Style::Dim, format!("  and {more} more")));
+        lines.push(ScreenLine::default().with(Style::Dim, format!("  and {more} more")));
     }
     lines
 }
 
 /// An agent by its path in the tree, its id, which no other call repeats, and its goal.
-fn name(tag: &str, id: &AgentId, goal: &str) -> Line {
-    let line = Line::default().with(Style::Bad, "  ✗ ");
+fn name(tag: &str, id: &AgentId, goal: &str) -> ScreenLine {
+    let line = ScreenLine::default().with(Style::Bad, "  ✗ ");
     let line = line.with(Style::Dim, format!("[{tag}] {}: ", short(id)));
     line.with(Style::Plain, goal)
 }
@@ -221,7 +223,9 @@ mod tests {
     use deputize_core::{CallStatus, UserMessage};
 
     use super::*;
-    use crate::fixture::{CALL, Tape, called, child, outcome, returned, root, started, tools};
+    use crate::fixture::{
+        CALL, TestWriter, called, child, outcome, returned, root, started, tools,
+    };
 
     fn failed(agent: &AgentId, error: &str) -> Event {
         let mut outcome = outcome(agent, Status::Failed, ExitReason::Error);
@@ -229,8 +233,8 @@ mod tests {
         Event::AgentEnd(Box::new(outcome))
     }
 
-    fn told(tape: &Tape) -> String {
-        let (mut tree, mut failures) = (Tree::default(), Failures::new(tools()));
+    fn told(tape: &TestWriter) -> String {
+        let (mut tree, mut failures) = (ScreenTree::default(), Failures::new(tools()));
         for record in &tape.records {
             tree.apply(record);
             failures.apply(record);
@@ -241,7 +245,7 @@ mod tests {
 
     #[test]
     fn failed_agents_stand_by_their_path_with_their_whole_reason() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         assert_eq!(told(&tape), "");
         let below = child(1).child(CallId { step: 2, slot: 0 }, 0);
         for (agent, goal) in [
@@ -271,7 +275,7 @@ mod tests {
 
     #[test]
     fn those_of_an_earlier_task_of_the_session_are_left_out() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         let message = || Event::Message(UserMessage { text: "All".to_owned(), from: None });
         tape.add(&root(), started(&root(), "All")).add(&root(), message());
         tape.add(&child(0), started(&child(0), "a")).add(&child(0), failed(&child(0), "no"));
@@ -286,7 +290,7 @@ mod tests {
 
     #[test]
     fn very_many_are_counted() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "All"));
         for index in 0..60 {
             tape.add(&child(index), started(&child(index), "a"));
@@ -302,7 +306,7 @@ mod tests {
 
     #[test]
     fn those_for_whom_the_budget_had_no_room_share_one_reason() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "All"));
         let goal = "Sort the imports of every module of this project, one by one";
         let tokens =
@@ -330,7 +334,7 @@ mod tests {
 
     #[test]
     fn one_cause_is_one_reason_however_often_it_was_tried() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "All"));
         let remarks = ["", " (tried 2 times)", " (whatever the words)"];
         for (index, remark) in (0..).zip(remarks) {
@@ -347,7 +351,7 @@ mod tests {
 
     #[test]
     fn each_reason_is_shown_beyond_the_names_that_are_listed() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "All"));
         for index in 0..60 {
             let error = if index < 55 { "no such model" } else { "no such key" };
@@ -361,11 +365,11 @@ mod tests {
 
     #[test]
     fn tasks_that_got_no_agent_stand_by_their_goals() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "All"));
         let arguments = r#"{"tasks":[{"goal":"a"},{"goal":"b"},{"goal":"c"}]}"#;
         tape.add(&root(), called(CALL, "delegate_task", arguments));
-        let fact = |task_index, status| Fact::NotBegun {
+        let fact = |task_index, status| ToolEffect::NotBegun {
             agent: child(task_index),
             task_index,
             model: "m".to_owned(),

@@ -6,34 +6,34 @@ use crossterm::cursor::{MoveToColumn, MoveUp};
 use crossterm::queue;
 use crossterm::terminal::{Clear, ClearType, DisableLineWrap, EnableLineWrap};
 
-use super::line::Line;
+use super::line::ScreenLine;
 
 /// The bytes that replace the tree on the terminal by lines for good and a new tree. The cursor
 /// stands at the beginning of the row below the tree, before and after.
 pub(super) fn frame(
-    drawn: &[Line],
-    above: &[Line],
-    tree: &[Line],
+    drawn: &[ScreenLine],
+    above: &[ScreenLine],
+    tree: &[ScreenLine],
     columns: usize,
     colour: bool,
 ) -> Vec<u8> {
     let mut out = Vec::new();
-    compose(&mut out, drawn, above, tree, Look { columns, colour }).unwrap_or_default();
+    compose(&mut out, drawn, above, tree, FrameStyle { columns, colour }).unwrap_or_default();
     out
 }
 
 #[derive(Clone, Copy)]
-struct Look {
+struct FrameStyle {
     columns: usize,
     colour: bool,
 }
 
 fn compose(
     out: &mut Vec<u8>,
-    drawn: &[Line],
-    above: &[Line],
-    tree: &[Line],
-    look: Look,
+    drawn: &[ScreenLine],
+    above: &[ScreenLine],
+    tree: &[ScreenLine],
+    look: FrameStyle,
 ) -> io::Result<()> {
     if !drawn.is_empty() {
         // A terminal that became narrower has broken the lines that were drawn.

@@ -4,30 +4,31 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use deputize_core::{AgentId, Cost, Status};
 
-use super::line::{Line, Style, cut, width};
+use super::line::{ScreenLine, Style, cut, width};
 use super::summary::{dollars, running, tokens};
-use super::tree::{Doing, Node, Tree};
+use super::tree::{NodeActivity, ScreenTree, TreeNode};
 
 /// Columns that a goal is left before what an agent does now is told beside it.
 const GOAL_COLUMNS: usize = 12;
 
 /// The tree in at most so many lines of at most so many columns. When it has more agents than
 /// lines, those that have ended are folded first, and counted.
-pub(crate) fn lines(tree: &Tree, now: u64, columns: usize, most: usize) -> Vec<Line> {
+pub(crate) fn lines(tree: &ScreenTree, now: u64, columns: usize, most: usize) -> Vec<ScreenLine> {
     let Some(top) = tree.top() else { return Vec::new() };
     if most == 0 || columns == 0 {
         return Vec::new();
     }
-    let counts = Counts::of(tree, top);
+    let counts = SubtreeCounts::of(tree, top);
     let shown = choose(tree, top, &counts, most);
-    let mut page = Page { tree, counts: &counts, shown: &shown, now, columns, lines: Vec::new() };
+    let mut page =
+        TreePage { tree, counts: &counts, shown: &shown, now, columns, lines: Vec::new() };
     page.agent(top, "", "");
     page.lines
 }
 
 /// What is below and including an agent.
 #[derive(Debug, Clone, Copy, Default)]
-struct Count {
+struct SubtreeCount {
     running: usize,
     completed: usize,
     failed: usize,
@@ -35,7 +36,7 @@ struct Count {
     cost: Cost,
 }
 
-impl Count {
+impl SubtreeCount {
     fn add(&mut self, other: Self) {
         self.running += other.running;
         self.completed += other.completed;
@@ -60,20 +61,20 @@ impl Count {
 }
 
 /// The count of each agent's subtree, and the agents from the top down.
-struct Counts {
-    by_agent: BTreeMap<AgentId, Count>,
+struct SubtreeCounts {
+    by_agent: BTreeMap<AgentId, SubtreeCount>,
     top_down: Vec<AgentId>,
 }
 
-impl Counts {
-    fn of(tree: &Tree, top: &AgentId) -> Self {
+impl SubtreeCounts {
+    fn of(tree: &ScreenTree, top: &AgentId) -> Self {
         let mut top_down = Vec::new();
         let mut queue = VecDeque::from([top.clone()]);
         while let Some(id) = queue.pop_front() {
             queue.extend(tree.get(&id).into_iter().flat_map(|node| node.children.iter().cloned()));
             top_down.push(id);
         }
-        let mut by_agent: BTreeMap<AgentId, Count> = BTreeMap::new();
+        let mut by_agent: BTreeMap<AgentId, SubtreeCount> = BTreeMap::new();
         for id in top_down.iter().rev() {
             let Some(node) = tree.get(id) else { continue };
             let mut count = own(node);
@@ -85,26 +86,31 @@ impl Counts {
         Self { by_agent, top_down }
     }
 
-    fn get(&self, id: &AgentId) -> Count {
+    fn get(&self, id: &AgentId) -> SubtreeCount {
         self.by_agent.get(id).copied().unwrap_or_default()
     }
 }
 
-fn own(node: &Node) -> Count {
+fn own(node: &TreeNode) -> SubtreeCount {
     let tokens = node.usage.input.saturating_add(node.usage.output);
-    let count = Count { tokens, cost: node.cost, ..Count::default() };
+    let count = SubtreeCount { tokens, cost: node.cost, ..SubtreeCount::default() };
     match node.ended {
-        None => Count { running: 1, ..count },
-        Some(Status::Completed) => Count { completed: 1, ..count },
+        None => SubtreeCount { running: 1, ..count },
+        Some(Status::Completed) => SubtreeCount { completed: 1, ..count },
         Some(Status::Failed | Status::Error | Status::Timeout | Status::Interrupted) => {
-            Count { failed: 1, ..count }
+            SubtreeCount { failed: 1, ..count }
         }
     }
 }
 
 /// Which agents get a line of their own: the top one; then those that run or have something
 /// running below, from the top down; then failed ones; then the latest of the completed.
-fn choose(tree: &Tree, top: &AgentId, counts: &Counts, most: usize) -> BTreeSet<AgentId> {
+fn choose(
+    tree: &ScreenTree,
+    top: &AgentId,
+    counts: &SubtreeCounts,
+    most: usize,
+) -> BTreeSet<AgentId> {
     let rank = |id: &&AgentId| {
         let count = counts.get(id);
         let latest = tree.get(id).map_or(0, |node| u64::MAX - node.finished);
@@ -137,7 +143,10 @@ fn choose(tree: &Tree, top: &AgentId, counts: &Counts, most: usize) -> BTreeSet<
     shown
 }
 
-fn parents<'t>(tree: &'t Tree, counts: &'t Counts) -> BTreeMap<&'t AgentId, &'t AgentId> {
+fn parents<'t>(
+    tree: &'t ScreenTree,
+    counts: &'t SubtreeCounts,
+) -> BTreeMap<&'t AgentId, &'t AgentId> {
     let pairs = counts.top_down.iter().filter_map(|id| Some((id, tree.get(id)?)));
     pairs.flat_map(|(id, node)| node.children.iter().map(move |child| (child, id))).collect()
 }
@@ -147,23 +156,23 @@ fn remark_lines(all: usize, shown: usize) -> usize {
     usize::from(shown > 0 && shown < all)
 }
 
-struct Page<'t> {
-    tree: &'t Tree,
-    counts: &'t Counts,
+struct TreePage<'t> {
+    tree: &'t ScreenTree,
+    counts: &'t SubtreeCounts,
     shown: &'t BTreeSet<AgentId>,
     now: u64,
     columns: usize,
-    lines: Vec<Line>,
+    lines: Vec<ScreenLine>,
 }
 
-impl Page<'_> {
+impl TreePage<'_> {
     fn agent(&mut self, id: &AgentId, branch: &str, indent: &str) {
         let Some(node) = self.tree.get(id) else { return };
         let (shown, hidden): (Vec<&AgentId>, Vec<&AgentId>) =
             node.children.iter().partition(|child| self.shown.contains(*child));
-        let mut folded = Count::default();
+        let mut folded = SubtreeCount::default();
         hidden.iter().for_each(|child| folded.add(self.counts.get(child)));
-        let own_remark = if shown.is_empty() { folded } else { Count::default() };
+        let own_remark = if shown.is_empty() { folded } else { SubtreeCount::default() };
         let line = self.line(node, self.counts.get(id), branch, own_remark);
         self.lines.push(line);
         let remark = !shown.is_empty() && !hidden.is_empty();
@@ -174,13 +183,19 @@ impl Page<'_> {
         }
         if remark {
             let text = format!("{} more: {}", folded.agents(), folded.words());
-            let line = Line::default().with(Style::Dim, format!("{indent}└─ {text}"));
+            let line = ScreenLine::default().with(Style::Dim, format!("{indent}└─ {text}"));
             self.lines.push(line.fit(self.columns));
         }
     }
 
-    fn line(&self, node: &Node, count: Count, branch: &str, folded: Count) -> Line {
-        let mut line = Line::default().with(Style::Dim, branch);
+    fn line(
+        &self,
+        node: &TreeNode,
+        count: SubtreeCount,
+        branch: &str,
+        folded: SubtreeCount,
+    ) -> ScreenLine {
+        let mut line = ScreenLine::default().with(Style::Dim, branch);
         let (mark, style) = mark(node);
         line.push(style, format!("{mark} "));
         if !node.tag.is_empty() {
@@ -194,7 +209,7 @@ impl Page<'_> {
         let goal_style = if node.ended.is_none() { Style::Bold } else { Style::Plain };
         line.push(goal_style, goal);
         if !note.is_empty() {
-            let asks = matches!(node.doing, Doing::Question(_)) && node.ended.is_none();
+            let asks = matches!(node.doing, NodeActivity::Question(_)) && node.ended.is_none();
             line.push(Style::Plain, "  ");
             line.push(if asks { Style::Asking } else { Style::Busy }, note);
         }
@@ -207,9 +222,9 @@ impl Page<'_> {
     }
 }
 
-const fn mark(node: &Node) -> (&'static str, Style) {
+const fn mark(node: &TreeNode) -> (&'static str, Style) {
     match node.ended {
-        None if matches!(node.doing, Doing::Question(_)) => ("?", Style::Asking),
+        None if matches!(node.doing, NodeActivity::Question(_)) => ("?", Style::Asking),
         None => ("●", Style::Busy),
         Some(Status::Completed) => ("✓", Style::Good),
         Some(Status::Interrupted) => ("■", Style::Asking),
@@ -218,7 +233,7 @@ const fn mark(node: &Node) -> (&'static str, Style) {
 }
 
 /// What an agent does now, and what is folded below it.
-fn note(node: &Node, folded: Count) -> String {
+fn note(node: &TreeNode, folded: SubtreeCount) -> String {
     let doing = match (&node.ended, &node.doing) {
         (Some(Status::Timeout), _) => "time limit".to_owned(),
         (Some(Status::Interrupted), _) => "interrupted".to_owned(),
@@ -227,15 +242,15 @@ fn note(node: &Node, folded: Count) -> String {
             node.error.clone().unwrap_or_default()
         }
         (Some(Status::Completed | Status::Failed | Status::Error), _) => String::new(),
-        (None, Doing::Starting) => "starting".to_owned(),
-        (None, Doing::Model) => "thinking".to_owned(),
-        (None, Doing::Retry { attempt, of }) => format!("retry {attempt} of {of}"),
-        (None, Doing::Call(call)) => call.clone(),
-        (None, Doing::Question(command)) => format!("asks: {command}"),
-        (None, Doing::Resting) => "waits for its children".to_owned(),
-        (None, Doing::Stalled(None)) => "stalled".to_owned(),
-        (None, Doing::Stalled(Some(tool))) => format!("stalled in {tool}"),
-        (None, Doing::Stopping) => "ending".to_owned(),
+        (None, NodeActivity::Starting) => "starting".to_owned(),
+        (None, NodeActivity::Model) => "thinking".to_owned(),
+        (None, NodeActivity::Retry { attempt, of }) => format!("retry {attempt} of {of}"),
+        (None, NodeActivity::Call(call)) => call.clone(),
+        (None, NodeActivity::Question(command)) => format!("asks: {command}"),
+        (None, NodeActivity::Resting) => "waits for its children".to_owned(),
+        (None, NodeActivity::Stalled(None)) => "stalled".to_owned(),
+        (None, NodeActivity::Stalled(Some(tool))) => format!("stalled in {tool}"),
+        (None, NodeActivity::Stopping) => "ending".to_owned(),
     };
     match (folded.agents(), doing.is_empty()) {
         (0, _) => doing,
@@ -245,7 +260,7 @@ fn note(node: &Node, folded: Count) -> String {
 }
 
 /// Steps, tokens and dollars of the whole subtree, time: as many of them as fit.
-fn figures(node: &Node, count: Count, now: u64, columns: usize) -> String {
+fn figures(node: &TreeNode, count: SubtreeCount, now: u64, columns: usize) -> String {
     let time = running(node.elapsed(now));
     let tokens = tokens(count.tokens);
     let steps = super::summary::count(node.steps as usize, "step");

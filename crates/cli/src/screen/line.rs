@@ -33,7 +33,7 @@ const RESET: &str = "\u{1b}[0m";
 /// Columns by which the rows of a wrapped line are indented below its first one.
 const HANGING: usize = 2;
 
-/// A piece of a line. Its text has been through a door: nothing in it moves a cursor.
+/// A piece of a line. Its text is sanitized: nothing in it moves a cursor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Span {
     text: String,
@@ -42,11 +42,11 @@ pub(crate) struct Span {
 
 /// One line of a screen.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Line {
+pub(crate) struct ScreenLine {
     spans: Vec<Span>,
 }
 
-impl Line {
+impl ScreenLine {
     /// Adds a piece.
     pub(crate) fn push(&mut self, style: Style, text: impl Into<String>) {
         let text = text.into();
@@ -172,7 +172,7 @@ impl Line {
 
 /// A word of a line, or the gap between two.
 struct Word {
-    line: Line,
+    line: ScreenLine,
     is_gap: bool,
 }
 
@@ -224,7 +224,7 @@ mod tests {
     }
 
     fn wrapped(text: &str, columns: usize) -> Vec<String> {
-        let line = Line::default().with(Style::Plain, text);
+        let line = ScreenLine::default().with(Style::Plain, text);
         line.wrap(columns).iter().map(|row| row.render(false)).collect()
     }
 
@@ -250,14 +250,14 @@ mod tests {
 
     #[test]
     fn a_wrapped_line_keeps_its_styles() {
-        let line = Line::default().with(Style::Bad, "error: ").with(Style::Plain, "ab cd");
+        let line = ScreenLine::default().with(Style::Bad, "error: ").with(Style::Plain, "ab cd");
         let rows: Vec<String> = line.wrap(10).iter().map(|row| row.render(true)).collect();
         assert_eq!(rows, ["\u{1b}[31merror:\u{1b}[0m\u{1b}[31m \u{1b}[0mab", "  cd"]);
     }
 
     #[test]
     fn a_line_is_cut_across_its_spans() {
-        let line = Line::default().with(Style::Bold, "abc").with(Style::Dim, "defg");
+        let line = ScreenLine::default().with(Style::Bold, "abc").with(Style::Dim, "defg");
         assert_eq!(line.clone().fit(5).render(false), "abcd…");
         assert_eq!(line.clone().fit(3).render(false), "abc");
         assert_eq!(line.clone().fit(2).render(true), "\u{1b}[1ma…\u{1b}[0m");

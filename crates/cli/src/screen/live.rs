@@ -12,12 +12,12 @@ use tokio::sync::Notify;
 
 use super::Detail;
 use super::changes::Changes;
-use super::drawer::{Drawer, Next};
 use super::failures::{Failures, is_failure};
-use super::line::Line;
+use super::line::ScreenLine;
+use super::line_backlog::LineBacklog;
 use super::plain::{Plain, has_no_row, progressed, waiting_for_reply};
-use super::tree::Tree;
-use super::waiting::Waiting;
+use super::screen_writer::{ScreenWriter, WriterStep};
+use super::tree::ScreenTree;
 
 /// How often somebody who waits for a pause notices that it is not wanted any more.
 const LOOK: Duration = Duration::from_millis(50);
@@ -27,7 +27,7 @@ pub(crate) struct Surface {
     /// Standard error.
     pub(crate) out: Box<dyn Write + Send>,
     /// Columns and rows of the terminal, asked anew for each drawing; `None` where it is none.
-    pub(crate) size: Option<Size>,
+    pub(crate) size: Option<SizeFn>,
     /// Whether a tree is drawn on it. Otherwise lines are printed.
     pub(crate) live: bool,
     /// Whether colours may be used.
@@ -47,16 +47,16 @@ pub(crate) struct Surface {
 }
 
 /// Asks for columns and rows.
-pub(crate) type Size = Box<dyn Fn() -> (usize, usize) + Send>;
+pub(crate) type SizeFn = Box<dyn Fn() -> (usize, usize) + Send>;
 
 /// Shows what happens. It never stops a run, nor holds one up: a thread of its own writes, and
 /// what cannot be written is not shown.
 pub(crate) struct Screen {
-    shared: Arc<Shared>,
+    shared: Arc<ScreenShared>,
 }
 
-struct Shared {
-    state: Mutex<State>,
+struct ScreenShared {
+    state: Mutex<ScreenState>,
     /// There may be something to draw.
     wake: Condvar,
     /// The drawer has nothing to do: for threads, and for tasks.
@@ -65,23 +65,23 @@ struct Shared {
 }
 
 /// What there is to draw.
-pub(super) struct State {
+pub(super) struct ScreenState {
     pub(super) detail: Detail,
     /// Whether a tree is drawn. Otherwise lines are printed.
     pub(super) live: bool,
-    pub(super) tree: Tree,
+    pub(super) tree: ScreenTree,
     plain: Plain,
     pub(super) changes: Changes,
     pub(super) failures: Failures,
     /// Why a model was last waited for.
     waits_for: Option<String>,
     /// Lines that wait to be printed, for good.
-    pub(super) lines: Waiting,
+    pub(super) lines: LineBacklog,
     pub(super) pauses: usize,
     /// The drawer holds back, and nothing that it would change again is on the terminal.
     pub(super) held: bool,
     pub(super) dirty: bool,
-    pub(super) end: End,
+    pub(super) end: DrawState,
     /// The drawer writes, without the lock.
     writing: bool,
     /// The owner has gone.
@@ -90,7 +90,7 @@ pub(super) struct State {
 
 /// Whether the drawing is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum DrawState {
     No,
     /// It is to be.
     Asked,
@@ -103,16 +103,16 @@ impl Screen {
     pub(crate) fn start(mut surface: Surface) -> io::Result<Self> {
         surface.live &= surface.detail != Detail::Quiet;
         let tools = Arc::clone(&surface.tools);
-        let mut state = State::new(Arc::clone(&tools), surface.detail, surface.live);
+        let mut state = ScreenState::new(Arc::clone(&tools), surface.detail, surface.live);
         state.plain = Plain::new(tools, surface.unasked).with_answer_printed(surface.prints_answer);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ScreenShared {
             state: Mutex::new(state),
             wake: Condvar::new(),
             still: Condvar::new(),
             settled: Notify::new(),
         });
         let mine = Arc::clone(&shared);
-        let drawer = Drawer::new(surface);
+        let drawer = ScreenWriter::new(surface);
         thread::Builder::new().name("screen".to_owned()).spawn(move || mine.draw(drawer))?;
         Ok(Self { shared })
     }
@@ -125,8 +125,8 @@ impl Screen {
     }
 
     /// Takes the tree off the terminal and holds everything back until the guard is dropped,
-    /// so that something can be asked. [`Paused::wait`] tells when that is so.
-    pub(crate) fn pause(&self) -> Paused {
+    /// so that something can be asked. [`PausedScreen::wait`] tells when that is so.
+    pub(crate) fn pause(&self) -> PausedScreen {
         let mut state = self.shared.lock();
         if state.pauses == 0 {
             // What was said before the question stands above it.
@@ -134,11 +134,11 @@ impl Screen {
         }
         state.pauses += 1;
         self.shared.wake.notify_all();
-        Paused(Arc::clone(&self.shared))
+        PausedScreen(Arc::clone(&self.shared))
     }
 
     /// Prints a line above the tree.
-    pub(crate) fn say(&self, line: Line) {
+    pub(crate) fn say(&self, line: ScreenLine) {
         let mut state = self.shared.lock();
         state.lines.push(line);
         state.dirty = true;
@@ -155,8 +155,8 @@ impl Screen {
     /// lines that are said later follow. Nobody waits: see [`Screen::settled`].
     pub(crate) fn finish(&self) {
         let mut state = self.shared.lock();
-        if state.end == End::No {
-            state.end = End::Asked;
+        if state.end == DrawState::No {
+            state.end = DrawState::Asked;
         }
         self.shared.wake.notify_all();
     }
@@ -184,7 +184,7 @@ impl Drop for Screen {
 }
 
 impl Observer for Screen {
-    fn see(&self, record: &Record) {
+    fn on_record(&self, record: &Record) {
         let mut state = self.shared.lock();
         let known = state.dirty;
         state.see(record);
@@ -196,10 +196,10 @@ impl Observer for Screen {
         }
     }
 
-    fn live(&self, agent: &AgentId, delta: Delta<'_>) {
+    fn on_delta(&self, agent: &AgentId, delta: Delta<'_>) {
         let mut state = self.shared.lock();
         if state.detail == Detail::Verbose {
-            let State { plain, tree, lines, .. } = &mut *state;
+            let ScreenState { plain, tree, lines, .. } = &mut *state;
             lines.extend(plain.delta(tree, agent, delta));
             let known = std::mem::replace(&mut state.dirty, true);
             drop(state);
@@ -209,7 +209,7 @@ impl Observer for Screen {
         }
     }
 
-    fn progress(&self, agent: &AgentId, call: CallId, text: &str) {
+    fn on_progress(&self, agent: &AgentId, call: CallId, text: &str) {
         let mut state = self.shared.lock();
         state.tree.progress(agent, call, text);
         if state.detail == Detail::Verbose {
@@ -226,9 +226,9 @@ impl Observer for Screen {
 }
 
 /// While it lives, nothing is drawn.
-pub(crate) struct Paused(Arc<Shared>);
+pub(crate) struct PausedScreen(Arc<ScreenShared>);
 
-impl Paused {
+impl PausedScreen {
     /// Waits until the tree is off the terminal; false: it was told to stop before.
     pub(crate) fn wait(&self, stop: &AtomicBool) -> bool {
         let mut state = self.0.lock();
@@ -243,7 +243,7 @@ impl Paused {
     }
 }
 
-impl Drop for Paused {
+impl Drop for PausedScreen {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.pauses = state.pauses.saturating_sub(1);
@@ -253,25 +253,25 @@ impl Drop for Paused {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
+impl ScreenShared {
+    fn lock(&self) -> MutexGuard<'_, ScreenState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Draws what there is to draw, without the lock, until the owner has gone.
-    fn draw(&self, mut drawer: Drawer) {
+    fn draw(&self, mut drawer: ScreenWriter) {
         let mut state = self.lock();
         loop {
             match drawer.next(&mut state) {
-                Next::Write(frame) => {
+                WriterStep::Write(frame) => {
                     state.writing = true;
                     drop(state);
                     drawer.write(&frame);
                     state = self.lock();
                     state.writing = false;
                 }
-                Next::Wait(_) if state.closed => return,
-                Next::Wait(most) => {
+                WriterStep::Wait(_) if state.closed => return,
+                WriterStep::Wait(most) => {
                     self.still.notify_all();
                     self.settled.notify_waiters();
                     state = self.wait(state, most);
@@ -282,9 +282,9 @@ impl Shared {
 
     fn wait<'s>(
         &self,
-        state: MutexGuard<'s, State>,
+        state: MutexGuard<'s, ScreenState>,
         most: Option<Duration>,
-    ) -> MutexGuard<'s, State> {
+    ) -> MutexGuard<'s, ScreenState> {
         match most {
             Some(most) => {
                 let waited = self.wake.wait_timeout(state, most);
@@ -295,21 +295,21 @@ impl Shared {
     }
 }
 
-impl State {
+impl ScreenState {
     pub(super) fn new(tools: Arc<Catalog>, detail: Detail, live: bool) -> Self {
         Self {
             detail,
             live,
-            tree: Tree::new(Arc::clone(&tools)),
+            tree: ScreenTree::new(Arc::clone(&tools)),
             plain: Plain::new(Arc::clone(&tools), false),
             changes: Changes::default(),
             failures: Failures::new(tools),
             waits_for: None,
-            lines: Waiting::default(),
+            lines: LineBacklog::default(),
             pauses: 0,
             held: false,
             dirty: false,
-            end: End::No,
+            end: DrawState::No,
             writing: false,
             closed: false,
         }
@@ -341,11 +341,11 @@ impl State {
     }
 
     fn is_held(&self) -> bool {
-        !self.writing && (self.held || self.end == End::Drawn)
+        !self.writing && (self.held || self.end == DrawState::Drawn)
     }
 
     fn is_settled(&self) -> bool {
-        !self.writing && self.lines.is_empty() && self.end != End::Asked
+        !self.writing && self.lines.is_empty() && self.end != DrawState::Asked
     }
 }
 

@@ -3,19 +3,19 @@
 pub(crate) mod call;
 mod call_groups;
 pub(crate) mod changes;
-mod drawer;
 mod failures;
 mod frame;
 pub(crate) mod layout;
 pub(crate) mod line;
+mod line_backlog;
 pub(crate) mod live;
 pub(crate) mod plain;
 mod refused_calls;
+mod screen_writer;
 mod shown_reasons;
 pub(crate) mod summary;
 pub(crate) mod tree;
 mod unreadable_calls;
-mod waiting;
 
 /// How much is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

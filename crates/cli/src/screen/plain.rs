@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::door::{to_line, to_screen};
+use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_core::{
-    AgentId, Answer, BudgetOf, CallId, CallStatus, Catalog, Delta, Event, Fact, HookDecision,
-    HookRun, LogLevel, Outcome, Record, Status, ToolEnd, WrapUp,
+    AgentId, ApprovalAnswer, BudgetUnit, CallId, CallStatus, Catalog, Delta, Event, HookDecision,
+    HookRun, LogLevel, Outcome, Record, Status, ToolEffect, ToolEnd, WrapUpReason,
 };
 use serde_json::Value;
 
 use super::Detail;
 use super::call::of_result;
 use super::call_groups::CallGroups;
-use super::line::{Line, Style};
+use super::line::{ScreenLine, Style};
 use super::refused_calls::RefusedCalls;
 use super::shown_reasons::ShownReasons;
 use super::summary::{as_is, count, dollars, seconds};
-use super::tree::Tree;
+use super::tree::ScreenTree;
 use super::unreadable_calls::UnreadableCalls;
 use crate::agent_name::short;
 
@@ -47,7 +47,7 @@ struct Outage {
 
 /// A part of a reply that has arrived and was not shown: of a thought, or of what is said.
 #[derive(Debug, Default)]
-struct Arriving {
+struct PartialReply {
     is_thought: bool,
     text: String,
 }
@@ -55,7 +55,7 @@ struct Arriving {
 /// Progress as lines, and what of replies was not shown yet.
 #[derive(Debug, Default)]
 pub(crate) struct Plain {
-    arriving: BTreeMap<AgentId, Arriving>,
+    arriving: BTreeMap<AgentId, PartialReply>,
     /// The answer is printed on the same terminal at the end: it is not shown before.
     prints_answer: bool,
     outage: Option<Outage>,
@@ -81,7 +81,12 @@ impl Plain {
     }
 
     /// The lines that a record is worth. The tree has taken the record already.
-    pub(crate) fn lines(&mut self, tree: &Tree, record: &Record, detail: Detail) -> Vec<Line> {
+    pub(crate) fn lines(
+        &mut self,
+        tree: &ScreenTree,
+        record: &Record,
+        detail: Detail,
+    ) -> Vec<ScreenLine> {
         let mut lines = self.rest_of_reply(tree, record);
         let refused = self.refused.apply(record);
         if detail == Detail::Normal {
@@ -99,7 +104,7 @@ impl Plain {
         }
         match &record.event {
             Event::ApprovalDecision { call, decision, by }
-                if by == Answer::AUTO && decision == "allow" =>
+                if by == ApprovalAnswer::AUTO && decision == "allow" =>
             {
                 self.approved.insert((record.agent.clone(), *call));
             }
@@ -126,7 +131,12 @@ impl Plain {
     }
 
     /// Follows the steps of agents, and returns the line of a grouped call that failed.
-    fn group_calls(&mut self, tree: &Tree, record: &Record, detail: Detail) -> Option<Line> {
+    fn group_calls(
+        &mut self,
+        tree: &ScreenTree,
+        record: &Record,
+        detail: Detail,
+    ) -> Option<ScreenLine> {
         match &record.event {
             Event::ModelResponse { reply, .. } if detail == Detail::Normal => {
                 self.groups.begin_step(&record.agent, &reply.calls);
@@ -144,7 +154,7 @@ impl Plain {
 
     /// Returns the line for a wait that lasts [`QUIET_WAIT_MS`] longer than what was shown of the
     /// outage. Agents that wait side by side share a line.
-    fn long_wait(&mut self, tree: &Tree, record: &Record) -> Option<Line> {
+    fn long_wait(&mut self, tree: &ScreenTree, record: &Record) -> Option<ScreenLine> {
         let is_over = matches!(
             &record.event,
             Event::ModelResponse { .. }
@@ -163,7 +173,7 @@ impl Plain {
             return None;
         }
         outage.known_until = until;
-        let again = again((*attempt, *of), *wait_ms, &to_line(reason, REMARK_CHARS));
+        let again = again((*attempt, *of), *wait_ms, &for_terminal_line(reason, REMARK_CHARS));
         Some(
             prefixed(tree, &record.agent)
                 .with(Style::Asking, format!("waiting for the model: {again}")),
@@ -171,7 +181,12 @@ impl Plain {
     }
 
     /// The lines that a piece of a reply completes.
-    pub(crate) fn delta(&mut self, tree: &Tree, agent: &AgentId, delta: Delta<'_>) -> Vec<Line> {
+    pub(crate) fn delta(
+        &mut self,
+        tree: &ScreenTree,
+        agent: &AgentId,
+        delta: Delta<'_>,
+    ) -> Vec<ScreenLine> {
         let (is_thought, text) = match delta {
             Delta::Text(text) => (false, text),
             Delta::Reasoning(text) => (true, text),
@@ -195,18 +210,18 @@ impl Plain {
         };
         let rest = arriving.text.split_off(end);
         let text = std::mem::replace(&mut arriving.text, rest);
-        lines.extend(said(tree, agent, &Arriving { is_thought, text }));
+        lines.extend(said(tree, agent, &PartialReply { is_thought, text }));
         lines
     }
 
     /// Whether what an agent says may be the answer that is printed at the end.
-    fn may_be_answer(&self, tree: &Tree, agent: &AgentId) -> bool {
+    fn may_be_answer(&self, tree: &ScreenTree, agent: &AgentId) -> bool {
         self.prints_answer && tree.top() == Some(agent)
     }
 
     /// What is left of an arriving reply when it is whole or broke off; of what may be the answer,
     /// when the agent goes on.
-    fn rest_of_reply(&mut self, tree: &Tree, record: &Record) -> Vec<Line> {
+    fn rest_of_reply(&mut self, tree: &ScreenTree, record: &Record) -> Vec<ScreenLine> {
         let may_be_answer = self.may_be_answer(tree, &record.agent);
         match &record.event {
             Event::AgentEnd(outcome)
@@ -225,35 +240,44 @@ impl Plain {
     }
 }
 
-fn said(tree: &Tree, agent: &AgentId, part: &Arriving) -> Vec<Line> {
+fn said(tree: &ScreenTree, agent: &AgentId, part: &PartialReply) -> Vec<ScreenLine> {
     let lead = if part.is_thought { "thinking | " } else { "| " };
     let line = |text: &str| prefixed(tree, agent).with(Style::Dim, format!("{lead}{text}"));
-    to_screen(&part.text).lines().filter(|text| !text.trim().is_empty()).map(line).collect()
+    for_terminal(&part.text).lines().filter(|text| !text.trim().is_empty()).map(line).collect()
 }
 
 /// Returns the line for a request of which no byte of a reply has come for this long.
-pub(super) fn waiting_for_reply(tree: &Tree, agent: &AgentId, waited: Duration) -> Line {
+pub(super) fn waiting_for_reply(
+    tree: &ScreenTree,
+    agent: &AgentId,
+    waited: Duration,
+) -> ScreenLine {
     let waited = waited.as_secs();
     let text = format!("waiting for the model: nothing has come of its reply for {waited} s");
     prefixed(tree, agent).with(Style::Asking, text)
 }
 
 /// What a running call tells of itself.
-pub(super) fn progressed(tree: &Tree, agent: &AgentId, text: &str) -> Line {
-    prefixed(tree, agent).with(Style::Dim, format!("… {}", to_line(text, REMARK_CHARS)))
+pub(super) fn progressed(tree: &ScreenTree, agent: &AgentId, text: &str) -> ScreenLine {
+    prefixed(tree, agent).with(Style::Dim, format!("… {}", for_terminal_line(text, REMARK_CHARS)))
 }
 
 /// A line that begins with the agent's tag.
-fn prefixed(tree: &Tree, agent: &AgentId) -> Line {
+fn prefixed(tree: &ScreenTree, agent: &AgentId) -> ScreenLine {
     let tag = tree.get(agent).map(|node| node.tag.as_str()).unwrap_or_default();
-    let mut line = Line::default();
+    let mut line = ScreenLine::default();
     if !tag.is_empty() {
         line.push(Style::Dim, format!("[{tag}] "));
     }
     line
 }
 
-fn worth(tree: &Tree, record: &Record, detail: Detail, reasons: &mut ShownReasons) -> Option<Line> {
+fn worth(
+    tree: &ScreenTree,
+    record: &Record,
+    detail: Detail,
+    reasons: &mut ShownReasons,
+) -> Option<ScreenLine> {
     let line = || prefixed(tree, &record.agent);
     match &record.event {
         Event::Log { level, message } => {
@@ -265,7 +289,7 @@ fn worth(tree: &Tree, record: &Record, detail: Detail, reasons: &mut ShownReason
         _ if detail == Detail::Quiet => None,
         Event::ToolEnd(end) => returned(line(), end, detail),
         Event::ModelRetry { attempt, of, reason, wait_ms } => {
-            let reason = to_line(reason, REMARK_CHARS);
+            let reason = for_terminal_line(reason, REMARK_CHARS);
             let text = again((*attempt, *of), *wait_ms, &reason);
             Some(line().with(Style::Asking, text))
         }
@@ -278,16 +302,17 @@ fn worth(tree: &Tree, record: &Record, detail: Detail, reasons: &mut ShownReason
             Some(line().with(Style::Asking, format!("{limit}: it is asked for a closing answer")))
         }
         Event::AnswerRejected { .. } => {
-            let text = "the answer misses its schema";
-            Some(line().with(Style::Asking, text))
+            Some(line().with(Style::Asking, "the answer misses its schema"))
         }
         Event::AgentHeartbeat { current_tool, idle_ms, stalled: true, .. } => {
-            let place = current_tool.as_ref().map(|tool| format!(" in {}", to_line(tool, 80)));
+            let place =
+                current_tool.as_ref().map(|tool| format!(" in {}", for_terminal_line(tool, 80)));
             let (place, idle) = (place.unwrap_or_default(), seconds(*idle_ms));
             Some(line().with(Style::Asking, format!("stalled{place}: no progress for {idle}")))
         }
         Event::SpawnPaused { by, paused } => {
-            let (by, what) = (to_line(by, 80), if *paused { "paused" } else { "allowed again" });
+            let (by, what) =
+                (for_terminal_line(by, 80), if *paused { "paused" } else { "allowed again" });
             Some(line().with(Style::Asking, format!("new children: {what} by {by}")))
         }
         Event::AgentEnd(outcome) => {
@@ -316,20 +341,20 @@ fn worth(tree: &Tree, record: &Record, detail: Detail, reasons: &mut ShownReason
 }
 
 /// Which limit an agent has come to.
-const fn reached(limit: WrapUp, budget: Option<BudgetOf>) -> &'static str {
+const fn reached(limit: WrapUpReason, budget: Option<BudgetUnit>) -> &'static str {
     match (limit, budget) {
-        (WrapUp::Time, _) => "the time is up",
-        (WrapUp::Budget, Some(BudgetOf::Seconds)) => {
+        (WrapUpReason::Time, _) => "the time is up",
+        (WrapUpReason::Budget, Some(BudgetUnit::Seconds)) => {
             "the time that all children have together is up (delegation.budget.seconds)"
         }
-        (WrapUp::Budget, Some(BudgetOf::Tokens)) => {
+        (WrapUpReason::Budget, Some(BudgetUnit::Tokens)) => {
             "the tokens of the budget do not allow another request beside that for the closing answer"
         }
-        (WrapUp::Budget, Some(BudgetOf::Usd)) => {
+        (WrapUpReason::Budget, Some(BudgetUnit::Usd)) => {
             "the dollars of the budget do not allow another request beside that for the closing \
              answer"
         }
-        (WrapUp::Budget, None) => {
+        (WrapUpReason::Budget, None) => {
             "the budget does not allow another request beside that for the closing answer"
         }
     }
@@ -344,7 +369,7 @@ fn again((attempt, of): (u32, u32), wait_ms: u64, reason: &str) -> String {
     }
 }
 
-fn log(line: Line, level: LogLevel, message: &str, detail: Detail) -> Option<Line> {
+fn log(line: ScreenLine, level: LogLevel, message: &str, detail: Detail) -> Option<ScreenLine> {
     let (word, style, least) = match level {
         LogLevel::Info => ("note", Style::Dim, Detail::Verbose),
         LogLevel::Warn => ("warning", Style::Asking, Detail::Normal),
@@ -356,7 +381,7 @@ fn log(line: Line, level: LogLevel, message: &str, detail: Detail) -> Option<Lin
 }
 
 /// A hook that blocked or failed; one that let something pass, when everything is to be told.
-fn hook(line: Line, run: &HookRun, detail: Detail) -> Option<Line> {
+fn hook(line: ScreenLine, run: &HookRun, detail: Detail) -> Option<ScreenLine> {
     let (what, style, least) = match run.decision {
         HookDecision::Pass => ("let it pass", Style::Dim, Detail::Verbose),
         HookDecision::Block => ("blocked", Style::Asking, Detail::Normal),
@@ -364,18 +389,18 @@ fn hook(line: Line, run: &HookRun, detail: Detail) -> Option<Line> {
     };
     let point = run.name.as_str();
     let about = run.tool.as_deref().map(|tool| format!(" of {tool}")).unwrap_or_default();
-    let by = to_line(&run.by, REMARK_CHARS);
+    let by = for_terminal_line(&run.by, REMARK_CHARS);
     let reason = match run.reason.as_str() {
         "" => String::new(),
-        reason => format!(": {}", to_line(reason, REMARK_CHARS)),
+        reason => format!(": {}", for_terminal_line(reason, REMARK_CHARS)),
     };
     let text = format!("hook {point}{about} (`{by}`) {what}{reason}");
     (detail >= least).then(|| line.with(style, text))
 }
 
 /// The end of a call: only what went wrong, unless everything is to be told.
-fn returned(line: Line, end: &ToolEnd, detail: Detail) -> Option<Line> {
-    let tool = to_line(&end.tool, REMARK_CHARS);
+fn returned(line: ScreenLine, end: &ToolEnd, detail: Detail) -> Option<ScreenLine> {
+    let tool = for_terminal_line(&end.tool, REMARK_CHARS);
     let status = end.result.status;
     if status == CallStatus::Ok {
         let bytes = end.result.text.as_str().len();
@@ -386,7 +411,7 @@ fn returned(line: Line, end: &ToolEnd, detail: Detail) -> Option<Line> {
         return Some(line.with(Style::Bad, format!("{tool} cancelled")));
     }
     if let Some(why) = refusal(end) {
-        let why = to_line(&why, why.len());
+        let why = for_terminal_line(&why, why.len());
         return Some(line.with(Style::Bad, format!("{tool} refused: ")).with(Style::Plain, why));
     }
     let why = of_result(end.error.as_deref().unwrap_or(&end.content()), REMARK_CHARS);
@@ -398,21 +423,21 @@ fn returned(line: Line, end: &ToolEnd, detail: Detail) -> Option<Line> {
 /// Whether a call's end tells of children that are no agents, and so have no row in a tree: tasks
 /// that were never begun, or that were refused.
 pub(super) fn has_no_row(end: &ToolEnd) -> bool {
-    let not_begun = |fact: &Fact| matches!(fact, Fact::NotBegun { .. });
+    let not_begun = |fact: &ToolEffect| matches!(fact, ToolEffect::NotBegun { .. });
     end.facts.iter().any(not_begun) || refusal(end).is_some()
 }
 
 /// Tasks of a call for which no agent was begun: a line for each reason, with their numbers.
-fn not_begun(line: &Line, end: &ToolEnd) -> Vec<Line> {
+fn not_begun(line: &ScreenLine, end: &ToolEnd) -> Vec<ScreenLine> {
     let mut reasons: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for fact in &end.facts {
-        if let Fact::NotBegun { error, task_index, .. } = fact {
+        if let ToolEffect::NotBegun { error, task_index, .. } = fact {
             reasons.entry(error).or_default().push(task_index.saturating_add(1));
         }
     }
     let told = |(why, tasks): (&str, Vec<u32>)| {
         let text = format!("{} not begun: ", task_numbers(&tasks));
-        let why = to_line(why, REMARK_CHARS);
+        let why = for_terminal_line(why, REMARK_CHARS);
         line.clone().with(Style::Asking, text).with(Style::Plain, why)
     };
     reasons.into_iter().map(told).collect()
@@ -454,7 +479,12 @@ fn refusal(end: &ToolEnd) -> Option<String> {
     Some(told.join("; ")).filter(|told| !told.is_empty())
 }
 
-fn finished(tree: &Tree, record: &Record, outcome: &Outcome, why: Option<String>) -> Line {
+fn finished(
+    tree: &ScreenTree,
+    record: &Record,
+    outcome: &Outcome,
+    why: Option<String>,
+) -> ScreenLine {
     let (mark, style) = match outcome.status {
         Status::Completed => ("✓", Style::Good),
         Status::Interrupted => ("■", Style::Asking),
@@ -463,14 +493,14 @@ fn finished(tree: &Tree, record: &Record, outcome: &Outcome, why: Option<String>
     let node = tree.get(&record.agent);
     let tag = node.map(|node| node.tag.as_str()).unwrap_or_default();
     let goal = node.map(|node| node.goal.clone()).unwrap_or_default();
-    let mut line = Line::default().with(style, format!("{mark} "));
+    let mut line = ScreenLine::default().with(style, format!("{mark} "));
     if !tag.is_empty() {
         line.push(Style::Dim, format!("[{tag}] "));
     }
     if why.is_some() {
         line.push(Style::Dim, format!("{}: ", short(&record.agent)));
     }
-    line.push(Style::Plain, to_line(&goal, TOLD_CHARS));
+    line.push(Style::Plain, for_terminal_line(&goal, TOLD_CHARS));
     let cost = dollars(outcome.cost_usd).map(|usd| format!(" · {usd}")).unwrap_or_default();
     line.push(Style::Dim, format!(" ({}{cost})", seconds(outcome.duration_ms)));
     if let Some(why) = why {
@@ -487,11 +517,11 @@ mod tests {
     use super::*;
     use crate::approve::NO_TERMINAL;
     use crate::fixture::{
-        CALL, Tape, called, child, ended, replied, returned, root, started, tools,
+        CALL, TestWriter, called, child, ended, replied, returned, root, started, tools,
     };
 
-    fn print(tape: &Tape, detail: Detail) -> String {
-        let (mut tree, mut plain) = (Tree::new(tools()), Plain::new(tools(), false));
+    fn print(tape: &TestWriter, detail: Detail) -> String {
+        let (mut tree, mut plain) = (ScreenTree::new(tools()), Plain::new(tools(), false));
         let mut out = Vec::new();
         for record in &tape.records {
             tree.apply(record);
@@ -501,9 +531,9 @@ mod tests {
         out.join("\n")
     }
 
-    fn session() -> Tape {
+    fn session() -> TestWriter {
         let (kid, below) = (child(1), child(1).child(CALL, 0));
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "Tidy up"));
         tape.add(&root(), called(CALL, "delegate_task", r#"{"tasks":[1,2,3]}"#));
         tape.add(&kid, started(&kid, "Sort the\nimports"));
@@ -545,7 +575,7 @@ mod tests {
         calls.extend([("list_dir", "{}"), ("now", "{}")]);
         calls.extend([("now", "{}"); 9]);
         calls.extend([("terminal", r#"{"command":"make"}"#); 7]);
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "a"));
         tape.add(&root(), replied(1, "", &calls));
         for (slot, (tool, arguments)) in (0..).zip(&calls) {
@@ -567,7 +597,7 @@ mod tests {
 
     #[test]
     fn a_cancelled_call_is_told_without_what_the_model_is_told() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "a"));
         let text = "<output>half</output>";
         tape.add(&root(), returned(CALL, "terminal", CallStatus::Cancelled, text, Vec::new()));
@@ -576,11 +606,11 @@ mod tests {
 
     #[test]
     fn a_call_that_was_approved_without_asking_is_shown_once() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "a"));
         let other = CallId { step: 1, slot: 1 };
-        for (call, by) in [(CALL, Answer::AUTO), (other, "user")] {
-            if by == Answer::AUTO {
+        for (call, by) in [(CALL, ApprovalAnswer::AUTO), (other, "user")] {
+            if by == ApprovalAnswer::AUTO {
                 let message = "approved without asking: make all".to_owned();
                 tape.add(&root(), Event::Log { level: LogLevel::Warn, message });
             }
@@ -595,7 +625,7 @@ mod tests {
     #[test]
     fn a_refused_call_is_told_with_its_rule_and_how_to_allow_it() {
         let told = |agent: &AgentId, by: &str, unasked| {
-            let mut tape = Tape::default();
+            let mut tape = TestWriter::default();
             tape.add(&root(), started(&root(), "a"));
             tape.add(&child(0), started(&child(0), "b"));
             let (command, class) = ("make all".to_owned(), "dangerous".to_owned());
@@ -605,26 +635,26 @@ mod tests {
             tape.add(agent, Event::ApprovalDecision { call: CALL, decision, by });
             let text = "denied by rule, words for the model: use read_file";
             tape.add(agent, returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
-            let (mut tree, mut plain) = (Tree::new(tools()), Plain::new(tools(), unasked));
+            let (mut tree, mut plain) = (ScreenTree::new(tools()), Plain::new(tools(), unasked));
             let tell = |record| {
                 tree.apply(record);
                 plain.lines(&tree, record, Detail::Normal)
             };
-            let lines: Vec<Line> = tape.records.iter().flat_map(tell).collect();
+            let lines: Vec<ScreenLine> = tape.records.iter().flat_map(tell).collect();
             lines.iter().map(|line| line.render(false)).collect::<Vec<_>>().join("\n")
         };
         let lead = "terminal refused: make all (dangerous: commands can do anything); ";
         let no_terminal = "there is no terminal to ask at; `--approve auto` allows it";
         for (agent, by, unasked, why) in [
-            (root(), Answer::NOBODY, true, no_terminal),
+            (root(), ApprovalAnswer::NOBODY, true, no_terminal),
             (root(), NO_TERMINAL, false, no_terminal),
-            (root(), Answer::NOBODY, false, "approvals are off; `--approve ask` asks you"),
+            (root(), ApprovalAnswer::NOBODY, false, "approvals are off; `--approve ask` asks you"),
             (root(), "user", false, "you said no"),
             (root(), "editor", false, "denied by editor"),
         ] {
             assert_eq!(told(&agent, by, unasked), format!("{lead}{why}"));
         }
-        let child = told(&child(0), Answer::NOBODY, true);
+        let child = told(&child(0), ApprovalAnswer::NOBODY, true);
         let why = "calls of children are not approved; `delegation.approvals: ask` or `auto` \
                    allows it";
         assert_eq!(child, format!("[1/3] {lead}{why}"));
@@ -632,10 +662,10 @@ mod tests {
 
     #[test]
     fn tasks_that_never_began_and_those_that_were_refused_are_told() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "a"));
         let (status, error) = (Status::Interrupted, "it ended: it was not started".to_owned());
-        let fact = |task_index| Fact::NotBegun {
+        let fact = |task_index| ToolEffect::NotBegun {
             agent: child(task_index),
             task_index,
             model: "m".to_owned(),
@@ -658,12 +688,12 @@ mod tests {
     #[test]
     fn quiet_shows_each_wait_that_makes_five_more_seconds_of_silence() {
         /// Records a retry of an agent that waits so long.
-        fn retry(tape: &mut Tape, agent: &AgentId, attempt: u32, wait_ms: u64) {
+        fn retry(tape: &mut TestWriter, agent: &AgentId, attempt: u32, wait_ms: u64) {
             let reason = "provider local: HTTP 503: busy".to_owned();
             tape.add(agent, Event::ModelRetry { attempt, of: 5, reason, wait_ms });
         }
         let shown = |waits: &[u64]| {
-            let mut tape = Tape::default();
+            let mut tape = TestWriter::default();
             tape.add(&root(), started(&root(), "Go"));
             let mut begin = 0;
             for (attempt, wait) in (2..).zip(waits) {
@@ -688,7 +718,7 @@ mod tests {
         );
         assert_eq!(shown(&[60_000; 4]).lines().count(), 4);
 
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "Go"));
         for _ in 0..2 {
             for agent in [root(), child(0), child(1)] {
@@ -706,8 +736,8 @@ mod tests {
 
     #[test]
     fn a_reply_arrives_in_whole_lines_and_nothing_of_it_is_lost() {
-        let mut tree = Tree::default();
-        let mut tape = Tape::default();
+        let mut tree = ScreenTree::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "a"));
         tape.add(&child(0), started(&child(0), "b"));
         tape.add(&child(0), replied(1, "", &[]));

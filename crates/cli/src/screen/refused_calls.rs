@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::{AgentId, Answer, CallId, Event, Record};
+use deputize_core::{AgentId, ApprovalAnswer, CallId, Event, Record};
 
 use super::summary::as_is;
 use crate::approve::NO_TERMINAL;
@@ -75,13 +75,15 @@ impl RefusedCalls {
             (NO_TERMINAL, 1..) => {
                 "there is no terminal to ask at; `delegation.approvals: auto` allows it".to_owned()
             }
-            (Answer::NOBODY, 1..) => "calls of children are not approved; `delegation.approvals: \
+            (ApprovalAnswer::NOBODY, 1..) => {
+                "calls of children are not approved; `delegation.approvals: \
                                       ask` or `auto` allows it"
-                .to_owned(),
-            (Answer::NOBODY, _) if !self.unasked => {
+                    .to_owned()
+            }
+            (ApprovalAnswer::NOBODY, _) if !self.unasked => {
                 "approvals are off; `--approve ask` asks you".to_owned()
             }
-            (NO_TERMINAL | Answer::NOBODY, _) => {
+            (NO_TERMINAL | ApprovalAnswer::NOBODY, _) => {
                 "there is no terminal to ask at; `--approve auto` allows it".to_owned()
             }
             (by, _) => format!("denied by {}", as_is(by, 80)),

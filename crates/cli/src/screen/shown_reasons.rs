@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{AgentId, Event, Outcome, Record};
 use deputize_runtime::is_budget_shortage;
 
@@ -42,7 +42,7 @@ impl ShownReasons {
         let reason = outcome.cause.as_deref().unwrap_or(error);
         Some(match self.first_other(reason, child) {
             Some(first) => format!("the same reason as {first}"),
-            None => to_line(error, error.len()),
+            None => for_terminal_line(error, error.len()),
         })
     }
 
@@ -87,7 +87,7 @@ mod tests {
     use deputize_core::{ExitReason, Status, UserMessage};
 
     use super::*;
-    use crate::fixture::{Tape, child, ended, outcome, root};
+    use crate::fixture::{TestWriter, child, ended, outcome, root};
 
     fn words_of_error(
         reasons: &mut ShownReasons,
@@ -135,7 +135,7 @@ mod tests {
     fn a_new_task_shows_its_reasons_anew() {
         let mut reasons = ShownReasons::default();
         let message = || Event::Message(UserMessage { text: "All".to_owned(), from: None });
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), message());
         tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
         tape.add(&root(), message());

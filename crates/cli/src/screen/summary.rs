@@ -1,7 +1,7 @@
 //! A command, a number of tokens, a time: each in a few words.
 
 use deputize_core::Outcome;
-use deputize_core::door::{to_line, to_question};
+use deputize_core::sanitize::{for_question, for_terminal_line};
 
 /// The most characters of the name of a file.
 const NAME_CHARS: usize = 120;
@@ -23,7 +23,7 @@ pub(super) fn beginning(text: &str, most: usize) -> (String, usize) {
     while let Some(c) = rest.clone().next() {
         let shown = match c {
             '\n' => " ⏎ ".to_owned(),
-            c => to_question(c.encode_utf8(&mut [0; 4])),
+            c => for_question(c.encode_utf8(&mut [0; 4])),
         };
         length += shown.chars().count();
         if length > most {
@@ -81,8 +81,11 @@ pub(crate) fn seconds(ms: u64) -> String {
 pub(crate) fn unseen(outcome: &Outcome) -> Option<String> {
     const NAMED: usize = 5;
     let names = &outcome.found.as_ref()?.unseen_writes;
-    let shown: Vec<String> =
-        names.iter().take(NAMED).map(|name| format!("`{}`", to_line(name, NAME_CHARS))).collect();
+    let shown: Vec<String> = names
+        .iter()
+        .take(NAMED)
+        .map(|name| format!("`{}`", for_terminal_line(name, NAME_CHARS)))
+        .collect();
     let more = match names.len().saturating_sub(NAMED) {
         0 => String::new(),
         more => format!(" and {more} more"),

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{
     AgentId, AgentStart, CallId, Catalog, Cost, Event, ExitReason, Outcome, Record, Reply, Status,
     Usage,
@@ -11,7 +11,7 @@ use deputize_core::{
 
 use super::call::of_call;
 use super::summary::as_is;
-use crate::task::material::words_of;
+use crate::task::attachment::words_of;
 
 /// The most characters that are kept of a goal.
 const GOAL_CHARS: usize = 200;
@@ -20,15 +20,15 @@ const PROGRESS_CHARS: usize = 120;
 
 /// All agents of a session.
 #[derive(Debug, Default)]
-pub(crate) struct Tree {
+pub(crate) struct ScreenTree {
     tools: Arc<Catalog>,
-    agents: BTreeMap<AgentId, Node>,
+    agents: BTreeMap<AgentId, TreeNode>,
     top: Option<AgentId>,
 }
 
 /// One agent.
 #[derive(Debug)]
-pub(crate) struct Node {
+pub(crate) struct TreeNode {
     /// What it is to do: one clean line.
     pub(crate) goal: String,
     /// Its first message, until it came, where that is more than the goal.
@@ -45,7 +45,7 @@ pub(crate) struct Node {
     /// See [`Outcome::cause`].
     pub(crate) cause: Option<String>,
     /// What it does now.
-    pub(crate) doing: Doing,
+    pub(crate) doing: NodeActivity,
     /// Model replies.
     pub(crate) steps: u32,
     /// Its own tokens.
@@ -65,7 +65,7 @@ pub(crate) struct Node {
 
 /// What an agent does now.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Doing {
+pub(crate) enum NodeActivity {
     /// Not begun.
     Starting,
     /// Waits for the model.
@@ -84,7 +84,7 @@ pub(crate) enum Doing {
     Stopping,
 }
 
-impl Tree {
+impl ScreenTree {
     /// Returns a tree without agents, of a session with these tools.
     pub(crate) fn new(tools: Arc<Catalog>) -> Self {
         Self { tools, ..Self::default() }
@@ -98,9 +98,9 @@ impl Tree {
         }
         let Some(node) = self.agents.get_mut(&record.agent) else { return };
         match &record.event {
-            Event::ModelRequest { .. } => node.doing = Doing::Model,
+            Event::ModelRequest { .. } => node.doing = NodeActivity::Model,
             Event::ModelRetry { attempt, of, .. } => {
-                node.doing = Doing::Retry { attempt: *attempt, of: *of };
+                node.doing = NodeActivity::Retry { attempt: *attempt, of: *of };
             }
             Event::ModelResponse { reply, cost_usd, .. } => node.replied(reply, *cost_usd),
             Event::ModelError { error, cost, .. } => {
@@ -117,13 +117,15 @@ impl Tree {
                 node.doing = node.call();
             }
             Event::ApprovalRequest { command, .. } => {
-                node.doing = Doing::Question(as_is(command, GOAL_CHARS));
+                node.doing = NodeActivity::Question(as_is(command, GOAL_CHARS));
             }
             Event::ApprovalDecision { .. } => node.doing = node.call(),
-            Event::AgentWrapUp { .. } | Event::AgentStop { .. } => node.doing = Doing::Stopping,
-            Event::AgentRest => node.doing = Doing::Resting,
+            Event::AgentWrapUp { .. } | Event::AgentStop { .. } => {
+                node.doing = NodeActivity::Stopping
+            }
+            Event::AgentRest => node.doing = NodeActivity::Resting,
             Event::AgentHeartbeat { current_tool, stalled: true, .. } => {
-                node.doing = Doing::Stalled(current_tool.clone());
+                node.doing = NodeActivity::Stalled(current_tool.clone());
             }
             Event::AgentResume { .. } => node.ended = None,
             Event::AgentEnd(outcome) => node.end(record.at, outcome),
@@ -133,7 +135,7 @@ impl Tree {
                 if node.opened.take().is_some_and(|first| first == message.text) {
                     return;
                 }
-                node.goal = to_line(words_of(&message.text), GOAL_CHARS);
+                node.goal = for_terminal_line(words_of(&message.text), GOAL_CHARS);
             }
             Event::SessionStart(_)
             | Event::AgentStart(_)
@@ -153,15 +155,15 @@ impl Tree {
 
     fn start(&mut self, record: &Record, start: &AgentStart) {
         let spec = &start.spec;
-        let node = Node {
-            goal: to_line(&spec.goal, GOAL_CHARS),
+        let node = TreeNode {
+            goal: for_terminal_line(&spec.goal, GOAL_CHARS),
             opened: (spec.task != spec.request()).then(|| spec.task.clone()),
             tag: self.tag(record.parent.as_ref(), start),
             ended: None,
             error: None,
             exit_reason: None,
             cause: None,
-            doing: Doing::Starting,
+            doing: NodeActivity::Starting,
             steps: 0,
             usage: Usage::default(),
             cost: Cost::default(),
@@ -195,8 +197,8 @@ impl Tree {
     pub(super) fn progress(&mut self, agent: &AgentId, call: CallId, text: &str) {
         let Some(node) = self.agents.get_mut(agent) else { return };
         if node.calls.contains_key(&call) {
-            node.progress.insert(call, to_line(text, PROGRESS_CHARS));
-            if matches!(node.doing, Doing::Call(_)) {
+            node.progress.insert(call, for_terminal_line(text, PROGRESS_CHARS));
+            if matches!(node.doing, NodeActivity::Call(_)) {
                 node.doing = node.call();
             }
         }
@@ -208,12 +210,12 @@ impl Tree {
     }
 
     /// An agent.
-    pub(crate) fn get(&self, id: &AgentId) -> Option<&Node> {
+    pub(crate) fn get(&self, id: &AgentId) -> Option<&TreeNode> {
         self.agents.get(id)
     }
 
     /// All agents, each before its children.
-    pub(crate) fn top_down(&self) -> impl Iterator<Item = (&AgentId, &Node)> {
+    pub(crate) fn top_down(&self) -> impl Iterator<Item = (&AgentId, &TreeNode)> {
         let mut open: Vec<&AgentId> = self.top.iter().collect();
         std::iter::from_fn(move || {
             let (id, node) = self.agents.get_key_value(open.pop()?)?;
@@ -234,7 +236,7 @@ pub(crate) fn priced(usage: Usage, usd: Option<f64>) -> Cost {
     Cost { tokens, usd: usd.unwrap_or_default(), unpriced: usd.is_none() }
 }
 
-impl Node {
+impl TreeNode {
     fn replied(&mut self, reply: &Reply, usd: Option<f64>) {
         self.steps += 1;
         self.usage += reply.usage;
@@ -242,9 +244,9 @@ impl Node {
     }
 
     /// The call that has run longest, or the model.
-    fn call(&self) -> Doing {
+    fn call(&self) -> NodeActivity {
         let more = self.calls.len().saturating_sub(1);
-        let Some((id, call)) = self.calls.first_key_value() else { return Doing::Model };
+        let Some((id, call)) = self.calls.first_key_value() else { return NodeActivity::Model };
         let mut text = call.clone();
         if let Some(progress) = self.progress.get(id) {
             text = format!("{text}: {progress}");
@@ -252,7 +254,7 @@ impl Node {
         if more > 0 {
             text = format!("{text} (+{more})");
         }
-        Doing::Call(text)
+        NodeActivity::Call(text)
     }
 
     fn end(&mut self, at: u64, outcome: &Outcome) {
@@ -260,8 +262,8 @@ impl Node {
         self.cost.unpriced |= outcome.external;
         self.ended = Some(outcome.status);
         self.exit_reason = Some(outcome.exit_reason);
-        self.cause = outcome.cause.as_deref().map(|cause| to_line(cause, cause.len()));
-        self.error = outcome.error.as_deref().map(|error| to_line(error, error.len()));
+        self.cause = outcome.cause.as_deref().map(|cause| for_terminal_line(cause, cause.len()));
+        self.error = outcome.error.as_deref().map(|error| for_terminal_line(error, error.len()));
         self.finished = at;
         self.calls.clear();
         self.progress.clear();
@@ -277,26 +279,26 @@ impl Node {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{CALL, Tape, called, returned, root, started, tools};
+    use crate::fixture::{CALL, TestWriter, called, returned, root, started, tools};
 
     #[test]
     fn what_a_call_tells_stands_behind_it_until_its_end() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "Count."));
         tape.add(&root(), called(CALL, "count", "{}"));
-        let mut tree = Tree::new(tools());
+        let mut tree = ScreenTree::new(tools());
         tape.records.iter().for_each(|record| tree.apply(record));
-        let doing = |tree: &Tree| tree.get(&root()).unwrap().doing.clone();
-        let Doing::Call(before) = doing(&tree) else { panic!() };
+        let doing = |tree: &ScreenTree| tree.get(&root()).unwrap().doing.clone();
+        let NodeActivity::Call(before) = doing(&tree) else { panic!() };
         tree.progress(&root(), CALL, "one\u{1b}[2J");
         tree.progress(&root(), CALL, "two\nlines");
-        assert_eq!(doing(&tree), Doing::Call(format!("{before}: two lines")));
+        assert_eq!(doing(&tree), NodeActivity::Call(format!("{before}: two lines")));
         // Another call has told nothing, and one that has ended tells nothing more.
         let other = CallId { step: 1, slot: 1 };
         tree.progress(&root(), other, "x");
         tape.add(&root(), returned(CALL, "count", deputize_core::CallStatus::Ok, "2", Vec::new()));
         tree.apply(tape.records.last().unwrap());
         tree.progress(&root(), CALL, "three");
-        assert_eq!(doing(&tree), Doing::Model);
+        assert_eq!(doing(&tree), NodeActivity::Model);
     }
 }

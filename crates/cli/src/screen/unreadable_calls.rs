@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{AgentId, Event, Record};
 
 use super::summary::count;
@@ -13,12 +13,12 @@ const CALL_CHARS: usize = 300;
 /// The last calls of agents that could not be read and that were not shown yet.
 #[derive(Debug, Default)]
 pub(super) struct UnreadableCalls {
-    rows: BTreeMap<AgentId, Row>,
+    rows: BTreeMap<AgentId, CallStreak>,
 }
 
 /// Calls in a row.
 #[derive(Debug, Default)]
-struct Row {
+struct CallStreak {
     calls: usize,
     /// What stands in the last one.
     last: String,
@@ -35,7 +35,7 @@ impl UnreadableCalls {
                 if let Some(last) = reply.calls.last().filter(|_| is_unreadable) {
                     let row = self.rows.entry(agent.clone()).or_default();
                     row.calls += reply.calls.len();
-                    row.last = to_line(&last.arguments, CALL_CHARS);
+                    row.last = for_terminal_line(&last.arguments, CALL_CHARS);
                     return None;
                 }
             }
@@ -45,7 +45,7 @@ impl UnreadableCalls {
             Event::AgentEnd(_) => {}
             _ => return None,
         }
-        let Row { calls, last } = self.rows.remove(agent)?;
+        let CallStreak { calls, last } = self.rows.remove(agent)?;
         Some(match calls {
             1 => format!("a call could not be read: {last}"),
             calls => format!("{} in a row could not be read: {last}", count(calls, "call")),

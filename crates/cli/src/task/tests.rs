@@ -20,10 +20,10 @@ fn pipe(text: &[u8]) -> (File, io::PipeWriter) {
 }
 
 /// Standard input that says nothing for no time at all before that is told.
-fn with<T>(file: &File, is_terminal: bool, read: impl Fn(&Input<'_>) -> T) -> (T, String) {
+fn with<T>(file: &File, is_terminal: bool, read: impl Fn(&TaskInput<'_>) -> T) -> (T, String) {
     let told = RefCell::new(String::new());
     let tell = |text: &str| told.borrow_mut().push_str(text);
-    let input = Input { file, is_terminal, patience: Duration::ZERO, tell: &tell };
+    let input = TaskInput { file, is_terminal, patience: Duration::ZERO, tell: &tell };
     let done = read(&input);
     (done, told.into_inner())
 }
@@ -105,7 +105,8 @@ fn a_pipe_that_has_begun_is_read_to_its_end() {
         let mut held = held.borrow_mut().take().unwrap();
         held.write_all(b" and half").unwrap();
     };
-    let input = Input { file: &begun, is_terminal: false, patience: Duration::ZERO, tell: &tell };
+    let input =
+        TaskInput { file: &begun, is_terminal: false, patience: Duration::ZERO, tell: &tell };
     assert_eq!(piped(Some("do it"), &input).unwrap(), Some(b"half and half".to_vec()));
     let waiting = "note: waiting for the end of standard input, 4 bytes so far";
     assert_eq!(told.into_inner(), [waiting]);

@@ -128,7 +128,7 @@ pub enum ReserveResult {
 /// account.replace(&none, &one);
 /// // The first agent is expected to need 60 of 100, so the second one waits.
 /// assert_eq!(account.check(&none, &ask, &none), ReserveResult::Wait);
-/// account.pay(tokens(20));
+/// account.settle(tokens(20));
 /// account.replace(&one, &none);
 /// assert_eq!(account.check(&none, &ask, &none), ReserveResult::Reserved);
 /// ```
@@ -200,7 +200,7 @@ impl BudgetAccount {
     }
 
     /// Takes what was spent.
-    pub fn pay(&mut self, spent: Cost) {
+    pub fn settle(&mut self, spent: Cost) {
         self.spent += spent;
     }
 
@@ -308,7 +308,7 @@ mod tests {
     }
 
     fn settle(account: &mut BudgetAccount, own: &mut Reservation, spent: Cost) {
-        account.pay(spent);
+        account.settle(spent);
         change(account, own, own.settled(spent));
     }
 
@@ -324,8 +324,8 @@ mod tests {
         let budget = Budget { tokens: Some(9), usd: Some(1.0) };
         let mut account = BudgetAccount::new(budget, NOTHING);
         let own = Reservation::default();
-        account.pay(cost);
-        account.pay(cost);
+        account.settle(cost);
+        account.settle(cost);
         assert_eq!(account.spent().tokens, u64::MAX);
         let ask = ReserveRequest { request: cost, closing: cost, ..ReserveRequest::default() };
         assert_eq!(account.check(&own, &ask, &NO_PARENT), ReserveResult::Refused);
@@ -349,7 +349,7 @@ mod tests {
     fn the_last_one_begins_with_less_than_expected_but_not_with_next_to_nothing() {
         let mut account = account(100);
         let own = Reservation::default();
-        account.pay(tokens(75));
+        account.settle(tokens(75));
         assert_eq!(
             account.check(&own, &new(10, 5, 40, 20), &NO_PARENT),
             ReserveResult::ReservedAlone
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[derive(Debug, Clone)]
-    struct Act {
+    struct TestRequest {
         agent: usize,
         request: (u64, f64),
         closing: (u64, f64),
@@ -426,10 +426,10 @@ mod tests {
         used: u64,
     }
 
-    fn acts() -> impl Strategy<Value = Vec<Act>> {
+    fn acts() -> impl Strategy<Value = Vec<TestRequest>> {
         let cost = |most: u64| (1..most, 0.0..0.001 * most as f64);
         let act = (0_usize..5, cost(2_000), cost(500), cost(5_000), 0_u64..=100);
-        let act = act.prop_map(|(agent, request, closing, whole, used)| Act {
+        let act = act.prop_map(|(agent, request, closing, whole, used)| TestRequest {
             agent,
             request,
             closing,

@@ -31,14 +31,14 @@ pub struct TokenEstimator {
     known_bytes: u64,
     known_tokens: u64,
     /// The most that came between a reply and the next request.
-    brought: u64,
+    record_results: u64,
     /// The highest density of any request that was counted.
     densest: u64,
 }
 
 impl TokenEstimator {
     /// Takes what a reply counted: bytes of its request, and its own.
-    pub fn replied(&mut self, bytes: u64, reply_bytes: u64, usage: Usage) {
+    pub fn record_reply(&mut self, bytes: u64, reply_bytes: u64, usage: Usage) {
         (self.bytes, self.tokens) = (bytes, usage.input);
         self.densest = self.densest.max(Self::density(bytes, usage.input));
         self.known_bytes = bytes.saturating_add(reply_bytes);
@@ -51,23 +51,23 @@ impl TokenEstimator {
     /// use deputize_core::{TokenEstimator, Usage};
     ///
     /// let mut estimator = TokenEstimator::default();
-    /// estimator.requested(900);
+    /// estimator.record_request(900);
     /// assert_eq!(estimator.brought(), 0, "no reply came before it");
-    /// estimator.replied(900, 0, Usage { input: 300, ..Usage::default() });
-    /// estimator.requested(1800);
+    /// estimator.record_reply(900, 0, Usage { input: 300, ..Usage::default() });
+    /// estimator.record_request(1800);
     /// assert!(estimator.brought() > 300);
     /// ```
-    pub fn requested(&mut self, bytes: u64) {
+    pub fn record_request(&mut self, bytes: u64) {
         if self.known_tokens > 0 {
             let tokens = self.bound(bytes, Some(self.densest).filter(|density| *density > 0));
-            self.brought = self.brought.max(tokens.saturating_sub(self.known_tokens));
+            self.record_results = self.record_results.max(tokens.saturating_sub(self.known_tokens));
         }
     }
 
     /// Returns the most tokens that came between a reply and the next request.
     #[must_use]
     pub const fn brought(&self) -> u64 {
-        self.brought
+        self.record_results
     }
 
     /// Guesses how many tokens a request of so many bytes has.
@@ -77,7 +77,7 @@ impl TokenEstimator {
     ///
     /// let mut estimator = TokenEstimator::default();
     /// assert_eq!(estimator.guess(900), 300);
-    /// estimator.replied(900, 0, Usage { input: 200, ..Usage::default() });
+    /// estimator.record_reply(900, 0, Usage { input: 200, ..Usage::default() });
     /// assert_eq!(estimator.guess(1800), 400);
     /// ```
     #[must_use]
@@ -123,7 +123,7 @@ pub struct OutputEstimator {
 
 impl OutputEstimator {
     /// Takes the output tokens of a reply.
-    pub fn replied(&mut self, tokens: u64) {
+    pub fn record_reply(&mut self, tokens: u64) {
         push(&mut self.recent, u32::try_from(tokens).unwrap_or(u32::MAX));
     }
 
@@ -135,8 +135,8 @@ impl OutputEstimator {
     ///
     /// let mut estimator = OutputEstimator::default();
     /// assert_eq!(estimator.likely(), None);
-    /// estimator.replied(400);
-    /// estimator.replied(1000);
+    /// estimator.record_reply(400);
+    /// estimator.record_reply(1000);
     /// assert_eq!((estimator.usual(), estimator.likely()), (Some(1000), Some(3500)));
     /// ```
     #[must_use]
@@ -181,7 +181,7 @@ pub struct TaskCost {
 
 impl TaskCostEstimator {
     /// Takes the cost of a task that has ended.
-    pub fn ended(&mut self, task: TaskCost) {
+    pub fn record_end(&mut self, task: TaskCost) {
         push(&mut self.recent, task);
     }
 
@@ -227,7 +227,7 @@ mod tests {
         assert_eq!(estimator.bound(2048, None), 1024 + OVERHEAD);
         // A model has counted 300 tokens for 1,024 bytes.
         assert_eq!(estimator.bound(2048, Some(300)), 660 + OVERHEAD);
-        estimator.replied(2048, 400, Usage { input: 600, output: 100, ..Usage::default() });
+        estimator.record_reply(2048, 400, Usage { input: 600, output: 100, ..Usage::default() });
         assert_eq!(estimator.bound(2448, Some(300)), 700 + OVERHEAD);
         assert_eq!(estimator.bound(2448 + 1024, Some(300)), 700 + 384 + OVERHEAD);
         assert_eq!(estimator.bound(2448 + 1024, None), 700 + 512 + OVERHEAD);
@@ -238,9 +238,9 @@ mod tests {
     #[test]
     fn old_observations_are_forgotten() {
         let mut estimator = OutputEstimator::default();
-        estimator.replied(9_000);
+        estimator.record_reply(9_000);
         assert_eq!(estimator.likely(), Some(49_500));
-        (0..MOST_OBSERVED).for_each(|_| estimator.replied(10));
+        (0..MOST_OBSERVED).for_each(|_| estimator.record_reply(10));
         assert_eq!((estimator.likely(), estimator.usual()), (Some(256), Some(256)));
     }
 
@@ -250,7 +250,7 @@ mod tests {
         let mut estimator = TaskCostEstimator::default();
         assert_eq!((estimator.expected(), estimator.cheapest()), (None, None));
         let mut ended = |spent, peak, completed| {
-            estimator.ended(TaskCost { spent, peak, completed });
+            estimator.record_end(TaskCost { spent, peak, completed });
             (estimator.expected(), estimator.cheapest())
         };
         assert_eq!(ended(cost(100, 0.1), cost(200, 0.1), false), (None, None));

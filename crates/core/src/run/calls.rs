@@ -1,7 +1,7 @@
 //! The calls of a reply, and their results.
 
-use super::repetition::Seen;
-use super::{Closing, Run, State, Step};
+use super::repetition::StepNovelty;
+use super::{LastRequestReason, Run, RunState, Step};
 use crate::message::{CallStatus, Message, ModelText, ToolCall, ToolResult};
 use crate::model::{Finish, Reply};
 use crate::name::CallId;
@@ -22,7 +22,7 @@ impl Run {
 
     pub(super) fn open(&mut self, calls: Vec<ToolCall>, finish: Finish) {
         let results = vec![None; calls.len()];
-        self.state = State::Calling { calls, results };
+        self.state = RunState::Calling { calls, results };
         if finish == Finish::Length {
             self.settle_open(CallStatus::Error, CUT_CALL);
         }
@@ -39,7 +39,7 @@ impl Run {
     }
 
     pub(super) fn result(&mut self, result: &ToolResult) {
-        let State::Calling { calls, results } = &mut self.state else { return };
+        let RunState::Calling { calls, results } = &mut self.state else { return };
         let Some(slot) = calls.iter().position(|call| call.id == result.call) else { return };
         let Some(place @ None) = results.get_mut(slot) else { return };
         *place = Some(result.clone());
@@ -49,12 +49,13 @@ impl Run {
     }
 
     pub(super) fn results_complete(&mut self) {
-        let State::Calling { calls, results } = std::mem::replace(&mut self.state, State::Asking)
+        let RunState::Calling { calls, results } =
+            std::mem::replace(&mut self.state, RunState::Asking)
         else {
             return;
         };
         for (call, result) in calls.iter().zip(results.into_iter().flatten()) {
-            self.repetition.saw(call, &result);
+            self.repetition.record(call, &result);
             self.trace.push(ToolTrace {
                 tool: call.name.clone(),
                 args_bytes: call.arguments.len() as u64,
@@ -67,14 +68,16 @@ impl Run {
             self.push(Message::User(message));
         }
         match self.repetition.judge() {
-            Seen::Progress => self.check_iterations(),
-            Seen::Repeating => {
+            StepNovelty::Progress => self.check_iterations(),
+            StepNovelty::Repeating => {
                 self.say(LOOP_NOTE);
                 self.check_iterations();
             }
             // Another model may do better, so the driver decides.
-            Seen::Stuck if self.repetition.unreadable_calls().is_some() => self.check_iterations(),
-            Seen::Stuck => self.close(Closing::Loop),
+            StepNovelty::Stuck if self.repetition.unreadable_calls().is_some() => {
+                self.check_iterations()
+            }
+            StepNovelty::Stuck => self.close(LastRequestReason::Loop),
         }
     }
 }

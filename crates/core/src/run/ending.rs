@@ -1,6 +1,6 @@
 //! How a turn comes to its end: its closing request, and what ends it at once.
 
-use super::{Closing, End, Run, State};
+use super::{LastRequestReason, Run, RunState, TurnEnd};
 use crate::cancel::CancelReason;
 use crate::message::CallStatus;
 use crate::outcome::{ExitReason, Status};
@@ -15,20 +15,20 @@ const STOPPED_CALL: &str = include_str!("../../prompts/stopped_call.md");
 impl Run {
     pub(super) fn check_iterations(&mut self) {
         if !self.has_steps() {
-            self.close(Closing::Iterations);
+            self.close(LastRequestReason::Iterations);
         }
     }
 
     /// Makes the next request the closing one.
-    pub(super) fn close(&mut self, why: Closing) {
+    pub(super) fn close(&mut self, why: LastRequestReason) {
         match self.state {
             // One that waits for news says what it has; one that never began has nothing.
-            State::Resting if self.iteration > 0 => {
+            RunState::Resting if self.iteration > 0 => {
                 self.closing = None;
-                self.state = State::Asking;
+                self.state = RunState::Asking;
             }
-            State::Resting | State::Done(_) => return,
-            State::Asking | State::Calling { .. } => {}
+            RunState::Resting | RunState::Done(_) => return,
+            RunState::Asking | RunState::Calling { .. } => {}
         }
         if self.closing.is_some() {
             return;
@@ -40,18 +40,18 @@ impl Run {
         self.closing = Some(why);
         let limit = self.limits.max_iterations.to_string();
         match why {
-            Closing::Iterations => {
+            LastRequestReason::Iterations => {
                 let text = fill(CLOSING_ITERATIONS, &[("limit", &limit)]);
                 self.say(&text.unwrap_or_default());
             }
-            Closing::Time => self.say(CLOSING_TIME),
-            Closing::Budget => self.say(CLOSING_BUDGET),
-            Closing::Loop => self.say(CLOSING_LOOP),
+            LastRequestReason::Time => self.say(CLOSING_TIME),
+            LastRequestReason::Budget => self.say(CLOSING_BUDGET),
+            LastRequestReason::Loop => self.say(CLOSING_LOOP),
         }
     }
 
     pub(super) fn stop(&mut self, reason: CancelReason) {
-        if matches!(self.state, State::Done(_)) {
+        if matches!(self.state, RunState::Done(_)) {
             return;
         }
         self.settle_open(CallStatus::Cancelled, STOPPED_CALL);
@@ -66,11 +66,11 @@ impl Run {
             CancelReason::Budget => (Status::Failed, ExitReason::Budget),
             CancelReason::TimeLimit => (Status::Timeout, ExitReason::Timeout),
         };
-        self.end(status, exit, Some(reason.told()));
+        self.end(status, exit, Some(reason.as_text()));
     }
 
     pub(super) fn end(&mut self, status: Status, reason: ExitReason, error: Option<&str>) {
-        self.state = State::Done(End {
+        self.state = RunState::Done(TurnEnd {
             status,
             reason,
             text: self.text(),

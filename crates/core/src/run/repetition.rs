@@ -15,7 +15,7 @@ const MEMORY: usize = LONGEST_CYCLE * CYCLE_ROUNDS;
 
 /// What the calls of a step are to the calls before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Seen {
+pub(super) enum StepNovelty {
     /// Something new, or a round of a cycle that is not through yet.
     Progress,
     /// A repetition, for the first time.
@@ -36,7 +36,7 @@ pub(super) struct Repetition {
 
 impl Repetition {
     /// Takes a call and its result.
-    pub(super) fn saw(&mut self, call: &ToolCall, result: &ToolResult) {
+    pub(super) fn record(&mut self, call: &ToolCall, result: &ToolResult) {
         self.last.push(signature(call, result));
         self.unreadable = if is_unreadable(call) { self.unreadable + 1 } else { 0 };
         if self.last.len() > MEMORY {
@@ -54,18 +54,18 @@ impl Repetition {
     }
 
     /// Judges, at the end of a step: the model sees a note only in its next one.
-    pub(super) fn judge(&mut self) -> Seen {
+    pub(super) fn judge(&mut self) -> StepNovelty {
         match (self.period(), self.since_note) {
             (None, _) => {
                 self.since_note = None;
-                Seen::Progress
+                StepNovelty::Progress
             }
             (Some(_), None) => {
                 self.since_note = Some(0);
-                Seen::Repeating
+                StepNovelty::Repeating
             }
-            (Some(period), Some(calls)) if calls >= period => Seen::Stuck,
-            (Some(_), Some(_)) => Seen::Progress,
+            (Some(period), Some(calls)) if calls >= period => StepNovelty::Stuck,
+            (Some(_), Some(_)) => StepNovelty::Progress,
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a reply makes of a turn, or that there is none.
 
-use super::{Closing, End, Run, State};
+use super::{LastRequestReason, Run, RunState, TurnEnd};
 use crate::answer::{CORRECTIONS, rejection};
 use crate::cancel::CancelReason;
 use crate::message::{AssistantMessage, Message};
@@ -22,7 +22,7 @@ pub const TASK_NOT_DONE: &str = "the task was not done: the answer says why";
 
 impl Run {
     pub(super) fn reply(&mut self, reply: &Reply) {
-        if !matches!(self.state, State::Asking) {
+        if !matches!(self.state, RunState::Asking) {
             return;
         }
         self.iteration += 1;
@@ -73,15 +73,17 @@ impl Run {
                 self.check_iterations();
             }
             // It reported before, and has nothing to say to the message after that.
-            None | Some(Closing::Iterations) if !self.reports.is_empty() => self.answer(finish),
+            None | Some(LastRequestReason::Iterations) if !self.reports.is_empty() => {
+                self.answer(finish)
+            }
             None => {
                 let error = if has_thoughts { ONLY_THOUGHTS } else { NO_ANSWER };
                 self.end(Status::Failed, ExitReason::Error, Some(error));
             }
             // Why it closes tells more. What it said before, beside its calls, is no answer.
-            Some(Closing::Time | Closing::Loop) => self.answer(finish),
-            Some(Closing::Budget) => self.stop(CancelReason::Budget),
-            Some(Closing::Iterations) => {
+            Some(LastRequestReason::Time | LastRequestReason::Loop) => self.answer(finish),
+            Some(LastRequestReason::Budget) => self.stop(CancelReason::Budget),
+            Some(LastRequestReason::Iterations) => {
                 let limit = self.limits.max_iterations;
                 let error = format!(
                     "the limit of {limit} model requests was reached before there was an answer"
@@ -93,15 +95,17 @@ impl Run {
 
     pub(super) fn answer(&mut self, finish: Finish) {
         match (self.closing, finish) {
-            (Some(Closing::Time), _) => {
+            (Some(LastRequestReason::Time), _) => {
                 self.stop(CancelReason::TimeLimit);
             }
-            (Some(Closing::Budget), _) => self.end(Status::Completed, ExitReason::Budget, None),
-            (Some(Closing::Loop), _) => {
+            (Some(LastRequestReason::Budget), _) => {
+                self.end(Status::Completed, ExitReason::Budget, None)
+            }
+            (Some(LastRequestReason::Loop), _) => {
                 let error = "the model repeated the same calls with the same results";
                 self.end(Status::Failed, ExitReason::Error, Some(error));
             }
-            (Some(Closing::Iterations), _) => {
+            (Some(LastRequestReason::Iterations), _) => {
                 self.end(Status::Completed, ExitReason::MaxIterations, None);
             }
             (None, Finish::Length) => {
@@ -115,7 +119,7 @@ impl Run {
 
     /// The answer was none after all: it is asked for again, a few times.
     pub(super) fn rejected(&mut self, mistakes: &str) {
-        let State::Done(End { status: Status::Completed, reason, .. }) = &self.state else {
+        let RunState::Done(TurnEnd { status: Status::Completed, reason, .. }) = &self.state else {
             return;
         };
         // At a limit there is no request left to ask for another answer with.
@@ -132,7 +136,7 @@ impl Run {
         }
         self.corrections += 1;
         self.say(&rejection(mistakes));
-        self.state = State::Asking;
+        self.state = RunState::Asking;
         self.check_iterations();
     }
 
@@ -143,9 +147,9 @@ impl Run {
         name.clone_into(&mut self.served);
     }
 
-    pub(super) fn broke(&mut self, error: &ModelError) {
+    pub(super) fn record_broken_stream(&mut self, error: &ModelError) {
         self.usage += error.usage.as_deref().copied().unwrap_or_default();
-        if matches!(self.state, State::Asking) && !error.partial.trim().is_empty() {
+        if matches!(self.state, RunState::Asking) && !error.partial.trim().is_empty() {
             self.broken_text = Some(error.partial.clone());
             if !error.served.is_empty() {
                 self.record_served(&error.served);
@@ -154,10 +158,10 @@ impl Run {
     }
 
     pub(super) fn failed(&mut self, error: &ModelError) {
-        if !matches!(self.state, State::Asking) {
+        if !matches!(self.state, RunState::Asking) {
             return;
         }
-        self.broke(error);
+        self.record_broken_stream(error);
         if let Some(partial) = self.broken_text.take() {
             // What was complete stands before what broke off: neither is lost.
             let said = self.last_text.take().map(|said| format!("{said}\n\n"));
@@ -169,14 +173,15 @@ impl Run {
             return;
         }
         let (status, reason) = match self.closing {
-            Some(Closing::Time) => (Status::Timeout, ExitReason::Timeout),
-            Some(Closing::Iterations | Closing::Loop | Closing::Budget) | None => {
-                (Status::Failed, reason_of(error.kind))
-            }
+            Some(LastRequestReason::Time) => (Status::Timeout, ExitReason::Timeout),
+            Some(
+                LastRequestReason::Iterations | LastRequestReason::Loop | LastRequestReason::Budget,
+            )
+            | None => (Status::Failed, reason_of(error.kind)),
         };
         let told = error.describe();
         self.end(status, reason, Some(&told));
-        if let State::Done(end) = &mut self.state {
+        if let RunState::Done(end) = &mut self.state {
             end.cause = Some(error.cause()).filter(|cause| *cause != told);
             end.unavailable = !error.model_mistake
                 && matches!(

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::SchemaError;
-use crate::door::to_line;
+use crate::sanitize::for_terminal_line;
 
 /// Where the schemas of JSON Schema itself are; whoever compiles a schema knows them.
 const META: &str = "://json-schema.org/";
@@ -78,7 +78,7 @@ impl<'s> References<'s> {
         found.sort_by_key(|part| address(part));
         found.dedup_by_key(|part| address(part));
         if found.is_empty() {
-            return Err(SchemaError::Elsewhere(to_line(reference, TOLD_CHARS)));
+            return Err(SchemaError::Elsewhere(for_terminal_line(reference, TOLD_CHARS)));
         }
         Ok(found)
     }

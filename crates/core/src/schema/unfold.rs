@@ -33,13 +33,13 @@ const AGAIN: u64 = 3;
 /// # Errors
 /// When it unfolds to too much, refers back to itself on the spot, or to what is not in it.
 pub fn bounded_schema(schema: &Value) -> Result<(), SchemaError> {
-    let parts = Parts::of(schema)?;
-    let at_one_value = largest(&parts.sizes(Follow::OneValue)?);
-    let in_all = largest(&parts.sizes(Follow::All)?);
+    let parts = SchemaParts::of(schema)?;
+    let at_one_value = largest(&parts.sizes(WalkScope::OneValue)?);
+    let in_all = largest(&parts.sizes(WalkScope::All)?);
     if at_one_value.parts.max(in_all.parts) > SCHEMA_PARTS {
         return Err(SchemaError::Unfolds);
     }
-    let nesting = parts.nesting(&parts.sizes(Follow::Written)?);
+    let nesting = parts.nesting(&parts.sizes(WalkScope::Written)?);
     if at_one_value.depth > SCHEMA_LAYERS || nesting > SCHEMA_NESTING || in_all.depth > DEPTH {
         return Err(SchemaError::Deep);
     }
@@ -51,12 +51,12 @@ pub fn bounded_schema(schema: &Value) -> Result<(), SchemaError> {
 /// there is one takes fewer.
 #[must_use]
 pub fn looks_within(schema: &Value, value: &Value, most: u64) -> bool {
-    Parts::of(schema).is_ok_and(|parts| parts.looks_within(value, most))
+    SchemaParts::of(schema).is_ok_and(|parts| parts.looks_within(value, most))
 }
 
 /// What a part of a schema looks at, seen from the value of the part that it is in.
 #[derive(Debug, Clone, Copy)]
-enum Place<'s> {
+enum Applicator<'s> {
     Same,
     /// The same, but written elsewhere.
     Named,
@@ -67,7 +67,7 @@ enum Place<'s> {
     Items,
 }
 
-impl Place<'_> {
+impl Applicator<'_> {
     const fn is_same(self) -> bool {
         matches!(self, Self::Same | Self::Named)
     }
@@ -75,7 +75,7 @@ impl Place<'_> {
 
 /// Which of the parts inside one are gone into.
 #[derive(Clone, Copy, PartialEq)]
-enum Follow {
+enum WalkScope {
     /// Those that look at the same value.
     OneValue,
     /// Those that are written inside it.
@@ -84,11 +84,11 @@ enum Follow {
 }
 
 /// The parts of a schema that it can lead to. The first is the whole.
-struct Parts<'s>(Vec<Part<'s>>);
+struct SchemaParts<'s>(Vec<SchemaPart<'s>>);
 
 #[derive(Default)]
-struct Part<'s> {
-    inner: Vec<(Place<'s>, usize)>,
+struct SchemaPart<'s> {
+    inner: Vec<(Applicator<'s>, usize)>,
     /// How often those of its parts are gone through that look at the same value.
     times: u64,
 }
@@ -118,7 +118,7 @@ fn largest(sizes: &[Size]) -> Size {
 }
 
 /// A part on the way from the first one to the one that is looked at.
-struct Step {
+struct WalkStep {
     part: usize,
     /// How often the part above goes through it.
     times: u64,
@@ -127,16 +127,16 @@ struct Step {
 }
 
 #[derive(Clone, Copy)]
-enum Known {
+enum PartSize {
     Nothing,
     OnTheWay,
     Size(Size),
 }
 
-impl<'s> Parts<'s> {
+impl<'s> SchemaParts<'s> {
     fn of(schema: &'s Value) -> Result<Self, SchemaError> {
         let names = References::of(schema);
-        let mut parts = vec![Part::default()];
+        let mut parts = vec![SchemaPart::default()];
         let mut numbers = BTreeMap::from([(address(schema), 0)]);
         let mut waiting = vec![(0, schema)];
         let mut count = 0;
@@ -144,7 +144,7 @@ impl<'s> Parts<'s> {
             let mut found = inner(schema);
             for reference in references(schema) {
                 let targets = names.find(reference)?;
-                found.extend(targets.into_iter().map(|target| (Place::Named, target)));
+                found.extend(targets.into_iter().map(|target| (Applicator::Named, target)));
             }
             count += found.len() as u64;
             if count > SCHEMA_PARTS {
@@ -155,21 +155,21 @@ impl<'s> Parts<'s> {
                 let fresh = parts.len();
                 let number = *numbers.entry(address(schema)).or_insert(fresh);
                 if number == fresh {
-                    parts.push(Part::default());
+                    parts.push(SchemaPart::default());
                     waiting.push((number, schema));
                 }
                 numbered.push((place, number));
             }
             if let Some(part) = parts.get_mut(number) {
-                *part = Part { inner: numbered, times: times(schema) };
+                *part = SchemaPart { inner: numbered, times: times(schema) };
             }
         }
         Ok(Self(parts))
     }
 
     /// How large each part is, with those inside it that are gone into.
-    fn sizes(&self, follow: Follow) -> Result<Vec<Size>, SchemaError> {
-        let mut known = vec![Known::Nothing; self.0.len()];
+    fn sizes(&self, follow: WalkScope) -> Result<Vec<Size>, SchemaError> {
+        let mut known = vec![PartSize::Nothing; self.0.len()];
         for start in 0..self.0.len() {
             let mut way = Vec::new();
             enter(&mut way, &mut known, (start, 1));
@@ -181,25 +181,25 @@ impl<'s> Parts<'s> {
                 };
                 step.next += 1;
                 let goes_into = match follow {
-                    Follow::OneValue => place.is_same(),
-                    Follow::Written => !matches!(place, Place::Named),
-                    Follow::All => true,
+                    WalkScope::OneValue => place.is_same(),
+                    WalkScope::Written => !matches!(place, Applicator::Named),
+                    WalkScope::All => true,
                 };
                 if !goes_into {
                     continue;
                 }
                 let times = if place.is_same() { part.times } else { 1 };
                 match known.get(inner).copied() {
-                    Some(Known::Size(size)) => step.size.take_in(size, times),
-                    Some(Known::OnTheWay) if follow == Follow::OneValue => {
+                    Some(PartSize::Size(size)) => step.size.take_in(size, times),
+                    Some(PartSize::OnTheWay) if follow == WalkScope::OneValue => {
                         return Err(SchemaError::Circle);
                     }
-                    Some(Known::OnTheWay) => step.size.take_in(Size::ONE, times),
-                    Some(Known::Nothing) | None => enter(&mut way, &mut known, (inner, times)),
+                    Some(PartSize::OnTheWay) => step.size.take_in(Size::ONE, times),
+                    Some(PartSize::Nothing) | None => enter(&mut way, &mut known, (inner, times)),
                 }
             }
         }
-        let size = |known| if let Known::Size(size) = known { size } else { Size::ONE };
+        let size = |known| if let PartSize::Size(size) = known { size } else { Size::ONE };
         Ok(known.into_iter().map(size).collect())
     }
 
@@ -207,7 +207,8 @@ impl<'s> Parts<'s> {
     fn nesting(&self, written: &[Size]) -> u64 {
         let depth = |part: usize| written.get(part).map_or(0, |size| size.depth);
         let inner = self.0.iter().flat_map(|part| &part.inner);
-        let named = inner.filter(|(place, _)| matches!(place, Place::Named)).map(|(_, part)| *part);
+        let named =
+            inner.filter(|(place, _)| matches!(place, Applicator::Named)).map(|(_, part)| *part);
         let named: BTreeSet<usize> = named.collect();
         let mut depths: Vec<u64> = named.into_iter().map(depth).collect();
         depths.sort_unstable_by(|a, b| b.cmp(a));
@@ -223,20 +224,20 @@ impl<'s> Parts<'s> {
             for (place, inner) in &part.inner {
                 let mut look = |value| waiting.push((*inner, value, deep + 1));
                 match (place, value) {
-                    (Place::Same | Place::Named, value) => {
+                    (Applicator::Same | Applicator::Named, value) => {
                         (0..part.times).for_each(|_| look(value))
                     }
-                    (Place::Member(name), Value::Object(map)) => {
+                    (Applicator::Member(name), Value::Object(map)) => {
                         map.get(*name).into_iter().for_each(look);
                     }
-                    (Place::Members, Value::Object(map)) => map.values().for_each(look),
-                    (Place::Names, Value::Object(map)) => {
+                    (Applicator::Members, Value::Object(map)) => map.values().for_each(look),
+                    (Applicator::Names, Value::Object(map)) => {
                         map.iter().for_each(|_| look(&Value::Null));
                     }
-                    (Place::Item(index), Value::Array(items)) => {
+                    (Applicator::Item(index), Value::Array(items)) => {
                         items.get(*index).into_iter().for_each(look);
                     }
-                    (Place::Items, Value::Array(items)) => items.iter().for_each(look),
+                    (Applicator::Items, Value::Array(items)) => items.iter().for_each(look),
                     _ => {}
                 }
             }
@@ -249,20 +250,20 @@ impl<'s> Parts<'s> {
 }
 
 /// Goes into a part that nothing is known of yet.
-fn enter(way: &mut Vec<Step>, known: &mut [Known], (part, times): (usize, u64)) {
+fn enter(way: &mut Vec<WalkStep>, known: &mut [PartSize], (part, times): (usize, u64)) {
     if let Some(known) = known.get_mut(part)
-        && let Known::Nothing = known
+        && let PartSize::Nothing = known
     {
-        *known = Known::OnTheWay;
-        way.push(Step { part, times, next: 0, size: Size::ONE });
+        *known = PartSize::OnTheWay;
+        way.push(WalkStep { part, times, next: 0, size: Size::ONE });
     }
 }
 
 /// Is done with the part that was gone into last, and counts it for the one above.
-fn leave(way: &mut Vec<Step>, known: &mut [Known]) {
-    let Some(Step { part, times, size, .. }) = way.pop() else { return };
+fn leave(way: &mut Vec<WalkStep>, known: &mut [PartSize]) {
+    let Some(WalkStep { part, times, size, .. }) = way.pop() else { return };
     if let Some(known) = known.get_mut(part) {
-        *known = Known::Size(size);
+        *known = PartSize::Size(size);
     }
     if let Some(above) = way.last_mut() {
         above.size.take_in(size, times);
@@ -271,33 +272,33 @@ fn leave(way: &mut Vec<Step>, known: &mut [Known]) {
 
 /// The parts of a schema, references not followed. What is kept under `$defs` is a part where
 /// it is referred to.
-fn inner(schema: &Value) -> Vec<(Place<'_>, &Value)> {
+fn inner(schema: &Value) -> Vec<(Applicator<'_>, &Value)> {
     let mut found = Vec::new();
     for (key, value) in schema.as_object().into_iter().flatten() {
         match (key.as_str(), value) {
             ("allOf" | "anyOf" | "oneOf", Value::Array(all)) => {
-                found.extend(all.iter().map(|part| (Place::Same, part)));
+                found.extend(all.iter().map(|part| (Applicator::Same, part)));
             }
-            ("not" | "if" | "then" | "else", part) => found.push((Place::Same, part)),
+            ("not" | "if" | "then" | "else", part) => found.push((Applicator::Same, part)),
             ("dependentSchemas" | "dependencies", Value::Object(map)) => {
-                found.extend(map.values().map(|part| (Place::Same, part)));
+                found.extend(map.values().map(|part| (Applicator::Same, part)));
             }
             ("properties", Value::Object(map)) => {
-                found.extend(map.iter().map(|(name, part)| (Place::Member(name), part)));
+                found.extend(map.iter().map(|(name, part)| (Applicator::Member(name), part)));
             }
             ("patternProperties", Value::Object(map)) => {
-                found.extend(map.values().map(|part| (Place::Members, part)));
+                found.extend(map.values().map(|part| (Applicator::Members, part)));
             }
             ("additionalProperties" | "unevaluatedProperties", part) => {
-                found.push((Place::Members, part));
+                found.push((Applicator::Members, part));
             }
-            ("propertyNames", part) => found.push((Place::Names, part)),
+            ("propertyNames", part) => found.push((Applicator::Names, part)),
             ("items" | "prefixItems", Value::Array(all)) => {
                 let all = all.iter().enumerate();
-                found.extend(all.map(|(index, part)| (Place::Item(index), part)));
+                found.extend(all.map(|(index, part)| (Applicator::Item(index), part)));
             }
             ("items" | "additionalItems" | "unevaluatedItems" | "contains", part) => {
-                found.push((Place::Items, part));
+                found.push((Applicator::Items, part));
             }
             _ => {}
         }

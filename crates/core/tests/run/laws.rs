@@ -2,7 +2,7 @@
 
 use deputize_core::{
     CancelReason, FailureKind, Finish, Input, Message, ModelError, RawCall, Reply, Run, Step,
-    WrapUp,
+    WrapUpReason,
 };
 use proptest::prelude::*;
 
@@ -58,7 +58,7 @@ fn apply(run: &mut Run, step: &Move) {
             run.apply(Input::Failed(&ModelError::new(kinds[usize::from(*kind)], "x")));
         }
         Move::WrapUp(time) => {
-            run.apply(Input::WrapUp(if *time { WrapUp::Time } else { WrapUp::Budget }));
+            run.apply(Input::WrapUp(if *time { WrapUpReason::Time } else { WrapUpReason::Budget }));
         }
         Move::Rejected => run.apply(Input::Rejected("no number")),
         Move::Stop(time) => run.apply(Input::Stop(if *time {

@@ -7,13 +7,13 @@ mod laws;
 use std::sync::Arc;
 
 use deputize_core::{
-    AgentId, CallId, CallStatus, CancelReason, ExitReason, FailureKind, Finish, Input, Limits,
-    Message, ModelError, ModelText, Opaque, Reply, Run, SessionId, Status, Step, ToolChoice,
-    ToolResult, Usage, UserMessage, WrapUp,
+    AgentId, AgentLimits, CallId, CallStatus, CancelReason, ExitReason, FailureKind, Finish, Input,
+    Message, ModelError, ModelText, OpaqueBlock, Reply, Run, SessionId, Status, Step, ToolChoice,
+    ToolResult, Usage, UserMessage, WrapUpReason,
 };
 
-fn limits(max_iterations: u32) -> Limits {
-    Limits { max_iterations, time_ms: 0, wrap_up_ms: 0 }
+fn limits(max_iterations: u32) -> AgentLimits {
+    AgentLimits { max_iterations, time_ms: 0, wrap_up_ms: 0 }
 }
 
 fn started(max_iterations: u32) -> Run {
@@ -190,12 +190,12 @@ fn an_answer_stays_in_the_result_whatever_is_said_to_later_messages() {
 #[test]
 fn a_limit_while_it_rests_asks_for_a_closing_answer() {
     let mut run = Run::new(limits(9), []);
-    run.apply(Input::WrapUp(WrapUp::Time));
+    run.apply(Input::WrapUp(WrapUpReason::Time));
     assert_eq!(run.step(), Step::Rest, "it has not begun");
     run.apply(Input::Message(&message("go")));
     run.apply(Input::Reply(&Reply::text("m", "I wait.")));
     run.apply(Input::Rest);
-    run.apply(Input::WrapUp(WrapUp::Time));
+    run.apply(Input::WrapUp(WrapUpReason::Time));
     assert_eq!(run.step(), Step::Ask { iteration: 2, tools: ToolChoice::None });
     run.apply(Input::Reply(&Reply::text("m", "This much.")));
     let text = format!("I wait.\n\n{LATER}\n\nThis much.");
@@ -211,7 +211,7 @@ fn an_answer_at_a_limit_that_misses_its_schema_is_no_success() {
     let mut at_output = started(9);
     at_output.apply(Input::Reply(&Reply { finish: Finish::Length, ..Reply::text("m", "prose") }));
     let mut at_budget = started(9);
-    at_budget.apply(Input::WrapUp(WrapUp::Budget));
+    at_budget.apply(Input::WrapUp(WrapUpReason::Budget));
     at_budget.apply(Input::Reply(&Reply::text("m", "prose")));
     for (mut run, limit) in [
         (at_iterations, ExitReason::MaxIterations),
@@ -272,7 +272,7 @@ fn a_call_that_the_output_limit_cut_is_not_run() {
 #[test]
 fn a_paused_reply_goes_back_as_it_is_and_the_model_goes_on() {
     let mut run = started(9);
-    let opaque = Opaque { wire: "w".into(), raw: "{}".into(), model: "m".into() };
+    let opaque = OpaqueBlock { wire: "w".into(), raw: "{}".into(), model: "m".into() };
     let paused = Reply { finish: Finish::Paused, opaque: vec![opaque], ..Reply::text("m", "") };
     run.apply(Input::Reply(&paused));
     assert!(matches!(run.step(), Step::Ask { iteration: 2, .. }), "{:?}", run.step());
@@ -340,7 +340,7 @@ fn what_is_said_beside_calls_is_no_closing_answer() {
     let said = |text: &str| Reply { text: text.into(), ..calls(&["f"]) };
     let silent = Reply::text("m", "");
     let text = Some("One step.".to_owned());
-    let budget = Input::WrapUp(WrapUp::Budget);
+    let budget = Input::WrapUp(WrapUpReason::Budget);
     for (last, expected) in [
         (Input::Reply(&silent), Status::Failed),
         (Input::Stop(CancelReason::Budget), Status::Failed),
@@ -383,7 +383,7 @@ fn an_empty_closing_reply_does_not_hide_why_it_was_the_last() {
 
     let mut run = started(9);
     run.apply(Input::Reply(&said("One step.")));
-    run.apply(Input::WrapUp(WrapUp::Time));
+    run.apply(Input::WrapUp(WrapUpReason::Time));
     run.apply(Input::Reply(&Reply::text("m", "")));
     assert_eq!(end(&run), (Status::Timeout, ExitReason::Timeout, text));
 
@@ -490,7 +490,7 @@ fn a_closing_answer_that_is_cut_as_well_stands_behind_what_was_cut_before() {
         ..ModelError::new(FailureKind::Cancelled, "told to end")
     };
     run.apply(Input::Failed(&cut("First half")));
-    run.apply(Input::WrapUp(WrapUp::Time));
+    run.apply(Input::WrapUp(WrapUpReason::Time));
     run.apply(Input::Failed(&cut("second half")));
     run.apply(Input::Stop(CancelReason::TimeLimit));
     assert_eq!(end(&run).2.as_deref(), Some("First half\n\nsecond half"));

@@ -9,7 +9,7 @@ use super::words::Token::{self, Mark, Name, Word};
 
 /// What a file is to a verb.
 #[derive(Clone, Copy, PartialEq)]
-enum Verb {
+enum FileVerb {
     Changes,
     Makes,
     Moves,
@@ -17,7 +17,7 @@ enum Verb {
 
 /// How a name is reached from a verb.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum NamePosition {
     Object,
     In,
     To,
@@ -25,13 +25,13 @@ enum Way {
     About,
 }
 
-fn verb(token: &Token<'_>) -> Option<Verb> {
-    let kinds = [(Verb::Changes, CHANGES), (Verb::Makes, MAKES), (Verb::Moves, MOVES)];
+fn verb(token: &Token<'_>) -> Option<FileVerb> {
+    let kinds = [(FileVerb::Changes, CHANGES), (FileVerb::Makes, MAKES), (FileVerb::Moves, MOVES)];
     kinds.into_iter().find(|(_, words)| token.is(words)).map(|(verb, _)| verb)
 }
 
 /// The verb whose infinitive it is.
-fn infinitive(token: &Token<'_>) -> Option<Verb> {
+fn infinitive(token: &Token<'_>) -> Option<FileVerb> {
     let Word(word) = token else { return None };
     let regular = [format!("{word}d"), format!("{word}ed"), word.replace('y', "ied")];
     let irregular = [("make", "made"), ("put", "put"), ("rewrite", "rewrote"), ("write", "wrote")];
@@ -41,7 +41,7 @@ fn infinitive(token: &Token<'_>) -> Option<Verb> {
 }
 
 /// The verb whose form in `ing` it is.
-fn gerund(token: &Token<'_>) -> Option<Verb> {
+fn gerund(token: &Token<'_>) -> Option<FileVerb> {
     let Word(word) = token else { return None };
     let stem = word.strip_suffix("ing")?;
     let forms = ["", "e"].map(|ending| Word(format!("{stem}{ending}")));
@@ -95,7 +95,7 @@ pub(super) fn claims<'a>(sentence: &[Token<'a>]) -> Vec<&'a str> {
 /// The names of a list, which may begin with other words.
 pub(super) fn listed<'a>(tokens: &[Token<'a>]) -> Vec<&'a str> {
     let start = tokens.iter().position(|token| !matches!(token, Mark(_))).unwrap_or(0);
-    let named = objects(Verb::Changes, tokens.split_at(start).1);
+    let named = objects(FileVerb::Changes, tokens.split_at(start).1);
     named.into_iter().map(|(_, name)| name).collect()
 }
 
@@ -118,7 +118,7 @@ pub(super) fn is_claim(label: &[Token<'_>]) -> bool {
 
 /// Whether a few words in a value or a key (`created`, `files_written`) say so.
 pub(super) fn is_told(words: &[Token<'_>]) -> bool {
-    let told = |word: &Token<'_>| matches!(verb(word), Some(Verb::Changes | Verb::Makes));
+    let told = |word: &Token<'_>| matches!(verb(word), Some(FileVerb::Changes | FileVerb::Makes));
     let denied = [HISTORY, ABOUT, PERHAPS].iter().any(|list| has(words, list));
     words.iter().any(told) && !denied && !is_foreign(words)
 }
@@ -148,17 +148,18 @@ fn of_verb<'a>(before: &[Token<'a>], token: &Token<'a>, after: &[Token<'a>]) -> 
     }
     if let Some(kind) = verb(token) {
         // `moved on to a.rs`
-        let moved_on = kind == Verb::Moves && begins(after, "on to");
+        let moved_on = kind == FileVerb::Moves && begins(after, "on to");
         if speaks(before, after) && !moved_on {
             let named = written(kind, objects(kind, after));
             return if named.is_empty() { meant(before, kind, token, after) } else { named };
         }
         if let Some(names) = passive(before, token, after) {
-            let places = objects(kind, after).into_iter().filter(|(way, _)| *way != Way::Object);
-            let names = names.into_iter().map(|name| (Way::Object, name));
+            let places =
+                objects(kind, after).into_iter().filter(|(way, _)| *way != NamePosition::Object);
+            let names = names.into_iter().map(|name| (NamePosition::Object, name));
             return written(kind, names.chain(places).collect());
         }
-        return if kind == Verb::Moves { Vec::new() } else { state(before, token, after) };
+        return if kind == FileVerb::Moves { Vec::new() } else { state(before, token, after) };
     }
     match (infinitive(token), gerund(token)) {
         (Some(kind), _) if able(before) => written(kind, objects(kind, after)),
@@ -168,18 +169,18 @@ fn of_verb<'a>(before: &[Token<'a>], token: &Token<'a>, after: &[Token<'a>]) -> 
 }
 
 /// Of the names that a verb reaches, those of what was written.
-fn written(kind: Verb, named: Vec<(Way, &str)>) -> Vec<&str> {
-    let to = named.iter().any(|(way, _)| *way == Way::To);
-    let counts = |way: Way| match to {
-        true => way == Way::To,
-        false => way == Way::In || kind != Verb::Moves,
+fn written(kind: FileVerb, named: Vec<(NamePosition, &str)>) -> Vec<&str> {
+    let to = named.iter().any(|(way, _)| *way == NamePosition::To);
+    let counts = |way: NamePosition| match to {
+        true => way == NamePosition::To,
+        false => way == NamePosition::In || kind != FileVerb::Moves,
     };
     named.into_iter().filter(|(way, _)| counts(*way)).map(|(_, name)| name).collect()
 }
 
 /// The names that a verb reaches, up to where its sentence turns to something else.
-fn objects<'a>(kind: Verb, after: &[Token<'a>]) -> Vec<(Way, &'a str)> {
-    let (mut way, mut found) = (Way::Object, Vec::new());
+fn objects<'a>(kind: FileVerb, after: &[Token<'a>]) -> Vec<(NamePosition, &'a str)> {
+    let (mut way, mut found) = (NamePosition::Object, Vec::new());
     let (mut open, mut aside) = (false, false);
     let mut before: Option<&Token<'a>> = None;
     for (at, token) in after.iter().enumerate() {
@@ -190,7 +191,7 @@ fn objects<'a>(kind: Verb, after: &[Token<'a>]) -> Vec<(Way, &'a str)> {
             _ if aside => {}
             Mark('(') => (open, aside) = (true, !named),
             Name(_) if begins(rest, FINITE) => break,
-            Name(name) if way != Way::About => found.push((way, *name)),
+            Name(name) if way != NamePosition::About => found.push((way, *name)),
             Name(_) => {}
             Mark(',') | Word(_) if token.is_mark(",") || token.is(AND) => {
                 let on = [DETERMINERS, IN, TO, AND, "also then"].iter().any(|it| begins(rest, it));
@@ -203,20 +204,20 @@ fn objects<'a>(kind: Verb, after: &[Token<'a>]) -> Vec<(Way, &'a str)> {
             Word(_) if token.is("as") && !(named || begins(rest, DETERMINERS)) => {}
             Word(_) if token.is(TO) => {
                 // `added a link to a.md`, `changed the default to a.md`
-                let link = before.is_some_and(|word| word.is(LINKS)) || kind == Verb::Changes;
-                way = if link && token.is("to") { Way::About } else { Way::To };
+                let link = before.is_some_and(|word| word.is(LINKS)) || kind == FileVerb::Changes;
+                way = if link && token.is("to") { NamePosition::About } else { NamePosition::To };
             }
             Word(_) if token.is(IN) => {
                 // `a list of the errors in a.rs`, `as described in a.md`
                 let told = before.is_some_and(|word| {
                     word.is("as found") || matches!(word, Word(word) if word.ends_with("ed"))
                 });
-                let of = way == Way::About && !matches!(before, Some(Name(_)));
-                let part = of && kind != Verb::Changes;
-                way = if told || part { Way::About } else { Way::In };
+                let of = way == NamePosition::About && !matches!(before, Some(Name(_)));
+                let part = of && kind != FileVerb::Changes;
+                way = if told || part { NamePosition::About } else { NamePosition::In };
             }
             Word(_) if token.is("with") && !found.is_empty() => break,
-            Word(_) if token.is(ABOUT) => way = Way::About,
+            Word(_) if token.is(ABOUT) => way = NamePosition::About,
             Word(_) => {
                 if [OTHERS, NEGATIONS, FINITE, ENDS].iter().any(|words| token.is(words)) {
                     break;
@@ -375,16 +376,16 @@ fn state<'a>(before: &[Token<'a>], token: &Token<'a>, after: &[Token<'a>]) -> Ve
 /// began with (`In a.rs, I fixed the parser`).
 fn meant<'a>(
     before: &[Token<'a>],
-    kind: Verb,
+    kind: FileVerb,
     token: &Token<'a>,
     after: &[Token<'a>],
 ) -> Vec<&'a str> {
-    if kind == Verb::Moves || has(after, NEGATIONS) {
+    if kind == FileVerb::Moves || has(after, NEGATIONS) {
         return Vec::new();
     }
     let told = state(before, token, after);
     let it = begins(after, "it them") && !after.get(1).is_some_and(|next| next.is(ENDS));
-    let wrote = kind == Verb::Changes || token.is("created wrote");
+    let wrote = kind == FileVerb::Changes || token.is("created wrote");
     match before {
         _ if !told.is_empty() => told,
         [first, Name(name), ..] if first.is("in") && has(before, SELF) => vec![*name],

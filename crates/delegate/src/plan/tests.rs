@@ -5,8 +5,8 @@ use proptest::test_runner::TestRunner;
 
 use super::*;
 use crate::args::read;
-use crate::fixture::{Family, tool_name, toolsets};
-use crate::policy::Form;
+use crate::fixture::{ParentFixture, tool_name, toolsets};
+use crate::policy::ToolFlavor;
 use crate::prompt::PromptLayout;
 
 const TOOLS: &str = "file/read_file file/write_file web/web_fetch mcp-git/git_log core/todo \
@@ -14,11 +14,15 @@ const TOOLS: &str = "file/read_file file/write_file web/web_fetch mcp-git/git_lo
 const CALL: CallId = CallId { step: 4, slot: 1 };
 
 /// The only function here that knows the signature under test.
-fn made(family: &Family, arguments: &Value, policy: &Policy) -> Result<Plan, PlanError> {
+fn made(
+    family: &ParentFixture,
+    arguments: &Value,
+    policy: &Policy,
+) -> Result<DelegationPlan, PlanError> {
     plan(read(arguments, policy), CALL, family.parent(), policy)
 }
 
-fn refused(family: &Family, arguments: &Value, policy: &Policy) -> String {
+fn refused(family: &ParentFixture, arguments: &Value, policy: &Policy) -> String {
     let Err(PlanError::Refused(refusal)) = made(family, arguments, policy) else {
         panic!("{arguments} should be refused");
     };
@@ -42,7 +46,7 @@ fn a_child_is_made_whole() {
             {"goal": "Read the news.", "role": "leaf", "toolsets": ["web"]},
         ],
     });
-    let plan = made(&Family::new(TOOLS), &arguments, &policy).unwrap();
+    let plan = made(&ParentFixture::new(TOOLS), &arguments, &policy).unwrap();
     insta::assert_snapshot!(serde_json::to_string_pretty(&plan.specs).unwrap());
     assert_eq!(plan.warnings, [] as [&str; 0]);
 }
@@ -55,7 +59,7 @@ fn siblings_have_the_base_byte_for_byte_and_more_when_the_cache_comes_first() {
         ..Policy::default()
     };
     let arguments = json!({"tasks": [{"goal": "A"}, {"goal": "B", "context": "C"}]});
-    let plan = made(&Family::new(TOOLS), &arguments, &policy).unwrap();
+    let plan = made(&ParentFixture::new(TOOLS), &arguments, &policy).unwrap();
     let [one, two] = plan.specs.as_slice() else { panic!() };
     assert_eq!(one.system[..2], two.system[..2]);
     assert_eq!(&*two.system[2], "YOUR TASK:\nB\n\nCONTEXT:\nC");
@@ -70,13 +74,13 @@ fn a_child_that_shares_its_parents_prefix_is_told_of_itself_in_its_first_message
         reasoning_effort: Some("high".to_owned()),
         ..Policy::default()
     };
-    let mut family = Family::new(TOOLS);
+    let mut family = ParentFixture::new(TOOLS);
     family.spec.system = vec!["You are an agent.".into()];
     let declared: Vec<Arc<ToolDecl>> =
         family.catalog.iter().map(|entry| Arc::new(entry.tool.spec().decl.clone())).collect();
     let arguments = json!({"goal": "A", "context": "C", "toolsets": ["web"],
         "output_schema": {"type": "object"}});
-    let parent = Parent { declared: &declared, ..family.parent() };
+    let parent = ParentView { declared: &declared, ..family.parent() };
     let plan = plan(read(&arguments, &policy), CALL, parent, &policy).unwrap();
     let child = &plan.specs[0];
     assert_eq!(child.system, family.spec.system);
@@ -88,8 +92,8 @@ fn a_child_that_shares_its_parents_prefix_is_told_of_itself_in_its_first_message
 
 #[test]
 fn the_form_with_one_text_gives_basic_tools_alone() {
-    let policy = Policy { form: Form::Task, max_spawn_depth: 3, ..Policy::default() };
-    let family = Family::new(
+    let policy = Policy { form: ToolFlavor::Task, max_spawn_depth: 3, ..Policy::default() };
+    let family = ParentFixture::new(
         "file/read_file file/other terminal/terminal web/web_fetch \
         mcp-git/git_log delegation/task",
     );
@@ -112,7 +116,7 @@ fn the_form_with_one_text_gives_basic_tools_alone() {
 
 #[test]
 fn a_configured_workspace_holds_where_the_agent_may_be_there() {
-    let family = Family::new(TOOLS);
+    let family = ParentFixture::new(TOOLS);
     let cwd = |workspace: &str| {
         let policy = Policy { workspace: Some(workspace.into()), ..Policy::default() };
         made(&family, &json!({"goal": "A"}), &policy).unwrap().specs[0].clone()
@@ -122,9 +126,9 @@ fn a_configured_workspace_holds_where_the_agent_may_be_there() {
     assert!(told.system.concat().contains("WORKSPACE PATH:\n/repo/app/web\n"));
     assert_eq!(cwd("web").cwd, Path::new("/repo/app"));
     // One that the agent may not read is passed over, however it is configured.
-    let mut bounded = Family::new(TOOLS);
+    let mut bounded = ParentFixture::new(TOOLS);
     let read = Some(BTreeSet::from(["/repo".into()]));
-    bounded.authority = bounded.authority.meet(&Grant { read, ..Grant::default() });
+    bounded.authority = bounded.authority.intersect(&Grant { read, ..Grant::default() });
     let policy = Policy { workspace: Some("/srv".into()), ..Policy::default() };
     let plan = made(&bounded, &json!({"goal": "A"}), &policy).unwrap();
     assert_eq!(plan.specs[0].cwd, Path::new("/repo/app"));
@@ -133,7 +137,7 @@ fn a_configured_workspace_holds_where_the_agent_may_be_there() {
 
 #[test]
 fn a_child_thinks_as_hard_as_its_parent_unless_it_is_configured() {
-    let mut family = Family::new(TOOLS);
+    let mut family = ParentFixture::new(TOOLS);
     family.spec.options.reasoning_effort = Some("high".to_owned());
     let effort = |configured: Option<&str>| {
         let reasoning_effort = configured.map(str::to_owned);
@@ -148,7 +152,7 @@ fn a_child_thinks_as_hard_as_its_parent_unless_it_is_configured() {
 #[test]
 fn whoever_gets_less_than_asked_is_told_so() {
     let warnings = |arguments: Value, policy: &Policy| {
-        made(&Family::new(TOOLS), &arguments, policy).unwrap().warnings.join("\n")
+        made(&ParentFixture::new(TOOLS), &arguments, policy).unwrap().warnings.join("\n")
     };
     let flat = Policy::default();
     insta::assert_snapshot!(warnings(
@@ -172,7 +176,7 @@ fn whoever_gets_less_than_asked_is_told_so() {
 
 #[test]
 fn all_that_is_wrong_with_a_call_is_one_object() {
-    let mut family = Family::new(TOOLS);
+    let mut family = ParentFixture::new(TOOLS);
     family.spec.depth = 1;
     let policy = Policy { max_concurrent_children: 2, ..Policy::default() };
     let arguments = json!({"goal": "ignored", "tasks": [
@@ -185,7 +189,7 @@ fn all_that_is_wrong_with_a_call_is_one_object() {
 
 #[test]
 fn one_mistake_is_said_in_the_first_line() {
-    let family = Family::new(TOOLS);
+    let family = ParentFixture::new(TOOLS);
     let tasks: Vec<Value> = (0..4).map(|n| json!({"goal": format!("Part {n}.")})).collect();
     let arguments = json!({"tasks": tasks});
     insta::assert_snapshot!(refused(&family, &arguments, &Policy::default()));
@@ -195,14 +199,14 @@ fn one_mistake_is_said_in_the_first_line() {
 
 #[test]
 fn a_model_that_the_parent_may_not_use_is_refused_and_not_replaced() {
-    let mut family = Family::new(TOOLS);
+    let mut family = ParentFixture::new(TOOLS);
     let models = Some(BTreeSet::from(["local/qwen3".to_owned()]));
-    family.authority = family.authority.meet(&Grant { models, ..Grant::default() });
+    family.authority = family.authority.intersect(&Grant { models, ..Grant::default() });
     let policy = Policy { model: Some("cloud/large".to_owned()), ..Policy::default() };
     let Err(PlanError::Refused(refusal)) = made(&family, &json!({"goal": "A"}), &policy) else {
         panic!("should be refused");
     };
-    assert_eq!(refusal.errors()[0].code, Code::Model);
+    assert_eq!(refusal.errors()[0].code, CallErrorCode::Model);
     // The same where a task names it, although the operator offers it.
     let policy = Policy { models: vec!["cloud/large".to_owned()], ..Policy::default() };
     let arguments = json!({"tasks": [{"goal": "A"}, {"goal": "B", "model": "cloud/large"}]});
@@ -210,20 +214,21 @@ fn a_model_that_the_parent_may_not_use_is_refused_and_not_replaced() {
         panic!("should be refused");
     };
     let [error] = refusal.errors() else { panic!("{refusal}") };
-    assert_eq!((error.code, error.task_index), (Code::Model, Some(1)));
-    let free = Family::new(TOOLS);
+    assert_eq!((error.code, error.task_index), (CallErrorCode::Model, Some(1)));
+    let free = ParentFixture::new(TOOLS);
     assert_eq!(made(&free, &arguments, &policy).unwrap().specs[1].model, "cloud/large");
 }
 
 #[test]
 fn an_agent_without_authority_to_spawn_is_refused_whatever_its_depth_says() {
-    let mut family = Family::new(TOOLS);
-    family.authority = family.authority.meet(&Grant { spawn_depth: Some(0), ..Grant::default() });
+    let mut family = ParentFixture::new(TOOLS);
+    family.authority =
+        family.authority.intersect(&Grant { spawn_depth: Some(0), ..Grant::default() });
     let Err(PlanError::Refused(refusal)) = made(&family, &json!({"goal": "A"}), &Policy::default())
     else {
         panic!("should be refused");
     };
-    assert_eq!(refusal.errors()[0].code, Code::Depth);
+    assert_eq!(refusal.errors()[0].code, CallErrorCode::Depth);
 }
 
 const NAMES: [&str; 13] = [
@@ -371,7 +376,7 @@ fn any_json() -> impl Strategy<Value = Value> {
 #[test]
 fn a_child_is_within_its_parent() {
     holds(trees(), 20, |(own, levels)| {
-        let mut families = vec![Family::new(&own.join(" "))];
+        let mut families = vec![ParentFixture::new(&own.join(" "))];
         let mut depth = 0;
         for (arguments, policy) in levels {
             let mut next = Vec::new();
@@ -392,8 +397,8 @@ fn a_child_is_within_its_parent() {
 }
 
 fn is_within_its_parent(
-    child: &Family,
-    family: &Family,
+    child: &ParentFixture,
+    family: &ParentFixture,
     policy: &Policy,
 ) -> Result<(), TestCaseError> {
     prop_assert!(child.authority.is_within(&family.authority));
@@ -417,27 +422,29 @@ fn nothing_that_comes_back_has_more_than_its_parent_has_now() {
     let later = (some_of(&NAMES), some_of(&NAMES), 0..3_u32, any::<bool>(), 0..3_usize);
     holds((calls(), policies(), later), 60, |((own, arguments), policy, later)| {
         let (left, changed, spawn_depth, network, approver) = later;
-        let family = Family::new(&own.join(" "));
+        let family = ParentFixture::new(&own.join(" "));
         let Ok(plan) = made(&family, &arguments, &policy) else { return Ok(false) };
         // Later: some tools are taken from the parent, some are other tools of the same name.
         let modes = [ApproverMode::Deny, ApproverMode::Ask, ApproverMode::Auto];
         let kept = left.iter().map(|path| tool_name(path.rsplit('/').next().unwrap()));
-        let now = family.authority.meet(&Grant {
+        let now = family.authority.intersect(&Grant {
             tools: Some(kept.collect()),
             spawn_depth: Some(spawn_depth),
             network: Some(network),
             approver: Some(modes[approver]),
             ..Grant::default()
         });
-        let program = Family::swapped(&own.join(" "), &changed.join(" "));
+        let program = ParentFixture::swapped(&own.join(" "), &changed.join(" "));
         for spec in &plan.specs {
             // As the journal gives it back: a grant, which is met with what the parent has now.
             let stored = serde_json::to_value(spec).unwrap();
             let stored: AgentSpec = serde_json::from_value(stored).unwrap();
             prop_assert_eq!(&stored.grant, &spec.grant);
-            for again in [now.meet(&stored.grant), now.meet(&spec.grant).meet(&stored.grant)] {
+            for again in
+                [now.intersect(&stored.grant), now.intersect(&spec.grant).intersect(&stored.grant)]
+            {
                 prop_assert!(again.is_within(&now) && again.is_within(&family.authority));
-                prop_assert_eq!(&again, &again.meet(&stored.grant));
+                prop_assert_eq!(&again, &again.intersect(&stored.grant));
                 for entry in program.iter() {
                     let permitted = again.permits(entry).is_ok();
                     prop_assert!(!permitted || now.permits(entry).is_ok());
@@ -454,7 +461,7 @@ fn nothing_that_comes_back_has_more_than_its_parent_has_now() {
 #[test]
 fn every_tool_of_the_parent_is_kept_or_explained() {
     holds((calls(), policies()), 60, |((own, arguments), policy)| {
-        let family = Family::new(&own.join(" "));
+        let family = ParentFixture::new(&own.join(" "));
         let Ok(plan) = made(&family, &arguments, &policy) else { return Ok(false) };
         for (spec, dropped) in plan.specs.iter().zip(&plan.dropped) {
             let mut all: Vec<_> = dropped.iter().map(|dropped| dropped.tool.clone()).collect();
@@ -471,7 +478,7 @@ fn every_tool_of_the_parent_is_kept_or_explained() {
 proptest! {
     #[test]
     fn any_arguments_give_children_or_errors_and_always_the_same(arguments in any_json()) {
-        let (family, policy) = (Family::new(TOOLS), Policy::default());
+        let (family, policy) = (ParentFixture::new(TOOLS), Policy::default());
         let plan = made(&family, &arguments, &policy);
         prop_assert_eq!(&plan, &made(&family, &arguments, &policy));
         match plan {
@@ -490,7 +497,7 @@ proptest! {
 
 #[test]
 fn an_external_child_is_refused_where_it_is_not_due_what_a_command_may_do() {
-    let family = Family::new("file/read_file file/write_file terminal/terminal web/fetch");
+    let family = ParentFixture::new("file/read_file file/write_file terminal/terminal web/fetch");
     let external = |policy: Policy| Policy {
         external_needs: vec![tool_name("terminal"), tool_name("write_file")],
         approvals: ApproverMode::Ask,
@@ -516,13 +523,13 @@ fn an_external_child_is_refused_where_it_is_not_due_what_a_command_may_do() {
     insta::assert_snapshot!(told.join("\n"));
     let all = json!({"goal": "A", "toolsets": ["file", "terminal"]});
     made(&family, &all, &external(Policy::default())).unwrap();
-    let poor = Family::new("file/read_file file/write_file");
+    let poor = ParentFixture::new("file/read_file file/write_file");
     assert!(refused(&poor, &plain, &external(Policy::default())).contains("does not have it"));
 }
 
 #[test]
 fn what_has_no_effect_on_an_external_child_is_told_with_the_reason() {
-    let family = Family::new("file/write_file terminal/terminal delegation/delegate_task");
+    let family = ParentFixture::new("file/write_file terminal/terminal delegation/delegate_task");
     let policy = Policy {
         external_needs: vec![tool_name("terminal"), tool_name("write_file")],
         approvals: ApproverMode::Auto,
@@ -545,7 +552,7 @@ fn what_has_no_effect_on_an_external_child_is_told_with_the_reason() {
 
 #[test]
 fn an_external_child_is_refused_where_nothing_that_children_want_may_be_approved() {
-    let family = Family::new("file/write_file terminal/terminal");
+    let family = ParentFixture::new("file/write_file terminal/terminal");
     let policy = |approvals| Policy {
         external_needs: vec![tool_name("terminal"), tool_name("write_file")],
         approvals,
@@ -564,7 +571,7 @@ fn an_external_child_is_refused_where_nothing_that_children_want_may_be_approved
     // What the settings allow an agent may still lack.
     let mut family = family;
     let narrow = Grant { approver: Some(ApproverMode::Deny), ..Grant::default() };
-    family.authority = family.authority.meet(&narrow);
+    family.authority = family.authority.intersect(&narrow);
     let told = refused(&family, &call, &policy(ApproverMode::Auto));
     assert!(told.contains("E_EXTERNAL") && told.contains("children of this agent"), "{told}");
 }

@@ -3,12 +3,16 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
 
-use deputize_core::door::{Source, clean_json, quote, to_exact_line, to_screen, visible_json};
-use deputize_core::{AgentId, ExitReason, Outcome, Status, ToolTrace, Version, shown_usd};
+use deputize_core::sanitize::{
+    TextSource, clean_json, for_exact_line, for_terminal, frame_quote, visible_json,
+};
+use deputize_core::{AgentId, ExitReason, FileVersion, Outcome, Status, ToolTrace, shown_usd};
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Audience, Kept, NAME_CHARS, PATH_CHARS, Seen, ends, seconds, stale_of};
+use super::{
+    Audience, HostObservations, NAME_CHARS, PATH_CHARS, SavedOutput, ends, seconds, stale_of,
+};
 
 /// What is said of an external agent's account of itself.
 const CLAIMS: &str = "summary and tool_trace are what an external agent tells of itself: the host \
@@ -16,7 +20,7 @@ const CLAIMS: &str = "summary and tool_trace are what an external agent tells of
 
 /// How much of each list is shown, and how many characters of an error.
 #[derive(Clone, Copy)]
-pub(super) struct Lists {
+pub(super) struct ListLimits {
     pub(super) trace: usize,
     pub(super) receipts: usize,
     /// Files to read again, and files of which no write was seen.
@@ -26,7 +30,7 @@ pub(super) struct Lists {
     pub(super) session: bool,
 }
 
-impl Lists {
+impl ListLimits {
     pub(super) const ALL: Self = Self {
         trace: usize::MAX,
         receipts: usize::MAX,
@@ -38,24 +42,24 @@ impl Lists {
 
 /// What a child said, as it is shown.
 #[derive(Default)]
-pub(super) struct Words<'a> {
+pub(super) struct ChildText<'a> {
     pub(super) summary: Option<Cow<'a, str>>,
     pub(super) output: Option<Cow<'a, Value>>,
     /// The bytes of the value, where it is left out.
     pub(super) output_bytes: usize,
 }
 
-impl<'a> Words<'a> {
+impl<'a> ChildText<'a> {
     /// All of it, without what a reader cannot see.
     pub(super) fn whole(outcome: &'a Outcome) -> Self {
         let summary = outcome.text.as_deref().filter(|text| !text.is_empty());
-        let summary = summary.map(|text| Cow::Owned(to_screen(text)));
+        let summary = summary.map(|text| Cow::Owned(for_terminal(text)));
         Self { summary, output: host_value(outcome).map(Cow::Owned), output_bytes: 0 }
     }
 }
 
 #[derive(Serialize)]
-pub(super) struct Entry<'a> {
+pub(super) struct ReportEntry<'a> {
     task_index: u32,
     status: &'static str,
     pub(super) summary: Option<Cow<'a, str>>,
@@ -67,12 +71,12 @@ pub(super) struct Entry<'a> {
     duration_seconds: f64,
     /// The model that served; nothing: none answered.
     model: Option<Cow<'a, str>>,
-    tokens: Tokens,
+    tokens: EntryTokens,
     cost_usd: Option<f64>,
     tool_trace: Vec<TraceLine<'a>>,
     receipts: ReceiptLines<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) left_out: Option<LeftOut>,
+    pub(super) left_out: Option<OmittedCounts>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stale_paths: Vec<Cow<'a, str>>,
     /// Files that the answer names as written and of which no write was seen.
@@ -97,7 +101,7 @@ pub(super) struct Entry<'a> {
 
 /// Of the child and its descendants.
 #[derive(Serialize)]
-struct Tokens {
+struct EntryTokens {
     input: u64,
     cached: u64,
     output: u64,
@@ -142,7 +146,7 @@ struct CommandLine<'a> {
 
 /// How many earlier entries are not shown, how many bytes of the value, and where all of it is.
 #[derive(Serialize)]
-pub(super) struct LeftOut {
+pub(super) struct OmittedCounts {
     tool_trace: usize,
     files_written: usize,
     commands: usize,
@@ -165,15 +169,15 @@ fn is_none(count: &usize) -> bool {
 pub(super) fn entry<'a>(
     index: u32,
     outcome: &'a Outcome,
-    seen: Seen<'a>,
-    (audience, words): (Audience, Words<'a>),
-) -> Entry<'a> {
+    seen: HostObservations<'a>,
+    (audience, words): (Audience, ChildText<'a>),
+) -> ReportEntry<'a> {
     let usage = outcome.tree_usage();
     let kept = seen.kept_of(index);
     let path = |path: &'a Option<PathBuf>| path.as_deref().map(|path| audience.path(path));
     let lists = audience.lists();
-    let left_out = LeftOut::of(index, outcome, seen, (audience, words.output_bytes));
-    Entry {
+    let left_out = OmittedCounts::of(index, outcome, seen, (audience, words.output_bytes));
+    ReportEntry {
         task_index: seen.first.saturating_add(index),
         status: outcome.status.as_str(),
         summary: words.summary,
@@ -182,7 +186,7 @@ pub(super) fn entry<'a>(
         api_calls: outcome.requests,
         duration_seconds: seconds(outcome.duration_ms),
         model: has_served(outcome).then(|| audience.word(&outcome.model, NAME_CHARS)),
-        tokens: Tokens { input: usage.input, cached: usage.cached, output: usage.output },
+        tokens: EntryTokens { input: usage.input, cached: usage.cached, output: usage.output },
         cost_usd: outcome.cost_usd.map(shown_usd),
         tool_trace: last(&outcome.trace, lists.trace)
             .map(|line| trace_line(line, audience))
@@ -225,11 +229,11 @@ fn has_served(outcome: &Outcome) -> bool {
     outcome.iterations > 0 || outcome.external || outcome.partial
 }
 
-impl LeftOut {
+impl OmittedCounts {
     fn of(
         index: u32,
         outcome: &Outcome,
-        seen: Seen<'_>,
+        seen: HostObservations<'_>,
         (audience, output_bytes): (Audience, usize),
     ) -> Self {
         let (receipts, lists) = (&outcome.receipts, audience.lists());
@@ -300,7 +304,9 @@ fn receipt_lines<'a>(outcome: &'a Outcome, audience: Audience) -> ReceiptLines<'
 }
 
 /// The files that were written below the child, each with who did it, and then its own.
-fn files_written(outcome: &Outcome) -> impl Iterator<Item = (Option<&str>, (&PathBuf, &Version))> {
+fn files_written(
+    outcome: &Outcome,
+) -> impl Iterator<Item = (Option<&str>, (&PathBuf, &FileVersion))> {
     let all = outcome.all_receipts();
     all.flat_map(move |(by, seen)| {
         seen.files_written.iter().map(move |it| (below(outcome, by), it))
@@ -308,10 +314,10 @@ fn files_written(outcome: &Outcome) -> impl Iterator<Item = (Option<&str>, (&Pat
 }
 
 /// A command with its exit code, by whom, and whether nobody saw its end.
-type Ran<'a> = (Option<&'a str>, &'a (String, Option<i32>), bool);
+type CommandRun<'a> = (Option<&'a str>, &'a (String, Option<i32>), bool);
 
 /// The same for commands.
-fn commands(outcome: &Outcome) -> impl Iterator<Item = Ran<'_>> {
+fn commands(outcome: &Outcome) -> impl Iterator<Item = CommandRun<'_>> {
     outcome.all_receipts().flat_map(move |(by, seen)| {
         let all = seen.commands.iter().enumerate();
         all.map(move |(at, it)| (below(outcome, by), it, seen.unknown.contains(&at)))
@@ -332,9 +338,9 @@ pub(super) fn said(
     (most, both): (usize, usize),
 ) -> Option<String> {
     let text = outcome.text.as_deref().filter(|text| !text.is_empty())?;
-    let source = Source::Child(outcome.agent.to_string());
+    let source = TextSource::Child(outcome.agent.to_string());
     if text.len() <= most {
-        return Some(quote(&source, text).into_string());
+        return Some(frame_quote(&source, text).into_string());
     }
     let (head, tail) = if most < both {
         (text.get(..text.floor_char_boundary(most)).unwrap_or_default(), "")
@@ -346,13 +352,13 @@ pub(super) fn said(
         text.len() - head.len() - tail.len(),
         text.len()
     );
-    let framed = |part: &str| (!part.is_empty()).then(|| quote(&source, part).into_string());
+    let framed = |part: &str| (!part.is_empty()).then(|| frame_quote(&source, part).into_string());
     let parts = [framed(head), Some(omitted), framed(tail)];
     Some(parts.into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
 
 /// What is said of where the whole answer is, in an entry.
-pub(super) fn beside_part(outcome: &Outcome, kept: Option<&Kept>) -> String {
+pub(super) fn beside_part(outcome: &Outcome, kept: Option<&SavedOutput>) -> String {
     match kept.and_then(|kept| kept.summary.as_ref()) {
         Some(_) => "; the whole answer: see `summary_path`".to_owned(),
         None => format!("; the whole answer: {}", whole(&outcome.agent)),
@@ -360,9 +366,9 @@ pub(super) fn beside_part(outcome: &Outcome, kept: Option<&Kept>) -> String {
 }
 
 /// Where the whole answer of a child is, for a text that has no `summary_path`.
-pub(super) fn where_whole(outcome: &Outcome, kept: Option<&Kept>) -> String {
+pub(super) fn where_whole(outcome: &Outcome, kept: Option<&SavedOutput>) -> String {
     match kept.and_then(|kept| kept.summary.as_deref()) {
-        Some(path) => format!("`{}`", to_exact_line(&path.to_string_lossy(), PATH_CHARS)),
+        Some(path) => format!("`{}`", for_exact_line(&path.to_string_lossy(), PATH_CHARS)),
         None => whole(&outcome.agent),
     }
 }
@@ -392,7 +398,7 @@ pub(super) fn error<'a>(outcome: &'a Outcome, audience: Audience) -> Option<Cow<
     let error = outcome.error.as_deref().filter(|error| !error.trim().is_empty());
     let unknown = format!("ended as {} for a reason that is not known", outcome.status.as_str());
     Some(error.map_or(Cow::Owned(unknown), |error| match audience {
-        Audience::Host => Cow::Owned(to_screen(error)),
+        Audience::Host => Cow::Owned(for_terminal(error)),
         Audience::Model(lists) => audience.word(error, lists.error_chars),
     }))
 }

@@ -11,8 +11,8 @@ use deputize_core::Outcome;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::entry::{Entry, Lists, Words, beside_part, entry, error, said, value};
-use super::{Audience, Cut, Seen, Share};
+use super::entry::{ChildText, ListLimits, ReportEntry, beside_part, entry, error, said, value};
+use super::{Audience, HostObservations, ReportShare, Truncation};
 
 /// How many characters of an error, and how many where there is hardly room.
 const ERROR_CHARS: usize = 500;
@@ -29,14 +29,14 @@ const UNSEEN: usize = 4;
 const NEAR: usize = 32;
 
 /// How much of the lists a text has that names none of them.
-pub(super) const PLAIN: Lists = Lists { error_chars: ERROR_CHARS, ..Lists::ALL };
+pub(super) const PLAIN: ListLimits = ListLimits { error_chars: ERROR_CHARS, ..ListLimits::ALL };
 
-const fn lists(trace: usize, receipts: usize, claims: usize) -> Lists {
-    Lists { trace, receipts, claims, error_chars: ERROR_CHARS, session: true }
+const fn lists(trace: usize, receipts: usize, claims: usize) -> ListLimits {
+    ListLimits { trace, receipts, claims, error_chars: ERROR_CHARS, session: true }
 }
 
 /// What of the lists is shown where the whole answer is; the first that fits.
-const BESIDE_ALL: [Lists; 7] = [
+const BESIDE_ALL: [ListLimits; 7] = [
     lists(20, 20, usize::MAX),
     lists(5, 20, usize::MAX),
     lists(2, 20, usize::MAX),
@@ -46,21 +46,22 @@ const BESIDE_ALL: [Lists; 7] = [
     lists(2, 2, 2),
 ];
 /// What of them is shown where a part of it is; the first that leaves room for enough of it.
-const BESIDE_PART: [Lists; 4] = [lists(2, 2, 2), lists(0, 2, 2), lists(0, 0, 2), NONE];
+const BESIDE_PART: [ListLimits; 4] = [lists(2, 2, 2), lists(0, 2, 2), lists(0, 0, 2), NONE];
 /// Where there is hardly room.
-const NONE: Lists = Lists { error_chars: SHORT_ERROR_CHARS, session: false, ..lists(0, 0, 0) };
+const NONE: ListLimits =
+    ListLimits { error_chars: SHORT_ERROR_CHARS, session: false, ..lists(0, 0, 0) };
 
 /// What is shown of a child.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Shown<'a> {
-    Entry(Box<Entry<'a>>),
-    Bare(Bare<'a>),
+pub(super) enum FittedEntry<'a> {
+    Entry(Box<ReportEntry<'a>>),
+    Bare(MinimalEntry<'a>),
 }
 
 /// How it ended, and as much of what it came to as fits: where there is no room for an entry.
 #[derive(Serialize)]
-pub(super) struct Bare<'a> {
+pub(super) struct MinimalEntry<'a> {
     task_index: u32,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,7 +71,7 @@ pub(super) struct Bare<'a> {
     exit_reason: &'static str,
     agent: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    left_out: Option<Claimed>,
+    left_out: Option<UnseenWrites>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<Cow<'a, str>>,
 }
@@ -78,7 +79,7 @@ pub(super) struct Bare<'a> {
 /// How many files the answer names as written of which no write was seen: that is told in any
 /// case.
 #[derive(Serialize)]
-struct Claimed {
+struct UnseenWrites {
     unseen_writes: usize,
 }
 
@@ -86,21 +87,22 @@ struct Claimed {
 pub(super) fn fit<'a>(
     index: u32,
     outcome: &'a Outcome,
-    seen: Seen<'a>,
-    share: Share,
-) -> (Shown<'a>, Cut) {
-    let fitting = Fitting::of(index, outcome, seen, share);
+    seen: HostObservations<'a>,
+    share: ReportShare,
+) -> (FittedEntry<'a>, Truncation) {
+    let fitting = EntryFit::of(index, outcome, seen, share);
     let fitted = fitting.beside_all().or_else(|| fitting.beside_part());
     // The whole entry has the answer and its value too.
-    let bare = || (Shown::Bare(fitting.bare()), Cut { entry: true, ..Cut::default() });
+    let bare =
+        || (FittedEntry::Bare(fitting.bare()), Truncation { entry: true, ..Truncation::default() });
     fitted.unwrap_or_else(bare)
 }
 
-struct Fitting<'a> {
+struct EntryFit<'a> {
     index: u32,
     outcome: &'a Outcome,
-    seen: Seen<'a>,
-    share: Share,
+    seen: HostObservations<'a>,
+    share: ReportShare,
     /// The answer within what any answer may have.
     said: Option<String>,
     /// The value, if it is within that too.
@@ -109,8 +111,13 @@ struct Fitting<'a> {
     value_bytes: usize,
 }
 
-impl<'a> Fitting<'a> {
-    fn of(index: u32, outcome: &'a Outcome, seen: Seen<'a>, share: Share) -> Self {
+impl<'a> EntryFit<'a> {
+    fn of(
+        index: u32,
+        outcome: &'a Outcome,
+        seen: HostObservations<'a>,
+        share: ReportShare,
+    ) -> Self {
         let value = value(outcome);
         let value_bytes = value.as_ref().map_or(0, bytes);
         let where_whole = beside_part(outcome, seen.kept_of(index));
@@ -126,31 +133,31 @@ impl<'a> Fitting<'a> {
     }
 
     /// The entry with so much of the lists, with the value or without it, and without the answer.
-    fn silent(&self, lists: Lists, with_value: bool) -> Entry<'a> {
+    fn silent(&self, lists: ListLimits, with_value: bool) -> ReportEntry<'a> {
         let output = self.value.as_ref().filter(|_| with_value).cloned().map(Cow::Owned);
         let output_bytes = if output.is_some() { 0 } else { self.value_bytes };
-        let words = Words { summary: None, output, output_bytes };
+        let words = ChildText { summary: None, output, output_bytes };
         entry(self.index, self.outcome, self.seen, (Audience::Model(lists), words))
     }
 
     /// As much of the lists as there is room for beside the whole answer and its value.
-    fn beside_all(&self) -> Option<(Shown<'a>, Cut)> {
+    fn beside_all(&self) -> Option<(FittedEntry<'a>, Truncation)> {
         let said = self.said.as_ref().map_or(0, bytes);
-        let fits = |entry: &Entry<'a>| bytes(entry) + said <= self.share.bytes;
+        let fits = |entry: &ReportEntry<'a>| bytes(entry) + said <= self.share.bytes;
         let entry = BESIDE_ALL.into_iter().map(|lists| self.silent(lists, true)).find(fits)?;
         Some(self.shown(entry, self.said.clone(), false))
     }
 
     /// As much of the answer as there is room for.
-    fn beside_part(&self) -> Option<(Shown<'a>, Cut)> {
+    fn beside_part(&self) -> Option<(FittedEntry<'a>, Truncation)> {
         let all = self.said.as_ref().map_or(0, bytes);
         let least = all.min(ANSWER_LEAST);
-        let beside = |lists: Lists, with_value: bool| {
+        let beside = |lists: ListLimits, with_value: bool| {
             let entry = self.silent(lists, with_value);
             let room = self.share.bytes.checked_sub(bytes(&entry));
             room.map(|room| (entry, room))
         };
-        let enough = |found: &(Entry<'a>, usize)| found.1 >= least;
+        let enough = |found: &(ReportEntry<'a>, usize)| found.1 >= least;
         // The value before the lists: it is what was asked for.
         let choices = [true, false].into_iter().flat_map(|with| BESIDE_PART.map(|it| (it, with)));
         let (entry, room) = choices
@@ -169,24 +176,24 @@ impl<'a> Fitting<'a> {
     }
 
     /// How it ended, why, and the value or as much of the answer as fits.
-    fn bare(&self) -> Bare<'a> {
+    fn bare(&self) -> MinimalEntry<'a> {
         let outcome = self.outcome;
         let unseen_writes = self.seen.unseen_of(self.index).len();
-        let mut bare = Bare {
+        let mut bare = MinimalEntry {
             task_index: self.seen.first.saturating_add(self.index),
             status: outcome.status.as_str(),
             summary: None,
             output: None,
             exit_reason: outcome.exit_reason.as_str(),
             agent: outcome.agent.as_str(),
-            left_out: (unseen_writes > 0).then_some(Claimed { unseen_writes }),
+            left_out: (unseen_writes > 0).then_some(UnseenWrites { unseen_writes }),
             error: error(outcome, Audience::Model(NONE)),
         };
         let most = self.share.bytes;
         if bytes(&bare) > most {
             bare.error = None;
         }
-        let named = |name: &str, bare: &Bare<'_>| {
+        let named = |name: &str, bare: &MinimalEntry<'_>| {
             // A comma, the name in quotes, and a colon.
             most.checked_sub(bytes(bare) + name.len() + 4)
         };
@@ -223,22 +230,27 @@ impl<'a> Fitting<'a> {
         Some(best)
     }
 
-    fn shown(&self, mut entry: Entry<'a>, said: Option<String>, cut: bool) -> (Shown<'a>, Cut) {
+    fn shown(
+        &self,
+        mut entry: ReportEntry<'a>,
+        said: Option<String>,
+        cut: bool,
+    ) -> (FittedEntry<'a>, Truncation) {
         let text = self.outcome.text.as_deref().unwrap_or_default();
-        let cut = Cut {
+        let cut = Truncation {
             summary: cut || text.len() > self.share.summary_bytes,
             output: self.value_bytes > 0 && entry.output.is_none(),
             entry: entry.left_out.is_some(),
         };
         entry.summary = said.map(Cow::Owned);
-        (Shown::Entry(Box::new(entry)), cut)
+        (FittedEntry::Entry(Box::new(entry)), cut)
     }
 }
 
 /// A sink that only counts.
-struct Count(usize);
+struct ByteCounter(usize);
 
-impl Write for Count {
+impl Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 += bytes.len();
         Ok(bytes.len())
@@ -251,7 +263,7 @@ impl Write for Count {
 
 /// How many bytes of JSON a value takes.
 pub(super) fn bytes(value: &(impl Serialize + ?Sized)) -> usize {
-    let mut count = Count(0);
+    let mut count = ByteCounter(0);
     match serde_json::to_writer(&mut count, value) {
         Ok(()) => count.0,
         // Then it is nothing that fits.

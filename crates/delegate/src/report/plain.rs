@@ -1,27 +1,29 @@
 //! The end of one child as a plain text, for models that expect no more.
 
-use deputize_core::door::{Source, to_exact_line};
+use deputize_core::sanitize::{TextSource, for_exact_line};
 use deputize_core::{
     ExitReason, FillError, ModelText, Outcome, Status, ToolCallResult, ToolError, ToolOutput,
 };
 
 use super::entry::{error, where_whole};
 use super::fit::PLAIN;
-use super::{ASIDE, Audience, Caps, Kept, PATH_CHARS, Seen, ends, notes, short};
+use super::{
+    ASIDE, Audience, HostObservations, PATH_CHARS, ReportLimits, SavedOutput, ends, notes, short,
+};
 
 /// The answer of the one child of a call. That it is cut, that a limit was reached, and what the
 /// host has to say of it stands beside it.
 ///
 /// # Errors
 /// When a template of this crate and its values do not fit.
-pub(crate) fn plain(
+pub(crate) fn render_plain(
     outcome: &Outcome,
-    seen: Seen<'_>,
-    caps: Caps<'_>,
+    seen: HostObservations<'_>,
+    caps: ReportLimits<'_>,
 ) -> Result<ToolCallResult, FillError> {
     let (kept, aside) = (seen.kept.first(), caps.whole(1) / ASIDE);
     let mut output = ToolOutput {
-        source: Some(Source::Child(outcome.agent.to_string())),
+        source: Some(TextSource::Child(outcome.agent.to_string())),
         ..text(outcome, kept, caps.plain())
     };
     output.notes.extend(limit(outcome));
@@ -52,7 +54,7 @@ const fn ended(status: Status) -> &'static str {
     }
 }
 
-fn text(outcome: &Outcome, kept: Option<&Kept>, most: usize) -> ToolOutput {
+fn text(outcome: &Outcome, kept: Option<&SavedOutput>, most: usize) -> ToolOutput {
     let Some(text) = outcome.text.as_deref().filter(|text| !text.trim().is_empty()) else {
         return ToolOutput::default().note("the child gave no answer");
     };
@@ -69,7 +71,7 @@ fn text(outcome: &Outcome, kept: Option<&Kept>, most: usize) -> ToolOutput {
 /// Where the session of a child is that did not come to the end of its task.
 fn session(outcome: &Outcome) -> Option<String> {
     let path = outcome.session_path.as_deref()?;
-    let path = to_exact_line(&path.to_string_lossy(), PATH_CHARS);
+    let path = for_exact_line(&path.to_string_lossy(), PATH_CHARS);
     (outcome.exit_reason != ExitReason::Completed).then(|| format!("the child's session: `{path}`"))
 }
 

@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use deputize_core::{
-    CallId, CallStatus, ExitReason, Fact, Receipts, SessionId, Status, ToolTrace, Usage, Version,
+    CallId, CallStatus, ExitReason, FileVersion, Receipts, SessionId, Status, ToolEffect,
+    ToolTrace, Usage,
 };
 
 use super::*;
@@ -53,7 +54,7 @@ fn busy(index: u32, entries: u32) -> Outcome {
             status: CallStatus::Ok,
         });
         let path = PathBuf::from(format!("/repo/app/{n:03}"));
-        outcome.receipts.files_written.insert(path, Version::of(b"x"));
+        outcome.receipts.files_written.insert(path, FileVersion::of(b"x"));
         outcome.receipts.commands.push((format!("cargo test {n}"), Some(0)));
     }
     outcome
@@ -64,8 +65,8 @@ fn failed(index: u32, status: Status, exit_reason: ExitReason) -> Outcome {
     Outcome { status, exit_reason, error, text: None, ..plain(index) }
 }
 
-fn caps(summary_bytes: u32) -> Caps<'static> {
-    Caps { summary_bytes, room_bytes: None, cwd: Path::new("/repo/app") }
+fn caps(summary_bytes: u32) -> ReportLimits<'static> {
+    ReportLimits { summary_bytes, room_bytes: None, cwd: Path::new("/repo/app") }
 }
 
 /// The only function here that knows the signature under test.
@@ -73,10 +74,10 @@ fn told(
     outcomes: &[Outcome],
     stale: &[StaleFile],
     warnings: &[&str],
-    caps: Caps<'_>,
+    caps: ReportLimits<'_>,
 ) -> ToolOutput {
     let warnings: Vec<String> = warnings.iter().map(|&warning| warning.to_owned()).collect();
-    let seen = Seen { stale, warnings: &warnings, ..Seen::default() };
+    let seen = HostObservations { stale, warnings: &warnings, ..HostObservations::default() };
     report(outcomes, seen, 42_400, caps).unwrap()
 }
 
@@ -129,7 +130,11 @@ fn a_long_record_is_shown_by_its_end_and_counted() {
 fn a_command_whose_end_nobody_saw_is_told_from_one_that_a_signal_ended() {
     let mut outcome = plain(0);
     for (exit_code, unknown) in [(Some(3), false), (None, false), (None, true), (Some(0), false)] {
-        outcome.receipts.add(&Fact::Command { command: "make".to_owned(), exit_code, unknown });
+        outcome.receipts.add(&ToolEffect::Command {
+            command: "make".to_owned(),
+            exit_code,
+            unknown,
+        });
     }
     // As a session file has it.
     let outcome = serde_json::from_value(serde_json::to_value(&outcome).unwrap()).unwrap();

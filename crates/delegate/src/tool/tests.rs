@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use deputize_core::door::Source;
+use deputize_core::sanitize::TextSource;
 use deputize_core::{
-    Agent, AgentId, AgentSpec, AttachError, Cancel, CancelReason, Doing, ExitReason, Fact,
-    FixedClock, Glance, Receipts, Role, SessionView, Spawn, Status, Store, ToolOutput, Usage,
-    Version,
+    Agent, AgentActivity, AgentId, AgentSpec, AgentSummary, AttachError, Cancel, CancelReason,
+    ExitReason, FileVersion, FixedClock, Receipts, ResourceMap, Role, SessionView, Spawn, Status,
+    ToolEffect, ToolOutput, Usage,
 };
 use tokio::sync::Notify;
 
 use super::*;
-use crate::fixture::Family;
+use crate::fixture::ParentFixture;
 
 mod background;
 mod cancel;
@@ -67,7 +67,7 @@ impl Agent for Child {
             let mut outcome = outcome(&self.spec, status);
             ended(&mut outcome, &self.spec.goal);
             if let Some(path) = self.spec.goal.strip_prefix("wrote ") {
-                let version = Version::of(b"new");
+                let version = FileVersion::of(b"new");
                 outcome.receipts.files_written.insert(PathBuf::from(path), version);
             }
             outcome
@@ -85,7 +85,7 @@ impl Child {
             ("panic", _) => panic!("a child panics"),
             ("write", path) => {
                 let session = self.home.session.lock().unwrap().clone().unwrap();
-                session.files.wrote(&self.spec.id, Path::new(path), Version::of(b"new"));
+                session.files.record_write(&self.spec.id, Path::new(path), FileVersion::of(b"new"));
                 Status::Completed
             }
             _ => Status::Completed,
@@ -165,11 +165,11 @@ impl Spawn for Home {
         self.0.known.lock().unwrap().clone()
     }
 
-    fn below(&self, _: &AgentId) -> Vec<Glance> {
-        let glance = |id: AgentId| Glance {
+    fn descendants(&self, _: &AgentId) -> Vec<AgentSummary> {
+        let glance = |id: AgentId| AgentSummary {
             id,
             goal: String::new(),
-            doing: Doing::Running,
+            doing: AgentActivity::Running,
             iteration: 1,
             current_tool: None,
             idle_ms: 0,
@@ -203,18 +203,18 @@ impl Rig {
             id: deputize_core::SessionId::literal("s1"),
             spill: folder.path().join("sessions/s1"),
             files: FileLedger::default(),
-            settings: Store::default(),
+            settings: ResourceMap::default(),
             spawn: Arc::new(Home(Arc::clone(&home))),
         });
         *home.session.lock().unwrap() = Some(Arc::clone(&session));
-        let tools = if policy.form == Form::Task { TASK_TOOLS } else { TOOLS };
-        let Family { spec, authority, catalog } = Family::new(tools);
+        let tools = if policy.form == ToolFlavor::Task { TASK_TOOLS } else { TOOLS };
+        let ParentFixture { spec, authority, catalog } = ParentFixture::new(tools);
         let agent = Arc::new(AgentView {
             spec: Arc::new(spec),
             authority: Arc::new(authority),
             catalog: Arc::new(catalog),
             declared: Vec::new(),
-            store: Store::default(),
+            store: ResourceMap::default(),
             session,
         });
         let tool = DelegateTool::new(policy, Arc::new(FixedClock(0))).unwrap();
@@ -319,7 +319,8 @@ fn what_its_spec_accepts_includes_whatever_the_model_is_told_of() {
 
 #[tokio::test]
 async fn the_form_with_one_text_says_how_its_child_ended() {
-    let rig = Rig::new(Policy { form: Form::Task, max_summary_bytes: 40, ..Policy::default() });
+    let rig =
+        Rig::new(Policy { form: ToolFlavor::Task, max_summary_bytes: 40, ..Policy::default() });
     let mut lines = Vec::new();
     let long = format!("{} {}", "a".repeat(50), "b".repeat(50));
     for text in ["Fine.", "limit", "cut", "empty", "fail", "late 0", "", &long] {

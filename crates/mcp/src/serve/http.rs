@@ -36,7 +36,7 @@ const ORIGINS: [&str; 2] = ["http://localhost:*", "http://127.0.0.1:*"];
 
 /// A port of this machine that is served.
 #[derive(Debug)]
-pub struct Address {
+pub struct ServedAddress {
     listener: TcpListener,
     path: String,
     /// Where clients reach it. Who knows it may use it.
@@ -47,7 +47,7 @@ pub struct Address {
 ///
 /// # Errors
 /// When it cannot be had.
-pub async fn bind(port: u16) -> io::Result<Address> {
+pub async fn bind(port: u16) -> io::Result<ServedAddress> {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
     let listener = TcpListener::bind(address).await.map_err(|error| {
         io::Error::new(error.kind(), format!("cannot listen at {address}: {error}"))
@@ -56,12 +56,12 @@ pub async fn bind(port: u16) -> io::Result<Address> {
     getrandom::fill(&mut token).map_err(|error| io::Error::other(error.to_string()))?;
     let path = format!("/{}/mcp", data_encoding::HEXLOWER.encode(&token));
     let url = format!("http://{}{path}", listener.local_addr()?);
-    Ok(Address { listener, path, url })
+    Ok(ServedAddress { listener, path, url })
 }
 
 impl ServeState {
     /// Serves clients by HTTP until the end is signalled.
-    pub async fn http(&self, address: Address) {
+    pub async fn http(&self, address: ServedAddress) {
         let desk = self.clone();
         let config = StreamableHttpServerConfig::default()
             .with_allowed_origins(ORIGINS)
@@ -155,12 +155,14 @@ mod tests {
     use tokio::net::TcpStream;
     use tokio::time::timeout;
 
-    use super::super::{AgentService, Answer, InvalidCall, ProgressSink, ServedTool, ServerInfo};
+    use super::super::{
+        AgentService, InvalidCall, ProgressSink, ServedAnswer, ServedTool, ServerInfo,
+    };
     use super::*;
 
-    struct Idle;
+    struct IdleService;
 
-    impl AgentService for Idle {
+    impl AgentService for IdleService {
         fn offers(&self) -> BoxFuture<'_, Vec<ServedTool>> {
             Box::pin(std::future::ready(Vec::new()))
         }
@@ -171,25 +173,25 @@ mod tests {
             _: Map<String, Value>,
             _: ProgressSink,
             _: Cancel,
-        ) -> BoxFuture<'a, Result<Answer, InvalidCall>> {
+        ) -> BoxFuture<'a, Result<ServedAnswer, InvalidCall>> {
             Box::pin(async { Err(InvalidCall("nothing is offered".to_owned())) })
         }
     }
 
     /// A server that is driven by bare connections. Its clock stands still as long as anybody
     /// has something to do, and jumps to the next limit when all wait.
-    struct Served {
+    struct TestServer {
         host: String,
         path: String,
         end: Cancel,
         serving: JoinSet<()>,
     }
 
-    impl Served {
+    impl TestServer {
         async fn begin() -> Self {
             let end = Cancel::new();
             let who = ServerInfo { name: "t", version: "1", instructions: String::new() };
-            let desk = ServeState::new(who, Arc::new(Idle), end.clone());
+            let desk = ServeState::new(who, Arc::new(IdleService), end.clone());
             let address = bind(0).await.unwrap();
             let path = address.path.clone();
             let host = address.listener.local_addr().unwrap().to_string();
@@ -232,7 +234,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn connections_that_ask_nothing_do_not_keep_others_out() {
-        let served = Served::begin().await;
+        let served = TestServer::begin().await;
         let mut idle = Vec::new();
         for number in 0..CONNECTIONS {
             let mut stream = served.connect().await;
@@ -266,7 +268,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn sessions_are_so_many_and_silent_ones_end() {
-        let served = Served::begin().await;
+        let served = TestServer::begin().await;
         let mut first = String::new();
         for _ in 0..SESSIONS {
             let head = served.initialize().await;

@@ -22,7 +22,7 @@ const INVALID_PARAMS: i32 = -32602;
 const WHY_CHARS: usize = 400;
 
 /// Messages of one client, one a line.
-pub(super) struct Lines<R, W> {
+pub(super) struct ClientLines<R, W> {
     reader: BufReader<R>,
     /// What was read of a line that is not whole yet: reading may be left at any time.
     part: Vec<u8>,
@@ -39,7 +39,7 @@ pub(super) struct Lines<R, W> {
 
 /// What a line is.
 #[derive(Debug)]
-enum Line {
+enum ClientLine {
     Message(Box<RxJsonRpcMessage<RoleServer>>),
     /// Nobody waits for an answer to it.
     Nothing,
@@ -47,7 +47,7 @@ enum Line {
     Invalid(Value),
 }
 
-impl<R, W> Lines<R, W>
+impl<R, W> ClientLines<R, W>
 where
     R: AsyncRead + Unpin,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -83,9 +83,9 @@ where
                 continue;
             }
             match read_line(&line) {
-                Line::Message(message) => return Some(*message),
-                Line::Nothing => {}
-                Line::Invalid(why) => self.answer(why),
+                ClientLine::Message(message) => return Some(*message),
+                ClientLine::Nothing => {}
+                ClientLine::Invalid(why) => self.answer(why),
             }
         }
     }
@@ -105,28 +105,28 @@ where
 #[cfg(feature = "fuzz")]
 pub(crate) fn answered(line: &[u8]) -> Option<String> {
     match read_line(line) {
-        Line::Invalid(why) => Some(why.to_string()),
-        Line::Message(_) | Line::Nothing => None,
+        ClientLine::Invalid(why) => Some(why.to_string()),
+        ClientLine::Message(_) | ClientLine::Nothing => None,
     }
 }
 
 /// The answer to what is no message.
 fn wrong(id: &Value, code: i32, why: &str) -> Value {
     // What is wrong with a message may be told in its own words, of any length.
-    let message = deputize_core::door::to_line(why, WHY_CHARS);
+    let message = deputize_core::sanitize::for_terminal_line(why, WHY_CHARS);
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": code, "message": message}})
 }
 
-fn read_line(line: &[u8]) -> Line {
+fn read_line(line: &[u8]) -> ClientLine {
     if line.trim_ascii().is_empty() {
-        return Line::Nothing;
+        return ClientLine::Nothing;
     }
     let value: Value = match serde_json::from_slice(line) {
         Ok(value) => value,
         Err(error) => {
             let place =
                 format!("this line is no JSON ({error}): a message is one object on a line");
-            return Line::Invalid(wrong(&Value::Null, PARSE_ERROR, &place));
+            return ClientLine::Invalid(wrong(&Value::Null, PARSE_ERROR, &place));
         }
     };
     let is_id = |id: &&Value| id.is_number() || id.is_string();
@@ -139,27 +139,27 @@ fn read_line(line: &[u8]) -> Line {
         _ => (None, false),
     };
     match serde_json::from_value(value) {
-        Ok(message) => Line::Message(Box::new(message)),
-        Err(_) if is_answer || (method.is_some() && id.is_none()) => Line::Nothing,
+        Ok(message) => ClientLine::Message(Box::new(message)),
+        Err(_) if is_answer || (method.is_some() && id.is_none()) => ClientLine::Nothing,
         Err(error) => {
             let id = id.unwrap_or_default();
             match method {
                 Some(method) => {
-                    let method = deputize_core::door::to_line(&method, 60);
+                    let method = deputize_core::sanitize::for_terminal_line(&method, 60);
                     let why = format!("\"{method}\" is not asked like this: {error}");
-                    Line::Invalid(wrong(&id, INVALID_PARAMS, &why))
+                    ClientLine::Invalid(wrong(&id, INVALID_PARAMS, &why))
                 }
                 None => {
                     let why = "this is no message of JSON-RPC 2.0: an object with \"jsonrpc\", \
                                \"method\" and, for an answer, \"id\"";
-                    Line::Invalid(wrong(&id, INVALID_REQUEST, why))
+                    ClientLine::Invalid(wrong(&id, INVALID_REQUEST, why))
                 }
             }
         }
     }
 }
 
-impl<R, W> Transport<RoleServer> for Lines<R, W>
+impl<R, W> Transport<RoleServer> for ClientLines<R, W>
 where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
@@ -199,9 +199,11 @@ mod tests {
     /// What is read of a line: a message's method, nothing, or the code and words of an answer.
     fn read(line: &str) -> String {
         match read_line(line.as_bytes()) {
-            Line::Message(message) => serde_json::to_value(*message).unwrap()["method"].to_string(),
-            Line::Nothing => String::new(),
-            Line::Invalid(answer) => {
+            ClientLine::Message(message) => {
+                serde_json::to_value(*message).unwrap()["method"].to_string()
+            }
+            ClientLine::Nothing => String::new(),
+            ClientLine::Invalid(answer) => {
                 assert_eq!(answer["jsonrpc"], "2.0");
                 format!(
                     "{} {} {}",
@@ -247,7 +249,7 @@ mod tests {
         let text = format!("{strays}{}\n", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
         let (ours, mut theirs) = tokio::io::duplex(1 << 20);
         let end = Cancel::new();
-        let mut lines = Lines::new(io::Cursor::new(text), ours, end.clone());
+        let mut lines = ClientLines::new(io::Cursor::new(text), ours, end.clone());
         assert!(lines.receive().await.is_some());
         assert!(lines.receive().await.is_none() && end.is_cancelled());
         lines.close().await.unwrap();
@@ -265,7 +267,7 @@ mod tests {
         // The last one has no end.
         let text = format!("{}\n{PING}\n{}", long(bytes), long(LINE_BYTES + 1));
         let (ours, mut theirs) = tokio::io::duplex(1 << 20);
-        let mut lines = Lines::new(io::Cursor::new(text), ours, Cancel::new());
+        let mut lines = ClientLines::new(io::Cursor::new(text), ours, Cancel::new());
         assert!(lines.receive().await.is_some() && lines.receive().await.is_none());
         drop(lines);
         let mut answers = String::new();

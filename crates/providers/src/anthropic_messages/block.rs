@@ -5,49 +5,49 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::arguments::{is_object, mended};
-use crate::text::Text;
+use crate::text::Utf16Text;
 
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct PartialBlock {
     pub(super) index: Option<u64>,
-    pub(super) kind: Kind,
+    pub(super) kind: BlockKind,
     pub(super) stopped: bool,
 }
 
 #[derive(Debug)]
-pub(super) enum Kind {
+pub(super) enum BlockKind {
     Text { from: usize, to: usize },
     Thinking(Thinking),
-    Call(Call),
-    Other(Other),
+    Call(PartialCall),
+    Other(OpaquePart),
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Thinking {
     /// Its bytes as received; nothing when pieces followed.
     pub(super) raw: Option<String>,
-    pub(super) text: Text,
+    pub(super) text: Utf16Text,
     /// Nothing: it has no such member, not even an empty one.
-    pub(super) signature: Option<Text>,
+    pub(super) signature: Option<Utf16Text>,
     /// Its other members, as a JSON object.
     pub(super) rest: String,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Call {
+pub(super) struct PartialCall {
     pub(super) id: String,
     pub(super) name: String,
     /// Arguments that came with the block's start.
     pub(super) whole: String,
-    pub(super) pieces: Text,
+    pub(super) pieces: Utf16Text,
 }
 
 /// A block that goes back as it came.
 #[derive(Debug, Default)]
-pub(super) struct Other {
+pub(super) struct OpaquePart {
     pub(super) raw: String,
     /// Arguments of a server's own tool.
-    pub(super) input: Text,
+    pub(super) input: Utf16Text,
     /// What came of a summary in pieces.
     pub(super) compaction: Option<Compaction>,
     /// Whether pieces came that are not understood.
@@ -58,22 +58,22 @@ pub(super) struct Other {
 #[derive(Debug, Default)]
 pub(super) struct Compaction {
     /// Nothing: it failed.
-    pub(super) content: Option<Text>,
+    pub(super) content: Option<Utf16Text>,
     /// Only the server reads it; the last one holds.
     pub(super) encrypted: String,
 }
 
-impl Block {
+impl PartialBlock {
     /// How many bytes are held of it. Texts are held as all texts, and counted there.
     pub(super) fn held(&self) -> usize {
         let own = match &self.kind {
-            Kind::Text { .. } => 0,
-            Kind::Thinking(it) => {
+            BlockKind::Text { .. } => 0,
+            BlockKind::Thinking(it) => {
                 let raw = it.raw.as_ref().map_or(0, String::len);
-                raw + it.rest.len() + it.signature.as_ref().map_or(0, Text::len)
+                raw + it.rest.len() + it.signature.as_ref().map_or(0, Utf16Text::len)
             }
-            Kind::Call(it) => it.id.len() + it.name.len() + it.whole.len() + it.pieces.len(),
-            Kind::Other(it) => {
+            BlockKind::Call(it) => it.id.len() + it.name.len() + it.whole.len() + it.pieces.len(),
+            BlockKind::Other(it) => {
                 it.raw.len() + it.input.len() + it.compaction.as_ref().map_or(0, Compaction::held)
             }
         };
@@ -82,8 +82,8 @@ impl Block {
 
     pub(super) fn is_unsigned(&self) -> bool {
         match &self.kind {
-            Kind::Thinking(it) => it.signature.as_ref().is_none_or(Text::is_empty),
-            Kind::Text { .. } | Kind::Call(_) | Kind::Other(_) => false,
+            BlockKind::Thinking(it) => it.signature.as_ref().is_none_or(Utf16Text::is_empty),
+            BlockKind::Text { .. } | BlockKind::Call(_) | BlockKind::Other(_) => false,
         }
     }
 }
@@ -92,7 +92,7 @@ impl Thinking {
     /// The block as a document would hold it, unless there is nothing in it.
     pub(super) fn finish(self) -> Option<String> {
         #[derive(Serialize)]
-        struct Whole<'a> {
+        struct WholeThinking<'a> {
             #[serde(rename = "type")]
             kind: &'static str,
             thinking: &'a str,
@@ -101,18 +101,19 @@ impl Thinking {
             #[serde(flatten)]
             rest: Map<String, Value>,
         }
-        let (text, signature) = (self.text.into_string(), self.signature.map(Text::into_string));
+        let (text, signature) =
+            (self.text.into_string(), self.signature.map(Utf16Text::into_string));
         if text.is_empty() && signature.as_ref().is_none_or(String::is_empty) {
             return None;
         }
         let (thinking, signature) = (text.as_str(), signature.as_deref());
         let rest = serde_json::from_str(&self.rest).unwrap_or_default();
-        let whole = Whole { kind: "thinking", thinking, signature, rest };
+        let whole = WholeThinking { kind: "thinking", thinking, signature, rest };
         self.raw.or_else(|| serde_json::to_string(&whole).ok())
     }
 }
 
-impl Call {
+impl PartialCall {
     pub(super) fn finish(self) -> Option<RawCall> {
         let pieces = self.pieces.into_string();
         let arguments = if pieces.trim().is_empty() { self.whole } else { pieces };
@@ -124,7 +125,7 @@ impl Call {
 
 impl Compaction {
     fn held(&self) -> usize {
-        self.content.as_ref().map_or(0, Text::len) + self.encrypted.len()
+        self.content.as_ref().map_or(0, Utf16Text::len) + self.encrypted.len()
     }
 
     /// The block as a document would hold it. `raw` is what it began with.
@@ -144,7 +145,7 @@ impl Compaction {
     }
 }
 
-impl Other {
+impl OpaquePart {
     pub(super) fn finish(self) -> Option<String> {
         if let Some(compaction) = self.compaction.filter(|_| !self.unknown) {
             return compaction.finish(&self.raw);

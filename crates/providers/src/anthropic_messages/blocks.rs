@@ -3,22 +3,22 @@
 //! Blocks stand in the order in which they began. All texts are one text, of which a block of
 //! text is a range; between two of them that something else divides stands a blank line.
 
-use deputize_core::{Delta, Opaque, RawCall};
+use deputize_core::{Delta, OpaqueBlock, RawCall};
 use serde_json::Value;
 
-use super::block::{Block, Call, Kind, Other, Thinking};
-use super::layout::{self, Place};
-use super::piece::Piece;
+use super::block::{BlockKind, OpaquePart, PartialBlock, PartialCall, Thinking};
+use super::layout::{self, BlockSlot};
+use super::piece::StartPiece;
 use crate::arguments::text_of;
 use crate::limits::{CALLS, ITEMS};
-use crate::stream::{Live, StreamError};
-use crate::text::Text;
+use crate::stream::{DeltaFn, StreamError};
+use crate::text::Utf16Text;
 
 #[derive(Debug, Default)]
 pub(super) struct Blocks {
-    blocks: Vec<Block>,
-    text: Text,
-    reasoning: Text,
+    blocks: Vec<PartialBlock>,
+    text: Utf16Text,
+    reasoning: Utf16Text,
     calls: usize,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct Content {
     pub(super) text: String,
     pub(super) reasoning: String,
     pub(super) calls: Vec<RawCall>,
-    pub(super) opaque: Vec<Opaque>,
+    pub(super) opaque: Vec<OpaqueBlock>,
 }
 
 impl Blocks {
@@ -37,7 +37,7 @@ impl Blocks {
     }
 
     pub(super) fn held(&self) -> usize {
-        let blocks: usize = self.blocks.iter().map(Block::held).sum();
+        let blocks: usize = self.blocks.iter().map(PartialBlock::held).sum();
         self.text.len() + self.reasoning.len() + blocks
     }
 
@@ -53,8 +53,8 @@ impl Blocks {
     pub(super) fn start(
         &mut self,
         index: Option<u64>,
-        piece: &Piece<'_>,
-        live: &mut Live<'_>,
+        piece: &StartPiece<'_>,
+        live: &mut DeltaFn<'_>,
     ) -> Result<bool, StreamError> {
         let before = self.blocks.len();
         let grown = match piece.word("type") {
@@ -74,8 +74,8 @@ impl Blocks {
     pub(super) fn delta(
         &mut self,
         index: Option<u64>,
-        piece: &Piece<'_>,
-        live: &mut Live<'_>,
+        piece: &StartPiece<'_>,
+        live: &mut DeltaFn<'_>,
     ) -> Result<bool, StreamError> {
         let has = |key: &str| piece.value.get(key).is_some_and(|value| !value.is_null());
         match piece.word("type") {
@@ -101,11 +101,11 @@ impl Blocks {
         }
     }
 
-    fn push(&mut self, index: Option<u64>, kind: Kind) -> Result<(), StreamError> {
+    fn push(&mut self, index: Option<u64>, kind: BlockKind) -> Result<(), StreamError> {
         if self.blocks.len() == ITEMS {
             return Err(StreamError::TooManyItems);
         }
-        self.blocks.push(Block { index, kind, stopped: false });
+        self.blocks.push(PartialBlock { index, kind, stopped: false });
         Ok(())
     }
 
@@ -113,7 +113,7 @@ impl Blocks {
     fn find<'b, K>(
         &'b mut self,
         index: Option<u64>,
-        kind: impl Fn(&'b mut Kind) -> Option<K>,
+        kind: impl Fn(&'b mut BlockKind) -> Option<K>,
     ) -> Option<K> {
         let mut blocks = self.blocks.iter_mut().rev();
         blocks.find_map(|it| {
@@ -126,13 +126,13 @@ impl Blocks {
         index: Option<u64>,
         piece: &str,
         marked: bool,
-        live: &mut Live<'_>,
+        live: &mut DeltaFn<'_>,
     ) -> Result<bool, StreamError> {
         if piece.is_empty() {
             return Ok(false);
         }
         let last = self.blocks.len().checked_sub(1);
-        let place = self.blocks.iter().rposition(|it| matches!(it.kind, Kind::Text { .. }));
+        let place = self.blocks.iter().rposition(|it| matches!(it.kind, BlockKind::Text { .. }));
         let place = place.filter(|place| {
             let block = self.blocks.get(*place);
             Some(*place) == last || (index.is_some() && block.is_some_and(|it| it.index == index))
@@ -146,7 +146,7 @@ impl Blocks {
                     live(Delta::Text(gap));
                 }
                 let from = self.text.as_str().len();
-                self.push(index, Kind::Text { from, to: from })?;
+                self.push(index, BlockKind::Text { from, to: from })?;
                 self.blocks.len() - 1
             }
         };
@@ -155,7 +155,9 @@ impl Blocks {
             live(Delta::Text(grown));
         }
         let end = self.text.as_str().len();
-        if let Some(Block { kind: Kind::Text { to, .. }, .. }) = self.blocks.get_mut(place) {
+        if let Some(PartialBlock { kind: BlockKind::Text { to, .. }, .. }) =
+            self.blocks.get_mut(place)
+        {
             *to = end;
         }
         Ok(true)
@@ -164,17 +166,18 @@ impl Blocks {
     fn start_thinking(
         &mut self,
         index: Option<u64>,
-        piece: &Piece<'_>,
-        live: &mut Live<'_>,
+        piece: &StartPiece<'_>,
+        live: &mut DeltaFn<'_>,
     ) -> Result<bool, StreamError> {
         let again = self.blocks.iter().rfind(|it| index.is_some() && it.index == index);
-        let again = again.is_some_and(|it| matches!(it.kind, Kind::Thinking(_)) && !it.stopped);
+        let again =
+            again.is_some_and(|it| matches!(it.kind, BlockKind::Thinking(_)) && !it.stopped);
         if !again {
             let mut rest = piece.object();
             rest.retain(|key, _| !matches!(key.as_str(), "type" | "thinking" | "signature"));
             // As text: parsed, it takes many times its bytes.
             let rest = Value::Object(rest).to_string();
-            self.push(index, Kind::Thinking(Thinking { rest, ..Thinking::default() }))?;
+            self.push(index, BlockKind::Thinking(Thinking { rest, ..Thinking::default() }))?;
         }
         let grown = self.think(index, piece.word("thinking"), piece.marked, live)?;
         if piece.value.get("signature").is_some_and(Value::is_string) {
@@ -191,7 +194,7 @@ impl Blocks {
         index: Option<u64>,
         piece: &str,
         marked: bool,
-        live: &mut Live<'_>,
+        live: &mut DeltaFn<'_>,
     ) -> Result<bool, StreamError> {
         if piece.is_empty() {
             return Ok(false);
@@ -212,7 +215,7 @@ impl Blocks {
         Ok(true)
     }
 
-    fn sign(&mut self, index: Option<u64>, piece: &Piece<'_>) -> Result<(), StreamError> {
+    fn sign(&mut self, index: Option<u64>, piece: &StartPiece<'_>) -> Result<(), StreamError> {
         self.with_thinking(index, |thinking| {
             thinking.raw = None;
             let signature = thinking.signature.get_or_insert_default();
@@ -227,8 +230,8 @@ impl Blocks {
         change: impl FnOnce(&mut Thinking),
     ) -> Result<(), StreamError> {
         let found = self.find(index, |kind| match kind {
-            Kind::Thinking(thinking) => Some(thinking),
-            Kind::Text { .. } | Kind::Call(_) | Kind::Other(_) => None,
+            BlockKind::Thinking(thinking) => Some(thinking),
+            BlockKind::Text { .. } | BlockKind::Call(_) | BlockKind::Other(_) => None,
         });
         if let Some(thinking) = found {
             change(thinking);
@@ -236,13 +239,17 @@ impl Blocks {
         }
         let mut thinking = Thinking::default();
         change(&mut thinking);
-        self.push(index, Kind::Thinking(thinking))
+        self.push(index, BlockKind::Thinking(thinking))
     }
 
-    fn start_call(&mut self, index: Option<u64>, piece: &Piece<'_>) -> Result<(), StreamError> {
+    fn start_call(
+        &mut self,
+        index: Option<u64>,
+        piece: &StartPiece<'_>,
+    ) -> Result<(), StreamError> {
         let (id, name, whole) = (piece.word("id"), piece.word("name"), piece.input());
         let again = self.blocks.iter_mut().rfind(|it| index.is_some() && it.index == index);
-        if let Some(Block { kind: Kind::Call(call), stopped, .. }) = again {
+        if let Some(PartialBlock { kind: BlockKind::Call(call), stopped, .. }) = again {
             let begun = *stopped || !call.pieces.is_empty();
             if call.name == name && call.id == id && !(id.is_empty() && begun) {
                 if !whole.is_empty() {
@@ -251,17 +258,21 @@ impl Blocks {
                 return Ok(());
             }
         }
-        let call =
-            Call { id: id.to_owned(), name: name.to_owned(), whole, pieces: Text::default() };
+        let call = PartialCall {
+            id: id.to_owned(),
+            name: name.to_owned(),
+            whole,
+            pieces: Utf16Text::default(),
+        };
         self.push_call(index, call)
     }
 
-    fn push_call(&mut self, index: Option<u64>, call: Call) -> Result<(), StreamError> {
+    fn push_call(&mut self, index: Option<u64>, call: PartialCall) -> Result<(), StreamError> {
         if self.calls == CALLS {
             return Err(StreamError::TooManyCalls);
         }
         self.calls += 1;
-        self.push(index, Kind::Call(call))
+        self.push(index, BlockKind::Call(call))
     }
 
     /// Takes a piece of arguments. Those of a block that never began are a call without a
@@ -269,8 +280,8 @@ impl Blocks {
     fn argue(
         &mut self,
         index: Option<u64>,
-        piece: &Piece<'_>,
-        live: &mut Live<'_>,
+        piece: &StartPiece<'_>,
+        live: &mut DeltaFn<'_>,
     ) -> Result<bool, StreamError> {
         let text = text_of(piece.value.get("partial_json"));
         if text.is_empty() {
@@ -278,34 +289,38 @@ impl Blocks {
         }
         live(Delta::Call(text.len()));
         let found = self.find(index, |kind| match kind {
-            Kind::Call(call) => Some(&mut call.pieces),
-            Kind::Other(other) => Some(&mut other.input),
-            Kind::Text { .. } | Kind::Thinking(_) => None,
+            BlockKind::Call(call) => Some(&mut call.pieces),
+            BlockKind::Other(other) => Some(&mut other.input),
+            BlockKind::Text { .. } | BlockKind::Thinking(_) => None,
         });
         if let Some(pieces) = found {
             pieces.push(&text, piece.marked);
             return Ok(true);
         }
-        let mut call = Call::default();
+        let mut call = PartialCall::default();
         call.pieces.push(&text, piece.marked);
         self.push_call(index, call).map(|()| true)
     }
 
-    fn start_other(&mut self, index: Option<u64>, piece: &Piece<'_>) -> Result<(), StreamError> {
+    fn start_other(
+        &mut self,
+        index: Option<u64>,
+        piece: &StartPiece<'_>,
+    ) -> Result<(), StreamError> {
         let raw = piece.settled();
         let again = self.blocks.iter().rfind(|it| index.is_some() && it.index == index);
-        if again.is_some_and(|it| matches!(&it.kind, Kind::Other(other) if other.raw == raw)) {
+        if again.is_some_and(|it| matches!(&it.kind, BlockKind::Other(other) if other.raw == raw)) {
             return Ok(());
         }
-        let other = Other { raw, ..Other::default() };
-        self.push(index, Kind::Other(other))
+        let other = OpaquePart { raw, ..OpaquePart::default() };
+        self.push(index, BlockKind::Other(other))
     }
 
     /// Takes a piece of the summary that the server made of the conversation before.
-    fn compact(&mut self, index: Option<u64>, piece: &Piece<'_>) -> bool {
+    fn compact(&mut self, index: Option<u64>, piece: &StartPiece<'_>) -> bool {
         let found = self.find(index, |kind| match kind {
-            Kind::Other(other) => Some(other),
-            Kind::Text { .. } | Kind::Thinking(_) | Kind::Call(_) => None,
+            BlockKind::Other(other) => Some(other),
+            BlockKind::Text { .. } | BlockKind::Thinking(_) | BlockKind::Call(_) => None,
         });
         let Some(other) = found else { return false };
         let compaction = other.compaction.get_or_insert_default();
@@ -322,43 +337,43 @@ impl Blocks {
     /// A piece of a kind that is not known: its block cannot be put together.
     fn mystify(&mut self, index: Option<u64>) -> bool {
         let found = self.find(index, |kind| match kind {
-            Kind::Other(other) => Some(other),
-            Kind::Text { .. } | Kind::Thinking(_) | Kind::Call(_) => None,
+            BlockKind::Other(other) => Some(other),
+            BlockKind::Text { .. } | BlockKind::Thinking(_) | BlockKind::Call(_) => None,
         });
         found.is_some_and(|other| !std::mem::replace(&mut other.unknown, true))
     }
 
     /// The finished content. `cut` tells that the output limit ended it.
     pub(super) fn finish(mut self, cut: bool) -> Content {
-        if cut && self.blocks.last().is_some_and(Block::is_unsigned) {
+        if cut && self.blocks.last().is_some_and(PartialBlock::is_unsigned) {
             self.blocks.pop();
         }
         let text = self.text.into_string();
-        let last = self.blocks.iter().rposition(|it| matches!(it.kind, Kind::Text { .. }));
+        let last = self.blocks.iter().rposition(|it| matches!(it.kind, BlockKind::Text { .. }));
         let (mut calls, mut opaque, mut places) = (Vec::new(), Vec::new(), Vec::new());
         for (place, block) in self.blocks.into_iter().enumerate() {
             match block.kind {
                 // The end of the text may have been waiting for its other half.
-                Kind::Text { from, .. } if Some(place) == last => {
-                    places.push(Place::Text(from, text.len()));
+                BlockKind::Text { from, .. } if Some(place) == last => {
+                    places.push(BlockSlot::Text(from, text.len()));
                 }
-                Kind::Text { from, to } => places.push(Place::Text(from, to)),
-                Kind::Call(call) => {
+                BlockKind::Text { from, to } => places.push(BlockSlot::Text(from, to)),
+                BlockKind::Call(call) => {
                     if let Some(call) = call.finish() {
                         calls.push(call);
-                        places.push(Place::Call);
+                        places.push(BlockSlot::Call);
                     }
                 }
-                Kind::Thinking(thinking) => {
+                BlockKind::Thinking(thinking) => {
                     if let Some(raw) = thinking.finish() {
-                        opaque.push(Opaque::new(super::WIRE, raw));
-                        places.push(Place::Opaque);
+                        opaque.push(OpaqueBlock::new(super::WIRE, raw));
+                        places.push(BlockSlot::Opaque);
                     }
                 }
-                Kind::Other(other) => {
+                BlockKind::Other(other) => {
                     if let Some(raw) = other.finish() {
-                        opaque.push(Opaque::new(super::WIRE, raw));
-                        places.push(Place::Opaque);
+                        opaque.push(OpaqueBlock::new(super::WIRE, raw));
+                        places.push(BlockSlot::Opaque);
                     }
                 }
             }

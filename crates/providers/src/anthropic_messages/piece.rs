@@ -5,10 +5,10 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::arguments::text_of;
-use crate::text::Text;
+use crate::text::Utf16Text;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Piece<'e> {
+pub(super) struct StartPiece<'e> {
     pub(super) value: &'e Value,
     /// Its bytes, where they can be taken as they are.
     pub(super) raw: Option<&'e str>,
@@ -16,7 +16,7 @@ pub(super) struct Piece<'e> {
     pub(super) marked: bool,
 }
 
-impl Piece<'_> {
+impl StartPiece<'_> {
     /// A member that is a text; empty if it is none.
     pub(super) fn word(&self, key: &str) -> &str {
         self.value.get(key).and_then(Value::as_str).unwrap_or_default()
@@ -54,7 +54,7 @@ impl Piece<'_> {
 
 /// A text without marks: what is half a character becomes the sign for that.
 fn unmarked(text: &str) -> String {
-    let mut plain = Text::default();
+    let mut plain = Utf16Text::default();
     plain.push(text, true);
     plain.into_string()
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::thinking;
-use super::turns::{Block, Turn, began_without_thinking, turns};
+use super::turns::{RequestBlock, SideTurn, began_without_thinking, turns};
 use crate::body::json_bytes;
 use crate::endpoint::{Endpoint, EndpointError};
 
@@ -52,22 +52,22 @@ impl Dialect {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct RequestBody<'a> {
     model: &'a str,
     stream: bool,
     #[serde(flatten)]
     options: BTreeMap<&'a str, Value>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<ToolParam<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    system: Vec<Block<'a>>,
-    messages: Vec<Turn<'a>>,
+    system: Vec<RequestBlock<'a>>,
+    messages: Vec<SideTurn<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<Value>,
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct ToolParam<'a> {
     name: &'a str,
     description: &'a str,
     input_schema: &'a Schema,
@@ -83,14 +83,14 @@ pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     let cache = (!cache.is_null()).then_some(cache);
     let mut tools: Vec<_> = request.tools.iter().map(|decl| tool(decl)).collect();
     let texts: Vec<_> = system_texts(request).collect();
-    let mut system: Vec<_> = texts.iter().map(|text| Block::text(text)).collect();
+    let mut system: Vec<_> = texts.iter().map(|text| RequestBlock::text(text)).collect();
     mark(&mut tools, &mut system, cache);
     let messages = turns(request.messages, cache);
     let mut options = options(request, dialect);
     if began_without_thinking(&messages) {
         options.retain(|key, value| *key != "thinking" || value["type"] != "enabled");
     }
-    let body = Body {
+    let body = RequestBody {
         model: request.model,
         stream: dialect.streaming,
         options,
@@ -111,7 +111,11 @@ fn system_texts(request: &Request<'_>) -> impl Iterator<Item = String> {
 
 /// Puts breakpoints at the last two of: end of the tools, end of the first system block, end
 /// of the system text. A breakpoint covers all that stands before it.
-fn mark<'a>(tools: &mut [Tool<'a>], system: &mut [Block<'a>], cache: Option<&'a Value>) {
+fn mark<'a>(
+    tools: &mut [ToolParam<'a>],
+    system: &mut [RequestBlock<'a>],
+    cache: Option<&'a Value>,
+) {
     if let [_] | [] = system
         && let Some(tool) = tools.last_mut()
     {
@@ -149,8 +153,8 @@ fn options<'a>(request: &Request<'_>, dialect: &'a Dialect) -> BTreeMap<&'a str,
     fields
 }
 
-fn tool(decl: &ToolDecl) -> Tool<'_> {
-    Tool {
+fn tool(decl: &ToolDecl) -> ToolParam<'_> {
+    ToolParam {
         name: decl.name.as_str(),
         description: &decl.description,
         input_schema: &decl.parameters,
@@ -163,7 +167,7 @@ mod tests {
     use std::sync::Arc;
 
     use deputize_core::{
-        AssistantMessage, CallId, CallStatus, Message, ModelText, Opaque, ToolCall, ToolName,
+        AssistantMessage, CallId, CallStatus, Message, ModelText, OpaqueBlock, ToolCall, ToolName,
         ToolResult, UserMessage,
     };
     use proptest::prelude::*;
@@ -204,7 +208,7 @@ mod tests {
             text: text.into(),
             reasoning: "Never sent.".into(),
             calls: (0..).zip(calls).map(call).collect(),
-            opaque: opaque.iter().map(|(wire, raw)| Opaque::new(*wire, *raw)).collect(),
+            opaque: opaque.iter().map(|(wire, raw)| OpaqueBlock::new(*wire, *raw)).collect(),
         })
     }
 

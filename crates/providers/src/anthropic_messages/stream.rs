@@ -4,12 +4,14 @@ use deputize_core::{Finish, Reply, Usage};
 use serde_json::Value;
 
 use super::blocks::Blocks;
-use super::piece::{self, Piece};
-use super::usage::Counted;
-use crate::json::{self, Json, JsonError};
+use super::piece::{self, StartPiece};
+use super::usage::UsageCount;
+use crate::json::{self, JsonError, MarkedJson};
 use crate::server_error::ServerError;
 use crate::sse::SseEvent;
-use crate::stream::{Ending, EventParser, Flow, Live, StreamError, each_line_is_whole};
+use crate::stream::{
+    DeltaFn, EventParser, StreamEnd, StreamError, StreamStatus, each_line_is_whole,
+};
 
 /// What some relays send behind the end mark, as another wire has it.
 const DONE: &str = "[DONE]";
@@ -21,12 +23,12 @@ pub(super) struct MessagesParser {
     served: Option<String>,
     id: Option<String>,
     blocks: Blocks,
-    usage: Counted,
+    usage: UsageCount,
     /// How many events brought something.
     moves: u64,
     /// Whether anything of a message was seen at all.
     begun: bool,
-    stop: Option<Stop>,
+    stop: Option<StopReason>,
     /// What the server says of a refusal.
     explanation: String,
     /// Whether content came after the stop reason.
@@ -36,7 +38,7 @@ pub(super) struct MessagesParser {
 
 /// Why the model stopped, where it matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stop {
+enum StopReason {
     End,
     Limit,
     Window,
@@ -46,14 +48,14 @@ enum Stop {
 
 /// The JSON of one event, and its text.
 #[derive(Clone, Copy)]
-struct Event<'e> {
+struct StreamEvent<'e> {
     value: &'e Value,
     text: &'e str,
     marked: bool,
 }
 
-impl<'e> Event<'e> {
-    fn new(json: &'e Json, text: &'e str) -> Self {
+impl<'e> StreamEvent<'e> {
+    fn new(json: &'e MarkedJson, text: &'e str) -> Self {
         Self { value: &json.value, text, marked: json.marked }
     }
 
@@ -71,8 +73,8 @@ impl<'e> Event<'e> {
         index.as_u64().or_else(|| index.as_str()?.trim().parse().ok())
     }
 
-    fn piece(&self, value: &'e Value, raw: Option<&'e str>) -> Piece<'e> {
-        Piece { value, raw, marked: self.marked }
+    fn piece(&self, value: &'e Value, raw: Option<&'e str>) -> StartPiece<'e> {
+        StartPiece { value, raw, marked: self.marked }
     }
 }
 
@@ -83,19 +85,24 @@ impl MessagesParser {
 
     /// Takes the data of one event, or (from servers that forget the blank lines) of several,
     /// one on each line.
-    fn data(&mut self, name: &str, data: &str, live: &mut Live<'_>) -> Result<Flow, StreamError> {
+    fn data(
+        &mut self,
+        name: &str,
+        data: &str,
+        live: &mut DeltaFn<'_>,
+    ) -> Result<StreamStatus, StreamError> {
         if data == DONE {
-            return Ok(Flow::More);
+            return Ok(StreamStatus::More);
         }
         match json::parse(data) {
-            Ok(json) => self.take(name, Event::new(&json, data), live),
+            Ok(json) => self.take(name, StreamEvent::new(&json, data), live),
             Err(JsonError::Syntax(_)) if data.contains('\n') && each_line_is_whole(data, DONE) => {
                 for line in data.lines().map(str::trim).filter(|line| !line.is_empty()) {
-                    if self.data("", line, live)? == Flow::Done {
-                        return Ok(Flow::Done);
+                    if self.data("", line, live)? == StreamStatus::Done {
+                        return Ok(StreamStatus::Done);
                     }
                 }
-                Ok(Flow::More)
+                Ok(StreamStatus::More)
             }
             Err(error) => Err(StreamError::of_json(error, data)),
         }
@@ -104,9 +111,9 @@ impl MessagesParser {
     fn take(
         &mut self,
         name: &str,
-        event: Event<'_>,
-        live: &mut Live<'_>,
-    ) -> Result<Flow, StreamError> {
+        event: StreamEvent<'_>,
+        live: &mut DeltaFn<'_>,
+    ) -> Result<StreamStatus, StreamError> {
         if let Some(error) = ServerError::within(event.value) {
             return Err(StreamError::Server(error));
         }
@@ -131,16 +138,16 @@ impl MessagesParser {
             "message_stop" => {
                 self.begun = true;
                 self.done = true;
-                return Ok(Flow::Done);
+                return Ok(StreamStatus::Done);
             }
             "message" => {
                 self.message(event, live)?;
-                return Ok(Flow::Done);
+                return Ok(StreamStatus::Done);
             }
             "error" => return Err(StreamError::Server(ServerError::of_value(value))),
             _ => {}
         }
-        Ok(Flow::More)
+        Ok(StreamStatus::More)
     }
 
     fn grow(
@@ -195,7 +202,11 @@ impl MessagesParser {
     }
 
     /// Takes a whole message.
-    fn message(&mut self, event: Event<'_>, live: &mut Live<'_>) -> Result<(), StreamError> {
+    fn message(
+        &mut self,
+        event: StreamEvent<'_>,
+        live: &mut DeltaFn<'_>,
+    ) -> Result<(), StreamError> {
         let message = event.value;
         self.head(message);
         self.stopped(message)?;
@@ -210,7 +221,7 @@ impl MessagesParser {
             }
             Some(text @ Value::String(_)) => {
                 let delta = serde_json::json!({"type": "text_delta", "text": text});
-                let piece = Piece { value: &delta, raw: None, marked: event.marked };
+                let piece = StartPiece { value: &delta, raw: None, marked: event.marked };
                 self.blocks.delta(None, &piece, live)?;
             }
             _ => {}
@@ -224,20 +235,24 @@ impl MessagesParser {
 impl EventParser for MessagesParser {
     const API: &'static str = crate::stream::ANTHROPIC_MESSAGES;
 
-    fn event(&mut self, event: SseEvent<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
+    fn event(
+        &mut self,
+        event: SseEvent<'_>,
+        live: &mut DeltaFn<'_>,
+    ) -> Result<StreamStatus, StreamError> {
         if event.name == "error" {
             return Err(StreamError::Server(ServerError::of_event(event.data)));
         }
         self.data(event.name, event.data, live)
     }
 
-    fn document(&mut self, text: &str, live: &mut Live<'_>) -> Result<(), StreamError> {
+    fn document(&mut self, text: &str, live: &mut DeltaFn<'_>) -> Result<(), StreamError> {
         let text = text.trim();
         match json::parse(text) {
             Ok(json)
                 if json.value.get("content").is_some_and(|it| it.is_array() || it.is_string()) =>
             {
-                let event = Event::new(&json, text);
+                let event = StreamEvent::new(&json, text);
                 match ServerError::within(event.value) {
                     Some(error) => return Err(StreamError::Server(error)),
                     None => self.message(event, live)?,
@@ -285,11 +300,11 @@ impl EventParser for MessagesParser {
         self.done
     }
 
-    fn finish(self, ending: Ending) -> Result<Reply, StreamError> {
+    fn finish(self, ending: StreamEnd) -> Result<Reply, StreamError> {
         let told = match ending {
-            Ending::InOrder => true,
-            Ending::Closed => !self.blocks.has_calls(),
-            Ending::Silent | Ending::Broken => false,
+            StreamEnd::InOrder => true,
+            StreamEnd::Closed => !self.blocks.has_calls(),
+            StreamEnd::Silent | StreamEnd::Broken => false,
         };
         let stopped = told && self.stop.is_some() && !self.went_on;
         if !(self.done || stopped) {
@@ -297,7 +312,7 @@ impl EventParser for MessagesParser {
             return Err(if empty { StreamError::Empty } else { StreamError::NoEndMark });
         }
         let finish = match self.stop {
-            Some(Stop::Window) => {
+            Some(StopReason::Window) => {
                 let words = if self.blocks.is_empty() {
                     "the request fills the model's context"
                 } else {
@@ -308,10 +323,10 @@ impl EventParser for MessagesParser {
                     ..ServerError::words(words)
                 }));
             }
-            Some(Stop::Limit) => Finish::Length,
-            Some(Stop::Pause) if !self.blocks.has_calls() => Finish::Paused,
-            Some(Stop::End | Stop::Pause) | None => Finish::Stop,
-            Some(Stop::Refusal) => Finish::Refused,
+            Some(StopReason::Limit) => Finish::Length,
+            Some(StopReason::Pause) if !self.blocks.has_calls() => Finish::Paused,
+            Some(StopReason::End | StopReason::Pause) | None => Finish::Stop,
+            Some(StopReason::Refusal) => Finish::Refused,
         };
         let mut content = self.blocks.finish(finish == Finish::Length);
         if finish == Finish::Refused {
@@ -334,20 +349,20 @@ impl EventParser for MessagesParser {
     }
 }
 
-fn stop(reason: &str) -> Result<Option<Stop>, StreamError> {
+fn stop(reason: &str) -> Result<Option<StopReason>, StreamError> {
     Ok(match reason {
         "" | "null" => None,
-        "max_tokens" | "length" => Some(Stop::Limit),
-        "model_context_window_exceeded" => Some(Stop::Window),
-        "pause_turn" | "compaction" => Some(Stop::Pause),
-        "refusal" | "content_filter" => Some(Stop::Refusal),
+        "max_tokens" | "length" => Some(StopReason::Limit),
+        "model_context_window_exceeded" => Some(StopReason::Window),
+        "pause_turn" | "compaction" => Some(StopReason::Pause),
+        "refusal" | "content_filter" => Some(StopReason::Refusal),
         "error" | "abort" | "network_error" => {
             return Err(StreamError::Server(ServerError {
                 code: reason.to_owned(),
                 ..ServerError::words("the server broke the reply off")
             }));
         }
-        _ => Some(Stop::End),
+        _ => Some(StopReason::End),
     })
 }
 

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use deputize_core::{AssistantMessage, CallId, CallStatus, Message, Opaque, ToolCall, ToolResult};
+use deputize_core::{
+    AssistantMessage, CallId, CallStatus, Message, OpaqueBlock, ToolCall, ToolResult,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::layout::{Place, places};
+use super::layout::{BlockSlot, places};
 use crate::sendable;
 
 /// What stands for an empty result: servers refuse empty texts.
@@ -18,9 +20,9 @@ const NO_RESULT: &str = "(no result is on record)";
 
 /// All that one side says before the other does.
 #[derive(Serialize)]
-pub(super) struct Turn<'a> {
+pub(super) struct SideTurn<'a> {
     role: Role,
-    content: Vec<Block<'a>>,
+    content: Vec<RequestBlock<'a>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Serialize)]
@@ -32,8 +34,8 @@ enum Role {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Block<'a> {
-    Own(Own<'a>),
+pub(super) enum RequestBlock<'a> {
+    Own(TypedBlock<'a>),
     /// As it was received.
     Raw(&'a RawValue),
 }
@@ -42,7 +44,7 @@ pub(super) enum Block<'a> {
 /// changes no other byte.
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Own<'a> {
+pub(super) enum TypedBlock<'a> {
     Text {
         text: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,28 +67,33 @@ pub(super) enum Own<'a> {
     },
 }
 
-impl<'a> Block<'a> {
+impl<'a> RequestBlock<'a> {
     pub(super) const fn text(text: &'a str) -> Self {
-        Self::Own(Own::Text { text, cache_control: None })
+        Self::Own(TypedBlock::Text { text, cache_control: None })
     }
 
     /// Makes a breakpoint of it; says whether it can be one.
     pub(super) const fn mark(&mut self, cache: Option<&'a Value>) -> bool {
         let Self::Own(own) = self else { return false };
-        let (Own::Text { cache_control, .. }
-        | Own::ToolUse { cache_control, .. }
-        | Own::ToolResult { cache_control, .. }) = own;
+        let (TypedBlock::Text { cache_control, .. }
+        | TypedBlock::ToolUse { cache_control, .. }
+        | TypedBlock::ToolResult { cache_control, .. }) = own;
         *cache_control = cache;
         true
     }
 
     fn result(call: CallId, text: &'a str, is_error: bool) -> Self {
         let content = if text.trim().is_empty() { NO_TEXT } else { text };
-        Self::Own(Own::ToolResult { tool_use_id: call, content, is_error, cache_control: None })
+        Self::Own(TypedBlock::ToolResult {
+            tool_use_id: call,
+            content,
+            is_error,
+            cache_control: None,
+        })
     }
 
     const fn is_result(&self) -> bool {
-        matches!(self, Self::Own(Own::ToolResult { .. }))
+        matches!(self, Self::Own(TypedBlock::ToolResult { .. }))
     }
 
     /// Whether it is thinking, which must not be the last of a message.
@@ -104,8 +111,11 @@ impl<'a> Block<'a> {
 
 /// The messages of a request, with breakpoints at the end of the last turn and of the last
 /// user turn before it.
-pub(super) fn turns<'a>(messages: &'a [Arc<Message>], cache: Option<&'a Value>) -> Vec<Turn<'a>> {
-    let mut turns = Turns::default();
+pub(super) fn turns<'a>(
+    messages: &'a [Arc<Message>],
+    cache: Option<&'a Value>,
+) -> Vec<SideTurn<'a>> {
+    let mut turns = TurnBuilder::default();
     for message in messages {
         match &**message {
             Message::User(user) => turns.user(&user.text),
@@ -127,8 +137,8 @@ pub(super) fn turns<'a>(messages: &'a [Arc<Message>], cache: Option<&'a Value>) 
 
 /// Whether a tool loop is under way that began without thinking: its replies are another
 /// model's, whose thinking is not sent. Servers then refuse a request that asks for a budget of it.
-pub(super) fn began_without_thinking(turns: &[Turn<'_>]) -> bool {
-    let goes_on = |turn: &Turn<'_>| turn.content.iter().any(Block::is_result);
+pub(super) fn began_without_thinking(turns: &[SideTurn<'_>]) -> bool {
+    let goes_on = |turn: &SideTurn<'_>| turn.content.iter().any(RequestBlock::is_result);
     let [before @ .., last] = turns else { return false };
     if !goes_on(last) {
         return false;
@@ -140,19 +150,19 @@ pub(super) fn began_without_thinking(turns: &[Turn<'_>]) -> bool {
 
 /// Turns that grow with each message.
 #[derive(Default)]
-struct Turns<'a> {
-    done: Vec<Turn<'a>>,
+struct TurnBuilder<'a> {
+    done: Vec<SideTurn<'a>>,
     /// The user turn that is not at its end: results go before texts.
-    results: Vec<Block<'a>>,
-    texts: Vec<Block<'a>>,
+    results: Vec<RequestBlock<'a>>,
+    texts: Vec<RequestBlock<'a>>,
     /// Calls of the turn before that have no result yet.
     open: Vec<CallId>,
 }
 
-impl<'a> Turns<'a> {
+impl<'a> TurnBuilder<'a> {
     fn user(&mut self, text: &'a str) {
         if !text.trim().is_empty() {
-            self.texts.push(Block::text(text));
+            self.texts.push(RequestBlock::text(text));
         }
     }
 
@@ -162,7 +172,7 @@ impl<'a> Turns<'a> {
             Some(place) => {
                 self.open.remove(place);
                 let failed = result.status != CallStatus::Ok;
-                self.results.push(Block::result(result.call, text, failed));
+                self.results.push(RequestBlock::result(result.call, text, failed));
             }
             // Servers refuse a result whose call is not in the turn before.
             None => self.user(text),
@@ -184,41 +194,41 @@ impl<'a> Turns<'a> {
         let texts = std::mem::take(&mut self.texts);
         if !content.is_empty() || !texts.is_empty() {
             let open = self.open.drain(..);
-            content.extend(open.map(|call| Block::result(call, NO_RESULT, true)));
+            content.extend(open.map(|call| RequestBlock::result(call, NO_RESULT, true)));
             content.extend(texts);
             self.push(Role::User, content);
         }
     }
 
     /// Adds to the last turn, if it is of the same side.
-    fn push(&mut self, role: Role, content: Vec<Block<'a>>) {
+    fn push(&mut self, role: Role, content: Vec<RequestBlock<'a>>) {
         match self.done.last_mut().filter(|turn| turn.role == role) {
             Some(turn) => turn.content.extend(content),
-            None => self.done.push(Turn { role, content }),
+            None => self.done.push(SideTurn { role, content }),
         }
     }
 
-    fn finish(mut self) -> Vec<Turn<'a>> {
+    fn finish(mut self) -> Vec<SideTurn<'a>> {
         self.end_user();
         self.done
     }
 }
 
 /// The blocks of a message, in the order in which they were received.
-fn blocks(said: &AssistantMessage) -> Vec<Block<'_>> {
-    let ours = |opaque: &&Opaque| opaque.wire == super::WIRE;
+fn blocks(said: &AssistantMessage) -> Vec<RequestBlock<'_>> {
+    let ours = |opaque: &&OpaqueBlock| opaque.wire == super::WIRE;
     let mut opaque = said.opaque.iter().filter(ours);
     let mut calls = said.calls.iter();
     let places = places(&said.opaque, &said.text, said.calls.len());
     let block = |place| match place {
-        Place::Opaque => raw(opaque.next()?),
-        Place::Text(from, to) => said.text.get(from..to).map(Block::text),
-        Place::Call => calls.next().map(tool_use),
+        BlockSlot::Opaque => raw(opaque.next()?),
+        BlockSlot::Text(from, to) => said.text.get(from..to).map(RequestBlock::text),
+        BlockSlot::Call => calls.next().map(tool_use),
     };
     let mut blocks: Vec<_> = places.into_iter().filter_map(block).collect();
     // Servers refuse empty texts, space at the end of a message, and thinking there.
     while let Some(last) = blocks.last_mut() {
-        if let Block::Own(Own::Text { text, .. }) = last {
+        if let RequestBlock::Own(TypedBlock::Text { text, .. }) = last {
             *text = text.trim_end();
             if !text.is_empty() {
                 break;
@@ -228,18 +238,18 @@ fn blocks(said: &AssistantMessage) -> Vec<Block<'_>> {
         }
         blocks.pop();
     }
-    let blank = |block: &Block<'_>| matches!(block, Block::Own(Own::Text { text, .. }) if text.trim().is_empty());
+    let blank = |block: &RequestBlock<'_>| matches!(block, RequestBlock::Own(TypedBlock::Text { text, .. }) if text.trim().is_empty());
     blocks.retain(|block| !blank(block));
     blocks
 }
 
-fn raw(opaque: &Opaque) -> Option<Block<'_>> {
-    serde_json::from_str(&opaque.raw).ok().map(Block::Raw)
+fn raw(opaque: &OpaqueBlock) -> Option<RequestBlock<'_>> {
+    serde_json::from_str(&opaque.raw).ok().map(RequestBlock::Raw)
 }
 
-fn tool_use(call: &ToolCall) -> Block<'_> {
+fn tool_use(call: &ToolCall) -> RequestBlock<'_> {
     let input = serde_json::from_str(sendable::arguments(&call.arguments));
-    Block::Own(Own::ToolUse {
+    RequestBlock::Own(TypedBlock::ToolUse {
         id: call.id,
         name: sendable::name(&call.name),
         input: input.unwrap_or(RawValue::NULL),

@@ -6,7 +6,7 @@ use serde_json::Value;
 /// What was told so far. Servers tell numbers at the start, at the end or at both, and fill
 /// with zeros what they do not know yet: the last number that is not zero holds.
 #[derive(Debug, Default)]
-pub(super) struct Counted {
+pub(super) struct UsageCount {
     /// Input neither read from the cache nor written to it.
     input: u64,
     read: u64,
@@ -20,7 +20,7 @@ pub(super) struct Counted {
     context_input: Option<u64>,
 }
 
-impl Counted {
+impl UsageCount {
     /// Takes a `usage` object, or what is in its place.
     pub(super) fn take(&mut self, usage: Option<&Value>) {
         let Some(usage) = usage else { return };

@@ -10,7 +10,7 @@ use reqwest::{Certificate, Client, Url};
 
 use super::failure;
 use super::keys::KeyRings;
-use crate::endpoint::{Authorities, Endpoint, EndpointError, Proxy, is_loopback};
+use crate::endpoint::{CaBundle, Endpoint, EndpointError, Proxy, is_loopback};
 
 /// The program's way to HTTP. It keeps connections, so a program has one; making it installs
 /// the TLS provider.
@@ -37,13 +37,13 @@ pub fn http_client(clock: Arc<dyn Clock>) -> HttpClient {
 #[derive(Clone)]
 pub struct HttpClient {
     pub(super) clock: Arc<dyn Clock>,
-    clients: Arc<Mutex<BTreeMap<Kind, Client>>>,
+    clients: Arc<Mutex<BTreeMap<ClientKey, Client>>>,
     pub(super) rings: Arc<KeyRings>,
 }
 
 /// What becomes of a connection after a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Keep {
+pub(super) enum ConnectionReuse {
     /// It serves the next request as well.
     Idle,
     /// It is closed.
@@ -52,17 +52,17 @@ pub(super) enum Keep {
 
 /// What endpoints must have in common to share connections.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Kind {
+struct ClientKey {
     connect_timeout: Duration,
     proxy: Proxy,
-    authorities: Option<Authorities>,
-    keep: Keep,
+    authorities: Option<CaBundle>,
+    keep: ConnectionReuse,
     /// Whether no connection of it can need a certificate.
     plain: bool,
 }
 
-impl Kind {
-    fn of(endpoint: &Endpoint, url: &Url, keep: Keep) -> Self {
+impl ClientKey {
+    fn of(endpoint: &Endpoint, url: &Url, keep: ConnectionReuse) -> Self {
         let direct = is_loopback(url) && endpoint.proxy == Proxy::Environment;
         let proxy = if direct { Proxy::None } else { endpoint.proxy.clone() };
         Self {
@@ -87,9 +87,9 @@ impl HttpClient {
         &self,
         endpoint: &Endpoint,
         url: &Url,
-        keep: Keep,
+        keep: ConnectionReuse,
     ) -> Result<Client, EndpointError> {
-        let kind = Kind::of(endpoint, url, keep);
+        let kind = ClientKey::of(endpoint, url, keep);
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&kind) {
             return Ok(client.clone());
@@ -100,7 +100,7 @@ impl HttpClient {
     }
 }
 
-fn build(endpoint: &Endpoint, kind: &Kind) -> Result<Client, EndpointError> {
+fn build(endpoint: &Endpoint, kind: &ClientKey) -> Result<Client, EndpointError> {
     let provider = || endpoint.name.clone();
     let builder = Client::builder()
         .connect_timeout(kind.connect_timeout)
@@ -108,8 +108,8 @@ fn build(endpoint: &Endpoint, kind: &Kind) -> Result<Client, EndpointError> {
         .retry(reqwest::retry::never())
         .user_agent(concat!("deputize/", env!("CARGO_PKG_VERSION")));
     let builder = match kind.keep {
-        Keep::Idle => builder,
-        Keep::Nothing => builder.pool_max_idle_per_host(0),
+        ConnectionReuse::Idle => builder,
+        ConnectionReuse::Nothing => builder.pool_max_idle_per_host(0),
     };
     let builder = match &kind.proxy {
         Proxy::Environment => builder,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use deputize_core::{FailureKind, ModelError, Usage};
 use reqwest::Url;
 
-use super::keys::{Next, Turn};
+use super::keys::{KeyFailure, NextKey};
 use crate::endpoint::{Endpoint, Proxy, is_loopback};
 use crate::line::shown;
 use crate::retry_after;
@@ -23,7 +23,7 @@ const ATTEMPTS_AT_UNREADABLE_CALLS: u32 = 2;
 
 /// Why there is no reply.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum RequestFailure {
     Cancelled,
     /// The request was not answered.
     Send(reqwest::Error),
@@ -43,7 +43,7 @@ pub(super) enum Failure {
 }
 
 /// What else is known when a failure is told.
-pub(super) struct Told<'t> {
+pub(super) struct FailureContext<'t> {
     pub(super) endpoint: &'t Endpoint,
     /// The variable of the key that was used.
     pub(super) key: Option<&'t str>,
@@ -60,7 +60,7 @@ pub(super) struct Told<'t> {
     pub(super) seconds: f64,
 }
 
-impl Failure {
+impl RequestFailure {
     /// The server's own words, where it said any.
     pub(super) fn server(&self) -> Option<&ServerError> {
         match self {
@@ -88,7 +88,7 @@ impl Failure {
 
     /// The error for the operator: one line, without the key. `turn` is what becomes of the
     /// key that was used.
-    pub(super) fn tell(self, told: Told<'_>, turn: Option<&Turn>) -> ModelError {
+    pub(super) fn tell(self, told: FailureContext<'_>, turn: Option<&KeyFailure>) -> ModelError {
         let (status, mut waits) =
             // Inside a reply an error mostly has a code alone; its meaning is a status too.
             self.server().map_or((None, None), |it| (it.status.or(it.meaning()), it.retry_after));
@@ -142,7 +142,7 @@ impl Failure {
     }
 
     /// Upper bound on attempts, where more are of no use.
-    fn most_attempts(&self, told: &Told<'_>) -> Option<u32> {
+    fn most_attempts(&self, told: &FailureContext<'_>) -> Option<u32> {
         match self {
             Self::Send(error) if is_refused(error) && told.asks_this_machine() => {
                 Some(ATTEMPTS_ON_THIS_MACHINE)
@@ -153,7 +153,7 @@ impl Failure {
         }
     }
 
-    fn message(&self, told: &Told<'_>) -> String {
+    fn message(&self, told: &FailureContext<'_>) -> String {
         let (endpoint, kept) = (told.endpoint, told.kept());
         match self {
             Self::Cancelled => format!("cancelled{kept}"),
@@ -190,7 +190,7 @@ impl Failure {
     }
 }
 
-impl Told<'_> {
+impl FailureContext<'_> {
     fn kept(&self) -> String {
         match (self.partial.chars().count(), self.partial_left_out) {
             (0, _) => String::new(),
@@ -253,7 +253,7 @@ impl Told<'_> {
 }
 
 /// Why a request was not answered, with what to do about it.
-fn unsent(error: &reqwest::Error, told: &Told<'_>) -> String {
+fn unsent(error: &reqwest::Error, told: &FailureContext<'_>) -> String {
     let endpoint = told.endpoint;
     if is_refused(error) {
         return match &endpoint.proxy {
@@ -297,7 +297,7 @@ fn unsent(error: &reqwest::Error, told: &Told<'_>) -> String {
 }
 
 /// Why a proxy gave no tunnel, with what to do. The library tells of it in words alone.
-fn no_tunnel(details: &str, told: &Told<'_>) -> Option<String> {
+fn no_tunnel(details: &str, told: &FailureContext<'_>) -> Option<String> {
     let host = told.url.host_str().unwrap_or_default();
     if details.contains("proxy authorization required") {
         return Some(no_pass(told));
@@ -312,7 +312,7 @@ fn no_tunnel(details: &str, told: &Told<'_>) -> Option<String> {
 }
 
 /// A proxy that wants to know who asks.
-fn no_pass(told: &Told<'_>) -> String {
+fn no_pass(told: &FailureContext<'_>) -> String {
     format!(
         "{} asks for a user name and a password (HTTP 407): name it with them in the environment, \
          as HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT (HTTP_PROXY for http://), without the key \
@@ -322,7 +322,7 @@ fn no_pass(told: &Told<'_>) -> String {
 }
 
 /// What a failed look-up of a name means to a person. The system tells of it in words alone.
-fn no_address(details: &str, told: &Told<'_>) -> Option<String> {
+fn no_address(details: &str, told: &FailureContext<'_>) -> Option<String> {
     if !details.contains("dns error") {
         return None;
     }
@@ -339,7 +339,7 @@ fn no_address(details: &str, told: &Told<'_>) -> Option<String> {
 }
 
 /// A failure in the server's words, with what to do about it.
-fn refused(error: &ServerError, told: &Told<'_>) -> String {
+fn refused(error: &ServerError, told: &FailureContext<'_>) -> String {
     let (model, kept) = (told.model, told.kept());
     let advice = told.key_advice();
     match (error.kind(), error.meaning()) {
@@ -377,17 +377,17 @@ fn refused(error: &ServerError, told: &Told<'_>) -> String {
 }
 
 /// What becomes of a key that failed, and which is next.
-fn turned(turn: &Turn) -> String {
-    let Turn { variable, rests, next } = turn;
+fn turned(turn: &KeyFailure) -> String {
+    let KeyFailure { variable, rests, next } = turn;
     let now = match rests {
         Some(wait) => format!("the key in {variable} rests for {}", rest(*wait)),
         None => format!("the key in {variable} is not used again"),
     };
     match next {
-        Some(Next { variable, wait, .. }) if wait.is_zero() => {
+        Some(NextKey { variable, wait, .. }) if wait.is_zero() => {
             format!("{now}, the one in {variable} is next")
         }
-        Some(Next { variable, wait, .. }) => {
+        Some(NextKey { variable, wait, .. }) => {
             let wait = rest(*wait);
             format!("{now}, the one in {variable} is next, in {wait}")
         }

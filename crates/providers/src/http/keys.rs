@@ -16,12 +16,12 @@ use crate::server_error::ServerError;
 pub(super) struct KeyRing {
     header: HeaderName,
     keys: Vec<(String, HeaderValue)>,
-    state: Mutex<State>,
+    state: Mutex<RingState>,
 }
 
-struct State {
+struct RingState {
     /// As many as there are keys.
-    rests: Vec<Rest>,
+    rests: Vec<KeyRest>,
     /// The same: agents that have the key.
     holders: Vec<usize>,
 }
@@ -29,14 +29,14 @@ struct State {
 /// One agent's hold on a key. A provider's cache is by key, so it keeps to the one that it has
 /// until that is limited or refused; then, and at first, it gets the one that is ready and that
 /// the fewest agents have.
-pub(super) struct Lease {
+pub(super) struct KeyLease {
     ring: Arc<KeyRing>,
-    held: Mutex<Held>,
+    held: Mutex<HeldKey>,
 }
 
 /// What an agent has, and has had.
 #[derive(Default)]
-struct Held {
+struct HeldKey {
     key: Option<usize>,
     /// Keys that failed since something was last answered. They are no reason to try at once
     /// again, else a short rest would send an agent round and round.
@@ -44,7 +44,7 @@ struct Held {
 }
 
 #[derive(Clone, Copy)]
-enum Rest {
+enum KeyRest {
     Ready,
     Until(Instant),
     /// The provider does not take the key.
@@ -54,10 +54,10 @@ enum Rest {
 /// The rings of a program: models behind one address take their keys from one ring, so that what
 /// one learns of a key holds for all.
 #[derive(Default)]
-pub(super) struct KeyRings(Mutex<BTreeMap<Whose, Arc<KeyRing>>>);
+pub(super) struct KeyRings(Mutex<BTreeMap<RingKey, Arc<KeyRing>>>);
 
 /// An address, and the variables of its keys.
-type Whose = (String, Vec<String>);
+type RingKey = (String, Vec<String>);
 
 impl KeyRings {
     /// The ring for an address and its keys; another one when header or keys became others.
@@ -106,18 +106,18 @@ impl KeyFault {
 
 /// What an attempt goes out with.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum TakenKey {
     /// There are no keys.
     Nothing,
     /// The key of this number.
     Key(usize),
     /// No key can be used now.
-    Resting(Next),
+    Resting(NextKey),
 }
 
 /// The key that comes next.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Next {
+pub(super) struct NextKey {
     /// Its variable.
     pub(super) variable: String,
     /// How long it still rests; zero: it is ready.
@@ -128,61 +128,62 @@ pub(super) struct Next {
 
 /// What becomes of a key that failed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Turn {
+pub(super) struct KeyFailure {
     /// The variable of the key that failed.
     pub(super) variable: String,
     /// For how long it rests; nothing: it is not used any more.
     pub(super) rests: Option<Duration>,
     /// Which comes next, if any is left.
-    pub(super) next: Option<Next>,
+    pub(super) next: Option<NextKey>,
 }
 
 impl KeyRing {
     pub(super) fn new(header: HeaderName, keys: Vec<(String, HeaderValue)>) -> Self {
-        let state = State { rests: vec![Rest::Ready; keys.len()], holders: vec![0; keys.len()] };
+        let state =
+            RingState { rests: vec![KeyRest::Ready; keys.len()], holders: vec![0; keys.len()] };
         Self { header, keys, state: Mutex::new(state) }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, RingState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The key for an attempt that goes out now.
-    fn take(&self, held: &mut Held, now: Instant) -> Taken {
+    fn take(&self, held: &mut HeldKey, now: Instant) -> TakenKey {
         if self.keys.is_empty() {
-            return Taken::Nothing;
+            return TakenKey::Nothing;
         }
         let mut state = self.state();
         let mine = held.key.and_then(|mine| Some((mine, state.wait(mine, now)?)));
         match mine.filter(|(_, wait)| wait.is_zero()).or_else(|| state.best(held.key, now)) {
             Some((number, wait)) if wait.is_zero() => {
                 state.hold(&mut held.key, number);
-                Taken::Key(number)
+                TakenKey::Key(number)
             }
-            Some((number, wait)) => Taken::Resting(self.next(held, number, wait)),
+            Some((number, wait)) => TakenKey::Resting(self.next(held, number, wait)),
             // All were refused: the provider says once more what is wrong with this one.
-            None => Taken::Key(held.key.unwrap_or_default()),
+            None => TakenKey::Key(held.key.unwrap_or_default()),
         }
     }
 
     fn failed(
         &self,
-        held: &mut Held,
+        held: &mut HeldKey,
         (used, fault): (usize, KeyFault),
         now: Instant,
-    ) -> Option<Turn> {
+    ) -> Option<KeyFailure> {
         let mut state = self.state();
         let mut others = state.rests.iter().enumerate().filter(|(number, _)| *number != used);
-        let alone = others.all(|(_, rest)| matches!(rest, Rest::Refused));
+        let alone = others.all(|(_, rest)| matches!(rest, KeyRest::Refused));
         let rests = match fault {
             KeyFault::Limited(_) if alone => return None,
             KeyFault::Limited(wait) => Some(wait.unwrap_or(KEY_REST).max(LEAST_REST)),
             KeyFault::Refused => None,
         };
         let (variable, _) = self.keys.get(used)?;
-        let until = |wait| now.checked_add(wait).map_or(Rest::Refused, Rest::Until);
+        let until = |wait| now.checked_add(wait).map_or(KeyRest::Refused, KeyRest::Until);
         if let Some(rest) = state.rests.get_mut(used) {
-            *rest = rests.map_or(Rest::Refused, until);
+            *rest = rests.map_or(KeyRest::Refused, until);
         }
         if self.keys.len() < 2 {
             return None;
@@ -195,23 +196,23 @@ impl KeyRing {
             state.hold(&mut held.key, number);
         }
         let next = next.map(|(number, wait)| self.next(held, number, wait));
-        Some(Turn { variable: variable.clone(), rests, next })
+        Some(KeyFailure { variable: variable.clone(), rests, next })
     }
 
-    fn next(&self, held: &Held, number: usize, wait: Duration) -> Next {
+    fn next(&self, held: &HeldKey, number: usize, wait: Duration) -> NextKey {
         let variable = self.keys.get(number).map(|(variable, _)| variable.clone());
         let tried = held.tried.contains(&number);
-        Next { variable: variable.unwrap_or_default(), wait, tried }
+        NextKey { variable: variable.unwrap_or_default(), wait, tried }
     }
 }
 
-impl State {
+impl RingState {
     /// How long a key still rests; nothing: it was refused.
     fn wait(&self, number: usize, now: Instant) -> Option<Duration> {
         match self.rests.get(number)? {
-            Rest::Ready => Some(Duration::ZERO),
-            Rest::Until(until) => Some(until.saturating_duration_since(now)),
-            Rest::Refused => None,
+            KeyRest::Ready => Some(Duration::ZERO),
+            KeyRest::Until(until) => Some(until.saturating_duration_since(now)),
+            KeyRest::Refused => None,
         }
     }
 
@@ -242,7 +243,7 @@ impl State {
     }
 }
 
-impl Lease {
+impl KeyLease {
     /// A hold on a key of this ring, which one is decided when it is needed.
     pub(super) fn new(ring: Arc<KeyRing>) -> Self {
         Self { ring, held: Mutex::default() }
@@ -268,13 +269,13 @@ impl Lease {
     }
 
     /// The key for an attempt that goes out now.
-    pub(super) fn take(&self, now: Instant) -> Taken {
+    pub(super) fn take(&self, now: Instant) -> TakenKey {
         self.ring.take(&mut self.held(), now)
     }
 
     /// Takes note of what went wrong with a key. Nothing to tell when no other key could have
     /// been used instead.
-    pub(super) fn failed(&self, used: usize, fault: KeyFault, now: Instant) -> Option<Turn> {
+    pub(super) fn failed(&self, used: usize, fault: KeyFault, now: Instant) -> Option<KeyFailure> {
         self.ring.failed(&mut self.held(), (used, fault), now)
     }
 
@@ -283,12 +284,12 @@ impl Lease {
         self.held().tried.clear();
     }
 
-    fn held(&self) -> MutexGuard<'_, Held> {
+    fn held(&self) -> MutexGuard<'_, HeldKey> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Lease {
+impl Drop for KeyLease {
     fn drop(&mut self) {
         let mut held = self.held();
         self.ring.state().give_back(&mut held.key);
@@ -300,22 +301,22 @@ mod tests {
     use super::*;
 
     /// One agent's hold on keys of these names.
-    fn ring(names: &[&str]) -> Lease {
+    fn ring(names: &[&str]) -> KeyLease {
         let key = |name: &&str| ((*name).to_owned(), HeaderValue::from_static("k"));
         let ring = KeyRing::new(HeaderName::from_static("k"), names.iter().map(key).collect());
-        Lease::new(Arc::new(ring))
+        KeyLease::new(Arc::new(ring))
     }
 
     fn seconds(n: u64) -> Duration {
         Duration::from_secs(n)
     }
 
-    fn next(variable: &str, wait: u64) -> Next {
-        Next { variable: variable.to_owned(), wait: seconds(wait), tried: false }
+    fn next(variable: &str, wait: u64) -> NextKey {
+        NextKey { variable: variable.to_owned(), wait: seconds(wait), tried: false }
     }
 
-    fn next_tried(variable: &str, wait: u64) -> Next {
-        Next { tried: true, ..next(variable, wait) }
+    fn next_tried(variable: &str, wait: u64) -> NextKey {
+        NextKey { tried: true, ..next(variable, wait) }
     }
 
     #[test]
@@ -323,30 +324,30 @@ mod tests {
         let (rings, now) = (KeyRings::default(), Instant::now());
         let ring = |address, value| {
             let keys = ["A", "B"].map(|name| (name.to_owned(), HeaderValue::from_static(value)));
-            Lease::new(rings.ring(address, HeaderName::from_static("k"), keys.to_vec()))
+            KeyLease::new(rings.ring(address, HeaderName::from_static("k"), keys.to_vec()))
         };
         ring("http://a/v1", "x").failed(0, KeyFault::Refused, now);
-        assert_eq!(ring("http://a/v1", "x").take(now), Taken::Key(1));
-        assert_eq!(ring("http://b/v1", "x").take(now), Taken::Key(0));
-        assert_eq!(ring("http://a/v1", "y").take(now), Taken::Key(0), "other keys");
+        assert_eq!(ring("http://a/v1", "x").take(now), TakenKey::Key(1));
+        assert_eq!(ring("http://b/v1", "x").take(now), TakenKey::Key(0));
+        assert_eq!(ring("http://a/v1", "y").take(now), TakenKey::Key(0), "other keys");
     }
 
     #[test]
     fn a_limited_key_rests_and_the_next_is_used_until_it_is_limited_too() {
         let (ring, start) = (ring(&["A", "B", "C"]), Instant::now());
-        assert_eq!(ring.take(start), Taken::Key(0));
+        assert_eq!(ring.take(start), TakenKey::Key(0));
         let turn = ring.failed(0, KeyFault::Limited(Some(seconds(5))), start).unwrap();
         assert_eq!((turn.variable.as_str(), turn.rests), ("A", Some(seconds(5))));
         assert_eq!(turn.next, Some(next("B", 0)));
-        assert_eq!(ring.take(start + seconds(6)), Taken::Key(1), "a key in use stays in use");
+        assert_eq!(ring.take(start + seconds(6)), TakenKey::Key(1), "a key in use stays in use");
         let turn = ring.failed(1, KeyFault::Limited(None), start).unwrap();
         assert_eq!(turn.rests, Some(KEY_REST));
         assert_eq!(turn.next.unwrap().variable, "C");
         let turn = ring.failed(2, KeyFault::Limited(None), start + seconds(1)).unwrap();
         assert_eq!(turn.next, Some(next_tried("A", 4)));
-        let resting = Taken::Resting(next_tried("A", 3));
+        let resting = TakenKey::Resting(next_tried("A", 3));
         assert_eq!(ring.take(start + seconds(2)), resting);
-        assert_eq!(ring.take(start + seconds(5)), Taken::Key(0));
+        assert_eq!(ring.take(start + seconds(5)), TakenKey::Key(0));
     }
 
     #[test]
@@ -358,7 +359,7 @@ mod tests {
         assert_eq!((turn.rests, turn.next), (Some(LEAST_REST), Some(next("B", 0))));
         let turn = fails(1, start + seconds(1));
         assert_eq!(turn.next, Some(next_tried("A", 0)), "it is ready, but was tried");
-        assert_eq!(ring.take(start + seconds(1)), Taken::Key(0));
+        assert_eq!(ring.take(start + seconds(1)), TakenKey::Key(0));
         ring.answered();
         assert_eq!(fails(0, start + seconds(9)).next, Some(next("B", 0)));
     }
@@ -369,10 +370,10 @@ mod tests {
         let turn = ring.failed(0, KeyFault::Refused, start).unwrap();
         assert_eq!((turn.rests, turn.next.unwrap().variable.as_str()), (None, "B"));
         assert_eq!(ring.failed(1, KeyFault::Limited(None), start), None, "it is the only one");
-        assert_eq!(ring.take(start + seconds(999_999)), Taken::Key(1));
+        assert_eq!(ring.take(start + seconds(999_999)), TakenKey::Key(1));
         let turn = ring.failed(1, KeyFault::Refused, start).unwrap();
         assert_eq!((turn.variable.as_str(), turn.next), ("B", None));
-        assert!(matches!(ring.take(start), Taken::Key(_)), "the provider is asked once more");
+        assert!(matches!(ring.take(start), TakenKey::Key(_)), "the provider is asked once more");
     }
 
     #[test]
@@ -380,15 +381,15 @@ mod tests {
         let (one, start) = (ring(&["A", "B", "C"]), Instant::now());
         let agents = [one.another(), one.another(), one.another(), one.another()];
         let taken = || agents.each_ref().map(|agent| agent.take(start));
-        let [a, b, c] = [0, 1, 2].map(Taken::Key);
-        assert_eq!(taken(), [a, b, c, Taken::Key(0)]);
-        assert_eq!(taken(), [0, 1, 2, 0].map(Taken::Key), "it keeps to its key");
+        let [a, b, c] = [0, 1, 2].map(TakenKey::Key);
+        assert_eq!(taken(), [a, b, c, TakenKey::Key(0)]);
+        assert_eq!(taken(), [0, 1, 2, 0].map(TakenKey::Key), "it keeps to its key");
         let [first, second, third, fourth] = agents;
         drop(second);
-        assert_eq!(one.take(start), Taken::Key(1), "a key that is given back is free");
+        assert_eq!(one.take(start), TakenKey::Key(1), "a key that is given back is free");
         drop((first, fourth));
-        assert_eq!(third.another().take(start), Taken::Key(0));
-        assert_eq!(third.take(start), Taken::Key(2));
+        assert_eq!(third.another().take(start), TakenKey::Key(0));
+        assert_eq!(third.take(start), TakenKey::Key(2));
     }
 
     #[test]
@@ -396,24 +397,24 @@ mod tests {
         let (one, start) = (ring(&["A", "B", "C"]), Instant::now());
         let [two, three, four] = [one.another(), one.another(), one.another()];
         let all = [&one, &two, &three, &four];
-        assert_eq!(all.map(|agent| agent.take(start)), [0, 1, 2, 0].map(Taken::Key));
+        assert_eq!(all.map(|agent| agent.take(start)), [0, 1, 2, 0].map(TakenKey::Key));
         let turn = one.failed(0, KeyFault::Limited(Some(seconds(5))), start).unwrap();
         assert_eq!(turn.next.unwrap().variable, "B");
         // The other one that has it finds it resting, and the others keep to theirs.
-        assert_eq!(four.take(start), Taken::Key(2), "the fewest have it");
+        assert_eq!(four.take(start), TakenKey::Key(2), "the fewest have it");
         let later = start + seconds(9);
-        assert_eq!(all.map(|agent| agent.take(later)), [1, 1, 2, 2].map(Taken::Key));
-        assert_eq!(one.another().take(later), Taken::Key(0), "nobody has it by now");
+        assert_eq!(all.map(|agent| agent.take(later)), [1, 1, 2, 2].map(TakenKey::Key));
+        assert_eq!(one.another().take(later), TakenKey::Key(0), "nobody has it by now");
     }
 
     #[test]
     fn one_key_and_none_at_all_change_nothing() {
         let start = Instant::now();
-        assert_eq!(ring(&[]).take(start), Taken::Nothing);
+        assert_eq!(ring(&[]).take(start), TakenKey::Nothing);
         let ring = ring(&["A"]);
         for fault in [KeyFault::Limited(Some(seconds(9))), KeyFault::Refused] {
             assert_eq!(ring.failed(0, fault, start), None);
-            assert_eq!(ring.take(start), Taken::Key(0));
+            assert_eq!(ring.take(start), TakenKey::Key(0));
         }
         let forever = KeyFault::Limited(Some(Duration::MAX));
         assert!(super::tests::ring(&["A", "B"]).failed(0, forever, start).is_some());

@@ -1,39 +1,39 @@
 //! Calls, put together from pieces whose indexes and ids cannot be trusted.
 
-use deputize_core::{Opaque, RawCall};
+use deputize_core::{OpaqueBlock, RawCall};
 use serde_json::Value;
 
-use super::details::Details;
-use super::own::Own;
-use crate::arguments::{self, Shape, is_object, mended};
+use super::details::ReasoningDetails;
+use super::extra_members::ExtraMembers;
+use crate::arguments::{self, ObjectProgress, is_object, mended};
 use crate::limits::CALLS;
 use crate::stream::StreamError;
-use crate::text::Text;
+use crate::text::Utf16Text;
 
 /// The calls of a reply in the order in which they first appeared, or by index where every
 /// call has its own.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Vec<Call>);
+pub(super) struct Calls(Vec<PartialCall>);
 
 #[derive(Debug, Default)]
-struct Call {
+struct PartialCall {
     index: Option<u64>,
     id: String,
     name: String,
-    arguments: Text,
-    shape: Shape,
-    own: Own,
+    arguments: Utf16Text,
+    shape: ObjectProgress,
+    own: ExtraMembers,
 }
 
 /// A piece of a call as it came.
-struct Piece<'v> {
+struct CallPiece<'v> {
     index: Option<u64>,
     id: &'v str,
     name: &'v str,
     arguments: String,
 }
 
-impl<'v> Piece<'v> {
+impl<'v> CallPiece<'v> {
     fn of(value: &'v Value) -> Self {
         let function = value.get("function").unwrap_or(value);
         let text = |value: Option<&'v Value>| value.and_then(Value::as_str).unwrap_or_default();
@@ -62,7 +62,7 @@ impl Calls {
         raw: Option<&str>,
         marked: bool,
     ) -> Result<Option<usize>, StreamError> {
-        let piece = Piece::of(value);
+        let piece = CallPiece::of(value);
         if piece.is_empty() {
             return Ok(None);
         }
@@ -71,7 +71,7 @@ impl Calls {
             return Err(StreamError::TooManyCalls);
         }
         if place == self.0.len() {
-            self.0.push(Call { index: piece.index, ..Call::default() });
+            self.0.push(PartialCall { index: piece.index, ..PartialCall::default() });
         }
         let Some(call) = self.0.get_mut(place) else { return Ok(None) };
         call.own.take(value, raw);
@@ -79,7 +79,8 @@ impl Calls {
     }
 
     pub(super) fn held(&self) -> usize {
-        let call = |it: &Call| it.id.len() + it.name.len() + it.arguments.len() + it.own.held();
+        let call =
+            |it: &PartialCall| it.id.len() + it.name.len() + it.arguments.len() + it.own.held();
         self.0.iter().map(call).sum()
     }
 
@@ -89,13 +90,15 @@ impl Calls {
 
     /// Whether the arguments of some call have not come, or not to their end.
     pub(super) fn are_open(&self) -> bool {
-        self.0.iter().any(|call| matches!(call.shape, Shape::Blank | Shape::Open { .. }))
+        self.0
+            .iter()
+            .any(|call| matches!(call.shape, ObjectProgress::Blank | ObjectProgress::Open { .. }))
     }
 
     /// Which call a piece belongs to; nothing: a new one.
-    fn place(&self, piece: &Piece<'_>) -> Option<usize> {
-        let last = |test: &dyn Fn(&Call) -> bool| self.0.iter().rposition(test);
-        let named = |call: &Call| !piece.id.is_empty() && call.id == piece.id;
+    fn place(&self, piece: &CallPiece<'_>) -> Option<usize> {
+        let last = |test: &dyn Fn(&PartialCall) -> bool| self.0.iter().rposition(test);
+        let named = |call: &PartialCall| !piece.id.is_empty() && call.id == piece.id;
         // Where calls share an id, their indexes tell them apart.
         let by_id = last(&|call| named(call) && call.index == piece.index);
         let by_id = by_id.or_else(|| last(&named));
@@ -114,7 +117,7 @@ impl Calls {
     }
 
     /// The finished calls, and what of them goes back as the server wrote it.
-    pub(super) fn finish(mut self, details: &Details) -> (Vec<RawCall>, Vec<Opaque>) {
+    pub(super) fn finish(mut self, details: &ReasoningDetails) -> (Vec<RawCall>, Vec<OpaqueBlock>) {
         let mut indexes: Vec<_> = self.0.iter().map(|call| call.index).collect();
         indexes.sort_unstable();
         indexes.dedup();
@@ -122,14 +125,14 @@ impl Calls {
             self.0.sort_by_key(|call| call.index);
         }
         let named = self.0.into_iter().filter(|it| !it.name.is_empty() || !it.arguments.is_empty());
-        let named: Vec<Call> = named.collect();
+        let named: Vec<PartialCall> = named.collect();
         // Blocks that name a call are understood only beside a call of that id.
         let single = |id: &str| named.iter().filter(|call| call.id == id).count() == 1;
-        let kept = |call: &Call| details.names(&call.id) && single(&call.id);
+        let kept = |call: &PartialCall| details.names(&call.id) && single(&call.id);
         let own = named.iter().enumerate();
         let own = own.filter_map(|(n, call)| call.own.opaque(n, kept(call).then_some(&call.id)));
         let own = own.collect();
-        let raw = |call: Call| RawCall {
+        let raw = |call: PartialCall| RawCall {
             name: call.name.trim().to_owned(),
             arguments: mended(&call.arguments.into_string()),
         };
@@ -137,16 +140,16 @@ impl Calls {
     }
 }
 
-impl Call {
+impl PartialCall {
     /// Whether this call is over and the piece, though it has this call's index or id, or
     /// neither, begins another one.
-    fn is_over(&self, piece: &Piece<'_>) -> bool {
+    fn is_over(&self, piece: &CallPiece<'_>) -> bool {
         if piece.name.is_empty() {
             return false;
         }
         let other_id = !piece.id.is_empty() && !self.id.is_empty() && piece.id != self.id;
         let same_id = !piece.id.is_empty() && piece.id == self.id;
-        let complete = self.shape == Shape::Closed;
+        let complete = self.shape == ObjectProgress::Closed;
         if other_id {
             // A server that invents an id for each piece repeats the name with it.
             return complete || piece.name != self.name;
@@ -159,7 +162,7 @@ impl Call {
     }
 
     /// Takes a piece; says whether it changed anything.
-    fn take(&mut self, piece: &Piece<'_>, marked: bool) -> Option<usize> {
+    fn take(&mut self, piece: &CallPiece<'_>, marked: bool) -> Option<usize> {
         let before = (self.id.is_empty(), self.name.len());
         if self.id.is_empty() {
             piece.id.clone_into(&mut self.id);
@@ -202,7 +205,7 @@ mod tests {
             calls.add(&json, None, false).unwrap();
         }
         let show = |call: RawCall| format!("{}{}", call.name, call.arguments);
-        let calls = calls.finish(&Details::default()).0;
+        let calls = calls.finish(&ReasoningDetails::default()).0;
         calls.into_iter().map(show).collect::<Vec<_>>().join(" ")
     }
 
@@ -285,6 +288,6 @@ mod tests {
             calls.add(&call(n), None, false).unwrap();
         }
         assert!(matches!(calls.add(&call(CALLS), None, false), Err(StreamError::TooManyCalls)));
-        assert_eq!(calls.finish(&Details::default()).0.len(), CALLS);
+        assert_eq!(calls.finish(&ReasoningDetails::default()).0.len(), CALLS);
     }
 }

@@ -1,6 +1,6 @@
 //! Blocks of reasoning that must go back to the server as they came.
 
-use deputize_core::Opaque;
+use deputize_core::OpaqueBlock;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -11,10 +11,10 @@ use crate::stream::StreamError;
 
 /// The blocks of a reply, in order.
 #[derive(Debug, Default)]
-pub(super) struct Details(Vec<Detail>);
+pub(super) struct ReasoningDetails(Vec<ReasoningDetail>);
 
 #[derive(Debug)]
-struct Detail {
+struct ReasoningDetail {
     /// Kept only of the last one, and of a text, which may go on: parsed, a block takes many
     /// times its bytes.
     value: Value,
@@ -24,7 +24,7 @@ struct Detail {
     bytes: usize,
 }
 
-impl Details {
+impl ReasoningDetails {
     /// Takes the blocks of one piece of a message; `text` is the JSON of the whole event.
     /// Pieces of one text are joined; all else (signatures, encrypted blocks) stays as it came.
     pub(super) fn add(&mut self, values: &[Value], text: &str) -> Result<(), StreamError> {
@@ -38,8 +38,8 @@ impl Details {
                 Some(last) if joins(&last.value, value) => last.join(value, bytes),
                 _ if full => return Err(StreamError::TooManyItems),
                 last => {
-                    last.into_iter().for_each(Detail::settle);
-                    self.0.push(Detail::new(value, raw, bytes));
+                    last.into_iter().for_each(ReasoningDetail::settle);
+                    self.0.push(ReasoningDetail::new(value, raw, bytes));
                 }
             }
         }
@@ -53,7 +53,7 @@ impl Details {
             id: Option<String>,
         }
         let named = |raw: &str| serde_json::from_str::<Named>(raw).ok()?.id;
-        let names = |it: &Detail| match &it.raw {
+        let names = |it: &ReasoningDetail| match &it.raw {
             Some(raw) => named(raw).as_deref() == Some(call),
             None => it.value.get("id").and_then(Value::as_str) == Some(call),
         };
@@ -64,13 +64,13 @@ impl Details {
         self.0.iter().map(|detail| detail.bytes).sum()
     }
 
-    pub(super) fn into_opaque(self) -> Vec<Opaque> {
-        let opaque = |detail: Detail| Opaque::new(WIRE, detail.into_raw());
+    pub(super) fn into_opaque(self) -> Vec<OpaqueBlock> {
+        let opaque = |detail: ReasoningDetail| OpaqueBlock::new(WIRE, detail.into_raw());
         self.0.into_iter().map(opaque).collect()
     }
 }
 
-impl Detail {
+impl ReasoningDetail {
     fn new(value: &Value, raw: Option<String>, bytes: usize) -> Self {
         if is_text(value) {
             return Self { value: value.clone(), raw, bytes };
@@ -161,7 +161,7 @@ mod tests {
     #[test]
     fn their_number_is_limited() {
         let block = serde_json::json!({"type": "reasoning.encrypted", "data": "x"});
-        let mut details = Details::default();
+        let mut details = ReasoningDetails::default();
         for _ in 0..ITEMS {
             details.add(std::slice::from_ref(&block), "").unwrap();
         }
@@ -176,7 +176,7 @@ mod tests {
     #[test]
     fn pieces_of_one_text_are_one_block() {
         let piece = serde_json::json!({"type": "reasoning.text", "text": "x"});
-        let mut details = Details::default();
+        let mut details = ReasoningDetails::default();
         for _ in 0..=ITEMS {
             details.add(std::slice::from_ref(&piece), "").unwrap();
         }

@@ -4,19 +4,19 @@
 use std::collections::BTreeMap;
 
 use deputize_core::{
-    AssistantMessage, Message, ModelOptions, Opaque, Request, Schema, ToolCall, ToolChoice,
+    AssistantMessage, Message, ModelOptions, OpaqueBlock, Request, Schema, ToolCall, ToolChoice,
     ToolDecl,
 };
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::own::{self, Returned};
+use super::extra_members::{self, ReturnedExtras};
 use crate::body::json_bytes;
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::sendable;
 
-/// The wire's name in [`Opaque`].
+/// The wire's name in [`OpaqueBlock`].
 pub(super) const WIRE: &str = "openai-chat";
 
 /// Fields that are ours alone.
@@ -69,7 +69,7 @@ impl Dialect {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct RequestBody<'a> {
     model: &'a str,
     stream: bool,
     #[serde(flatten)]
@@ -77,21 +77,21 @@ struct Body<'a> {
     // Tools stand before the messages and the choice after them: what a cache can keep is one
     // piece at the beginning, also of the closing request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
-    messages: Vec<Line<'a>>,
+    tools: Vec<ToolParam<'a>>,
+    messages: Vec<MessageParam<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<&'static str>,
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct ToolParam<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
-    function: Declaration<'a>,
+    function: FunctionParam<'a>,
 }
 
 #[derive(Serialize)]
-struct Declaration<'a> {
+struct FunctionParam<'a> {
     name: &'a str,
     description: &'a str,
     parameters: &'a Schema,
@@ -99,7 +99,7 @@ struct Declaration<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
-enum Line<'a> {
+enum MessageParam<'a> {
     System {
         content: String,
     },
@@ -113,7 +113,7 @@ enum Line<'a> {
         #[serde(skip_serializing_if = "Vec::is_empty")]
         reasoning_details: Vec<&'a RawValue>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<Call<'a>>,
+        tool_calls: Vec<CallParam<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         extra_content: Option<&'a RawValue>,
     },
@@ -124,17 +124,17 @@ enum Line<'a> {
 }
 
 #[derive(Serialize)]
-struct Call<'a> {
+struct CallParam<'a> {
     id: String,
     #[serde(rename = "type")]
     kind: &'static str,
-    function: Function<'a>,
+    function: CallFunction<'a>,
     #[serde(flatten)]
     own: BTreeMap<&'a str, &'a RawValue>,
 }
 
 #[derive(Serialize)]
-struct Function<'a> {
+struct CallFunction<'a> {
     name: String,
     arguments: &'a str,
 }
@@ -143,10 +143,10 @@ struct Function<'a> {
 #[must_use]
 pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     let system = request.system.join("\n\n");
-    let system = (!system.is_empty()).then_some(Line::System { content: system });
-    let returned = Returned::of(request.messages.iter().map(|message| &**message));
+    let system = (!system.is_empty()).then_some(MessageParam::System { content: system });
+    let returned = ReturnedExtras::of(request.messages.iter().map(|message| &**message));
     let lines = request.messages.iter().map(|message| line(message, dialect, &returned));
-    let body = Body {
+    let body = RequestBody {
         model: request.model,
         stream: dialect.streaming,
         options: options(request.options, dialect),
@@ -185,48 +185,58 @@ fn options<'a>(options: &ModelOptions, dialect: &'a Dialect) -> BTreeMap<&'a str
     fields
 }
 
-fn tool(decl: &ToolDecl) -> Tool<'_> {
-    let function = Declaration {
+fn tool(decl: &ToolDecl) -> ToolParam<'_> {
+    let function = FunctionParam {
         name: decl.name.as_str(),
         description: &decl.description,
         parameters: &decl.parameters,
     };
-    Tool { kind: "function", function }
+    ToolParam { kind: "function", function }
 }
 
-fn line<'a>(message: &'a Message, dialect: &Dialect, returned: &'a Returned<'_>) -> Line<'a> {
+fn line<'a>(
+    message: &'a Message,
+    dialect: &Dialect,
+    returned: &'a ReturnedExtras<'_>,
+) -> MessageParam<'a> {
     match message {
-        Message::User(user) => Line::User { content: &user.text },
+        Message::User(user) => MessageParam::User { content: &user.text },
         Message::Assistant(assistant) => assistant_line(assistant, dialect, returned),
-        Message::Tool(result) => {
-            Line::Tool { tool_call_id: returned.id(result.call), content: result.text.as_str() }
-        }
+        Message::Tool(result) => MessageParam::Tool {
+            tool_call_id: returned.id(result.call),
+            content: result.text.as_str(),
+        },
     }
 }
 
 fn assistant_line<'a>(
     message: &'a AssistantMessage,
     dialect: &Dialect,
-    returned: &'a Returned<'_>,
-) -> Line<'a> {
+    returned: &'a ReturnedExtras<'_>,
+) -> MessageParam<'a> {
     let bare = message.text.is_empty() && !message.calls.is_empty();
     let echoed = dialect.echo_reasoning && !message.calls.is_empty();
     let echoed = echoed && !message.reasoning.is_empty();
-    let ours = |opaque: &&Opaque| opaque.wire == WIRE && !opaque.raw.starts_with('[');
-    let raw = |opaque: &'a Opaque| serde_json::from_str::<&RawValue>(&opaque.raw).ok();
-    Line::Assistant {
+    let ours = |opaque: &&OpaqueBlock| opaque.wire == WIRE && !opaque.raw.starts_with('[');
+    let raw = |opaque: &'a OpaqueBlock| serde_json::from_str::<&RawValue>(&opaque.raw).ok();
+    MessageParam::Assistant {
         content: (!bare).then_some(message.text.as_str()),
         reasoning_content: echoed.then_some(message.reasoning.as_str()),
         reasoning_details: message.opaque.iter().filter(ours).filter_map(raw).collect(),
         tool_calls: message.calls.iter().map(|it| call(it, returned)).collect(),
-        extra_content: own::returned_with(message),
+        extra_content: extra_members::returned_with(message),
     }
 }
 
-fn call<'a>(call: &'a ToolCall, returned: &'a Returned<'_>) -> Call<'a> {
+fn call<'a>(call: &'a ToolCall, returned: &'a ReturnedExtras<'_>) -> CallParam<'a> {
     let (name, arguments) = (sendable::name(&call.name), sendable::arguments(&call.arguments));
-    let function = Function { name, arguments };
-    Call { id: returned.id(call.id), kind: "function", function, own: returned.members(call.id) }
+    let function = CallFunction { name, arguments };
+    CallParam {
+        id: returned.id(call.id),
+        kind: "function",
+        function,
+        own: returned.members(call.id),
+    }
 }
 
 #[cfg(test)]
@@ -261,7 +271,7 @@ mod tests {
                 fingerprint: String::new(),
             })
         };
-        let opaque = Opaque::new;
+        let opaque = OpaqueBlock::new;
         [
             Message::User(UserMessage { text: "Read \"a\".".into(), from: None }),
             Message::Assistant(AssistantMessage {
@@ -324,7 +334,7 @@ mod tests {
         let mut messages = conversation();
         let Message::Assistant(said) = &*messages[1] else { unreachable!() };
         let mut said = said.clone();
-        said.opaque.extend(own.map(|raw| Opaque::new(WIRE, raw)));
+        said.opaque.extend(own.map(|raw| OpaqueBlock::new(WIRE, raw)));
         messages[1] = Arc::new(Message::Assistant(said));
         let plain = body(&conversation(), ToolChoice::Auto, &Dialect::default());
         let body = body(&messages, ToolChoice::Auto, &Dialect::default());
@@ -340,7 +350,7 @@ mod tests {
     fn what_a_server_wrote_of_a_message_goes_back_with_it() {
         let mut messages = conversation();
         let own = r#"{ "google" : {"thought_signature":"A\u002b"}}"#;
-        let opaque = vec![Opaque::new(WIRE, format!(r#"["message",{own}]"#))];
+        let opaque = vec![OpaqueBlock::new(WIRE, format!(r#"["message",{own}]"#))];
         let said = AssistantMessage { text: "Done.".into(), opaque, ..Default::default() };
         messages[4] = Arc::new(Message::Assistant(said));
         let plain = body(&conversation(), ToolChoice::Auto, &Dialect::default());

@@ -4,14 +4,16 @@ use deputize_core::{Delta, Finish, Reply, Usage};
 use serde_json::Value;
 
 use super::calls::Calls;
-use super::details::Details;
-use super::own;
-use super::thought::{Part, ThoughtSplitter, split_unopened, split_whole};
-use crate::json::{self, Json, JsonError};
+use super::details::ReasoningDetails;
+use super::extra_members;
+use super::thought_splitter::{ContentPart, ThoughtSplitter, split_unopened, split_whole};
+use crate::json::{self, JsonError, MarkedJson};
 use crate::server_error::ServerError;
 use crate::sse::SseEvent;
-use crate::stream::{Ending, EventParser, Flow, Live, StreamError, each_line_is_whole};
-use crate::text::Text;
+use crate::stream::{
+    DeltaFn, EventParser, StreamEnd, StreamError, StreamStatus, each_line_is_whole,
+};
+use crate::text::Utf16Text;
 
 const DONE: &str = "[DONE]";
 
@@ -20,13 +22,13 @@ const DONE: &str = "[DONE]";
 pub(super) struct ChatParser {
     model: String,
     served: Option<String>,
-    text: Text,
-    reasoning: Text,
+    text: Utf16Text,
+    reasoning: Utf16Text,
     /// Takes thoughts out of the content.
     splitter: ThoughtSplitter,
-    refusal: Text,
+    refusal: Utf16Text,
     calls: Calls,
-    details: Details,
+    details: ReasoningDetails,
     /// What only the server understands of the message.
     own: Option<String>,
     usage: Usage,
@@ -42,8 +44,8 @@ pub(super) struct ChatParser {
 
 /// The JSON of one event, and its text.
 #[derive(Clone, Copy)]
-struct Event<'e> {
-    json: &'e Json,
+struct StreamEvent<'e> {
+    json: &'e MarkedJson,
     text: &'e str,
 }
 
@@ -53,7 +55,11 @@ impl ChatParser {
     }
 
     /// Takes one chunk of a stream, or a whole document, which has the same shape.
-    fn chunk(&mut self, event: Event<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
+    fn chunk(
+        &mut self,
+        event: StreamEvent<'_>,
+        live: &mut DeltaFn<'_>,
+    ) -> Result<StreamStatus, StreamError> {
         let chunk = &event.json.value;
         if let Some(error) = ServerError::within(chunk) {
             return self.failed(error);
@@ -68,25 +74,25 @@ impl ChatParser {
         if let Some(usage) = usage.rfind(|it| it.is_object()) {
             self.usage = read_usage(usage);
         }
-        choice.map_or(Ok(Flow::More), |choice| self.choice(choice, event, live))
+        choice.map_or(Ok(StreamStatus::More), |choice| self.choice(choice, event, live))
     }
 
     /// Takes a failure that the server tells of. One behind the finish reason `length` does not
     /// change that the reply was cut there.
-    fn failed(&mut self, error: ServerError) -> Result<Flow, StreamError> {
+    fn failed(&mut self, error: ServerError) -> Result<StreamStatus, StreamError> {
         if self.finish != Some(Finish::Length) {
             return Err(StreamError::Server(error));
         }
         (self.done, self.went_on) = (true, false);
-        Ok(Flow::Done)
+        Ok(StreamStatus::Done)
     }
 
     fn choice(
         &mut self,
         choice: &Value,
-        event: Event<'_>,
-        live: &mut Live<'_>,
-    ) -> Result<Flow, StreamError> {
+        event: StreamEvent<'_>,
+        live: &mut DeltaFn<'_>,
+    ) -> Result<StreamStatus, StreamError> {
         let first = !std::mem::replace(&mut self.begun, true);
         if let Some(error) = ServerError::within(choice) {
             return self.failed(error);
@@ -106,15 +112,15 @@ impl ChatParser {
             Err(error) => return self.failed(error),
         }
         self.moves += u64::from(first || grown || (open && self.finish.is_some()));
-        Ok(Flow::More)
+        Ok(StreamStatus::More)
     }
 
     /// Takes a piece of the message; says whether it held anything.
     fn delta(
         &mut self,
         delta: &Value,
-        event: Event<'_>,
-        live: &mut Live<'_>,
+        event: StreamEvent<'_>,
+        live: &mut DeltaFn<'_>,
     ) -> Result<bool, StreamError> {
         let marked = event.json.marked;
         let text = |key: &str| delta.get(key).and_then(Value::as_str).unwrap_or_default();
@@ -132,7 +138,7 @@ impl ChatParser {
             _ => {}
         }
         grown |= !self.refusal.push(text("refusal"), marked).is_empty();
-        own::take_of_message(&mut self.own, delta, event.text);
+        extra_members::take_of_message(&mut self.own, delta, event.text);
         if let Some(Value::Array(details)) = delta.get("reasoning_details") {
             grown |= !details.is_empty();
             self.details.add(details, event.text)?;
@@ -143,7 +149,7 @@ impl ChatParser {
             _ => &[],
         };
         let old_style = delta.get("function_call").filter(|it| it.is_object());
-        let mut raw = own::received(calls, event.text).into_iter();
+        let mut raw = extra_members::received(calls, event.text).into_iter();
         for call in calls.iter().chain(old_style) {
             if let Some(bytes) = self.calls.add(call, raw.next(), marked)? {
                 grown = true;
@@ -154,7 +160,7 @@ impl ChatParser {
     }
 
     /// Takes a part of a content that is a list.
-    fn part(&mut self, part: &Value, marked: bool, live: &mut Live<'_>) -> bool {
+    fn part(&mut self, part: &Value, marked: bool, live: &mut DeltaFn<'_>) -> bool {
         let text = |value: &Value| value.get("text").and_then(Value::as_str).map(str::to_owned);
         if let Some(thoughts) = part.get("thinking").and_then(Value::as_array) {
             let thought: String = thoughts.iter().filter_map(text).collect();
@@ -164,45 +170,45 @@ impl ChatParser {
     }
 
     /// Takes a piece of the content, which may begin with thoughts.
-    fn say(&mut self, piece: &str, marked: bool, live: &mut Live<'_>) -> bool {
+    fn say(&mut self, piece: &str, marked: bool, live: &mut DeltaFn<'_>) -> bool {
         let Self { splitter, text, reasoning, .. } = self;
         splitter.push(piece, &mut |part, piece| match part {
-            Part::Thought => grow_reasoning(reasoning, piece, marked, live),
-            Part::Answer => grow_text(text, piece, marked, live),
+            ContentPart::Thought => grow_reasoning(reasoning, piece, marked, live),
+            ContentPart::Answer => grow_text(text, piece, marked, live),
         });
         !piece.is_empty()
     }
 
     /// Takes what the splitter still holds: the content is over.
-    fn end_content(&mut self, live: &mut Live<'_>) {
+    fn end_content(&mut self, live: &mut DeltaFn<'_>) {
         let Self { splitter, text, reasoning, .. } = self;
         splitter.finish(&mut |part, piece| match part {
-            Part::Thought => grow_reasoning(reasoning, piece, false, live),
-            Part::Answer => grow_text(text, piece, false, live),
+            ContentPart::Thought => grow_reasoning(reasoning, piece, false, live),
+            ContentPart::Answer => grow_text(text, piece, false, live),
         });
     }
 
-    fn think(&mut self, piece: &str, marked: bool, live: &mut Live<'_>) -> bool {
+    fn think(&mut self, piece: &str, marked: bool, live: &mut DeltaFn<'_>) -> bool {
         grow_reasoning(&mut self.reasoning, piece, marked, live);
         !piece.is_empty()
     }
 
     /// Takes the data of one event: a chunk, or (from servers that forget the blank lines)
     /// several, one on each line.
-    fn data(&mut self, data: &str, live: &mut Live<'_>) -> Result<Flow, StreamError> {
+    fn data(&mut self, data: &str, live: &mut DeltaFn<'_>) -> Result<StreamStatus, StreamError> {
         if data == DONE {
             self.done = true;
-            return Ok(Flow::Done);
+            return Ok(StreamStatus::Done);
         }
         match json::parse(data) {
-            Ok(json) => self.chunk(Event { json: &json, text: data }, live),
+            Ok(json) => self.chunk(StreamEvent { json: &json, text: data }, live),
             Err(JsonError::Syntax(_)) if data.contains('\n') && each_line_is_whole(data, DONE) => {
                 for line in data.lines().map(str::trim).filter(|line| !line.is_empty()) {
-                    if self.data(line, live)? == Flow::Done {
-                        return Ok(Flow::Done);
+                    if self.data(line, live)? == StreamStatus::Done {
+                        return Ok(StreamStatus::Done);
                     }
                 }
-                Ok(Flow::More)
+                Ok(StreamStatus::More)
             }
             Err(error) => Err(StreamError::of_json(error, data)),
         }
@@ -212,14 +218,18 @@ impl ChatParser {
 impl EventParser for ChatParser {
     const API: &'static str = crate::stream::OPENAI_CHAT;
 
-    fn event(&mut self, event: SseEvent<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
+    fn event(
+        &mut self,
+        event: SseEvent<'_>,
+        live: &mut DeltaFn<'_>,
+    ) -> Result<StreamStatus, StreamError> {
         if event.name == "error" {
             return self.failed(ServerError::of_event(event.data));
         }
         self.data(event.data, live)
     }
 
-    fn document(&mut self, text: &str, live: &mut Live<'_>) -> Result<(), StreamError> {
+    fn document(&mut self, text: &str, live: &mut DeltaFn<'_>) -> Result<(), StreamError> {
         self.data(text.trim(), live)?;
         if !self.begun {
             return Err(without_choices(text));
@@ -275,17 +285,17 @@ impl EventParser for ChatParser {
         }
     }
 
-    fn finish(mut self, ending: Ending) -> Result<Reply, StreamError> {
+    fn finish(mut self, ending: StreamEnd) -> Result<Reply, StreamError> {
         self.end_content(&mut |_| {});
         let marked = self.done && self.may_end();
         // Without the mark, the way it ended tells whether the finish reason is to be believed.
         let told = self.finish.is_some()
             && match ending {
                 // The reason was not the last: calls behind it are believed as with the mark alone.
-                Ending::InOrder => !self.went_on || !self.calls.are_open(),
-                Ending::Closed => self.calls.is_empty(),
-                Ending::Silent => !self.went_on,
-                Ending::Broken => false,
+                StreamEnd::InOrder => !self.went_on || !self.calls.are_open(),
+                StreamEnd::Closed => self.calls.is_empty(),
+                StreamEnd::Silent => !self.went_on,
+                StreamEnd::Broken => false,
             };
         if !(marked || told) {
             let empty = !self.begun && ending.is_over();
@@ -300,7 +310,7 @@ impl EventParser for ChatParser {
         let refused = !refusal.is_empty();
         let finish = if refused { Finish::Refused } else { self.finish.unwrap_or(Finish::Stop) };
         let (calls, mut opaque) = self.calls.finish(&self.details);
-        opaque.extend(self.own.map(|raw| own::of_message(&raw)));
+        opaque.extend(self.own.map(|raw| extra_members::of_message(&raw)));
         opaque.extend(self.details.into_opaque());
         Ok(Reply {
             model: self.served.unwrap_or(self.model),
@@ -321,14 +331,14 @@ fn thoughts_apart(text: String, reasoning: String) -> (String, String) {
     unopened.map_or((text, reasoning), |(thought, answer)| (answer, thought))
 }
 
-fn grow_text(text: &mut Text, piece: &str, marked: bool, live: &mut Live<'_>) {
+fn grow_text(text: &mut Utf16Text, piece: &str, marked: bool, live: &mut DeltaFn<'_>) {
     let grown = text.push(piece, marked);
     if !grown.is_empty() {
         live(Delta::Text(grown));
     }
 }
 
-fn grow_reasoning(reasoning: &mut Text, piece: &str, marked: bool, live: &mut Live<'_>) {
+fn grow_reasoning(reasoning: &mut Utf16Text, piece: &str, marked: bool, live: &mut DeltaFn<'_>) {
     let grown = reasoning.push(piece, marked);
     if !grown.is_empty() {
         live(Delta::Reasoning(grown));

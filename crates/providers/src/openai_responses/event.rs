@@ -2,19 +2,19 @@
 
 use serde_json::Value;
 
-use super::item::Part;
-use super::items::Address;
-use crate::json::Json;
+use super::item::TextPart;
+use super::items::ItemAddress;
+use crate::json::MarkedJson;
 
 /// The JSON of one event, its text and its name.
 #[derive(Clone, Copy)]
-pub(super) struct Event<'e> {
-    pub(super) json: &'e Json,
+pub(super) struct ResponseEvent<'e> {
+    pub(super) json: &'e MarkedJson,
     pub(super) text: &'e str,
     pub(super) name: &'e str,
 }
 
-impl<'e> Event<'e> {
+impl<'e> ResponseEvent<'e> {
     /// A member of it.
     pub(super) fn get(self, key: &str) -> Option<&'e Value> {
         self.json.value.get(key)
@@ -27,9 +27,9 @@ impl<'e> Event<'e> {
     }
 
     /// The item that it speaks of.
-    pub(super) fn address(self) -> Address<'e> {
+    pub(super) fn address(self) -> ItemAddress<'e> {
         let id = word(&self.json.value, "item_id").trim();
-        Address { id, index: self.number("output_index") }
+        ItemAddress { id, index: self.number("output_index") }
     }
 
     /// A number, also as a text.
@@ -39,9 +39,9 @@ impl<'e> Event<'e> {
     }
 
     /// The number of a text among those of its item.
-    pub(super) fn part_number(self, part: Part) -> u64 {
-        let key = if part == Part::Summary { "summary_index" } else { "content_index" };
-        let number = self.number(key).filter(|_| part != Part::Arguments);
+    pub(super) fn part_number(self, part: TextPart) -> u64 {
+        let key = if part == TextPart::Summary { "summary_index" } else { "content_index" };
+        let number = self.number(key).filter(|_| part != TextPart::Arguments);
         number.unwrap_or(0)
     }
 }

@@ -7,11 +7,11 @@ use serde_json::Value;
 use crate::arguments;
 use crate::limits::PARTS;
 use crate::stream::StreamError;
-use crate::text::Text;
+use crate::text::Utf16Text;
 
 /// What an item is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ItemKind {
     Message,
     Call,
     Reasoning,
@@ -19,13 +19,13 @@ pub(super) enum Kind {
     Other,
 }
 
-impl Kind {
+impl ItemKind {
     pub(super) const ALL: [Self; 4] = [Self::Message, Self::Call, Self::Reasoning, Self::Other];
 }
 
 /// What a text of an item is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Part {
+pub(super) enum TextPart {
     Text,
     Refusal,
     /// The arguments of a call.
@@ -36,27 +36,27 @@ pub(super) enum Part {
     Thought,
 }
 
-impl Part {
+impl TextPart {
     const ALL: [Self; 5] =
         [Self::Text, Self::Refusal, Self::Arguments, Self::Summary, Self::Thought];
 
     /// The items that have such texts.
-    pub(super) const fn kind(self) -> Kind {
+    pub(super) const fn kind(self) -> ItemKind {
         match self {
-            Self::Text | Self::Refusal => Kind::Message,
-            Self::Arguments => Kind::Call,
-            Self::Summary | Self::Thought => Kind::Reasoning,
+            Self::Text | Self::Refusal => ItemKind::Message,
+            Self::Arguments => ItemKind::Call,
+            Self::Summary | Self::Thought => ItemKind::Reasoning,
         }
     }
 }
 
 /// Which text of an item: what it is, and its number among those.
-pub(super) type Key = (Part, u64);
+pub(super) type TextKey = (TextPart, u64);
 
 /// An item that is arriving or has arrived.
 #[derive(Debug)]
-pub(super) struct Item {
-    pub(super) kind: Kind,
+pub(super) struct PartialItem {
+    pub(super) kind: ItemKind,
     /// Our number of it, in the order of arrival.
     pub(super) serial: usize,
     id: String,
@@ -69,9 +69,9 @@ pub(super) struct Item {
     pub(super) closed: bool,
     /// Its bytes as received, when whole, if they are to go back.
     pub(super) raw: Option<String>,
-    texts: BTreeMap<Key, Text>,
+    texts: BTreeMap<TextKey, Utf16Text>,
     /// Which of its texts is shown as its reasoning: what came first.
-    told: Option<Part>,
+    told: Option<TextPart>,
 }
 
 /// Items that ask the client for something that we do not offer: no answer to them could go
@@ -85,9 +85,9 @@ const UNANSWERED: [&str; 6] = [
     "mcp_approval_request",
 ];
 
-impl Item {
+impl PartialItem {
     /// An item of which nothing is known but where it stands.
-    pub(super) fn new(kind: Kind, id: &str, index: Option<u64>) -> Self {
+    pub(super) fn new(kind: ItemKind, id: &str, index: Option<u64>) -> Self {
         Self {
             kind,
             serial: 0,
@@ -112,38 +112,40 @@ impl Item {
         let word = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
         let has = |key: &str| value.get(key).is_some();
         let kind = match word("type") {
-            "message" => Kind::Message,
-            "function_call" => Kind::Call,
-            "reasoning" => Kind::Reasoning,
-            "" if has("arguments") && has("name") => Kind::Call,
-            "" if has("content") => Kind::Message,
+            "message" => ItemKind::Message,
+            "function_call" => ItemKind::Call,
+            "reasoning" => ItemKind::Reasoning,
+            "" if has("arguments") && has("name") => ItemKind::Call,
+            "" if has("content") => ItemKind::Message,
             "" => return Ok(None),
-            _ => Kind::Other,
+            _ => ItemKind::Other,
         };
         let mut item = Self::new(kind, word("id").trim(), None);
         word("call_id").trim().clone_into(&mut item.call_id);
         match kind {
-            Kind::Message => {
+            ItemKind::Message => {
                 word("phase").clone_into(&mut item.phase);
-                item.read_texts(value.get("content"), Part::Text, marked)?;
+                item.read_texts(value.get("content"), TextPart::Text, marked)?;
             }
-            Kind::Call => {
+            ItemKind::Call => {
                 word("name").trim().clone_into(&mut item.name);
                 let text = arguments::text_of(value.get("arguments"));
-                item.push((Part::Arguments, 0), &text, marked)?;
+                item.push((TextPart::Arguments, 0), &text, marked)?;
             }
-            Kind::Reasoning => {
-                item.read_texts(value.get("summary"), Part::Summary, marked)?;
-                item.read_texts(value.get("content"), Part::Thought, marked)?;
+            ItemKind::Reasoning => {
+                item.read_texts(value.get("summary"), TextPart::Summary, marked)?;
+                item.read_texts(value.get("content"), TextPart::Thought, marked)?;
             }
-            Kind::Other => {}
+            ItemKind::Other => {}
         }
         let encrypted = word("encrypted_content");
         let kept = match kind {
             // Without either of the two there is nothing in it that a server could read.
-            Kind::Reasoning => !encrypted.is_empty() || !item.joined(Part::Thought).is_empty(),
-            Kind::Other => !UNANSWERED.contains(&word("type")),
-            Kind::Message | Kind::Call => false,
+            ItemKind::Reasoning => {
+                !encrypted.is_empty() || !item.joined(TextPart::Thought).is_empty()
+            }
+            ItemKind::Other => !UNANSWERED.contains(&word("type")),
+            ItemKind::Message | ItemKind::Call => false,
         };
         item.raw = kept.then(|| raw.map_or_else(|| value.to_string(), str::to_owned));
         Ok(Some(item))
@@ -153,7 +155,7 @@ impl Item {
     fn read_texts(
         &mut self,
         parts: Option<&Value>,
-        part: Part,
+        part: TextPart,
         marked: bool,
     ) -> Result<(), StreamError> {
         match parts {
@@ -161,9 +163,9 @@ impl Item {
             Some(Value::Array(parts)) => {
                 for (number, value) in (0..).zip(parts) {
                     let refusal = value.get("refusal").and_then(Value::as_str);
-                    let refusal = refusal.filter(|_| part == Part::Text);
+                    let refusal = refusal.filter(|_| part == TextPart::Text);
                     let text = value.as_str().or_else(|| value.get("text")?.as_str());
-                    let part = if refusal.is_some() { Part::Refusal } else { part };
+                    let part = if refusal.is_some() { TextPart::Refusal } else { part };
                     self.push((part, number), refusal.or(text).unwrap_or_default(), marked)?;
                 }
                 Ok(())
@@ -192,12 +194,12 @@ impl Item {
 
     /// Whether it says nothing at all.
     pub(super) fn is_empty(&self) -> bool {
-        self.name.is_empty() && self.raw.is_none() && self.texts.values().all(Text::is_empty)
+        self.name.is_empty() && self.raw.is_none() && self.texts.values().all(Utf16Text::is_empty)
     }
 
     /// How many bytes are held of it.
     pub(super) fn held(&self) -> usize {
-        let texts = self.texts.values().map(|text| text.len() + size_of::<(Key, Text)>());
+        let texts = self.texts.values().map(|text| text.len() + size_of::<(TextKey, Utf16Text)>());
         let words = [&self.id, &self.call_id, &self.name, &self.phase].map(String::len);
         let raw = self.raw.as_ref().map_or(0, String::len);
         let words: usize = words.iter().sum();
@@ -207,7 +209,7 @@ impl Item {
     /// Adds a piece to one of its texts; gives what that text grew by.
     pub(super) fn push(
         &mut self,
-        key: Key,
+        key: TextKey,
         piece: &str,
         marked: bool,
     ) -> Result<&str, StreamError> {
@@ -217,7 +219,7 @@ impl Item {
         if self.texts.len() == PARTS && !self.texts.contains_key(&key) {
             return Err(StreamError::TooManyItems);
         }
-        if key.0.kind() == Kind::Reasoning {
+        if key.0.kind() == ItemKind::Reasoning {
             self.told = self.told.or(Some(key.0));
         }
         Ok(self.texts.entry(key).or_default().push(piece, marked))
@@ -227,7 +229,7 @@ impl Item {
     /// end, if the pieces were its beginning.
     pub(super) fn settle(
         &mut self,
-        key: Key,
+        key: TextKey,
         whole: &str,
         marked: bool,
     ) -> Result<String, StreamError> {
@@ -235,7 +237,7 @@ impl Item {
             return Ok(String::new());
         }
         // Some servers number the pieces of one text otherwise than the whole.
-        let same = |(known, _): &(&Key, &Text)| known.0 == key.0;
+        let same = |(known, _): &(&TextKey, &Utf16Text)| known.0 == key.0;
         let mut known = self.texts.iter().filter(same);
         let key = match (self.texts.contains_key(&key), known.next(), known.next()) {
             (false, Some((only, text)), None) if whole.starts_with(text.as_str()) => *only,
@@ -248,7 +250,7 @@ impl Item {
 
     /// Takes the item as it was at its end. What that leaves out stays as it was. Gives the
     /// texts that grew, and by what.
-    pub(super) fn absorb(&mut self, whole: Self) -> Vec<(Key, String)> {
+    pub(super) fn absorb(&mut self, whole: Self) -> Vec<(TextKey, String)> {
         let mut grown = Vec::new();
         let fill = |old: &mut String, new: String| {
             if !new.is_empty() {
@@ -263,10 +265,10 @@ impl Item {
         self.raw = whole.raw.or_else(|| self.raw.take());
         self.told = self.told.or(whole.told);
         let mut texts = whole.texts;
-        for part in Part::ALL {
+        for part in TextPart::ALL {
             let old = split_off(&mut self.texts, part);
             let new = split_off(&mut texts, part);
-            if new.values().all(Text::is_empty) {
+            if new.values().all(Utf16Text::is_empty) {
                 self.texts.extend(old);
                 continue;
             }
@@ -274,7 +276,7 @@ impl Item {
             let same = same.eq(new.values().flat_map(|it| it.as_str().bytes()));
             let within = old.keys().all(|key| new.contains_key(key));
             for (key, text) in &new {
-                let before = old.get(key).map_or("", Text::as_str);
+                let before = old.get(key).map_or("", Utf16Text::as_str);
                 let more = text.as_str().strip_prefix(before).filter(|_| within && !same);
                 if let Some(more) = more.filter(|more| !more.is_empty()) {
                     grown.push((*key, more.to_owned()));
@@ -286,23 +288,23 @@ impl Item {
     }
 
     /// All its texts.
-    pub(super) fn all_texts(&self) -> Vec<(Key, String)> {
+    pub(super) fn all_texts(&self) -> Vec<(TextKey, String)> {
         self.texts.iter().map(|(key, text)| (*key, text.as_str().to_owned())).collect()
     }
 
     /// Whether a text of it is shown while it arrives.
-    pub(super) fn shows(&self, part: Part) -> bool {
-        part == Part::Text || self.told.is_none_or(|told| told == part)
+    pub(super) fn shows(&self, part: TextPart) -> bool {
+        part == TextPart::Text || self.told.is_none_or(|told| told == part)
     }
 
-    fn joined(&self, part: Part) -> String {
+    fn joined(&self, part: TextPart) -> String {
         let texts = self.texts.iter().filter(|(key, _)| key.0 == part);
         texts.map(|(_, text)| text.as_str()).collect()
     }
 
     /// Takes a text out, its parts put together with `between`.
-    pub(super) fn take(&mut self, part: Part, between: &str) -> String {
-        let texts = split_off(&mut self.texts, part).into_values().map(Text::into_string);
+    pub(super) fn take(&mut self, part: TextPart, between: &str) -> String {
+        let texts = split_off(&mut self.texts, part).into_values().map(Utf16Text::into_string);
         let mut texts = texts.filter(|text| !text.is_empty());
         let Some(mut whole) = texts.next() else { return String::new() };
         for text in texts {
@@ -314,14 +316,17 @@ impl Item {
 
     /// Takes its reasoning out, as it was shown.
     pub(super) fn take_reasoning(&mut self) -> String {
-        let told = self.told.unwrap_or(Part::Summary);
-        let other = if told == Part::Summary { Part::Thought } else { Part::Summary };
+        let told = self.told.unwrap_or(TextPart::Summary);
+        let other = if told == TextPart::Summary { TextPart::Thought } else { TextPart::Summary };
         let reasoning = self.take(told, "\n\n");
         if reasoning.is_empty() { self.take(other, "\n\n") } else { reasoning }
     }
 }
 
-fn split_off(texts: &mut BTreeMap<Key, Text>, part: Part) -> BTreeMap<Key, Text> {
-    let keys: Vec<Key> = texts.keys().filter(|key| key.0 == part).copied().collect();
+fn split_off(
+    texts: &mut BTreeMap<TextKey, Utf16Text>,
+    part: TextPart,
+) -> BTreeMap<TextKey, Utf16Text> {
+    let keys: Vec<TextKey> = texts.keys().filter(|key| key.0 == part).copied().collect();
     keys.into_iter().filter_map(|key| Some((key, texts.remove(&key)?))).collect()
 }

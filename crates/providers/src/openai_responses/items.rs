@@ -8,70 +8,71 @@
 //! later word takes nothing away. The final output counts where it has at least as many items
 //! of each kind as the stream had; a shorter one is a stub, and the stream counts.
 
-use super::item::{Item, Key, Kind, Part};
+use super::item::{ItemKind, PartialItem, TextKey, TextPart};
 use crate::limits::{CALLS, ITEMS};
 use crate::stream::StreamError;
 
 /// Which item an event speaks of.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Address<'v> {
+pub(super) struct ItemAddress<'v> {
     pub(super) id: &'v str,
     pub(super) index: Option<u64>,
 }
 
 /// A text of an item that grew: the item's serial, which text, and by what.
-pub(super) type Grown = (usize, Key, String);
+pub(super) type TextGrowth = (usize, TextKey, String);
 
 /// The items in the order in which they first appeared.
 #[derive(Debug, Default)]
-pub(super) struct Items {
-    list: Vec<Item>,
+pub(super) struct PartialItems {
+    list: Vec<PartialItem>,
     next_serial: usize,
     steps: u64,
 }
 
-impl Items {
+impl PartialItems {
     /// How often an item began or ended.
     pub(super) const fn steps(&self) -> u64 {
         self.steps
     }
 
     pub(super) fn held(&self) -> usize {
-        self.list.iter().map(Item::held).sum()
+        self.list.iter().map(PartialItem::held).sum()
     }
 
     /// Whether none of them says anything.
     pub(super) fn are_empty(&self) -> bool {
-        self.list.iter().all(Item::is_empty)
+        self.list.iter().all(PartialItem::is_empty)
     }
 
     /// The item that pieces of text belong to, made if there is none; nothing when it has
     /// ended, so that late or repeated pieces change nothing.
     pub(super) fn at(
         &mut self,
-        kind: Kind,
-        at: Address<'_>,
-    ) -> Result<Option<&mut Item>, StreamError> {
+        kind: ItemKind,
+        at: ItemAddress<'_>,
+    ) -> Result<Option<&mut PartialItem>, StreamError> {
         let place = match self.find(kind, at) {
             Some(place) => place,
-            None => self.push(Item::new(kind, at.id, at.index))?,
+            None => self.push(PartialItem::new(kind, at.id, at.index))?,
         };
         Ok(self.list.get_mut(place).filter(|item| !item.closed))
     }
 
-    fn find(&self, kind: Kind, at: Address<'_>) -> Option<usize> {
-        let last = |test: &dyn Fn(&Item) -> bool| {
+    fn find(&self, kind: ItemKind, at: ItemAddress<'_>) -> Option<usize> {
+        let last = |test: &dyn Fn(&PartialItem) -> bool| {
             self.list.iter().rposition(|item| item.kind == kind && test(item))
         };
-        let same_id = |item: &Item| item.has_id(at.id);
-        let same_index = |item: &Item| at.index.is_some() && item.index == at.index;
+        let same_id = |item: &PartialItem| item.has_id(at.id);
+        let same_index = |item: &PartialItem| at.index.is_some() && item.index == at.index;
         last(&|item| same_id(item) && same_index(item))
             .or_else(|| last(&same_id))
             // Some servers give an item a new id with each event.
             .or_else(|| last(&|item| same_index(item) && !item.closed))
             .or_else(|| {
-                let open =
-                    |item: &Item| !item.closed && (item.index.is_none() || at.index.is_none());
+                let open = |item: &PartialItem| {
+                    !item.closed && (item.index.is_none() || at.index.is_none())
+                };
                 let place = last(&open)?;
                 let only =
                     self.list.iter().filter(|item| item.kind == kind && open(item)).count() == 1;
@@ -79,9 +80,9 @@ impl Items {
             })
     }
 
-    fn push(&mut self, mut item: Item) -> Result<usize, StreamError> {
-        let calls = self.list.iter().filter(|it| it.kind == Kind::Call).count();
-        if item.kind == Kind::Call && calls == CALLS {
+    fn push(&mut self, mut item: PartialItem) -> Result<usize, StreamError> {
+        let calls = self.list.iter().filter(|it| it.kind == ItemKind::Call).count();
+        if item.kind == ItemKind::Call && calls == CALLS {
             return Err(StreamError::TooManyCalls);
         }
         if self.list.len() == ITEMS {
@@ -95,7 +96,7 @@ impl Items {
     }
 
     /// An item begins, unless it has begun already.
-    pub(super) fn open(&mut self, mut item: Item) -> Result<Vec<Grown>, StreamError> {
+    pub(super) fn open(&mut self, mut item: PartialItem) -> Result<Vec<TextGrowth>, StreamError> {
         // What stands in it now may not be all.
         item.raw = None;
         let again = self.list.iter().rposition(|known| {
@@ -114,9 +115,9 @@ impl Items {
     }
 
     /// An item ends as it is here.
-    pub(super) fn close(&mut self, mut item: Item) -> Result<Vec<Grown>, StreamError> {
+    pub(super) fn close(&mut self, mut item: PartialItem) -> Result<Vec<TextGrowth>, StreamError> {
         item.closed = true;
-        let at = Address { id: item.id(), index: item.index };
+        let at = ItemAddress { id: item.id(), index: item.index };
         let place = self.find(item.kind, at).filter(|place| {
             let known = self.list.get(*place);
             // An ended item that is ended once more is another one, unless all says the same.
@@ -128,14 +129,14 @@ impl Items {
         }
     }
 
-    fn push_whole(&mut self, item: Item) -> Result<Vec<Grown>, StreamError> {
+    fn push_whole(&mut self, item: PartialItem) -> Result<Vec<TextGrowth>, StreamError> {
         let texts = item.all_texts();
         let place = self.push(item)?;
         let serial = self.list.get(place).map_or(0, |item| item.serial);
         Ok(texts.into_iter().map(|(key, text)| (serial, key, text)).collect())
     }
 
-    fn absorb(&mut self, place: usize, whole: Item) -> Vec<Grown> {
+    fn absorb(&mut self, place: usize, whole: PartialItem) -> Vec<TextGrowth> {
         let Some(item) = self.list.get_mut(place) else { return Vec::new() };
         self.steps += u64::from(whole.closed && !item.closed);
         item.closed |= whole.closed;
@@ -144,13 +145,17 @@ impl Items {
     }
 
     /// Takes the final output.
-    pub(super) fn settle(&mut self, mut output: Vec<Item>) -> Result<Vec<Grown>, StreamError> {
+    pub(super) fn settle(
+        &mut self,
+        mut output: Vec<PartialItem>,
+    ) -> Result<Vec<TextGrowth>, StreamError> {
         output.retain(|item| !item.is_empty());
-        let stub = Kind::ALL.into_iter().any(|kind| count(&output, kind) < count(&self.list, kind));
+        let stub =
+            ItemKind::ALL.into_iter().any(|kind| count(&output, kind) < count(&self.list, kind));
         if stub {
             return Ok(Vec::new());
         }
-        let mut alike = Kind::ALL.to_vec();
+        let mut alike = ItemKind::ALL.to_vec();
         alike.retain(|kind| count(&output, *kind) == count(&self.list, *kind));
         self.sort();
         let mut before = std::mem::take(&mut self.list);
@@ -184,19 +189,19 @@ impl Items {
     }
 
     /// Whether a text of an item is one to show.
-    pub(super) fn shows(&self, serial: usize, part: Part) -> bool {
+    pub(super) fn shows(&self, serial: usize, part: TextPart) -> bool {
         let item = self.list.iter().rfind(|item| item.serial == serial);
         item.is_some_and(|item| item.shows(part))
     }
 
     /// The items in their order.
-    pub(super) fn into_list(mut self) -> Vec<Item> {
+    pub(super) fn into_list(mut self) -> Vec<PartialItem> {
         self.sort();
         self.list
     }
 }
 
 /// How many items of a kind say anything.
-fn count(items: &[Item], kind: Kind) -> usize {
+fn count(items: &[PartialItem], kind: ItemKind) -> usize {
     items.iter().filter(|item| item.kind == kind && !item.is_empty()).count()
 }

@@ -7,11 +7,11 @@
 //! `["calls", NUMBER]`. Whatever is left after the last block follows: the text, then the
 //! calls. The usual reply (reasoning, text, calls) thus needs no mark.
 
-use deputize_core::{AssistantMessage, Opaque, ToolCall};
+use deputize_core::{AssistantMessage, OpaqueBlock, ToolCall};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The wire's name in [`Opaque`].
+/// The wire's name in [`OpaqueBlock`].
 pub(super) const WIRE: &str = "openai-responses";
 
 /// What stands between the texts of two messages.
@@ -19,27 +19,27 @@ pub(super) const BETWEEN: &str = "\n\n";
 
 /// A place in the order of a reply.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Slot {
+pub(super) enum OutputSlot {
     Item(String),
     Text { chars: usize, phase: String },
     Calls(usize),
 }
 
 /// The blocks that keep an order.
-pub(super) fn to_opaque(slots: Vec<Slot>) -> Vec<Opaque> {
-    let mut line: Vec<Slot> = Vec::new();
+pub(super) fn to_opaque(slots: Vec<OutputSlot>) -> Vec<OpaqueBlock> {
+    let mut line: Vec<OutputSlot> = Vec::new();
     for slot in slots {
         match (line.last_mut(), slot) {
-            (Some(Slot::Calls(before)), Slot::Calls(more)) => *before += more,
+            (Some(OutputSlot::Calls(before)), OutputSlot::Calls(more)) => *before += more,
             (_, slot) => line.push(slot),
         }
     }
-    line.pop_if(|slot| matches!(slot, Slot::Calls(_)));
-    line.pop_if(|slot| matches!(slot, Slot::Text { phase, .. } if phase.is_empty()));
-    line.into_iter().map(|slot| Opaque::new(WIRE, slot.into_raw())).collect()
+    line.pop_if(|slot| matches!(slot, OutputSlot::Calls(_)));
+    line.pop_if(|slot| matches!(slot, OutputSlot::Text { phase, .. } if phase.is_empty()));
+    line.into_iter().map(|slot| OpaqueBlock::new(WIRE, slot.into_raw())).collect()
 }
 
-impl Slot {
+impl OutputSlot {
     fn into_raw(self) -> String {
         match self {
             Self::Item(raw) => raw,
@@ -64,40 +64,43 @@ impl Slot {
 
 /// A piece of a message, as it goes back.
 #[derive(Debug)]
-pub(super) enum Piece<'m> {
+pub(super) enum OutputPiece<'m> {
     Item(&'m RawValue),
     Text { text: &'m str, phase: String },
     Call(&'m ToolCall),
 }
 
 /// The pieces of a message in their order.
-pub(super) fn pieces(message: &AssistantMessage) -> Vec<Piece<'_>> {
+pub(super) fn pieces(message: &AssistantMessage) -> Vec<OutputPiece<'_>> {
     let mut pieces = Vec::new();
     let (mut text, mut calls) = (message.text.as_str(), message.calls.as_slice());
     for block in message.opaque.iter().filter(|block| block.wire == WIRE) {
         if !block.raw.starts_with('[') {
-            pieces.extend(sendable(&block.raw).map(Piece::Item));
+            pieces.extend(sendable(&block.raw).map(OutputPiece::Item));
             continue;
         }
-        match Slot::read(&block.raw) {
-            Some(Slot::Text { chars, phase }) => {
+        match OutputSlot::read(&block.raw) {
+            Some(OutputSlot::Text { chars, phase }) => {
                 let (head, rest) = split(text, chars);
-                pieces.push(Piece::Text { text: head, phase });
+                pieces.push(OutputPiece::Text { text: head, phase });
                 text = rest;
             }
-            Some(Slot::Calls(number)) => {
+            Some(OutputSlot::Calls(number)) => {
                 let (head, rest) = calls.split_at(number.min(calls.len()));
-                pieces.extend(head.iter().map(Piece::Call));
+                pieces.extend(head.iter().map(OutputPiece::Call));
                 calls = rest;
             }
-            Some(Slot::Item(_)) | None => {}
+            Some(OutputSlot::Item(_)) | None => {}
         }
     }
-    pieces.push(Piece::Text { text, phase: String::new() });
-    pieces.extend(calls.iter().map(Piece::Call));
-    pieces.retain(|piece| !matches!(piece, Piece::Text { text, .. } if text.is_empty()));
+    pieces.push(OutputPiece::Text { text, phase: String::new() });
+    pieces.extend(calls.iter().map(OutputPiece::Call));
+    pieces.retain(|piece| !matches!(piece, OutputPiece::Text { text, .. } if text.is_empty()));
     // Reasoning that leads to nothing is refused.
-    while pieces.pop_if(|piece| matches!(piece, Piece::Item(raw) if is_reasoning(raw))).is_some() {}
+    while pieces
+        .pop_if(|piece| matches!(piece, OutputPiece::Item(raw) if is_reasoning(raw)))
+        .is_some()
+    {}
     pieces
 }
 
@@ -117,11 +120,11 @@ fn sendable(raw: &str) -> Option<&RawValue> {
 
 fn is_reasoning(raw: &RawValue) -> bool {
     #[derive(Deserialize)]
-    struct Head<'a> {
+    struct SlotHead<'a> {
         #[serde(rename = "type", borrow)]
         kind: std::borrow::Cow<'a, str>,
     }
-    serde_json::from_str::<Head<'_>>(raw.get()).is_ok_and(|head| head.kind == "reasoning")
+    serde_json::from_str::<SlotHead<'_>>(raw.get()).is_ok_and(|head| head.kind == "reasoning")
 }
 
 #[cfg(test)]
@@ -131,13 +134,13 @@ mod tests {
 
     use super::*;
 
-    fn item(n: usize) -> Slot {
-        Slot::Item(format!(r#"{{ "type":"compaction", "n":{n} }}"#))
+    fn item(n: usize) -> OutputSlot {
+        OutputSlot::Item(format!(r#"{{ "type":"compaction", "n":{n} }}"#))
     }
 
     /// A message of these texts and items, as a reply would have it.
-    fn message(slots: Vec<Slot>, texts: &[String]) -> AssistantMessage {
-        let calls = slots.iter().map(|it| if let Slot::Calls(n) = it { *n } else { 0 });
+    fn message(slots: Vec<OutputSlot>, texts: &[String]) -> AssistantMessage {
+        let calls = slots.iter().map(|it| if let OutputSlot::Calls(n) = it { *n } else { 0 });
         let call = |slot| ToolCall {
             id: CallId { step: 1, slot },
             name: "f".into(),
@@ -154,9 +157,9 @@ mod tests {
 
     fn shown(message: &AssistantMessage) -> Vec<String> {
         let show = |piece| match piece {
-            Piece::Item(raw) => raw.get().to_owned(),
-            Piece::Text { text, phase } => format!("{phase}:{text}"),
-            Piece::Call(call) => call.id.to_string(),
+            OutputPiece::Item(raw) => raw.get().to_owned(),
+            OutputPiece::Text { text, phase } => format!("{phase}:{text}"),
+            OutputPiece::Call(call) => call.id.to_string(),
         };
         pieces(message).into_iter().map(show).collect()
     }
@@ -170,7 +173,7 @@ mod tests {
             for (place, (kind, number, text)) in slots.into_iter().enumerate() {
                 match kind {
                     0 => {
-                        let Slot::Item(raw) = item(place) else { unreachable!() };
+                        let OutputSlot::Item(raw) = item(place) else { unreachable!() };
                         expected.push(raw);
                         order.push(item(place));
                     }
@@ -179,12 +182,12 @@ mod tests {
                             expected.push(format!("call_1_{call}"));
                             call += 1;
                         }
-                        order.push(Slot::Calls(number));
+                        order.push(OutputSlot::Calls(number));
                     }
                     _ => {
                         let phase = if kind == 2 { String::new() } else { "final".to_owned() };
                         expected.push(format!("{phase}:{text}"));
-                        order.push(Slot::Text { chars: text.chars().count(), phase });
+                        order.push(OutputSlot::Text { chars: text.chars().count(), phase });
                         texts.push(text);
                     }
                 }
@@ -198,14 +201,14 @@ mod tests {
             text in "[a\n]{0,8}",
             calls in 0..4_usize,
         ) {
-            let mut message = message(vec![Slot::Calls(calls)], std::slice::from_ref(&text));
-            message.opaque = blocks.iter().map(|raw| Opaque::new(WIRE, raw)).collect();
+            let mut message = message(vec![OutputSlot::Calls(calls)], std::slice::from_ref(&text));
+            message.opaque = blocks.iter().map(|raw| OpaqueBlock::new(WIRE, raw)).collect();
             let (mut said, mut called) = (Vec::new(), 0);
             for piece in pieces(&message) {
                 match piece {
-                    Piece::Item(_) => {}
-                    Piece::Text { text, .. } => said.push(text.to_owned()),
-                    Piece::Call(call) => {
+                    OutputPiece::Item(_) => {}
+                    OutputPiece::Text { text, .. } => said.push(text.to_owned()),
+                    OutputPiece::Call(call) => {
                         prop_assert_eq!(call.id.slot, called);
                         called += 1;
                     }
@@ -219,18 +222,18 @@ mod tests {
 
     #[test]
     fn the_usual_reply_needs_no_marks() {
-        let text = |chars| Slot::Text { chars, phase: String::new() };
+        let text = |chars| OutputSlot::Text { chars, phase: String::new() };
         let raws = |slots| to_opaque(slots).into_iter().map(|it| it.raw).collect::<Vec<_>>();
-        assert!(raws(vec![text(3), Slot::Calls(1), Slot::Calls(1)]).is_empty());
-        assert_eq!(raws(vec![item(1), text(3), Slot::Calls(1)]), raws(vec![item(1)]));
-        let turned = raws(vec![Slot::Calls(1), Slot::Calls(2), item(1), text(3)]);
+        assert!(raws(vec![text(3), OutputSlot::Calls(1), OutputSlot::Calls(1)]).is_empty());
+        assert_eq!(raws(vec![item(1), text(3), OutputSlot::Calls(1)]), raws(vec![item(1)]));
+        let turned = raws(vec![OutputSlot::Calls(1), OutputSlot::Calls(2), item(1), text(3)]);
         assert_eq!(turned, [r#"["calls",3]"#, r#"{ "type":"compaction", "n":1 }"#]);
     }
 
     #[test]
     fn a_text_that_was_changed_since_is_one_message() {
-        let text = |chars| Slot::Text { chars, phase: String::new() };
-        let slots = vec![text(3), Slot::Calls(1), text(3)];
+        let text = |chars| OutputSlot::Text { chars, phase: String::new() };
+        let slots = vec![text(3), OutputSlot::Calls(1), text(3)];
         let mut message = message(slots, &["abc".into(), "def".into()]);
         assert_eq!(shown(&message), [":abc", "call_1_0", ":def"]);
         message.text = "[redacted]\n\ndef".into();
@@ -242,7 +245,7 @@ mod tests {
         let mut message = message(vec![], &["x".into()]);
         let raws =
             [r#"{"type":"reasoning","n":1}"#, "[\"text\",1]", r#"{"type":"reasoning","n":2}"#];
-        message.opaque = raws.map(|raw| Opaque::new(WIRE, raw)).to_vec();
+        message.opaque = raws.map(|raw| OpaqueBlock::new(WIRE, raw)).to_vec();
         assert_eq!(shown(&message), [raws[0], ":x"]);
     }
 
@@ -250,8 +253,8 @@ mod tests {
     fn blocks_of_other_wires_and_broken_ones_stay_away() {
         let mut message = message(vec![], &["x".into()]);
         let half = r#"{"type":"x","y":"\ud83d"}"#;
-        message.opaque = ["{", "null{", half].map(|raw| Opaque::new(WIRE, raw)).to_vec();
-        message.opaque.push(Opaque::new("other", "{}"));
+        message.opaque = ["{", "null{", half].map(|raw| OpaqueBlock::new(WIRE, raw)).to_vec();
+        message.opaque.push(OpaqueBlock::new("other", "{}"));
         assert_eq!(shown(&message), [":x"]);
     }
 }

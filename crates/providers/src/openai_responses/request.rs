@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::order::{Piece, pieces};
+use super::order::{OutputPiece, pieces};
 use crate::body::json_bytes;
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::sendable;
@@ -59,7 +59,7 @@ impl Dialect {
 }
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct RequestBody<'a> {
     model: &'a str,
     stream: bool,
     #[serde(flatten)]
@@ -67,16 +67,16 @@ struct Body<'a> {
     // Tools stand before the system text, that before the input and the choice after it: what
     // a cache can keep is one piece at the beginning, also of the closing request.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<ToolParam<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<String>,
-    input: Vec<Entry<'a>>,
+    input: Vec<InputEntry<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     tool_choice: Option<&'static str>,
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct ToolParam<'a> {
     #[serde(rename = "type")]
     kind: &'static str,
     name: &'a str,
@@ -87,14 +87,14 @@ struct Tool<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Entry<'a> {
+enum InputEntry<'a> {
     AsReceived(&'a RawValue),
-    Ours(Item<'a>),
+    Ours(InputItem<'a>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Item<'a> {
+enum InputItem<'a> {
     Message {
         // Some servers do not take the text of a model back without id, status and
         // annotations, others not as a bare text.
@@ -130,7 +130,7 @@ enum Content<'a> {
 pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     let system = request.system.join("\n\n");
     let input = request.messages.iter().enumerate();
-    let body = Body {
+    let body = RequestBody {
         model: request.model,
         stream: dialect.streaming,
         options: options(request.model, request.options, dialect),
@@ -185,8 +185,8 @@ fn may_reason(model: &str) -> bool {
     !NOT_REASONING.iter().any(|start| name.starts_with(start))
 }
 
-fn tool(decl: &ToolDecl) -> Tool<'_> {
-    Tool {
+fn tool(decl: &ToolDecl) -> ToolParam<'_> {
+    ToolParam {
         kind: "function",
         name: decl.name.as_str(),
         description: &decl.description,
@@ -196,9 +196,9 @@ fn tool(decl: &ToolDecl) -> Tool<'_> {
 }
 
 /// The items of a message that stands at a place of the conversation.
-fn entries(place: usize, message: &Message) -> Vec<Entry<'_>> {
+fn entries(place: usize, message: &Message) -> Vec<InputEntry<'_>> {
     match message {
-        Message::User(user) => vec![Entry::Ours(Item::Message {
+        Message::User(user) => vec![InputEntry::Ours(InputItem::Message {
             id: None,
             role: "user",
             status: None,
@@ -209,7 +209,7 @@ fn entries(place: usize, message: &Message) -> Vec<Entry<'_>> {
             let pieces = pieces(assistant).into_iter().enumerate();
             pieces.map(|(number, piece)| said(piece, format!("msg_{place}_{number}"))).collect()
         }
-        Message::Tool(result) => vec![Entry::Ours(Item::FunctionCallOutput {
+        Message::Tool(result) => vec![InputEntry::Ours(InputItem::FunctionCallOutput {
             call_id: result.call,
             output: result.text.as_str(),
         })],
@@ -217,17 +217,17 @@ fn entries(place: usize, message: &Message) -> Vec<Entry<'_>> {
 }
 
 /// A piece of what the model said.
-fn said(piece: Piece<'_>, id: String) -> Entry<'_> {
+fn said(piece: OutputPiece<'_>, id: String) -> InputEntry<'_> {
     match piece {
-        Piece::Item(raw) => Entry::AsReceived(raw),
-        Piece::Text { text, phase } => Entry::Ours(Item::Message {
+        OutputPiece::Item(raw) => InputEntry::AsReceived(raw),
+        OutputPiece::Text { text, phase } => InputEntry::Ours(InputItem::Message {
             id: Some(id),
             role: "assistant",
             status: Some("completed"),
             phase: (!phase.is_empty()).then_some(phase),
             content: [Content::OutputText { text, annotations: [] }],
         }),
-        Piece::Call(call) => Entry::Ours(Item::FunctionCall {
+        OutputPiece::Call(call) => InputEntry::Ours(InputItem::FunctionCall {
             call_id: call.id,
             name: sendable::name(&call.name),
             arguments: sendable::arguments(&call.arguments),
@@ -240,7 +240,7 @@ mod tests {
     use std::sync::Arc;
 
     use deputize_core::{
-        AssistantMessage, CallStatus, ModelText, Opaque, ToolCall, ToolName, ToolResult,
+        AssistantMessage, CallStatus, ModelText, OpaqueBlock, ToolCall, ToolName, ToolResult,
         UserMessage,
     };
     use proptest::prelude::*;
@@ -290,7 +290,7 @@ mod tests {
                 text: "I read.".into(),
                 reasoning: "Hm.".into(),
                 calls: vec![call(0, "read_file", "{ \"path\": \"a\" }"), call(1, "no tool!", "{")],
-                opaque: blocks.map(|(wire, raw)| Opaque::new(wire, raw)).to_vec(),
+                opaque: blocks.map(|(wire, raw)| OpaqueBlock::new(wire, raw)).to_vec(),
             }),
             result(0, "A\n"),
             result(1, "no such tool"),
@@ -358,7 +358,7 @@ mod tests {
             Message::Assistant(AssistantMessage {
                 text,
                 calls: (0..calls).map(|slot| call(slot, "f", "{}")).collect(),
-                opaque: opaque.into_iter().map(|raw| Opaque::new(WIRE, raw)).collect(),
+                opaque: opaque.into_iter().map(|raw| OpaqueBlock::new(WIRE, raw)).collect(),
                 ..Default::default()
             })
         });

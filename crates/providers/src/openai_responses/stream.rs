@@ -3,18 +3,18 @@
 use deputize_core::{Delta, Finish, RawCall, Reply, Usage};
 use serde_json::Value;
 
-use super::event::{Event, word};
-use super::item::{Item, Kind, Part};
-use super::items::{Grown, Items};
-use super::order::{BETWEEN, Slot, to_opaque};
+use super::delta_sender::DeltaSender;
+use super::event::{ResponseEvent, word};
+use super::item::{ItemKind, PartialItem, TextPart};
+use super::items::{PartialItems, TextGrowth};
+use super::order::{BETWEEN, OutputSlot, to_opaque};
 use super::raw;
-use super::shown::Shown;
 use crate::arguments::{self, mended};
 use crate::json::{self, JsonError};
 use crate::server_error::ServerError;
 use crate::sse::SseEvent;
 use crate::stream::{
-    Ending, EventParser, Flow, Live, OPENAI_CHAT, StreamError, each_line_is_whole,
+    DeltaFn, EventParser, OPENAI_CHAT, StreamEnd, StreamError, StreamStatus, each_line_is_whole,
 };
 
 /// The mark that some servers send after the last event. It ends nothing: that is for the
@@ -28,8 +28,8 @@ pub(super) struct ResponsesParser {
     /// Most tokens that were asked for.
     limit: Option<u64>,
     served: Option<String>,
-    items: Items,
-    shown: Shown,
+    items: PartialItems,
+    shown: DeltaSender,
     usage: Usage,
     /// How often it began, or a text grew.
     moves: u64,
@@ -55,26 +55,34 @@ impl ResponsesParser {
 
     /// Takes the data of one event, or (from servers that forget the blank lines) of several,
     /// one on each line.
-    fn data(&mut self, event: SseEvent<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
+    fn data(
+        &mut self,
+        event: SseEvent<'_>,
+        live: &mut DeltaFn<'_>,
+    ) -> Result<StreamStatus, StreamError> {
         let SseEvent { name, data } = event;
         if data == DONE {
-            return Ok(Flow::Done);
+            return Ok(StreamStatus::Done);
         }
         match json::parse(data) {
-            Ok(json) => self.take(Event { json: &json, text: data, name }, live),
+            Ok(json) => self.take(ResponseEvent { json: &json, text: data, name }, live),
             Err(JsonError::Syntax(_)) if data.contains('\n') && each_line_is_whole(data, DONE) => {
                 for data in data.lines().map(str::trim).filter(|line| !line.is_empty()) {
-                    if self.data(SseEvent { name: "", data }, live)? == Flow::Done {
-                        return Ok(Flow::Done);
+                    if self.data(SseEvent { name: "", data }, live)? == StreamStatus::Done {
+                        return Ok(StreamStatus::Done);
                     }
                 }
-                Ok(Flow::More)
+                Ok(StreamStatus::More)
             }
             Err(error) => Err(StreamError::of_json(error, data)),
         }
     }
 
-    fn take(&mut self, event: Event<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
+    fn take(
+        &mut self,
+        event: ResponseEvent<'_>,
+        live: &mut DeltaFn<'_>,
+    ) -> Result<StreamStatus, StreamError> {
         let value = &event.json.value;
         if let Some(error) = ServerError::within(value) {
             return Err(StreamError::Server(error));
@@ -103,11 +111,15 @@ impl ResponsesParser {
             "" | "message" => return self.nameless(event, live),
             _ => self.text(event, live)?,
         }
-        Ok(Flow::More)
+        Ok(StreamStatus::More)
     }
 
     /// Takes what does not say what it is: a whole response, from servers without events.
-    fn nameless(&mut self, event: Event<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
+    fn nameless(
+        &mut self,
+        event: ResponseEvent<'_>,
+        live: &mut DeltaFn<'_>,
+    ) -> Result<StreamStatus, StreamError> {
         let value = &event.json.value;
         let is_response = |value: &&Value| {
             word(value, "object") == "response" || value.get("output").is_some_and(Value::is_array)
@@ -118,7 +130,7 @@ impl ResponsesParser {
             None if value.get("choices").is_some_and(Value::is_array) => {
                 Err(StreamError::OtherApi { api: OPENAI_CHAT })
             }
-            None => Ok(Flow::More),
+            None => Ok(StreamStatus::More),
         }
     }
 
@@ -143,10 +155,10 @@ impl ResponsesParser {
     /// Takes a response as it stands, mostly at its end.
     fn response(
         &mut self,
-        event: Event<'_>,
+        event: ResponseEvent<'_>,
         response: &Value,
-        live: &mut Live<'_>,
-    ) -> Result<Flow, StreamError> {
+        live: &mut DeltaFn<'_>,
+    ) -> Result<StreamStatus, StreamError> {
         self.begun = true;
         // Also one that failed has a count.
         self.head(Some(response));
@@ -175,7 +187,7 @@ impl ResponsesParser {
         let ended =
             kind.contains('.') || matches!(status, "completed" | "incomplete") || self.is_document;
         if !ended {
-            return Ok(Flow::More);
+            return Ok(StreamStatus::More);
         }
         self.finish = Some(match (is("incomplete") || !reason.is_empty(), reason) {
             (false, _) => Finish::Stop,
@@ -183,20 +195,20 @@ impl ResponsesParser {
             // Whatever the reason is, calls may be cut.
             (true, _) => Finish::Length,
         });
-        Ok(Flow::Done)
+        Ok(StreamStatus::Done)
     }
 
     fn output(
         &mut self,
         output: &[Value],
-        event: Event<'_>,
-        live: &mut Live<'_>,
+        event: ResponseEvent<'_>,
+        live: &mut DeltaFn<'_>,
     ) -> Result<(), StreamError> {
         let raw = Some(raw::output(event.text)).filter(|raw| raw.len() == output.len());
         let mut raw = raw.unwrap_or_default().into_iter();
         let mut items = Vec::new();
         for value in output {
-            items.extend(Item::read(value, event.json.marked, raw.next())?);
+            items.extend(PartialItem::read(value, event.json.marked, raw.next())?);
         }
         let grown = self.items.settle(items)?;
         self.show(grown, live);
@@ -206,15 +218,17 @@ impl ResponsesParser {
     /// Takes an item at its beginning or at its end.
     fn item(
         &mut self,
-        event: Event<'_>,
+        event: ResponseEvent<'_>,
         done: bool,
-        live: &mut Live<'_>,
+        live: &mut DeltaFn<'_>,
     ) -> Result<(), StreamError> {
         let Some(value) = event.get("item") else { return Ok(()) };
         let raw = raw::item(event.text);
-        let Some(mut item) = Item::read(value, event.json.marked, raw)? else { return Ok(()) };
+        let Some(mut item) = PartialItem::read(value, event.json.marked, raw)? else {
+            return Ok(());
+        };
         item.index = event.number("output_index");
-        if item.kind == Kind::Call && !done {
+        if item.kind == ItemKind::Call && !done {
             live(Delta::Call(item.name.len()));
         }
         let grown = if done { self.items.close(item)? } else { self.items.open(item)? };
@@ -223,33 +237,41 @@ impl ResponsesParser {
     }
 
     /// Takes a part of an item at its end.
-    fn part(&mut self, event: Event<'_>, live: &mut Live<'_>) -> Result<(), StreamError> {
+    fn part(
+        &mut self,
+        event: ResponseEvent<'_>,
+        live: &mut DeltaFn<'_>,
+    ) -> Result<(), StreamError> {
         let Some(value) = event.get("part") else { return Ok(()) };
         let (part, text) = match word(value, "type") {
-            "output_text" | "text" => (Part::Text, word(value, "text")),
-            "refusal" => (Part::Refusal, word(value, "refusal")),
-            "summary_text" => (Part::Summary, word(value, "text")),
-            "reasoning_text" => (Part::Thought, word(value, "text")),
+            "output_text" | "text" => (TextPart::Text, word(value, "text")),
+            "refusal" => (TextPart::Refusal, word(value, "refusal")),
+            "summary_text" => (TextPart::Summary, word(value, "text")),
+            "reasoning_text" => (TextPart::Thought, word(value, "text")),
             _ => return Ok(()),
         };
         self.whole(event, part, text, live)
     }
 
     /// Takes a piece of a text, or a text at its end.
-    fn text(&mut self, event: Event<'_>, live: &mut Live<'_>) -> Result<(), StreamError> {
+    fn text(
+        &mut self,
+        event: ResponseEvent<'_>,
+        live: &mut DeltaFn<'_>,
+    ) -> Result<(), StreamError> {
         let Some((stem, end)) = event.kind().rsplit_once('.') else { return Ok(()) };
         let (part, field) = match stem {
-            "response.output_text" => (Part::Text, "text"),
-            "response.refusal" => (Part::Refusal, "refusal"),
-            "response.function_call_arguments" => (Part::Arguments, "arguments"),
+            "response.output_text" => (TextPart::Text, "text"),
+            "response.refusal" => (TextPart::Refusal, "refusal"),
+            "response.function_call_arguments" => (TextPart::Arguments, "arguments"),
             "response.reasoning_summary_text" | "response.reasoning_summary" => {
-                (Part::Summary, "text")
+                (TextPart::Summary, "text")
             }
-            "response.reasoning_text" | "response.reasoning" => (Part::Thought, "text"),
+            "response.reasoning_text" | "response.reasoning" => (TextPart::Thought, "text"),
             _ => return Ok(()),
         };
         let text = |field: &str| match event.get(field) {
-            given if part == Part::Arguments => arguments::text_of(given),
+            given if part == TextPart::Arguments => arguments::text_of(given),
             Some(Value::String(text)) => text.clone(),
             Some(given) => word(given, "text").to_owned(),
             None => String::new(),
@@ -257,7 +279,7 @@ impl ResponsesParser {
         match end {
             "delta" => self.piece(event, part, &text("delta"), live),
             "done" => {
-                if part == Part::Arguments {
+                if part == TextPart::Arguments {
                     self.name(event)?;
                 }
                 self.whole(event, part, &text(field), live)
@@ -268,10 +290,10 @@ impl ResponsesParser {
 
     fn piece(
         &mut self,
-        event: Event<'_>,
-        part: Part,
+        event: ResponseEvent<'_>,
+        part: TextPart,
         piece: &str,
-        live: &mut Live<'_>,
+        live: &mut DeltaFn<'_>,
     ) -> Result<(), StreamError> {
         if piece.is_empty() {
             return Ok(());
@@ -284,7 +306,7 @@ impl ResponsesParser {
         if shows {
             self.shown.add(serial, key, grown, live);
         }
-        if part == Part::Arguments {
+        if part == TextPart::Arguments {
             live(Delta::Call(piece.len()));
         }
         Ok(())
@@ -292,10 +314,10 @@ impl ResponsesParser {
 
     fn whole(
         &mut self,
-        event: Event<'_>,
-        part: Part,
+        event: ResponseEvent<'_>,
+        part: TextPart,
         text: &str,
-        live: &mut Live<'_>,
+        live: &mut DeltaFn<'_>,
     ) -> Result<(), StreamError> {
         if text.is_empty() {
             return Ok(());
@@ -308,19 +330,19 @@ impl ResponsesParser {
     }
 
     /// Takes the name of a call from the end of its arguments, where its item had none.
-    fn name(&mut self, event: Event<'_>) -> Result<(), StreamError> {
+    fn name(&mut self, event: ResponseEvent<'_>) -> Result<(), StreamError> {
         let name = word(&event.json.value, "name").trim();
         if name.is_empty() {
             return Ok(());
         }
-        let item = self.items.at(Kind::Call, event.address())?;
+        let item = self.items.at(ItemKind::Call, event.address())?;
         if let Some(item) = item.filter(|item| item.name.is_empty()) {
             name.clone_into(&mut item.name);
         }
         Ok(())
     }
 
-    fn show(&mut self, grown: Vec<Grown>, live: &mut Live<'_>) {
+    fn show(&mut self, grown: Vec<TextGrowth>, live: &mut DeltaFn<'_>) {
         self.moves += u64::from(grown.iter().any(|(_, _, text)| !text.is_empty()));
         for (serial, key, text) in grown {
             if self.items.shows(serial, key.0) {
@@ -333,14 +355,18 @@ impl ResponsesParser {
 impl EventParser for ResponsesParser {
     const API: &'static str = crate::stream::OPENAI_RESPONSES;
 
-    fn event(&mut self, event: SseEvent<'_>, live: &mut Live<'_>) -> Result<Flow, StreamError> {
+    fn event(
+        &mut self,
+        event: SseEvent<'_>,
+        live: &mut DeltaFn<'_>,
+    ) -> Result<StreamStatus, StreamError> {
         if event.name == "error" {
             return Err(StreamError::Server(ServerError::of_event(event.data)));
         }
         self.data(event, live)
     }
 
-    fn document(&mut self, text: &str, live: &mut Live<'_>) -> Result<(), StreamError> {
+    fn document(&mut self, text: &str, live: &mut DeltaFn<'_>) -> Result<(), StreamError> {
         self.is_document = true;
         self.data(SseEvent { name: "", data: text.trim() }, live)?;
         if !self.begun {
@@ -385,7 +411,7 @@ impl EventParser for ResponsesParser {
         self.background.as_deref().filter(|_| self.finish.is_none())
     }
 
-    fn finish(self, ending: Ending) -> Result<Reply, StreamError> {
+    fn finish(self, ending: StreamEnd) -> Result<Reply, StreamError> {
         let Some(finish) = self.finish else {
             return Err(match self.background {
                 Some(status) => StreamError::Background { status },
@@ -414,25 +440,25 @@ impl EventParser for ResponsesParser {
 }
 
 /// Adds an item to a reply; gives its place in the order, if it has one.
-fn append(reply: &mut Reply, refusal: &mut String, mut item: Item) -> Option<Slot> {
+fn append(reply: &mut Reply, refusal: &mut String, mut item: PartialItem) -> Option<OutputSlot> {
     match item.kind {
-        Kind::Message => {
-            refusal.push_str(&item.take(Part::Refusal, ""));
-            let text = item.take(Part::Text, "");
+        ItemKind::Message => {
+            refusal.push_str(&item.take(TextPart::Refusal, ""));
+            let text = item.take(TextPart::Text, "");
             join(&mut reply.text, &text);
             let chars = text.chars().count();
-            (chars > 0).then_some(Slot::Text { chars, phase: item.phase })
+            (chars > 0).then_some(OutputSlot::Text { chars, phase: item.phase })
         }
-        Kind::Call => {
-            let arguments = mended(&item.take(Part::Arguments, ""));
+        ItemKind::Call => {
+            let arguments = mended(&item.take(TextPart::Arguments, ""));
             reply.calls.push(RawCall { name: item.name, arguments });
-            Some(Slot::Calls(1))
+            Some(OutputSlot::Calls(1))
         }
-        Kind::Reasoning => {
+        ItemKind::Reasoning => {
             join(&mut reply.reasoning, &item.take_reasoning());
-            item.raw.map(Slot::Item)
+            item.raw.map(OutputSlot::Item)
         }
-        Kind::Other => item.raw.map(Slot::Item),
+        ItemKind::Other => item.raw.map(OutputSlot::Item),
     }
 }
 

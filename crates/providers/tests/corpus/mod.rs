@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use deputize_core::{Delta, Reply};
 use deputize_providers::limits::ReplyLimit;
-use deputize_providers::{Ending, Flow, StreamError};
+use deputize_providers::{StreamEnd, StreamError, StreamStatus};
 use proptest::prelude::*;
 
 type Live<'l> = &'l mut (dyn FnMut(Delta<'_>) + Send);
@@ -21,9 +21,9 @@ pub(crate) trait Parser: Sized {
 
     fn new(model: &str) -> Self;
     fn within(self, limit: ReplyLimit) -> Self;
-    fn feed(&mut self, bytes: &[u8], live: Live<'_>) -> Result<Flow, StreamError>;
+    fn feed(&mut self, bytes: &[u8], live: Live<'_>) -> Result<StreamStatus, StreamError>;
     fn text(&self) -> &str;
-    fn finish(self, ending: Ending, live: Live<'_>) -> Result<Reply, StreamError>;
+    fn finish(self, ending: StreamEnd, live: Live<'_>) -> Result<Reply, StreamError>;
 }
 
 /// Makes a [`Parser`] of a wire's `ReplyStream`.
@@ -49,7 +49,7 @@ macro_rules! corpus_parser {
                 &mut self,
                 bytes: &[u8],
                 live: &mut (dyn FnMut(deputize_core::Delta<'_>) + Send),
-            ) -> Result<deputize_providers::Flow, deputize_providers::StreamError> {
+            ) -> Result<deputize_providers::StreamStatus, deputize_providers::StreamError> {
                 <$stream>::feed(self, bytes, live)
             }
 
@@ -59,7 +59,7 @@ macro_rules! corpus_parser {
 
             fn finish(
                 self,
-                ending: deputize_providers::Ending,
+                ending: deputize_providers::StreamEnd,
                 live: &mut (dyn FnMut(deputize_core::Delta<'_>) + Send),
             ) -> Result<deputize_core::Reply, deputize_providers::StreamError> {
                 <$stream>::finish(self, ending, live)
@@ -71,7 +71,7 @@ macro_rules! corpus_parser {
 /// Everything that can be seen of a body that comes in these pieces.
 pub(crate) fn outcome<'b, P: Parser>(
     pieces: impl IntoIterator<Item = &'b [u8]>,
-    ending: Ending,
+    ending: StreamEnd,
 ) -> String {
     outcome_within::<P>(pieces, ending, ReplyLimit::default())
 }
@@ -79,7 +79,7 @@ pub(crate) fn outcome<'b, P: Parser>(
 /// The same with another limit on the reply.
 pub(crate) fn outcome_within<'b, P: Parser>(
     pieces: impl IntoIterator<Item = &'b [u8]>,
-    ending: Ending,
+    ending: StreamEnd,
     limit: ReplyLimit,
 ) -> String {
     let mut seen = String::new();
@@ -94,10 +94,10 @@ pub(crate) fn outcome_within<'b, P: Parser>(
         Delta::Call(_) => {}
     };
     let mut stream = P::new("asked-1").within(limit);
-    let mut fed = Ok(Flow::More);
+    let mut fed = Ok(StreamStatus::More);
     for piece in pieces {
         fed = stream.feed(piece, &mut live);
-        if !matches!(fed, Ok(Flow::More)) {
+        if !matches!(fed, Ok(StreamStatus::More)) {
             break;
         }
     }
@@ -144,8 +144,8 @@ pub(crate) fn check_outcomes<P: Parser>(least: usize) {
     let bodies = bodies::<P>();
     assert!(bodies.len() >= least, "the corpus has {} bodies", bodies.len());
     for (name, body) in bodies {
-        let mut shown = outcome::<P>([body.as_slice()], Ending::InOrder);
-        let broken = outcome::<P>([body.as_slice()], Ending::Broken);
+        let mut shown = outcome::<P>([body.as_slice()], StreamEnd::InOrder);
+        let broken = outcome::<P>([body.as_slice()], StreamEnd::Broken);
         if broken != shown {
             write!(shown, "\n--- and when the connection breaks after it:\n{broken}").unwrap();
         }
@@ -160,7 +160,7 @@ pub(crate) fn check_outcomes<P: Parser>(least: usize) {
 /// Each body has the same outcome in pieces of 1, 7 and 1,024 bytes.
 pub(crate) fn check_pieces<P: Parser>() {
     for (name, body) in bodies::<P>() {
-        for ending in [Ending::InOrder, Ending::Broken] {
+        for ending in [StreamEnd::InOrder, StreamEnd::Broken] {
             let whole = outcome::<P>([body.as_slice()], ending);
             for size in [1, 7, 1024] {
                 assert_eq!(outcome::<P>(body.chunks(size), ending), whole, "{name} in {size}s");
@@ -174,23 +174,23 @@ pub(crate) fn check_limits<P: Parser>() {
     let small = || ReplyLimit { bytes: 65_536, setting: "the.key".to_owned() };
     let event = format!(": {}\n\n", "x".repeat(64 * 1024));
     let flood = (0..33 * 1024 / 64).map(|_| event.as_bytes());
-    let seen = outcome_within::<P>(flood.clone(), Ending::InOrder, small());
+    let seen = outcome_within::<P>(flood.clone(), StreamEnd::InOrder, small());
     assert!(seen.starts_with("Unavailable: the reply has 335"), "{seen}");
     assert!(seen.contains("the limit is 33554432 (the.key)"), "{seen}");
     let long = format!("data: {}", "x".repeat(1024 * 1024));
-    let seen = outcome_within::<P>(long.as_bytes().chunks(4096), Ending::InOrder, small());
+    let seen = outcome_within::<P>(long.as_bytes().chunks(4096), StreamEnd::InOrder, small());
     assert!(seen.starts_with("Unavailable: an event of the stream has 104"), "{seen}");
     assert!(seen.contains("the limit is 1048576 (the.key)"), "{seen}");
     // The limit of the reply decides where it is larger.
     let large = ReplyLimit { bytes: 8 * 1024 * 1024, ..small() };
     let pieces = flood.chain([b"data: x\n\n".as_slice()]);
-    let seen = outcome_within::<P>(pieces, Ending::InOrder, large);
+    let seen = outcome_within::<P>(pieces, StreamEnd::InOrder, large);
     assert!(!seen.contains("the limit is"), "{seen}");
     let values = format!("data: {{\"x\":[{}0]}}\n\n", "0,".repeat(60_000));
-    let seen = outcome::<P>([values.as_bytes()], Ending::InOrder);
+    let seen = outcome::<P>([values.as_bytes()], StreamEnd::InOrder);
     assert!(seen.starts_with("Unavailable: JSON of one event has 50000 values"), "{seen}");
     let document = format!("{{\"x\":\"{}", "x".repeat(9 * 1024 * 1024));
-    let seen = outcome::<P>([document.as_bytes()], Ending::InOrder);
+    let seen = outcome::<P>([document.as_bytes()], StreamEnd::InOrder);
     assert!(seen.ends_with("the limit is 8388608\npartial: \"\""), "{seen}");
 }
 
@@ -202,7 +202,7 @@ pub(crate) fn check_content<P: Parser>(first: &str, event: impl Fn(&str) -> Stri
         let event = event(&"x".repeat(size));
         let seen = |pieces: usize| {
             let body = std::iter::once(first).chain((0..pieces).map(|_| event.as_str()));
-            outcome::<P>(body.map(str::as_bytes), Ending::InOrder)
+            outcome::<P>(body.map(str::as_bytes), StreamEnd::InOrder)
         };
         let told = seen((limit + limit / 4) / size);
         let error = told.lines().find(|line| line.starts_with("Unavailable: "));
@@ -257,7 +257,7 @@ pub(crate) fn check_cuts<P: Parser>(
     cuts.sort_unstable();
     let ends = cuts.iter().zip(cuts.iter().skip(1));
     let pieces: Vec<_> = ends.filter_map(|(from, to)| body.get(*from..*to)).collect();
-    for ending in [Ending::InOrder, Ending::Broken] {
+    for ending in [StreamEnd::InOrder, StreamEnd::Broken] {
         let whole = outcome::<P>([body], ending);
         prop_assert_eq!(outcome::<P>(pieces.iter().copied(), ending), whole);
     }

@@ -10,7 +10,7 @@ use deputize_core::SessionId;
 
 use super::disk::{Disk, DiskFile};
 use super::file::{SLOW_SYNC, opened};
-use super::opening::Opening;
+use super::opening::OpeningCount;
 use super::read::{ReadError, StoredSession, read};
 use super::real::RealDisk;
 use super::summary::{SessionSummary, summarize};
@@ -76,11 +76,11 @@ impl SessionDir {
     /// # Errors
     /// When the last [`OPENINGS_LIMIT`](crate::OPENINGS_LIMIT) openings failed, the session is in
     /// use or does not exist, or the count cannot be kept.
-    pub fn opening(&self, id: &SessionId) -> Result<Arc<Opening>, ReadError> {
+    pub fn opening(&self, id: &SessionId) -> Result<Arc<OpeningCount>, ReadError> {
         // Whoever has it open is counted; this one will be refused.
         drop(self.lock(id)?);
         let session = (id, self.file(id));
-        Opening::begin(Arc::clone(&self.disk), session, self.openings(id)).map(Arc::new)
+        OpeningCount::begin(Arc::clone(&self.disk), session, self.openings(id)).map(Arc::new)
     }
 
     /// The file whose length is the number of openings that failed. Its name is no session's.
@@ -161,19 +161,19 @@ mod tests {
     use super::*;
     use crate::store::{FORMAT, Header, OpenError, SessionFile};
     use deputize_core::BoxFuture;
-    use deputize_core::door::FrameSecret;
+    use deputize_core::sanitize::FrameSecret;
     use std::io::BufRead;
 
     /// The machine's storage, behind a line on which each sync takes as long as this.
-    struct FarAway(Duration);
-    struct FarFile(Box<dyn DiskFile>, Duration);
+    struct SlowDisk(Duration);
+    struct SlowFile(Box<dyn DiskFile>, Duration);
 
-    impl Disk for FarAway {
+    impl Disk for SlowDisk {
         fn make_folder(&self, path: &Path) -> io::Result<()> {
             RealDisk.make_folder(path)
         }
         fn create(&self, path: &Path) -> Result<Box<dyn DiskFile>, OpenError> {
-            Ok(Box::new(FarFile(RealDisk.create(path)?, self.0)))
+            Ok(Box::new(SlowFile(RealDisk.create(path)?, self.0)))
         }
         fn open(&self, path: &Path) -> Result<Box<dyn DiskFile>, OpenError> {
             RealDisk.open(path)
@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    impl DiskFile for FarFile {
+    impl DiskFile for SlowFile {
         fn append(&self, bytes: &[u8]) -> io::Result<()> {
             self.0.append(bytes)
         }
@@ -220,7 +220,7 @@ mod tests {
         for (takes, is_slow) in
             [(SLOW_SYNC + Duration::from_millis(1), true), (Duration::ZERO, false)]
         {
-            let dir = SessionDir::on(Arc::new(FarAway(takes)), folder.path());
+            let dir = SessionDir::on(Arc::new(SlowDisk(takes)), folder.path());
             assert_eq!(dir.is_slow(), None, "nothing was made yet");
             let secret = FrameSecret::new(&[7; 16]);
             let session = SessionId::new(format!("s{}", u8::from(is_slow))).unwrap();

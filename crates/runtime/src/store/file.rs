@@ -11,7 +11,7 @@ use deputize_core::{BoxFuture, Journal, JournalError, Record, SessionId};
 
 use super::disk::{Disk, DiskFile, OpenError};
 use super::read::{ReadError, StoredSession};
-use super::{FORMAT, Header, SessionDir, Tail, checksum};
+use super::{FORMAT, FileTail, Header, SessionDir, checksum};
 
 /// A storage that takes longer to keep a few bytes is told of.
 pub const SLOW_SYNC: Duration = Duration::from_millis(500);
@@ -31,7 +31,7 @@ pub struct SessionFile {
     durable: AtomicU64,
     /// For syncing, which must not wait for the writer's lock. Whoever waits for this one finds
     /// its work done by another.
-    sync: tokio::sync::Mutex<Synced>,
+    sync: tokio::sync::Mutex<SyncState>,
 }
 
 impl fmt::Debug for SessionFile {
@@ -41,7 +41,7 @@ impl fmt::Debug for SessionFile {
 }
 
 #[derive(Debug, Default)]
-struct Synced {
+struct SyncState {
     /// Whether the file's name is durable.
     name: bool,
     /// Why the first sync that failed did.
@@ -93,7 +93,7 @@ impl SessionFile {
             return Err(ReadError::Damaged { path, damage });
         }
         let mend = || {
-            if stored.tail != Tail::Whole {
+            if stored.tail != FileTail::Whole {
                 file.set_len(stored.good_bytes)?;
             }
             // An earlier process may have met a sync that failed, or have died before one.

@@ -24,19 +24,19 @@ const ONE: &[u8] = b"\n";
 /// session's: a provider that stalls does not bar it.
 ///
 /// Make one with [`SessionDir::opening`](super::SessionDir::opening) before the session is opened, and let it observe.
-pub struct Opening {
+pub struct OpeningCount {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     counts: AtomicBool,
 }
 
-impl fmt::Debug for Opening {
+impl fmt::Debug for OpeningCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Opening").field(&self.path).finish()
     }
 }
 
-impl Opening {
+impl OpeningCount {
     /// Counts an opening of a session with this file, durably, in the file of its openings.
     ///
     /// # Errors
@@ -71,7 +71,7 @@ impl Opening {
     }
 
     /// It went well: the count begins anew.
-    pub fn succeeded(&self) {
+    pub fn mark_success(&self) {
         if self.counts.swap(false, Ordering::Relaxed) {
             // What stays counts one too many.
             let _best_effort = self.disk.remove_file(&self.path);
@@ -79,20 +79,20 @@ impl Opening {
     }
 }
 
-impl Observer for Opening {
-    fn see(&self, record: &Record) {
+impl Observer for OpeningCount {
+    fn on_record(&self, record: &Record) {
         // It was read, taken up and told: another try may come as far. One that rests has nothing to ask, and came as far as it can.
         if matches!(record.event, Event::ModelRequest { .. } | Event::AgentRest) {
-            self.succeeded();
+            self.mark_success();
         }
     }
 }
 
-impl Drop for Opening {
+impl Drop for OpeningCount {
     /// Whoever gets here has not been killed.
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            self.succeeded();
+            self.mark_success();
         }
     }
 }
@@ -113,7 +113,7 @@ fn count(disk: &dyn Disk, path: &Path) -> io::Result<u64> {
 mod tests {
     use super::*;
     use crate::store::{FORMAT, Header, SessionDir, SessionFile};
-    use deputize_core::door::FrameSecret;
+    use deputize_core::sanitize::FrameSecret;
 
     fn a_session() -> (tempfile::TempDir, SessionDir, SessionId) {
         let folder = tempfile::tempdir().unwrap();
@@ -159,7 +159,7 @@ mod tests {
         let rest = Record { seq: 0, at: 0, agent, parent: None, depth: 0, event };
         for _ in 0..=OPENINGS_LIMIT {
             let opening = dir.opening(&id).unwrap();
-            opening.see(&rest);
+            opening.on_record(&rest);
             std::mem::forget(opening);
         }
     }

@@ -5,7 +5,7 @@ use std::io::{self, BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{AgentId, AgentSpec, Event, Message, Record, SessionId, SessionStart};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -92,13 +92,13 @@ pub enum ReadError {
         /// Which.
         path: PathBuf,
         /// Where and how.
-        damage: Damage,
+        damage: FileDamage,
     },
 }
 
 /// A broken record with good ones behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
+pub struct FileDamage {
     /// The line, from 1.
     pub line: u64,
     /// What is wrong with it.
@@ -108,16 +108,16 @@ pub struct Damage {
 /// Characters of what is wrong with a line of a file.
 pub(crate) const DAMAGE_CHARS: usize = 500;
 
-impl Damage {
+impl FileDamage {
     /// What is wrong may quote the file, so it is made fit for a line of a terminal.
     fn at(line: u64, what: &str) -> Self {
-        Self { line, what: to_line(what, DAMAGE_CHARS) }
+        Self { line, what: for_terminal_line(what, DAMAGE_CHARS) }
     }
 }
 
 /// The end of a session file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Tail {
+pub enum FileTail {
     /// Its last record is whole.
     Whole,
     /// After its last good record come so many bytes that are none.
@@ -135,9 +135,9 @@ pub struct StoredSession {
     /// Its records, up to the first that is not good.
     pub records: Vec<Record>,
     /// How it ends.
-    pub tail: Tail,
+    pub tail: FileTail,
     /// A broken record before its end.
-    pub damage: Option<Damage>,
+    pub damage: Option<FileDamage>,
     /// Bytes up to the end of the last good record.
     pub(crate) good_bytes: u64,
     /// Bytes that are known to survive the end of the machine.
@@ -148,7 +148,7 @@ pub struct StoredSession {
 
 /// What was said in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Said {
+pub enum SpokenText {
     /// A message, as the model saw it.
     Message(Arc<Message>),
     /// What had come of a reply that was cut or broke off. No model reads it.
@@ -167,13 +167,14 @@ impl StoredSession {
     /// The conversation of an agent after the system text, with what had come of replies that were
     /// cut, where they were.
     #[must_use]
-    pub fn said(&self, agent: &AgentId) -> Option<Vec<Said>> {
+    pub fn spoken_texts(&self, agent: &AgentId) -> Option<Vec<SpokenText>> {
         let state = self.states().get(agent)?;
         let state = state.read();
-        let cuts = state.cut_replies().iter().map(|(at, text)| (*at, Said::Cut(text.clone())));
+        let cuts =
+            state.cut_replies().iter().map(|(at, text)| (*at, SpokenText::Cut(text.clone())));
         let external = state.external_texts().iter();
-        let external = external.map(|(at, text)| (*at, Said::External(text.clone())));
-        let mut texts: Vec<(usize, Said)> = cuts.chain(external).collect();
+        let external = external.map(|(at, text)| (*at, SpokenText::External(text.clone())));
+        let mut texts: Vec<(usize, SpokenText)> = cuts.chain(external).collect();
         texts.sort_by_key(|(at, _)| *at);
         let mut texts = texts.into_iter().peekable();
         let mut said = Vec::new();
@@ -181,7 +182,7 @@ impl StoredSession {
             while let Some((_, text)) = texts.next_if(|(before, _)| *before <= at) {
                 said.push(text);
             }
-            said.push(Said::Message(Arc::clone(message)));
+            said.push(SpokenText::Message(Arc::clone(message)));
         }
         said.extend(texts.map(|(_, text)| text));
         Some(said)
@@ -223,7 +224,7 @@ impl StoredSession {
 }
 
 #[derive(Deserialize)]
-struct Line<'l> {
+struct RecordLine<'l> {
     seq: u64,
     /// How many records were durable when this one was written.
     #[serde(default)]
@@ -235,7 +236,7 @@ struct Line<'l> {
 }
 
 /// What is wrong with a line.
-enum Bad {
+enum BadRecord {
     /// It is not what was written; at the end of the file a write that was cut short.
     Broken(String),
     /// It is what was written, and this program does not know it.
@@ -247,10 +248,10 @@ fn parse<T>(
     line: &[u8],
     seq: u64,
     record: &mut impl FnMut(&RawValue) -> serde_json::Result<T>,
-) -> Result<(T, u64), Bad> {
-    let line = whole(line, seq).map_err(Bad::Broken)?;
+) -> Result<(T, u64), BadRecord> {
+    let line = whole(line, seq).map_err(BadRecord::Broken)?;
     let record = record(line.record).map_err(|error| {
-        Bad::Unknown(format!("this program does not know it, a newer one may: {error}"))
+        BadRecord::Unknown(format!("this program does not know it, a newer one may: {error}"))
     })?;
     Ok((record, line.durable))
 }
@@ -270,8 +271,9 @@ pub(crate) fn out_of_row(what: &str, found: u64, next: u64) -> String {
 }
 
 /// A line, if it is what was written.
-fn whole(line: &[u8], seq: u64) -> Result<Line<'_>, String> {
-    let line: Line<'_> = serde_json::from_slice(line).map_err(|error| no_json(line, &error))?;
+fn whole(line: &[u8], seq: u64) -> Result<RecordLine<'_>, String> {
+    let line: RecordLine<'_> =
+        serde_json::from_slice(line).map_err(|error| no_json(line, &error))?;
     let bytes = line.record.get().as_bytes();
     if line.len != bytes.len() {
         return Err(format!("it has {} bytes and says {}", bytes.len(), line.len));
@@ -287,12 +289,12 @@ fn whole(line: &[u8], seq: u64) -> Result<Line<'_>, String> {
 }
 
 /// A session file as [`scan`] reads it.
-pub(super) struct Scanned<T> {
+pub(super) struct SessionScan<T> {
     pub(super) header: Header,
     /// What was made of its records, up to the first that is not good.
     records: Vec<T>,
-    tail: Tail,
-    damage: Option<Damage>,
+    tail: FileTail,
+    damage: Option<FileDamage>,
     good_bytes: u64,
     durable_bytes: u64,
     /// Bytes that were read.
@@ -300,7 +302,7 @@ pub(super) struct Scanned<T> {
 }
 
 /// What was read so far.
-struct Scan<T> {
+struct RecordScan<T> {
     records: Vec<T>,
     good_bytes: u64,
     /// Where each record ends.
@@ -312,21 +314,21 @@ struct Scan<T> {
 
 /// The first line that is not good.
 struct BadLine {
-    damage: Damage,
+    damage: FileDamage,
     /// Bytes from it on.
     bytes: u64,
     /// Whether zeros are in it, which no record has.
     hole: bool,
 }
 
-impl<T> Scan<T> {
+impl<T> RecordScan<T> {
     /// Takes a line; gives the damage after which no more is read.
     fn take(
         &mut self,
         line: &[u8],
         number: u64,
         record: &mut impl FnMut(&RawValue) -> serde_json::Result<T>,
-    ) -> Option<Damage> {
+    ) -> Option<FileDamage> {
         let bytes = line.len() as u64;
         if let Some(bad) = &mut self.bad {
             bad.bytes += bytes;
@@ -338,7 +340,7 @@ impl<T> Scan<T> {
         }
         let parsed = match line.last() {
             Some(b'\n') => parse(line, self.records.len() as u64, record),
-            _ => Err(Bad::Broken("it has no end".to_owned())),
+            _ => Err(BadRecord::Broken("it has no end".to_owned())),
         };
         match parsed {
             Ok((record, durable)) => {
@@ -349,9 +351,9 @@ impl<T> Scan<T> {
                 None
             }
             // Nothing that was acknowledged is thrown away.
-            Err(Bad::Unknown(what)) => Some(Damage::at(number, &what)),
-            Err(Bad::Broken(what)) => {
-                let (damage, hole) = (Damage::at(number, &what), line.contains(&0));
+            Err(BadRecord::Unknown(what)) => Some(FileDamage::at(number, &what)),
+            Err(BadRecord::Broken(what)) => {
+                let (damage, hole) = (FileDamage::at(number, &what), line.contains(&0));
                 self.bad = Some(BadLine { damage, bytes, hole });
                 None
             }
@@ -362,7 +364,7 @@ impl<T> Scan<T> {
 /// Reads a session file.
 pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<StoredSession, ReadError> {
     let scanned = scan(disk, path, |record| serde_json::from_str(record.get()))?;
-    let Scanned { header, records, tail, damage, good_bytes, durable_bytes, .. } = scanned;
+    let SessionScan { header, records, tail, damage, good_bytes, durable_bytes, .. } = scanned;
     let states = OnceLock::new();
     Ok(StoredSession { header, records, tail, damage, good_bytes, durable_bytes, states })
 }
@@ -372,7 +374,7 @@ pub(super) fn scan<T>(
     disk: &dyn Disk,
     path: &Path,
     mut record: impl FnMut(&RawValue) -> serde_json::Result<T>,
-) -> Result<Scanned<T>, ReadError> {
+) -> Result<SessionScan<T>, ReadError> {
     let open = |source| ReadError::Open { path: path.to_owned(), source };
     let mut reader = disk.read(path).map_err(open)?;
     let mut line = Vec::new();
@@ -384,7 +386,7 @@ pub(super) fn scan<T>(
     let header = parse_header(path, &line)?;
     let good_bytes = header_bytes;
     let mut scan =
-        Scan { records: Vec::new(), good_bytes, ends: Vec::new(), durable: 0, bad: None };
+        RecordScan { records: Vec::new(), good_bytes, ends: Vec::new(), durable: 0, bad: None };
     let mut damage = None;
     let (mut number, mut bytes) = (1, header_bytes);
     while damage.is_none() && next(&mut line)? > 0 {
@@ -392,19 +394,19 @@ pub(super) fn scan<T>(
         bytes += line.len() as u64;
         damage = scan.take(&line, number, &mut record);
     }
-    let Scan { records, good_bytes, ends, durable, bad } = scan;
+    let RecordScan { records, good_bytes, ends, durable, bad } = scan;
     let last = usize::try_from(durable).unwrap_or(usize::MAX).checked_sub(1);
     let durable_bytes = last.and_then(|last| ends.get(last)).copied().unwrap_or_default();
     let tail = match bad {
-        Some(BadLine { bytes, .. }) if damage.is_none() => Tail::Torn { bytes },
-        _ => Tail::Whole,
+        Some(BadLine { bytes, .. }) if damage.is_none() => FileTail::Torn { bytes },
+        _ => FileTail::Whole,
     };
-    Ok(Scanned { header, records, tail, damage, good_bytes, durable_bytes, bytes })
+    Ok(SessionScan { header, records, tail, damage, good_bytes, durable_bytes, bytes })
 }
 
 /// If a line behind a broken one is a record: how many were durable when it was written.
 fn durable_before(line: &[u8]) -> Option<u64> {
-    let line: Line<'_> = serde_json::from_slice(line).ok()?;
+    let line: RecordLine<'_> = serde_json::from_slice(line).ok()?;
     let crc = format!("{:08x}", checksum(line.record.get().as_bytes(), line.durable));
     (crc == line.crc).then_some(line.durable)
 }

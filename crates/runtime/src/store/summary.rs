@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::disk::Disk;
-use super::read::{ReadError, Scanned, scan};
+use super::read::{ReadError, SessionScan, scan};
 
 /// A session as a list shows it.
 #[derive(Debug, Clone)]
@@ -36,15 +36,15 @@ pub struct SessionSummary {
 
 /// Reads what a list shows of a session.
 pub(super) fn summarize(disk: &dyn Disk, path: &Path) -> Result<SessionSummary, ReadError> {
-    let mut fold = Fold::default();
-    let Scanned { header, bytes, .. } = scan(disk, path, |record| fold.apply(record))?;
-    let Fold { goal, model, cwd, children, cost, ended } = fold;
+    let mut fold = SummaryFold::default();
+    let SessionScan { header, bytes, .. } = scan(disk, path, |record| fold.apply(record))?;
+    let SummaryFold { goal, model, cwd, children, cost, ended } = fold;
     let (session, created) = (header.session, header.created);
     Ok(SessionSummary { session, created, goal, model, cwd, children, cost, ended, bytes })
 }
 
 #[derive(Default)]
-struct Fold {
+struct SummaryFold {
     goal: String,
     model: String,
     cwd: PathBuf,
@@ -55,13 +55,13 @@ struct Fold {
 
 /// A record, with of its event only what `E` names.
 #[derive(Deserialize)]
-struct Entry<E> {
+struct SummaryRecord<E> {
     depth: u32,
     event: E,
 }
 
 #[derive(Deserialize)]
-struct Kind<'r> {
+struct EventKind<'r> {
     #[serde(rename = "type", borrow)]
     kind: Cow<'r, str>,
 }
@@ -112,12 +112,13 @@ struct SessionEnd {
 }
 
 fn event<'r, E: Deserialize<'r>>(record: &'r RawValue) -> serde_json::Result<E> {
-    serde_json::from_str::<Entry<E>>(record.get()).map(|entry| entry.event)
+    serde_json::from_str::<SummaryRecord<E>>(record.get()).map(|entry| entry.event)
 }
 
-impl Fold {
+impl SummaryFold {
     fn apply(&mut self, record: &RawValue) -> serde_json::Result<()> {
-        let Entry { depth, event: Kind { kind } } = serde_json::from_str(record.get())?;
+        let SummaryRecord { depth, event: EventKind { kind } } =
+            serde_json::from_str(record.get())?;
         match kind.as_ref() {
             "session.start" => {
                 let start: SessionStart = event(record)?;

@@ -2,11 +2,11 @@
 
 use std::borrow::Cow;
 
-use deputize_core::door::to_line;
-use deputize_core::{CallStatus, Cancel, HookPoint, JournalError, Moment, ToolCall};
+use deputize_core::sanitize::for_terminal_line;
+use deputize_core::{CallStatus, Cancel, HookEvent, HookPoint, JournalError, ToolCall};
 use serde_json::Value;
 
-use super::result::Done;
+use super::result::FinishedCall;
 use crate::agent_context::AgentContext;
 use crate::hook::scrubbed;
 
@@ -19,17 +19,17 @@ pub(super) async fn before_tool(
     call: &ToolCall,
     arguments: &Value,
     work: &Cancel,
-) -> Result<Option<Done>, JournalError> {
+) -> Result<Option<FinishedCall>, JournalError> {
     let arguments = seen_by_hooks(cx, HookPoint::PreToolUse, arguments);
     let Some(arguments) = arguments else { return Ok(None) };
-    let moment = Moment::PreToolUse { call: call.id, tool: &call.name, arguments: &arguments };
+    let moment = HookEvent::PreToolUse { call: call.id, tool: &call.name, arguments: &arguments };
     let blocked = Box::pin(cx.shared.hooks.run(&cx.view.spec, moment, work)).await?;
     if let Some(reason) = blocked {
         let text = format!("denied: a hook blocked this call: {reason}");
-        return Ok(Some(Done::own(CallStatus::Denied, text)));
+        return Ok(Some(FinishedCall::own(CallStatus::Denied, text)));
     }
     if work.is_cancelled() {
-        return Ok(Some(Done::own(CallStatus::Cancelled, "cancelled before it started")));
+        return Ok(Some(FinishedCall::own(CallStatus::Cancelled, "cancelled before it started")));
     }
     Ok(None)
 }
@@ -44,12 +44,12 @@ pub(super) async fn after_tool(
     cx: &AgentContext,
     call: &ToolCall,
     shown: Option<Value>,
-    done: &mut Done,
+    done: &mut FinishedCall,
     work: &Cancel,
 ) -> Result<(), JournalError> {
     let Some(arguments) = shown else { return Ok(()) };
     let output = plain(cx, done);
-    let moment = Moment::PostToolUse {
+    let moment = HookEvent::PostToolUse {
         call: call.id,
         tool: &call.name,
         arguments: &arguments,
@@ -71,7 +71,7 @@ fn seen_by_hooks<'v>(
 }
 
 /// What a call gave, without the frame and without secrets.
-fn plain(cx: &AgentContext, done: &Done) -> String {
+fn plain(cx: &AgentContext, done: &FinishedCall) -> String {
     let output = &done.output;
     if output.content.is_empty() && output.notes.is_empty() {
         return done.text.as_str().to_owned();
@@ -82,7 +82,7 @@ fn plain(cx: &AgentContext, done: &Done) -> String {
         if !plain.is_empty() && !plain.ends_with('\n') {
             plain.push('\n');
         }
-        plain.push_str(&format!("[{}]", to_line(&scrub(note), NOTE_CHARS)));
+        plain.push_str(&format!("[{}]", for_terminal_line(&scrub(note), NOTE_CHARS)));
     }
     plain
 }

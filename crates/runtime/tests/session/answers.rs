@@ -108,7 +108,7 @@ async fn corrections_count_against_the_iterations() {
         Ok(Reply::text("rule", format!("{:?}", request.tool_choice == ToolChoice::None)))
     };
     let spec = counting(folder.path());
-    let limits = deputize_core::Limits { max_iterations: 1, ..spec.limits };
+    let limits = deputize_core::AgentLimits { max_iterations: 1, ..spec.limits };
     let parts = parts(&world, rule);
     let spec = AgentSpec { limits, ..spec };
     let outcome = run(folder.path(), spec, parts, &Cancel::new()).await;

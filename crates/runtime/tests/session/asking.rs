@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deputize_core::{
-    BoxFuture, Cancel, CancelReason, Delta, Event, FailureKind, Message, Model, ModelError, Opaque,
-    Outcome, RateGate, Reply, Request, RetryPolicy, SessionId, Status,
+    BoxFuture, Cancel, CancelReason, Delta, Event, FailureKind, Message, Model, ModelError,
+    OpaqueBlock, Outcome, RateLimiter, Reply, Request, RetryPolicy, SessionId, Status,
 };
-use deputize_runtime::{Gates, Models, Parts, Session, SessionDir};
+use deputize_runtime::{Models, RateLimiters, Session, SessionConfig, SessionDir};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
@@ -215,13 +215,17 @@ impl Model for LongReply {
 /// Sessions side by side that share one gate.
 async fn side_by_side(count: usize, model: Arc<dyn Model>) -> Vec<Outcome> {
     let folder = tempfile::tempdir().unwrap();
-    let gate: Arc<dyn RateGate> = Arc::new(Gates::new(RetryPolicy::default(), 1));
+    let gate: Arc<dyn RateLimiter> = Arc::new(RateLimiters::new(RetryPolicy::default(), 1));
     let cancel = Cancel::new();
     let one = |n: usize| {
         let mut models = Models::default();
         models.insert("t/rule", "rule", Arc::clone(&model));
         let catalog = catalog(&Arc::new(World::default()));
-        let parts = Parts { models, gate: Some(Arc::clone(&gate)), ..Parts::new(catalog) };
+        let parts = SessionConfig {
+            models,
+            rate_limiter: Some(Arc::clone(&gate)),
+            ..SessionConfig::new(catalog)
+        };
         let (folder, cancel) = (folder.path(), &cancel);
         async move {
             let id = SessionId::new(format!("s{n}")).unwrap();
@@ -313,28 +317,28 @@ async fn after_an_outage_a_reply_that_begins_with_a_call_lets_the_others_in() {
 
 #[tokio::test(start_paused = true)]
 async fn whoever_waits_before_a_closed_gate_can_be_cancelled() {
-    let gates = Gates::new(RetryPolicy::default(), 1);
-    let pass = gates.enter("m", &Cancel::new()).await.unwrap();
+    let gates = RateLimiters::new(RetryPolicy::default(), 1);
+    let pass = gates.acquire("m", &Cancel::new()).await.unwrap();
     let error = ModelError::new(FailureKind::Transient, "busy");
-    let _next = pass.ended(Err(&error));
-    let trial = gates.enter("m", &Cancel::new()).await.unwrap();
+    let _next = pass.finish(Err(&error));
+    let trial = gates.acquire("m", &Cancel::new()).await.unwrap();
     let cancel = Cancel::new();
-    let waiting = gates.enter("m", &cancel);
+    let waiting = gates.acquire("m", &cancel);
     cancel.cancel(CancelReason::Interrupted);
     assert_eq!(waiting.await.err().unwrap().kind, FailureKind::Cancelled);
     drop(trial);
-    let _next_trial = gates.enter("m", &Cancel::new()).await.unwrap();
+    let _next_trial = gates.acquire("m", &Cancel::new()).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_first_piece_of_an_answer_opens_the_gate_for_those_who_wait() {
-    let gates = Gates::new(RetryPolicy::default(), 1);
+    let gates = RateLimiters::new(RetryPolicy::default(), 1);
     let busy = ModelError::new(FailureKind::Transient, "busy");
-    let _next = gates.enter("m", &Cancel::new()).await.unwrap().ended(Err(&busy));
-    let mut trial = gates.enter("m", &Cancel::new()).await.unwrap();
+    let _next = gates.acquire("m", &Cancel::new()).await.unwrap().finish(Err(&busy));
+    let mut trial = gates.acquire("m", &Cancel::new()).await.unwrap();
     let cancel = Cancel::new();
-    let others = join_all((0..9).map(|_| gates.enter("m", &cancel)));
-    let ((), others) = tokio::join!(async { trial.answering() }, others);
+    let others = join_all((0..9).map(|_| gates.acquire("m", &cancel)));
+    let ((), others) = tokio::join!(async { trial.on_response_start() }, others);
     assert!(others.iter().all(Result::is_ok));
 }
 
@@ -346,7 +350,7 @@ async fn the_waits_of_one_turn_have_an_end_together() {
         Err(ModelError { retry_after_ms: Some(40_000), ..error })
     };
     let retry = RetryPolicy { total_wait: Duration::from_secs(100), ..RetryPolicy::default() };
-    let parts = Parts { retry, ..parts(&world, rule) };
+    let parts = SessionConfig { retry, ..parts(&world, rule) };
     let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
     assert_eq!(outcome.error.as_deref(), Some("cut off (tried 3 times)"));
 }
@@ -357,7 +361,7 @@ async fn the_same_seed_waits_the_same() {
     for seed in [5, 5, 6] {
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
         let rule = |_: usize, _: &Request<'_>| Err(ModelError::new(FailureKind::Incomplete, "cut"));
-        let parts = Parts { seed, ..parts(&world, rule) };
+        let parts = SessionConfig { seed, ..parts(&world, rule) };
         run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
         let records = world.records.lock().unwrap();
         let wait = |event: &Event| match event {
@@ -385,7 +389,7 @@ async fn the_next_model_goes_on_where_the_first_cannot_and_reads_only_its_own_bl
     let seen = Arc::new(Mutex::new(Vec::new()));
     let first = |results: usize, _: &Request<'_>| match results {
         0 => Ok(Reply {
-            opaque: vec![Opaque::new("w", "first's")],
+            opaque: vec![OpaqueBlock::new("w", "first's")],
             ..Reply::calls("one", [("look", serde_json::json!({"n": 1}))])
         }),
         _ => Err(ModelError::new(FailureKind::Unavailable, "provider t: 401")),
@@ -395,7 +399,7 @@ async fn the_next_model_goes_on_where_the_first_cannot_and_reads_only_its_own_bl
         shown.lock().unwrap().push(opaque(request));
         match results {
             1 => Ok(Reply {
-                opaque: vec![Opaque::new("w", "second's")],
+                opaque: vec![OpaqueBlock::new("w", "second's")],
                 ..Reply::calls("two", [("look", serde_json::json!({"n": 2}))])
             }),
             _ => Ok(Reply::text("two", "done")),

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use deputize_core::{
-    AgentSpec, AgentView, ApproverMode, Authority, BoxFuture, Cancel, Delta, Entry, Event,
+    AgentSpec, AgentView, ApproverMode, Authority, BoxFuture, Cancel, CatalogEntry, Delta, Event,
     FailureKind, Grant, LogLevel, Message, Model, ModelError, Origin, Outcome, Policy, Reply,
     Request, Schema, SessionId, SpawnedBy, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError,
     ToolName, ToolOutput, ToolSpec, ToolsetName, Verdict,
 };
-use deputize_runtime::{Continue, Parts, Session, SessionDir};
+use deputize_runtime::{Continue, Session, SessionConfig, SessionDir};
 use serde_json::{Value, json};
 
 use crate::fixture::{Rule, World, authority, catalog, cut, parts, results, resumed, run, spec};
@@ -60,7 +60,7 @@ fn rule(results: usize, request: &Request<'_>) -> Result<Reply, ModelError> {
     })
 }
 
-fn family(world: &Arc<World>, make: fn(AgentSpec) -> AgentSpec) -> Parts {
+fn family(world: &Arc<World>, make: fn(AgentSpec) -> AgentSpec) -> SessionConfig {
     let mut catalog = catalog(world);
     let decl = ToolDecl {
         name: ToolName::literal("hand"),
@@ -70,11 +70,11 @@ fn family(world: &Arc<World>, make: fn(AgentSpec) -> AgentSpec) -> Parts {
     let tool_spec = ToolSpec { time_limit: None, spawns: true, ..ToolSpec::read_only(decl) };
     let tool = Arc::new(Hand { spec: tool_spec, make });
     let origin = Origin::Linked { krate: "test".into() };
-    catalog.insert(Entry { toolset: ToolsetName::literal("test"), origin, tool }).unwrap();
-    Parts { catalog: Arc::new(catalog), ..parts(world, rule) }
+    catalog.insert(CatalogEntry { toolset: ToolsetName::literal("test"), origin, tool }).unwrap();
+    SessionConfig { catalog: Arc::new(catalog), ..parts(world, rule) }
 }
 
-async fn ran(folder: &Path, parts: Parts, grant: &Grant) -> Outcome {
+async fn ran(folder: &Path, parts: SessionConfig, grant: &Grant) -> Outcome {
     let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), parts);
     let session = session.unwrap();
     let mut top = spec(folder);
@@ -196,7 +196,7 @@ async fn what_is_decided_for_a_child_without_asking_is_a_warning_with_the_comman
         (deny, "denied without asking: make all", 0),
     ] {
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-        let parts = Parts { policy: Arc::new(Asks), ..family(&world, make) };
+        let parts = SessionConfig { policy: Arc::new(Asks), ..family(&world, make) };
         ran(folder.path(), parts, &Grant::default()).await;
         let records = world.records.lock().unwrap();
         let warnings = records.iter().filter(|it| it.depth == 1).filter_map(|it| match &it.event {
@@ -265,7 +265,7 @@ async fn what_a_child_said_reaches_its_parent_also_where_nothing_takes_its_call_
     let dir = cut(folder.path(), again.path(), r#"{\"n\":1}"#);
     let world = Arc::new(World::default());
     let catalog = catalog(&world).filtered(|entry| entry.name().as_str() != "spawn");
-    let parts = Parts { catalog: Arc::new(catalog), ..parts(&world, rule) };
+    let parts = SessionConfig { catalog: Arc::new(catalog), ..parts(&world, rule) };
     let outcome = resumed(&dir, parts).await;
     assert_eq!(outcome.text.as_deref(), Some("go said"));
     let told = results(&world);

@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, ApproverMode, Authority, BoxFuture, Cancel, Catalog, Entry,
-    Event, FailureKind, Grant, Message, ModelError, Origin, Outcome, Reply, Request, Schema,
-    SessionId, SpawnedBy, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec,
-    ToolsetName,
+    AgentId, AgentSpec, AgentView, ApproverMode, Authority, BoxFuture, Cancel, Catalog,
+    CatalogEntry, Event, FailureKind, Grant, Message, ModelError, Origin, Outcome, Reply, Request,
+    Schema, SessionId, SpawnedBy, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput,
+    ToolSpec, ToolsetName,
 };
-use deputize_runtime::{Continue, Models, Parts, Session, SessionDir};
+use deputize_runtime::{Continue, Models, Session, SessionConfig, SessionDir};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -125,7 +125,9 @@ fn catalog(seen: &Arc<Seen>, left_out: &BTreeSet<usize>, changed: &BTreeSet<usiz
         let krate = if changed.contains(&number) { "other" } else { "test" };
         let tool = Arc::new(Probe { spec, seen: Arc::clone(seen) });
         let origin = Origin::Linked { krate: krate.into() };
-        catalog.insert(Entry { toolset: ToolsetName::literal("test"), origin, tool }).unwrap();
+        catalog
+            .insert(CatalogEntry { toolset: ToolsetName::literal("test"), origin, tool })
+            .unwrap();
     }
     catalog
 }
@@ -163,7 +165,7 @@ struct Program {
 }
 
 impl Program {
-    fn parts(&self, seen: &Arc<Seen>) -> Parts {
+    fn parts(&self, seen: &Arc<Seen>) -> SessionConfig {
         let mut models = Models::default();
         for (number, name) in MODELS.into_iter().enumerate() {
             let (seen, down) = (Arc::clone(seen), self.down.contains(&number));
@@ -174,7 +176,7 @@ impl Program {
         }
         models.fallback(MODELS.map(str::to_owned).to_vec());
         let catalog = catalog(seen, &self.left_out, &self.changed);
-        Parts { models, children: self.children.clone(), ..Parts::new(catalog) }
+        SessionConfig { models, children: self.children.clone(), ..SessionConfig::new(catalog) }
     }
 
     fn authority(&self, catalog: &Catalog) -> Authority {
@@ -223,7 +225,7 @@ fn holds(seen: &Seen, program: &Program) -> Result<(), TestCaseError> {
         let parent = &lived[parent].authority;
         let levels = Some(parent.spawn_depth() - 1);
         let level = Grant { spawn_depth: levels, ..Grant::default() };
-        let due = parent.meet(&agent.grant).meet(&program.children).meet(&level);
+        let due = parent.intersect(&agent.grant).intersect(&program.children).intersect(&level);
         prop_assert_eq!(&agent.authority, &due, "{}", id);
         prop_assert!(agent.authority.is_within(parent), "{}", id);
         prop_assert!(agent.authority.spawn_depth() < parent.spawn_depth(), "{}", id);

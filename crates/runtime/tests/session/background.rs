@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    AgentId, AgentSpec, BoxFuture, CallId, Cancel, Clock, Delivery, Delta, Event, ExitReason,
-    Grant, Limits, Message, Model, ModelError, Outcome, Reply, Request, SessionId, Status,
+    AgentId, AgentLimits, AgentSpec, BoxFuture, CallId, Cancel, Clock, Delivery, Delta, Event,
+    ExitReason, Grant, Message, Model, ModelError, Outcome, Reply, Request, SessionId, Status,
     ToolChoice,
 };
-use deputize_runtime::{Parts, Session, SessionDir};
+use deputize_runtime::{Session, SessionConfig, SessionDir};
 use serde_json::json;
 
 use crate::fixture::{Rule, World, authority, cut, parts, resumed, resumed_with, run, spec};
@@ -109,7 +109,7 @@ async fn the_limit_of_requests_holds_however_often_it_is_woken() {
             (_, n) => Reply::calls("rule", [("look", json!({ "n": n }))]),
         })
     };
-    let limits = Limits { max_iterations: 3, time_ms: 0, wrap_up_ms: 0 };
+    let limits = AgentLimits { max_iterations: 3, time_ms: 0, wrap_up_ms: 0 };
     let top = AgentSpec { limits, ..spec(folder.path()) };
     let released = async {
         for (resting, ended) in [(1, 1), (2, 2), (2, 3)] {
@@ -144,7 +144,7 @@ async fn one_that_waits_at_its_time_limit_says_what_it_has_and_names_who_is_out(
             _ => Reply::text("rule", "I wait."),
         })
     };
-    let limits = Limits { max_iterations: 9, time_ms: 5_000, wrap_up_ms: 1_000 };
+    let limits = AgentLimits { max_iterations: 9, time_ms: 5_000, wrap_up_ms: 1_000 };
     let top = AgentSpec { limits, ..spec(folder.path()) };
     let released = async {
         until("a rest", || rests(&world) == 1).await;
@@ -298,7 +298,7 @@ async fn a_message_is_read_before_a_closing_answer_and_refused_while_it_is_given
         world.release.notify_one();
     };
     let (authority, cancel) = (authority(session.catalog()), Cancel::new());
-    let limits = Limits { max_iterations: 9, time_ms: 0, wrap_up_ms: 1_000 };
+    let limits = AgentLimits { max_iterations: 9, time_ms: 0, wrap_up_ms: 1_000 };
     let top = AgentSpec { limits, ..spec(folder.path()) };
     tokio::join!(session.run(top, authority, &cancel), tells);
     drop(session);
@@ -333,7 +333,7 @@ async fn a_restart_gives_a_child_no_new_time_and_knows_its_last_command() {
     };
     let clocked = |world: &Arc<World>, began| {
         let clock = Arc::new(Ticking { since: tokio::time::Instant::now(), began });
-        Parts { clock, ..parts(world, rule) }
+        SessionConfig { clock, ..parts(world, rule) }
     };
     let released = async {
         tokio::time::sleep(Duration::from_secs(8)).await;

@@ -7,7 +7,7 @@ use deputize_core::{
     AgentSpec, Authority, Budget, Cancel, CancelReason, Event, ExitReason, Finish, Grant, Message,
     ModelOptions, Outcome, Price, Record, Reply, Request, SessionId, Status, ToolChoice, Usage,
 };
-use deputize_runtime::{Budgets, Parts, Session, SessionDir};
+use deputize_runtime::{Budgets, Session, SessionConfig, SessionDir};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -42,7 +42,8 @@ where
     F: Fn(usize, &Request<'_>) -> Reply + Send + Sync + 'static,
 {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-    let mut parts = Parts { budgets, ..parts(&world, move |n, request| Ok(rule(n, request))) };
+    let mut parts =
+        SessionConfig { budgets, ..parts(&world, move |n, request| Ok(rule(n, request))) };
     parts.models.price("t/rule", PRICE);
     let session =
         Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), parts).unwrap();
@@ -290,7 +291,8 @@ async fn waiting_for_room_is_no_time_of_the_child() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let budgets =
         Budgets { children: Budget { usd: Some(0.2), tokens: None }, ..Budgets::default() };
-    let mut parts = Parts { budgets, ..parts(&world, move |n, request| Ok(rule(n, request))) };
+    let mut parts =
+        SessionConfig { budgets, ..parts(&world, move |n, request| Ok(rule(n, request))) };
     parts.models.price("t/rule", PRICE);
     let session =
         Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), parts).unwrap();

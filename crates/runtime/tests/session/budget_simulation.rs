@@ -9,7 +9,7 @@ use deputize_core::{
     Grant, Message, Model, ModelError, Outcome, Price, Reply, Request, SessionId, Status,
     ToolChoice, Usage,
 };
-use deputize_runtime::{Budgets, Parts, Session, SessionDir};
+use deputize_runtime::{Budgets, Session, SessionConfig, SessionDir};
 use fastrand::Rng;
 use serde_json::json;
 
@@ -197,7 +197,8 @@ impl Model for Priced {
 async fn tasks(plan: &Arc<Plan>, usd: Option<f64>) -> Vec<Outcome> {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let budgets = Budgets { children: Budget { usd, tokens: None }, ..Budgets::default() };
-    let mut parts = Parts { budgets, ..parts(&world, |_, _| Ok(Reply::text("m", "never"))) };
+    let mut parts =
+        SessionConfig { budgets, ..parts(&world, |_, _| Ok(Reply::text("m", "never"))) };
     parts.models.insert("t/rule", "rule", Arc::new(Priced(Arc::clone(plan))));
     parts.models.price("t/rule", PRICE);
     let session =

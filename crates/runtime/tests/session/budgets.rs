@@ -8,7 +8,7 @@ use deputize_core::{
     FailureKind, Model, ModelError, ModelOptions, Outcome, Price, Reply, Request, Status,
     ToolChoice, Usage,
 };
-use deputize_runtime::{Budgets, Continue, Parts, Session, SessionDir};
+use deputize_runtime::{Budgets, Continue, Session, SessionConfig, SessionDir};
 use serde_json::json;
 use tokio::sync::Notify;
 
@@ -41,7 +41,7 @@ async fn near_the_edge_a_closing_answer_is_asked_for_and_the_budget_holds() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let budgets = Budgets { session: tokens(10_000), ..Budgets::default() };
-    let parts = Parts { budgets, ..parts(&world, rule) };
+    let parts = SessionConfig { budgets, ..parts(&world, rule) };
     let outcome = run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
     assert_eq!((outcome.status, outcome.exit_reason), (Status::Completed, ExitReason::Budget));
     assert_eq!((outcome.text.as_deref(), outcome.exit_code()), (Some("this far"), 4));
@@ -54,7 +54,7 @@ async fn a_budget_for_nothing_sends_nothing() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let budgets = Budgets { session: tokens(10), ..Budgets::default() };
-    let parts = Parts { budgets, ..parts(&world, rule) };
+    let parts = SessionConfig { budgets, ..parts(&world, rule) };
     let outcome = run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
     assert_eq!((outcome.status, outcome.exit_reason), (Status::Failed, ExitReason::Budget));
     assert_eq!((outcome.iterations, outcome.requests, outcome.exit_code()), (0, 0, 4));
@@ -78,7 +78,7 @@ async fn children_share_one_purse_and_none_overdraws_it() {
         })
     };
     let budgets = Budgets { children: tokens(30_000), ..Budgets::default() };
-    let parts = Parts { budgets, ..parts(&world, rule) };
+    let parts = SessionConfig { budgets, ..parts(&world, rule) };
     let outcome = run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
     assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Completed, Some("all back")));
     let spent = outcome.children_usage.input + outcome.children_usage.output;
@@ -118,7 +118,7 @@ async fn three(most: u64) -> Vec<Outcome> {
         Ok(Reply { usage: Usage { input: 1_500, output: 200, ..Usage::default() }, ..reply })
     };
     let budgets = Budgets { children: tokens(most), ..Budgets::default() };
-    let parts = Parts { budgets, ..parts(&world, rule) };
+    let parts = SessionConfig { budgets, ..parts(&world, rule) };
     let spec = spec(folder.path());
     let options = ModelOptions { max_output_tokens: Some(200), ..spec.options };
     // As long a text as makes the first estimate no smaller than what is counted.
@@ -165,13 +165,13 @@ async fn dollars_need_a_price_and_are_counted_over_the_tree() {
     };
     let budget = Budget { usd: Some(10.0), tokens: None };
     let budgets = Budgets { session: budget, ..Budgets::default() };
-    let unpriced = Parts { budgets, ..parts(&world, rule) };
+    let unpriced = SessionConfig { budgets, ..parts(&world, rule) };
     let outcome = run(folder.path(), small(folder.path()), unpriced, &Cancel::new()).await;
     let error = outcome.error.unwrap();
     assert!(error.contains("the price of `t/rule` is not known"), "{error}");
 
     let folder = tempfile::tempdir().unwrap();
-    let mut priced = Parts { budgets, ..parts(&world, rule) };
+    let mut priced = SessionConfig { budgets, ..parts(&world, rule) };
     priced
         .models
         .price("t/rule", Price { input: 2.0, cached: 1.0, cache_write: 2.0, output: 10.0 });
@@ -185,7 +185,7 @@ async fn told_short(budget: Budget) -> String {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let budgets = Budgets { session: budget, ..Budgets::default() };
-    let mut parts = Parts { budgets, ..parts(&world, rule) };
+    let mut parts = SessionConfig { budgets, ..parts(&world, rule) };
     let price = Price { input: 10.0, cached: 10.0, cache_write: 10.0, output: 10.0 };
     parts.models.price("t/rule", price);
     run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
@@ -218,9 +218,9 @@ async fn what_was_spent_before_a_resume_counts() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let budgets = Budgets { session: tokens(10_000), ..Budgets::default() };
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
-    let first = Parts { budgets, ..parts(&world, rule) };
+    let first = SessionConfig { budgets, ..parts(&world, rule) };
     let before = run(folder.path(), small(folder.path()), first, &Cancel::new()).await;
-    let parts = Parts { budgets, ..parts(&world, rule) };
+    let parts = SessionConfig { budgets, ..parts(&world, rule) };
     let dir = SessionDir::new(folder.path());
     let id = deputize_core::SessionId::literal("s");
     let (session, _) = Session::open(&dir, id, parts).unwrap();
@@ -248,7 +248,7 @@ async fn a_failed_attempt_is_paid_as_the_provider_counted_it_also_after_a_resume
             Ok(Reply { usage, ..Reply::text("rule", "whole") })
         };
         let budgets = Budgets { session: tokens(100_000), ..Budgets::default() };
-        let mut parts = Parts { budgets, ..parts(&world, rule) };
+        let mut parts = SessionConfig { budgets, ..parts(&world, rule) };
         let price = Price { input: 1.0, cached: 1.0, cache_write: 1.0, output: 1.0 };
         parts.models.price("t/rule", price);
         parts
@@ -309,7 +309,7 @@ async fn interrupted(
     let begun = Arc::new(Notify::new());
     let model = Endless { deltas: deltas.to_vec(), begun: Arc::clone(&begun), told };
     let budgets = Budgets { session: budget, ..Budgets::default() };
-    let mut parts = Parts { budgets, ..parts(&world, rule) };
+    let mut parts = SessionConfig { budgets, ..parts(&world, rule) };
     parts.models.insert("t/rule", "rule", Arc::new(model));
     let price = Price { input: 1.0, cached: 1.0, cache_write: 1.0, output: 1.0 };
     parts.models.price("t/rule", price);
@@ -367,7 +367,7 @@ async fn what_a_cancelled_reply_took_is_taken_from_the_budget_of_a_resume() {
     let begun = Arc::new(Notify::new());
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let budgets = Budgets { session: tokens(4_000), ..Budgets::default() };
-    let mut first = Parts { budgets, ..parts(&world, rule) };
+    let mut first = SessionConfig { budgets, ..parts(&world, rule) };
     let deltas = vec![Delta::Call(6_000)];
     let model = Endless { deltas, begun: Arc::clone(&begun), told: None };
     first.models.insert("t/rule", "rule", Arc::new(model));
@@ -383,7 +383,7 @@ async fn what_a_cancelled_reply_took_is_taken_from_the_budget_of_a_resume() {
     assert_eq!((before.usage.output, before.requests), (500, 1));
 
     let id = deputize_core::SessionId::literal("s");
-    let parts = Parts { budgets, ..parts(&world, rule) };
+    let parts = SessionConfig { budgets, ..parts(&world, rule) };
     let (session, _) = Session::open(&SessionDir::new(folder.path()), id, parts).unwrap();
     let how = Continue { message: Some("and now?".to_owned()), ..Continue::default() };
     let authority = authority(session.catalog());
@@ -447,7 +447,7 @@ async fn what_is_reserved_is_what_replies_are_likely_to_have_and_not_the_most_th
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
         let rule = |_: usize, _: &Request<'_>| Ok(Reply::text("rule", "said"));
         let budgets = Budgets { session: tokens(most), ..Budgets::default() };
-        let mut parts = Parts { budgets, ..parts(&world, rule) };
+        let mut parts = SessionConfig { budgets, ..parts(&world, rule) };
         parts.models.insert("t/rule", "rule", Arc::new(Wordy(Rule(rule))));
         run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await.exit_reason
     };

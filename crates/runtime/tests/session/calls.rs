@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use deputize_core::{
     AgentView, Cancel, Message, Policy, Reply, Request, Status, ToolSpec, Verdict,
 };
-use deputize_runtime::Parts;
+use deputize_runtime::SessionConfig;
 use serde_json::{Value, json};
 
 use crate::fixture::{World, parts, results, run, spec};
@@ -86,7 +86,7 @@ async fn a_denied_call_does_not_run_and_the_model_is_told_by_whom() {
         let calls = Reply::calls("rule", [("act", json!({})), ("look", json!({}))]);
         Ok(if results == 0 { calls } else { Reply::text("rule", "done") })
     };
-    let parts = Parts { policy: Arc::new(NoActing), ..parts(&world, rule) };
+    let parts = SessionConfig { policy: Arc::new(NoActing), ..parts(&world, rule) };
     run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
     assert_eq!(world.done(), Vec::<String>::new());
     insta::assert_snapshot!(results(&world));

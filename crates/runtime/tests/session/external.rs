@@ -6,12 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{
-    Agent, AgentId, AgentSpec, AgentView, Answer, Approver, ApproverMode, Authority, BoxFuture,
-    Budget, CallId, CallStatus, Cancel, CancelReason, Catalog, Event, External, Grant, Host,
-    ModelError, NoPerson, Outcome, Price, Question, Reply, Request, SessionId, Status, Told,
-    ToolName,
+    Agent, AgentId, AgentSpec, AgentView, ApprovalAnswer, Approver, ApproverMode, Authority,
+    BoxFuture, Budget, CallId, CallStatus, Cancel, CancelReason, Catalog, Event, ExternalAgentHost,
+    ExternalAgents, ExternalToolCall, Grant, ModelError, NoPerson, Outcome, Price, Question, Reply,
+    Request, SessionId, Status, ToolName,
 };
-use deputize_runtime::{Budgets, Continue, Parts, Session, SessionDir};
+use deputize_runtime::{Budgets, Continue, Session, SessionConfig, SessionDir};
 use serde_json::json;
 
 use crate::fixture::{World, cut, parts, resumed_with};
@@ -22,16 +22,21 @@ struct Programs(Arc<World>);
 struct Running {
     world: Arc<World>,
     spec: Arc<AgentSpec>,
-    host: Arc<dyn Host>,
+    host: Arc<dyn ExternalAgentHost>,
     cancel: Cancel,
 }
 
-impl External for Programs {
+impl ExternalAgents for Programs {
     fn refusal(&self, _: &AgentSpec, may: &Authority) -> Option<String> {
         (!may.has("act")).then(|| "no hands".to_owned())
     }
 
-    fn start(&self, spec: Arc<AgentSpec>, host: Arc<dyn Host>, cancel: Cancel) -> Box<dyn Agent> {
+    fn start(
+        &self,
+        spec: Arc<AgentSpec>,
+        host: Arc<dyn ExternalAgentHost>,
+        cancel: Cancel,
+    ) -> Box<dyn Agent> {
         let world = Arc::clone(&self.0);
         Box::new(Running { world, spec, host, cancel })
     }
@@ -45,14 +50,14 @@ impl Agent for Running {
     fn outcome(self: Box<Self>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
             self.world.done.lock().unwrap().push(self.spec.task.clone());
-            let call = Told {
+            let call = ExternalToolCall {
                 call: CallId { step: 1, slot: 0 },
                 tool: "poke".into(),
                 arguments: json!({"key": "sk-12345678"}),
             };
-            self.host.began(&call);
-            let answer = self.host.ask(&call, "poke sk-12345678", "", &self.cancel).await;
-            self.host.ended(&call, CallStatus::Ok, "it\u{1b}[2K moved sk-12345678");
+            self.host.on_call_start(&call);
+            let answer = self.host.approve(&call, "poke sk-12345678", "", &self.cancel).await;
+            self.host.on_call_end(&call, CallStatus::Ok, "it\u{1b}[2K moved sk-12345678");
             assert_ne!(self.spec.task, "program panics", "on purpose");
             if self.spec.task.starts_with("program hangs") {
                 self.cancel.cancelled().await;
@@ -71,24 +76,24 @@ impl Agent for Running {
             }
             if self.spec.task.starts_with("program toils") {
                 for slot in 1..10_003 {
-                    let call = Told { call: CallId { step: 1, slot }, ..call.clone() };
-                    self.host.began(&call);
-                    self.host.ended(&call, CallStatus::Ok, "");
+                    let call = ExternalToolCall { call: CallId { step: 1, slot }, ..call.clone() };
+                    self.host.on_call_start(&call);
+                    self.host.on_call_end(&call, CallStatus::Ok, "");
                 }
             }
             if self.spec.task.starts_with("program talks") {
-                self.host.said(&"y".repeat(1_000_000));
-                let first = Told { call: CallId { step: 1, slot: 7 }, ..call.clone() };
-                self.host.began(&first);
-                self.host.ended(&first, deputize_core::CallStatus::Ok, "");
-                self.host.said("Before the call.");
-                self.host.began(&call);
+                self.host.on_text(&"y".repeat(1_000_000));
+                let first = ExternalToolCall { call: CallId { step: 1, slot: 7 }, ..call.clone() };
+                self.host.on_call_start(&first);
+                self.host.on_call_end(&first, deputize_core::CallStatus::Ok, "");
+                self.host.on_text("Before the call.");
+                self.host.on_call_start(&call);
                 for piece in ["I looked with sk-12", "345678 at ", "half \u{1b}[2Kof it"] {
-                    self.host.said(piece);
+                    self.host.on_text(piece);
                 }
                 tokio::time::sleep(Duration::from_secs(1)).await;
-                self.host.said(" and a third");
-                self.host.said(&"x".repeat(1_000_000));
+                self.host.on_text(" and a third");
+                self.host.on_text(&"x".repeat(1_000_000));
             }
             let text = format!("allowed: {}; sk-12345678", answer.allowed);
             let outcome = Outcome::without_run(&self.spec, Status::Completed, String::new());
@@ -102,9 +107,9 @@ impl Agent for Running {
 struct Doorman;
 
 impl Approver for Doorman {
-    fn ask<'a>(&'a self, question: &'a Question, _: &'a Cancel) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, question: &'a Question, _: &'a Cancel) -> BoxFuture<'a, ApprovalAnswer> {
         let begins = question.call.step == 0 && question.command == "p/program";
-        Box::pin(async move { Answer { allowed: begins, ..Answer::no("doorman") } })
+        Box::pin(async move { ApprovalAnswer { allowed: begins, ..ApprovalAnswer::no("doorman") } })
     }
 }
 
@@ -112,10 +117,10 @@ impl Approver for Doorman {
 struct Silent;
 
 impl Approver for Silent {
-    fn ask<'a>(&'a self, _: &'a Question, cancel: &'a Cancel) -> BoxFuture<'a, Answer> {
+    fn ask<'a>(&'a self, _: &'a Question, cancel: &'a Cancel) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             cancel.cancelled().await;
-            Answer::no("the end of the turn")
+            ApprovalAnswer::no("the end of the turn")
         })
     }
 }
@@ -134,14 +139,14 @@ fn authority(catalog: &Catalog) -> Authority {
     Authority::root(catalog, &grant)
 }
 
-async fn run(folder: &Path, spec: AgentSpec, parts: Parts, cancel: &Cancel) -> Outcome {
+async fn run(folder: &Path, spec: AgentSpec, parts: SessionConfig, cancel: &Cancel) -> Outcome {
     let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), parts);
     let session = session.unwrap();
     let authority = authority(session.catalog());
     session.run(spec, authority, cancel).await
 }
 
-fn with_programs(world: &Arc<World>, tasks: &'static [&'static str]) -> Parts {
+fn with_programs(world: &Arc<World>, tasks: &'static [&'static str]) -> SessionConfig {
     let rule = move |results: usize, _: &Request<'_>| -> Result<Reply, ModelError> {
         Ok(match results {
             0 => Reply::calls("rule", [("spawn", json!({ "list": tasks }))]),
@@ -151,7 +156,7 @@ fn with_programs(world: &Arc<World>, tasks: &'static [&'static str]) -> Parts {
     let mut parts = parts(world, rule);
     parts.secrets.add("KEY", "sk-12345678");
     parts.approver = Arc::new(Doorman);
-    let programs: Arc<dyn External> = Arc::new(Programs(Arc::clone(world)));
+    let programs: Arc<dyn ExternalAgents> = Arc::new(Programs(Arc::clone(world)));
     parts.external = BTreeMap::from([("p/program".to_owned(), programs)]);
     parts
 }
@@ -180,7 +185,7 @@ async fn what_never_runs_is_refused_to_it_whatever_the_setting() {
     let open: Arc<dyn Policy> = Arc::new(AllowAll);
     for (policy, allowed) in [(open, true), (Arc::new(NoPoking), false)] {
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
-        let parts = Parts { policy, ..with_programs(&world, &["program works"]) };
+        let parts = SessionConfig { policy, ..with_programs(&world, &["program works"]) };
         let dir = SessionDir::new(folder.path());
         let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
         let grant = Grant {
@@ -300,7 +305,7 @@ async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
     for (shared, tasks, statuses, reason, seconds) in limits {
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
         let children_time = shared.map(std::time::Duration::from_secs);
-        let parts = Parts { children_time, ..with_programs(&world, tasks) };
+        let parts = SessionConfig { children_time, ..with_programs(&world, tasks) };
         let mut top = spec(folder.path());
         top.limits.wrap_up_ms = 20_000;
         let started = tokio::time::Instant::now();
@@ -314,7 +319,7 @@ async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
         }
         assert_eq!(started.elapsed().as_secs(), seconds);
         let records = world.records.lock().unwrap();
-        let budget = shared.map(|_| deputize_core::BudgetOf::Seconds);
+        let budget = shared.map(|_| deputize_core::BudgetUnit::Seconds);
         let asks =
             |event: &Event| matches!(event, Event::AgentWrapUp { budget: of, .. } if *of == budget);
         assert_eq!(records.iter().filter(|it| asks(&it.event)).count(), 2);
@@ -332,7 +337,7 @@ async fn it_is_not_had_where_it_may_not_be_and_where_dollars_or_tokens_count() {
     let dir = SessionDir::new(folder.path());
     let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
     let grant = deputize_core::Grant { tools, ..Default::default() };
-    let authority = authority(session.catalog()).meet(&grant);
+    let authority = authority(session.catalog()).intersect(&grant);
     session.run(top, authority, &Cancel::new()).await;
     assert!(crate::fixture::results(&world).contains("no hands"));
 
@@ -360,7 +365,7 @@ async fn it_does_not_begin_where_nobody_lets_it() {
     ] {
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
         let parts = with_programs(&world, &["program works"]);
-        let parts = Parts { approver: Arc::new(NoPerson), ..parts };
+        let parts = SessionConfig { approver: Arc::new(NoPerson), ..parts };
         let top = AgentSpec { approver: mode, ..spec(folder.path()) };
         run(folder.path(), top, parts, &Cancel::new()).await;
         let end = &ends(&world)[0];
@@ -372,7 +377,7 @@ async fn it_does_not_begin_where_nobody_lets_it() {
     // Whoever is told to end while somebody is asked did not begin either.
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let parts = with_programs(&world, &["program works timed"]);
-    let parts = Parts { approver: Arc::new(Silent), ..parts };
+    let parts = SessionConfig { approver: Arc::new(Silent), ..parts };
     run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
     let end = &ends(&world)[0];
     assert_eq!(end.status, Status::Timeout, "{end:?}");

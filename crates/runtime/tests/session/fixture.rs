@@ -5,12 +5,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use deputize_core::{
-    AgentSpec, Authority, BoxFuture, Cancel, Catalog, Delta, Effects, Entry, Event, Fact, Grant,
-    Limits, Message, Model, ModelError, Observer, Origin, Outcome, Record, Reply, Request, Schema,
-    SessionId, SpawnedBy, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolName, ToolOutput,
-    ToolSpec, ToolsetName, Version,
+    AgentLimits, AgentSpec, Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Delta, Effects,
+    Event, FileVersion, Grant, Message, Model, ModelError, Observer, Origin, Outcome, Record,
+    Reply, Request, Schema, SessionId, SpawnedBy, Tool, ToolCallResult, ToolCx, ToolDecl,
+    ToolEffect, ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
-use deputize_runtime::{Continue, Models, Parts, Session, SessionDir, top_agent};
+use deputize_runtime::{Continue, Models, Session, SessionConfig, SessionDir, top_agent};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ impl World {
 pub(crate) struct Watch(pub(crate) Arc<World>);
 
 impl Observer for Watch {
-    fn see(&self, record: &Record) {
+    fn on_record(&self, record: &Record) {
         self.0.records.lock().unwrap().push(record.clone());
     }
 }
@@ -124,10 +124,10 @@ fn act<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, 
 fn make<'a>(_: &'a World, arguments: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
     Box::pin(async move {
         let command = arguments["command"].as_str().unwrap_or_default().to_owned();
-        let version = Version::of(command.as_bytes());
+        let version = FileVersion::of(command.as_bytes());
         let output = ToolOutput::text("made")
-            .fact(Fact::Command { command, exit_code: Some(0), unknown: false })
-            .fact(Fact::FileWritten { path: "/w/made".into(), version, created: true });
+            .fact(ToolEffect::Command { command, exit_code: Some(0), unknown: false })
+            .fact(ToolEffect::FileWritten { path: "/w/made".into(), version, created: true });
         Ok(output)
     })
 }
@@ -197,12 +197,14 @@ fn spawn<'a>(_: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, To
     })
 }
 
-fn limits_of(task: &str, parents: Limits) -> Limits {
+fn limits_of(task: &str, parents: AgentLimits) -> AgentLimits {
     match task.split(' ').next() {
-        Some("background" | "untimed") => Limits { time_ms: 0, ..parents },
-        Some("timed") => Limits { time_ms: 10_000, wrap_up_ms: 1_000, ..parents },
-        _ if task.ends_with(" untimed") => Limits { time_ms: 0, ..parents },
-        _ if task.ends_with(" timed") => Limits { time_ms: 10_000, wrap_up_ms: 1_000, ..parents },
+        Some("background" | "untimed") => AgentLimits { time_ms: 0, ..parents },
+        Some("timed") => AgentLimits { time_ms: 10_000, wrap_up_ms: 1_000, ..parents },
+        _ if task.ends_with(" untimed") => AgentLimits { time_ms: 0, ..parents },
+        _ if task.ends_with(" timed") => {
+            AgentLimits { time_ms: 10_000, wrap_up_ms: 1_000, ..parents }
+        }
         _ => parents,
     }
 }
@@ -230,20 +232,20 @@ pub(crate) fn catalog(world: &Arc<World>) -> Catalog {
         let tool = Arc::new(Acting { spec, world: Arc::clone(world), act });
         let toolset = ToolsetName::literal("test");
         let origin = Origin::Linked { krate: "test".into() };
-        catalog.insert(Entry { toolset, origin, tool }).unwrap();
+        catalog.insert(CatalogEntry { toolset, origin, tool }).unwrap();
     }
     catalog
 }
 
-pub(crate) fn parts<F>(world: &Arc<World>, rule: F) -> Parts
+pub(crate) fn parts<F>(world: &Arc<World>, rule: F) -> SessionConfig
 where
     F: Fn(usize, &Request<'_>) -> Result<Reply, ModelError> + Send + Sync + 'static,
 {
     let mut models = Models::default();
     models.insert("t/rule", "rule", Arc::new(Rule(rule)));
-    let secret = deputize_core::door::FrameSecret::new(&[3; 16]);
+    let secret = deputize_core::sanitize::FrameSecret::new(&[3; 16]);
     let observers: Vec<Arc<dyn Observer>> = vec![Arc::new(Watch(Arc::clone(world)))];
-    Parts { models, secret, observers, ..Parts::new(catalog(world)) }
+    SessionConfig { models, secret, observers, ..SessionConfig::new(catalog(world)) }
 }
 
 pub(crate) fn spec(folder: &Path) -> AgentSpec {
@@ -261,7 +263,12 @@ pub(crate) fn authority(catalog: &Catalog) -> Authority {
 }
 
 /// Runs a top agent in a folder to its end.
-pub(crate) async fn run(folder: &Path, spec: AgentSpec, parts: Parts, cancel: &Cancel) -> Outcome {
+pub(crate) async fn run(
+    folder: &Path,
+    spec: AgentSpec,
+    parts: SessionConfig,
+    cancel: &Cancel,
+) -> Outcome {
     let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), parts);
     let session = session.unwrap();
     let authority = authority(session.catalog());
@@ -301,13 +308,13 @@ pub(crate) fn cut(from: &Path, to: &Path, last: &str) -> SessionDir {
 }
 
 /// Goes on with a session to its end.
-pub(crate) async fn resumed(dir: &SessionDir, parts: Parts) -> Outcome {
+pub(crate) async fn resumed(dir: &SessionDir, parts: SessionConfig) -> Outcome {
     Box::pin(resumed_with(dir, parts, &Grant::default())).await
 }
 
 /// The same with less than the session had.
-pub(crate) async fn resumed_with(dir: &SessionDir, parts: Parts, grant: &Grant) -> Outcome {
+pub(crate) async fn resumed_with(dir: &SessionDir, parts: SessionConfig, grant: &Grant) -> Outcome {
     let (session, _) = Session::open(dir, SessionId::literal("s"), parts).unwrap();
-    let authority = authority(session.catalog()).meet(grant);
+    let authority = authority(session.catalog()).intersect(grant);
     session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap()
 }

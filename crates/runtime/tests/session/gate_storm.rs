@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use deputize_core::{Cancel, CancelReason, FailureKind, ModelError, RateGate as _, RetryPolicy};
-use deputize_runtime::Gates;
+use deputize_core::{Cancel, CancelReason, FailureKind, ModelError, RateLimiter as _, RetryPolicy};
+use deputize_runtime::RateLimiters;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
@@ -37,17 +37,22 @@ fn failure(status: u16, wait_ms: Option<u64>) -> ModelError {
 }
 
 /// Comes, waits, and uses its pass in one of the ways there are, the rude ones among them.
-async fn one(gates: Gates, count: Arc<Count>, cancel: Cancel, mut dice: fastrand::Rng) -> Fate {
+async fn one(
+    gates: RateLimiters,
+    count: Arc<Count>,
+    cancel: Cancel,
+    mut dice: fastrand::Rng,
+) -> Fate {
     sleep(Duration::from_millis(dice.u64(..40))).await;
     let entered = if dice.u8(..6) == 0 {
         // Its waiting is dropped without a word.
         let patience = Duration::from_millis(dice.u64(..60));
-        match timeout(patience, gates.enter("p/m", &cancel)).await {
+        match timeout(patience, gates.acquire("p/m", &cancel)).await {
             Ok(entered) => entered,
             Err(_) => return Fate::Cancelled,
         }
     } else {
-        gates.enter("p/m", &cancel).await
+        gates.acquire("p/m", &cancel).await
     };
     let mut pass = match entered {
         Ok(pass) => pass,
@@ -58,22 +63,22 @@ async fn one(gates: Gates, count: Arc<Count>, cancel: Cancel, mut dice: fastrand
     count.passed.fetch_add(1, Ordering::SeqCst);
     sleep(Duration::from_millis(dice.u64(..30))).await;
     if dice.bool() {
-        pass.answering();
+        pass.on_response_start();
         sleep(Duration::from_millis(dice.u64(..10))).await;
     }
     count.inside.fetch_sub(1, Ordering::SeqCst);
     match dice.u8(..8) {
         0 | 1 => drop(pass),
-        2 | 3 => drop(pass.ended(Err(&failure(503, None)))),
-        4 => drop(pass.ended(Err(&failure(429, Some(dice.u64(..50)))))),
-        _ => drop(pass.ended(Ok(()))),
+        2 | 3 => drop(pass.finish(Err(&failure(503, None)))),
+        4 => drop(pass.finish(Err(&failure(429, Some(dice.u64(..50)))))),
+        _ => drop(pass.finish(Ok(()))),
     }
     Fate::Passed
 }
 
 async fn storm(seed: u64) {
     let mut dice = fastrand::Rng::with_seed(seed);
-    let gates = Gates::new(RetryPolicy::default(), seed);
+    let gates = RateLimiters::new(RetryPolicy::default(), seed);
     let count = Arc::new(Count::default());
     let mut tasks = JoinSet::new();
     let mut cancels = Vec::new();
@@ -105,7 +110,7 @@ async fn storm(seed: u64) {
     let cancel = Cancel::new();
     let late = async {
         sleep(Duration::from_secs(120)).await;
-        gates.enter("p/m", &cancel).await
+        gates.acquire("p/m", &cancel).await
     };
     let late = timeout(FOREVER, late).await;
     assert!(matches!(late, Ok(Ok(_))), "seed {seed}: it stays closed");

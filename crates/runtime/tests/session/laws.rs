@@ -17,7 +17,7 @@ const TOOLS: [&str; 7] = ["look", "act", "crash", "broken", "wait", "deaf", "not
 struct After(u64, Cancel);
 
 impl Observer for After {
-    fn see(&self, record: &Record) {
+    fn on_record(&self, record: &Record) {
         if record.seq == self.0 {
             self.1.cancel(CancelReason::Interrupted);
         }

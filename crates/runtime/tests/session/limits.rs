@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use deputize_core::{
-    AgentId, AgentSpec, Cancel, CancelReason, Event, ExitReason, FailureKind, Limits, Message,
+    AgentId, AgentLimits, AgentSpec, Cancel, CancelReason, Event, ExitReason, FailureKind, Message,
     ModelError, Outcome, Reply, Request, Status, ToolChoice,
 };
-use deputize_runtime::Parts;
+use deputize_runtime::SessionConfig;
 use serde_json::json;
 
 use crate::fixture::{World, parts, results, run, spec};
@@ -81,7 +81,7 @@ fn waiting(tool: &'static str) -> impl Fn(usize, &Request<'_>) -> Result<Reply, 
 }
 
 fn limited(spec: AgentSpec, time_ms: u64, wrap_up_ms: u64) -> AgentSpec {
-    AgentSpec { limits: Limits { max_iterations: 9, time_ms, wrap_up_ms }, ..spec }
+    AgentSpec { limits: AgentLimits { max_iterations: 9, time_ms, wrap_up_ms }, ..spec }
 }
 
 #[tokio::test(start_paused = true)]
@@ -157,7 +157,7 @@ async fn two_levels(spec: AgentSpec, children_time: Option<Duration>) -> [Outcom
             _ => Reply::text("rule", "done"),
         })
     };
-    let parts = Parts { children_time, ..parts(&world, rule) };
+    let parts = SessionConfig { children_time, ..parts(&world, rule) };
     run(folder.path(), AgentSpec { cwd: folder.path().to_owned(), ..spec }, parts, &Cancel::new())
         .await;
     let records = world.records.lock().unwrap();
@@ -244,7 +244,7 @@ async fn who_comes_to_no_answer_of_its_own_gives_what_those_below_it_said() {
 #[tokio::test(start_paused = true)]
 async fn at_a_limit_that_all_children_share_the_lower_ones_close_first() {
     let top = spec(Path::new("/"));
-    let top = AgentSpec { limits: Limits { wrap_up_ms: 1_000, ..top.limits }, ..top };
+    let top = AgentSpec { limits: AgentLimits { wrap_up_ms: 1_000, ..top.limits }, ..top };
     let [below, middle] = two_levels(top, Some(Duration::from_secs(5))).await;
     for end in [&below, &middle] {
         assert_eq!(

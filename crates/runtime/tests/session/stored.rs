@@ -6,7 +6,9 @@ use deputize_core::{
     AgentView, Cancel, ContextUse, Policy, Reply, Request, SessionId, Status, ToolSpec, Usage,
     Verdict,
 };
-use deputize_runtime::{Continue, Parts, ReadError, Session, SessionDir, SessionError, Tail};
+use deputize_runtime::{
+    Continue, FileTail, ReadError, Session, SessionConfig, SessionDir, SessionError,
+};
 use serde_json::{Value, json};
 
 use crate::fixture::{World, authority, cut, parts, resumed, run, spec};
@@ -79,7 +81,7 @@ async fn a_flipped_byte_is_found_wherever_it_is() {
         flipped[at] ^= 0x01;
         std::fs::write(&file, &flipped).unwrap();
         let stored = dir.read(&id()).unwrap();
-        let found = stored.damage.is_some() || stored.tail != Tail::Whole;
+        let found = stored.damage.is_some() || stored.tail != FileTail::Whole;
         assert!(found, "byte {at}");
         assert!(stored.records.len() < records);
         // In the middle it is damage, and nothing is thrown away; at the end a torn tail.
@@ -234,7 +236,7 @@ async fn a_resumed_agent_knows_how_full_its_context_was() {
     let world = Arc::new(World::default());
     let noted = Arc::new(NotedContext::default());
     let with_policy =
-        || Parts { policy: Arc::<NotedContext>::clone(&noted), ..parts(&world, rule) };
+        || SessionConfig { policy: Arc::<NotedContext>::clone(&noted), ..parts(&world, rule) };
     run(first.path(), spec(first.path()), with_policy(), &Cancel::new()).await;
     let dir = cut(first.path(), second.path(), "\"tool.start\"");
     assert_eq!(resumed(&dir, with_policy()).await.status, Status::Completed);

@@ -3,7 +3,7 @@
 use deputize_core::ToolResult;
 
 use super::SeenRequest;
-use crate::prefix::Prefix;
+use crate::prefix::PrefixDiff;
 
 impl SeenRequest {
     /// The system text or a message holds this text.
@@ -56,7 +56,7 @@ impl SeenRequest {
             && self.tools == earlier.tools
             && self.system == earlier.system
             && self.messages.starts_with(&earlier.messages);
-        let prefix = Prefix::of(&earlier.to_string(), &self.to_string());
+        let prefix = PrefixDiff::of(&earlier.to_string(), &self.to_string());
         let number = earlier.number;
         self.hold(same, format_args!("it does not continue request {number}: {prefix}"))
     }

@@ -5,12 +5,12 @@ use std::time::Duration;
 use deputize_core::Reply;
 use serde_json::{Value, json};
 
+use crate::barrier::Barrier;
 use crate::chat_sse::chat_sse;
-use crate::gate::Gate;
 
 /// How a body comes to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum BodyEnd {
     /// As HTTP has it: the last chunk, and the connection stays.
     InOrder,
     /// Without the last chunk: the connection is closed inside the body.
@@ -27,25 +27,25 @@ pub(super) enum End {
 ///
 /// ```
 /// use deputize_core::Reply;
-/// use deputize_testkit::Answer;
-/// let slow = Answer::error(503, "loading").header("retry-after", "1");
-/// let cut = Answer::reply(&Reply::text("m", "A long answer.")).pieces(7).cut_at(150);
+/// use deputize_testkit::MockAnswer;
+/// let slow = MockAnswer::error(503, "loading").header("retry-after", "1");
+/// let cut = MockAnswer::reply(&Reply::text("m", "A long answer.")).pieces(7).cut_at(150);
 /// # let _ = (slow, cut);
 /// ```
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct MockAnswer {
     pub(super) status: u16,
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: Vec<u8>,
     pub(super) pieces: usize,
     pub(super) latency: Duration,
-    pub(super) held: Option<Gate>,
-    pub(super) stall: Option<(usize, Gate)>,
+    pub(super) held: Option<Barrier>,
+    pub(super) stall: Option<(usize, Barrier)>,
     pub(super) forever: Option<(Vec<u8>, Duration)>,
-    pub(super) end: End,
+    pub(super) end: BodyEnd,
 }
 
-impl Answer {
+impl MockAnswer {
     /// A body of some content type, with status 200.
     #[must_use]
     pub fn body(content_type: &str, body: impl Into<Vec<u8>>) -> Self {
@@ -58,7 +58,7 @@ impl Answer {
             held: None,
             stall: None,
             forever: None,
-            end: End::InOrder,
+            end: BodyEnd::InOrder,
         }
     }
 
@@ -117,7 +117,7 @@ impl Answer {
 
     /// Nothing is sent before the gate lets it through.
     #[must_use]
-    pub fn held_by(mut self, gate: &Gate) -> Self {
+    pub fn held_by(mut self, gate: &Barrier) -> Self {
         self.held = Some(gate.clone());
         self
     }
@@ -125,13 +125,13 @@ impl Answer {
     /// So many bytes of the body are sent, and the connection is closed inside it.
     #[must_use]
     pub fn cut_at(self, bytes: usize) -> Self {
-        Self { end: End::Cut, ..self.ending_at(bytes) }
+        Self { end: BodyEnd::Cut, ..self.ending_at(bytes) }
     }
 
     /// So many bytes of the body are sent, and the connection is reset.
     #[must_use]
     pub fn reset_at(self, bytes: usize) -> Self {
-        Self { end: End::Reset, ..self.ending_at(bytes) }
+        Self { end: BodyEnd::Reset, ..self.ending_at(bytes) }
     }
 
     /// So many bytes of the body are sent, and all looks as if that were all.
@@ -143,20 +143,20 @@ impl Answer {
 
     /// Whether it goes out in one piece, as HTTP has it.
     pub(super) fn is_plain(&self) -> bool {
-        let whole = self.pieces >= self.body.len() && self.end == End::InOrder;
+        let whole = self.pieces >= self.body.len() && self.end == BodyEnd::InOrder;
         whole && self.stall.is_none() && self.forever.is_none()
     }
 
     /// The body has no length and ends with the connection.
     #[must_use]
     pub fn ending_with_connection(mut self) -> Self {
-        self.end = End::WithConnection;
+        self.end = BodyEnd::WithConnection;
         self
     }
 
     /// So many bytes of the body are sent, the rest when the gate lets it through.
     #[must_use]
-    pub fn stall_at(mut self, bytes: usize, gate: &Gate) -> Self {
+    pub fn stall_at(mut self, bytes: usize, gate: &Barrier) -> Self {
         self.stall = Some((bytes, gate.clone()));
         self
     }

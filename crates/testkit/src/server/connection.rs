@@ -6,8 +6,8 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::Shared;
-use super::answer::{Answer, End};
+use super::ServerShared;
+use super::answer::{BodyEnd, MockAnswer};
 
 /// Bytes of a request's head.
 const HEAD_BYTES: usize = 64 * 1024;
@@ -49,7 +49,7 @@ impl HttpRequest {
 }
 
 /// Serves requests until either side closes.
-pub(super) async fn serve(mut stream: TcpStream, shared: &Shared) -> io::Result<()> {
+pub(super) async fn serve(mut stream: TcpStream, shared: &ServerShared) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut received = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut received).await? {
@@ -124,7 +124,7 @@ fn parse_head(head: &str) -> io::Result<HttpRequest> {
 }
 
 /// Writes an answer; says whether the connection stays open.
-async fn write_answer(stream: &mut TcpStream, answer: &Answer) -> io::Result<bool> {
+async fn write_answer(stream: &mut TcpStream, answer: &MockAnswer) -> io::Result<bool> {
     if !answer.latency.is_zero() && client_left(stream, tokio::time::sleep(answer.latency)).await {
         return Ok(false);
     }
@@ -136,7 +136,7 @@ async fn write_answer(stream: &mut TcpStream, answer: &Answer) -> io::Result<boo
     if answer.is_plain() {
         return stream.write_all(&plain(answer)).await.map(|()| true);
     }
-    let chunked = answer.end != End::WithConnection;
+    let chunked = answer.end != BodyEnd::WithConnection;
     stream.write_all(head(answer, chunked).as_bytes()).await?;
     let stop = answer.stall.as_ref().map_or(usize::MAX, |(bytes, _)| *bytes);
     let (before, after) = answer.body.split_at(stop.min(answer.body.len()));
@@ -154,14 +154,14 @@ async fn write_answer(stream: &mut TcpStream, answer: &Answer) -> io::Result<boo
         write_pieces(stream, bytes, answer.pieces, chunked).await?;
     }
     match answer.end {
-        End::InOrder => stream.write_all(b"0\r\n\r\n").await.map(|()| true),
-        End::Cut | End::WithConnection => stream.shutdown().await.map(|()| false),
-        End::Reset => stream.set_zero_linger().map(|()| false),
+        BodyEnd::InOrder => stream.write_all(b"0\r\n\r\n").await.map(|()| true),
+        BodyEnd::Cut | BodyEnd::WithConnection => stream.shutdown().await.map(|()| false),
+        BodyEnd::Reset => stream.set_zero_linger().map(|()| false),
     }
 }
 
 /// An answer without a fault, as it goes out at once.
-fn plain(answer: &Answer) -> Vec<u8> {
+fn plain(answer: &MockAnswer) -> Vec<u8> {
     let mut bytes = head(answer, true).into_bytes();
     chunk(&mut bytes, &answer.body);
     bytes.extend_from_slice(b"0\r\n\r\n");
@@ -177,7 +177,7 @@ fn chunk(bytes: &mut Vec<u8>, piece: &[u8]) {
     bytes.extend_from_slice(b"\r\n");
 }
 
-fn head(answer: &Answer, chunked: bool) -> String {
+fn head(answer: &MockAnswer, chunked: bool) -> String {
     let mut head = format!("HTTP/1.1 {} Scripted\r\n", answer.status);
     for (name, value) in &answer.headers {
         head.push_str(&format!("{name}: {value}\r\n"));

@@ -19,7 +19,7 @@ const LONGEST_SYNC: u64 = 40;
 
 /// What is wrong with an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trouble {
+pub enum DiskFault {
     /// No space is left; a write leaves a part of what it was to write.
     Full,
     /// The medium fails; a write leaves nothing, a sync drops what it was to save.
@@ -32,7 +32,7 @@ pub enum Trouble {
     Killed,
 }
 
-impl Trouble {
+impl DiskFault {
     pub(super) fn error(self) -> io::Error {
         match self {
             Self::Full => io::ErrorKind::StorageFull.into(),
@@ -45,7 +45,7 @@ impl Trouble {
 
 /// How everything ends that was using the disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum End {
+pub enum CrashKind {
     /// The process does: what was written stays.
     Process,
     /// The machine does: what was not synced may be lost, in any order.
@@ -61,22 +61,22 @@ pub enum End {
 /// use std::path::Path;
 /// use std::sync::Arc;
 /// use deputize_runtime::Disk as _;
-/// use deputize_testkit::{End, Seed, SimDisk, Trouble};
+/// use deputize_testkit::{CrashKind, Seed, SimDisk, DiskFault};
 ///
 /// let disk = SimDisk::new(Seed(1));
 /// disk.make_folder(Path::new("/s"))?;
 /// let file = disk.create(Path::new("/s/f"))?;
 /// file.append(b"saved")?;
 /// file.sync_now()?;
-/// disk.trouble_at(disk.operations() + 1, Trouble::Full);
+/// disk.trouble_at(disk.operations() + 1, DiskFault::Full);
 /// assert!(file.append(b"more").is_err());
-/// disk.end(End::Power);
+/// disk.end(CrashKind::Power);
 /// // Nobody synced the folder, so the file itself may be gone.
 /// assert!(disk.bytes(Path::new("/s/f")).is_none_or(|bytes| bytes.starts_with(b"saved")));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Clone)]
-pub struct SimDisk(Arc<Mutex<State>>);
+pub struct SimDisk(Arc<Mutex<DiskState>>);
 
 impl std::fmt::Debug for SimDisk {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -85,22 +85,22 @@ impl std::fmt::Debug for SimDisk {
     }
 }
 
-pub(super) struct State {
+pub(super) struct DiskState {
     pub(super) dice: Rng,
-    files: BTreeMap<PathBuf, File>,
+    files: BTreeMap<PathBuf, SimFile>,
     /// Folders, and whether their name is durable.
     folders: BTreeMap<PathBuf, bool>,
     operations: u64,
-    trouble: BTreeMap<u64, Trouble>,
+    trouble: BTreeMap<u64, DiskFault>,
     /// From here on all changes fail.
-    stuck: Option<Trouble>,
+    stuck: Option<DiskFault>,
     /// Which process uses it, as a count; a dead one has no number.
     pub(super) process: u64,
     pub(super) dead: bool,
 }
 
 #[derive(Default)]
-pub(super) struct File {
+pub(super) struct SimFile {
     pub(super) content: PageCache,
     /// Whether its name is durable.
     named: bool,
@@ -111,7 +111,7 @@ impl SimDisk {
     /// An empty disk.
     #[must_use]
     pub fn new(seed: Seed) -> Self {
-        Self(Arc::new(Mutex::new(State {
+        Self(Arc::new(Mutex::new(DiskState {
             dice: seed.dice("disk"),
             files: BTreeMap::new(),
             folders: BTreeMap::new(),
@@ -123,7 +123,7 @@ impl SimDisk {
         })))
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, DiskState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -134,15 +134,15 @@ impl SimDisk {
     }
 
     /// The operation of this number, from 1, meets trouble.
-    pub fn trouble_at(&self, operation: u64, trouble: Trouble) {
+    pub fn trouble_at(&self, operation: u64, trouble: DiskFault) {
         self.state().trouble.insert(operation, trouble);
     }
 
     /// The same, and so does every change after it until [`SimDisk::heal`].
-    pub fn trouble_from(&self, operation: u64, trouble: Trouble) {
+    pub fn trouble_from(&self, operation: u64, trouble: DiskFault) {
         let mut state = self.state();
         state.trouble.insert(operation, trouble);
-        if trouble != Trouble::Killed {
+        if trouble != DiskFault::Killed {
             state.trouble.insert(u64::MAX, trouble);
         }
     }
@@ -159,19 +159,19 @@ impl SimDisk {
         self.state().dead = true;
     }
 
-    /// Whether it is, by [`SimDisk::kill`] or [`Trouble::Killed`].
+    /// Whether it is, by [`SimDisk::kill`] or [`DiskFault::Killed`].
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.state().dead
     }
 
     /// Ends all that used the disk; another process may begin.
-    pub fn end(&self, end: End) {
+    pub fn end(&self, end: CrashKind) {
         let mut state = self.state();
         state.process += 1;
         state.dead = false;
         state.files.values_mut().for_each(|file| file.locked = false);
-        if end == End::Power {
+        if end == CrashKind::Power {
             state.power_cut();
         }
     }
@@ -211,10 +211,10 @@ impl SimDisk {
         &self,
         process: u64,
         changes: bool,
-    ) -> Result<Option<Trouble>, io::Error> {
+    ) -> Result<Option<DiskFault>, io::Error> {
         let mut state = self.state();
         if state.dead || state.process != process {
-            return Err(Trouble::Killed.error());
+            return Err(DiskFault::Killed.error());
         }
         state.operations += 1;
         let now = state.operations;
@@ -224,9 +224,9 @@ impl SimDisk {
         }
         let trouble = trouble.or_else(|| state.stuck.filter(|_| changes));
         // What only looks is not stopped by a disk that is full or read-only.
-        let harmless = !changes && matches!(trouble, Some(Trouble::Full | Trouble::ReadOnly));
+        let harmless = !changes && matches!(trouble, Some(DiskFault::Full | DiskFault::ReadOnly));
         let trouble = trouble.filter(|_| !harmless);
-        state.dead |= trouble == Some(Trouble::Killed);
+        state.dead |= trouble == Some(DiskFault::Killed);
         Ok(trouble)
     }
 
@@ -235,14 +235,14 @@ impl SimDisk {
         &self,
         process: u64,
         changes: bool,
-        work: impl FnOnce(&mut State) -> Result<T, io::Error>,
+        work: impl FnOnce(&mut DiskState) -> Result<T, io::Error>,
     ) -> io::Result<T> {
         let trouble = self.operation(process, changes)?;
         let mut state = self.state();
         match trouble {
             None => work(&mut state),
             Some(trouble) => {
-                if trouble == Trouble::Killed && state.dice.bool() {
+                if trouble == DiskFault::Killed && state.dice.bool() {
                     let _nobody_hears = work(&mut state);
                 }
                 Err(trouble.error())
@@ -269,7 +269,7 @@ impl SimDisk {
     }
 }
 
-impl State {
+impl DiskState {
     fn power_cut(&mut self) {
         let Self { dice, folders, files, .. } = self;
         folders.retain(|_, named| *named || dice.bool());
@@ -284,7 +284,7 @@ impl State {
         }
     }
 
-    pub(super) fn get(&mut self, path: &Path) -> io::Result<&mut File> {
+    pub(super) fn get(&mut self, path: &Path) -> io::Result<&mut SimFile> {
         self.files.get_mut(path).ok_or_else(|| io::ErrorKind::NotFound.into())
     }
 }
@@ -304,7 +304,7 @@ impl Disk for SimDisk {
             if state.files.contains_key(path) {
                 return Err(io::ErrorKind::AlreadyExists.into());
             }
-            state.files.insert(path.to_owned(), File { locked: true, ..File::default() });
+            state.files.insert(path.to_owned(), SimFile { locked: true, ..SimFile::default() });
             Ok(())
         })?;
         Ok(self.file(path))
@@ -363,7 +363,7 @@ impl Disk for SimDisk {
             if let Some(trouble) = trouble {
                 return Err(trouble.error());
             }
-            let State { folders: known, files, .. } = &mut *state;
+            let DiskState { folders: known, files, .. } = &mut *state;
             let is_in =
                 |path: &Path| path.parent().is_some_and(|up| folders.iter().any(|it| it == up));
             known.iter_mut().filter(|(path, _)| is_in(path)).for_each(|(_, named)| *named = true);

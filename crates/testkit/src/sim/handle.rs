@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use deputize_core::BoxFuture;
 use deputize_runtime::DiskFile;
 
-use super::disk::{SimDisk, Trouble};
+use super::disk::{DiskFault, SimDisk};
 use super::page_cache::PageCache;
 
 /// A file that a process has open.
@@ -22,9 +22,9 @@ impl DiskFile for Handle {
         let mut state = self.disk.state();
         let part = match trouble {
             None => bytes.len(),
-            Some(Trouble::Broken | Trouble::ReadOnly) => 0,
-            Some(Trouble::Full | Trouble::Short) => state.dice.usize(..bytes.len().max(1)),
-            Some(Trouble::Killed) => state.dice.usize(..=bytes.len()),
+            Some(DiskFault::Broken | DiskFault::ReadOnly) => 0,
+            Some(DiskFault::Full | DiskFault::Short) => state.dice.usize(..bytes.len().max(1)),
+            Some(DiskFault::Killed) => state.dice.usize(..=bytes.len()),
         };
         let file = state.get(&self.path)?;
         file.content.now.extend_from_slice(bytes.get(..part).unwrap_or_default());
@@ -56,19 +56,19 @@ impl DiskFile for Handle {
             disk.moment().await;
             let mut state = disk.state();
             if state.dead || state.process != process {
-                return Err(Trouble::Killed.error());
+                return Err(DiskFault::Killed.error());
             }
             sync(&mut state.get(&path)?.content, now, trouble)
         })
     }
 }
 
-fn sync(content: &mut PageCache, now: Vec<u8>, trouble: Option<Trouble>) -> io::Result<()> {
+fn sync(content: &mut PageCache, now: Vec<u8>, trouble: Option<DiskFault>) -> io::Result<()> {
     let Some(trouble) = trouble else {
         content.synced(now);
         return Ok(());
     };
-    if trouble != Trouble::Killed {
+    if trouble != DiskFault::Killed {
         content.sync_failed(now.len());
     }
     Err(trouble.error())

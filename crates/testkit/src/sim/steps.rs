@@ -17,7 +17,7 @@ const OURS: usize = 1;
 
 /// How a piece of work ended.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Ended<T> {
+pub enum StepsEnd<T> {
     /// It gave this.
     Done(T),
     /// The test stopped it; its tasks are dropped with the runtime.
@@ -33,13 +33,13 @@ pub enum Ended<T> {
 /// ```
 /// use std::ops::ControlFlow;
 /// use std::time::Duration;
-/// use deputize_testkit::{Ended, Steps};
+/// use deputize_testkit::{StepsEnd, Steps};
 ///
 /// let hour = Duration::from_secs(3600);
 /// let work = || async move { tokio::time::sleep(hour).await };
-/// assert_eq!(Steps::new()?.run(work(), hour * 2, |_| ControlFlow::Continue(())), Ended::Done(()));
-/// assert_eq!(Steps::new()?.run(work(), hour / 2, |_| ControlFlow::Continue(())), Ended::Hung);
-/// assert_eq!(Steps::new()?.run(work(), hour * 2, |_| ControlFlow::Break(())), Ended::Stopped);
+/// assert_eq!(Steps::new()?.run(work(), hour * 2, |_| ControlFlow::Continue(())), StepsEnd::Done(()));
+/// assert_eq!(Steps::new()?.run(work(), hour / 2, |_| ControlFlow::Continue(())), StepsEnd::Hung);
+/// assert_eq!(Steps::new()?.run(work(), hour * 2, |_| ControlFlow::Break(())), StepsEnd::Stopped);
 /// # Ok::<(), std::io::Error>(())
 /// ```
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Steps {
         work: impl Future<Output = T> + Send + 'static,
         longest: Duration,
         mut before: impl FnMut(u64) -> ControlFlow<()>,
-    ) -> Ended<T> {
+    ) -> StepsEnd<T> {
         // Inside, so that they go where woken tasks go: behind each other, in order.
         let (mut work, mut hung) = self.inside(|| {
             let runtime = Handle::current();
@@ -110,7 +110,7 @@ impl Steps {
                 _ => before(steps),
             });
             if asked.is_break() {
-                return Ended::Stopped;
+                return StepsEnd::Stopped;
             }
             if self.probe.polls.load(Ordering::Relaxed) > turns {
                 rounds += 1;
@@ -125,12 +125,12 @@ impl Steps {
                 hung.abort();
                 let _aborted = self.runtime.block_on(&mut hung);
                 return match self.runtime.block_on(&mut work) {
-                    Ok(done) => Ended::Done(done),
+                    Ok(done) => StepsEnd::Done(done),
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 };
             }
             if hung.is_finished() {
-                return Ended::Hung;
+                return StepsEnd::Hung;
             }
             steps += 1;
         }
@@ -204,7 +204,7 @@ mod tests {
             seen.extend(lock(&ours).drain(..).map(|word| (step, word)));
             ControlFlow::Continue(())
         });
-        assert_eq!(ended, Ended::Done(()));
+        assert_eq!(ended, StepsEnd::Done(()));
         assert_eq!(steps.tasks(), 0);
         seen
     }
@@ -223,7 +223,7 @@ mod tests {
         let steps = Steps::new().unwrap();
         let never = std::future::pending::<()>();
         let ended = steps.run(never, Duration::from_secs(1), |_| ControlFlow::Continue(()));
-        assert_eq!(ended, Ended::Hung);
+        assert_eq!(ended, StepsEnd::Hung);
         let caught = std::panic::catch_unwind(|| {
             let panics = async { panic!("on purpose") };
             let go_on = |_| ControlFlow::Continue(());

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use deputize_core::door::to_line;
-use deputize_mcp::{Server, ServerListing, ServerRecord, look};
+use deputize_core::sanitize::for_terminal_line;
+use deputize_mcp::{ServerConfig, ServerListing, ServerRecord, look};
 use deputize_tools::Processes;
 use futures_util::future::join_all;
 
@@ -15,21 +15,21 @@ use crate::compose::{mcp, plugins};
 use crate::config::{Config, McpServer, PluginEntry};
 use crate::exit::CliError;
 use crate::invocation::format_command;
+use crate::process_env::ProcessEnv;
 use crate::processes::setup;
 use crate::screen::summary::count;
-use crate::surroundings::Surroundings;
 
 const PLUGIN: &str = "plugin";
 const SERVER: &str = "mcp server";
 
 /// Loads each plugin where its calls would run. All are asked side by side; each has its limit.
-pub(super) fn plugins(config: &Config, around: &Surroundings) -> Vec<Check> {
+pub(super) fn plugins(config: &Config, around: &ProcessEnv) -> Vec<Check> {
     let one = |entry: &PluginEntry| {
         let runs = if entry.isolated { "isolated" } else { "inside" };
         let found = plugins::loaded(entry, around).map_err(|error| CliError::usage(error).chain());
         let told = found.map(|it| {
             let tools = count(it.tools.len(), "tool");
-            format!("{} {}: loads {runs}, {tools}", it.name, to_line(&it.version, 40))
+            format!("{} {}: loads {runs}, {tools}", it.name, for_terminal_line(&it.version, 40))
         });
         Check::new(PLUGIN, told)
     };
@@ -45,7 +45,7 @@ pub(super) fn plugins(config: &Config, around: &Surroundings) -> Vec<Check> {
 /// `start_timeout_seconds`. What they say is kept nowhere: that is for the person to see first.
 pub(super) fn servers(
     config: &Config,
-    around: &Surroundings,
+    around: &ProcessEnv,
     cwd: &Path,
 ) -> Result<Vec<(String, Check)>, CliError> {
     if config.mcp_servers.is_empty() {
@@ -77,15 +77,15 @@ pub(super) fn servers(
 fn known(
     name: &str,
     entry: &McpServer,
-    around: &Surroundings,
-) -> Result<(Server, ServerRecord), CliError> {
+    around: &ProcessEnv,
+) -> Result<(ServerConfig, ServerRecord), CliError> {
     let server = mcp::server(name, entry, around)?;
     let card = mcp::cards(around)?.read(name, &server.start()).map_err(CliError::failed)?;
     Ok((server, card))
 }
 
 async fn asked(
-    server: Server,
+    server: ServerConfig,
     mut card: ServerRecord,
     cwd: &Path,
     processes: Arc<Processes>,
@@ -118,7 +118,8 @@ async fn asked(
 }
 
 fn answers(name: &str, listed: &ServerListing, begun: Instant) -> String {
-    let is = to_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 80);
+    let is =
+        for_terminal_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 80);
     let (tools, took) = (count(listed.tools.len(), "tool"), begun.elapsed().as_secs_f32());
     format!("{name}: {is}, {tools} in {took:.2} s")
 }

@@ -5,18 +5,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::ModelError;
-use deputize_providers::{Endpoint as Address, HttpClient, Proxy, Seen, http_client};
+use deputize_providers::{Endpoint as Address, HttpClient, ModelListing, Proxy, http_client};
 use deputize_runtime::SystemClock;
 use tokio::task::JoinSet;
 
 use super::{Check, Health};
 use crate::args::Doctor;
 use crate::command::run::overrides;
-use crate::compose::{Composition, Use, name, whole_endpoint};
+use crate::compose::{AssembledProgram, ModelUse, name, whole_endpoint};
 use crate::config::{Endpoint, HttpEndpoint, ModelChoice};
 use crate::exit::CliError;
+use crate::process_env::ProcessEnv;
 use crate::screen::summary::count;
-use crate::surroundings::Surroundings;
 
 /// How long a provider may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);
@@ -28,15 +28,15 @@ const ANSWER: Duration = Duration::from_secs(10);
 const NO_LIST: &str = "answers, but has no list of models: name and base_url are not checked";
 
 /// A model, and what it is there for.
-struct Subject {
+struct CheckedModel {
     choice: ModelChoice,
-    used: Use,
+    used: ModelUse,
 }
 
 /// What there is to say of each model that a run would ask.
 pub(super) fn checks(
-    composition: &Composition,
-    around: &Surroundings,
+    composition: &AssembledProgram,
+    around: &ProcessEnv,
     args: &Doctor,
 ) -> Result<Vec<Check>, CliError> {
     let asked = match composition.asked(&overrides(&args.model)) {
@@ -45,8 +45,8 @@ pub(super) fn checks(
     };
     let unpriced = composition.unpriced(&asked, around);
     let unpriced = unpriced.into_iter().map(|why| Check::new("budget", Err(why.to_string())));
-    let subject = |(choice, used)| Subject { choice, used };
-    let subjects: Vec<Subject> = asked.choices.into_iter().map(subject).collect();
+    let subject = |(choice, used)| CheckedModel { choice, used };
+    let subjects: Vec<CheckedModel> = asked.choices.into_iter().map(subject).collect();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(CliError::failed)?;
     let answers = runtime.block_on(answers(&subjects, around));
@@ -59,13 +59,13 @@ pub(super) fn checks(
 
 /// What came of asking a provider, and whether those without a key are told its list of models
 /// too; nothing where there was nothing to ask.
-type Answer = Option<Result<(Vec<Seen>, bool), String>>;
+type ProviderAnswer = Option<Result<(Vec<ModelListing>, bool), String>>;
 
 /// Asks the providers of all models side by side.
-async fn answers(subjects: &[Subject], around: &Surroundings) -> Vec<Answer> {
+async fn answers(subjects: &[CheckedModel], around: &ProcessEnv) -> Vec<ProviderAnswer> {
     let http = http_client(Arc::new(SystemClock));
     let mut tasks = JoinSet::new();
-    let mut answers: Vec<Answer> = subjects.iter().map(|_| None).collect();
+    let mut answers: Vec<ProviderAnswer> = subjects.iter().map(|_| None).collect();
     for (number, (subject, answer)) in subjects.iter().zip(&mut answers).enumerate() {
         let Endpoint::Http(at) = &subject.choice.endpoint else { continue };
         if lacks_key(at, around) {
@@ -101,13 +101,13 @@ async fn answers(subjects: &[Subject], around: &Surroundings) -> Vec<Answer> {
     answers
 }
 
-fn lacks_key(at: &HttpEndpoint, around: &Surroundings) -> bool {
+fn lacks_key(at: &HttpEndpoint, around: &ProcessEnv) -> bool {
     let set = |variable: &String| around.var(variable).is_some();
     !at.api_key_envs.is_empty() && !at.api_key_envs.iter().any(set)
 }
 
-impl Subject {
-    fn told(&self, answer: Answer, around: &Surroundings) -> Vec<Check> {
+impl CheckedModel {
+    fn told(&self, answer: ProviderAnswer, around: &ProcessEnv) -> Vec<Check> {
         let what = self.used.word();
         let Endpoint::Http(at) = &self.choice.endpoint else {
             return vec![Check::new(what, Ok("offline: by rule, no network".to_owned()))];
@@ -137,7 +137,7 @@ impl Subject {
     }
 
     /// One line for each variable that may hold a key.
-    fn keys(&self, at: &HttpEndpoint, around: &Surroundings) -> Vec<Check> {
+    fn keys(&self, at: &HttpEndpoint, around: &ProcessEnv) -> Vec<Check> {
         if at.api_key_envs.is_empty() {
             return vec![Check::new("key", Ok("none is sent".to_owned()))];
         }
@@ -152,7 +152,7 @@ impl Subject {
     }
 
     /// What an answer says of the provider, the key and the model's name.
-    fn seen(&self, seen: Seen, open: bool) -> Check {
+    fn seen(&self, seen: ModelListing, open: bool) -> Check {
         let with =
             seen.variable.map_or(String::new(), |variable| format!(" the key in {variable}"));
         let model = &self.choice.model;

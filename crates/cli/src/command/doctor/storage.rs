@@ -4,7 +4,7 @@ use std::io::{self, Write as _};
 use std::path::Path;
 
 use super::Check;
-use crate::surroundings::Surroundings;
+use crate::process_env::ProcessEnv;
 
 /// What is written: more than a file system keeps beside a file's name.
 const PROBE_BYTES: usize = 16 * 1024;
@@ -12,7 +12,7 @@ const PROBE_BYTES: usize = 16 * 1024;
 const LITTLE_BYTES: u64 = 64 * 1024 * 1024;
 
 /// Looks at the folder of the sessions, or at the one that it would be made in.
-pub(super) fn check(around: &Surroundings) -> Check {
+pub(super) fn check(around: &ProcessEnv) -> Check {
     const WHAT: &str = "sessions";
     let dir = match around.sessions() {
         Ok(dir) => dir,

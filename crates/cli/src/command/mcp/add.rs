@@ -14,11 +14,11 @@ use crate::compose::mcp::{cards, server};
 use crate::config::{McpServer, Secret};
 use crate::exit::CliError;
 use crate::invocation::format_command;
-use crate::surroundings::{Surroundings, print, tell};
+use crate::process_env::{ProcessEnv, print, tell};
 use deputize_agent::is_secret_name;
 
 /// Tries a server, shows all of it, and adds it when the person says so.
-pub(super) fn add(around: &Surroundings, args: &Add) -> Result<(), CliError> {
+pub(super) fn add(around: &ProcessEnv, args: &Add) -> Result<(), CliError> {
     let name = &args.name;
     let (sources, loaded) = loaded(around, &args.settings)?;
     server_name(name).map_err(CliError::usage)?;

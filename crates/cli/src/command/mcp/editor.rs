@@ -3,22 +3,22 @@
 
 use deputize_mcp::{ApprovalStore, ServerChange, ServerRecord};
 
-use super::{Row, approve, show};
+use super::{ServerRow, approve, show};
 use crate::compose::mcp::cards_of_editors;
 use crate::config::Config;
 use crate::exit::CliError;
-use crate::surroundings::{Surroundings, print, tell};
+use crate::process_env::{ProcessEnv, print, tell};
 
 /// Those of one name: one for each way to start or reach it that an editor said.
-pub(super) struct Named {
+pub(super) struct EditorServer {
     cards: ApprovalStore,
     kept: Vec<ServerRecord>,
 }
 
-impl Named {
+impl EditorServer {
     /// Nothing: no editor named one so. A configured one of that name takes its place.
     pub(super) fn of(
-        around: &Surroundings,
+        around: &ProcessEnv,
         config: &Config,
         name: &str,
     ) -> Result<Option<Self>, CliError> {
@@ -34,7 +34,7 @@ impl Named {
     /// Shows what those said last that wait, and approves each; where none waits, the latest.
     pub(super) fn review(
         mut self,
-        around: &Surroundings,
+        around: &ProcessEnv,
         name: &str,
         yes: bool,
     ) -> Result<(), CliError> {
@@ -63,17 +63,19 @@ impl Named {
 }
 
 /// How those stand that editors named.
-pub(super) fn rows(around: &Surroundings, config: &Config) -> Result<Vec<Row>, CliError> {
+pub(super) fn rows(around: &ProcessEnv, config: &Config) -> Result<Vec<ServerRow>, CliError> {
     let names = cards_of_editors(around)?.names().map_err(CliError::failed)?;
     let mut rows = Vec::new();
     for name in names {
-        match Named::of(around, config, &name) {
-            Ok(Some(Named { kept, .. })) => rows.extend(kept.iter().map(|card| {
-                let row = Row::of(&name, card.start.clone(), card);
-                Row { state: format!("named by an editor; {}", row.state), ..row }
+        match EditorServer::of(around, config, &name) {
+            Ok(Some(EditorServer { kept, .. })) => rows.extend(kept.iter().map(|card| {
+                let row = ServerRow::of(&name, card.start.clone(), card);
+                ServerRow { state: format!("named by an editor; {}", row.state), ..row }
             })),
             Ok(None) => {}
-            Err(error) => rows.push(Row { state: error.chain(), name, ..Row::default() }),
+            Err(error) => {
+                rows.push(ServerRow { state: error.chain(), name, ..ServerRow::default() })
+            }
         }
     }
     Ok(rows)

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use deputize_core::door::{to_line, to_question};
 use deputize_core::headline;
+use deputize_core::sanitize::{for_question, for_terminal_line};
 use deputize_mcp::{ServerChange, ServerListing, ServerTarget, ToolDescription, WORKSPACE, pretty};
 
 use crate::screen::summary::count;
@@ -12,16 +12,16 @@ use crate::screen::summary::count;
 pub(super) fn short(name: &str, listed: &ServerListing, took: Duration) -> String {
     let mut text = format!(
         "mcp {name}: {}, protocol {}, {}{}{} in {:.2} s\n",
-        to_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 120),
-        to_line(&listed.protocol, 20),
+        for_terminal_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 120),
+        for_terminal_line(&listed.protocol, 20),
         count(listed.tools.len(), "tool"),
         if listed.resources { ", resources" } else { "" },
         if listed.prompts { ", prompts" } else { "" },
         took.as_secs_f32(),
     );
     for tool in &listed.tools {
-        let what = to_line(&headline(&tool.description), 80);
-        text.push_str(&format!("  {}  {what}\n", to_question(&tool.name)));
+        let what = for_terminal_line(&headline(&tool.description), 80);
+        text.push_str(&format!("  {}  {what}\n", for_question(&tool.name)));
     }
     for problem in &listed.problems {
         text.push_str(&format!("not offered: {problem}\n"));
@@ -45,9 +45,9 @@ pub(crate) fn whole(
 ) -> String {
     let mut text = format!(
         "mcp {name}: {}\nreached by: {}\nprotocol: {}\n",
-        to_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 120),
+        for_terminal_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 120),
         reached(start),
-        to_line(&listed.protocol, 20),
+        for_terminal_line(&listed.protocol, 20),
     );
     if let Some(instructions) = &listed.instructions {
         text.push_str(&format!(
@@ -60,7 +60,7 @@ pub(crate) fn whole(
         text.push_str(&format!("\nit has {what}: agents get two tools that list and read them\n"));
     }
     for tool in &listed.tools {
-        text.push_str(&format!("\n{}{}\n", to_question(&tool.name), mark(tool, changes)));
+        text.push_str(&format!("\n{}{}\n", for_question(&tool.name), mark(tool, changes)));
         text.push_str(&described(tool));
     }
     for problem in &listed.problems {
@@ -75,14 +75,14 @@ pub(crate) fn whole(
 
 /// How it is started or reached, and what it is given by name.
 fn reached(start: &ServerTarget) -> String {
-    let mut told = to_question(&start.line());
+    let mut told = for_question(&start.line());
     if !start.names.is_empty() {
-        told.push_str(&format!("\ngiven by name: {}", to_question(&start.names.join(", "))));
+        told.push_str(&format!("\ngiven by name: {}", for_question(&start.names.join(", "))));
     }
     if !start.cwd.is_empty() {
         let place =
             if start.cwd == WORKSPACE { "the directory that agents work in" } else { &start.cwd };
-        let place = to_question(place);
+        let place = for_question(place);
         told.push_str(&format!("\nstarted in: {place}; its code may come from there"));
     }
     told
@@ -117,12 +117,12 @@ fn told(change: &ServerChange) -> String {
         ServerChange::Changed { before, now } => both(&described(before), &described(now)),
         ServerChange::Gained(_) | ServerChange::New(_) | ServerChange::Gone(_) => String::new(),
     };
-    format!("- {}{detail}", to_question(&change.describe()))
+    format!("- {}{detail}", for_question(&change.describe()))
 }
 
 fn indented(text: &str) -> String {
     let lines: Vec<String> =
-        to_question(text.trim_end()).lines().map(|line| format!("    {line}")).collect();
+        for_question(text.trim_end()).lines().map(|line| format!("    {line}")).collect();
     lines.join("\n")
 }
 

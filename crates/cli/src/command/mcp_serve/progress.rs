@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{AgentId, Catalog, Event, Observer, Record};
 use deputize_mcp::serve::ProgressSink;
 
+use crate::process_env::tell;
 use crate::screen::call::of_call;
 use crate::screen::summary::count;
-use crate::surroundings::tell;
 
 /// After so many calls of a child there is a note.
 const CALLS: u32 = 5;
@@ -22,13 +22,13 @@ const GOAL_CHARS: usize = 60;
 const ERROR_CHARS: usize = 500;
 
 /// Makes notes of records.
-pub(crate) struct Progress {
+pub(crate) struct ProgressNotes {
     tools: Arc<Catalog>,
     notes: ProgressSink,
-    children: Mutex<BTreeMap<AgentId, Child>>,
+    children: Mutex<BTreeMap<AgentId, ChildProgress>>,
 }
 
-struct Child {
+struct ChildProgress {
     name: String,
     calls: u32,
     /// Calls since the last note.
@@ -36,7 +36,7 @@ struct Child {
     told_at: u64,
 }
 
-impl Progress {
+impl ProgressNotes {
     pub(crate) fn new(tools: Arc<Catalog>, notes: ProgressSink) -> Self {
         Self { tools, notes, children: Mutex::default() }
     }
@@ -48,10 +48,10 @@ impl Progress {
             Event::AgentStart(start) if record.depth > 0 => {
                 let by = start.spec.spawned_by.as_ref();
                 let place = by.map_or((1, 1), |by| (by.task_index + 1, by.task_count));
-                let goal = to_line(&start.spec.goal, GOAL_CHARS);
+                let goal = for_terminal_line(&start.spec.goal, GOAL_CHARS);
                 let name = format!("[{}/{}] {goal}", place.0, place.1);
                 let note = format!("{name}: begins");
-                let child = Child { name, calls: 0, untold: 0, told_at: record.at };
+                let child = ChildProgress { name, calls: 0, untold: 0, told_at: record.at };
                 children.insert(record.agent.clone(), child);
                 Some(note)
             }
@@ -71,7 +71,8 @@ impl Progress {
             Event::AgentEnd(outcome) => {
                 let child = children.remove(&record.agent)?;
                 let status = outcome.status.as_str();
-                let why = outcome.error.as_deref().map(|error| to_line(error, ERROR_CHARS));
+                let why =
+                    outcome.error.as_deref().map(|error| for_terminal_line(error, ERROR_CHARS));
                 let why = why.map(|why| format!(": {why}")).unwrap_or_default();
                 let calls = count(child.calls as usize, "call");
                 Some(format!("{}: {status} after {calls}{why}", child.name))
@@ -81,13 +82,13 @@ impl Progress {
     }
 }
 
-impl Observer for Progress {
-    fn see(&self, record: &Record) {
+impl Observer for ProgressNotes {
+    fn on_record(&self, record: &Record) {
         // The model was told that the person is told: the log is where they look.
         if let Event::ToolEnd(end) = &record.event
             && let Some(error) = &end.error
         {
-            let (tool, error) = (to_line(&end.tool, 60), to_line(error, 500));
+            let (tool, error) = (for_terminal_line(&end.tool, 60), for_terminal_line(error, 500));
             tell(&format!("warning: {}: {tool} failed: {error}", record.agent));
         }
         if let Some(note) = self.note(record) {
@@ -103,11 +104,11 @@ mod tests {
     use deputize_core::{CallId, ExitReason, Status};
 
     use super::*;
-    use crate::fixture::{Tape, child, ended, root, started, tools};
+    use crate::fixture::{TestWriter, child, ended, root, started, tools};
 
     #[test]
     fn a_child_is_told_of_every_five_calls_or_two_seconds_and_at_its_end() {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         let call = |n: u32| Event::ToolStart {
             call: CallId { step: n, slot: 0 },
             tool: "read_file".to_owned(),
@@ -122,13 +123,13 @@ mod tests {
         let told = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&told);
         let progress =
-            Progress::new(tools(), Arc::new(move |note| sink.lock().unwrap().push(note)));
+            ProgressNotes::new(tools(), Arc::new(move |note| sink.lock().unwrap().push(note)));
         let mut records = tape.records;
         records.iter_mut().for_each(|record| record.at = 0);
         // The last call comes late.
         let late = records.len() - 2;
         records[late].at = PAUSE_MS;
-        records.iter().for_each(|record| progress.see(record));
+        records.iter().for_each(|record| progress.on_record(record));
         let told = told.lock().unwrap().clone();
         let place = told[1].split(']').next().unwrap().to_owned() + "]";
         let of_child = |rest: &str| format!("{place} Look: {rest}");

@@ -5,14 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where the crates of Deputize come from.
-pub(super) enum Source {
+pub(super) enum CrateSource {
     /// A checkout.
     Checkout(PathBuf),
     /// The registry, in the version of this program.
     Registry,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for CrateSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Checkout(dir) => write!(f, "the checkout {}", dir.display()),
@@ -21,7 +21,7 @@ impl fmt::Display for Source {
     }
 }
 
-impl Source {
+impl CrateSource {
     /// A crate of Deputize as a manifest names it, by its folder in a checkout.
     fn dependency(&self, folder: &str) -> String {
         match self {
@@ -47,7 +47,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// A template with its slots filled.
-pub(super) fn fill(template: &str, name: &str, source: &Source, dir: &Path) -> String {
+pub(super) fn fill(template: &str, name: &str, source: &CrateSource, dir: &Path) -> String {
     let slots = [
         ("{{crate}}", name.to_owned()),
         ("{{ident}}", name.replace('-', "_")),
@@ -87,19 +87,25 @@ mod tests {
         let template = include_str!("templates/Cargo.toml.txt");
         let dir = tempfile::tempdir().unwrap();
         let new = dir.path().join("my-tools");
-        let checkout = Source::Checkout("/src/deputize".into());
+        let checkout = CrateSource::Checkout("/src/deputize".into());
         insta::assert_snapshot!(fill(template, "my-tools", &checkout, &new));
-        let registry = fill(template, "my-tools", &Source::Registry, &new);
+        let registry = fill(template, "my-tools", &CrateSource::Registry, &new);
         assert!(registry.contains(concat!("deputize-core = \"", env!("CARGO_PKG_VERSION"), "\"")));
         assert!(!registry.contains("[workspace]") && !registry.contains("{{"), "{registry}");
         let plugin = include_str!("templates/plugin_Cargo.toml.txt");
-        let plugin = |source: &Source| fill(plugin, "my-tools", source, &new);
+        let plugin = |source: &CrateSource| fill(plugin, "my-tools", source, &new);
         let of = |text: &str| format!("deputize-plugin = {{ {text}, features = [\"tools\"] }}");
         let path = of("path = \"/src/deputize/plugins/sdk\"");
         assert!(plugin(&checkout).contains(&path), "{}", plugin(&checkout));
         let version = of(concat!("version = \"", env!("CARGO_PKG_VERSION"), "\""));
-        assert!(plugin(&Source::Registry).contains(&version), "{}", plugin(&Source::Registry));
+        assert!(
+            plugin(&CrateSource::Registry).contains(&version),
+            "{}",
+            plugin(&CrateSource::Registry)
+        );
         fs::write(dir.path().join("Cargo.toml"), "[workspace]\nmembers = []\n").unwrap();
-        assert!(fill(template, "my-tools", &Source::Registry, &new).ends_with("\n[workspace]\n"));
+        assert!(
+            fill(template, "my-tools", &CrateSource::Registry, &new).ends_with("\n[workspace]\n")
+        );
     }
 }

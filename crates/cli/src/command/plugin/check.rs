@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_check::{Check, Checked, Rule, Violations};
+use deputize_check::{CheckReport, ContractRule, ToolCheck, Violations};
 use deputize_core::{Catalog, Effects, Tool, ToolCrate};
 use deputize_plugin_host::{Boundary, Description, PluginFile, entries};
 use deputize_process::Supervisor;
@@ -12,33 +12,36 @@ use serde_json::{Value, json};
 
 use crate::args::Settings;
 use crate::compose::plugins::{add_tools, isolated, named};
-use crate::compose::{Ingredients, without_plugins};
+use crate::compose::{AssemblyInput, without_plugins};
 use crate::exit::CliError;
 use crate::invocation::format_command;
+use crate::process_env::{ProcessEnv, print};
 use crate::processes;
 use crate::screen::summary::count;
-use crate::surroundings::{Surroundings, print};
 
 /// What was found out of a plugin.
 struct Report {
     file: PluginFile,
     description: Description,
-    checked: Vec<(Arc<dyn Tool>, Found)>,
+    checked: Vec<(Arc<dyn Tool>, ToolVerdict)>,
 }
 
 /// What was found of a tool.
-enum Found {
-    Fine(Checked),
+enum ToolVerdict {
+    Fine(CheckReport),
     /// Its examples need files, and no directory with them was named: what is missing.
     Untried(Violations),
     Wrong(Violations),
 }
 
-impl Found {
-    fn of(checked: Result<Checked, Violations>, within: Option<&Path>) -> Self {
+impl ToolVerdict {
+    fn of(checked: Result<CheckReport, Violations>, within: Option<&Path>) -> Self {
         match checked {
             Ok(checked) => Self::Fine(checked),
-            Err(found) if within.is_none() && found.0.iter().all(|one| one.rule == Rule::Files) => {
+            Err(found)
+                if within.is_none()
+                    && found.0.iter().all(|one| one.rule == ContractRule::Files) =>
+            {
                 Self::Untried(found)
             }
             Err(found) => Self::Wrong(found),
@@ -53,7 +56,7 @@ impl Found {
 /// Looks at a file, tries its tools, and prints what was found. 1: a tool breaks its contract.
 pub(super) fn check(
     links: &[ToolCrate],
-    around: &Surroundings,
+    around: &ProcessEnv,
     path: &Path,
     within: Option<&Path>,
     as_json: bool,
@@ -70,7 +73,7 @@ pub(super) fn check(
     let plugin: Arc<dyn Boundary> = Arc::new(isolated(&file, around, &supervisor));
     let sources = around.sources(&Settings::default(), Vec::new())?;
     let loaded = around.load(&sources)?;
-    let ingredients = Ingredients::here(links, &loaded.config, around, &sources);
+    let ingredients = AssemblyInput::here(links, &loaded.config, around, &sources);
     let beside = without_plugins(&ingredients)?;
     let report = runtime.block_on(look(file, &plugin, within.as_deref(), beside));
     drop(runtime);
@@ -93,11 +96,11 @@ async fn look(
     add_tools(&description, file.path(), plugin, &mut beside).map_err(CliError::usage)?;
     let mut checked = Vec::new();
     for entry in entries(&description, file.path(), plugin) {
-        let mut check = Check::new(&entry.tool);
+        let mut check = ToolCheck::new(&entry.tool);
         if let Some(dir) = within {
             check = check.inside(dir);
         }
-        let found = Found::of(check.run().await, within);
+        let found = ToolVerdict::of(check.run().await, within);
         checked.push((entry.tool, found));
     }
     Ok(Report { file, description, checked })
@@ -117,15 +120,15 @@ impl Report {
             let name = &tool.spec().decl.name;
             let effects = effects(tool.spec().effects);
             match checked {
-                Found::Fine(Checked { calls, advice }) => {
+                ToolVerdict::Fine(CheckReport { calls, advice }) => {
                     lines.push(format!("tool     {name}: {effects}; {}", tried(*calls)));
                     lines.extend(advice.iter().map(|advice| format!("  advice {advice}")));
                 }
-                Found::Untried(Violations(all)) => {
+                ToolVerdict::Untried(Violations(all)) => {
                     lines.push(format!("tool     {name}: {effects}; not tried: needs --within"));
                     lines.extend(all.iter().map(|one| format!("  example {}", one.found)));
                 }
-                Found::Wrong(Violations(all)) => {
+                ToolVerdict::Wrong(Violations(all)) => {
                     lines.push(format!("tool     {name}: {effects}"));
                     lines.extend(all.iter().map(|one| format!("  WRONG  {one}")));
                 }
@@ -151,17 +154,17 @@ impl Report {
     }
 
     fn json(&self) -> Value {
-        let tool = |(tool, found): &(Arc<dyn Tool>, Found)| {
+        let tool = |(tool, found): &(Arc<dyn Tool>, ToolVerdict)| {
             let spec = tool.spec();
             let texts = |all: &[deputize_check::Violation]| -> Vec<String> {
                 all.iter().map(ToString::to_string).collect()
             };
             let (calls, advice, untried, wrong) = match found {
-                Found::Fine(Checked { calls, advice }) => {
+                ToolVerdict::Fine(CheckReport { calls, advice }) => {
                     (*calls, texts(advice), Vec::new(), Vec::new())
                 }
-                Found::Untried(Violations(all)) => (0, Vec::new(), texts(all), Vec::new()),
-                Found::Wrong(Violations(all)) => (0, Vec::new(), Vec::new(), texts(all)),
+                ToolVerdict::Untried(Violations(all)) => (0, Vec::new(), texts(all), Vec::new()),
+                ToolVerdict::Wrong(Violations(all)) => (0, Vec::new(), Vec::new(), texts(all)),
             };
             json!({
                 "name": spec.decl.name,

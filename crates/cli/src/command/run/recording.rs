@@ -6,25 +6,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deputize_core::{AgentSpec, ApproverMode, ToolCrate};
-use deputize_runtime::{Recording, Replay, Tape};
+use deputize_runtime::{Recording, Replay, SessionRecorder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Job, Plan, Stage, flags};
+use super::{RunHarness, RunJob, RunPlan, flags};
 use crate::args::RunOptions;
-use crate::compose::{Composition, Found, Ingredients, environment_secrets};
+use crate::compose::{AssembledProgram, AssemblyInput, Discovered, environment_secrets};
 use crate::config::{Config, FlagValue, ModelOverrides, Sources, load, remove_former_keys};
 use crate::exit::{CliError, Exit};
+use crate::process_env::{ProcessEnv, tell};
 use crate::runtime::own;
-use crate::surroundings::{Surroundings, tell};
-use crate::task::material::words_of;
-use crate::task::{Input, PATIENCE, words};
+use crate::task::attachment::words_of;
+use crate::task::{PATIENCE, TaskInput, words};
 
 /// What this program needs to set a session up again: what its prompts and tools are made from.
 #[derive(Debug, Serialize, Deserialize)]
-struct Setup {
+struct RecordingSetup {
     config: Value,
-    found: Found,
+    found: Discovered,
     mode: ApproverMode,
     /// What stood before the person's first words.
     #[serde(default)]
@@ -48,21 +48,22 @@ enum SetupError {
 /// Makes the file of a recording.
 pub(super) fn tape(
     file: &Path,
-    composition: &Composition,
-    plan: &Plan,
-) -> Result<Arc<Tape>, CliError> {
+    composition: &AssembledProgram,
+    plan: &RunPlan,
+) -> Result<Arc<SessionRecorder>, CliError> {
     if file == Path::new("-") {
         return Err(CliError::usage(SetupError::NoFile));
     }
     let config = serde_json::to_value(&composition.config).map_err(CliError::failed)?;
     let material = plan.material.as_ref().map(|material| material.text.clone());
-    let setup = Setup { config, found: composition.found.clone(), mode: plan.mode, material };
+    let setup =
+        RecordingSetup { config, found: composition.found.clone(), mode: plan.mode, material };
     let setup = serde_json::to_value(setup).map_err(CliError::failed)?;
-    Ok(Arc::new(Tape::create(file).map_err(CliError::usage)?.with_setup(setup)))
+    Ok(Arc::new(SessionRecorder::create(file).map_err(CliError::usage)?.with_setup(setup)))
 }
 
 /// Nothing begins whose recording cannot be written. What there is of it goes.
-pub(super) fn begun(tape: &Tape) -> Result<(), CliError> {
+pub(super) fn begun(tape: &SessionRecorder) -> Result<(), CliError> {
     let Some(fault) = tape.fault() else { return Ok(()) };
     let _best_effort = std::fs::remove_file(tape.path());
     let error = SetupError::Unwritten { path: tape.path().to_owned(), fault };
@@ -71,7 +72,7 @@ pub(super) fn begun(tape: &Tape) -> Result<(), CliError> {
 
 /// Says what became of a recording; the exit code of the run with that: a run that was to be
 /// recorded and is not did not do what was asked.
-pub(super) fn told(tape: &Tape, code: u8, quiet: bool) -> u8 {
+pub(super) fn told(tape: &SessionRecorder, code: u8, quiet: bool) -> u8 {
     let path = tape.path().display();
     match tape.fault() {
         // That was told, and is why nothing began.
@@ -97,16 +98,17 @@ pub(super) fn told(tape: &Tape, code: u8, quiet: bool) -> u8 {
 /// Plays a recording; the exit code tells how the recorded run ended, or that this one differs.
 pub(crate) fn replay(
     links: &[ToolCrate],
-    around: &Surroundings,
+    around: &ProcessEnv,
     file: &Path,
-    job: &Job<'_>,
+    job: &RunJob<'_>,
 ) -> Result<u8, CliError> {
     let options = job.options;
     let recording = Recording::read(file).map_err(CliError::usage)?;
     let foreign = |_| SetupError::Foreign(recording.program().to_owned());
-    let Setup { config, found, mode, material } = serde_json::from_value(recording.setup().clone())
-        .map_err(foreign)
-        .map_err(CliError::usage)?;
+    let RecordingSetup { config, found, mode, material } =
+        serde_json::from_value(recording.setup().clone())
+            .map_err(foreign)
+            .map_err(CliError::usage)?;
     let config = config_of(config, options)?;
     let mut warnings = Vec::new();
     let found = match &options.settings.cwd {
@@ -115,7 +117,7 @@ pub(crate) fn replay(
     };
     warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     let cwd = found.cwd.clone();
-    let ingredients = Ingredients {
+    let ingredients = AssemblyInput {
         links,
         config: &config,
         surroundings: around,
@@ -127,13 +129,13 @@ pub(crate) fn replay(
         clock: Arc::new(recording.clock()),
         told: BTreeSet::new(),
     };
-    let composition = Composition::again(&ingredients, found)?;
+    let composition = AssembledProgram::again(&ingredients, found)?;
     let recorded = recording.top_agent().ok_or(SetupError::NoAgent).map_err(CliError::usage)?;
     same_task(job.prompt, (&recording, &recorded), around)?;
-    let stage = Stage::set(around, options, &cwd, &composition, recording.before())?;
+    let stage = RunHarness::set(around, options, &cwd, &composition, recording.before())?;
     let parts = stage.parts(composition.played());
     let (model, options) = (recorded.model, recorded.options);
-    let plan = Plan { model, options, mode, cwd, task: None, material: None };
+    let plan = RunPlan { model, options, mode, cwd, task: None, material: None };
     let work = async {
         let replay = Replay::new(recording, parts);
         let id = replay.session().id().clone();
@@ -167,12 +169,12 @@ fn config_of(mut recorded: Value, options: &RunOptions) -> Result<Config, CliErr
 fn same_task(
     prompt: Option<&str>,
     (recording, top): (&Recording, &AgentSpec),
-    around: &Surroundings,
+    around: &ProcessEnv,
 ) -> Result<(), CliError> {
     let Some(prompt) = prompt else { return Ok(()) };
     let file = own(io::stdin()).map_err(CliError::failed)?;
     let is_terminal = around.stdin_is_terminal;
-    let input = Input { file: &file, is_terminal, patience: PATIENCE, tell: &tell };
+    let input = TaskInput { file: &file, is_terminal, patience: PATIENCE, tell: &tell };
     let given = words(Some(prompt), true, &input).map_err(CliError::usage)?.unwrap_or_default();
     let recorded = recording.message().unwrap_or_default();
     // More may stand before the person's words in a message.

@@ -1,8 +1,8 @@
 //! A session as Markdown, for people to read.
 
-use deputize_core::door::{to_line, to_screen};
+use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_core::{AgentId, Event, Message};
-use deputize_runtime::{Said, StoredSession};
+use deputize_runtime::{SpokenText, StoredSession};
 
 use super::{delivery, local, result_of, said};
 use crate::output::child_frames::children_unframed;
@@ -16,13 +16,15 @@ pub(super) fn markdown(stored: &StoredSession) -> String {
     let mut out = format!("# Session {session}\n\n{created}\n");
     for record in &stored.records {
         let Event::AgentStart(start) = &record.event else { continue };
-        let goal = to_line(&start.spec.goal, HEADING_CHARS);
+        let goal = for_terminal_line(&start.spec.goal, HEADING_CHARS);
         out.push_str(&format!("\n## {} `{}`\n\n{goal}\n", record.agent, start.spec.model));
-        for one in stored.said(&record.agent).unwrap_or_default() {
+        for one in stored.spoken_texts(&record.agent).unwrap_or_default() {
             out.push_str(&match one {
-                Said::Message(message) => told(stored, &record.agent, &message),
-                Said::External(text) => format!("\n### Agent\n\n{}\n", to_screen(&text)),
-                Said::Cut(text) => format!("\n### Agent (cut off)\n\n{}\n", to_screen(&text)),
+                SpokenText::Message(message) => told(stored, &record.agent, &message),
+                SpokenText::External(text) => format!("\n### Agent\n\n{}\n", for_terminal(&text)),
+                SpokenText::Cut(text) => {
+                    format!("\n### Agent (cut off)\n\n{}\n", for_terminal(&text))
+                }
             });
         }
     }
@@ -34,12 +36,12 @@ fn told(stored: &StoredSession, agent: &AgentId, message: &Message) -> String {
         Message::User(user) => match &user.from {
             Some(from) => {
                 let text = delivery(stored, agent, &user.text);
-                format!("\n### Agent `{from}`\n\n{}\n", to_screen(&text))
+                format!("\n### Agent `{from}`\n\n{}\n", for_terminal(&text))
             }
-            None => format!("\n### User\n\n{}\n", to_screen(said(stored, agent, &user.text))),
+            None => format!("\n### User\n\n{}\n", for_terminal(said(stored, agent, &user.text))),
         },
         Message::Assistant(said) => {
-            let mut out = format!("\n### Agent\n\n{}\n", to_screen(&said.text));
+            let mut out = format!("\n### Agent\n\n{}\n", for_terminal(&said.text));
             for call in &said.calls {
                 let text = format!("{} {}", call.name, call.arguments);
                 out.push_str(&format!("\nCall `{}`:\n\n{}", call.id, fenced(&text)));
@@ -57,7 +59,7 @@ fn told(stored: &StoredSession, agent: &AgentId, message: &Message) -> String {
 
 /// A block that its content cannot end: its fence is longer than any in the content.
 fn fenced(text: &str) -> String {
-    let text = to_screen(text);
+    let text = for_terminal(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
     format!("{fence}text\n{}\n{fence}\n", text.trim_end_matches('\n'))

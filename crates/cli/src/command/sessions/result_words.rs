@@ -1,7 +1,7 @@
 //! Results of calls in words for people: what became of children, what an agent read of those
 //! below it, and the data of other tools.
 
-use deputize_core::door::to_line;
+use deputize_core::sanitize::for_terminal_line;
 use serde_json::{Deserializer, Value};
 
 use crate::agent_name::path_of;
@@ -56,7 +56,9 @@ fn delegation_words(result: &str) -> Option<String> {
         (None, _) => {}
     }
     let warnings = list(&value, "warnings").into_iter().flatten().filter_map(Value::as_str);
-    lines.extend(warnings.map(|warning| format!("warning: {}", to_line(warning, SAID_CHARS))));
+    lines.extend(
+        warnings.map(|warning| format!("warning: {}", for_terminal_line(warning, SAID_CHARS))),
+    );
     // Notes stand behind the frame, or behind what has none.
     let rest = result.get(begin + values.byte_offset()..)?.lines();
     let notes = rest.filter(|line| !line.is_empty() && !line.starts_with("</"));
@@ -71,9 +73,10 @@ fn children_words(results: &[Value]) -> Option<Vec<String>> {
         let status = text(entry, "status")?;
         let agent = text(entry, "agent").map(|id| format!(" {}", path_of(id)));
         lines.push(format!("{index}{}: {status}", agent.unwrap_or_default()));
-        let said =
-            text(entry, "summary").map(|said| to_line(&without_child_frames(said), SAID_CHARS));
-        let error = text(entry, "error").map(|why| format!("{ERROR}{}", to_line(why, SAID_CHARS)));
+        let said = text(entry, "summary")
+            .map(|said| for_terminal_line(&without_child_frames(said), SAID_CHARS));
+        let error = text(entry, "error")
+            .map(|why| format!("{ERROR}{}", for_terminal_line(why, SAID_CHARS)));
         lines.extend(said.into_iter().chain(error).map(|line| format!("  {line}")));
     }
     Some(lines)
@@ -89,13 +92,13 @@ fn agents_words(value: &Value, agents: &[Value]) -> Option<Vec<String>> {
             line.push_str(&format!(", step {step}"));
         }
         if let Some(tool) = text(agent, "current_tool") {
-            line.push_str(&format!(", in {}", to_line(tool, SAID_CHARS)));
+            line.push_str(&format!(", in {}", for_terminal_line(tool, SAID_CHARS)));
         }
         if let Some(idle @ 1..) = number(agent, "idle_seconds") {
             line.push_str(&format!(", idle for {idle} s"));
         }
         if let Some(goal) = text(agent, "goal") {
-            line.push_str(&format!(": {}", to_line(goal, SAID_CHARS)));
+            line.push_str(&format!(": {}", for_terminal_line(goal, SAID_CHARS)));
         }
         lines.push(line);
     }
@@ -124,7 +127,7 @@ fn refusal_words(value: &Value) -> Option<Vec<String>> {
             (None, "") => String::new(),
             (None, field) => format!(" {field}"),
         };
-        lines.push(format!("{code}{place}: {}", to_line(remedy, SAID_CHARS)));
+        lines.push(format!("{code}{place}: {}", for_terminal_line(remedy, SAID_CHARS)));
     }
     Some(lines)
 }

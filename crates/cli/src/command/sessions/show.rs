@@ -4,20 +4,20 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use deputize_core::door::{to_line, to_screen};
+use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_core::{AgentId, AgentSpec, Catalog, Event, Message, Outcome, ToolKind, ToolResult};
-use deputize_runtime::{Said, StoredSession};
+use deputize_runtime::{SpokenText, StoredSession};
 
 use super::result_words::{delivery_words, result_words};
 use super::{RUNNING, UNFINISHED, delivery, has_ended, local, mark, result_of, status_of};
 use crate::agent_name::{AgentName, short};
-use crate::control::running::Holder;
-use crate::control::view::Family;
+use crate::control::agent_tree::AgentTree;
+use crate::control::lock_holders::SessionHolder;
 use crate::exit::CliError;
 use crate::invocation::format_resume;
+use crate::process_env::{output_columns, print, wrap_lines};
 use crate::screen::call::of_call;
 use crate::screen::summary::{dollars, seconds, tokens, unseen};
-use crate::surroundings::{output_columns, print, wrap_lines};
 
 /// The most characters of a goal in the tree.
 const GOAL_CHARS: usize = 100;
@@ -33,7 +33,7 @@ struct NoAgent {
 }
 
 /// An agent of a session.
-struct Agent<'s> {
+struct ShownAgent<'s> {
     id: &'s AgentId,
     depth: u32,
     spec: &'s AgentSpec,
@@ -44,7 +44,7 @@ struct Agent<'s> {
 pub(super) fn show(
     stored: &StoredSession,
     tools: &Catalog,
-    holder: Option<&Holder>,
+    holder: Option<&SessionHolder>,
     wanted: Option<&str>,
 ) -> Result<(), CliError> {
     print(&folded(&shown(stored, tools, holder, wanted)?, output_columns()))
@@ -68,7 +68,7 @@ fn folded(text: &str, columns: usize) -> String {
 pub(super) fn shown(
     stored: &StoredSession,
     tools: &Catalog,
-    holder: Option<&Holder>,
+    holder: Option<&SessionHolder>,
     wanted: Option<&str>,
 ) -> Result<String, CliError> {
     let agents = agents(stored);
@@ -103,7 +103,7 @@ pub(super) fn shown(
 }
 
 /// What a person can do with a session that has not ended.
-fn outlook(stored: &StoredSession, holder: Option<&Holder>) -> String {
+fn outlook(stored: &StoredSession, holder: Option<&SessionHolder>) -> String {
     let session = &stored.header.session;
     match holder {
         None => {
@@ -120,13 +120,13 @@ fn outlook(stored: &StoredSession, holder: Option<&Holder>) -> String {
 /// What the whole session was: model, directory, when, tokens, and dollars where prices are known.
 fn head(stored: &StoredSession) -> String {
     let Some(start) = stored.last_start() else { return String::new() };
-    let family = Family::of(&stored.records);
+    let family = AgentTree::of(&stored.records);
     let (cost, model) = (family.cost(), family.model().unwrap_or(&start.model));
     let served = if model == start.model {
-        to_line(model, GOAL_CHARS)
+        for_terminal_line(model, GOAL_CHARS)
     } else {
-        let asked_for = to_line(&start.model, GOAL_CHARS);
-        format!("{} ({asked_for} was asked for)", to_line(model, GOAL_CHARS))
+        let asked_for = for_terminal_line(&start.model, GOAL_CHARS);
+        format!("{} ({asked_for} was asked for)", for_terminal_line(model, GOAL_CHARS))
     };
     let cwd = start.cwd.to_string_lossy();
     let spent = format!("{} tok", tokens(cost.tokens));
@@ -135,18 +135,18 @@ fn head(stored: &StoredSession) -> String {
         None => spent,
     };
     let when = local(stored.header.created);
-    format!("{served} in {}\n{when} · {spent}\n\n", to_screen(&cwd))
+    format!("{served} in {}\n{when} · {spent}\n\n", for_terminal(&cwd))
 }
 
 /// The agents in the order of the tree: each before its children, children as they started.
-fn agents(stored: &StoredSession) -> Vec<Agent<'_>> {
-    let mut started: Vec<Agent<'_>> = Vec::new();
+fn agents(stored: &StoredSession) -> Vec<ShownAgent<'_>> {
+    let mut started: Vec<ShownAgent<'_>> = Vec::new();
     let mut outcomes: BTreeMap<&AgentId, &Outcome> = BTreeMap::new();
     for record in &stored.records {
         match &record.event {
             Event::AgentStart(start) => {
                 let (id, depth, spec) = (&record.agent, record.depth, &start.spec);
-                started.push(Agent { id, depth, spec, outcome: None });
+                started.push(ShownAgent { id, depth, spec, outcome: None });
             }
             Event::AgentEnd(outcome) => {
                 outcomes.insert(&record.agent, outcome);
@@ -169,16 +169,16 @@ fn place(id: &AgentId) -> Vec<u32> {
     id.as_str().split(['/', '.']).skip(1).map(|part| part.parse().unwrap_or(u32::MAX)).collect()
 }
 
-fn row(agent: &Agent<'_>) -> String {
+fn row(agent: &ShownAgent<'_>) -> String {
     let indent = "  ".repeat(agent.depth as usize);
     let time = agent.outcome.map(|outcome| format!(" ({})", seconds(outcome.duration_ms)));
     let error = agent.outcome.and_then(|outcome| outcome.error.as_deref());
-    let error = error.map(|error| format!("{indent}  {}\n", to_line(error, error.len())));
+    let error = error.map(|error| format!("{indent}  {}\n", for_terminal_line(error, error.len())));
     format!(
         "{indent}{} {}  {}{}\n{}",
         mark(agent.outcome),
         short(agent.id),
-        to_line(&agent.spec.goal, GOAL_CHARS),
+        for_terminal_line(&agent.spec.goal, GOAL_CHARS),
         time.unwrap_or_default(),
         error.unwrap_or_default()
     )
@@ -187,23 +187,23 @@ fn row(agent: &Agent<'_>) -> String {
 fn conversation(
     stored: &StoredSession,
     tools: &Catalog,
-    agent: &Agent<'_>,
+    agent: &ShownAgent<'_>,
     open: &'static str,
 ) -> String {
     let mut out = format!("=== {} ({})\n", agent.id, status_of(agent.outcome, open));
     if agent.spec.parent.is_some() {
         out.push_str(&told(agent.spec));
     }
-    let mut said = stored.said(agent.id).unwrap_or_default().into_iter().peekable();
+    let mut said = stored.spoken_texts(agent.id).unwrap_or_default().into_iter().peekable();
     while let Some(one) = said.next() {
         let message = match one {
-            Said::Message(message) => message,
-            Said::External(text) => {
-                out.push_str(&format!("\n{}\n", to_screen(&text)));
+            SpokenText::Message(message) => message,
+            SpokenText::External(text) => {
+                out.push_str(&format!("\n{}\n", for_terminal(&text)));
                 continue;
             }
-            Said::Cut(text) => {
-                out.push_str(&format!("\n{}\n(cut off here)\n", to_screen(&text)));
+            SpokenText::Cut(text) => {
+                out.push_str(&format!("\n{}\n(cut off here)\n", for_terminal(&text)));
                 continue;
             }
         };
@@ -213,14 +213,14 @@ fn conversation(
                     Some(_) => delivery_words(&delivery(stored, agent.id, &user.text)).into(),
                     None => Cow::Borrowed(super::said(stored, agent.id, &user.text)),
                 };
-                out.push_str(&format!("\n> {}\n", to_screen(&text)));
+                out.push_str(&format!("\n> {}\n", for_terminal(&text)));
             }
             Message::Assistant(reply) => {
                 if !reply.text.trim().is_empty() {
-                    out.push_str(&format!("\n{}\n", to_screen(&reply.text)));
+                    out.push_str(&format!("\n{}\n", for_terminal(&reply.text)));
                 }
                 let mut results = Vec::new();
-                while let Some(Said::Message(next)) = said.next_if(is_result) {
+                while let Some(SpokenText::Message(next)) = said.next_if(is_result) {
                     results.push(next);
                 }
                 for call in &reply.calls {
@@ -240,7 +240,7 @@ fn conversation(
         }
     }
     if let Some(error) = agent.outcome.and_then(|outcome| outcome.error.as_deref()) {
-        out.push_str(&format!("\nerror: {}\n", to_screen(error)));
+        out.push_str(&format!("\nerror: {}\n", for_terminal(error)));
     }
     if let Some(claim) = agent.outcome.and_then(unseen) {
         out.push_str(&format!("\nwarning: it {claim}\n"));
@@ -248,8 +248,8 @@ fn conversation(
     out
 }
 
-fn is_result(said: &Said) -> bool {
-    matches!(said, Said::Message(message) if matches!(&**message, Message::Tool(_)))
+fn is_result(said: &SpokenText) -> bool {
+    matches!(said, SpokenText::Message(message) if matches!(&**message, Message::Tool(_)))
 }
 
 /// Whether the results of a tool are about agents.
@@ -264,7 +264,7 @@ fn returned(
     is_about_agents: bool,
     result: &ToolResult,
 ) -> String {
-    let text = to_screen(&result_words(is_about_agents, &result_of(stored, agent, result)));
+    let text = for_terminal(&result_words(is_about_agents, &result_of(stored, agent, result)));
     let lines: Vec<&str> = text.lines().collect();
     let shown = lines.iter().take(RESULT_LINES).map(|line| format!("{RESULT}{line}\n"));
     let mut out: String = shown.collect();
@@ -282,11 +282,12 @@ fn told(spec: &AgentSpec) -> String {
     let mut out = format!(
         "role: {}\nmodel: {}\ntoolsets: {sets}\ndirectory: {}\n",
         spec.role.as_str(),
-        to_line(&spec.model, GOAL_CHARS),
-        to_screen(&spec.cwd.to_string_lossy()),
+        for_terminal_line(&spec.model, GOAL_CHARS),
+        for_terminal(&spec.cwd.to_string_lossy()),
     );
     let indented = |text: &str| {
-        let lines = to_screen(text).lines().map(|line| format!("  {line}\n")).collect::<String>();
+        let lines =
+            for_terminal(text).lines().map(|line| format!("  {line}\n")).collect::<String>();
         format!("\n{lines}")
     };
     if let Some(context) = &spec.context {

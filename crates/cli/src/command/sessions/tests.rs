@@ -1,13 +1,13 @@
-use deputize_core::door::FrameSecret;
+use deputize_core::sanitize::FrameSecret;
 use deputize_core::{ExitReason, SessionStart, UserMessage};
 use deputize_runtime::{Header, SessionFile};
 
 use super::*;
 use crate::fixture::{
-    CALL, START, Tape, called, child, ended, replied, returned, root, started, tools,
+    CALL, START, TestWriter, called, child, ended, replied, returned, root, started, tools,
 };
 
-fn stored(tape: &Tape) -> (tempfile::TempDir, StoredSession) {
+fn stored(tape: &TestWriter) -> (tempfile::TempDir, StoredSession) {
     use deputize_core::Journal as _;
     let folder = tempfile::tempdir().unwrap();
     let dir = SessionDir::new(folder.path());
@@ -21,13 +21,13 @@ fn stored(tape: &Tape) -> (tempfile::TempDir, StoredSession) {
     (folder, stored)
 }
 
-fn session() -> Tape {
+fn session() -> TestWriter {
     session_with("{\n``` \n}")
 }
 
 /// A session whose call for children has this result.
-fn session_with(result: &str) -> Tape {
-    let mut tape = Tape::default();
+fn session_with(result: &str) -> TestWriter {
+    let mut tape = TestWriter::default();
     let start = SessionStart {
         cwd: "/repo/project".into(),
         model: "local/m".to_owned(),
@@ -56,7 +56,7 @@ fn session_with(result: &str) -> Tape {
 fn a_session_at_a_glance() {
     let (folder, stored) = stored(&session());
     let dir = SessionDir::new(folder.path());
-    let glance = Glance::of(dir.summary(&stored.header.session).unwrap());
+    let glance = SessionLine::of(dir.summary(&stored.header.session).unwrap());
     assert_eq!(glance.goal, "Tidy up");
     let SessionSummary { children, cost, model, bytes, .. } = glance.summary;
     assert_eq!((glance.status, children, cost.tokens), ("unfinished", 1, 3300));
@@ -143,16 +143,17 @@ fn what_came_of_children_is_told_child_by_child() {
 
 #[test]
 fn people_see_content_without_the_frames_that_are_for_the_model() {
-    use deputize_core::door::{Source, quote, to_model};
+    use deputize_core::sanitize::{TextSource, frame_for_model, frame_quote};
     let secret = FrameSecret::new(&[1; 16]);
-    let framed = |call, source: Source, content: &str| {
-        to_model(&secret, &root(), call, &source, content).into_string()
+    let framed = |call, source: TextSource, content: &str| {
+        frame_for_model(&secret, &root(), call, &source, content).into_string()
     };
-    let mut tape = session_with(&framed(CALL, Source::Tool("read_file".into()), "one <b>\ntwo"));
-    let summary = quote(&Source::Child("s1/1.0.0".into()), "Sorted three.").into_string();
+    let mut tape =
+        session_with(&framed(CALL, TextSource::Tool("read_file".into()), "one <b>\ntwo"));
+    let summary = frame_quote(&TextSource::Child("s1/1.0.0".into()), "Sorted three.").into_string();
     let results = json!({"results": [{"status": "completed", "summary": summary}]}).to_string();
     let call = CallId { step: 2, slot: 0 };
-    let source = Source::Tool("delegate_task".into());
+    let source = TextSource::Tool("delegate_task".into());
     let text = framed(call, source.clone(), &results);
     tape.add(&root(), called(call, "delegate_task", "{}"));
     let status = deputize_core::CallStatus::Ok;
@@ -174,7 +175,7 @@ fn people_see_content_without_the_frames_that_are_for_the_model() {
 
 #[test]
 fn a_session_without_an_agent_is_shown_as_such() {
-    let (_folder, stored) = stored(&Tape::default());
+    let (_folder, stored) = stored(&TestWriter::default());
     assert_eq!(show::shown(&stored, &tools(), None, None).unwrap(), "no agent is on record\n");
 }
 
@@ -190,7 +191,7 @@ fn a_running_session_is_shown_as_running_without_the_advice_to_resume_it() {
     let mut tape = session();
     tape.records.truncate(tape.records.len() - 1);
     let (_folder, stored) = stored(&tape);
-    let holder = Holder { session: stored.header.session.clone(), pid: Some(7) };
+    let holder = SessionHolder { session: stored.header.session.clone(), pid: Some(7) };
     let text = show::shown(&stored, &tools(), Some(&holder), None).unwrap();
     assert!(text.contains("=== s1 (running)\n"), "{text}");
     let advice = "\nrunning in process 7: `deputize agents s1` shows what its agents do\n";
@@ -225,7 +226,7 @@ fn a_session_is_named_by_its_beginning_where_no_other_begins_so() {
 
 #[test]
 fn the_records_of_a_session_are_folded_once() {
-    let mut tape = Tape::default();
+    let mut tape = TestWriter::default();
     tape.add(&root(), started(&root(), "All"));
     let text = "Sort the imports".to_owned();
     tape.add(&root(), Event::Message(deputize_core::UserMessage { text, from: None }));

@@ -3,24 +3,24 @@
 use std::collections::BTreeSet;
 
 use deputize_core::ToolCrate;
-use deputize_core::door::to_question;
+use deputize_core::sanitize::for_question;
 
 use super::compose;
 use crate::args::Choice;
-use crate::compose::Composition;
+use crate::compose::AssembledProgram;
 use crate::compose::mcp::toolsets;
 use crate::config::edit::{FileError, ListChange, UserFile, change, with_item, without_key};
 use crate::config::{Config, LATER_TOOLSETS, Sources, load, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
-use crate::surroundings::{Surroundings, tell};
+use crate::process_env::{ProcessEnv, tell};
 
 /// The key that names the toolsets of agents; an empty list is all of them.
 const KEY: &str = "toolsets";
 
 #[derive(Debug, thiserror::Error)]
 enum ChoiceError {
-    #[error("there is no toolset `{}`", to_question(.0))]
+    #[error("there is no toolset `{}`", for_question(.0))]
     Unknown(String),
     #[error("the toolset `{0}` has no tools in this version")]
     Later(String),
@@ -31,7 +31,7 @@ enum ChoiceError {
 /// Writes into the person's file that agents have a toolset, or that they have it no longer.
 pub(super) fn choose(
     links: &[ToolCrate],
-    around: &Surroundings,
+    around: &ProcessEnv,
     choice: &Choice,
     enable: bool,
 ) -> Result<(), CliError> {
@@ -82,7 +82,7 @@ pub(super) fn choose(
 }
 
 /// The toolsets there are, and those of servers that have not said yet what they have.
-fn there(composition: &Composition) -> BTreeSet<String> {
+fn there(composition: &AssembledProgram) -> BTreeSet<String> {
     let servers = toolsets(&composition.config);
     composition
         .assembly
@@ -95,7 +95,7 @@ fn there(composition: &Composition) -> BTreeSet<String> {
         .collect()
 }
 
-fn unknown(name: &str, composition: &Composition, there: &BTreeSet<String>) -> CliError {
+fn unknown(name: &str, composition: &AssembledProgram, there: &BTreeSet<String>) -> CliError {
     if LATER_TOOLSETS.contains(&name) {
         return CliError::usage(ChoiceError::Later(name.to_owned()));
     }

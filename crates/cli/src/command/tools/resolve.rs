@@ -1,15 +1,15 @@
 //! `deputize toolsets resolve`: which tools a child would get, and why not the others.
 
 use deputize_core::{AgentSpec, ApproverMode, Origin, SessionId, ToolsetName};
-use deputize_delegate::{Dropped, Parent, Plan, Reason};
+use deputize_delegate::{DelegationPlan, DropReason, DroppedTool, ParentView};
 use serde_json::{Value, json};
 
 use crate::args::ChildTools;
 use crate::command::print_table;
 use crate::command::prompt::{above, named, planned, role_word};
-use crate::compose::{Composition, approvals};
+use crate::compose::{AssembledProgram, approvals};
 use crate::exit::CliError;
-use crate::surroundings::{print, tell};
+use crate::process_env::{print, tell};
 
 /// Why a child that may have a tool does not get it all the same.
 const EXTERNAL: &str = "the child is another program (delegation.acp_command), with its own tools";
@@ -49,7 +49,7 @@ fn print_json(
 
 /// Prints the outcome of the computation that a call goes through.
 pub(super) fn resolve(
-    composition: &Composition,
+    composition: &AssembledProgram,
     asked: &ChildTools,
     as_json: bool,
 ) -> Result<(), CliError> {
@@ -62,11 +62,11 @@ pub(super) fn resolve(
         call.extend(asked.role.map(|role| ("role".to_owned(), json!(role_word(role)))));
         call.extend(named(&asked.toolsets).map(|names| ("toolsets".to_owned(), json!(names))));
     }
-    let Plan { specs, dropped, warnings, .. } = planned(composition, &parent, &call)?;
+    let DelegationPlan { specs, dropped, warnings, .. } = planned(composition, &parent, &call)?;
     let (Some(spec), Some(dropped)) = (specs.first(), dropped.first()) else {
         return Err(CliError::failed("no child"));
     };
-    let parent = Parent::of(&parent);
+    let parent = ParentView::of(&parent);
     let external = !assembly.delegation.external_needs.is_empty();
     let toolsets = if external { Vec::new() } else { spec.toolsets.clone() };
     // The list that holds, if there is one, does not have it.
@@ -85,10 +85,10 @@ pub(super) fn resolve(
                     ("yes", "from an MCP server (delegation.inherit_mcp_toolsets)".to_owned())
                 }
                 None => ("yes", String::new()),
-                Some(Dropped { reason: Reason::Unapproved, .. }) => {
-                    ("no", format!("{} ({})", Reason::Unapproved, approvals(composition)))
+                Some(DroppedTool { reason: DropReason::Unapproved, .. }) => {
+                    ("no", format!("{} ({})", DropReason::Unapproved, approvals(composition)))
                 }
-                Some(Dropped { reason, .. }) => ("no", reason.to_string()),
+                Some(DroppedTool { reason, .. }) => ("no", reason.to_string()),
             };
             [entry.name().to_string(), entry.toolset.to_string(), gets.to_owned(), why]
         })

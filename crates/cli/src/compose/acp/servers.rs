@@ -1,7 +1,7 @@
 //! The MCP servers that an editor names for a session: as if they were configured, for that session.
 
-use deputize_acp::serve::{Server, Way};
-use deputize_core::door::to_line;
+use deputize_acp::serve::{McpServerSpec, McpTransport};
+use deputize_core::sanitize::for_terminal_line;
 use deputize_mcp::{SERVER_CHARS, toolset};
 
 use crate::config::{Config, McpServer, Secret};
@@ -12,7 +12,7 @@ const MOST: usize = 32;
 const NAME_CHARS: usize = 60;
 
 /// Adds them to what is configured. What is to be told of those that are left out.
-pub(super) fn add(named: &[Server], config: &mut Config) -> Vec<String> {
+pub(super) fn add(named: &[McpServerSpec], config: &mut Config) -> Vec<String> {
     let mut notes = Vec::new();
     for (at, server) in named.iter().enumerate() {
         let name = name(&server.name);
@@ -26,7 +26,7 @@ pub(super) fn add(named: &[Server], config: &mut Config) -> Vec<String> {
                 continue;
             }
         };
-        let told = to_line(&server.name, NAME_CHARS);
+        let told = for_terminal_line(&server.name, NAME_CHARS);
         notes.push(format!("the editor's MCP server `{told}` is not used: {why}"));
     }
     notes
@@ -46,17 +46,17 @@ fn name(given: &str) -> String {
     if name.contains(|c: char| c.is_ascii_alphanumeric()) { name } else { String::new() }
 }
 
-fn entry(way: &Way) -> McpServer {
+fn entry(way: &McpTransport) -> McpServer {
     let secret = |(name, value): &(String, String)| (name.clone(), Secret::new(value.as_str()));
     let entry = McpServer { of_editor: true, ..McpServer::default() };
     match way {
-        Way::Stdio { command, args, env } => McpServer {
+        McpTransport::Stdio { command, args, env } => McpServer {
             command: Some(command.to_string_lossy().into_owned()),
             args: args.clone(),
             env: env.iter().map(secret).collect(),
             ..entry
         },
-        Way::Http { url, headers } => McpServer {
+        McpTransport::Http { url, headers } => McpServer {
             url: Some(url.clone()),
             headers: headers.iter().map(secret).collect(),
             ..entry
@@ -68,9 +68,9 @@ fn entry(way: &Way) -> McpServer {
 mod tests {
     use super::*;
 
-    fn server(name: &str) -> Server {
-        let way = Way::Http { url: "http://127.0.0.1:9/".to_owned(), headers: Vec::new() };
-        Server { name: name.to_owned(), way }
+    fn server(name: &str) -> McpServerSpec {
+        let way = McpTransport::Http { url: "http://127.0.0.1:9/".to_owned(), headers: Vec::new() };
+        McpServerSpec { name: name.to_owned(), way }
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn more_servers_than_the_limit_are_told_of() {
         let mut config = Config::default();
-        let named: Vec<Server> = (0..=MOST).map(|n| server(&format!("s{n}"))).collect();
+        let named: Vec<McpServerSpec> = (0..=MOST).map(|n| server(&format!("s{n}"))).collect();
         let notes = add(&named, &mut config);
         assert_eq!((config.mcp_servers.len(), notes.len()), (MOST, 1));
         assert!(notes[0].ends_with("32 are the most for one session"), "{notes:?}");

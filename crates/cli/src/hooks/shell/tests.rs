@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use deputize_core::{
-    AgentSpec, CallStatus, CancelReason, ExitReason, HookDecision, Moment, SessionId, Status,
+    AgentSpec, CallStatus, CancelReason, ExitReason, HookDecision, HookEvent, SessionId, Status,
 };
 use serde_json::{Value, json};
 
@@ -33,7 +33,7 @@ fn agent(cwd: &Path) -> AgentSpec {
 /// Runs a command before a call of `write_file`.
 async fn before(command: &str, cwd: &Path, cancel: &Cancel) -> HookAnswer {
     let arguments = json!({"path": "a.txt", "content": "x".repeat(200_000)});
-    let moment = Moment::PreToolUse { call: CALL, tool: "write_file", arguments: &arguments };
+    let moment = HookEvent::PreToolUse { call: CALL, tool: "write_file", arguments: &arguments };
     let agent = agent(cwd);
     let input = HookInput { session: &SESSION, agent: &agent, moment };
     hook(HookPoint::PreToolUse, command).run(&input, cancel).await
@@ -110,7 +110,7 @@ async fn a_place_that_is_gone_is_a_failure_and_no_block() {
 }
 
 /// What a command gets at a moment, as JSON.
-async fn given(agent: AgentSpec, moment: Moment<'_>) -> Value {
+async fn given(agent: AgentSpec, moment: HookEvent<'_>) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let place = folder.path().to_str().unwrap().to_owned();
     let agent = AgentSpec { cwd: folder.path().to_owned(), ..agent };
@@ -133,15 +133,15 @@ async fn a_hook_gets_one_json_object() {
     let ended = outcome(&child(1), Status::Completed, ExitReason::Completed);
     let status = CallStatus::Ok;
     let all = [
-        given(parent.clone(), Moment::PreToolUse { call: CALL, tool, arguments }).await,
+        given(parent.clone(), HookEvent::PreToolUse { call: CALL, tool, arguments }).await,
         given(
             kid.clone(),
-            Moment::PostToolUse { call: CALL, tool, arguments, status, output: "a\u{e9}\n" },
+            HookEvent::PostToolUse { call: CALL, tool, arguments, status, output: "a\u{e9}\n" },
         )
         .await,
-        given(parent, Moment::UserPromptSubmit { prompt: "Tidy up." }).await,
-        given(kid.clone(), Moment::SubagentStart).await,
-        given(kid, Moment::SubagentStop { outcome: &ended }).await,
+        given(parent, HookEvent::UserPromptSubmit { prompt: "Tidy up." }).await,
+        given(kid.clone(), HookEvent::SubagentStart).await,
+        given(kid, HookEvent::SubagentStop { outcome: &ended }).await,
     ];
     insta::assert_json_snapshot!(all);
 }

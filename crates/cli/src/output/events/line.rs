@@ -2,12 +2,12 @@
 
 use std::borrow::Cow;
 
-use deputize_core::{BudgetOf, CallId, CancelReason, LogLevel, Usage, Version, WrapUp};
+use deputize_core::{BudgetUnit, CallId, CancelReason, FileVersion, LogLevel, Usage, WrapUpReason};
 use serde::Serialize;
 use serde_json::Value;
 
 #[derive(Serialize)]
-pub(super) struct Line<'r> {
+pub(super) struct EventLine<'r> {
     pub(super) v: u8,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) seq: Option<u64>,
@@ -17,7 +17,7 @@ pub(super) struct Line<'r> {
     pub(super) parent: Option<&'r str>,
     pub(super) depth: u32,
     #[serde(flatten)]
-    pub(super) body: Body<'r>,
+    pub(super) body: EventBody<'r>,
 }
 
 #[derive(Serialize)]
@@ -25,14 +25,14 @@ pub(super) struct Line<'r> {
     clippy::struct_field_names,
     reason = "the names of the fields are those that readers of the lines know"
 )]
-pub(super) struct Tokens {
+pub(super) struct EventTokens {
     pub(super) input_tokens: u64,
     pub(super) cached_tokens: u64,
     pub(super) output_tokens: u64,
     pub(super) reasoning_tokens: u64,
 }
 
-impl From<Usage> for Tokens {
+impl From<Usage> for EventTokens {
     fn from(usage: Usage) -> Self {
         Self {
             input_tokens: usage.input,
@@ -44,7 +44,7 @@ impl From<Usage> for Tokens {
 }
 
 #[derive(Serialize)]
-pub(super) struct Call {
+pub(super) struct EventCall {
     pub(super) id: CallId,
     pub(super) name: String,
     pub(super) args: Value,
@@ -71,7 +71,7 @@ pub(super) struct AgentStartBody<'r> {
 /// The fields of each type of line.
 #[derive(Serialize)]
 #[serde(tag = "type")]
-pub(super) enum Body<'r> {
+pub(super) enum EventBody<'r> {
     #[serde(rename = "session.start")]
     SessionStart { cwd: Cow<'r, str>, model: &'r str, toolsets: &'r [String] },
     #[serde(rename = "agent.start")]
@@ -99,9 +99,9 @@ pub(super) enum Body<'r> {
         model: &'r str,
         outcome: &'static str,
         text: &'r str,
-        tool_calls: Vec<Call>,
+        tool_calls: Vec<EventCall>,
         #[serde(flatten)]
-        usage: Tokens,
+        usage: EventTokens,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         estimated: bool,
         cost_usd: Option<f64>,
@@ -148,9 +148,9 @@ pub(super) enum Body<'r> {
         output_bytes: u64,
     },
     #[serde(rename = "file.read")]
-    FileRead { path: Cow<'r, str>, version: &'r Version },
+    FileRead { path: Cow<'r, str>, version: &'r FileVersion },
     #[serde(rename = "file.write")]
-    FileWrite { path: Cow<'r, str>, version: &'r Version, created: bool },
+    FileWrite { path: Cow<'r, str>, version: &'r FileVersion, created: bool },
     #[serde(rename = "answer.rejected")]
     AnswerRejected { mistakes: &'r str },
     #[serde(rename = "agent.heartbeat")]
@@ -163,9 +163,9 @@ pub(super) enum Body<'r> {
     SpawnPaused { by: &'r str, paused: bool },
     #[serde(rename = "agent.wrap_up")]
     AgentWrapUp {
-        limit: WrapUp,
+        limit: WrapUpReason,
         #[serde(skip_serializing_if = "Option::is_none")]
-        budget: Option<BudgetOf>,
+        budget: Option<BudgetUnit>,
     },
     #[serde(rename = "agent.stop")]
     AgentStop {
@@ -181,7 +181,7 @@ pub(super) enum Body<'r> {
         exit_reason: &'static str,
         summary_bytes: usize,
         #[serde(flatten)]
-        usage: Tokens,
+        usage: EventTokens,
         cost_usd: Option<f64>,
         tool_calls: usize,
         denied_tool_calls: usize,
@@ -198,7 +198,7 @@ pub(super) enum Body<'r> {
         status: &'static str,
         exit_code: u8,
         #[serde(flatten)]
-        usage: Tokens,
+        usage: EventTokens,
         cost_usd: Option<f64>,
     },
 }

@@ -1,19 +1,19 @@
 use deputize_core::{
-    CallStatus, CancelReason, Cost, ExitReason, LogLevel, Status, UserMessage, WrapUp,
+    CallStatus, CancelReason, Cost, ExitReason, LogLevel, Status, UserMessage, WrapUpReason,
 };
 use deputize_core::{SessionId, ToolsetName};
 use serde_json::json;
 
 use super::*;
 use crate::fixture::{
-    CALL, START, Tape, called, child, ended, id, replied, returned, root, spec, started, usage,
-    version,
+    CALL, START, TestWriter, called, child, ended, id, replied, returned, root, spec, started,
+    usage, version,
 };
 
 /// One event of each type, in an order that a session could have.
-fn every_event() -> Tape {
+fn every_event() -> TestWriter {
     let (top, kid) = (root(), child(1));
-    let mut tape = Tape::default();
+    let mut tape = TestWriter::default();
     tape.add(
         &top,
         Event::SessionStart(SessionStart {
@@ -51,7 +51,7 @@ fn every_event() -> Tape {
     tape.add(&top, Event::Message(UserMessage { text: "It is done.".to_owned(), from }));
     let mistakes = "/n: \"x\" is not of type \"integer\"".to_owned();
     tape.add(&top, Event::AnswerRejected { mistakes });
-    tape.add(&top, Event::AgentWrapUp { limit: WrapUp::Time, budget: None });
+    tape.add(&top, Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None });
     tape.add(&top, Event::AgentStop { reason: CancelReason::Interrupted, pending: false });
     tape.add(&top, ended(&top, Status::Interrupted, ExitReason::Interrupted));
     tape.add(&top, Event::AgentResume { max_iterations: 90 });
@@ -64,7 +64,7 @@ fn every_event() -> Tape {
     tape
 }
 
-fn child_events(tape: &mut Tape, kid: &AgentId) {
+fn child_events(tape: &mut TestWriter, kid: &AgentId) {
     let mut start = AgentStart {
         spec: spec(kid, "b"),
         system: vec!["aa".to_owned(), "gone".to_owned()],
@@ -103,7 +103,7 @@ fn child_events(tape: &mut Tape, kid: &AgentId) {
     tape.add(kid, ended(kid, Status::Completed, ExitReason::Completed));
 }
 
-fn lines(tape: &Tape) -> Vec<String> {
+fn lines(tape: &TestWriter) -> Vec<String> {
     let mut projection = Projection::new(Some("classic"));
     tape.records.iter().map(|record| projection.line(record).unwrap()).collect()
 }
@@ -135,7 +135,7 @@ fn a_piece_of_a_reply_has_no_number() {
 
 #[test]
 fn the_prompt_hash_is_that_of_the_text_as_it_is_sent() {
-    let mut tape = Tape::default();
+    let mut tape = TestWriter::default();
     tape.add(&root(), started(&root(), "g"));
     let line: Value = serde_json::from_str(&lines(&tape)[0]).unwrap();
     let expected = Sha256::digest("You are an agent.\n\nBe brief.");

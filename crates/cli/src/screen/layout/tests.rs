@@ -3,16 +3,16 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::fixture::{
-    CALL, START, Tape, called, child, ended, replied, returned, root, started, tools,
+    CALL, START, TestWriter, called, child, ended, replied, returned, root, started, tools,
 };
 
-fn tree(tape: &Tape) -> Tree {
-    let mut tree = Tree::new(tools());
+fn tree(tape: &TestWriter) -> ScreenTree {
+    let mut tree = ScreenTree::new(tools());
     tape.records.iter().for_each(|record| tree.apply(record));
     tree
 }
 
-fn draw(tape: &Tape, columns: usize, most: usize) -> String {
+fn draw(tape: &TestWriter, columns: usize, most: usize) -> String {
     let lines = lines(&tree(tape), START + 65_000, columns, most);
     assert!(lines.len() <= most, "{} lines in {most}", lines.len());
     for line in &lines {
@@ -23,8 +23,8 @@ fn draw(tape: &Tape, columns: usize, most: usize) -> String {
 }
 
 /// Three children: one done with a child of its own, one failed, one reading.
-fn family() -> Tape {
-    let mut tape = Tape::default();
+fn family() -> TestWriter {
+    let mut tape = TestWriter::default();
     tape.add(&root(), started(&root(), "Make the release notes of this version"));
     tape.add(&root(), replied(1, "", &[("delegate_task", "{}")]));
     tape.add(&root(), called(CALL, "delegate_task", r#"{"tasks":[1,2,3]}"#));
@@ -74,7 +74,7 @@ fn colours_are_spans_and_can_be_left_out() {
 
 #[test]
 fn two_thousand_children_of_which_five_run() {
-    let mut tape = Tape::default();
+    let mut tape = TestWriter::default();
     tape.add(&root(), started(&root(), "Look at every file"));
     for index in 0..2000 {
         tape.add(&child(index), started(&child(index), &format!("Look at file {index}")));
@@ -92,7 +92,7 @@ fn two_thousand_children_of_which_five_run() {
 
 #[test]
 fn two_thousand_running_children() {
-    let mut tape = Tape::default();
+    let mut tape = TestWriter::default();
     tape.add(&root(), started(&root(), "Look at every file"));
     for index in 0..2000 {
         tape.add(&child(index), started(&child(index), &format!("Look at file {index}")));
@@ -102,7 +102,7 @@ fn two_thousand_running_children() {
 
 #[test]
 fn wide_and_hostile_goals_stay_in_their_line() {
-    let mut tape = Tape::default();
+    let mut tape = TestWriter::default();
     tape.add(&root(), started(&root(), "调查代码库并编写报告，然后检查所有链接"));
     tape.add(&child(0), started(&child(0), "\u{1b}[2J\u{1b}[1;1Hgone\r\n\u{202e}txet\tx"));
     tape.add(&child(1), started(&child(1), "👩\u{200d}💻 👨\u{200d}👩\u{200d}👧 e\u{301}\u{301}"));
@@ -113,7 +113,7 @@ fn wide_and_hostile_goals_stay_in_their_line() {
 
 #[test]
 fn a_question_and_its_answer() {
-    let mut tape = Tape::default();
+    let mut tape = TestWriter::default();
     tape.add(&root(), started(&root(), "Ship it"));
     tape.add(&root(), called(CALL, "terminal", r#"{"command":"git push"}"#));
     tape.add(
@@ -135,7 +135,7 @@ fn a_question_and_its_answer() {
 
 #[test]
 fn calls_side_by_side_are_counted() {
-    let mut tape = Tape::default();
+    let mut tape = TestWriter::default();
     tape.add(&root(), started(&root(), "Read"));
     for slot in 0..3 {
         tape.add(&root(), called(CallId { step: 1, slot }, "read_file", r#"{"path":"a"}"#));
@@ -157,7 +157,7 @@ proptest! {
     fn the_page_always_fits_and_counts_everyone(
         shape in any_tree(), columns in 1_usize..120, most in 1_usize..20
     ) {
-        let mut tape = Tape::default();
+        let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "top"));
         let mut agents = 1;
         for ((done, below), index) in shape.iter().zip(0..) {
@@ -178,7 +178,7 @@ proptest! {
         }
         draw(&tape, columns, most);
         let tree = tree(&tape);
-        let counts = Counts::of(&tree, &root());
+        let counts = SubtreeCounts::of(&tree, &root());
         prop_assert_eq!(counts.get(&root()).agents(), agents);
         let page = draw(&tape, 200, most);
         let told: usize = page

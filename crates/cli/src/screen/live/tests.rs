@@ -5,9 +5,9 @@ use deputize_core::{
 use super::super::frame::frame;
 use super::*;
 use crate::fixture::{
-    CALL, START, Tape, called, child, ended, outcome, returned, root, started, tools,
+    CALL, START, TestWriter, called, child, ended, outcome, returned, root, started, tools,
 };
-use crate::output::outlet::tests::{stalled, wait};
+use crate::output::stdout_queue::tests::{stalled, wait};
 use crate::screen::line::{Style, width};
 
 /// A terminal of so many columns: what is on it after everything that was written.
@@ -84,8 +84,8 @@ impl Terminal {
     }
 }
 
-fn lines(texts: &[&str]) -> Vec<Line> {
-    texts.iter().map(|text| Line::default().with(Style::Plain, *text)).collect()
+fn lines(texts: &[&str]) -> Vec<ScreenLine> {
+    texts.iter().map(|text| ScreenLine::default().with(Style::Plain, *text)).collect()
 }
 
 fn shown(frames: &[Vec<u8>], columns: usize) -> String {
@@ -128,7 +128,7 @@ impl Write for Sink {
 }
 
 fn surface(out: Box<dyn Write + Send>, detail: Detail, live: bool) -> Surface {
-    let size: Size = Box::new(|| (60, 10));
+    let size: SizeFn = Box::new(|| (60, 10));
     Surface {
         out,
         size: live.then_some(size),
@@ -153,8 +153,8 @@ fn end(screen: &Screen) {
     wait(screen.settled());
 }
 
-fn session() -> Tape {
-    let mut tape = Tape::default();
+fn session() -> TestWriter {
+    let mut tape = TestWriter::default();
     tape.add(&root(), started(&root(), "Tidy up"));
     tape.add(&root(), called(CALL, "delegate_task", r#"{"goal":"a"}"#));
     tape.add(&child(0), started(&child(0), "Sort"));
@@ -168,9 +168,9 @@ fn session() -> Tape {
 #[test]
 fn a_live_run_leaves_its_remarks_and_the_last_tree() {
     let (screen, sink) = screen(Detail::Normal, true);
-    session().records.iter().for_each(|record| screen.see(record));
+    session().records.iter().for_each(|record| screen.on_record(record));
     end(&screen);
-    screen.say(Line::default().with(Style::Plain, "hint: go on"));
+    screen.say(ScreenLine::default().with(Style::Plain, "hint: go on"));
     end(&screen);
     insta::assert_snapshot!(Terminal::show(60, &sink.0.lock().unwrap()), @"
     warning: the project configuration is ignored
@@ -190,7 +190,7 @@ fn why_a_child_failed_stands_above_the_tree_and_whole_at_the_end() {
         Event::AgentEnd(Box::new(outcome))
     };
     let below = child(1).child(CALL, 0);
-    let mut tape = Tape::default();
+    let mut tape = TestWriter::default();
     tape.add(&root(), started(&root(), "Tidy up"));
     tape.add(&child(1), started(&child(1), "Sort the imports"));
     tape.add(&below, started(&below, "Check that they are sorted"));
@@ -198,20 +198,20 @@ fn why_a_child_failed_stands_above_the_tree_and_whole_at_the_end() {
     tape.add(&child(1), ended(&child(1), Status::Completed, ExitReason::Completed));
     tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
     let (live, sink) = screen(Detail::Normal, true);
-    tape.records.iter().for_each(|record| live.see(record));
+    tape.records.iter().for_each(|record| live.on_record(record));
     end(&live);
     insta::assert_snapshot!(Terminal::show(60, &sink.0.lock().unwrap()));
     // What fails is told also where little is.
     let (quiet, sink) = screen(Detail::Quiet, true);
-    tape.records.iter().for_each(|record| quiet.see(record));
+    tape.records.iter().for_each(|record| quiet.on_record(record));
     end(&quiet);
     insta::assert_snapshot!(Terminal::show(60, &sink.0.lock().unwrap()));
 }
 
 #[test]
 fn above_a_live_tree_it_is_told_once_why_a_model_is_waited_for() {
-    let mut state = State::new(tools(), Detail::Normal, true);
-    let mut tape = Tape::default();
+    let mut state = ScreenState::new(tools(), Detail::Normal, true);
+    let mut tape = TestWriter::default();
     let retry = |attempt, reason: &str| {
         let (of, wait_ms, reason) = (5, 1400, reason.to_owned());
         Event::ModelRetry { attempt, of, reason, wait_ms }
@@ -234,8 +234,8 @@ fn above_a_live_tree_it_is_told_once_why_a_model_is_waited_for() {
 
 #[test]
 fn above_a_live_tree_stands_what_it_has_no_place_for() {
-    let mut state = State::new(tools(), Detail::Normal, true);
-    let mut tape = Tape::default();
+    let mut state = ScreenState::new(tools(), Detail::Normal, true);
+    let mut tape = TestWriter::default();
     let hook = |decision, reason: &str| {
         Event::Hook(Box::new(HookRun {
             name: HookPoint::PreToolUse,
@@ -275,28 +275,28 @@ fn above_a_live_tree_stands_what_it_has_no_place_for() {
 fn plain_lines_are_printed_at_once() {
     let (screen, sink) = screen(Detail::Normal, false);
     let tape = session();
-    tape.records.iter().take(2).for_each(|record| screen.see(record));
+    tape.records.iter().take(2).for_each(|record| screen.on_record(record));
     wait(screen.settled());
     assert_eq!(sink.0.lock().unwrap().as_slice(), b"delegate: a\n");
 }
 
 #[test]
 fn lines_that_follow_fast_are_written_together_and_wake_nobody() {
-    let mut drawer = Drawer::new(surface(Box::new(io::sink()), Detail::Normal, false));
-    let mut state = State::new(tools(), Detail::Normal, false);
+    let mut drawer = ScreenWriter::new(surface(Box::new(io::sink()), Detail::Normal, false));
+    let mut state = ScreenState::new(tools(), Detail::Normal, false);
     let tape = session();
     tape.records.iter().take(2).for_each(|record| state.see(record));
-    assert_eq!(drawer.next(&mut state), Next::Write(b"delegate: a\n".to_vec()));
-    assert!(matches!(drawer.next(&mut state), Next::Wait(Some(_))));
+    assert_eq!(drawer.next(&mut state), WriterStep::Write(b"delegate: a\n".to_vec()));
+    assert!(matches!(drawer.next(&mut state), WriterStep::Wait(Some(_))));
     assert!(state.dirty, "as if the drawer knew of news");
     tape.records.iter().skip(2).for_each(|record| state.see(record));
-    assert!(matches!(drawer.next(&mut state), Next::Wait(Some(_))));
+    assert!(matches!(drawer.next(&mut state), WriterStep::Wait(Some(_))));
     let minute = Duration::from_secs(60);
     drawer.drawn_at = drawer.drawn_at.and_then(|at| at.checked_sub(minute));
-    let Next::Write(rest) = drawer.next(&mut state) else { panic!("nothing to write") };
+    let WriterStep::Write(rest) = drawer.next(&mut state) else { panic!("nothing to write") };
     assert!(rest.split(|byte| *byte == b'\n').count() > 2, "{}", String::from_utf8_lossy(&rest));
     drawer.drawn_at = drawer.drawn_at.and_then(|at| at.checked_sub(minute));
-    assert_eq!(drawer.next(&mut state), Next::Wait(None));
+    assert_eq!(drawer.next(&mut state), WriterStep::Wait(None));
     assert!(!state.dirty);
 }
 
@@ -304,10 +304,10 @@ fn lines_that_follow_fast_are_written_together_and_wake_nobody() {
 fn nothing_is_written_while_a_question_is_open_and_all_of_it_afterwards() {
     for live in [false, true] {
         let sink = Sink::default();
-        let mut drawer = Drawer::new(surface(Box::new(sink.clone()), Detail::Normal, live));
-        let mut state = State::new(tools(), Detail::Normal, live);
-        let mut draw = |state: &mut State| {
-            while let Next::Write(frame) = drawer.next(state) {
+        let mut drawer = ScreenWriter::new(surface(Box::new(sink.clone()), Detail::Normal, live));
+        let mut state = ScreenState::new(tools(), Detail::Normal, live);
+        let mut draw = |state: &mut ScreenState| {
+            while let WriterStep::Write(frame) = drawer.next(state) {
                 drawer.write(&frame);
             }
             Terminal::show(60, &sink.0.lock().unwrap())
@@ -323,7 +323,7 @@ fn nothing_is_written_while_a_question_is_open_and_all_of_it_afterwards() {
         tape.records.iter().skip(3).for_each(|record| state.see(record));
         assert_eq!(draw(&mut state), paused, "live: {live}");
         state.pauses = 0;
-        state.end = End::Asked;
+        state.end = DrawState::Asked;
         let end = draw(&mut state);
         assert!(end.contains("warning: the project"), "{end}");
     }
@@ -333,9 +333,9 @@ fn nothing_is_written_while_a_question_is_open_and_all_of_it_afterwards() {
 fn a_pause_comes_when_all_is_off_the_terminal_and_another_one_prints_what_waits() {
     let (screen, sink) = screen(Detail::Normal, true);
     let go_on = AtomicBool::new(false);
-    session().records.iter().take(3).for_each(|record| screen.see(record));
+    session().records.iter().take(3).for_each(|record| screen.on_record(record));
     for said in ["first", "second"] {
-        screen.say(Line::default().with(Style::Plain, said));
+        screen.say(ScreenLine::default().with(Style::Plain, said));
         let paused = screen.pause();
         assert!(paused.wait(&go_on));
         let shown = Terminal::show(60, &sink.0.lock().unwrap());
@@ -346,10 +346,10 @@ fn a_pause_comes_when_all_is_off_the_terminal_and_another_one_prints_what_waits(
 #[test]
 fn quiet_shows_errors_only_on_a_terminal_too() {
     let (screen, sink) = screen(Detail::Quiet, true);
-    session().records.iter().for_each(|record| screen.see(record));
-    let mut tape = Tape::default();
+    session().records.iter().for_each(|record| screen.on_record(record));
+    let mut tape = TestWriter::default();
     tape.add(&root(), Event::Log { level: LogLevel::Error, message: "disk full".to_owned() });
-    screen.see(&tape.records[0]);
+    screen.on_record(&tape.records[0]);
     end(&screen);
     assert_eq!(String::from_utf8(sink.0.lock().unwrap().clone()).unwrap(), "error: disk full\n");
 }
@@ -359,7 +359,7 @@ fn a_screen_whose_terminal_is_gone_ends_all_the_same() {
     let (reader, writer) = io::pipe().unwrap();
     drop(reader);
     let screen = Screen::start(surface(Box::new(writer), Detail::Verbose, true)).unwrap();
-    session().records.iter().for_each(|record| screen.see(record));
+    session().records.iter().for_each(|record| screen.on_record(record));
     end(&screen);
 }
 
@@ -368,7 +368,7 @@ fn a_terminal_that_is_stopped_holds_nobody_up() {
     for live in [false, true] {
         let (_reader, writer) = stalled();
         let screen = Screen::start(surface(writer, Detail::Normal, live)).unwrap();
-        session().records.iter().for_each(|record| screen.see(record));
+        session().records.iter().for_each(|record| screen.on_record(record));
         let paused = screen.pause();
         assert!(!paused.wait(&AtomicBool::new(true)), "the tree is still there");
         screen.finish();

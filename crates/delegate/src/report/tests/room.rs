@@ -88,9 +88,10 @@ proptest! {
 fn a_parent_with_little_room_is_shown_less() {
     let long = || Outcome { text: Some("0123456789\n".repeat(2000)), ..plain(0) };
     let shown = |children: usize, room_bytes: Option<usize>| {
-        let caps = Caps { room_bytes, ..caps(24_000) };
+        let caps = ReportLimits { room_bytes, ..caps(24_000) };
         let outcomes: Vec<Outcome> = (0..children).map(|_| long()).collect();
-        let cut = cuts(&outcomes, Seen::default(), (children, caps)).unwrap()[0].summary;
+        let cut =
+            cuts(&outcomes, HostObservations::default(), (children, caps)).unwrap()[0].summary;
         (cut, told(&outcomes, &[], &[], caps).content.len())
     };
     let (cut, bytes) = shown(1, None);
@@ -122,8 +123,9 @@ fn two_hundred_children_with_long_claims_are_all_told_within_the_bound() {
         .map(|n| (0..20).map(|m| format!("{n}-{m}-{}.rs", "x".repeat(390))).collect())
         .collect();
     for (room_bytes, most) in [(None, 480 << 10), (Some(384_000), 192_000), (Some(0), 160_000)] {
-        let seen = Seen { unseen: &unseen, ..Seen::default() };
-        let output = report(&outcomes, seen, 1, Caps { room_bytes, ..caps(24_000) }).unwrap();
+        let seen = HostObservations { unseen: &unseen, ..HostObservations::default() };
+        let output =
+            report(&outcomes, seen, 1, ReportLimits { room_bytes, ..caps(24_000) }).unwrap();
         assert!(size(&output) <= most, "{} of {most}", size(&output));
         let value: Value = serde_json::from_str(&output.content).unwrap();
         let entries = value["results"].as_array().unwrap();
@@ -167,10 +169,20 @@ fn large_batch(children: u32, end: &Outcome) -> (Value, Vec<String>) {
             let folder = "/home/somebody/.local/state/deputize/sessions/20260102-030405-abcdef";
             Some(PathBuf::from(format!("{folder}/{name}.{ending}")))
         };
-        Kept { summary: path("summary.txt"), whole: path("result.json"), ..Kept::default() }
+        SavedOutput {
+            summary: path("summary.txt"),
+            whole: path("result.json"),
+            ..SavedOutput::default()
+        }
     };
-    let kept: Vec<Kept> = outcomes.iter().map(kept).collect();
-    let output = report(&outcomes, Seen { kept: &kept, ..Seen::default() }, 1, caps(0)).unwrap();
+    let kept: Vec<SavedOutput> = outcomes.iter().map(kept).collect();
+    let output = report(
+        &outcomes,
+        HostObservations { kept: &kept, ..HostObservations::default() },
+        1,
+        caps(0),
+    )
+    .unwrap();
     assert!(size(&output) <= 480 << 10, "{}", size(&output));
     (serde_json::from_str(&output.content).unwrap(), output.notes)
 }
@@ -219,9 +231,10 @@ fn a_value_is_shown_whole_or_its_place_is() {
         let output = value(bytes);
         Outcome { text: Some(output.to_string()), output: Some(output), ..plain(0) }
     };
-    let kept = [Kept { output: Some(PathBuf::from("/s/output.json")), ..Kept::default() }];
-    let seen = Seen { kept: &kept, ..Seen::default() };
-    let entry = |outcome: Outcome, caps: Caps<'_>| {
+    let kept =
+        [SavedOutput { output: Some(PathBuf::from("/s/output.json")), ..SavedOutput::default() }];
+    let seen = HostObservations { kept: &kept, ..HostObservations::default() };
+    let entry = |outcome: Outcome, caps: ReportLimits<'_>| {
         let output = report(std::slice::from_ref(&outcome), seen, 1, caps).unwrap();
         let cut = cuts(&[outcome], seen, (1, caps)).unwrap()[0];
         let value: Value = serde_json::from_str(&output.content).unwrap();
@@ -240,13 +253,13 @@ fn a_value_is_shown_whole_or_its_place_is() {
         (&value(20_000), None, None)
     );
     // Where there is no room for both, the value is what was asked for.
-    let tight = entry(answering(20_000), Caps { room_bytes: Some(50_000), ..caps(24_000) });
+    let tight = entry(answering(20_000), ReportLimits { room_bytes: Some(50_000), ..caps(24_000) });
     assert_eq!(tight["output"], value(20_000));
     assert!(tight["summary"].as_str().unwrap().contains("bytes left out here"), "{tight}");
 }
 
 /// Any child that ended, and what was seen of it.
-fn any_end() -> impl Strategy<Value = (Outcome, Vec<String>, Kept)> {
+fn any_end() -> impl Strategy<Value = (Outcome, Vec<String>, SavedOutput)> {
     let text = (".{0,8}|[\"\\\\<>\\[\\]A-Z|\\x{1b}\\x{202e}\u{6f22}\n]{0,12}", 0..500_usize);
     let text = text.prop_map(|(part, times)| part.repeat(times));
     let command = (".{0,6}", 1..300_usize).prop_map(|(part, times)| part.repeat(times));
@@ -260,7 +273,7 @@ fn any_end() -> impl Strategy<Value = (Outcome, Vec<String>, Kept)> {
         outcome.status = if outcome.error.is_some() { Status::Failed } else { Status::Completed };
         let path = kept.map(PathBuf::from);
         let [summary, whole, output] = [path.clone(), path.clone(), path.clone()];
-        (outcome, unseen, Kept { summary, whole, output, diagnostic: path })
+        (outcome, unseen, SavedOutput { summary, whole, output, diagnostic: path })
     })
 }
 
@@ -285,8 +298,8 @@ proptest! {
         let stale: Vec<StaleFile> = (0..children * 3)
             .map(|n| StaleFile { path: format!("/{n}").into(), by: Some(outcomes[n / 3].agent.clone()), gone: false })
             .collect();
-        let seen = Seen { first: 0, stale: &stale, unseen: &unseen, kept: &kept, warnings: &warnings };
-        let caps = Caps { room_bytes, ..caps(summary_bytes) };
+        let seen = HostObservations { first: 0, stale: &stale, unseen: &unseen, kept: &kept, warnings: &warnings };
+        let caps = ReportLimits { room_bytes, ..caps(summary_bytes) };
         let output = report(&outcomes, seen, 1, caps).unwrap();
         let least = (children * 800).max(4000);
         let most = room_bytes.map_or(480 << 10, |room| (room / 2).max(least)).min(480 << 10);

@@ -9,7 +9,7 @@ async fn a_background_child_is_told_of_as_one_that_was_waited_for() {
     let root = rig.agent.id().clone();
     let read = rig.folder.path().join("read.txt");
     std::fs::write(&read, "old").unwrap();
-    rig.agent.session.files.saw(&root, &read, Version::of(b"old"));
+    rig.agent.session.files.record_read(&root, &read, FileVersion::of(b"old"));
     let goal = format!("I wrote ghost.rs. {}", "x".repeat(60));
     let arguments = json!({"tasks": [{"goal": goal}, {"goal": "late 0"}], "background": true});
     rig.call(arguments).await.unwrap();
@@ -20,13 +20,14 @@ async fn a_background_child_is_told_of_as_one_that_was_waited_for() {
     first.receipts.commands.push(("make".to_owned(), Some(0)));
     let mut second = outcome(&specs[1], Status::Completed);
     ended(&mut second, "late 0");
-    let background = crate::Background::new(rig.tool.policy.clone(), Arc::new(FixedClock(0)));
+    let background = crate::BackgroundPolicy::new(rig.tool.policy.clone(), Arc::new(FixedClock(0)));
     let told = |index: usize, child: &mut Outcome| {
-        let found = deputize_core::Handoff::found(&background, &rig.agent, &specs[index], child);
+        let found =
+            deputize_core::ChildLifecycle::inspect(&background, &rig.agent, &specs[index], child);
         child.found = found.map(Box::new);
-        let output = deputize_core::Handoff::told(&background, &rig.agent, child);
+        let output = deputize_core::ChildLifecycle::report_end(&background, &rig.agent, child);
         // The facts of the host stand in no frame of the child's.
-        assert_eq!(output.source, Some(Source::Tool("delegate_task".to_owned())));
+        assert_eq!(output.source, Some(TextSource::Tool("delegate_task".to_owned())));
         let value: Value = serde_json::from_str(&output.content).unwrap();
         (value["results"][0].clone(), output.notes.join("\n"))
     };

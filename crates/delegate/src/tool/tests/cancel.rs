@@ -24,7 +24,8 @@ async fn an_interrupt_reaches_the_children_and_their_work_is_told() {
             "interrupted | interrupted: it was not started"
         ]
     );
-    let [Fact::NotBegun { agent, task_index: 3, status, error, .. }] = &output.facts[..] else {
+    let [ToolEffect::NotBegun { agent, task_index: 3, status, error, .. }] = &output.facts[..]
+    else {
         panic!("{:?}", output.facts)
     };
     assert_eq!((agent.as_str(), *status), ("s1/1.0.3", Status::Interrupted));

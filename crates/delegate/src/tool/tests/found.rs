@@ -7,8 +7,8 @@ async fn files_that_the_parent_had_read_and_a_child_wrote_are_noted() {
     let rig = Rig::new(Policy::default());
     let root = rig.agent.id().clone();
     let files = &rig.agent.session.files;
-    files.saw(&root, Path::new("/repo/app/a.rs"), Version::of(b"old"));
-    files.saw(&root, Path::new("/repo/app/b.rs"), Version::of(b"old"));
+    files.record_read(&root, Path::new("/repo/app/a.rs"), FileVersion::of(b"old"));
+    files.record_read(&root, Path::new("/repo/app/b.rs"), FileVersion::of(b"old"));
     let output =
         rig.call(tasks(&["write /repo/app/a.rs", "write /repo/app/new.rs"])).await.unwrap();
     insta::assert_snapshot!(output.notes.join("\n"), @"Changed since you read them, so read them again before you edit or rely on them: `a.rs` (by s1/1.0.0).");
@@ -18,8 +18,16 @@ async fn files_that_the_parent_had_read_and_a_child_wrote_are_noted() {
 async fn what_a_child_wrote_before_a_resume_is_noted_too() {
     let rig = Rig::new(Policy::default());
     let root = rig.agent.id().clone();
-    rig.agent.session.files.saw(&root, Path::new("/repo/app/a.rs"), Version::of(b"old"));
-    rig.agent.session.files.saw(&root, Path::new("/repo/app/b.rs"), Version::of(b"new"));
+    rig.agent.session.files.record_read(
+        &root,
+        Path::new("/repo/app/a.rs"),
+        FileVersion::of(b"old"),
+    );
+    rig.agent.session.files.record_read(
+        &root,
+        Path::new("/repo/app/b.rs"),
+        FileVersion::of(b"new"),
+    );
     let output = rig.call(tasks(&["wrote /repo/app/a.rs", "wrote /repo/app/b.rs"])).await.unwrap();
     assert_eq!(output.notes.len(), 1);
     assert!(output.notes[0].ends_with(": `a.rs` (by s1/1.0.0)."), "{}", output.notes[0]);
@@ -50,15 +58,24 @@ async fn a_child_that_timed_out_before_it_began_leaves_a_file_that_says_so() {
 async fn what_is_found_out_of_a_child_stands_in_its_entry_for_everybody() {
     let rig = Rig::new(Policy { max_summary_bytes: 40, ..Policy::default() });
     let root = rig.agent.id().clone();
-    rig.agent.session.files.saw(&root, Path::new("/repo/app/a.rs"), Version::of(b"old"));
-    let background = crate::Background::new(rig.tool.policy.clone(), Arc::new(FixedClock(0)));
+    rig.agent.session.files.record_read(
+        &root,
+        Path::new("/repo/app/a.rs"),
+        FileVersion::of(b"old"),
+    );
+    let background = crate::BackgroundPolicy::new(rig.tool.policy.clone(), Arc::new(FixedClock(0)));
     let goal = format!("I wrote ghost.rs. {}", "x".repeat(60));
     rig.call(tasks(&["fine", &goal, "late 0"])).await.unwrap();
     let specs = rig.home.attached.lock().unwrap().clone();
     let entry = |index: usize, end: &dyn Fn(&mut Outcome)| {
         let mut outcome = outcome(&specs[index], Status::Completed);
         end(&mut outcome);
-        let found = deputize_core::Handoff::found(&background, &rig.agent, &specs[index], &outcome);
+        let found = deputize_core::ChildLifecycle::inspect(
+            &background,
+            &rig.agent,
+            &specs[index],
+            &outcome,
+        );
         outcome.found = found.map(Box::new);
         crate::result_entry(&outcome, index as u32)
     };
@@ -67,7 +84,7 @@ async fn what_is_found_out_of_a_child_stands_in_its_entry_for_everybody() {
         assert_eq!(fine[field], Value::Null, "{field}");
     }
     let named = entry(1, &|end| {
-        end.receipts.files_written.insert(PathBuf::from("/repo/app/a.rs"), Version::of(b"new"));
+        end.receipts.files_written.insert(PathBuf::from("/repo/app/a.rs"), FileVersion::of(b"new"));
     });
     assert_eq!(named["unseen_writes"], json!(["ghost.rs"]));
     assert_eq!(named["stale_paths"], json!(["/repo/app/a.rs"]));

@@ -113,5 +113,5 @@ async fn a_task_that_a_pause_kept_waiting_did_not_fail() {
     let rig = Rig::new(Policy::default());
     let output = rig.call(tasks(&["paused"])).await.unwrap();
     assert!(entries(&output)[0].starts_with("interrupted | "), "{:?}", entries(&output));
-    assert!(matches!(&output.facts[..], [Fact::NotBegun { task_index: 0, .. }]));
+    assert!(matches!(&output.facts[..], [ToolEffect::NotBegun { task_index: 0, .. }]));
 }

@@ -1,0 +1,187 @@
+//! The program's standard streams as lines, within limits.
+
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deputize_core::sanitize::for_terminal_line;
+use futures_util::{Sink, Stream, sink, stream};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
+};
+
+use crate::error::ProtocolFault;
+
+/// The most bytes of one message.
+pub(crate) const LINE_BYTES: usize = 8 * 1024 * 1024;
+/// The most bytes that a program may send in all.
+pub(crate) const TOTAL_BYTES: u64 = 64 * 1024 * 1024;
+/// How many lines that are no messages are passed over: some programs greet on their output.
+pub(crate) const STRAY_LINES: u32 = 100;
+/// How many characters of the first of them are told.
+const STRAY_CHARS: usize = 200;
+
+/// Why reading ended, for whoever asks afterwards.
+pub(crate) type SharedFault = Arc<Mutex<Option<ProtocolFault>>>;
+
+/// What the program is sent, line by line.
+pub(crate) fn outgoing(
+    stdin: impl tokio::io::AsyncWrite + Unpin + Send + 'static,
+) -> impl Sink<String, Error = io::Error> + Send + 'static {
+    sink::unfold(stdin, |mut stdin, mut line: String| async move {
+        line.push('\n');
+        stdin.write_all(line.as_bytes()).await?;
+        stdin.flush().await?;
+        Ok(stdin)
+    })
+}
+
+struct LineReader<R> {
+    reader: BufReader<R>,
+    total: u64,
+    stray: u32,
+    first_stray: String,
+    fault: SharedFault,
+}
+
+/// What the program sends, line by line; the end where it goes too far.
+pub(crate) fn incoming(
+    stdout: impl AsyncRead + Unpin + Send + 'static,
+    fault: SharedFault,
+) -> impl Stream<Item = io::Result<String>> + Send + 'static {
+    let incoming = LineReader {
+        reader: BufReader::new(stdout),
+        total: 0,
+        stray: 0,
+        first_stray: String::new(),
+        fault,
+    };
+    stream::unfold(incoming, |mut incoming| async move {
+        let line = incoming.message().await.transpose()?;
+        Some((line, incoming))
+    })
+}
+
+impl<R: AsyncRead + Unpin> LineReader<R> {
+    /// The next message; nothing at the end.
+    async fn message(&mut self) -> io::Result<Option<String>> {
+        loop {
+            let mut line = Vec::new();
+            let limit = LINE_BYTES as u64 + 1;
+            let read = (&mut self.reader).take(limit).read_until(b'\n', &mut line).await?;
+            if read == 0 {
+                return Ok(None);
+            }
+            self.total += read as u64;
+            if read > LINE_BYTES {
+                return Err(self.fail(ProtocolFault::LongLine { limit: LINE_BYTES }));
+            }
+            if self.total > TOTAL_BYTES {
+                return Err(self.fail(ProtocolFault::Flood { limit: TOTAL_BYTES }));
+            }
+            let text = String::from_utf8_lossy(&line);
+            let text = text.trim();
+            // A message is a JSON object; a batch of them is an array.
+            if serde_json::from_str::<serde_json::Value>(text)
+                .is_ok_and(|value| value.is_object() || value.is_array())
+            {
+                return Ok(Some(text.to_owned()));
+            }
+            if !text.is_empty() {
+                self.pass_over(text)?;
+            }
+        }
+    }
+
+    fn pass_over(&mut self, text: &str) -> io::Result<()> {
+        if self.stray == 0 {
+            self.first_stray = for_terminal_line(text, STRAY_CHARS);
+        }
+        self.stray += 1;
+        if self.stray > STRAY_LINES {
+            let (count, first) = (self.stray, self.first_stray.clone());
+            return Err(self.fail(ProtocolFault::NoMessages { count, first }));
+        }
+        Ok(())
+    }
+
+    fn fail(&self, garbage: ProtocolFault) -> io::Error {
+        let error = io::Error::other(garbage.to_string());
+        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(garbage);
+        error
+    }
+}
+
+/// The last words of a stream, however much it says.
+#[derive(Debug, Default)]
+pub(crate) struct StderrTail(Vec<u8>);
+
+impl StderrTail {
+    /// How many bytes are kept.
+    const KEPT: usize = 4096;
+
+    /// Reads to the end.
+    pub(crate) async fn push(&mut self, mut stream: impl AsyncRead + Unpin) {
+        let mut chunk = vec![0; Self::KEPT];
+        while let Ok(read @ 1..) = stream.read(&mut chunk).await {
+            self.0.extend(chunk.iter().take(read));
+            let surplus = self.0.len().saturating_sub(Self::KEPT);
+            self.0.drain(..surplus);
+        }
+    }
+
+    /// The last lines of it, on one line.
+    pub(crate) fn text(&self) -> String {
+        let text = String::from_utf8_lossy(&self.0);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let last = lines.get(lines.len().saturating_sub(5)..).unwrap_or_default();
+        for_terminal_line(&last.join(" | "), 500)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::StreamExt as _;
+
+    async fn read(bytes: &[u8]) -> (Vec<String>, Option<ProtocolFault>) {
+        let fault = SharedFault::default();
+        let bytes = io::Cursor::new(bytes.to_vec());
+        let lines =
+            incoming(bytes, Arc::clone(&fault)).take_while(|line| std::future::ready(line.is_ok()));
+        let lines = lines.filter_map(|line| std::future::ready(line.ok())).collect().await;
+        let fault = fault.lock().unwrap().clone();
+        (lines, fault)
+    }
+
+    #[tokio::test]
+    async fn messages_come_through_and_stray_lines_do_not() {
+        let (lines, fault) = read(b"hello\n\xff\xfe\n{\"a\":1}\r\n\n17\n[1]\n{\"b\"").await;
+        assert_eq!((lines, fault), (vec!["{\"a\":1}".to_owned(), "[1]".to_owned()], None));
+    }
+
+    #[tokio::test]
+    async fn what_goes_too_far_ends_it() {
+        let garbage = "x y\u{1b}[2K\n".repeat(STRAY_LINES as usize + 1);
+        let (lines, fault) = read(garbage.as_bytes()).await;
+        let first = "x y".to_owned();
+        assert_eq!(lines, Vec::<String>::new());
+        assert_eq!(fault, Some(ProtocolFault::NoMessages { count: STRAY_LINES + 1, first }));
+
+        let long = format!("{{\"a\":\"{}", "x".repeat(LINE_BYTES));
+        assert_eq!(
+            read(long.as_bytes()).await.1,
+            Some(ProtocolFault::LongLine { limit: LINE_BYTES })
+        );
+        // One byte less is a message.
+        let fits = format!("{{\"a\":\"{}\"}}", "x".repeat(LINE_BYTES - 8));
+        assert_eq!(read(fits.as_bytes()).await.0.len(), 1);
+    }
+
+    #[tokio::test]
+    async fn the_last_words_are_bounded() {
+        let mut words = StderrTail::default();
+        words.push(io::Cursor::new("early\n".repeat(100_000) + "why\n\n\u{1b}[31mlate\n")).await;
+        assert!(words.0.len() <= StderrTail::KEPT);
+        assert_eq!(words.text(), "early | early | early | why | late");
+    }
+}

@@ -1,0 +1,170 @@
+//! A call of a tool as an editor shows it: its kind, where it looks, what it changed.
+
+use std::path::Path;
+
+use agent_client_protocol::v1::schema::{
+    Diff, Meta, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolKind,
+};
+use deputize_core::{
+    ArgumentRole, CallStatus, Display, Effects, Subject, ToolEffect, ToolEnd, ToolSpec,
+};
+use serde_json::{Value, json};
+
+use super::hunk::{Hunk, hunks};
+use super::session_host::SessionFacts;
+
+/// Bytes of a result that are shown.
+const SHOWN_BYTES: usize = 32 * 1024;
+/// Bytes of one string of the arguments that are shown.
+const STRING_BYTES: usize = 4 * 1024;
+
+/// A call that the editor knows.
+#[derive(Debug, Clone)]
+pub(crate) struct CallView {
+    pub(crate) id: String,
+    pub(crate) tool: String,
+    pub(crate) title: String,
+    pub(crate) kind: ToolKind,
+    /// Whether it does nothing but start agents, which are shown by themselves.
+    spawns: bool,
+    place: Option<ToolCallLocation>,
+    input: Option<Value>,
+    /// The call of the editor's below which it stands, if it is a child's.
+    pub(crate) below: Option<String>,
+    /// What it told of itself since the editor was last told.
+    pub(crate) progress: Option<String>,
+}
+
+impl CallView {
+    pub(crate) fn new(id: String, (tool, arguments): (&str, &str), facts: &SessionFacts) -> Self {
+        let spec = facts.catalog.spec(tool);
+        let usual = Subject::default();
+        let subject = spec.map_or(&usual, |spec| &spec.subject);
+        let input: Option<Value> = serde_json::from_str(arguments).ok();
+        Self {
+            id,
+            tool: tool.to_owned(),
+            title: (facts.in_words)(&facts.catalog, tool, arguments),
+            kind: spec.map_or(ToolKind::Other, kind),
+            spawns: spec.is_some_and(|spec| spec.spawns),
+            place: input.as_ref().and_then(|input| location(subject, input, &facts.cwd)),
+            input: input.map(shortened),
+            below: None,
+            progress: None,
+        }
+    }
+
+    pub(crate) fn update(&self, status: ToolCallStatus) -> ToolCall {
+        ToolCall::new(self.id.clone(), self.title.clone())
+            .name(self.tool.clone())
+            .kind(self.kind)
+            .status(status)
+            .locations(self.place.clone().into_iter().collect())
+            .raw_input(self.input.clone())
+            .meta(self.below.as_deref().map(below))
+    }
+}
+
+/// Below which call another one stands. The protocol has no field for that; what is not of the
+/// protocol stands under the program's name.
+pub(crate) fn below(call: &str) -> Meta {
+    let own = json!({ "parentToolCallId": call });
+    Meta::from_iter([("deputize".to_owned(), own)])
+}
+
+/// Returns the kind by which an editor chooses a picture. A tool that does not say its kind and
+/// only writes files edits them.
+fn kind(spec: &ToolSpec) -> ToolKind {
+    match spec.kind {
+        deputize_core::ToolKind::Read => ToolKind::Read,
+        deputize_core::ToolKind::Edit => ToolKind::Edit,
+        deputize_core::ToolKind::Delete => ToolKind::Delete,
+        deputize_core::ToolKind::Move => ToolKind::Move,
+        deputize_core::ToolKind::Search => ToolKind::Search,
+        deputize_core::ToolKind::Execute => ToolKind::Execute,
+        deputize_core::ToolKind::Fetch => ToolKind::Fetch,
+        deputize_core::ToolKind::Think => ToolKind::Think,
+        // The protocol has no kind for it.
+        deputize_core::ToolKind::Delegate if spec.spawns => ToolKind::Think,
+        _ if spec.effects == Effects::WritesFiles => ToolKind::Edit,
+        _ => ToolKind::Other,
+    }
+}
+
+/// Returns where a call looks, by its arguments.
+fn location(subject: &Subject, input: &Value, cwd: &Path) -> Option<ToolCallLocation> {
+    let input = input.as_object()?;
+    let path = cwd.join(subject.text(ArgumentRole::Path, input)?);
+    let line = subject.value(ArgumentRole::Line, input).and_then(Value::as_u64);
+    Some(ToolCallLocation::new(path).line(line.and_then(|line| u32::try_from(line).ok())))
+}
+
+/// Arguments without most of what is long in them; what is left out is counted.
+fn shortened(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(within(text, STRING_BYTES)),
+        Value::Array(items) => items.into_iter().map(shortened).collect(),
+        Value::Object(map) => map.into_iter().map(|(key, value)| (key, shortened(value))).collect(),
+        other => other,
+    }
+}
+
+fn within(mut text: String, most: usize) -> String {
+    let bytes = text.len();
+    if bytes > most {
+        text.truncate(text.floor_char_boundary(most));
+        text.push_str(&format!("… [{} more bytes]", bytes - text.len()));
+    }
+    text
+}
+
+/// What a result is shown as.
+pub(crate) fn content(end: &ToolEnd, call: &CallView) -> Vec<ToolCallContent> {
+    let status = end.result.status;
+    if status == CallStatus::Ok {
+        if let Some(Display::Diff { path, diff }) = &end.display {
+            return hunks(diff).into_iter().map(|hunk| shown(path, hunk, end)).collect();
+        }
+        // The children of the call are shown, each with its answer.
+        if call.spawns {
+            return Vec::new();
+        }
+    }
+    // What went wrong on this machine is for the person alone: the model is told that they were.
+    let text = end.error.clone().unwrap_or_else(|| end.content().into_owned());
+    match text.trim().is_empty() {
+        true => Vec::new(),
+        false => vec![ToolCallContent::from(fenced(&within(text, SHOWN_BYTES)))],
+    }
+}
+
+fn shown(path: &Path, hunk: Hunk, end: &ToolEnd) -> ToolCallContent {
+    let new = |fact: &ToolEffect| matches!(fact, ToolEffect::FileWritten { created: true, .. });
+    let diff = Diff::new(path, hunk.new);
+    // A file that was not there has no old text, not even an empty one.
+    ToolCallContent::from(match end.facts.iter().any(new) {
+        true => diff,
+        false => diff.old_text(hunk.old),
+    })
+}
+
+/// Text as it is: within a fence that is longer than any in it.
+pub(crate) fn fenced(text: &str) -> String {
+    let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
+    let fence = "`".repeat(longest.max(2) + 1);
+    let end = if text.ends_with('\n') { "" } else { "\n" };
+    format!("{fence}\n{text}{end}{fence}")
+}
+
+/// Where a call was, by what the host saw.
+pub(crate) fn places(end: &ToolEnd) -> Vec<ToolCallLocation> {
+    let line = match &end.display {
+        Some(Display::Diff { diff, .. }) => hunks(diff).first().map(|hunk| hunk.line),
+        None => None,
+    };
+    let written = |fact: &ToolEffect| match fact {
+        ToolEffect::FileWritten { path, .. } => Some(ToolCallLocation::new(path).line(line)),
+        _ => None,
+    };
+    end.facts.iter().filter_map(written).collect()
+}

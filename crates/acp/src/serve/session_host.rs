@@ -1,0 +1,159 @@
+//! What serving needs of the program around it: sessions, and turns in them.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use deputize_core::{
+    Approver, ApproverMode, BoxFuture, Cancel, Catalog, Observer, Outcome, Record, SessionId,
+};
+
+/// The sessions of a program.
+pub trait SessionHost: Send + Sync {
+    /// A new session, or a stored one to go on with. No model is asked yet.
+    fn open(
+        &self,
+        place: SessionRequest,
+    ) -> BoxFuture<'_, Result<Arc<dyn Conversation>, HostError>>;
+
+    /// The stored sessions, newest first: those of one directory, or all.
+    fn list(&self, cwd: Option<PathBuf>) -> BoxFuture<'_, Result<Vec<SessionListing>, HostError>>;
+
+    /// Removes a stored session. One that does not exist is none.
+    fn delete(&self, id: SessionId) -> BoxFuture<'_, Result<(), HostError>>;
+}
+
+/// One session: turns, one after the other.
+pub trait Conversation: Send + Sync {
+    /// What does not change while it is open.
+    fn facts(&self) -> &SessionFacts;
+
+    /// Its records until now; none of one that has not begun.
+    fn records(&self) -> BoxFuture<'_, Result<Vec<Record>, HostError>>;
+
+    /// Takes a message and works to the end of the turn. When this returns, nothing that the
+    /// turn started still runs, but for what belongs to the session.
+    fn turn(&self, turn: TurnRequest) -> BoxFuture<'_, Result<Outcome, HostError>>;
+
+    /// The editor has done with it: what belongs to the session ends.
+    fn close(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// Where a session is to be.
+#[derive(Debug, Clone)]
+pub struct SessionRequest {
+    /// Its working directory, absolute.
+    pub cwd: PathBuf,
+    /// Which one, if it is to go on.
+    pub stored: Option<SessionId>,
+    /// The MCP servers that the editor wants it to have.
+    pub servers: Vec<McpServerSpec>,
+}
+
+/// An MCP server that an editor names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct McpServerSpec {
+    /// Its name.
+    pub name: String,
+    /// How it is reached.
+    pub way: McpTransport,
+}
+
+/// How an MCP server is reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum McpTransport {
+    /// A program, on its standard streams.
+    Stdio {
+        /// The program.
+        command: PathBuf,
+        /// Its arguments.
+        args: Vec<String>,
+        /// Variables beside those it would have.
+        env: Vec<(String, String)>,
+    },
+    /// An address, over streamable HTTP.
+    Http {
+        /// The address.
+        url: String,
+        /// Headers of every request.
+        headers: Vec<(String, String)>,
+    },
+}
+
+/// What does not change while a session is open.
+#[derive(Clone)]
+pub struct SessionFacts {
+    /// The session.
+    pub id: SessionId,
+    /// Its working directory, absolute.
+    pub cwd: PathBuf,
+    /// The program's tools.
+    pub catalog: Arc<Catalog>,
+    /// How the top agent's questions are answered until the editor says otherwise.
+    pub mode: ApproverMode,
+    /// Returns a call in a few words: the tool, and the argument that tells most.
+    pub in_words: fn(tools: &Catalog, tool: &str, arguments: &str) -> String,
+    /// What the person should know before the first turn.
+    pub notes: Vec<String>,
+}
+
+impl fmt::Debug for SessionFacts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Facts({}, {})", self.id, self.cwd.display())
+    }
+}
+
+/// One message of the person, and who watches the turn that it begins.
+pub struct TurnRequest {
+    /// What the person says.
+    pub text: String,
+    /// Who sees the records.
+    pub observer: Arc<dyn Observer>,
+    /// Who is asked. The top agent's mode is `ask`: who answers knows the mode that the editor
+    /// chose.
+    pub approver: Arc<dyn Approver>,
+    /// Told when the turn must end.
+    pub cancel: Cancel,
+}
+
+impl fmt::Debug for TurnRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Turn({} bytes)", self.text.len())
+    }
+}
+
+/// A stored session in a few words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionListing {
+    /// Which.
+    pub id: SessionId,
+    /// Where it works.
+    pub cwd: PathBuf,
+    /// What it is about.
+    pub title: String,
+    /// When something last happened in it, in RFC 3339.
+    pub updated: String,
+}
+
+/// Why something cannot be done, for the person at the editor.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
+    /// There is no such session.
+    #[error("there is no session `{0}`")]
+    NoSession(String),
+    /// Its files were removed while it was open.
+    #[error("session `{0}` was deleted while it was open here: start a new one")]
+    Deleted(String),
+    /// What was asked for cannot be.
+    #[error("{0}")]
+    Asked(String),
+    /// The provider wants a key or a login.
+    #[error("{0}")]
+    Login(String),
+    /// Something failed.
+    #[error("{0}")]
+    Failed(String),
+}

@@ -1,0 +1,362 @@
+//! What an editor is told of a session: a fold over its records, without IO.
+
+use std::collections::BTreeMap;
+
+use agent_client_protocol::v1::schema::{
+    ContentBlock, ContentChunk, MessageId, SessionUpdate, ToolCallContent, ToolCallStatus,
+    ToolCallUpdate, ToolCallUpdateFields, ToolKind,
+};
+use deputize_core::sanitize::for_terminal_line;
+use deputize_core::{
+    AgentId, AgentStart, BudgetUnit, CallId, CallStatus, Delta, Event, LogLevel, ModelError,
+    Record, Reply, ToolEnd, UserMessage, WrapUpReason,
+};
+
+use super::call_view::{self, CallView};
+use super::child_view::ChildView;
+use super::prompt::blocks_of;
+use super::session_host::SessionFacts;
+
+/// The most characters of a remark.
+const REMARK_CHARS: usize = 300;
+
+/// The fold.
+#[derive(Debug)]
+pub(crate) struct SessionUpdates {
+    facts: SessionFacts,
+    root: AgentId,
+    /// Whether this is the past: the person's messages are told too, and no progress is.
+    past: bool,
+    /// Whether a turn has begun.
+    begun: bool,
+    /// What the person said at first, and the whole message that it stands in.
+    opened: Option<(String, String)>,
+    /// The request that is under way, by its record.
+    request: u64,
+    /// What of its reply has come by pieces.
+    pieces: StreamedPieces,
+    /// What had come of the last attempt that broke off.
+    broken: String,
+    /// Calls that the editor was told of and that have not ended.
+    open: BTreeMap<(AgentId, CallId), CallView>,
+    children: BTreeMap<AgentId, ChildView>,
+}
+
+/// A call that a person is asked about.
+#[derive(Debug)]
+pub(crate) struct ApprovalUpdate {
+    pub(crate) id: String,
+    pub(crate) kind: ToolKind,
+    /// The title of the child that makes it; empty: the top agent does.
+    pub(crate) whose: String,
+    /// What the editor has to know before.
+    pub(crate) told: Option<SessionUpdate>,
+}
+
+#[derive(Debug, Default)]
+struct StreamedPieces {
+    text: bool,
+    reasoning: bool,
+}
+
+impl SessionUpdates {
+    pub(crate) fn new(facts: &SessionFacts) -> Self {
+        Self {
+            facts: facts.clone(),
+            root: AgentId::root(&facts.id),
+            past: false,
+            begun: false,
+            opened: None,
+            request: 0,
+            pieces: StreamedPieces::default(),
+            broken: String::new(),
+            open: BTreeMap::new(),
+            children: BTreeMap::new(),
+        }
+    }
+
+    /// A turn begins; whether it is the first here.
+    pub(crate) fn begin(&mut self) -> bool {
+        !std::mem::replace(&mut self.begun, true)
+    }
+
+    /// A whole session that is over for now.
+    pub(crate) fn of_past(facts: &SessionFacts, records: &[Record]) -> Vec<SessionUpdate> {
+        let mut telling = Self { past: true, ..Self::new(facts) };
+        let mut updates: Vec<_> = records.iter().flat_map(|record| telling.take(record)).collect();
+        updates.extend(telling.end());
+        updates
+    }
+
+    /// A record.
+    pub(crate) fn take(&mut self, record: &Record) -> Vec<SessionUpdate> {
+        if record.agent == self.root { self.of_root(record) } else { self.of_child(record) }
+    }
+
+    /// A piece of a reply.
+    pub(crate) fn piece(&mut self, agent: &AgentId, delta: Delta<'_>) -> Option<SessionUpdate> {
+        if *agent != self.root {
+            return None;
+        }
+        Some(match delta {
+            Delta::Text(text) => {
+                self.pieces.text = true;
+                self.said(text)
+            }
+            Delta::Reasoning(text) => {
+                self.pieces.reasoning = true;
+                self.thought(text)
+            }
+            Delta::Call(_) => return None,
+        })
+    }
+
+    /// What a running call tells of itself, which the next tick tells on.
+    pub(crate) fn progress(&mut self, agent: &AgentId, call: CallId, text: &str) {
+        if let Some(child) = self.children.get_mut(agent) {
+            child.calls(text.to_owned());
+        } else if let Some(call) = self.open.get_mut(&(agent.clone(), call)) {
+            call.progress = Some(for_terminal_line(text, REMARK_CHARS));
+        }
+    }
+
+    /// Some time has passed: what has come of calls and children since.
+    pub(crate) fn tick(&mut self) -> Vec<SessionUpdate> {
+        let calls = self.open.values_mut().filter_map(|call| {
+            let content = vec![ToolCallContent::from(call.progress.take()?)];
+            Some(update(call.id.clone(), ToolCallUpdateFields::new().content(content)))
+        });
+        calls.chain(self.children.values_mut().filter_map(ChildView::tick)).collect()
+    }
+
+    /// The turn is over: what is told as running is not any more.
+    pub(crate) fn end(&mut self) -> Vec<SessionUpdate> {
+        let open = std::mem::take(&mut self.open);
+        let calls = open.into_values().map(|call| call.id);
+        let children = self.children.values_mut().filter_map(ChildView::leave);
+        calls.chain(children).map(failed).collect()
+    }
+
+    fn of_root(&mut self, record: &Record) -> Vec<SessionUpdate> {
+        match &record.event {
+            Event::AgentStart(start) => self.opened = Some(opened(start)),
+            Event::Message(message) => return self.message(message),
+            Event::ModelRequest { .. } => {
+                self.request = record.seq;
+                self.pieces = StreamedPieces::default();
+            }
+            Event::ModelResponse { iteration, reply, .. } => {
+                return self.replied(*iteration, reply);
+            }
+            Event::ModelError { error, retried, .. } => return self.broke(error, *retried),
+            Event::ModelRetry { attempt, of, reason, wait_ms } => {
+                let reason = for_terminal_line(reason, REMARK_CHARS);
+                let seconds = wait_ms.div_ceil(1000);
+                return self.remark(&format!("Attempt {attempt} of {of} in {seconds} s: {reason}"));
+            }
+            Event::AgentWrapUp { limit, budget } => {
+                let limit = match (limit, budget) {
+                    (WrapUpReason::Time, _) => "The time is up",
+                    (WrapUpReason::Budget, None) => "The budget has no room for more",
+                    (WrapUpReason::Budget, Some(BudgetUnit::Seconds)) => {
+                        "The time that all children have together is up"
+                    }
+                    (WrapUpReason::Budget, Some(BudgetUnit::Tokens)) => {
+                        "The budget has no tokens for more"
+                    }
+                    (WrapUpReason::Budget, Some(BudgetUnit::Usd)) => {
+                        "The budget has no dollars for more"
+                    }
+                };
+                return self.remark(&format!("{limit}: it is asked for a closing answer."));
+            }
+            Event::Log { level, message } if *level >= LogLevel::Warn => {
+                return self.remark(&for_terminal_line(message, REMARK_CHARS));
+            }
+            Event::ToolStart { call, tool, arguments } => {
+                return self.started(record, *call, (tool, arguments));
+            }
+            Event::ToolEnd(end) => return self.ended(record, end).into_iter().collect(),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    fn of_child(&mut self, record: &Record) -> Vec<SessionUpdate> {
+        if let Event::AgentStart(start) = &record.event {
+            return self.child_starts(record, start);
+        }
+        let Some(child) = self.children.get_mut(&record.agent) else { return Vec::new() };
+        match &record.event {
+            Event::ToolStart { call, tool, arguments } => {
+                child.calls((self.facts.in_words)(&self.facts.catalog, tool, arguments));
+                let known = self.open.contains_key(&(record.agent.clone(), *call));
+                let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
+                let told = known.then(|| update(call_id(&record.agent, *call), fields));
+                told.into_iter().collect()
+            }
+            Event::ToolEnd(end) => {
+                let progress = child.called().filter(|_| !self.past);
+                // Only a call that was asked for is told of by itself.
+                let own = self.ended(record, end);
+                progress.into_iter().chain(own).collect()
+            }
+            Event::AgentResume { .. } => child.goes_on().into_iter().collect(),
+            Event::AgentEnd(outcome) => child.ends(outcome).into_iter().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    fn child_starts(&mut self, record: &Record, start: &AgentStart) -> Vec<SessionUpdate> {
+        let above = record.parent.as_ref().and_then(|parent| self.children.get(parent));
+        let child = ChildView::new(short(&record.agent), start, above);
+        let told = child.update();
+        self.children.insert(record.agent.clone(), child);
+        vec![told]
+    }
+
+    fn message(&self, message: &UserMessage) -> Vec<SessionUpdate> {
+        // What the person just said the editor shows by itself; what a child reports, it has seen.
+        if !self.past || message.from.is_some() {
+            return Vec::new();
+        }
+        let text = match &self.opened {
+            Some((request, whole)) if *whole == message.text => request,
+            _ => &message.text,
+        };
+        let blocks = blocks_of(text).into_iter();
+        blocks.map(|block| SessionUpdate::UserMessageChunk(ContentChunk::new(block))).collect()
+    }
+
+    /// An attempt failed. Of the last one the editor saw what had come; so it does later.
+    fn broke(&mut self, error: &ModelError, retried: bool) -> Vec<SessionUpdate> {
+        if !error.partial.trim().is_empty() {
+            self.broken.clone_from(&error.partial);
+        }
+        if retried {
+            return Vec::new();
+        }
+        let text = std::mem::take(&mut self.broken);
+        let told = self.past && !text.is_empty();
+        told.then(|| self.said(&text)).into_iter().collect()
+    }
+
+    fn replied(&mut self, iteration: u32, reply: &Reply) -> Vec<SessionUpdate> {
+        self.broken.clear();
+        let mut updates = Vec::new();
+        if !self.pieces.reasoning && !reply.reasoning.is_empty() {
+            updates.push(self.thought(&reply.reasoning));
+        }
+        if !self.pieces.text && !reply.text.is_empty() {
+            updates.push(self.said(&reply.text));
+        }
+        for (slot, raw) in (0..).zip(&reply.calls) {
+            let id = CallId { step: iteration, slot };
+            let agent = self.root.clone();
+            updates.push(self.announce(&agent, id, (&raw.name, &raw.arguments)));
+        }
+        updates
+    }
+
+    fn announce(&mut self, agent: &AgentId, id: CallId, call: (&str, &str)) -> SessionUpdate {
+        let below = self.children.get(agent).map(|child| child.id().to_owned());
+        let mut call = CallView::new(call_id(agent, id), call, &self.facts);
+        call.below = below;
+        let told = SessionUpdate::ToolCall(call.update(ToolCallStatus::Pending));
+        self.open.insert((agent.clone(), id), call);
+        told
+    }
+
+    /// The call that a person is asked about, with whose it is, and what the editor must be told
+    /// before: calls of children are not known to it.
+    pub(crate) fn asked(&mut self, agent: &AgentId, id: CallId, tool: &str) -> ApprovalUpdate {
+        let key = (agent.clone(), id);
+        let told = (!self.open.contains_key(&key)).then(|| self.announce(agent, id, (tool, "")));
+        let kind = self.open.get(&key).map(|call| call.kind).unwrap_or_default();
+        let whose = self.children.get(agent).map(ChildView::title).unwrap_or_default();
+        ApprovalUpdate { id: call_id(agent, id), kind, whose, told }
+    }
+
+    fn started(&mut self, record: &Record, id: CallId, call: (&str, &str)) -> Vec<SessionUpdate> {
+        let key = (record.agent.clone(), id);
+        let mut updates = Vec::new();
+        // A call that a crash cut off runs again in another process, which was told of none.
+        if !self.open.contains_key(&key) {
+            updates.push(self.announce(&record.agent, id, call));
+        }
+        let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
+        updates.push(update(call_id(&record.agent, id), fields));
+        updates
+    }
+
+    fn ended(&mut self, record: &Record, end: &ToolEnd) -> Option<SessionUpdate> {
+        let id = end.result.call;
+        let call = self.open.remove(&(record.agent.clone(), id))?;
+        let status = match end.result.status {
+            CallStatus::Ok => ToolCallStatus::Completed,
+            CallStatus::Error | CallStatus::Denied | CallStatus::Cancelled => {
+                ToolCallStatus::Failed
+            }
+        };
+        let fields =
+            ToolCallUpdateFields::new().status(status).content(call_view::content(end, &call));
+        let fields = match call_view::places(end) {
+            places if places.is_empty() => fields,
+            places => fields.locations(places),
+        };
+        Some(update(call.id, fields))
+    }
+
+    fn said(&self, text: &str) -> SessionUpdate {
+        SessionUpdate::AgentMessageChunk(chunk(text).message_id(self.message_id("m")))
+    }
+
+    fn thought(&self, text: &str) -> SessionUpdate {
+        SessionUpdate::AgentThoughtChunk(chunk(text).message_id(self.message_id("t")))
+    }
+
+    /// An id of what one reply says: each attempt is a message of its own.
+    fn message_id(&self, kind: &str) -> MessageId {
+        MessageId::new(format!("{kind}{}", self.request))
+    }
+
+    /// A remark of the program, where the agent's thoughts are: it is none of its answer.
+    fn remark(&self, text: &str) -> Vec<SessionUpdate> {
+        if self.past {
+            return Vec::new();
+        }
+        vec![SessionUpdate::AgentThoughtChunk(chunk(&format!("\n[{text}]\n")))]
+    }
+}
+
+fn opened(start: &AgentStart) -> (String, String) {
+    (start.spec.request().to_owned(), start.spec.task.clone())
+}
+
+pub(crate) fn chunk(text: &str) -> ContentChunk {
+    ContentChunk::new(ContentBlock::from(text.to_owned()))
+}
+
+pub(crate) fn update(id: String, fields: ToolCallUpdateFields) -> SessionUpdate {
+    SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, fields))
+}
+
+fn failed(id: String) -> SessionUpdate {
+    update(id, ToolCallUpdateFields::new().status(ToolCallStatus::Failed))
+}
+
+/// An agent's place in its session: `1.0.0` is the first task of the top agent's call `call_1_0`.
+fn short(agent: &AgentId) -> String {
+    agent.as_str().split_once('/').map(|(_, path)| path.to_owned()).unwrap_or_default()
+}
+
+/// An id of a call that is one in the whole session.
+pub(crate) fn call_id(agent: &AgentId, call: CallId) -> String {
+    match short(agent).as_str() {
+        "" => call.to_string(),
+        path => format!("{path}/{call}"),
+    }
+}
+
+#[cfg(test)]
+mod tests;

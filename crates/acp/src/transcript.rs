@@ -1,0 +1,229 @@
+//! What an external agent tells while it works: its text, and the calls of its own tools.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use agent_client_protocol::v1::schema::{
+    ContentBlock, SessionUpdate, ToolCallContent, ToolCallStatus, ToolCallUpdate,
+};
+use deputize_core::{CallId, CallStatus, ExternalAgentHost};
+use serde_json::Value;
+
+use crate::call_details::{CallDetails, PermissionRequest};
+
+/// The most bytes of text that are kept of one answer.
+const TEXT_BYTES: usize = 4 * 1024 * 1024;
+/// The most calls that may be open at once; what comes beyond is not told on.
+const OPEN_CALLS: usize = 1000;
+
+/// Takes what the program tells and hands it on.
+pub(crate) struct Transcript {
+    host: Arc<dyn ExternalAgentHost>,
+    state: Mutex<TranscriptState>,
+}
+
+#[derive(Default)]
+struct TranscriptState {
+    /// What it said since its last call.
+    text: String,
+    /// What it had said before that, the last that was not empty.
+    before: String,
+    /// Its answer when it was asked to close.
+    until_closing: Option<String>,
+    /// Whether it was asked to close.
+    closing: bool,
+    /// Bytes of text that are not kept.
+    cut: usize,
+    /// Calls that run, by the program's own names for them.
+    open: BTreeMap<String, OpenToolCall>,
+    calls: u32,
+    /// Which prompt it works on, from 1.
+    turn: u32,
+}
+
+struct OpenToolCall {
+    call: CallId,
+    about: CallDetails,
+    text: String,
+}
+
+/// What one update tells of a call.
+struct CallUpdate {
+    id: String,
+    about: CallDetails,
+    status: Option<ToolCallStatus>,
+    text: Option<String>,
+}
+
+impl Transcript {
+    pub(crate) fn new(host: Arc<dyn ExternalAgentHost>) -> Self {
+        Self { host, state: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TranscriptState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A prompt is sent: what it said before is not its answer.
+    pub(crate) fn begin(&self) {
+        let mut state = self.lock();
+        state.turn += 1;
+        (state.text, state.before) = (String::new(), String::new());
+    }
+
+    /// It is asked for its last answer: without one, what it said until now is that.
+    pub(crate) fn close(&self) {
+        let until_closing = self.answer();
+        self.begin();
+        let mut state = self.lock();
+        (state.until_closing, state.closing, state.cut) = (until_closing, true, 0);
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.lock().closing
+    }
+
+    /// The answer: what it said after its last call, or else the last that it said.
+    pub(crate) fn answer(&self) -> Option<String> {
+        let state = self.lock();
+        let last = [&state.text, &state.before].into_iter().find(|text| !text.trim().is_empty());
+        let Some(last) = last else { return state.until_closing.clone() };
+        let mut answer = last.trim().to_owned();
+        if state.cut > 0 {
+            answer.push_str(&format!("\n[{} more bytes left out]", state.cut));
+        }
+        Some(answer)
+    }
+
+    /// Its work is over: calls that it left open are none any more.
+    pub(crate) fn end(&self) {
+        let open = std::mem::take(&mut self.lock().open);
+        for call in open.into_values() {
+            self.host.on_call_end(
+                &call.about.to_call(call.call),
+                CallStatus::Cancelled,
+                &call.text,
+            );
+        }
+    }
+
+    /// Takes an update.
+    pub(crate) fn take(&self, update: SessionUpdate) {
+        match update {
+            SessionUpdate::AgentMessageChunk(chunk) => self.push_text(&words(&chunk.content)),
+            SessionUpdate::ToolCall(call) => self.call(CallUpdate::of(&call.into())),
+            SessionUpdate::ToolCallUpdate(update) => self.call(CallUpdate::of(&update)),
+            // Thoughts, plans, modes and commands are the program's own affair.
+            _ => {}
+        }
+    }
+
+    /// What a request for permission is about: what it says itself, over what was told of the call.
+    pub(crate) fn record_question(&self, update: &ToolCallUpdate) -> PermissionRequest {
+        let CallUpdate { id, about, .. } = CallUpdate::of(update);
+        let mut state = self.lock();
+        match self.known(&mut state, &id, about.clone()) {
+            Some(open) => open.about.permission_request(open.call),
+            None => about.permission_request(state.next_call()),
+        }
+    }
+
+    fn push_text(&self, piece: &str) {
+        let mut state = self.lock();
+        let room = TEXT_BYTES.saturating_sub(state.text.len());
+        let kept = piece.get(..piece.floor_char_boundary(room)).unwrap_or_default();
+        state.text.push_str(kept);
+        self.host.on_text(kept);
+        state.cut += piece.len() - kept.len();
+    }
+
+    /// The call of this name, with what is told of it now. One that is not known begins.
+    fn known<'s>(
+        &self,
+        state: &'s mut TranscriptState,
+        id: &str,
+        about: CallDetails,
+    ) -> Option<&'s mut OpenToolCall> {
+        if !state.open.contains_key(id) {
+            if state.open.len() >= OPEN_CALLS {
+                return None;
+            }
+            let call = state.next_call();
+            if !state.text.trim().is_empty() {
+                state.before = std::mem::take(&mut state.text);
+            }
+            self.host.on_call_start(&about.to_call(call));
+            state.open.insert(
+                id.to_owned(),
+                OpenToolCall { call, about: CallDetails::default(), text: String::new() },
+            );
+        }
+        let open = state.open.get_mut(id)?;
+        open.about.take(about);
+        Some(open)
+    }
+
+    fn call(&self, update: CallUpdate) {
+        let mut state = self.lock();
+        // An update of a call that has ended changes nothing.
+        if !state.open.contains_key(&update.id) && !update.about.begins() {
+            return;
+        }
+        let Some(open) = self.known(&mut state, &update.id, update.about) else { return };
+        if let Some(text) = update.text.filter(|text| !text.is_empty()) {
+            open.text = text;
+        }
+        let status = match update.status {
+            Some(ToolCallStatus::Completed) => CallStatus::Ok,
+            Some(ToolCallStatus::Failed) => CallStatus::Error,
+            _ => return,
+        };
+        if let Some(open) = state.open.remove(&update.id) {
+            self.host.on_call_end(&open.about.to_call(open.call), status, &open.text);
+        }
+    }
+}
+
+impl TranscriptState {
+    /// The number of another call.
+    fn next_call(&mut self) -> CallId {
+        let call = CallId { step: self.turn, slot: self.calls };
+        self.calls += 1;
+        call
+    }
+}
+
+impl CallUpdate {
+    fn of(update: &ToolCallUpdate) -> Self {
+        let fields = &update.fields;
+        let raw =
+            |output: &Value| output.as_str().map_or_else(|| output.to_string(), str::to_owned);
+        let text = fields.content.as_deref().map(contents).filter(|text| !text.is_empty());
+        Self {
+            id: update.tool_call_id.to_string(),
+            about: CallDetails::of(fields),
+            status: fields.status,
+            text: text.or_else(|| fields.raw_output.as_ref().map(raw)),
+        }
+    }
+}
+
+/// The text of a block; of what is no text, what it is.
+pub(crate) fn words(block: &ContentBlock) -> String {
+    match block {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(_) => "[an image]".to_owned(),
+        ContentBlock::Audio(_) => "[a sound]".to_owned(),
+        ContentBlock::ResourceLink(link) => format!("[{}]", link.uri),
+        _ => "[a resource]".to_owned(),
+    }
+}
+
+fn contents(contents: &[ToolCallContent]) -> String {
+    let told = contents.iter().map(|content| match content {
+        ToolCallContent::Content(content) => words(&content.content),
+        ToolCallContent::Diff(diff) => format!("[a change of {}]", diff.path.display()),
+        _ => "[a terminal]".to_owned(),
+    });
+    told.collect::<Vec<_>>().join("\n")
+}

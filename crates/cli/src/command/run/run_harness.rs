@@ -1,0 +1,403 @@
+//! A run between its preparation and its exit code: who watches it, and how it is told to end.
+
+use std::convert::Infallible;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::sanitize::for_terminal;
+use deputize_core::{
+    ApproverMode, Cancel, Clock, ExitReason, ModelOptions, Observer, Outcome, Record, SessionId,
+    TASK_NOT_DONE,
+};
+use deputize_runtime::{
+    Continue, MESSAGE_BLOCKED, Recovery, ResumeError, SLOW_SYNC, Session, SessionConfig,
+    SessionDir, SessionRecorder, SystemClock,
+};
+
+use super::recording;
+use super::run_report::RunReport;
+use crate::approve::TerminalApprover;
+use crate::args::{OutputFormat, RunOptions};
+use crate::compose::AssembledProgram;
+use crate::control::server::ControlServer;
+use crate::exit::{CliError, Exit};
+use crate::invocation::format_command;
+use crate::output::events::Projection;
+use crate::output::json::Children;
+use crate::output::stdout_queue::{StdoutQueue, WAITING_BYTES};
+use crate::output::stream::EventStream;
+use crate::process_env::{PrintError, ProcessEnv, terminal_size};
+use crate::processes::enough_open_files;
+use crate::reply_wait::{ReplyWaits, SHOWN_AFTER};
+use crate::runtime::{STUCK, enough_threads, own, threads};
+use crate::screen::Detail;
+use crate::screen::call::of_call;
+use crate::screen::line::{ScreenLine, Style};
+use crate::screen::live::{Screen, SizeFn, Surface};
+use crate::stop::{SignalNotice, Signals};
+use crate::task::attachment::{Attachment, message};
+
+/// How long the screen may take to show how a run stood that was left before its end.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// What is to be done.
+pub(super) struct RunPlan {
+    pub(super) model: String,
+    pub(super) options: ModelOptions,
+    pub(super) mode: ApproverMode,
+    pub(super) cwd: PathBuf,
+    /// What the person said, and what they piped in beside it.
+    pub(super) task: Option<String>,
+    pub(super) material: Option<Attachment>,
+}
+
+/// Where the session is kept, and whether it is there already.
+pub(super) struct SessionPlace<'a> {
+    pub(super) dir: &'a SessionDir,
+    pub(super) id: SessionId,
+    pub(super) stored: bool,
+}
+
+/// Who watches a run, and how it is told to end.
+pub(super) struct RunHarness {
+    pub(super) screen: Arc<Screen>,
+    pub(super) children: Arc<Children>,
+    /// Standard output, and how it is written.
+    pub(super) out: Arc<StdoutQueue>,
+    pub(super) output: OutputFormat,
+    pub(super) out_is_terminal: bool,
+    pub(super) cancel: Cancel,
+    /// The session, where it is there afterwards to go on with.
+    pub(super) goes_on: Option<SessionId>,
+    events: Option<Arc<EventStream>>,
+    /// Requests without a reply, where those that take long are shown one by one.
+    reply_waits: Option<Arc<ReplyWaits>>,
+}
+
+impl RunHarness {
+    pub(super) fn set(
+        around: &ProcessEnv,
+        options: &RunOptions,
+        cwd: &Path,
+        composition: &AssembledProgram,
+        before: &[Record],
+    ) -> Result<Self, CliError> {
+        enough_open_files(around.open_files)
+            .map_err(|few| CliError::failed(few).hint("raise the limit (ulimit -Hn, ulimit -n)"))?;
+        enough_threads()?;
+        let unusable = |error| CliError::failed(PrintError(error));
+        let cancel = Cancel::new();
+        let surface = surface(around, options, cwd, composition).map_err(unusable)?;
+        let screen = Arc::new(Screen::start(surface).map_err(unusable)?);
+        let out = own(io::stdout())
+            .and_then(|out| StdoutQueue::start(Box::new(out), WAITING_BYTES, cancel.clone()));
+        let out = Arc::new(out.map_err(unusable)?);
+        let children = Arc::new(Children::default());
+        let mut projection = Projection::new(Some(layout_name(composition)));
+        for record in before {
+            screen.prime(record);
+            children.on_record(record);
+            projection.know(record);
+        }
+        let events = (options.output == OutputFormat::Events).then(|| {
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+            Arc::new(EventStream::new(Arc::clone(&out), projection, clock, options.verbose))
+        });
+        let (output, out_is_terminal) = (options.output, around.stdout_is_terminal);
+        Ok(Self {
+            screen,
+            children,
+            out,
+            output,
+            out_is_terminal,
+            cancel,
+            goes_on: None,
+            events,
+            reply_waits: options.quiet.then(Arc::default),
+        })
+    }
+
+    /// The same for a session that is there afterwards.
+    pub(super) fn of(self, session: &SessionId) -> Self {
+        Self { goes_on: Some(session.clone()), ..self }
+    }
+
+    pub(super) fn parts(&self, parts: SessionConfig) -> SessionConfig {
+        let mut observers: Vec<Arc<dyn Observer>> =
+            vec![self.screen.clone(), self.children.clone()];
+        observers.extend(self.events.clone().map(|events| events as Arc<dyn Observer>));
+        observers.extend(self.reply_waits.clone().map(|waits| waits as Arc<dyn Observer>));
+        let approver = Arc::new(TerminalApprover::new(Arc::clone(&self.screen)));
+        SessionConfig { observers, approver, ..parts }
+    }
+
+    /// Runs the session to its end and tells how it ended, in words and by the exit code.
+    ///
+    /// Signals are heard until everything is told: a reader who stalls can be left at any time.
+    pub(super) fn play(
+        &self,
+        max_iterations: u32,
+        work: impl Future<Output = Result<Outcome, CliError>>,
+    ) -> Result<u8, CliError> {
+        let runtime = threads()?;
+        let code = runtime.block_on(async {
+            let mut signals = Signals::listen().map_err(CliError::failed)?;
+            let work = Box::pin(async {
+                let ended = work.await;
+                RunReport::new(self, max_iterations).tell(ended).await
+            });
+            let told = |heard| {
+                let text = match heard {
+                    SignalNotice::First => "interrupted: ending",
+                    SignalNotice::Waiting => "still ending; once more leaves at once",
+                };
+                self.screen.say(ScreenLine::default().with(Style::Asking, text));
+            };
+            let code = signals.guard(work, &self.cancel, told).await;
+            if code.is_none() {
+                self.screen.finish();
+                self.tell("left before everything had ended");
+                self.hint_of_answers();
+                self.hint_of(|resume| format!("hint: go on with `{resume}`"));
+                let _shown = tokio::time::timeout(GLANCE, self.screen.settled()).await;
+            }
+            Ok(code.unwrap_or(Exit::Interrupted.code()))
+        });
+        runtime.shutdown_timeout(STUCK);
+        code
+    }
+
+    /// Runs the session.
+    pub(super) async fn work(
+        &self,
+        composition: &AssembledProgram,
+        place: &SessionPlace<'_>,
+        parts: SessionConfig,
+        plan: RunPlan,
+    ) -> Result<Outcome, CliError> {
+        if place.stored {
+            return self.go_on(composition, place, parts, plan).await;
+        }
+        let (dir, tape) = (place.dir, parts.recorder.clone());
+        let authority = composition.assembly.authority(plan.mode, plan.cwd);
+        let created = Session::create(dir, place.id.clone(), parts);
+        let session = created.map_err(CliError::failed)?;
+        begun(tape.as_deref(), plan.material.as_ref())?;
+        self.told_if_slow(dir);
+        let task = plan.task.unwrap_or_default();
+        let spec = composition.assembly.top_agent(&place.id, &plan.model, &task, plan.mode);
+        let mut spec = composition.given(spec, plan.material.as_ref().map(|it| it.text.as_str()));
+        spec.options = plan.options;
+        let run = session.run(spec, authority, &self.cancel);
+        Ok(Box::pin(self.watched(composition, dir, &session, run)).await)
+    }
+
+    /// Goes on with a stored session.
+    async fn go_on(
+        &self,
+        composition: &AssembledProgram,
+        place: &SessionPlace<'_>,
+        mut parts: SessionConfig,
+        plan: RunPlan,
+    ) -> Result<Outcome, CliError> {
+        let (dir, tape) = (place.dir, parts.recorder.clone());
+        let authority = composition.assembly.authority(plan.mode, plan.cwd);
+        let opening = dir.opening(&place.id).map_err(CliError::failed)?;
+        parts.observers.push(Arc::clone(&opening) as Arc<dyn Observer>);
+        let opened = Session::open(dir, place.id.clone(), parts);
+        let (session, recovery) = opened.map_err(CliError::failed)?;
+        self.recovered(composition, &recovery);
+        begun(tape.as_deref(), plan.material.as_ref())?;
+        let material = plan.material.as_ref().map(|it| it.text.as_str());
+        let how = Continue {
+            message: plan.task.map(|words| message(material, &words)),
+            model: Some(plan.model),
+            approver: Some(plan.mode),
+            max_iterations: Some(composition.config.max_iterations),
+        };
+        let run = session.resume(how, authority, &self.cancel);
+        let ended = Box::pin(self.watched(composition, dir, &session, run)).await;
+        opening.mark_success();
+        ended.map_err(|error| match error {
+            ResumeError::Journal(_) => CliError::failed(error),
+            error => CliError::usage(error),
+        })
+    }
+
+    /// A disk that is far away makes every call that may not be repeated wait.
+    fn told_if_slow(&self, dir: &SessionDir) {
+        if let Some(took) = dir.is_slow() {
+            self.tell(&slow_disk(dir.path(), took));
+        }
+    }
+
+    /// A run that can be reached from another terminal, for as long as it takes and no longer.
+    async fn watched<T>(
+        &self,
+        composition: &AssembledProgram,
+        dir: &SessionDir,
+        session: &Session,
+        run: impl Future<Output = T>,
+    ) -> T {
+        let answers = async {
+            if composition.config.control {
+                match ControlServer::bind(dir, session.id(), session.control()) {
+                    Ok(server) => server.serve().await,
+                    Err(error) => {
+                        let why = CliError::failed(error).chain();
+                        self.tell(&format!(
+                            "warning: `deputize agents` cannot reach this run: {why}"
+                        ));
+                    }
+                }
+            }
+            std::future::pending().await
+        };
+        // The run first: it has begun when the socket is made.
+        tokio::select! {
+            biased;
+            ended = run => ended,
+            never = answers => never,
+            never = self.show_reply_waits() => match never {},
+        }
+    }
+
+    async fn show_reply_waits(&self) -> Infallible {
+        let Some(waits) = &self.reply_waits else { return std::future::pending().await };
+        waits.watch(|agent| self.screen.show_reply_wait(agent, SHOWN_AFTER)).await
+    }
+
+    fn recovered(&self, composition: &AssembledProgram, recovery: &Recovery) {
+        if recovery.dropped_bytes > 0 {
+            let bytes = recovery.dropped_bytes;
+            let what = "its last record was incomplete";
+            self.tell(&format!("session recovered: {what} ({bytes} bytes dropped)"));
+        }
+        for call in &recovery.unknown {
+            let tools = &composition.assembly.tools.catalog;
+            let what = of_call(tools, &call.tool, &call.arguments);
+            self.tell(&format!("session recovered: a call has an unknown outcome: {what}"));
+        }
+    }
+
+    /// Says how to go on with the session, where it is there afterwards.
+    pub(super) fn hint_to_go_on(&self, outcome: &Outcome) {
+        // The same model would refuse the same task again.
+        if outcome.error.as_deref() == Some(TASK_NOT_DONE) {
+            return;
+        }
+        let blocked =
+            outcome.error.as_deref().is_some_and(|error| error.starts_with(MESSAGE_BLOCKED));
+        self.hint_of(|resume| match outcome.exit_reason {
+            // The same model would say the same of the same conversation.
+            ExitReason::ContextOverflow => format!(
+                "hint: go on with a model of a larger context, `{resume} -m PROVIDER/MODEL`, or \
+                 begin a new session"
+            ),
+            // The hook would say the same of the same message.
+            _ if blocked => format!("hint: go on with another message: `{resume} MESSAGE`"),
+            _ => format!("hint: go on with `{resume}`"),
+        });
+    }
+
+    /// Says where the answers are of children that were done when a run was interrupted: nobody
+    /// gives them on.
+    pub(super) fn hint_of_answers(&self) {
+        let answered = self.children.answered();
+        if let (OutputFormat::Text, 1.., Some(session)) = (self.output, answered, &self.goes_on) {
+            let had =
+                if answered == 1 { "1 child had" } else { &format!("{answered} children had") };
+            self.tell(&format!(
+                "hint: {had} finished; read what was said with `deputize sessions show {session}`, \
+                 whole with `--agent 1.0.0`"
+            ));
+        }
+    }
+
+    fn hint_of(&self, hint: impl Fn(&str) -> String) {
+        if let Some(session) = &self.goes_on {
+            self.tell(&hint(&format!("{} --resume {session}", format_command("run"))));
+        }
+    }
+
+    /// Tells the person, after everything else that is on its way to the screen.
+    pub(super) fn tell(&self, text: &str) {
+        for line in for_terminal(text).lines() {
+            self.screen.say(ScreenLine::default().with(Style::Plain, line));
+        }
+    }
+}
+
+/// What a run must have on disk before it asks a model: the beginning of its recording, and what
+/// was piped in where that is too long to be shown.
+fn begun(tape: Option<&SessionRecorder>, material: Option<&Attachment>) -> Result<(), CliError> {
+    material.map_or(Ok(()), Attachment::keep).map_err(CliError::failed)?;
+    tape.map_or(Ok(()), recording::begun)
+}
+
+/// What is said of a place where each call that may not be repeated waits.
+fn slow_disk(place: &Path, took: Duration) -> String {
+    let (took, limit) = (took.as_millis(), SLOW_SYNC.as_millis());
+    format!(
+        "warning: `{}` is on a slow disk: it took {took} ms to keep the beginning of the session, \
+         more than {limit} ms; DEPUTIZE_HOME chooses another place, and journal.sync says how \
+         often it is waited for",
+        place.display()
+    )
+}
+
+fn layout_name(composition: &AssembledProgram) -> &'static str {
+    match composition.assembly.delegation.prompt_layout {
+        deputize_delegate::PromptLayout::Classic => "classic",
+        deputize_delegate::PromptLayout::CacheFirst => "cache_first",
+    }
+}
+
+fn surface(
+    around: &ProcessEnv,
+    options: &RunOptions,
+    cwd: &Path,
+    composition: &AssembledProgram,
+) -> io::Result<Surface> {
+    let detail = match (options.quiet, options.verbose) {
+        (true, _) => Detail::Quiet,
+        (false, true) => Detail::Verbose,
+        (false, false) => Detail::Normal,
+    };
+    // Event lines and a tree on the same terminal would write over each other.
+    let mixed = options.output == OutputFormat::Events && around.stdout_is_terminal;
+    let live = around.stderr_is_terminal && around.moves_cursor() && !mixed;
+    let size: SizeFn = Box::new(|| terminal_size().unwrap_or((80, 24)));
+    let asks = composition.config.approvals.mode != ApproverMode::Deny;
+    Ok(Surface {
+        out: Box::new(own(io::stderr())?),
+        size: around.stderr_is_terminal.then_some(size),
+        live,
+        colour: around.stderr_is_terminal && around.colour(),
+        tools: Arc::clone(&composition.assembly.tools.catalog),
+        detail,
+        cwd: cwd.to_owned(),
+        unasked: !around.stdin_is_terminal && asks,
+        prints_answer: options.output == OutputFormat::Text
+            && around.stdout_is_terminal
+            && around.stderr_is_terminal,
+        clock: Arc::new(SystemClock),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_disk_is_told_with_what_it_took_and_what_to_do() {
+        assert_eq!(
+            slow_disk(Path::new("/far/sessions"), Duration::from_millis(1234)),
+            "warning: `/far/sessions` is on a slow disk: it took 1234 ms to keep the beginning of \
+             the session, more than 500 ms; DEPUTIZE_HOME chooses another place, and journal.sync \
+             says how often it is waited for"
+        );
+    }
+}

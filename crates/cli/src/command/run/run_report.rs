@@ -1,0 +1,152 @@
+//! The last words of a run: its answer, why there is none or not all of it, the exit code.
+
+use std::cell::OnceCell;
+use std::time::Duration;
+
+use deputize_core::sanitize::{for_terminal, for_terminal_line};
+use deputize_core::{ExitReason, Outcome, Status};
+use tokio::time::{Instant, sleep_until};
+
+use super::run_harness::RunHarness;
+use crate::args::OutputFormat;
+use crate::exit::{CliError, Exit};
+use crate::output::to_json_line;
+use crate::process_env::PrintError;
+use crate::screen::summary::count;
+
+/// How long a reader who does not read is waited for after an interrupt.
+const PATIENCE: Duration = Duration::from_secs(1);
+/// The least time for each of the last words, also when another one took all of it.
+const LEAST: Duration = Duration::from_millis(100);
+
+/// The most characters that are told of a reply that broke off.
+const PART: usize = 400;
+
+/// The end of a run, told on both streams.
+pub(super) struct RunReport<'s> {
+    stage: &'s RunHarness,
+    /// The limit of model requests that the run had.
+    limit: u32,
+    /// Until when readers are waited for, once there was an interrupt.
+    until: OnceCell<Instant>,
+    whole: bool,
+}
+
+impl<'s> RunReport<'s> {
+    pub(super) const fn new(stage: &'s RunHarness, limit: u32) -> Self {
+        Self { stage, limit, until: OnceCell::new(), whole: true }
+    }
+
+    /// Prints the answer, and on standard error why there is none or not all of it.
+    pub(super) async fn tell(mut self, ended: Result<Outcome, CliError>) -> u8 {
+        let stage = self.stage;
+        stage.screen.finish();
+        self.shown(stage.screen.settled()).await;
+        let code = match ended {
+            Ok(outcome) => self.outcome(&outcome).await,
+            Err(error) => Err(error),
+        };
+        let code = code.unwrap_or_else(|error| {
+            stage.tell(&error.to_string());
+            error.exit().code()
+        });
+        self.shown(stage.screen.settled()).await;
+        // What was interrupted before all of it was told did not end well.
+        if self.whole || code != 0 { code } else { Exit::Interrupted.code() }
+    }
+
+    async fn outcome(&mut self, outcome: &Outcome) -> Result<u8, CliError> {
+        let stage = self.stage;
+        if let Some(text) = self.answer(outcome)? {
+            stage.out.push(text.into_bytes());
+        }
+        self.shown(stage.out.written()).await;
+        if let Some(error) = stage.out.failure() {
+            return Err(CliError::failed(PrintError(error)));
+        }
+        let left = stage.out.left();
+        if left > 0 {
+            stage.tell(&format!("warning: {left} bytes of standard output were not read"));
+        }
+        let code = outcome.exit_code();
+        // Who closed the stream of events knows why there is no more of it.
+        if stage.output == OutputFormat::Events && stage.out.is_gone() {
+            return Ok(code);
+        }
+        if let Some(text) = outcome.text.as_ref().filter(|_| outcome.partial) {
+            let bytes = text.len();
+            stage.tell(&format!(
+                "the last reply broke off after {bytes} bytes: {}",
+                for_terminal_line(text, PART)
+            ));
+        }
+        if let Some(remark) = remark(outcome, self.limit) {
+            stage.tell(&remark);
+            if outcome.status == Status::Interrupted {
+                stage.hint_of_answers();
+            }
+            stage.hint_to_go_on(outcome);
+        }
+        Ok(code)
+    }
+
+    /// What standard output gets at the end.
+    fn answer(&self, outcome: &Outcome) -> Result<Option<String>, CliError> {
+        let stage = self.stage;
+        Ok(match stage.output {
+            OutputFormat::Events => None,
+            OutputFormat::Json => {
+                let line = to_json_line(&stage.children.object(outcome));
+                Some(line.map_err(CliError::failed)? + "\n")
+            }
+            // The part of a reply that broke off is no answer.
+            OutputFormat::Text if outcome.partial => None,
+            OutputFormat::Text => outcome.text.as_ref().map(|text| {
+                let text = if stage.out_is_terminal { for_terminal(text) } else { text.clone() };
+                let end = if text.ends_with('\n') { "" } else { "\n" };
+                text + end
+            }),
+        })
+    }
+
+    /// Waits until something is told; after an interrupt not for long.
+    async fn shown(&mut self, told: impl Future<Output = ()>) {
+        let late = async {
+            self.stage.cancel.cancelled().await;
+            let now = Instant::now();
+            let until = *self.until.get_or_init(|| now + PATIENCE);
+            sleep_until(until.max(now + LEAST)).await;
+        };
+        let told = tokio::select! {
+            biased;
+            () = told => true,
+            () = late => false,
+        };
+        self.whole &= told;
+    }
+}
+
+/// Why an answer is missing or partial, for a run with this limit of model requests.
+fn remark(outcome: &Outcome, limit: u32) -> Option<String> {
+    use ExitReason::{MaxIterations, MaxOutputTokens};
+    match (outcome.status, outcome.exit_reason) {
+        (Status::Completed, MaxIterations) => Some(format!(
+            "warning: the limit of {} (max_iterations) was reached: the answer is partial; \
+             --max-iterations allows more",
+            count(limit as usize, "model request")
+        )),
+        (Status::Completed, MaxOutputTokens) => {
+            Some("warning: the model's output limit cut the answer".to_owned())
+        }
+        (Status::Completed, _) => None,
+        (Status::Interrupted, _) => Some("interrupted".to_owned()),
+        (Status::Failed | Status::Error | Status::Timeout, reason) => {
+            let error = outcome.error.as_deref().unwrap_or("it failed without a word");
+            let more = match reason {
+                MaxIterations => "; --max-iterations allows more",
+                _ => "",
+            };
+            Some(format!("error: {error}{more}"))
+        }
+    }
+}

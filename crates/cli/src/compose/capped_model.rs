@@ -1,0 +1,72 @@
+//! A model whose provider allows less output than an agent may ask for.
+
+use std::sync::Arc;
+
+use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, ModelOptions, Reply, Request};
+
+use crate::config::ModelChoice;
+
+/// Asks a model for at most so many tokens of one answer. An agent's options are made for its
+/// own model; when another one serves, as a child's or to fall back on, its limit holds too.
+pub(super) struct CappedModel {
+    model: Arc<dyn Model>,
+    most: u32,
+}
+
+impl CappedModel {
+    /// The model within the limit that is configured for it, if there is one.
+    pub(super) fn of(choice: &ModelChoice, model: Arc<dyn Model>) -> Arc<dyn Model> {
+        match choice.max_output_tokens {
+            None => model,
+            Some(most) => Arc::new(Self { model, most }),
+        }
+    }
+}
+
+/// What is asked of a model with this limit.
+pub(super) fn within(options: &ModelOptions, most: u32) -> ModelOptions {
+    let asked = options.max_output_tokens.map_or(most, |asked| asked.min(most));
+    ModelOptions { max_output_tokens: Some(asked), ..options.clone() }
+}
+
+impl Model for CappedModel {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        let options = within(request.options, self.most);
+        Box::pin(async move {
+            let request = Request { options: &options, ..request.clone() };
+            self.model.reply(&request, live, cancel).await
+        })
+    }
+
+    fn most_output(&self, options: &ModelOptions) -> Option<u32> {
+        self.model.most_output(&within(options, self.most))
+    }
+
+    fn takes_tokens(&self) -> bool {
+        self.model.takes_tokens()
+    }
+
+    fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
+        let model = self.model.for_one_agent()?;
+        Some(Arc::new(Self { model, most: self.most }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smaller_limit_holds() {
+        let asked = |asked: Option<u32>| {
+            let options = ModelOptions { max_output_tokens: asked, ..ModelOptions::default() };
+            within(&options, 100).max_output_tokens
+        };
+        assert_eq!([None, Some(7), Some(700)].map(asked), [Some(100), Some(7), Some(100)]);
+    }
+}

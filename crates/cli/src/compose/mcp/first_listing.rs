@@ -1,0 +1,287 @@
+//! Servers that nothing is known of what they have are asked before the first request.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use deputize_core::ApproverMode;
+use deputize_mcp::{ApprovalStore, McpError, ServerConfig, ServerRecord, look};
+use deputize_tools::Processes;
+use futures_util::future::join_all;
+use tokio::sync::oneshot;
+
+use super::{cards_of, is_wanted, server};
+use crate::approve::confirmed;
+use crate::command::mcp::show;
+use crate::config::Config;
+use crate::exit::CliError;
+use crate::invocation::format_command;
+use crate::process_env::{ProcessEnv, tell};
+use crate::processes::setup;
+use crate::screen::summary::count;
+
+/// How long servers that nothing is known of may hold up the first request, all together.
+const FIRST_LOOK: Duration = Duration::from_secs(5);
+
+/// Servers that are asked what they have for the first time.
+#[derive(Default)]
+pub(crate) struct FirstListing {
+    /// What is to be told of that, once.
+    pub(crate) notes: Vec<String>,
+    /// Those of which is told there that the session goes without them.
+    pub(crate) without: BTreeSet<String>,
+    /// Those that have not said it yet: what they say is kept for the next session.
+    _asking: Option<QueryThread>,
+}
+
+/// A thread that asks servers, and ends them with itself when this is dropped.
+struct QueryThread {
+    end: Option<oneshot::Sender<Infallible>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for QueryThread {
+    fn drop(&mut self) {
+        drop(self.end.take());
+        if let Some(thread) = self.thread.take() {
+            let _its_fault_was_told = thread.join();
+        }
+    }
+}
+
+/// Asks servers that nothing is known of what they have, all at once, and shows the person what
+/// nobody approved yet. The first request does not wait for long; who needs longer to start, as
+/// what is downloaded first, is asked on beside the session, and not waited for another time.
+pub(crate) fn first_look(
+    config: &Config,
+    around: &ProcessEnv,
+    cwd: &Path,
+    mode: ApproverMode,
+) -> FirstListing {
+    let mut looked = asked(unknown(config, around), cwd, around);
+    let shown = wanted(config, around).into_iter();
+    looked.notes.extend(shown.filter_map(|asked| asked.shown(mode)));
+    looked
+}
+
+/// A server, and what is kept of it.
+struct PendingServer {
+    server: ServerConfig,
+    card: ServerRecord,
+    cards: ApprovalStore,
+    of_editor: bool,
+}
+
+impl PendingServer {
+    /// Whether it did not answer in time when it was last asked, started the same way.
+    fn was_slow(&self) -> bool {
+        self.card.unanswered.as_ref() == Some(&self.server.start().digest)
+    }
+}
+
+/// The servers whose tools the top agent is to have.
+fn wanted(config: &Config, around: &ProcessEnv) -> Vec<PendingServer> {
+    let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
+    // What is wrong with one is told where its tools are put together.
+    let asked = wanted.filter_map(|(name, entry)| {
+        let server = server(name, entry, around).ok()?;
+        let cards = cards_of(entry, around).ok()?;
+        let card = cards.read(name, &server.start()).ok()?;
+        Some(PendingServer { server, card, cards, of_editor: entry.of_editor })
+    });
+    asked.collect()
+}
+
+/// Those of them that must be asked what they have.
+fn unknown(config: &Config, around: &ProcessEnv) -> Vec<PendingServer> {
+    let mut unknown = Vec::new();
+    for mut asked in wanted(config, around) {
+        let start = asked.server.start();
+        if asked.card.is_held(&start) {
+            // The review of an editor's server has nothing else to tell it by.
+            asked.card.start = start.clone();
+            let PendingServer { server, card, cards, of_editor } = &asked;
+            let _kept = if *of_editor { cards.write(&server.name, &start, card) } else { Ok(()) };
+        } else if asked.card.is_stale(&start) {
+            unknown.push(asked);
+        }
+    }
+    unknown
+}
+
+impl PendingServer {
+    /// Shows the person a server that nobody approved, and approves it where that is the answer.
+    /// Where it is not, its tools are not offered, and that is told with all that is not. What
+    /// is to be told.
+    fn shown(mut self, mode: ApproverMode) -> Option<String> {
+        let (name, start) = (&self.server.name, self.server.start());
+        let listed = self.card.listed.as_ref()?;
+        if self.card.approved.is_some() || self.card.is_stale(&start) {
+            return None;
+        }
+        let text = show::whole(name, &start, listed, &[]);
+        let tools = listed.tools.len();
+        let allowed = match mode {
+            ApproverMode::Auto => {
+                tell(&text);
+                true
+            }
+            ApproverMode::Ask => {
+                let text = format!(
+                    "\nThe configuration names this server; nobody approved it yet.\n{text}"
+                );
+                confirmed(&text, "Approve all of this?")
+            }
+            ApproverMode::Deny => false,
+        };
+        if !allowed {
+            return None;
+        }
+        self.card.approve(start.clone());
+        if let Err(error) = self.cards.write(name, &start, &self.card) {
+            return Some(CliError::failed(error).chain());
+        }
+        Some(format!(
+            "mcp {name}: seen for the first time: {} approved as shown; what changes later waits \
+             for you. Read all of it again with: {} {name}",
+            tools_are(tools),
+            format_command("mcp review")
+        ))
+    }
+}
+
+/// Asks them, and waits for those that are quick.
+fn asked(unknown: Vec<PendingServer>, cwd: &Path, around: &ProcessEnv) -> FirstListing {
+    if unknown.is_empty() {
+        return FirstListing::default();
+    }
+    let slow = unknown.iter().filter(|asked| asked.was_slow());
+    let was_slow: BTreeSet<String> = slow.map(|asked| asked.server.name.clone()).collect();
+    let mut waiting: BTreeMap<String, bool> =
+        unknown.iter().map(|asked| (asked.server.name.clone(), asked.of_editor)).collect();
+    let processes = Arc::new(Processes::with(setup(around.open_files)));
+    let (said, hears) = mpsc::channel();
+    let looks: Vec<_> = unknown
+        .into_iter()
+        .map(|asked| {
+            let (cwd, processes, said) = (cwd.to_owned(), Arc::clone(&processes), said.clone());
+            async move {
+                let name = asked.server.name.clone();
+                let heard = ask_first(asked, cwd, processes).await;
+                let _nobody_waits_any_more = said.send((name, heard));
+            }
+        })
+        .collect();
+    let (end, ended) = oneshot::channel::<Infallible>();
+    let thread = std::thread::Builder::new().name("mcp".to_owned()).spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let Ok(runtime) = runtime else { return };
+        runtime.block_on(async {
+            tokio::select! {
+                _ = ended => {}
+                _ = join_all(looks) => {}
+            }
+        });
+        drop(runtime);
+        drop(processes);
+    });
+    drop(said);
+    let until = Instant::now() + FIRST_LOOK;
+    let (mut notes, mut without) = (Vec::new(), BTreeSet::new());
+    while waiting.keys().any(|name| !was_slow.contains(name)) {
+        let left = until.saturating_duration_since(Instant::now());
+        let Ok((name, heard)) = hears.recv_timeout(left) else { break };
+        waiting.remove(&name);
+        match heard {
+            Ok(note) => notes.extend(note),
+            Err(why) => {
+                notes.push(why);
+                without.insert(name);
+            }
+        }
+    }
+    for (name, of_editor) in &waiting {
+        let mut note = unheard(name, was_slow.contains(name));
+        // What an editor names is started by the editor's word alone.
+        if !of_editor {
+            note.push_str(&format!(". To wait for it: {} {name}", format_command("mcp test")));
+        }
+        notes.push(note);
+        without.insert(name.clone());
+    }
+    let asking = QueryThread { end: Some(end), thread: thread.ok() };
+    FirstListing { notes, without, _asking: (!waiting.is_empty()).then_some(asking) }
+}
+
+/// What is told of a server that has not said yet what it has.
+fn unheard(name: &str, was_slow: bool) -> String {
+    let why = if was_slow {
+        "it is not waited for, since it did not say in time what it has when it was last asked"
+            .to_owned()
+    } else {
+        format!("it did not say within {} s what it has", FIRST_LOOK.as_secs())
+    };
+    format!(
+        "mcp {name}: {why}. This session goes without its tools, and asks on while it lasts, for \
+         the next one"
+    )
+}
+
+/// Asks a server and keeps what it says. What is to be told of that, or why the session goes
+/// without it.
+async fn ask_first(
+    asked: PendingServer,
+    cwd: PathBuf,
+    processes: Arc<Processes>,
+) -> Result<Option<String>, String> {
+    let PendingServer { server, mut card, cards, of_editor } = asked;
+    let (name, start) = (server.name.clone(), server.start());
+    // A run that ends before the answer leaves that behind, and the next one does not wait.
+    card.unanswered = Some(start.digest.clone());
+    if let Err(error) = cards.write(&name, &start, &card) {
+        return Err(CliError::failed(error).chain());
+    }
+    let listed = match look(server, cwd, move || processes.shared()).await {
+        Ok(listed) => listed,
+        Err(error) => {
+            card.unanswered = None;
+            let _kept = cards.write(&name, &start, &card);
+            return Err(without(&name, of_editor, error));
+        }
+    };
+    let (taken, tools) = (of_editor && card.approved.is_none(), listed.tools.len());
+    if of_editor {
+        card.keep(&start, listed);
+    } else {
+        card.hear(&start, listed);
+    }
+    if let Err(error) = cards.write(&name, &start, &card) {
+        return Err(CliError::failed(error).chain());
+    }
+    Ok(taken.then(|| {
+        format!(
+            "mcp {name}: seen for the first time: {} taken as found; what changes later waits for \
+             you. Read all of it with: {} {name}",
+            tools_are(tools),
+            format_command("mcp review")
+        )
+    }))
+}
+
+/// `its 1 tool is` or `its 2 tools are`.
+fn tools_are(n: usize) -> String {
+    format!("its {} {}", count(n, "tool"), if n == 1 { "is" } else { "are" })
+}
+
+/// What is told of a server that a session goes without.
+fn without(name: &str, of_editor: bool, error: McpError) -> String {
+    let why = CliError::failed(error).chain();
+    let next = match of_editor {
+        true => "what the editor says of it is to be mended there".to_owned(),
+        false => format!("try it with: {} {name}", format_command("mcp test")),
+    };
+    format!("{why}. This session goes without its tools; {next}")
+}

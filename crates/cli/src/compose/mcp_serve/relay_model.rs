@@ -1,0 +1,93 @@
+//! The model of a session whose top agent only hands on what another program asks for.
+
+use std::sync::Arc;
+
+use deputize_core::{
+    BoxFuture, CallStatus, Cancel, Delta, Finish, Message, Model, ModelError, Reply, Request,
+    Status,
+};
+use serde_json::Value;
+
+use super::any_completed;
+
+/// The one call of an agent that only hands on.
+#[derive(Clone)]
+pub(super) struct RelayCall {
+    /// Its task, which no other agent of the session has.
+    pub(super) task: String,
+    pub(super) tool: String,
+    pub(super) arguments: Value,
+}
+
+/// A model whose part is taken in one conversation: the one whose only purpose is to hand on.
+pub(super) struct RelayModel {
+    pub(super) hands_on: RelayCall,
+    pub(super) model: Arc<dyn Model>,
+}
+
+impl RelayModel {
+    /// The reply where this is that conversation.
+    fn reply(&self, request: &Request<'_>) -> Option<Reply> {
+        let RelayCall { task, tool, arguments } = &self.hands_on;
+        let own = |message: &Arc<Message>| match &**message {
+            Message::User(user) => user.text.ends_with(task.as_str()),
+            _ => false,
+        };
+        if !request.messages.iter().any(own) {
+            return None;
+        }
+        let result = request.messages.iter().rev().find_map(|message| match &**message {
+            Message::Tool(result) => Some(result),
+            _ => None,
+        });
+        Some(match result {
+            None => Reply::calls(request.model, [(tool.as_str(), arguments.clone())]),
+            Some(result) => {
+                let done = result.status == CallStatus::Ok && is_done(result.text.as_str());
+                let finish = if done { Finish::Stop } else { Finish::Undone };
+                Reply { finish, ..Reply::text(request.model, result.text.as_str()) }
+            }
+        })
+    }
+}
+
+/// Returns whether the result of a delegation tool has work that was done or still goes on: at
+/// least one child completed or runs.
+fn is_done(result: &str) -> bool {
+    let json = result.find('{').and_then(|begin| result.get(begin..)).unwrap_or_default();
+    let value = serde_json::Deserializer::from_str(json).into_iter::<Value>().next();
+    let results = value.and_then(Result::ok).and_then(|value| value.get("results").cloned());
+    let Some(Value::Array(results)) = results else { return true };
+    let ended = |result: &Value| result["status"].as_str().is_some_and(is_end);
+    any_completed(&results) || !results.iter().all(ended)
+}
+
+/// Whether a status is that of a child that has ended.
+fn is_end(status: &str) -> bool {
+    [Status::Failed, Status::Error, Status::Timeout, Status::Interrupted, Status::Completed]
+        .iter()
+        .any(|end| end.as_str() == status)
+}
+
+impl Model for RelayModel {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        live: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        match RelayModel::reply(self, request) {
+            Some(reply) => Box::pin(std::future::ready(Ok(reply))),
+            None => self.model.reply(request, live, cancel),
+        }
+    }
+
+    fn most_output(&self, options: &deputize_core::ModelOptions) -> Option<u32> {
+        self.model.most_output(options)
+    }
+
+    fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
+        let model = self.model.for_one_agent()?;
+        Some(Arc::new(Self { hands_on: self.hands_on.clone(), model }))
+    }
+}

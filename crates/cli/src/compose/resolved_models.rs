@@ -1,0 +1,104 @@
+//! The models of a run: which are asked, with which keys, and what they cost.
+
+use std::sync::Arc;
+
+use deputize_core::ModelOptions;
+use deputize_core::sanitize::Secrets;
+use deputize_runtime::Models;
+
+use super::settings::options;
+use super::{AssembledProgram, DollarLimits, ModelSelection, ModelUse, Unpriced, model, prices};
+use crate::config::ModelOverrides;
+use crate::exit::CliError;
+use crate::process_env::ProcessEnv;
+
+/// The models of a run.
+#[derive(Clone)]
+pub(crate) struct ResolvedModels {
+    /// The top agent's, as agents name it.
+    pub(crate) name: String,
+    /// What is wanted of it.
+    pub(crate) options: ModelOptions,
+    pub(crate) models: Models,
+    pub(crate) secrets: Secrets,
+    /// What is to be told to the person.
+    pub(crate) warnings: Vec<String>,
+}
+
+impl AssembledProgram {
+    /// Which models a run asks, and what is wanted of them. No key is looked for.
+    pub(crate) fn asked(&self, overrides: &ModelOverrides) -> Result<ModelSelection, CliError> {
+        ModelSelection::of(&self.config, overrides).map_err(CliError::usage)
+    }
+
+    /// Why a run that asks these models cannot begin, if it limits dollars and does not know what
+    /// they cost.
+    pub(crate) fn unpriced(
+        &self,
+        asked: &ModelSelection,
+        surroundings: &ProcessEnv,
+    ) -> Vec<Unpriced> {
+        self.dollars().refusals(asked, surroundings)
+    }
+
+    /// A preview of a run for which no model is given or configured.
+    pub(crate) fn asked_nothing(&self, name: &str) -> ModelSelection {
+        ModelSelection::new(name, options(&self.config, None))
+    }
+
+    fn dollars(&self) -> DollarLimits<'_> {
+        DollarLimits { config: &self.config, hands_on: self.assembly.can_delegate() }
+    }
+
+    /// The models of a run, with their keys.
+    pub(crate) fn models(
+        &self,
+        overrides: &ModelOverrides,
+        surroundings: &ProcessEnv,
+    ) -> Result<ResolvedModels, CliError> {
+        let asked = self.asked(overrides)?;
+        if let Some(unpriced) = self.unpriced(&asked, surroundings).into_iter().next() {
+            return Err(CliError::usage(unpriced));
+        }
+        let (mut secrets, mut warnings) = (Secrets::default(), Vec::new());
+        let mut models = Models::default();
+        let dollars = self.dollars().any();
+        let http = deputize_providers::http_client(Arc::clone(&self.assembly.clock));
+        for (choice, used) in &asked.choices {
+            if let Some(why) = used.skip_reason(choice, surroundings) {
+                warnings.push(why);
+                continue;
+            }
+            warnings.extend(model::short_keys(choice, surroundings));
+            let has_fallback = !asked.fallback.is_empty();
+            let made = model::make(choice, surroundings, &http, &mut secrets, has_fallback)?;
+            let name = model::name(choice);
+            models.insert(&name, &choice.model, made);
+            if dollars && prices::counts_as_free(choice, &self.config) {
+                warnings.push(format!(
+                    "{name} is on this machine and counts as free; set providers.{}.prices if it \
+                     is not",
+                    choice.provider
+                ));
+            }
+            match prices::price(choice, &self.config) {
+                Some(price) => models.price(&name, price),
+                None if dollars && matches!(used, ModelUse::Fallback | ModelUse::ChildFallback) => {
+                    warnings.push(format!(
+                        "{} {name} is passed over: its price is not known, and the budget is in \
+                         dollars; set providers.{}.prices",
+                        used.word(),
+                        choice.provider
+                    ));
+                }
+                None => {}
+            }
+        }
+        // Also those that this run does not use: a command may find them elsewhere.
+        model::add_environment(&mut secrets, surroundings);
+        let ModelSelection { name, options, fallback, child_fallback, .. } = asked;
+        models.fallback(fallback);
+        models.pinned_fallback(child_fallback);
+        Ok(ResolvedModels { name, options, models, secrets, warnings })
+    }
+}

@@ -1,0 +1,24 @@
+//! What a program brings along in Rust beside its tools.
+
+use std::fmt;
+use std::sync::Arc;
+
+use deputize_core::{Hook, Memory};
+
+/// Hooks and a memory of the program's own.
+#[derive(Clone, Default)]
+pub(crate) struct Extensions {
+    /// In the order they were named.
+    pub(crate) hooks: Vec<Arc<dyn Hook>>,
+    pub(crate) memory: Option<Arc<dyn Memory>>,
+}
+
+impl fmt::Debug for Extensions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hooks: Vec<&str> = self.hooks.iter().map(|hook| hook.name()).collect();
+        f.debug_struct("Own")
+            .field("hooks", &hooks)
+            .field("memory", &self.memory.is_some())
+            .finish()
+    }
+}

@@ -1,0 +1,238 @@
+//! Standard output behind a queue: whoever prints never waits for the reader.
+
+use std::collections::VecDeque;
+use std::io::{self, Write};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use deputize_core::{Cancel, CancelReason};
+use tokio::sync::Notify;
+
+/// The most bytes that wait for a reader who does not read.
+pub(crate) const WAITING_BYTES: usize = 64 * 1024 * 1024;
+
+/// The reader does not read, or not fast enough.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "its reader has fallen behind: {waiting} bytes wait and {more} more came, the limit is {most}"
+)]
+struct QueueFull {
+    waiting: usize,
+    more: usize,
+    most: usize,
+}
+
+/// A stream that a thread of its own writes. When nothing more can be written, or too much
+/// waits, the run is told to end.
+pub(crate) struct StdoutQueue {
+    shared: Arc<QueueShared>,
+}
+
+struct QueueShared {
+    state: Mutex<QueueState>,
+    /// There is something to write, or the owner has gone.
+    more: Condvar,
+    /// All is written, or nothing can be any more.
+    written: Notify,
+    most: usize,
+    cancel: Cancel,
+}
+
+#[derive(Default)]
+struct QueueState {
+    waiting: VecDeque<Vec<u8>>,
+    /// Bytes of what waits and of what is being written now.
+    bytes: usize,
+    /// Nothing more is taken.
+    closed: bool,
+    /// The reader has gone.
+    gone: bool,
+    /// Why nothing more is taken, unless the reader just went.
+    failure: Option<io::Error>,
+    /// The owner has gone: nothing more comes.
+    over: bool,
+}
+
+impl StdoutQueue {
+    /// Writes onto `out`, for a run that `cancel` ends. At most `most` bytes wait.
+    pub(crate) fn start(
+        out: Box<dyn Write + Send>,
+        most: usize,
+        cancel: Cancel,
+    ) -> io::Result<Self> {
+        let (state, more, written) = (Mutex::default(), Condvar::new(), Notify::new());
+        let shared = Arc::new(QueueShared { state, more, written, most, cancel });
+        let mine = Arc::clone(&shared);
+        thread::Builder::new().name("output".to_owned()).spawn(move || mine.write(out))?;
+        Ok(Self { shared })
+    }
+
+    /// Gives bytes to be written after all others. What comes after an end is left out.
+    pub(crate) fn push(&self, bytes: Vec<u8>) {
+        let (mut state, most) = (self.shared.lock(), self.shared.most);
+        if state.closed {
+            return;
+        }
+        let (waiting, more) = (state.bytes, bytes.len());
+        if waiting > 0 && waiting.saturating_add(more) > most {
+            state.closed = true;
+            state.failure = Some(io::Error::other(QueueFull { waiting, more, most }));
+            drop(state);
+            self.shared.cancel.cancel(CancelReason::Interrupted);
+            return;
+        }
+        state.bytes += more;
+        state.waiting.push_back(bytes);
+        drop(state);
+        self.shared.more.notify_all();
+    }
+
+    /// Waits until all is written, or nothing can be any more. A reader that stalls makes it
+    /// wait without an end.
+    pub(crate) async fn written(&self) {
+        loop {
+            let written = self.shared.written.notified();
+            if self.left() == 0 {
+                return;
+            }
+            written.await;
+        }
+    }
+
+    /// Bytes that are not written yet.
+    pub(crate) fn left(&self) -> usize {
+        self.shared.lock().bytes
+    }
+
+    /// Why nothing more was taken, once. A reader that has gone is no failure.
+    pub(crate) fn failure(&self) -> Option<io::Error> {
+        self.shared.lock().failure.take()
+    }
+
+    /// Whether the reader has gone.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.shared.lock().gone
+    }
+}
+
+impl Drop for StdoutQueue {
+    /// Lets the thread end when it has written what waits; nobody waits for it.
+    fn drop(&mut self) {
+        self.shared.lock().over = true;
+        self.shared.more.notify_all();
+    }
+}
+
+impl QueueShared {
+    fn lock(&self) -> MutexGuard<'_, QueueState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Writes what comes, one piece at a time and without the lock.
+    fn write(&self, mut out: Box<dyn Write + Send>) {
+        while let Some(bytes) = self.next() {
+            let done = out.write_all(&bytes).and_then(|()| out.flush());
+            let mut state = self.lock();
+            state.bytes -= bytes.len();
+            if let Err(error) = done {
+                state.waiting.clear();
+                state.bytes = 0;
+                state.closed = true;
+                state.gone = error.kind() == io::ErrorKind::BrokenPipe;
+                if !state.gone {
+                    state.failure.get_or_insert(error);
+                }
+                drop(state);
+                self.cancel.cancel(CancelReason::Interrupted);
+                break;
+            }
+        }
+        self.written.notify_waiters();
+    }
+
+    /// What is to be written next; nothing: the owner has gone.
+    fn next(&self) -> Option<Vec<u8>> {
+        let mut state = self.lock();
+        loop {
+            if let Some(bytes) = state.waiting.pop_front() {
+                return Some(bytes);
+            }
+            self.written.notify_waiters();
+            if state.over {
+                return None;
+            }
+            state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::io::{PipeReader, Read as _};
+
+    use super::*;
+
+    /// A pipe that nobody reads and that is full already: a write into it waits.
+    pub(crate) fn stalled() -> (PipeReader, Box<dyn Write + Send>) {
+        let (reader, writer) = io::pipe().unwrap();
+        rustix::io::ioctl_fionbio(&writer, true).unwrap();
+        let mut filler = &writer;
+        while filler.write(&[b'.'; 4096]).is_ok() {}
+        rustix::io::ioctl_fionbio(&writer, false).unwrap();
+        (reader, Box::new(writer))
+    }
+
+    pub(crate) fn wait(future: impl Future<Output = ()>) {
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future);
+    }
+
+    #[test]
+    fn a_reader_that_stalls_holds_nobody_up_until_too_much_waits() {
+        let (mut reader, writer) = stalled();
+        let cancel = Cancel::new();
+        let outlet = StdoutQueue::start(writer, 10, cancel.clone()).unwrap();
+        outlet.push(b"123456".to_vec());
+        outlet.push(b"7890".to_vec());
+        assert_eq!((outlet.left(), cancel.is_cancelled()), (10, false));
+        outlet.push(b"A".to_vec());
+        assert_eq!(cancel.reason(), Some(CancelReason::Interrupted));
+        outlet.push(Vec::new());
+        let failure = outlet.failure().unwrap().to_string();
+        let told = "its reader has fallen behind: 10 bytes wait and 1 more came, the limit is 10";
+        assert_eq!(failure, told);
+        // What was taken before is written as soon as somebody reads.
+        let reads = thread::spawn(move || {
+            let mut all = String::new();
+            reader.read_to_string(&mut all).unwrap();
+            all.trim_start_matches('.').to_owned()
+        });
+        wait(outlet.written());
+        drop(outlet);
+        assert_eq!(reads.join().unwrap(), "1234567890");
+    }
+
+    #[test]
+    fn one_piece_may_be_longer_than_what_may_wait() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let outlet = StdoutQueue::start(Box::new(writer), 3, Cancel::new()).unwrap();
+        outlet.push(b"longer".to_vec());
+        wait(outlet.written());
+        drop(outlet);
+        let mut all = String::new();
+        reader.read_to_string(&mut all).unwrap();
+        assert_eq!(all, "longer");
+    }
+
+    #[test]
+    fn what_cannot_be_written_ends_the_run_and_is_told_once() {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let cancel = Cancel::new();
+        let outlet = StdoutQueue::start(Box::new(full), 100, cancel.clone()).unwrap();
+        outlet.push(b"one".to_vec());
+        outlet.push(b"two".to_vec());
+        wait(cancel.cancelled());
+        wait(outlet.written());
+        assert_eq!(outlet.failure().unwrap().kind(), io::ErrorKind::StorageFull);
+        assert!(outlet.failure().is_none() && !outlet.is_gone());
+    }
+}

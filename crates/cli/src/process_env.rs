@@ -1,0 +1,292 @@
+//! What a process finds around itself, read once.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Component, Path, PathBuf};
+
+use deputize_core::SessionId;
+use deputize_core::sanitize::for_terminal;
+use deputize_process::{OpenFiles, raise_open_files};
+use deputize_runtime::{ReadError, SessionDir};
+use rustix::termios::tcgetwinsize;
+
+use crate::approve::can_ask;
+use crate::args::Settings;
+use crate::command::sessions::candidates;
+use crate::config::{FlagValue, Loaded, Sources, load};
+use crate::exit::CliError;
+use crate::extensions::Extensions;
+use crate::screen::line::{ScreenLine, Style};
+
+/// The environment, the working directory, and which of the standard streams are terminals.
+pub(crate) struct ProcessEnv {
+    /// Variables whose names and values are text.
+    pub(crate) env: BTreeMap<String, String>,
+    /// All variables.
+    pub(crate) os_env: BTreeMap<OsString, OsString>,
+    /// The names of the program's toolsets.
+    toolsets: BTreeSet<String>,
+    cwd: PathBuf,
+    pub(crate) stdin_is_terminal: bool,
+    pub(crate) stdout_is_terminal: bool,
+    pub(crate) stderr_is_terminal: bool,
+    /// What the program brings along.
+    pub(crate) own: Extensions,
+    /// Whether an editor shows what the agents say.
+    pub(crate) at_editor: bool,
+    /// Whether there is a person who can be asked: at a terminal, or at an editor.
+    pub(crate) person_available: bool,
+    /// How many files this process may open, as many as it can; `None` if that was refused.
+    pub(crate) open_files: Option<OpenFiles>,
+}
+
+#[derive(Debug, thiserror::Error)]
+enum DirectoryError {
+    #[error("the working directory cannot be used")]
+    Cwd(#[source] io::Error),
+    #[error("cannot work in `{}`", path.display())]
+    Chosen {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot work in `{}`: it is not a directory", .0.display())]
+    NotDirectory(PathBuf),
+    #[error("cannot work in `{}`: its name is not UTF-8, and a record can name no other; rename it", .0.display())]
+    Unnamed(PathBuf),
+    #[error("there is no place for sessions: set DEPUTIZE_HOME to a directory")]
+    NoState,
+    #[error("there is no session `{0}`")]
+    NoSession(String),
+    #[error("`{name}` begins the names of {count} sessions")]
+    Ambiguous { name: String, count: usize },
+}
+
+impl ProcessEnv {
+    /// Those of this process, a program with these toolsets.
+    #[expect(clippy::disallowed_methods, reason = "this is the one place that reads them")]
+    pub(crate) fn of_process(
+        toolsets: BTreeSet<String>,
+        own: Extensions,
+    ) -> Result<Self, CliError> {
+        let os_env: BTreeMap<OsString, OsString> = std::env::vars_os().collect();
+        let text = |(name, value): (&OsString, &OsString)| {
+            Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
+        };
+        Ok(Self {
+            env: os_env.iter().filter_map(text).collect(),
+            cwd: std::env::current_dir().map_err(DirectoryError::Cwd).map_err(CliError::usage)?,
+            os_env,
+            toolsets,
+            own,
+            stdin_is_terminal: io::stdin().is_terminal(),
+            stdout_is_terminal: io::stdout().is_terminal(),
+            stderr_is_terminal: io::stderr().is_terminal(),
+            at_editor: false,
+            person_available: can_ask(),
+            open_files: raise_open_files().ok(),
+        })
+    }
+
+    /// Those of a process with these variables, in `/`, without terminals.
+    #[cfg(test)]
+    pub(crate) fn for_tests(env: &[(&str, &str)]) -> Self {
+        Self {
+            env: env.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect(),
+            os_env: BTreeMap::new(),
+            toolsets: BTreeSet::new(),
+            cwd: PathBuf::from("/"),
+            stdin_is_terminal: false,
+            stdout_is_terminal: false,
+            stderr_is_terminal: false,
+            own: Extensions::default(),
+            at_editor: false,
+            person_available: false,
+            open_files: None,
+        }
+    }
+
+    /// A variable that is set to something.
+    pub(crate) fn var(&self, name: &str) -> Option<&str> {
+        self.env.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+
+    /// Whether the terminal takes cursor movements.
+    pub(crate) fn moves_cursor(&self) -> bool {
+        self.var("TERM").is_some_and(|term| term != "dumb")
+    }
+
+    /// Whether colours are welcome.
+    pub(crate) fn colour(&self) -> bool {
+        self.moves_cursor() && self.var("NO_COLOR").is_none()
+    }
+
+    /// The directory to work in, absolute and without links.
+    pub(crate) fn cwd(&self, chosen: Option<&Path>) -> Result<PathBuf, CliError> {
+        let path = self.cwd.join(chosen.unwrap_or(Path::new("")));
+        let found = path.canonicalize().map_err(|source| {
+            let path = path.clone();
+            CliError::usage(DirectoryError::Chosen { path, source })
+        })?;
+        if !found.is_dir() {
+            return Err(CliError::usage(DirectoryError::NotDirectory(path)));
+        }
+        if found.to_str().is_none() {
+            return Err(CliError::usage(DirectoryError::Unnamed(found)));
+        }
+        Ok(found)
+    }
+
+    /// Where the configuration comes from.
+    pub(crate) fn sources(
+        &self,
+        settings: &Settings,
+        flags: Vec<FlagValue>,
+    ) -> Result<Sources, CliError> {
+        Ok(Sources {
+            cwd: self.cwd(settings.cwd.as_deref())?,
+            config_file: settings.config.as_ref().map(|path| plain(self.cwd.join(path))),
+            env: self.env.clone(),
+            set: settings.set.clone(),
+            flags,
+            toolsets: self.toolsets.clone(),
+        })
+    }
+
+    /// The configuration; its warnings are told.
+    pub(crate) fn load(&self, sources: &Sources) -> Result<Loaded, CliError> {
+        match load(sources) {
+            Ok(loaded) => {
+                loaded.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+                Ok(loaded)
+            }
+            Err(error) => {
+                error.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+                Err(CliError::usage(error))
+            }
+        }
+    }
+
+    /// The folder of session files: under `$DEPUTIZE_HOME`, or in the platform's state
+    /// directory.
+    pub(crate) fn sessions(&self) -> Result<SessionDir, CliError> {
+        let home = self.states().next().ok_or(DirectoryError::NoState).map_err(CliError::usage)?;
+        Ok(SessionDir::new(home.join("sessions")))
+    }
+
+    /// The folders that may hold it: the first of them does.
+    pub(crate) fn states(&self) -> impl Iterator<Item = PathBuf> {
+        let dir = |name: &str| self.var(name).map(|value| self.cwd.join(value));
+        let state = || {
+            if cfg!(windows) {
+                return dir("LOCALAPPDATA");
+            }
+            if cfg!(target_os = "macos") {
+                return dir("HOME").map(|home| home.join("Library/Application Support"));
+            }
+            let xdg = self.var("XDG_STATE_HOME").map(PathBuf::from);
+            let xdg = xdg.filter(|path| path.is_absolute());
+            xdg.or_else(|| dir("HOME").map(|home| home.join(".local/state")))
+        };
+        let platform = state().map(|state| state.join("deputize"));
+        dir("DEPUTIZE_HOME").into_iter().chain(platform)
+    }
+}
+
+/// A path without `..`, where its directory is there; links on the way are followed, as `..` does.
+fn plain(path: PathBuf) -> PathBuf {
+    let up = path.components().any(|part| part == Component::ParentDir);
+    let parts = path.parent().zip(path.file_name());
+    let whole =
+        parts.filter(|_| up).and_then(|(dir, name)| Some(dir.canonicalize().ok()?.join(name)));
+    whole.unwrap_or(path)
+}
+
+/// How many sessions are named where one was meant.
+const CANDIDATES: usize = 8;
+
+/// A stored session by its id, or by the beginning of it where no other begins so.
+pub(crate) fn session_named(dir: &SessionDir, name: &str) -> Result<SessionId, CliError> {
+    let missing = || {
+        CliError::usage(DirectoryError::NoSession(name.to_owned()))
+            .hint("`deputize sessions list` shows those there are")
+    };
+    let id = SessionId::new(name).map_err(|_| missing())?;
+    let path = dir.file(&id);
+    match std::fs::metadata(&path) {
+        Ok(file) if file.is_file() => return Ok(id),
+        Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(CliError::failed(ReadError::Open { path, source }));
+        }
+        Ok(_) | Err(_) => {}
+    }
+    let mut found = dir.list().map_err(CliError::failed)?;
+    found.retain(|id| id.as_str().starts_with(name));
+    found.sort();
+    match found.as_slice() {
+        [] => Err(missing()),
+        [only] => Ok(only.clone()),
+        several => {
+            let (name, count) = (name.to_owned(), several.len());
+            let newest = several.iter().rev().take(CANDIDATES);
+            let shown = candidates(dir, newest);
+            let more = match count.saturating_sub(CANDIDATES) {
+                0 => String::new(),
+                more => format!("\nand {more} older"),
+            };
+            Err(CliError::usage(DirectoryError::Ambiguous { name, count })
+                .hint(format!("name one of them in full:\n{}{more}", shown.trim_end())))
+        }
+    }
+}
+
+/// Columns and rows of the terminal that standard error is; `None` where it is none, or does not
+/// say.
+pub(crate) fn terminal_size() -> Option<(usize, usize)> {
+    let size = tcgetwinsize(io::stderr()).ok()?;
+    (size.ws_col > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
+}
+
+/// Returns how many columns a line on standard output may take: those of the terminal but one, and
+/// no limit where it is none.
+pub(crate) fn output_columns() -> usize {
+    let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0);
+    size.map_or(usize::MAX, |size| usize::from(size.ws_col).saturating_sub(1))
+}
+
+/// The same of standard error.
+pub(crate) fn error_columns() -> usize {
+    terminal_size().map_or(usize::MAX, |(columns, _)| columns.saturating_sub(1))
+}
+
+/// Tells the person at standard error, wrapped where that is a terminal. Whether anyone reads it
+/// does not matter.
+pub(crate) fn tell(text: &str) {
+    let rows = wrap_lines(&for_terminal(text), error_columns());
+    let _unread = io::stderr().write_all(rows.as_bytes());
+}
+
+/// Returns lines in rows of at most so many columns, wrapped at words.
+pub(crate) fn wrap_lines(text: &str, columns: usize) -> String {
+    let rows = text.lines().flat_map(|line| {
+        let rows = ScreenLine::default().with(Style::Plain, line).wrap(columns);
+        rows.into_iter().map(|row| row.render(false) + "\n")
+    });
+    rows.collect()
+}
+
+/// Prints on standard output. A reader that has gone is no failure.
+pub(crate) fn print(text: &str) -> Result<(), CliError> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(CliError::failed(PrintError(error)))
+        }
+        _ => Ok(()),
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write to standard output")]
+pub(crate) struct PrintError(#[source] pub(crate) io::Error);

@@ -1,0 +1,154 @@
+//! Who writes the screen: what comes next, and when.
+
+use std::time::{Duration, Instant};
+
+use super::Detail;
+use super::frame::frame;
+use super::layout;
+use super::line::ScreenLine;
+use super::live::{DrawState, ScreenState, Surface};
+
+/// The least time between two drawings of the tree.
+const FRAME: Duration = Duration::from_millis(100);
+/// The least time between two writes of lines that tell of the run. Nobody reads faster, and a
+/// drawer that is woken for each line takes time from the run.
+const PAUSE: Duration = Duration::from_millis(25);
+/// After which time a drawing is looked at again although nothing happened: times go on.
+const TICK: Duration = Duration::from_secs(1);
+/// The most lines of the tree while it is live, and when it is over.
+const MOST_LINES: usize = 30;
+
+/// The terminal, and what stands on it.
+pub(super) struct ScreenWriter {
+    surface: Surface,
+    /// The tree as it is on the terminal now.
+    drawn: Vec<ScreenLine>,
+    drawn_columns: usize,
+    /// When the tree was drawn last, or lines were written.
+    pub(super) drawn_at: Option<Instant>,
+}
+
+/// What a drawer does next.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum WriterStep {
+    /// Writes this.
+    Write(Vec<u8>),
+    /// Waits until something happens, at most so long.
+    Wait(Option<Duration>),
+}
+
+impl ScreenWriter {
+    pub(super) const fn new(surface: Surface) -> Self {
+        Self { surface, drawn: Vec::new(), drawn_columns: 0, drawn_at: None }
+    }
+
+    /// What is to be done now. It is taken from the state as if it were done.
+    pub(super) fn next(&mut self, state: &mut ScreenState) -> WriterStep {
+        let frame = match state.end {
+            DrawState::Asked => self.last(state),
+            DrawState::Drawn => self.lines(state),
+            DrawState::No if state.pauses > 0 => {
+                if state.held {
+                    return WriterStep::Wait(None);
+                }
+                state.held = true;
+                self.lines(state)
+            }
+            DrawState::No => {
+                state.held = false;
+                if state.live {
+                    return self.tree(state);
+                }
+                if let Some(left) = self.left_of(PAUSE) {
+                    // As if there were news already: nobody wakes a drawer for more of them.
+                    state.dirty = true;
+                    return WriterStep::Wait(Some(left));
+                }
+                let frame = self.lines(state);
+                self.drawn_at = (!frame.is_empty()).then(Instant::now);
+                frame
+            }
+        };
+        if frame.is_empty() { WriterStep::Wait(None) } else { WriterStep::Write(frame) }
+    }
+
+    /// Writes a frame at once, so that a terminal never shows half of one.
+    pub(super) fn write(&mut self, frame: &[u8]) {
+        let _unseen = self.surface.out.write_all(frame).and_then(|()| self.surface.out.flush());
+    }
+
+    /// The tree in place of what was drawn, when it changed, at most once a [`FRAME`].
+    fn tree(&mut self, state: &mut ScreenState) -> WriterStep {
+        let due = match (state.dirty, state.tree.is_running()) {
+            (true, _) => FRAME,
+            (false, true) => TICK,
+            (false, false) => return WriterStep::Wait(None),
+        };
+        if let Some(left) = self.left_of(due) {
+            return WriterStep::Wait(Some(left));
+        }
+        state.dirty = false;
+        self.drawn_at = Some(Instant::now());
+        let frame = self.redraw(state);
+        if frame.is_empty() { WriterStep::Wait(Some(FRAME)) } else { WriterStep::Write(frame) }
+    }
+
+    /// What is left of a time since the last drawing.
+    fn left_of(&self, time: Duration) -> Option<Duration> {
+        let left = time.checked_sub(self.drawn_at?.elapsed());
+        left.filter(|left| !left.is_zero())
+    }
+
+    fn redraw(&mut self, state: &mut ScreenState) -> Vec<u8> {
+        let (columns, rows) = self.size();
+        // The last column stays free: a cursor behind it would be on either of two rows.
+        let columns = columns.saturating_sub(1);
+        let most = rows.saturating_sub(2).min(MOST_LINES);
+        let tree = layout::lines(&state.tree, self.surface.clock.now_ms(), columns, most);
+        if state.lines.is_empty() && tree == self.drawn && columns == self.drawn_columns {
+            return Vec::new();
+        }
+        let above = wrapped(state.lines.take(), columns);
+        let frame = frame(&self.drawn, &above, &tree, columns + 1, self.surface.colour);
+        self.drawn = tree;
+        self.drawn_columns = columns;
+        frame
+    }
+
+    /// Takes the tree off the terminal and prints the lines that wait.
+    fn lines(&mut self, state: &mut ScreenState) -> Vec<u8> {
+        state.dirty = false;
+        let columns = self.size().0;
+        let lines = wrapped(state.lines.take(), columns.saturating_sub(1));
+        let drawn = std::mem::take(&mut self.drawn);
+        frame(&drawn, &lines, &[], columns, self.surface.colour)
+    }
+
+    /// The end: the tree as it ended, for good, what was changed, and which agents failed.
+    fn last(&mut self, state: &mut ScreenState) -> Vec<u8> {
+        let mut out = self.lines(state);
+        state.end = DrawState::Drawn;
+        let columns = self.size().0;
+        let mut lines = Vec::new();
+        if state.live {
+            let now = self.surface.clock.now_ms();
+            lines = layout::lines(&state.tree, now, columns.saturating_sub(1), MOST_LINES);
+        }
+        if state.detail != Detail::Quiet {
+            lines.extend(state.changes.lines(&self.surface.cwd));
+        }
+        lines.extend(state.failures.lines(&state.tree, columns.saturating_sub(1)));
+        let lines = wrapped(lines, columns.saturating_sub(1));
+        out.extend(frame(&[], &lines, &[], columns, self.surface.colour));
+        out
+    }
+
+    fn size(&self) -> (usize, usize) {
+        self.surface.size.as_ref().map_or((usize::MAX, usize::MAX), |size| size())
+    }
+}
+
+/// Lines as they stand on a terminal of so many columns.
+fn wrapped(lines: Vec<ScreenLine>, columns: usize) -> Vec<ScreenLine> {
+    lines.into_iter().flat_map(|line| line.wrap(columns)).collect()
+}

@@ -1,0 +1,158 @@
+//! What no file tool writes, although it lies under a directory that its agent may write.
+
+use std::ffi::OsStr;
+use std::path::{Component, Path, PathBuf};
+
+use crate::sanitize::is_invisible;
+
+/// What programs take commands from without asking anybody, by the end of its path. The first is a
+/// directory, or a file that names one.
+const NAMES: [&str; 6] =
+    [".git", ".gitmodules", ".gitconfig", ".config/git/config", ".envrc", ".mcp.json"];
+/// What `.git` is called too where file systems have short names.
+const SHORT_GIT: &str = "git~1";
+
+/// Why a path is not written.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProtectedPath {
+    /// It is, or lies below, something of a name that other programs take commands from.
+    #[error(
+        "file tools do not write `{0}` or below it: other programs run what stands there, and \
+         nobody would be asked. Leave it to the person, or use a command that they can approve, \
+         such as `git config` for `.git`"
+    )]
+    Name(&'static str),
+    /// It is, or lies below, a path that [`Authority::keeping`](crate::Authority::keeping) names.
+    #[error(
+        "file tools do not write `{}` or below it: this program or another obeys what stands \
+         there, and nobody would be asked. Leave it to the person, and tell them what to change",
+        .0.display()
+    )]
+    Own(PathBuf),
+}
+
+impl ProtectedPath {
+    /// What guards a path by the names in it.
+    pub(crate) fn by_name(path: &Path) -> Option<Self> {
+        let names = plain_names(path);
+        let is_short = names.iter().any(|name| name == SHORT_GIT);
+        let git = NAMES.first().filter(|_| is_short);
+        git.or_else(|| NAMES.iter().find(|guarded| has_in_it(&names, Path::new(guarded))))
+            .map(|guarded| Self::Name(guarded))
+    }
+
+    /// What guards a path because it lies in one of these: below an absolute one, or anywhere below
+    /// something that has the names of a relative one.
+    pub(crate) fn by_place<'a>(
+        path: &Path,
+        kept: impl IntoIterator<Item = &'a PathBuf>,
+    ) -> Option<Self> {
+        let names = plain_names(path);
+        let holds = |kept: &&PathBuf| {
+            if kept.is_absolute() { lies_in(path, kept) } else { has_in_it(&names, kept) }
+        };
+        kept.into_iter().find(holds).cloned().map(Self::Own)
+    }
+}
+
+/// The names in a path as a file system may take them: some compare without regard to case, pass
+/// over invisible characters, dots and spaces at the end, or what is behind a colon.
+fn plain_names(path: &Path) -> Vec<String> {
+    let plain = |name: &OsStr| {
+        let name = name.to_string_lossy();
+        let visible: String = name.chars().filter(|c| !is_invisible(*c)).collect();
+        let plain = visible.split(':').next().unwrap_or_default().trim_end_matches(['.', ' ']);
+        plain.to_ascii_lowercase()
+    };
+    let names = path.components().filter_map(|part| match part {
+        Component::Normal(name) => Some(plain(name)),
+        _ => None,
+    });
+    names.collect()
+}
+
+/// Whether the names of a guarded path stand one after the other among these.
+fn has_in_it(names: &[String], guarded: &Path) -> bool {
+    let guarded = plain_names(guarded);
+    !guarded.is_empty() && names.windows(guarded.len()).any(|names| *names == *guarded)
+}
+
+/// Whether a path is a folder or lies below it, without regard to case, as on some file systems.
+fn lies_in(path: &Path, folder: &Path) -> bool {
+    let mut parts = path.components();
+    folder.components().all(|wanted| {
+        parts.next().is_some_and(|part| part.as_os_str().eq_ignore_ascii_case(wanted.as_os_str()))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_guarded_in_every_spelling_that_a_file_system_may_take_for_it() {
+        for path in [
+            "/w/.git",
+            "/w/.git/config",
+            "/w/a/.GIT/hooks/pre-commit",
+            "/w/.git/modules/x/config",
+            "/w/.Git./config",
+            "/w/.git /config",
+            "/w/.g\u{200c}it/config",
+            "/w/.git::$INDEX_ALLOCATION/config",
+            "/w/GIT~1/config",
+            "/w/.gitmodules",
+            "/w/a/.envrc",
+            "/w/.MCP.json",
+            "/h/.gitconfig",
+            "/h/.GitConfig.",
+            "/h/.config/git/config",
+            "/h/.Config/GIT/config",
+        ] {
+            assert!(ProtectedPath::by_name(Path::new(path)).is_some(), "{path}");
+        }
+        for path in [
+            "/w/.gitignore",
+            "/w/.gitattributes",
+            "/w/.github/workflows/ci.yml",
+            "/w/git/config",
+            "/w/x.git/config",
+            "/w/.env",
+            "/w/.vscode/settings.json",
+            "/w/mcp.json",
+            "/w/gitconfig",
+            "/w/.config/git",
+            "/w/.config/git/ignore",
+            "/w/git/config",
+            "/w/.config/x/git/config",
+            "/w/...",
+        ] {
+            assert_eq!(ProtectedPath::by_name(Path::new(path)), None, "{path}");
+        }
+    }
+
+    #[test]
+    fn a_relative_path_guards_what_has_its_names_anywhere() {
+        let kept = [PathBuf::from(".own")];
+        let guards = |path: &str| ProtectedPath::by_place(Path::new(path), &kept).is_some();
+        for path in ["/w/.own", "/w/.own/config.yaml", "/w/a/.OWN./x", "/.own"] {
+            assert!(guards(path), "{path}");
+        }
+        for path in ["/w/own", "/w/.own2/x", "/w/.ow/n"] {
+            assert!(!guards(path), "{path}");
+        }
+    }
+
+    #[test]
+    fn a_folder_guards_itself_and_what_is_below() {
+        let kept = [PathBuf::from("/h/.config/deputize")];
+        let guards = |path: &str| ProtectedPath::by_place(Path::new(path), &kept).is_some();
+        for path in ["/h/.config/deputize", "/h/.config/deputize/mcp/x", "/h/.Config/Deputize/x"] {
+            assert!(guards(path), "{path}");
+        }
+        for path in ["/h", "/h/.config", "/h/.config/deputize2", "/h/.config/other/deputize"] {
+            assert!(!guards(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,645 @@
+//! The gate before a provider's model: what all agents of a tree know together of whether it
+//! takes requests now. Pure; whoever drives it brings the time.
+//!
+//! Without it, fifty children that meet a limit would each find out for themselves, five times.
+//! With it, the first failure closes the gate for all. After the wait a **trial** goes alone;
+//! answers open the gate again. When the attempts are used up the gate **gives up**: everyone who
+//! waits is told. Who comes after is a trial: it may have been one agent's request that the
+//! provider cannot take.
+//!
+//! After a **rate limit** half as many requests go as were waiting for an answer, a few more with
+//! each round of answers, and no faster than answers came between two limits. While somebody is
+//! answered a limit is no failure but a queue: it is nobody's attempt, and nobody gives up.
+
+use std::time::Duration;
+
+use crate::cancel::Cancel;
+use crate::model::{BoxFuture, FailureKind, ModelError};
+use crate::retry::RetryPolicy;
+
+/// The gates of a program, one for each provider and model.
+pub trait RateLimiter: Send + Sync {
+    /// Waits until a request to this model may be sent. `model` is its name as agents use it.
+    ///
+    /// # Errors
+    /// The failure that the gate gave up with, or [`FailureKind::Cancelled`].
+    fn acquire<'a>(
+        &'a self,
+        model: &'a str,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Box<dyn Permit>, ModelError>>;
+}
+
+/// Leave to send one request. Dropping it says that nothing was learnt.
+pub trait Permit: Send {
+    /// Tells that a reply has begun to arrive.
+    fn on_response_start(&mut self);
+
+    /// Tells how the attempt ended.
+    fn finish(self: Box<Self>, result: Result<(), &ModelError>) -> NextAttempt;
+}
+
+/// What the gate says after an attempt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NextAttempt {
+    /// It opens after this wait; zero where nothing closed it.
+    Wait(Duration),
+    /// A rate limit while others are answered: after this wait it is this request's turn again,
+    /// and the attempt does not count.
+    Queue(Duration),
+    /// Nobody should try again now.
+    GiveUp,
+}
+
+/// How long after giving up on a provider that asked for a wait nothing is sent.
+const REST: Duration = Duration::from_secs(5);
+/// Without a failure for so long, failures do not count as a row.
+const FORGET: Duration = Duration::from_secs(60);
+/// After so long in which a limit let nobody in, it lets one more in: what holds the others up may
+/// be a long reply, and no limit.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// One gate. Times are durations since any fixed moment of a monotonic clock.
+///
+/// ```
+/// use std::time::Duration;
+/// use deputize_core::{Admission, FailureKind, LimiterState, ModelError, NextAttempt, RetryPolicy};
+///
+/// let now = Duration::ZERO;
+/// let mut gate = LimiterState::new(RetryPolicy::default());
+/// let ticket = gate.ticket();
+/// let Admission::Go(leave) = gate.admit(ticket, now) else { panic!("it is open at first") };
+/// let busy = ModelError::new(FailureKind::Transient, "503");
+/// let next = gate.finish(leave, now, Err(&busy), 0);
+/// assert_eq!(next, NextAttempt::Wait(Duration::from_millis(500)));
+/// assert_eq!(gate.admit(ticket, now), Admission::Until(Duration::from_millis(500)));
+/// ```
+#[derive(Debug)]
+pub struct LimiterState {
+    policy: RetryPolicy,
+    /// Requests whose reply has not begun to arrive.
+    unanswered: u32,
+    /// Requests whose reply arrives.
+    arriving: u32,
+    /// How many may be without an answer; nothing until a rate limit was met.
+    limit: Option<u32>,
+    /// Whether the last closure was because of a rate limit.
+    rate_limited: bool,
+    /// Answers since the limit last grew.
+    round: u32,
+    /// When the last rate limit closed it, and the answers since then.
+    limited: Option<(Duration, u32)>,
+    /// The time from one request to the next: none until two rate limits told how many are
+    /// answered between them.
+    pace: Duration,
+    last_sent: Duration,
+    last_answer: Option<Duration>,
+    closed_until: Duration,
+    /// Whether the one request is under way that finds out whether it works again.
+    trial: bool,
+    /// Failures that closed the gate. What was sent before the last of them does not close it
+    /// again.
+    closures: u64,
+    /// Closures in a row without an answer between them.
+    failures: u32,
+    failing_since: Duration,
+    last_failure: Duration,
+    /// Why the gate gave up, until something is answered again.
+    down: Option<ModelError>,
+    /// How often it gave up: those who came before know by it.
+    given_up: u64,
+}
+
+/// Who waits since when: a place in the gate's history.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueueTicket {
+    given_up: u64,
+}
+
+/// Leave of a [`LimiterState`] to send one request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SendLease {
+    closures: u64,
+    trial: bool,
+    answered: bool,
+}
+
+/// What the gate says to someone who comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Admission {
+    /// Send.
+    Go(SendLease),
+    /// Closed until then.
+    Until(Duration),
+    /// Others are under way; come again when one of them has ended.
+    AfterOthers,
+    /// It has given up, because of this failure.
+    GivenUp(ModelError),
+}
+
+impl LimiterState {
+    /// An open gate.
+    #[must_use]
+    pub fn new(policy: RetryPolicy) -> Self {
+        Self {
+            policy,
+            unanswered: 0,
+            arriving: 0,
+            limit: None,
+            rate_limited: false,
+            round: 0,
+            limited: None,
+            pace: Duration::ZERO,
+            last_sent: Duration::ZERO,
+            last_answer: None,
+            closed_until: Duration::ZERO,
+            trial: false,
+            closures: 0,
+            failures: 0,
+            failing_since: Duration::ZERO,
+            last_failure: Duration::ZERO,
+            down: None,
+            given_up: 0,
+        }
+    }
+
+    /// For someone who comes now.
+    #[must_use]
+    pub fn ticket(&self) -> QueueTicket {
+        QueueTicket { given_up: self.given_up }
+    }
+
+    /// Asks for leave.
+    #[must_use]
+    pub fn admit(&mut self, ticket: QueueTicket, now: Duration) -> Admission {
+        if !self.trial && now > self.last_failure.max(self.closed_until) + FORGET {
+            self.recovered();
+            (self.limit, self.limited, self.pace) = (None, None, Duration::ZERO);
+        }
+        let waited = ticket.given_up != self.given_up;
+        let rests = now < self.last_failure + REST;
+        let told = |error: &&ModelError| waited || rests && error.retry_after().is_some();
+        if let Some(error) = self.down.as_ref().filter(told) {
+            return Admission::GivenUp(error.clone());
+        }
+        if now < self.closed_until {
+            return Admission::Until(self.closed_until);
+        }
+        if self.trial {
+            return Admission::AfterOthers;
+        }
+        let full = self.limit.is_some_and(|limit| self.unanswered >= limit);
+        let next = match full {
+            true => self.last_sent.max(self.closed_until) + PATIENCE,
+            false => self.last_sent + self.pace,
+        };
+        if now < next {
+            return Admission::Until(next);
+        }
+        // After a rate limit a few go at once; any other failure is tried by one alone.
+        self.trial = self.failures > 0 && !self.rate_limited;
+        self.unanswered += 1;
+        self.last_sent = now;
+        Admission::Go(SendLease { closures: self.closures, trial: self.trial, answered: false })
+    }
+
+    /// A reply has begun to arrive: the provider takes requests.
+    pub fn on_response_start(&mut self, leave: &mut SendLease, now: Duration) {
+        self.recovered();
+        if std::mem::take(&mut leave.trial) {
+            self.trial = false;
+        }
+        if !std::mem::replace(&mut leave.answered, true) {
+            self.unanswered = self.unanswered.saturating_sub(1);
+            self.arriving += 1;
+            self.answered(now);
+        }
+    }
+
+    /// Tells how an attempt ended; `jitter` as in [`retry_wait`](crate::retry_wait).
+    pub fn finish(
+        &mut self,
+        leave: SendLease,
+        now: Duration,
+        result: Result<(), &ModelError>,
+        jitter: u32,
+    ) -> NextAttempt {
+        let unanswered = self.unanswered;
+        self.release_unused(leave);
+        let open = NextAttempt::Wait(Duration::ZERO);
+        match result {
+            Ok(()) => {
+                self.recovered();
+                if !leave.answered {
+                    self.answered(now);
+                }
+                open
+            }
+            // Sent before the gate closed: it tells nothing new, unless it asks for more time.
+            Err(error) if closes(error) && leave.closures != self.closures => {
+                self.still_closed(now, error)
+            }
+            Err(error) if closes(error) => self.close(now, error, unanswered, jitter),
+            Err(error) => {
+                // Wrong in itself, or broken off: but the provider takes requests.
+                if matches!(
+                    error.kind,
+                    FailureKind::Incomplete | FailureKind::ContextOverflow | FailureKind::Fatal
+                ) {
+                    self.recovered();
+                }
+                open
+            }
+        }
+    }
+
+    /// Gives leave back: of the attempt nothing is known.
+    pub fn release_unused(&mut self, leave: SendLease) {
+        let count = if leave.answered { &mut self.arriving } else { &mut self.unanswered };
+        *count = count.saturating_sub(1);
+        self.trial &= !leave.trial;
+    }
+
+    /// How many may be let in at once; nothing where there is no bound.
+    #[must_use]
+    pub fn room(&self) -> Option<u32> {
+        let trial = (self.failures > 0 && !self.rate_limited).then_some(1);
+        trial.or_else(|| Some(self.limit?.saturating_sub(self.unanswered)))
+    }
+
+    fn recovered(&mut self) {
+        self.failures = 0;
+        self.down = None;
+    }
+
+    /// After each round of answers a quarter more at once, and after each answer a little faster:
+    /// until the next rate limit tells how much is too much.
+    fn answered(&mut self, now: Duration) {
+        self.last_answer = Some(now);
+        if let Some((_, answers)) = &mut self.limited {
+            *answers += 1;
+        }
+        self.pace -= self.pace / 32;
+        let Some(limit) = &mut self.limit else { return };
+        self.round += 1;
+        if self.round >= *limit {
+            self.round = 0;
+            *limit = limit.saturating_add((*limit / 4).max(1));
+        }
+    }
+
+    /// Whether requests are answered: then who meets a rate limit has to wait for their turn.
+    fn serves(&self, now: Duration) -> bool {
+        self.arriving > 0 || self.last_answer.is_some_and(|at| now <= at + FORGET)
+    }
+
+    fn close(
+        &mut self,
+        now: Duration,
+        error: &ModelError,
+        unanswered: u32,
+        jitter: u32,
+    ) -> NextAttempt {
+        self.rate_limited = is_rate_limit(error);
+        let queues = self.rate_limited && self.serves(now);
+        if self.failures == 0 || queues {
+            self.failing_since = now;
+        }
+        self.failures += 1;
+        if queues {
+            self.failures = self.failures.min(self.policy.attempts.saturating_sub(1));
+        }
+        self.closures += 1;
+        self.last_failure = now;
+        if self.rate_limited {
+            self.narrow(now, unanswered);
+        }
+        let in_time = |wait: &Duration| now + *wait <= self.failing_since + self.policy.total_wait;
+        let wait = self.policy.wait(self.failures, error, jitter).filter(in_time);
+        // An answer that bounds the attempts speaks of its own request; that nothing listens at an
+        // address is so for all.
+        let answered = error.status.is_some();
+        let attempts =
+            if answered { self.policy.attempts } else { self.policy.attempts_after(error) };
+        match wait.filter(|_| self.failures < attempts) {
+            Some(wait) => {
+                self.closed_until = now + wait;
+                if queues { NextAttempt::Queue(wait) } else { NextAttempt::Wait(wait) }
+            }
+            None => {
+                self.given_up += 1;
+                self.down = Some(error.clone());
+                NextAttempt::GiveUp
+            }
+        }
+    }
+
+    /// Half as many at once, and as fast as answers came since the limit before.
+    fn narrow(&mut self, now: Duration, unanswered: u32) {
+        // One request alone tells nothing of how many are too many.
+        if unanswered > 1 {
+            self.limit = Some(unanswered / 2);
+            self.round = 0;
+        }
+        if let Some((since, answers)) = self.limited.filter(|(_, answers)| *answers > 0) {
+            self.pace = (now.saturating_sub(since) / answers).min(self.policy.longest_wait);
+        }
+        self.limited = Some((now, 0));
+    }
+
+    fn still_closed(&mut self, now: Duration, error: &ModelError) -> NextAttempt {
+        let asked = error.retry_after().unwrap_or_default();
+        if self.down.is_some() || asked > self.policy.longest_wait {
+            return NextAttempt::GiveUp;
+        }
+        if !asked.is_zero() {
+            self.closed_until = self.closed_until.max(now + asked);
+        }
+        let wait = self.closed_until.saturating_sub(now);
+        let queues = is_rate_limit(error) && self.serves(now);
+        if queues { NextAttempt::Queue(wait) } else { NextAttempt::Wait(wait) }
+    }
+}
+
+fn is_rate_limit(error: &ModelError) -> bool {
+    matches!(error.status, Some(429 | 529))
+}
+
+/// Whether a failure says something of the provider, and not of this request or key alone.
+fn closes(error: &ModelError) -> bool {
+    error.kind == FailureKind::Transient && !error.other_key
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const POLICY: RetryPolicy = RetryPolicy {
+        attempts: 5,
+        first_wait: Duration::from_secs(1),
+        longest_wait: Duration::from_secs(60),
+        total_wait: Duration::from_secs(300),
+    };
+
+    fn failure(status: u16) -> ModelError {
+        let error = ModelError::new(FailureKind::Transient, status.to_string());
+        ModelError { status: Some(status), ..error }
+    }
+
+    fn secs(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn go(gate: &mut LimiterState, now: Duration) -> SendLease {
+        match gate.admit(gate.ticket(), now) {
+            Admission::Go(leave) => leave,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn fifty_failures_at_once_close_it_once_and_one_tries_it() {
+        let mut gate = LimiterState::new(POLICY);
+        let early = gate.ticket();
+        let leaves: Vec<SendLease> = (0..50).map(|_| go(&mut gate, secs(0))).collect();
+        for leave in leaves {
+            let next = gate.finish(leave, secs(1), Err(&failure(503)), 0);
+            assert_eq!(next, NextAttempt::Wait(secs(1)));
+        }
+        assert_eq!(gate.admit(early, secs(1)), Admission::Until(secs(2)));
+        let mut trial = go(&mut gate, secs(2));
+        assert_eq!(gate.admit(early, secs(2)), Admission::AfterOthers);
+        gate.on_response_start(&mut trial, secs(2));
+        let _second = go(&mut gate, secs(2));
+        let _third = go(&mut gate, secs(2));
+    }
+
+    #[test]
+    fn a_rate_limit_halves_what_is_under_way_and_answers_widen_it() {
+        let mut gate = LimiterState::new(POLICY);
+        let leaves: Vec<SendLease> = (0..8).map(|_| go(&mut gate, secs(0))).collect();
+        let asks = ModelError { retry_after_ms: Some(7000), ..failure(429) };
+        let mut leaves = leaves.into_iter();
+        let next = gate.finish(leaves.next().unwrap(), secs(0), Err(&asks), 0);
+        assert_eq!(next, NextAttempt::Wait(secs(7)));
+        for leave in leaves {
+            let _next = gate.finish(leave, secs(0), Err(&asks), 0);
+        }
+        let four: Vec<SendLease> = (0..4).map(|_| go(&mut gate, secs(7))).collect();
+        assert_eq!(gate.admit(gate.ticket(), secs(7)), Admission::Until(secs(17)));
+        for leave in four {
+            let _open = gate.finish(leave, secs(8), Ok(()), 0);
+        }
+        assert_eq!(gate.room(), Some(5));
+    }
+
+    #[test]
+    fn while_somebody_is_answered_a_rate_limit_is_a_queue_and_no_failure() {
+        let mut gate = LimiterState::new(POLICY);
+        let mut long = go(&mut gate, secs(0));
+        gate.on_response_start(&mut long, secs(0));
+        let mut now = secs(100);
+        for _ in 0..20 {
+            let leave = go(&mut gate, now);
+            let next = gate.finish(leave, now, Err(&failure(429)), 0);
+            let NextAttempt::Queue(wait) = next else { panic!("{next:?}") };
+            now += wait;
+        }
+        // Nobody is answered any more: the next one is told.
+        gate.release_unused(long);
+        let leave = go(&mut gate, now);
+        assert_eq!(gate.finish(leave, now, Err(&failure(429)), 0), NextAttempt::GiveUp);
+    }
+
+    #[test]
+    fn it_gives_up_as_soon_as_the_failure_bounds_the_attempts() {
+        let mut gate = LimiterState::new(POLICY);
+        let refused = ModelError { status: None, most_attempts: Some(2), ..failure(0) };
+        let leave = go(&mut gate, secs(0));
+        assert_eq!(gate.finish(leave, secs(0), Err(&refused), 0), NextAttempt::Wait(secs(1)));
+        let waiting = gate.ticket();
+        let leave = go(&mut gate, secs(1));
+        assert_eq!(gate.finish(leave, secs(1), Err(&refused), 0), NextAttempt::GiveUp);
+        assert_eq!(gate.admit(waiting, secs(1)), Admission::GivenUp(refused));
+    }
+
+    #[test]
+    fn an_answer_that_bounds_the_attempts_of_its_request_bounds_no_other() {
+        let mut gate = LimiterState::new(POLICY);
+        let waiting = gate.ticket();
+        let (own, other) = (go(&mut gate, secs(0)), go(&mut gate, secs(0)));
+        let asks_not = ModelError { most_attempts: Some(1), ..failure(503) };
+        assert_eq!(gate.finish(own, secs(0), Err(&asks_not), 0), NextAttempt::Wait(secs(1)));
+        assert_eq!(gate.finish(other, secs(0), Err(&failure(503)), 0), NextAttempt::Wait(secs(1)));
+        let Admission::Go(trial) = gate.admit(waiting, secs(1)) else { panic!("it gave up") };
+        assert_eq!(gate.finish(trial, secs(2), Ok(()), 0), NextAttempt::Wait(Duration::ZERO));
+    }
+
+    #[test]
+    fn it_gives_up_for_all_who_wait_and_tries_again_for_who_comes_later() {
+        let mut gate = LimiterState::new(POLICY);
+        let waiting = gate.ticket();
+        let mut now = secs(0);
+        for n in 1..=5 {
+            let leave = go(&mut gate, now);
+            match gate.finish(leave, now, Err(&failure(503)), 0) {
+                NextAttempt::Wait(wait) | NextAttempt::Queue(wait) => now += wait,
+                NextAttempt::GiveUp => assert_eq!(n, 5),
+            }
+        }
+        assert_eq!(gate.admit(waiting, now + secs(9)), Admission::GivenUp(failure(503)));
+        let late = go(&mut gate, now);
+        let beside = gate.ticket();
+        assert_eq!(gate.admit(beside, now), Admission::AfterOthers);
+        let next = gate.finish(late, now, Err(&failure(503)), 0);
+        assert_eq!(next, NextAttempt::GiveUp, "one trial, not five");
+        assert_eq!(gate.admit(beside, now), Admission::GivenUp(failure(503)));
+        let fresh = go(&mut gate, now + FORGET + secs(1));
+        let next = gate.finish(fresh, now, Err(&failure(503)), 0);
+        assert_eq!(next, NextAttempt::Wait(secs(1)));
+    }
+
+    #[test]
+    fn who_comes_after_a_request_that_nobody_could_serve_is_served() {
+        let mut gate = LimiterState::new(POLICY);
+        let mut now = secs(0);
+        while let NextAttempt::Wait(wait) = {
+            let leave = go(&mut gate, now);
+            gate.finish(leave, now, Err(&failure(500)), 0)
+        } {
+            now += wait;
+        }
+        let healthy = go(&mut gate, now);
+        assert_eq!(gate.finish(healthy, now, Ok(()), 0), NextAttempt::Wait(secs(0)));
+        assert_eq!(gate.room(), None);
+    }
+
+    #[test]
+    fn nothing_is_sent_soon_after_giving_up_on_who_asked_for_a_wait() {
+        let mut gate = LimiterState::new(POLICY);
+        let asks = ModelError { retry_after_ms: Some(61_000), ..failure(429) };
+        let leave = go(&mut gate, secs(0));
+        assert_eq!(gate.finish(leave, secs(0), Err(&asks), 0), NextAttempt::GiveUp);
+        assert_eq!(gate.admit(gate.ticket(), secs(1)), Admission::GivenUp(asks));
+        let _later = go(&mut gate, REST);
+    }
+
+    #[test]
+    fn what_says_nothing_of_the_provider_closes_nothing() {
+        let mut gate = LimiterState::new(POLICY);
+        let other_key = ModelError { other_key: true, ..failure(429) };
+        let kinds = [FailureKind::Incomplete, FailureKind::Fatal, FailureKind::ContextOverflow];
+        let others = kinds.map(|kind| ModelError::new(kind, "x"));
+        for error in others.iter().chain([&other_key]) {
+            let leave = go(&mut gate, secs(0));
+            let next = gate.finish(leave, secs(0), Err(error), 0);
+            assert_eq!(next, NextAttempt::Wait(Duration::ZERO), "{error:?}");
+        }
+        assert_eq!(gate.room(), None);
+    }
+
+    #[test]
+    fn a_wait_as_long_as_forgetting_takes_is_not_forgotten() {
+        let mut gate = LimiterState::new(POLICY);
+        let asks = ModelError { retry_after_ms: Some(60_000), ..failure(503) };
+        let leave = go(&mut gate, secs(0));
+        assert_eq!(gate.finish(leave, secs(0), Err(&asks), 0), NextAttempt::Wait(secs(60)));
+        let _trial = go(&mut gate, secs(60));
+        assert_eq!(gate.admit(gate.ticket(), secs(60)), Admission::AfterOthers);
+        assert_eq!(gate.admit(gate.ticket(), secs(600)), Admission::AfterOthers, "a slow trial");
+    }
+
+    #[test]
+    fn a_rate_limit_of_one_bounds_nobody_and_one_long_past_is_forgotten() {
+        let mut gate = LimiterState::new(POLICY);
+        let leave = go(&mut gate, secs(0));
+        let _next = gate.finish(leave, secs(0), Err(&failure(429)), 0);
+        let answered = go(&mut gate, secs(2));
+        let _next = gate.finish(answered, secs(2), Ok(()), 0);
+        let many: Vec<SendLease> = (0..50).map(|_| go(&mut gate, secs(3))).collect();
+        assert_eq!(many.len(), 50);
+        for leave in many {
+            let _next = gate.finish(leave, secs(3), Err(&failure(429)), 0);
+        }
+        assert_eq!(gate.room(), Some(25));
+        let _fresh = go(&mut gate, secs(200));
+        assert_eq!(gate.room(), None);
+    }
+
+    #[test]
+    fn after_an_old_rate_limit_an_outage_is_still_tried_by_one() {
+        let mut gate = LimiterState::new(POLICY);
+        for status in [429, 503] {
+            let leaves: Vec<SendLease> = (0..4)
+                .map_while(|_| match gate.admit(gate.ticket(), secs(90)) {
+                    Admission::Go(leave) => Some(leave),
+                    _ => None,
+                })
+                .collect();
+            for leave in leaves {
+                let _next = gate.finish(leave, secs(80), Err(&failure(status)), 0);
+            }
+        }
+        let _trial = go(&mut gate, secs(100));
+        assert_eq!(gate.admit(gate.ticket(), secs(100)), Admission::AfterOthers);
+    }
+
+    #[test]
+    fn a_trial_that_was_cancelled_leaves_the_place_to_the_next() {
+        let mut gate = LimiterState::new(POLICY);
+        let leave = go(&mut gate, secs(0));
+        let _wait = gate.finish(leave, secs(0), Err(&failure(500)), 0);
+        let trial = go(&mut gate, secs(1));
+        gate.release_unused(trial);
+        let _next = go(&mut gate, secs(1));
+    }
+
+    #[test]
+    fn a_wait_too_long_for_a_person_is_told_at_once() {
+        let mut gate = LimiterState::new(POLICY);
+        let leave = go(&mut gate, secs(0));
+        let asks = ModelError { retry_after_ms: Some(61_000), ..failure(429) };
+        assert_eq!(gate.finish(leave, secs(0), Err(&asks), 0), NextAttempt::GiveUp);
+    }
+
+    proptest::proptest! {
+        /// Whatever happens: no more under way than the limit, never more than one trial, and
+        /// who waits is let in or told within the longest time of a row of failures.
+        #[test]
+        fn whatever_happens_the_bounds_hold(steps in proptest::collection::vec((0_u8..6, 0_u64..40), 1..200)) {
+            let mut gate = LimiterState::new(POLICY);
+            let mut now = secs(0);
+            let mut out: Vec<SendLease> = Vec::new();
+            let mut sent = Duration::ZERO;
+            for (what, seconds) in steps {
+                now += secs(seconds);
+                let result = [Ok(()), Err(failure(503)), Err(failure(429))];
+                match (what, out.is_empty()) {
+                    (0..3, _) | (_, true) => {
+                        if let Admission::Go(leave) = gate.admit(gate.ticket(), now) {
+                            out.push(leave);
+                            proptest::prop_assert!(now >= gate.closed_until);
+                            let patient = now >= sent + PATIENCE;
+                            proptest::prop_assert!(patient || gate.limit.is_none_or(|limit| out.len() <= limit as usize));
+                            sent = now;
+                        }
+                    }
+                    _ => {
+                        let leave = out.swap_remove(seconds as usize % out.len());
+                        let result = result[usize::from(what) - 3].as_ref();
+                        let _next = gate.finish(leave, now, result.map(|&()| ()), 500);
+                    }
+                }
+                proptest::prop_assert!(out.iter().filter(|leave| leave.trial).count() <= 1);
+                proptest::prop_assert_eq!(gate.unanswered as usize, out.len());
+            }
+            for leave in out.drain(..) {
+                gate.release_unused(leave);
+            }
+            proptest::prop_assert!(matches!(
+                gate.admit(gate.ticket(), now + secs(61)),
+                Admission::Go(_)
+            ));
+        }
+    }
+}

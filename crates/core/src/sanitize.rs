@@ -1,0 +1,361 @@
+//! The ways out for text from elsewhere: to the model, to the screen, to a question.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use data_encoding::BASE32_NOPAD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::message::ModelText;
+use crate::name::{AgentId, CallId};
+
+mod clean;
+mod marks;
+
+pub(crate) use clean::is_invisible;
+pub use clean::{CleanText, clean, clean_json, restored_json, visible_json};
+pub use marks::{
+    AmbiguousMark, InertText, RestoredText, has_inert_mark, pattern_of_marks, restored,
+    restored_whole,
+};
+
+/// Who said something. It gives no right; it only tells.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "source", content = "name", rename_all = "snake_case")]
+pub enum TextSource {
+    /// A tool, by name.
+    Tool(String),
+    /// A child agent, by id.
+    Child(String),
+    /// A file of the project that gives instructions.
+    Project(String),
+    /// What the person handed over beside their words, by where it came in.
+    Input(String),
+}
+
+impl fmt::Display for TextSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (kind, name) = match self {
+            Self::Tool(name) => ("tool", name),
+            Self::Child(name) => ("child", name),
+            Self::Project(name) => ("project", name),
+            Self::Input(name) => ("input", name),
+        };
+        let safe = |c: char| c.is_ascii_alphanumeric() || "._-/:~".contains(c);
+        let name: String = name.chars().take(120).map(|c| if safe(c) { c } else { '_' }).collect();
+        write!(f, "{kind}:{name}")
+    }
+}
+
+/// A session's secret: frame boundaries are derived from it, so that content cannot guess
+/// them. A recording carries it, so that a replay sends the same bytes.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct FrameSecret(String);
+
+impl From<FrameSecret> for String {
+    fn from(secret: FrameSecret) -> Self {
+        secret.0
+    }
+}
+
+/// Text that is no secret: it was changed, or cut.
+#[derive(Debug, thiserror::Error)]
+#[error("its secret is not 32 hexadecimal digits")]
+pub struct NoSecret;
+
+impl TryFrom<String> for FrameSecret {
+    type Error = NoSecret;
+
+    fn try_from(text: String) -> Result<Self, NoSecret> {
+        let is_one = data_encoding::HEXLOWER.decode(text.as_bytes()).is_ok_and(|it| it.len() == 16);
+        if is_one { Ok(Self(text)) } else { Err(NoSecret) }
+    }
+}
+
+impl FrameSecret {
+    /// From random bytes.
+    #[must_use]
+    pub fn new(random: &[u8; 16]) -> Self {
+        Self(data_encoding::HEXLOWER.encode(random))
+    }
+}
+
+impl fmt::Debug for FrameSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FrameSecret(..)")
+    }
+}
+
+/// Content for the model: cleaned, and framed with its source and a boundary of its own.
+///
+/// ```
+/// use deputize_core::sanitize::{FrameSecret, TextSource, frame_for_model};
+/// use deputize_core::{AgentId, CallId, SessionId};
+/// let secret = FrameSecret::new(&[7; 16]);
+/// let agent = AgentId::root(&SessionId::literal("s"));
+/// let source = TextSource::Tool("read_file".into());
+/// let text = frame_for_model(&secret, &agent, CallId { step: 1, slot: 0 }, &source, "1\u{1b}[31mred");
+/// assert!(text.as_str().starts_with("<tool:read_file "));
+/// assert!(text.as_str().ends_with("[1 terminal sequence removed]"));
+/// ```
+#[must_use]
+pub fn frame_for_model(
+    secret: &FrameSecret,
+    agent: &AgentId,
+    call: CallId,
+    source: &TextSource,
+    content: &str,
+) -> ModelText {
+    frame(&frame_boundary(secret, agent, call), source, content)
+}
+
+/// The boundary of a call's frame: the same after a resume, another one for each call.
+#[must_use]
+pub fn frame_boundary(secret: &FrameSecret, agent: &AgentId, call: CallId) -> String {
+    #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.0.as_bytes()).expect("a key of any length");
+    mac.update(agent.as_str().as_bytes());
+    mac.update(call.to_string().as_bytes());
+    short(&mac.finalize().into_bytes())
+}
+
+/// Text from elsewhere inside a prompt, where there is no call: the boundary is a hash of the
+/// text, which it cannot contain.
+#[must_use]
+pub fn frame_quote(source: &TextSource, content: &str) -> ModelText {
+    frame(&short(&Sha256::digest(content.as_bytes())), source, content)
+}
+
+fn short(bytes: &[u8]) -> String {
+    let mut text = BASE32_NOPAD.encode(bytes).to_ascii_lowercase();
+    text.truncate(12);
+    text
+}
+
+fn frame(boundary: &str, source: &TextSource, content: &str) -> ModelText {
+    let cleaned = clean(content);
+    let end = if cleaned.text.ends_with('\n') || cleaned.text.is_empty() { "" } else { "\n" };
+    let mut text = format!("<{source} {boundary}>\n{}{end}</{boundary}>", cleaned.text);
+    for note in cleaned.notes() {
+        text.push_str("\n[");
+        text.push_str(&note);
+        text.push(']');
+    }
+    ModelText::own(text)
+}
+
+/// What a person may see of a text in which content is framed for a call: all but the lines of the
+/// frame. What only looks like a frame stays.
+#[must_use]
+pub fn remove_frame<'t>(
+    secret: &FrameSecret,
+    agent: &AgentId,
+    call: CallId,
+    text: &'t str,
+) -> Cow<'t, str> {
+    remove_frames(text, &frame_boundary(secret, agent, call))
+}
+
+/// A result without the lines of the frames that have this boundary, wherever they stand: what a
+/// person may see. What only looks like a frame has another boundary, and stays.
+pub(crate) fn remove_frames<'t>(text: &'t str, boundary: &str) -> Cow<'t, str> {
+    let parts = |text: &str| {
+        let (before, rest) = text.split_once(&format!(" {boundary}>\n"))?;
+        let (before, _source) = before.rsplit_once('<')?;
+        let (inside, behind) = rest.split_once(&format!("</{boundary}>"))?;
+        Some(format!("{before}{inside}{}", behind.trim_start_matches('\n')))
+    };
+    let mut text = Cow::Borrowed(text);
+    while let Some(without) = parts(&text) {
+        text = Cow::Owned(without);
+    }
+    text
+}
+
+/// Content for a terminal: no control reaches it but newline and tab. Marks of chat formats mean
+/// nothing to people, and stay.
+#[must_use]
+pub fn for_terminal(content: &str) -> String {
+    clean::visible(content).text.into_owned()
+}
+
+/// Content on one line of a terminal, cut at `most` characters with a mark.
+#[must_use]
+pub fn for_terminal_line(content: &str, most: usize) -> String {
+    let head: String = content.chars().take(most.saturating_mul(4)).collect();
+    let text = clean(&head).text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.chars().count() <= most {
+        return text;
+    }
+    let mut line: String = text.chars().take(most.saturating_sub(1)).collect();
+    line.push('…');
+    line
+}
+
+/// The same of a command or a name, where each character counts: spaces stay, and a line break and
+/// everything invisible stands there as what it is written as.
+#[must_use]
+pub fn for_exact_line(content: &str, most: usize) -> String {
+    let visible = |c: char| match c {
+        '\n' => "\\n".to_owned(),
+        '\t' => "\\t".to_owned(),
+        '\r' => "\\r".to_owned(),
+        c if c.is_control() || clean::is_invisible(c) => c.escape_unicode().to_string(),
+        c => c.to_string(),
+    };
+    let head = content.chars().take(most.saturating_add(1));
+    let text: String = head.map(visible).collect();
+    if text.chars().count() <= most {
+        return text;
+    }
+    let mut line: String = text.chars().take(most.saturating_sub(1)).collect();
+    line.push('…');
+    line
+}
+
+/// Content in a question to a person: whole, with everything invisible made visible.
+#[must_use]
+pub fn for_question(content: &str) -> String {
+    let visible = |c: char| match c {
+        '\n' => "\n".to_owned(),
+        c if c.is_control() || clean::is_invisible(c) => c.escape_unicode().to_string(),
+        c => c.to_string(),
+    };
+    content.chars().map(visible).collect()
+}
+
+/// Values that must not leave the program, such as keys.
+#[derive(Clone, Default)]
+pub struct Secrets(Vec<(String, String)>);
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secrets({} values)", self.0.len())
+    }
+}
+
+impl Secrets {
+    /// A shorter value is not kept: it would strike innocent text.
+    pub const SHORTEST: usize = 8;
+
+    /// Keeps a value under the name that replaces it.
+    pub fn add(&mut self, name: &str, value: &str) {
+        if value.len() >= Self::SHORTEST {
+            self.0.push((value.to_owned(), format!("[redacted:{name}]")));
+        }
+    }
+
+    /// The text without the values.
+    #[must_use]
+    pub fn scrub<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut text = Cow::Borrowed(text);
+        for (value, mask) in &self.0 {
+            if text.contains(value.as_str()) {
+                text = Cow::Owned(text.replace(value.as_str(), mask));
+            }
+        }
+        text
+    }
+
+    /// How many bytes at the end of a text may be the beginning of a value that goes on in a
+    /// later piece.
+    #[must_use]
+    pub fn begun(&self, text: &str) -> usize {
+        let begun = |value: &str| {
+            let starts = value.char_indices().map(|(at, _)| at).rev();
+            starts
+                .filter(|at| *at > 0)
+                .find(|at| value.get(..*at).is_some_and(|part| text.ends_with(part)))
+        };
+        self.0.iter().filter_map(|(value, _)| begun(value)).max().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::name::SessionId;
+
+    fn framed(call: u32, content: &str) -> String {
+        let agent = AgentId::root(&SessionId::literal("s"));
+        let secret = FrameSecret::new(&[1; 16]);
+        let call = CallId { step: call, slot: 0 };
+        frame_for_model(&secret, &agent, call, &TextSource::Tool("t".into()), content).into_string()
+    }
+
+    #[test]
+    fn of_a_command_each_character_is_told() {
+        let told = |text, most| for_exact_line(text, most);
+        assert_eq!(told("printf 'a    b' # x\nrm -rf  y", 80), r"printf 'a    b' # x\nrm -rf  y");
+        assert_eq!(told("my  file\u{200b}\u{1b}[2K\t.txt", 80), r"my  file\u{200b}\u{1b}[2K\t.txt");
+        assert_eq!(told("abcdef", 6), "abcdef");
+        assert_eq!(told("abcdefg", 6), "abcde…");
+    }
+
+    #[test]
+    fn the_boundary_is_new_for_each_call_and_the_same_again() {
+        assert_eq!(framed(1, "x"), framed(1, "x"));
+        assert_ne!(framed(1, "x"), framed(2, "x"));
+        let text = framed(1, "x");
+        let boundary = text.split_once(' ').unwrap().1.split_once('>').unwrap().0;
+        assert_eq!(boundary.len(), 12);
+        assert_eq!(text, format!("<tool:t {boundary}>\nx\n</{boundary}>"));
+    }
+
+    #[test]
+    fn a_person_sees_no_frame_wherever_it_stands_and_all_that_looks_like_one() {
+        let agent = AgentId::root(&SessionId::literal("s"));
+        let boundary =
+            frame_boundary(&FrameSecret::new(&[1; 16]), &agent, CallId { step: 1, slot: 0 });
+        let (frame, alike) = (framed(1, "one\ntwo"), "<tool:t abc>\nx < y\n</abc>");
+        let cases = [
+            (frame.clone(), "one\ntwo\n"),
+            (
+                format!("error: it failed:\n{frame}\n[a note]"),
+                "error: it failed:\none\ntwo\n[a note]",
+            ),
+            (format!("error: {alike}\n{frame}"), "error: <tool:t abc>\nx < y\n</abc>\none\ntwo\n"),
+            (framed(1, alike), "<tool:t abc>\nx < y\n</abc>\n"),
+            (framed(2, "of another call"), framed(2, "of another call").as_str()),
+            (alike.to_owned(), alike),
+            (framed(1, ""), ""),
+            (format!("A:\n{frame}\nB:\n{frame}"), "A:\none\ntwo\nB:\none\ntwo\n"),
+            (format!("<tool:t {boundary}>\nno end"), &format!("<tool:t {boundary}>\nno end")),
+        ]
+        .map(|(text, shown)| (remove_frames(&text, &boundary).into_owned(), shown.to_owned()));
+        cases.into_iter().for_each(|(seen, shown)| assert_eq!(seen, shown));
+    }
+
+    #[test]
+    fn a_source_cannot_break_its_frame() {
+        let source = TextSource::Child("a>\n# System".into());
+        assert_eq!(source.to_string(), "child:a____System");
+    }
+
+    #[test]
+    fn a_question_hides_nothing() {
+        assert_eq!(
+            for_question("rm\u{202e} \u{1b}[2K-rf\u{200b}"),
+            "rm\\u{202e} \\u{1b}[2K-rf\\u{200b}"
+        );
+    }
+
+    #[test]
+    fn a_line_is_one_line_and_says_that_it_is_cut() {
+        assert_eq!(for_terminal_line("a\n\tb  c", 80), "a b c");
+        assert_eq!(for_terminal_line("abcdef", 4), "abc…");
+    }
+
+    #[test]
+    fn a_secret_is_replaced_by_its_name() {
+        let mut secrets = Secrets::default();
+        secrets.add("KEY", "sk-12345678");
+        secrets.add("SHORT", "abc");
+        assert_eq!(secrets.scrub("abc sk-12345678!"), "abc [redacted:KEY]!");
+        let begun = ["", "x", "xs", "x sk-1234", "sk-12345678"].map(|text| secrets.begun(text));
+        assert_eq!(begun, [0, 0, 1, 7, 0]);
+    }
+}

@@ -1,0 +1,482 @@
+//! Marks of chat formats in content, and how they are made inert.
+//!
+//! A mark is what a chat template or its tokenizer reads as structure: who speaks, or where a turn,
+//! a thought, a tool list, a call, a result or the text itself begins or ends. The rule:
+//!
+//! - A mark is recognised by its exact spelling, case included, wherever it stands, also inside of
+//!   a word, because tokenizers do the same. So `</s>` in HTML is one, and `<S>`, `<s class="x">`
+//!   and `Vec<String>` are none.
+//! - The first character of a mark becomes `‹`. Nothing else changes and nothing is removed, so
+//!   that the text stays readable.
+//! - What a model writes to a file is turned back: there an inert mark gets its true form, in any
+//!   file, because the model may have read it anywhere. The exception is a file that itself has
+//!   the inert form: an edit ([`restored`]) keeps the form of what it replaces, and a file written
+//!   whole ([`restored_whole`]) keeps the inert form where the file has no other and not fewer.
+//!   What is not decided by that is refused. A mark and its partner are one.
+//! - Placeholders for media and for code completion, and tags that are plain text to tokenizers
+//!   and ordinary markup elsewhere (`<parameter>`, `</function>`, `<image>`, `[IMG]`, `[MASK]`),
+//!   are no marks. `[ARGS]`, which stands in the help of many programs, is one only directly before
+//!   the arguments of a call.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// What the first character of a mark becomes.
+const INERT: char = '‹';
+/// What marks begin with.
+const FIRST: [char; 3] = ['<', '[', '◁'];
+/// What ordinary text has too.
+const USAGE: &str = "[ARGS]";
+/// The longest name in a mark, in bytes.
+const LONGEST_NAME: usize = 64;
+
+/// Names in square brackets, as Mistral's and GLM's templates have them.
+const SQUARE: [&str; 18] = [
+    "INST",
+    "SYS",
+    "ARGS",
+    "CALL_ID",
+    "THINK",
+    "SYSTEM_PROMPT",
+    "MODEL_SETTINGS",
+    "AVAILABLE_TOOLS",
+    "TOOL_CALL",
+    "TOOL_CALLS",
+    "TOOL_CONTENT",
+    "TOOL_RESULT",
+    "TOOL_RESULTS",
+    "TOOL_OUTPUT",
+    "TOOL_OUTPUTS",
+    "gMASK",
+    "sMASK",
+    "eMASK",
+];
+
+/// Names of tokens that stand alone between angle brackets: `<s>`, `</s>`.
+const ALONE: [&str; 44] = [
+    "s",
+    "bos",
+    "eos",
+    "eot",
+    "eod",
+    "eom",
+    "pad",
+    "unk",
+    "sep",
+    "cls",
+    "sop",
+    "eop",
+    "bop",
+    "eoh",
+    "eoa",
+    "BOS",
+    "EOS",
+    "EOT",
+    "EOD",
+    "EOM",
+    "PAD",
+    "UNK",
+    "SEP",
+    "CLS",
+    "bos_token",
+    "eos_token",
+    "pad_token",
+    "unk_token",
+    "BOS_TOKEN",
+    "EOS_TOKEN",
+    "PAD_TOKEN",
+    "UNK_TOKEN",
+    "im_start",
+    "im_end",
+    "im_sep",
+    "startoftext",
+    "endoftext",
+    "think",
+    "thinking",
+    "thought",
+    "reasoning",
+    "tools",
+    "arg_key",
+    "arg_value",
+];
+
+/// Beginnings of names of tokens that stand alone.
+const ALONE_FAMILIES: [&str; 11] = [
+    "start_of_",
+    "end_of_",
+    "begin_of_",
+    "beginning_of_",
+    "start_function_",
+    "end_function_",
+    "start_header_",
+    "end_header_",
+    "start_turn_",
+    "end_turn_",
+    "longcat_",
+];
+/// Beginnings of names that end in a number: `<unused42>`.
+const NUMBERED: [&str; 5] = ["extra_id_", "unused", "reserved_", "SPECIAL_", "TOKENS_UNUSED_"];
+
+/// Names of calls and results, which may have attributes: `<invoke name="x">`.
+const CALLS: [&str; 8] = [
+    "function_call",
+    "function_calls",
+    "function_result",
+    "function_results",
+    "function_response",
+    "function_responses",
+    "function_definitions",
+    "invoke",
+];
+/// Beginnings of such names.
+const CALL_FAMILIES: [&str; 10] = [
+    "tool_call",
+    "tool_response",
+    "tool_result",
+    "tool_output",
+    "tool_use",
+    "tool_code",
+    "tool_sep",
+    "tool_declare",
+    "tool_return",
+    "tool_list",
+];
+/// Names that are a call's with what follows them: `<function=x>`.
+const NAMED: [&str; 3] = ["function=", "parameter=", "parameter name="];
+/// The one prefix with which any name is a call's.
+const CALL_PREFIX: &str = "antml:";
+
+/// Text whose marks are inert, and how many there are.
+pub(super) fn with_inert_marks<'t>(text: &'t str, marks: &mut usize) -> Cow<'t, str> {
+    rewritten(text, &FIRST, |from| {
+        let mark = mark_in_content(from)?;
+        *marks += 1;
+        let rest = mark.chars().next().and_then(|first| mark.get(first.len_utf8()..))?;
+        Some((mark.len(), format!("{INERT}{rest}")))
+    })
+}
+
+/// Text from a model with the marks that it was shown inert in their true form.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RestoredText<'t> {
+    /// The text.
+    pub text: Cow<'t, str>,
+    /// How many marks were turned back.
+    pub marks: usize,
+}
+
+/// A mark, of which it is not known whether its true or its inert form is meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` may stand for itself or for the mark that is shown so, and nothing tells which")]
+pub struct AmbiguousMark(pub String);
+
+/// Restores the marks in what takes the place of a part of a file. A mark gets its true form, unless
+/// the part has it, or its partner, inert: then it stays.
+///
+/// ```
+/// use deputize_core::sanitize::restored;
+/// assert_eq!(restored("a ‹s>b‹/s>", "of other things")?.text, "a <s>b</s>");
+/// assert_eq!(restored("a ‹s>", "‹s>")?.text, "a ‹s>");
+/// assert!(restored("a ‹s>", "‹s> <s>").is_err());
+/// # Ok::<(), deputize_core::sanitize::AmbiguousMark>(())
+/// ```
+///
+/// # Errors
+/// When the part has both forms of a mark.
+pub fn restored<'t>(text: &'t str, part: &str) -> Result<RestoredText<'t>, AmbiguousMark> {
+    restored_by(text, part, |_given, there| there.active > 0)
+}
+
+/// Restores the marks in what takes the place of a whole file, by the same rule.
+///
+/// # Errors
+/// When the file has both forms of a mark, or the text has more inert ones than the file.
+pub fn restored_whole<'t>(text: &'t str, file: &str) -> Result<RestoredText<'t>, AmbiguousMark> {
+    restored_by(text, file, |given, there| there.active > 0 || given.inert > there.inert)
+}
+
+fn restored_by<'t>(
+    text: &'t str,
+    original: &str,
+    is_ambiguous: impl Fn(FormCounts, FormCounts) -> bool,
+) -> Result<RestoredText<'t>, AmbiguousMark> {
+    if !text.contains(INERT) {
+        return Ok(RestoredText { text: Cow::Borrowed(text), marks: 0 });
+    }
+    let there = if original.contains(INERT) { forms(original) } else { BTreeMap::new() };
+    for (family, given) in forms(text) {
+        let there = there.get(&family).copied().unwrap_or_default();
+        if given.inert > 0 && there.inert > 0 && is_ambiguous(given, there) {
+            let rest = family.get(family.chars().next().map_or(0, char::len_utf8)..);
+            return Err(AmbiguousMark(format!("{INERT}{}", rest.unwrap_or_default())));
+        }
+    }
+    let mut marks = 0;
+    let text = rewritten(text, &[INERT], |from| {
+        let (active, inert) = active(from)?;
+        if there.get(&family(&active)).is_some_and(|there| there.inert > 0) {
+            return None;
+        }
+        marks += 1;
+        Some((inert, active))
+    });
+    Ok(RestoredText { text, marks })
+}
+
+/// How often a text has the marks of a family, in each form.
+#[derive(Debug, Clone, Copy, Default)]
+struct FormCounts {
+    active: usize,
+    inert: usize,
+}
+
+/// The forms of all marks of a text, by family.
+fn forms(text: &str) -> BTreeMap<String, FormCounts> {
+    let mut forms = BTreeMap::<String, FormCounts>::new();
+    let _unchanged = rewritten(text, &FIRST, |from| {
+        forms.entry(family(mark(from)?)).or_default().active += 1;
+        None
+    });
+    let _unchanged = rewritten(text, &[INERT], |from| {
+        forms.entry(family(&active(from)?.0)).or_default().inert += 1;
+        None
+    });
+    forms
+}
+
+/// What a mark and its partner have in common: `<s>` and `</s>` are restored alike.
+fn family(mark: &str) -> String {
+    mark.replace('/', "")
+}
+
+/// A text as a model is shown it, as far as marks go, with the way back to places in the original.
+#[derive(Debug)]
+pub struct InertText<'t> {
+    /// The text, its marks inert.
+    pub text: Cow<'t, str>,
+    /// Where the first characters of marks end, here and in the original.
+    ends: Vec<(usize, usize)>,
+}
+
+impl<'t> InertText<'t> {
+    /// Makes the marks of a text inert.
+    #[must_use]
+    pub fn of(text: &'t str) -> Self {
+        let mut ends = Vec::new();
+        let (mut shown, mut original) = (0, 0);
+        let whole = text.len();
+        let inert = rewritten(text, &FIRST, |from| {
+            let mark = mark_in_content(from)?;
+            let first = mark.chars().next().map_or(0, char::len_utf8);
+            let at = whole - from.len();
+            shown += at - original + INERT.len_utf8();
+            original = at + first;
+            ends.push((shown, original));
+            Some((mark.len(), format!("{INERT}{}", mark.get(first..)?)))
+        });
+        Self { text: inert, ends }
+    }
+
+    /// Returns the range of the original that a range of the text stands for.
+    #[must_use]
+    pub fn original(&self, range: &Range<usize>) -> Range<usize> {
+        let original = |at: usize| {
+            let before = self.ends.partition_point(|(shown, _)| *shown <= at);
+            let last = before.checked_sub(1).and_then(|last| self.ends.get(last));
+            last.map_or(at, |(shown, original)| original + (at - shown))
+        };
+        original(range.start)..original(range.end)
+    }
+}
+
+/// Whether a text has a mark in its inert form.
+#[must_use]
+pub fn has_inert_mark(text: &str) -> bool {
+    text.match_indices(INERT).any(|(at, _)| text.get(at..).is_some_and(|it| active(it).is_some()))
+}
+
+/// A regular expression that finds a mark in its true form too where it has the inert one.
+///
+/// ```
+/// use deputize_core::sanitize::pattern_of_marks;
+/// assert_eq!(pattern_of_marks("x ‹/think>"), "x [‹<]/think>");
+/// assert_eq!(pattern_of_marks(r"‹\|im_end\|>"), r"[‹<]\|im_end\|>");
+/// ```
+#[must_use]
+pub fn pattern_of_marks(pattern: &str) -> Cow<'_, str> {
+    rewritten(pattern, &[INERT], |from| {
+        let (active, _) = active(&unescaped(from))?;
+        let first = active.chars().next()?;
+        let escape = if first == '[' { "\\" } else { "" };
+        Some((INERT.len_utf8(), format!("[{INERT}{escape}{first}]")))
+    })
+}
+
+/// The beginning of a pattern without the backslashes before signs.
+fn unescaped(pattern: &str) -> String {
+    let mut plain = String::new();
+    let mut rest = pattern.chars().take(4 * LONGEST_NAME).peekable();
+    while let Some(c) = rest.next() {
+        if c != '\\' || !rest.peek().is_some_and(char::is_ascii_punctuation) {
+            plain.push(c);
+        }
+    }
+    plain
+}
+
+/// The mark that a text begins with as an inert one, and how many bytes that is.
+fn active(text: &str) -> Option<(String, usize)> {
+    let rest = text.strip_prefix(INERT)?;
+    // A mark is short, and what follows it need not be looked at.
+    let rest = rest.get(..rest.floor_char_boundary(4 * LONGEST_NAME))?;
+    FIRST.iter().find_map(|first| {
+        let whole = format!("{first}{rest}");
+        let mark = mark(&whole)?;
+        Some((mark.to_owned(), INERT.len_utf8() + mark.len() - first.len_utf8()))
+    })
+}
+
+/// Text with what a function says of each place that begins with one of these characters: how many
+/// bytes go, and what stands there instead.
+fn rewritten<'t>(
+    text: &'t str,
+    first: &[char],
+    mut instead: impl FnMut(&str) -> Option<(usize, String)>,
+) -> Cow<'t, str> {
+    let mut out = String::new();
+    let (mut done, mut from) = (0, 0);
+    while let Some(at) = text.get(from..).and_then(|rest| rest.find(first)).map(|at| from + at) {
+        let rest = text.get(at..).unwrap_or_default();
+        let step = rest.chars().next().map_or(1, char::len_utf8);
+        match instead(rest) {
+            None => from = at + step,
+            Some((bytes, new)) => {
+                out.push_str(text.get(done..at).unwrap_or_default());
+                out.push_str(&new);
+                from = at + bytes;
+                done = from;
+            }
+        }
+    }
+    if done == 0 {
+        return Cow::Borrowed(text);
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    Cow::Owned(out)
+}
+
+/// The mark that content begins with.
+fn mark_in_content(text: &str) -> Option<&str> {
+    let mark = mark(text)?;
+    let is_usage = mark == USAGE && !text.get(mark.len()..)?.starts_with('{');
+    (!is_usage).then_some(mark)
+}
+
+/// What a text begins with that is spelled like a mark.
+fn mark(text: &str) -> Option<&str> {
+    let rest = FIRST.iter().find_map(|first| text.strip_prefix(*first))?;
+    let bytes = match text.chars().next()? {
+        '<' => angle(rest)?,
+        '[' => square(rest)?,
+        _ => {
+            let name = rest.strip_prefix('/').unwrap_or(rest);
+            rest.len() - name.len() + closed(name, |c| c == '▷', word)?
+        }
+    };
+    text.get(..text.len() - rest.len() + bytes)
+}
+
+/// How many bytes of a mark follow its `<`.
+fn angle(rest: &str) -> Option<usize> {
+    if let Some(system) = ["<SYS>>", "</SYS>>"].into_iter().find(|it| rest.starts_with(it)) {
+        return Some(system.len());
+    }
+    let name = rest.strip_prefix('/').unwrap_or(rest);
+    let slash = rest.len() - name.len();
+    let bytes = piped(name).or_else(|| bracketed(name)).or_else(|| tag(name, slash > 0))?;
+    Some(slash + bytes)
+}
+
+/// `<|name|>`, half of it (`<|name>`, `<name|>`), and the same with the wide bar, behind which more
+/// may follow (`<｜DSML｜invoke`).
+fn piped(name: &str) -> Option<usize> {
+    let bar = |c: char| c == '|' || c == '｜';
+    let Some(inner) = name.strip_prefix(bar) else {
+        let end = closed(name, bar, word)?;
+        return name.get(end..)?.starts_with('>').then_some(end + 1);
+    };
+    let open = name.len() - inner.len();
+    if let Some(quote) = inner.strip_prefix("\"|>") {
+        return Some(name.len() - quote.len());
+    }
+    let wide = name.starts_with('｜');
+    let inside = |c: char| word(c) || (wide && c == ' ') || c == '/' || c == ':';
+    let end = closed(inner, |c| bar(c) || c == '>', inside)?;
+    let closes_at_once = inner.get(..end)?.ends_with('>');
+    let behind = inner.get(end..)?;
+    match behind.strip_prefix('>') {
+        Some(_) if !closes_at_once => Some(open + end + 1),
+        _ if closes_at_once || wide => Some(open + end),
+        _ => None,
+    }
+}
+
+/// `<[BOS_never_used_1]>`, with which some vocabularies fill; `<[u8]>` is code.
+fn bracketed(name: &str) -> Option<usize> {
+    let inner = name.strip_prefix('[')?;
+    let end = closed(inner, |c| c == ']', word)?;
+    inner.get(..end).filter(|name| name.contains("_never_used") || name.contains('▁'))?;
+    inner.get(end..)?.starts_with('>').then_some(1 + end + 1)
+}
+
+/// A name between angle brackets, or its beginning where attributes may follow. A prefix such as
+/// `seed:` changes nothing, but behind [`CALL_PREFIX`] any name is a call's.
+fn tag(name: &str, closes: bool) -> Option<usize> {
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_prefix = |rest: &&str| rest.starts_with(':');
+    let end = name.find(|c| !is_name(c)).filter(|end| (1..=LONGEST_NAME).contains(end))?;
+    let prefixed = name.get(end..).filter(is_prefix).and_then(|rest| rest.get(1..));
+    let rest = prefixed.unwrap_or(name);
+    let before = name.len() - rest.len();
+    if !closes && let Some(named) = NAMED.iter().find(|named| rest.starts_with(**named)) {
+        return Some(before + named.len());
+    }
+    let end = rest.find(|c| !is_name(c)).filter(|end| (1..=LONGEST_NAME).contains(end))?;
+    let (word, behind) = rest.split_at(end);
+    let is_of = |families: &[&str]| families.iter().any(|family| word.starts_with(family));
+    let is_call = name.starts_with(CALL_PREFIX) || CALLS.contains(&word) || is_of(&CALL_FAMILIES);
+    if is_call && behind.starts_with(['>', ' ', '\n', '\t', '=', '/']) {
+        return Some(before + end + usize::from(behind.starts_with('>')));
+    }
+    let numbered = || word.ends_with(|c: char| c.is_ascii_digit()) && is_of(&NUMBERED);
+    let alone = ALONE.contains(&word) || is_of(&ALONE_FAMILIES) || numbered();
+    (alone && behind.starts_with('>')).then_some(before + end + 1)
+}
+
+/// `[NAME]` and `[/NAME]`.
+fn square(rest: &str) -> Option<usize> {
+    let name = rest.strip_prefix('/').unwrap_or(rest);
+    let end = closed(name, |c| c == ']', |c| c.is_ascii_alphanumeric() || c == '_')?;
+    let word = name.get(..end - 1)?;
+    let number = word.strip_prefix("control_").is_some_and(|n| n.parse::<u32>().is_ok());
+    (SQUARE.contains(&word) || number).then_some(rest.len() - name.len() + end)
+}
+
+/// How many bytes a name and what closes it are.
+fn closed(
+    text: &str,
+    closes: impl Fn(char) -> bool,
+    inside: impl Fn(char) -> bool,
+) -> Option<usize> {
+    let (at, close) = text.char_indices().find(|(_, c)| !inside(*c))?;
+    // Arrows such as `<|--|>` have no name.
+    let name = text.get(..at).filter(|name| name.len() <= LONGEST_NAME)?;
+    let is_named = name.chars().any(|c| c.is_ascii_alphanumeric());
+    (is_named && closes(close)).then_some(at + close.len_utf8())
+}
+
+/// Whether a character may stand in the name of a mark between bars or brackets.
+fn word(c: char) -> bool {
+    c.is_ascii_alphanumeric() || "_-.▁".contains(c)
+}

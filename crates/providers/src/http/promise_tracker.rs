@@ -1,0 +1,53 @@
+//! Whether the connections that a server promises to keep are trusted.
+
+use std::sync::{Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+use crate::limits::DISTRUST;
+
+/// What is known of a server's promises.
+#[derive(Debug, Default)]
+pub(super) struct PromiseTracker(Mutex<PromiseState>);
+
+#[derive(Debug, Default)]
+struct PromiseState {
+    /// Whether a request was answered, so that a connection may be kept.
+    answered: bool,
+    /// A promise was broken: until then each request has a connection of its own.
+    distrusted: Option<Instant>,
+}
+
+impl PromiseTracker {
+    /// Whether a request that goes out now may meet a kept connection; nothing: it must not.
+    pub(super) fn trusted(&self, now: Instant) -> Option<bool> {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.distrusted = state.distrusted.filter(|until| now < *until);
+        state.distrusted.is_none().then_some(state.answered)
+    }
+
+    pub(super) fn answered(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).answered = true;
+    }
+
+    pub(super) fn broken(&self, now: Instant) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        state.distrusted = now.checked_add(DISTRUST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_promise_is_forgotten() {
+        let (kept, start) = (PromiseTracker::default(), Instant::now());
+        assert_eq!(kept.trusted(start), Some(false), "nothing can be kept yet");
+        kept.answered();
+        assert_eq!(kept.trusted(start), Some(true));
+        kept.broken(start);
+        assert_eq!(kept.trusted(start + DISTRUST / 2), None);
+        assert_eq!(kept.trusted(start + DISTRUST), Some(true));
+    }
+}

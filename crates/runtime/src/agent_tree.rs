@@ -1,0 +1,194 @@
+//! What is known of the agents of a session.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use deputize_core::sanitize::for_terminal_line;
+use deputize_core::{
+    AgentActivity, AgentId, AgentSpec, AgentSummary, AttachError, Cost, Outcome, Receipts, Status,
+    Usage,
+};
+
+use crate::agent_handle::AgentHandle;
+use crate::stored_agent::{StoredAgent, tree_cost};
+
+/// What is known of the tree of agents.
+#[derive(Default)]
+pub(crate) struct AgentTree {
+    /// Agents of the journal that nobody has attached to yet.
+    pub(crate) stored: BTreeMap<AgentId, StoredAgent>,
+    /// The first agent of this process.
+    pub(crate) top: Option<Arc<AgentSpec>>,
+    /// Agents that run.
+    pub(crate) live: BTreeMap<AgentId, Arc<AgentHandle>>,
+    /// Agents that ended in this process.
+    pub(crate) ended: BTreeMap<AgentId, AgentSummary>,
+    /// Whether children give signs of life.
+    pub(crate) felt: bool,
+    /// What descendants cost that ended, by parent.
+    pub(crate) spent: BTreeMap<AgentId, Spending>,
+    /// What they did, by parent.
+    done: BTreeMap<AgentId, EndedDescendants>,
+    /// How many descendants each agent has had, ended ones among them.
+    descendants: BTreeMap<AgentId, u32>,
+    /// How many it may have.
+    pub(crate) most_descendants: BTreeMap<AgentId, u32>,
+}
+
+impl AgentTree {
+    pub(crate) fn of(stored: BTreeMap<AgentId, StoredAgent>) -> Self {
+        let mut tree = Self::default();
+        stored.keys().for_each(|id| tree.note(id));
+        for stored in stored.values() {
+            let state = stored.state.read();
+            state.outcome().iter().for_each(|outcome| tree.store(&stored.spec, outcome));
+        }
+        Self { spent: spent_below(&stored), stored, ..tree }
+    }
+
+    /// Counts a new agent at all agents above it, or at none.
+    pub(crate) fn count(&mut self, new: &AgentId) -> Result<(), AttachError> {
+        for agent in new.ancestors() {
+            let limit = self.most_descendants.get(&agent).copied().unwrap_or(u32::MAX);
+            if self.descendants.get(&agent).is_some_and(|had| *had >= limit) || limit == 0 {
+                return Err(AttachError::TooMany { agent, limit });
+            }
+        }
+        self.note(new);
+        Ok(())
+    }
+
+    /// Takes the background children of an agent, in the order in which they were asked for.
+    pub(crate) fn take_background(&mut self, parent: &AgentId) -> Vec<StoredAgent> {
+        let is_one = |stored: &StoredAgent| {
+            stored.spec.background && stored.spec.parent.as_ref() == Some(parent)
+        };
+        let ids = self.stored.iter().filter(|(_, stored)| is_one(stored));
+        let ids: Vec<AgentId> = ids.map(|(id, _)| id.clone()).collect();
+        let mut taken: Vec<StoredAgent> =
+            ids.iter().filter_map(|id| self.stored.remove(id)).collect();
+        taken.sort_by_key(|it| it.spec.spawned_by.as_ref().map(|by| (by.call, by.task_index)));
+        taken
+    }
+
+    /// Keeps for the parent of an agent that ended what that did, and what was done below it.
+    pub(crate) fn store(&mut self, spec: &AgentSpec, outcome: &Outcome) {
+        let Some(parent) = &spec.parent else { return };
+        let done = self.done.entry(parent.clone()).or_default();
+        done.unfinished.extend(outcome.receipts.unfinished.iter().cloned());
+        if outcome.status != Status::Completed {
+            done.unfinished.insert(spec.id.clone());
+        }
+        // Nobody is shown receipts of the top agent, and what its children said is told by itself.
+        if spec.depth > 1 {
+            if let Some(text) = &outcome.text {
+                let goal = for_terminal_line(&spec.goal, 80);
+                let said =
+                    format!("Agent {goal:?} below it ({}):\n{text}", outcome.status.as_str());
+                done.said.insert(spec.id.clone(), said);
+            }
+            done.below.extend(outcome.below.clone());
+            let (unfinished, external) = (Vec::new(), outcome.external);
+            let own = Receipts { unfinished, external, ..outcome.receipts.clone() };
+            if !own.did_nothing() {
+                done.below.insert(spec.id.clone(), own);
+            }
+        }
+    }
+
+    /// Tells the outcome of an agent what was done below it, and who did not come to an end there:
+    /// those that still ran among them.
+    pub(crate) fn notify(&mut self, outcome: &mut Outcome, ran: impl IntoIterator<Item = AgentId>) {
+        let mut done = self.done.remove(&outcome.agent).unwrap_or_default();
+        done.unfinished.extend(ran);
+        outcome.receipts.unfinished = done.unfinished.into_iter().collect();
+        outcome.below = done.below;
+    }
+
+    /// Gives an agent that came to no answer what those below it had said: it has not put that
+    /// together, and nobody else has seen it.
+    pub(crate) fn record_text(&mut self, outcome: &mut Outcome) {
+        let said = self.done.get_mut(&outcome.agent).map(|done| std::mem::take(&mut done.said));
+        let said = said.unwrap_or_default().into_values();
+        let all: Vec<String> = outcome.text.take().into_iter().chain(said).collect();
+        outcome.text = (!all.is_empty()).then(|| all.join("\n\n"));
+    }
+
+    /// Returns what descendants of an agent cost that ended.
+    pub(crate) fn spent_below(&self, agent: &AgentId) -> Cost {
+        self.spent.get(agent).map(|spent| spent.cost).unwrap_or_default()
+    }
+
+    /// The agents that run below one. They stand together behind its own place: what else runs is
+    /// not looked at.
+    pub(crate) fn live_below(&self, agent: &AgentId) -> impl Iterator<Item = &AgentId> {
+        let prefix = format!("{agent}/");
+        let skipped = prefix.clone();
+        let behind = self.live.range((Bound::Excluded(agent.clone()), Bound::Unbounded));
+        let behind = behind.map(|(id, _)| id);
+        let open = behind.skip_while(move |id| id.as_str() < skipped.as_str());
+        open.take_while(move |id| id.as_str().starts_with(&prefix))
+    }
+
+    /// An agent has ended.
+    pub(crate) fn has_ended(&mut self, spec: &AgentSpec, outcome: &Outcome) {
+        self.store(spec, outcome);
+        self.ended.insert(spec.id.clone(), ended_summary(spec, outcome.status));
+    }
+
+    fn note(&mut self, new: &AgentId) {
+        for agent in new.ancestors() {
+            *self.descendants.entry(agent).or_default() += 1;
+        }
+    }
+}
+
+/// Returns an agent that has ended, as others see it.
+pub(crate) fn ended_summary(spec: &AgentSpec, status: Status) -> AgentSummary {
+    AgentSummary {
+        id: spec.id.clone(),
+        goal: spec.goal.clone(),
+        doing: AgentActivity::Ended(status),
+        iteration: 0,
+        current_tool: None,
+        idle_ms: 0,
+    }
+}
+
+/// What descendants cost that ended, by the parent that has not ended for good.
+fn spent_below(agents: &BTreeMap<AgentId, StoredAgent>) -> BTreeMap<AgentId, Spending> {
+    let mut below: BTreeMap<AgentId, Spending> = BTreeMap::new();
+    for stored in agents.values() {
+        let state = stored.state.read();
+        if let (Some(outcome), Some(parent)) = (state.outcome(), &stored.spec.parent) {
+            let (usage, cost) = (outcome.tree_usage(), tree_cost(outcome));
+            *below.entry(parent.clone()).or_default() += Spending { usage, cost };
+        }
+    }
+    below
+}
+
+/// What the agents below one did that ended.
+#[derive(Default)]
+struct EndedDescendants {
+    below: BTreeMap<AgentId, Receipts>,
+    /// Those that did not complete.
+    unfinished: BTreeSet<AgentId>,
+    /// What each child said, with its goal and how it ended.
+    said: BTreeMap<AgentId, String>,
+}
+
+/// What agents cost.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Spending {
+    pub(crate) usage: Usage,
+    pub(crate) cost: Cost,
+}
+
+impl std::ops::AddAssign for Spending {
+    fn add_assign(&mut self, other: Self) {
+        self.usage += other.usage;
+        self.cost += other.cost;
+    }
+}

@@ -1,0 +1,53 @@
+//! The tools of servers in a replay: what a server said is an input, so each agent has those that
+//! it had, told as they were told.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use deputize_core::{
+    AgentStart, BoxFuture, Catalog, CatalogEntry, Origin, Tool, ToolCallResult, ToolCx, ToolDecl,
+    ToolError, ToolName, ToolSpec,
+};
+use serde_json::Value;
+
+use super::read::Recording;
+
+/// The tools of now, but of servers only what these agents had.
+pub(crate) fn recorded_catalog(
+    now: &Catalog,
+    recording: &Recording,
+    had: impl FnMut(&&AgentStart) -> bool,
+) -> Catalog {
+    let mut told: BTreeMap<ToolName, ToolDecl> = BTreeMap::new();
+    for start in recording.starts().filter(had) {
+        let list = recording.texts.get(&start.tools).map_or("", |text| &**text);
+        let list: Vec<ToolDecl> = serde_json::from_str(list).unwrap_or_default();
+        let own = list.into_iter().filter(|tool| start.spec.tools.contains(&tool.name));
+        told.extend(own.map(|tool| (tool.name.clone(), tool)));
+    }
+    let of_server = |entry: &CatalogEntry| matches!(entry.origin, Origin::Mcp { .. });
+    let mut catalog = now.filtered(|entry| !of_server(entry));
+    for entry in now.iter().filter(|entry| of_server(entry)) {
+        let Some(decl) = told.remove(entry.name()) else { continue };
+        let mut entry = entry.clone();
+        if entry.tool.spec().decl != decl {
+            let spec = ToolSpec { decl, ..entry.tool.spec().clone() };
+            entry = CatalogEntry { tool: Arc::new(RecordedTool(spec)), ..entry };
+        }
+        let _unique_as_before = catalog.insert(entry);
+    }
+    catalog
+}
+
+/// A tool of a server as it was told of. A replay calls none.
+struct RecordedTool(ToolSpec);
+
+impl Tool for RecordedTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.0
+    }
+
+    fn call<'a>(&'a self, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+        Box::pin(async { Err(ToolError::refused("a replay calls no tool of a server")) })
+    }
+}

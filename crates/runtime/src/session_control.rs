@@ -1,0 +1,108 @@
+//! How the agents of a session are seen and told things from outside of their loops.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Weak};
+
+use deputize_core::{AgentId, AgentSummary, CancelReason, Event, JournalError};
+
+use crate::session_inner::SessionInner;
+
+/// The way to a session that runs, for whoever watches over it. It does not keep the session
+/// alive.
+#[derive(Clone)]
+pub struct SessionControl {
+    pub(crate) shared: Weak<SessionInner>,
+}
+
+impl fmt::Debug for SessionControl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Overseer")
+    }
+}
+
+/// Why something could not be done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// The session is over, or about to be.
+    #[error("the session is ending")]
+    Ending,
+    /// No such agent runs.
+    #[error("no agent `{0}` runs in this session")]
+    NoAgent(String),
+    /// Others run below it.
+    #[error("{} below `{agent}` and would end with it: stop the whole tree",
+            if *count == 1 { "1 agent runs".to_owned() } else { format!("{count} agents run") })]
+    NotAlone {
+        /// The agent.
+        agent: AgentId,
+        /// How many.
+        count: usize,
+    },
+    /// The session file takes no record.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+impl SessionControl {
+    fn shared(&self) -> Result<Arc<SessionInner>, ControlError> {
+        let shared = self.shared.upgrade().filter(|shared| !shared.cancel.is_cancelled());
+        shared.ok_or(ControlError::Ending)
+    }
+
+    /// From now on no new agent may start, or again one may; those that run go on, and tasks that
+    /// were accepted before wait. Whether that is another state than before.
+    ///
+    /// # Errors
+    /// When the session is over or takes no record.
+    pub fn pause(&self, paused: bool, by: &str) -> Result<bool, ControlError> {
+        let shared = self.shared()?;
+        shared.registry.set_paused(paused.then_some(by), || {
+            let top = shared.tree().top.clone();
+            let Some(top) = top else { return Ok(()) };
+            let event = Event::SpawnPaused { by: by.to_owned(), paused };
+            shared.bus.record(&top, event)?;
+            Ok(())
+        })
+    }
+
+    /// Whether new agents may start; if not, who said so.
+    #[must_use]
+    pub fn paused(&self) -> Option<String> {
+        self.shared.upgrade().and_then(|shared| shared.registry.paused())
+    }
+
+    /// Tells an agent to end. Where others run below it, they end too, and that must be wanted.
+    /// Gives those that were told.
+    ///
+    /// # Errors
+    /// When no such agent runs, or others do below it and `tree` is not said.
+    pub fn stop(&self, agent: &str, tree: bool) -> Result<Vec<AgentId>, ControlError> {
+        let shared = self.shared()?;
+        let (found, below) = {
+            let known = shared.tree();
+            let found = known.live.iter().find(|(id, _)| id.as_str() == agent);
+            let found = found.map(|(_, handle)| Arc::clone(handle));
+            let found = found.ok_or_else(|| ControlError::NoAgent(agent.to_owned()))?;
+            let below: Vec<AgentId> = known.live_below(&found.spec.id).cloned().collect();
+            (found, below)
+        };
+        let agent = found.spec.id.clone();
+        if !tree && !below.is_empty() {
+            return Err(ControlError::NotAlone { agent, count: below.len() });
+        }
+        found.stop(CancelReason::Stopped, &shared.bus)?;
+        Ok(std::iter::once(agent).chain(below).collect())
+    }
+
+    /// The agents that run, and those that ended in this process, by id.
+    #[must_use]
+    pub fn agents(&self) -> Vec<AgentSummary> {
+        let Some(shared) = self.shared.upgrade() else { return Vec::new() };
+        let tree = shared.tree();
+        let mut all: BTreeMap<AgentId, AgentSummary> = tree.ended.clone();
+        all.extend(tree.live.iter().map(|(id, handle)| (id.clone(), handle.summary())));
+        all.into_values().collect()
+    }
+}

@@ -1,0 +1,70 @@
+//! Holds what must not go on yet.
+
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+
+use crate::counter::Counter;
+
+/// A gate that requests stand before until the test lets them through. So a test can tell
+/// that things wait for each other, or do not, without sleeping. Clones are the same gate.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use deputize_testkit::Barrier;
+/// let gate = Barrier::closed();
+/// let held = async {
+///     gate.pass().await;
+///     "through"
+/// };
+/// let test = async {
+///     gate.until_waiting(1).await;
+///     gate.let_through(1);
+/// };
+/// assert_eq!(tokio::join!(held, test).0, "through");
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Barrier {
+    permits: Arc<Semaphore>,
+    waiting: Counter,
+}
+
+impl Barrier {
+    /// A gate that lets nothing through.
+    #[must_use]
+    pub fn closed() -> Self {
+        Self { permits: Arc::new(Semaphore::new(0)), waiting: Counter::default() }
+    }
+
+    /// Lets `n` more through, those that wait longest first.
+    pub fn let_through(&self, n: usize) {
+        self.permits.add_permits(n);
+    }
+
+    /// Lets everything through from now on.
+    pub fn open(&self) {
+        self.permits.close();
+    }
+
+    /// How many wait.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        self.waiting.count().now
+    }
+
+    /// Waits until `n` or more wait at the same time.
+    pub async fn until_waiting(&self, n: usize) {
+        self.waiting.until(|count| count.now >= n).await;
+    }
+
+    /// Waits to be let through.
+    pub async fn pass(&self) {
+        let _waiting = self.waiting.enter();
+        // An error means that the gate is open for good.
+        if let Ok(permit) = self.permits.acquire().await {
+            permit.forget();
+        }
+    }
+}

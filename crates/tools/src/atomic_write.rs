@@ -1,0 +1,243 @@
+//! A file's content is replaced as a whole, or not at all.
+
+use std::io::{self, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::path::Path;
+
+use cap_std::fs::{
+    Dir, File, Metadata, MetadataExt as _, OpenOptions, Permissions, PermissionsExt as _,
+};
+use deputize_core::{ToolCx, ToolError};
+use sha2::{Digest as _, Sha256};
+
+use crate::blocking::still_wanted;
+use crate::granted_path::GrantedPath;
+use crate::path_error::PathError;
+
+/// The part of a file's mode that a new content keeps; that a program runs as its owner is not
+/// kept, as the kernel would not either.
+const KEPT_MODE: u32 = 0o777;
+
+/// Writes `new` to a new file and moves that to the place. A failure or a cancel at any point
+/// leaves the old content whole. `old` is what was there when the change was made up; when
+/// something else is there at the end, nothing is written.
+///
+/// The move is the last thing that is done. The directory is not synced after it: that could take
+/// long or fail when the write has happened already. So the loss of power may bring back the old
+/// content, whole.
+///
+/// The new file lies in the place's directory, so that it gets the rights that files there have,
+/// and has no name until it is written and synced. So a program that is killed leaves nothing
+/// behind, but for one in the instant between name and move, and on file systems that know no
+/// files without a name (network file systems, for one): there it leaves `.deputize-*.tmp`.
+///
+/// Other names of the same file (hard links) keep the old content.
+pub(crate) fn replace(
+    cx: &ToolCx,
+    place: &GrantedPath,
+    old: Option<&Metadata>,
+    new: &[u8],
+) -> Result<(), ToolError> {
+    still_wanted(cx)?;
+    let failed = |source| PathError::of("write", place.shown(), source);
+    let (dir, name) = parent(place).map_err(failed)?;
+    let temporary = TemporaryFile::create(cx, dir).map_err(failed)?;
+    temporary.fill(new, old).map_err(failed)?;
+    put(cx, place, old, temporary, name)
+}
+
+/// The last step: moves what was written there, if that is still wanted and still right.
+fn put(
+    cx: &ToolCx,
+    place: &GrantedPath,
+    old: Option<&Metadata>,
+    temporary: TemporaryFile,
+    name: &Path,
+) -> Result<(), ToolError> {
+    let now = temporary.dir.symlink_metadata(name).ok();
+    if now.as_ref().map(stamp) != old.map(stamp) {
+        return Err(PathError::Moved(place.shown().to_owned()).into());
+    }
+    still_wanted(cx)?;
+    let failed = |source| PathError::of("write", place.shown(), source);
+    Ok(temporary.move_to(name).map_err(failed)?)
+}
+
+/// The directory of a place, made if need be, and the name in it.
+fn parent(place: &GrantedPath) -> io::Result<(Dir, &Path)> {
+    let rel = place.rel();
+    let name = rel.file_name().ok_or(io::ErrorKind::IsADirectory)?;
+    let dir = match rel.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        None => place.root().try_clone()?,
+        Some(parent) => {
+            place.root().create_dir_all(parent)?;
+            place.root().open_dir(parent)?
+        }
+    };
+    Ok((dir, Path::new(name)))
+}
+
+/// What changes when a file does.
+fn stamp(meta: &Metadata) -> (u64, u64, u64, i64, i64) {
+    (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
+}
+
+/// The new content in the directory of its place, without a name there as long as possible.
+struct TemporaryFile {
+    dir: Dir,
+    name: String,
+    file: File,
+    /// Whether it has that name, which is taken from it when it does not get its place.
+    named: bool,
+}
+
+impl TemporaryFile {
+    fn create(cx: &ToolCx, dir: Dir) -> io::Result<Self> {
+        match nameless(&dir) {
+            Some(file) => Ok(Self { dir, name: name(cx), file, named: false }),
+            None => Self::create_named(cx, dir),
+        }
+    }
+
+    /// For file systems where every file has a name from its beginning.
+    fn create_named(cx: &ToolCx, dir: Dir) -> io::Result<Self> {
+        let name = name(cx);
+        let file = dir.open_with(&name, OpenOptions::new().write(true).create_new(true))?;
+        Ok(Self { dir, name, file, named: true })
+    }
+
+    fn fill(&self, new: &[u8], old: Option<&Metadata>) -> io::Result<()> {
+        let mut file = &self.file;
+        if let Some(old) = old {
+            // Only the administrator can give files away; for anyone else the new file is theirs.
+            let (user, group) =
+                (rustix::fs::Uid::from_raw(old.uid()), rustix::fs::Gid::from_raw(old.gid()));
+            let _ours_then = rustix::fs::fchown(file, Some(user), Some(group));
+            file.set_permissions(Permissions::from_mode(old.mode() & KEPT_MODE))?;
+        }
+        file.write_all(new)?;
+        file.sync_all()
+    }
+
+    fn move_to(mut self, name: &Path) -> io::Result<()> {
+        if !self.named {
+            // Only a name can take the place of another.
+            let (from, follow) = (descriptor(&self.file), rustix::fs::AtFlags::SYMLINK_FOLLOW);
+            rustix::fs::linkat(rustix::fs::CWD, from, &self.dir, &self.name, follow)?;
+            self.named = true;
+        }
+        self.dir.rename(&self.name, &self.dir, name)?;
+        self.named = false;
+        Ok(())
+    }
+}
+
+impl Drop for TemporaryFile {
+    fn drop(&mut self) {
+        if self.named {
+            let _best_effort = self.dir.remove_file(&self.name);
+        }
+    }
+}
+
+/// A name of its own for each call: one call writes one file, once.
+fn name(cx: &ToolCx) -> String {
+    let id = format!("{} {}", cx.agent.id().as_str(), cx.call);
+    let sum = data_encoding::HEXLOWER.encode(&Sha256::digest(id.as_bytes()));
+    format!(".deputize-{}.tmp", sum.get(..16).unwrap_or(&sum))
+}
+
+/// A file that has no name in its directory, where the system has such.
+#[cfg(target_os = "linux")]
+fn nameless(dir: &Dir) -> Option<File> {
+    use rustix::fs::{Mode, OFlags, openat};
+    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
+    let file = openat(dir, ".", flags, Mode::from_raw_mode(0o666)).ok()?;
+    let file = File::from_std(std::fs::File::from(file));
+    // Without this folder it could never get a name.
+    Path::new(&descriptor(&file)).exists().then_some(file)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn nameless(_: &Dir) -> Option<File> {
+    None
+}
+
+/// The path of an open file, named or not.
+fn descriptor(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fixture::ToolFixture;
+
+    #[test]
+    fn what_changed_meanwhile_is_not_overwritten() {
+        let bench = ToolFixture::new();
+        bench.put("f", "read");
+        let place = GrantedPath::to_write(&bench.cx, "f").unwrap();
+        let read = place.metadata().unwrap();
+        bench.put("f", "written by someone else");
+        for old in [Some(&read), None] {
+            let error = replace(&bench.cx, &place, old, b"mine").unwrap_err().to_string();
+            assert!(error.contains("another program changed it during this call"), "{error}");
+        }
+        assert_eq!(bench.get("f"), b"written by someone else");
+        assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_cancel_while_the_new_content_is_written_changes_nothing() {
+        let bench = ToolFixture::new();
+        bench.put("f", "old");
+        let place = GrantedPath::to_write(&bench.cx, "f").unwrap();
+        let old = place.metadata().unwrap();
+        let temporary =
+            TemporaryFile::create(&bench.cx, place.root().try_clone().unwrap()).unwrap();
+        temporary.fill(b"new", Some(&old)).unwrap();
+        bench.cx.cancel.cancel(deputize_core::CancelReason::Interrupted);
+        let error = put(&bench.cx, &place, Some(&old), temporary, Path::new("f")).unwrap_err();
+        assert!(matches!(error, ToolError::Cancelled(_)), "{error}");
+        assert_eq!(bench.get("f"), b"old");
+        assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
+    }
+
+    /// Ways to write a content, and how many files a crash leaves behind before its move.
+    type WriteFn = fn(&ToolCx, Dir) -> io::Result<TemporaryFile>;
+    const WAYS: [(WriteFn, usize); 2] =
+        [(TemporaryFile::create, 0), (TemporaryFile::create_named, 1)];
+
+    #[test]
+    fn a_crash_while_the_new_content_is_written_leaves_nothing_in_the_directory() {
+        for (create, left) in WAYS {
+            let bench = ToolFixture::new();
+            let place = GrantedPath::to_write(&bench.cx, "f").unwrap();
+            if left == 0 && nameless(place.root()).is_none() {
+                println!("not run: this file system names every file");
+                continue;
+            }
+            let temporary = create(&bench.cx, place.root().try_clone().unwrap()).unwrap();
+            temporary.fill(b"new", None).unwrap();
+            std::mem::forget(temporary);
+            assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), left);
+        }
+    }
+
+    #[test]
+    fn a_content_gets_its_place_or_goes() {
+        for (create, _) in WAYS {
+            let bench = ToolFixture::new();
+            let place = GrantedPath::to_write(&bench.cx, "f").unwrap();
+            let create = || create(&bench.cx, place.root().try_clone().unwrap()).unwrap();
+            drop(create());
+            assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 0);
+            let temporary = create();
+            temporary.fill(b"new", None).unwrap();
+            put(&bench.cx, &place, None, temporary, Path::new("f")).unwrap();
+            assert_eq!(bench.get("f"), b"new");
+            assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 1);
+        }
+    }
+}

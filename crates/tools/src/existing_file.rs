@@ -1,0 +1,183 @@
+//! What is in a file before it is changed, and whether an agent may change it.
+
+use std::fs::File;
+use std::io::Read as _;
+
+use cap_std::fs::{Metadata, MetadataExt as _};
+use deputize_core::{
+    FileVersion, OnStaleWrite, StaleWrite, ToolCallResult, ToolCx, ToolEffect, ToolError,
+    ToolOutput,
+};
+use jiff::Timestamp;
+use sha2::{Digest as _, Sha256};
+
+use crate::Settings;
+use crate::atomic_write::replace;
+use crate::blocking::still_wanted;
+use crate::granted_path::GrantedPath;
+use crate::path_error::PathError;
+
+/// Bytes that are read at once.
+const CHUNK: usize = 256 * 1024;
+
+/// How much of a file a write changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WriteExtent {
+    /// What it names.
+    Part,
+    /// All of it.
+    Whole,
+}
+
+/// A file as it is now.
+#[derive(Debug)]
+pub(crate) struct ExistingFile {
+    pub(crate) meta: Metadata,
+    pub(crate) version: FileVersion,
+    /// Its content, if that is not too large to be held.
+    pub(crate) bytes: Option<Vec<u8>>,
+}
+
+impl ExistingFile {
+    /// Reads a file whole; keeps its content up to a number of bytes.
+    pub(crate) fn read(cx: &ToolCx, place: &GrantedPath, keep: u64) -> Result<Self, ToolError> {
+        let (mut file, meta) = place.open()?;
+        let mut sum = Sha256::new();
+        let room = usize::try_from(meta.len()).unwrap_or(usize::MAX);
+        let mut kept = (meta.len() <= keep).then(|| Vec::with_capacity(room));
+        let mut bytes = 0;
+        let mut piece = vec![0; CHUNK];
+        loop {
+            still_wanted(cx)?;
+            let got = next(&mut file, &mut piece)
+                .map_err(|error| PathError::of("read", place.shown(), error))?;
+            let got = piece.get(..got).unwrap_or_default();
+            if got.is_empty() {
+                break;
+            }
+            sum.update(got);
+            bytes += got.len() as u64;
+            kept = kept.filter(|_| bytes <= keep);
+            if let Some(kept) = &mut kept {
+                kept.extend_from_slice(got);
+            }
+        }
+        let sha256 = data_encoding::HEXLOWER.encode(&sum.finalize());
+        Ok(Self { meta, version: FileVersion { sha256, bytes }, bytes: kept })
+    }
+
+    /// Whether the agent may change this: a note when it may in spite of a change.
+    pub(crate) fn may_change(
+        &self,
+        cx: &ToolCx,
+        place: &GrantedPath,
+        what: WriteExtent,
+    ) -> Result<Option<String>, ToolError> {
+        let (files, agent) = (&cx.agent.session.files, cx.agent.id());
+        let allowed = match what {
+            WriteExtent::Part => files.check(agent, &place.path(), &self.version),
+            WriteExtent::Whole => files.check_whole(agent, &place.path(), &self.version),
+        };
+        let allowed = allowed.map_err(|stale| match stale {
+            StaleWrite::Changed { by } => {
+                StaleWrite::Changed { by: format!("{by}{}", self.when()) }
+            }
+            unseen => unseen,
+        });
+        // What was never seen is lost in no mode.
+        let whole = what == WriteExtent::Part || files.record_full_read(agent, &place.path());
+        warned(cx, place, (allowed, whole))
+    }
+}
+
+/// Whether the agent may create a file where there is none: a note when it may although there was
+/// one that it had read.
+pub(crate) fn may_create(cx: &ToolCx, place: &GrantedPath) -> Result<Option<String>, ToolError> {
+    let allowed = cx.agent.session.files.check_none(cx.agent.id(), &place.path());
+    warned(cx, place, (allowed, true))
+}
+
+/// Why there is nothing to change at a path: what is known of a file that the agent had read there.
+pub(crate) fn none_to_change(cx: &ToolCx, path: &str, error: PathError) -> ToolError {
+    let PathError::NotFound { .. } = error else { return error.into() };
+    let Ok(place) = GrantedPath::to_write(cx, path) else { return error.into() };
+    match cx.agent.session.files.check_none(cx.agent.id(), &place.path()) {
+        Ok(()) => error.into(),
+        Err(stale) => ToolError::refused(format!("{}: {stale}", place.shown())),
+    }
+}
+
+/// What becomes of a write to a file that is another one than the agent read; `whole`: it had seen
+/// all that the write replaces.
+fn warned(
+    cx: &ToolCx,
+    place: &GrantedPath,
+    (allowed, whole): (Result<(), StaleWrite>, bool),
+) -> Result<Option<String>, ToolError> {
+    let Err(stale) = allowed else { return Ok(None) };
+    let path = place.shown();
+    match (&stale, Settings::of(cx).on_stale_write) {
+        (StaleWrite::Changed { by }, OnStaleWrite::Warn) if whole => Ok(Some(format!(
+            "{path} had changed on disk since you read it ({by}); that change may be lost"
+        ))),
+        (StaleWrite::Gone, OnStaleWrite::Warn) => {
+            Ok(Some(format!("{path} had been deleted or renamed since you read it")))
+        }
+        (stale, OnStaleWrite::Refuse | OnStaleWrite::Warn) => {
+            Err(ToolError::refused(format!("{path}: {stale}")))
+        }
+    }
+}
+
+impl ExistingFile {
+    /// When it was last changed, as the file system has it.
+    fn when(&self) -> String {
+        let changed = Timestamp::from_second(self.meta.mtime()).ok();
+        changed.map_or_else(String::new, |at| format!(", at {}", at.strftime("%F %T UTC")))
+    }
+}
+
+fn next(file: &mut File, piece: &mut [u8]) -> std::io::Result<usize> {
+    loop {
+        match file.read(piece) {
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            got => return got,
+        }
+    }
+}
+
+/// Replaces the content of a file, enters that in the ledger, and answers with `output`. The
+/// caller holds the lock of its path.
+///
+/// The answer is given before the write, so that nothing slow can follow it: a call that is told
+/// to end has either written nothing, or settles at once with the fact that it wrote.
+pub(crate) fn write(
+    cx: &ToolCx,
+    place: &GrantedPath,
+    (old, new): (Option<&ExistingFile>, &[u8]),
+    output: ToolOutput,
+) -> ToolCallResult {
+    let (path, version) = (place.path(), FileVersion::of(new));
+    let output = output.fact(ToolEffect::FileWritten {
+        path: path.clone(),
+        version: version.clone(),
+        created: old.is_none(),
+    });
+    replace(cx, place, old.map(|old| &old.meta), new)?;
+    let (files, agent) = (&cx.agent.session.files, cx.agent.id());
+    match old {
+        Some(_) => files.record_write(agent, &path, version),
+        None => files.record_creation(agent, &path, version),
+    }
+    Ok(output)
+}
+
+/// A text with the word TIME where it has one: that of this year's runs and the next ones'.
+#[cfg(test)]
+pub(crate) fn timeless(text: &str) -> String {
+    const LENGTH: usize = "2026-01-31 12:34:56 UTC".len();
+    match text.split_once(", at 2") {
+        Some((before, time)) => format!("{before}, at TIME{}", &time[LENGTH - 1..]),
+        None => text.to_owned(),
+    }
+}

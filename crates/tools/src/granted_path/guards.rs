@@ -1,0 +1,97 @@
+//! What is not written under a directory that may be written, by every way that leads there.
+
+use std::collections::BTreeSet;
+
+use deputize_core::{Grant, ToolCx};
+use serde_json::json;
+
+use super::{Access, GrantedPath};
+use crate::edit_file::EditFile;
+use crate::fixture::ToolFixture;
+use crate::write_file::WriteFile;
+
+/// A workspace with a repository and a folder of this program, and links to both.
+fn workspace() -> (ToolFixture, [ToolCx; 3]) {
+    let bench = ToolFixture::new();
+    bench.put(".git/config", "old").put("real/hooks/x", "old").put("own/config.yaml", "old");
+    bench.put("sub/.git", "old").put("d/f", "old").put(".envrc", "old");
+    bench.link(".git", "by_link").link("../own", "d/up").link("../real", "d/.git");
+    bench.link(&bench.path("own").to_string_lossy(), "absolute");
+    let top = bench.keeping(&bench.cx, bench.path("own"));
+    let roots = BTreeSet::from([bench.path("own"), bench.path(".git"), bench.path("d")]);
+    let narrow = Grant { read: Some(roots.clone()), write: Some(roots), ..Grant::default() };
+    let child = bench.keeping(&bench.child(&narrow), bench.path("own"));
+    // A root that is named by a link.
+    bench.link(".", "again");
+    let roots = Some(BTreeSet::from([bench.path("again")]));
+    let linked = Grant { read: roots.clone(), write: roots, ..Grant::default() };
+    let linked = bench.keeping(&bench.child(&linked), bench.path("own"));
+    (bench, [top, child, linked])
+}
+
+const GUARDED: [&str; 14] = [
+    ".git/config",
+    ".git/hooks/post-checkout",
+    ".git",
+    "sub/.git",
+    "new/.GIT/config",
+    "d/../.git/config",
+    "d/.git/hooks/x",
+    "by_link/config",
+    "by_link/new",
+    ".envrc",
+    "own/config.yaml",
+    "own/mcp/started-in/x",
+    "d/up/config.yaml",
+    "absolute/new",
+];
+
+#[tokio::test]
+async fn neither_written_nor_edited_by_any_way_nor_by_any_agent() {
+    let (bench, agents) = workspace();
+    for cx in &agents {
+        for path in GUARDED {
+            // What the child and the linked root cannot name so is outside of their roots.
+            let spelled = match cx.agent.authority.write_roots().first() {
+                Some(root) if root.ends_with("again") => format!("again/{path}"),
+                _ => path.to_owned(),
+            };
+            let edit = json!({"path": spelled, "old": "old", "new": "new"});
+            let edited = bench.call_as(cx, EditFile, edit).await;
+            let write = json!({"path": spelled, "content": "new"});
+            let written = bench.call_as(cx, WriteFile, write).await;
+            assert!(edited.starts_with("refused: "), "{spelled}: {edited}");
+            let why = ["file tools do not write", "outside the workspace", "leaves the workspace"];
+            let known = why.iter().any(|why| written.contains(why));
+            assert!(written.starts_with("refused: ") && known, "{spelled}: {written}");
+        }
+    }
+    for (path, content) in [(".git/config", "old"), ("own/config.yaml", "old"), (".envrc", "old")] {
+        assert_eq!(bench.get(path), content.as_bytes(), "{path}");
+    }
+    assert!(!bench.path("new").exists() && !bench.path("own/mcp").exists());
+}
+
+#[tokio::test]
+async fn a_refusal_says_what_is_not_written_and_why_and_reading_goes_on() {
+    let (bench, [top, child, linked]) = workspace();
+    let refusals =
+        [(&top, "d/up/config.yaml"), (&child, ".git/config"), (&linked, "again/sub/.git")];
+    let mut told = String::new();
+    for (cx, path) in refusals {
+        told += &bench.call_as(cx, WriteFile, json!({"path": path, "content": "new"})).await;
+        told.push('\n');
+    }
+    insta::assert_snapshot!(told, @r"
+    refused: not written: d/up/config.yaml; file tools do not write `ROOT/own` or below it: this program or another obeys what stands there, and nobody would be asked. Leave it to the person, and tell them what to change
+    refused: not written: .git/config; file tools do not write `.git` or below it: other programs run what stands there, and nobody would be asked. Leave it to the person, or use a command that they can approve, such as `git config` for `.git`
+    refused: not written: again/sub/.git; file tools do not write `.git` or below it: other programs run what stands there, and nobody would be asked. Leave it to the person, or use a command that they can approve, such as `git config` for `.git`
+    ");
+    for path in GUARDED {
+        let reads = GrantedPath::existing(&top, path, Access::Read);
+        assert!(reads.is_ok() || !bench.path(path).exists(), "{path}");
+    }
+    for path in ["d/f", ".gitignore", ".github/x.yml", "owner/f"] {
+        assert!(GrantedPath::to_write(&top, path).is_ok(), "{path}");
+    }
+}
