@@ -35,6 +35,7 @@ mod responses;
 mod resume;
 mod rights;
 mod screens;
+mod setting_names;
 mod signals;
 mod simulated;
 mod tool_names;

@@ -30,7 +30,7 @@ const LEFT: [(&str, &[&str]); 7] = [
 ];
 
 /// Returns the source files of a folder, except for tests.
-fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(crate) fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let file = entry.unwrap().path();
         let name = file.file_name().unwrap().to_str().unwrap();
@@ -45,7 +45,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// Returns a source without comments and the tests at its end.
-fn code(source: &str) -> String {
+pub(crate) fn code(source: &str) -> String {
     let code = source.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
     let is_code = |line: &&str| !line.trim_start().starts_with("//");
     code.lines().filter(is_code).map(|line| format!("{line}\n")).collect()

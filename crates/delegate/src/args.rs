@@ -313,9 +313,9 @@ impl Fields<'_> {
         let value = self.present("max_iterations")?;
         if policy.is_external() {
             faults.warnings.push(format!(
-                "{}`max_iterations` has no effect: children are another program here \
-                 (delegation.acp_command)",
-                self.place()
+                "{}`max_iterations` has no effect: children are another program here{}",
+                self.place(),
+                policy.setting_note("external_needs"),
             ));
             return None;
         }
@@ -333,15 +333,20 @@ impl Fields<'_> {
             }
             Some(number) if number < 1.0 => {
                 let remedy = format!(
-                    "`max_iterations` must be from 1 to {limit} (delegation.max_iterations)"
+                    "`max_iterations` must be from 1 to {limit}{}",
+                    policy.setting_note("max_iterations"),
                 );
                 faults.errors.push(self.error(CallErrorCode::Range, of, &remedy));
                 None
             }
             Some(number) if number > f64::from(limit) => {
                 faults.warnings.push(format!(
-                    "{}`max_iterations` {number} is above delegation.max_iterations; {limit} holds",
-                    self.place()
+                    "{}`max_iterations` {number} is above {}; {limit} holds",
+                    self.place(),
+                    match policy.setting_name("max_iterations") {
+                        "" => "the limit",
+                        name => name,
+                    },
                 ));
                 Some(limit)
             }
@@ -421,8 +426,9 @@ impl Fields<'_> {
         let asked = self.flag(BACKGROUND, faults)?;
         if asked && !policy.background {
             let of = (BACKGROUND, self.map.get(BACKGROUND).unwrap_or(&Value::Null));
-            let remedy = "`background` is switched off here (delegation.background); leave it out";
-            faults.errors.push(self.error(CallErrorCode::BackgroundOff, of, remedy));
+            let note = policy.setting_note("background");
+            let remedy = format!("`background` is switched off here{note}; leave it out");
+            faults.errors.push(self.error(CallErrorCode::BackgroundOff, of, &remedy));
         }
         Some(asked)
     }
@@ -451,16 +457,17 @@ fn model_remedy(model: &str, policy: &Policy) -> String {
         };
         return format!("`{model}` cannot be reached ({why}): {choice}leave `model` out");
     }
+    let note = policy.setting_note("models");
     match policy.models.as_slice() {
         [] if policy.is_external() => {
-            "leave `model` out: children are another program here (delegation.acp_command), which \
-             chooses its model itself"
-                .to_owned()
+            let note = policy.setting_note("external_needs");
+            format!(
+                "leave `model` out: children are another program here{note}, which chooses its \
+                 model itself"
+            )
         }
-        [] => "leave `model` out: the person offers none to choose (delegation.models)".to_owned(),
-        models => {
-            format!("`model` must be one of {} (delegation.models), or left out", models.join(", "))
-        }
+        [] => format!("leave `model` out: the person offers none to choose{note}"),
+        models => format!("`model` must be one of {}{note}, or left out", models.join(", ")),
     }
 }
 
@@ -597,7 +604,7 @@ mod tests {
         Some(2) "C" schema {"type":"object"}
         Some(3) "D" schema {"type":"object"}
         Some(4) "E" schema {"type":"object"}
-        error {"code":"E_MODEL","task_index":1,"task":"t1","field":"model","value":"p/large","remedy":"task 1: `model` must be one of p/small (delegation.models), or left out"}
+        error {"code":"E_MODEL","task_index":1,"task":"t1","field":"model","value":"p/large","remedy":"task 1: `model` must be one of p/small, or left out"}
         error {"code":"E_SCHEMA","task_index":2,"task":"t2","field":"output_schema","value":{"type":"no such type"},"remedy":"task 2: `output_schema` must be a JSON Schema: at `/type`: \"no such type\" is nothing that may stand there"}
         error {"code":"E_SCHEMA","task_index":3,"task":"t3","field":"output_schema","value":[1],"remedy":"task 3: `output_schema` must be a JSON Schema: it is no object"}
         error {"code":"E_SCHEMA","task_index":4,"task":"t4","field":"output_schema","value":{"$ref":"https://localhost:9/x.json"},"remedy":"task 4: `output_schema` must be a JSON Schema: a schema must hold what it refers to: `https://localhost:9/x.json` is not in it; put that under `$defs`"}
@@ -647,7 +654,7 @@ mod tests {
         None "Count." max 50
         warning unknown fields `a`, `colour` ignored
         warning role `boss Ignore this` is not known; `leaf` is used (`leaf` and `orchestrator` exist)
-        warning `max_iterations` 5000 is above delegation.max_iterations; 50 holds
+        warning `max_iterations` 5000 is above the limit; 50 holds
         warning `goal`: 1 invisible character removed
         warning `goal`: 1 terminal sequence removed
         "#);
@@ -678,16 +685,16 @@ mod tests {
     Some(5) "B" schema {"type":"object"}
     Some(6) "C"
     error {"code":"E_NOT_IN_THIS_VERSION","task_index":null,"task":null,"field":"workflow","value":{},"remedy":"`workflow` is not in this version; leave it out"}
-    error {"code":"E_BACKGROUND_OFF","task_index":null,"task":null,"field":"background","value":true,"remedy":"`background` is switched off here (delegation.background); leave it out"}
+    error {"code":"E_BACKGROUND_OFF","task_index":null,"task":null,"field":"background","value":true,"remedy":"`background` is switched off here; leave it out"}
     error {"code":"E_TYPE","task_index":null,"task":null,"field":"max_iterations","value":1.5,"remedy":"`max_iterations` must be a whole number"}
     error {"code":"E_TASK","task_index":0,"task":"t0","field":"tasks","value":"do it","remedy":"task 0 must be an object with a `goal`"}
     error {"code":"E_GOAL","task_index":1,"task":"t1","field":"goal","value":"","remedy":"task 1: give a `goal` that says what to accomplish"}
     error {"code":"E_TYPE","task_index":2,"task":"t2","field":"goal","value":7,"remedy":"task 2: `goal` must be a text"}
     error {"code":"E_GOAL","task_index":3,"task":"t3","field":"goal","value":"","remedy":"task 3: give a `goal` that says what to accomplish"}
-    error {"code":"E_RANGE","task_index":4,"task":"t4","field":"max_iterations","value":0,"remedy":"task 4: `max_iterations` must be from 1 to 50 (delegation.max_iterations)"}
+    error {"code":"E_RANGE","task_index":4,"task":"t4","field":"max_iterations","value":0,"remedy":"task 4: `max_iterations` must be from 1 to 50"}
     error {"code":"E_TYPE","task_index":4,"task":"t4","field":"context","value":{"a":1},"remedy":"task 4: `context` must be a text"}
     error {"code":"E_TYPE","task_index":4,"task":"t4","field":"toolsets","value":"file","remedy":"task 4: `toolsets` must be a list of names, such as [\"file\"]"}
-    error {"code":"E_MODEL","task_index":5,"task":"t5","field":"model","value":"x/y","remedy":"task 5: `model` must be one of p/small (delegation.models), or left out"}
+    error {"code":"E_MODEL","task_index":5,"task":"t5","field":"model","value":"x/y","remedy":"task 5: `model` must be one of p/small, or left out"}
     error {"code":"E_TYPE","task_index":5,"task":"t5","field":"toolsets","value":[1],"remedy":"task 5: `toolsets` must be a list of names, such as [\"file\"]"}
     error {"code":"E_NOT_IN_THIS_VERSION","task_index":6,"task":"t6","field":"depends_on","value":["a"],"remedy":"task 6: `depends_on` is not in this version; leave it out"}
     error {"code":"E_NOT_IN_THIS_VERSION","task_index":6,"task":"t6","field":"id","value":"c","remedy":"task 6: `id` is not in this version; leave it out"}

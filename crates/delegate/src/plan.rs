@@ -65,7 +65,7 @@ pub fn plan(
     errors.extend(whole);
     let mut chosen = Vec::with_capacity(tasks.len());
     for task in &tasks {
-        errors.extend(model_refused(task, parent));
+        errors.extend(model_refused(task, parent, policy));
         match requested(task, parent, policy) {
             Ok(request) => {
                 let tools = child_tools(parent, request.as_ref(), task.role, policy);
@@ -115,9 +115,9 @@ fn whole_call(reading: &ParsedCall, parent: ParentView<'_>, policy: &Policy) -> 
     let accepted = !reading.begun.is_empty();
     if policy.over_limit == OverLimit::Refuse && count > most as usize && !accepted {
         let remedy = format!(
-            "`tasks` has {count} entries, and at most {most} may run at once \
-             (delegation.max_concurrent_children): send fewer tasks, send several calls one after \
-             the other, or have the person raise that"
+            "`tasks` has {count} entries, and at most {most} may run at once{}: send fewer \
+             tasks, send several calls one after the other, or have the person raise that",
+            policy.setting_note("max_concurrent_children"),
         );
         errors.push(CallError::new(
             CallErrorCode::TooManyTasks,
@@ -145,8 +145,9 @@ fn whole_call(reading: &ParsedCall, parent: ParentView<'_>, policy: &Policy) -> 
     let model = policy.model.as_ref().filter(|model| !parent.authority.may_use_model(model));
     if let Some(model) = model {
         let remedy = format!(
-            "children are configured to use the model `{model}` (delegation.model), which this \
-             agent may not use; do the work yourself and tell the person"
+            "children are configured to use the model `{model}`{}, which this agent may not use; do \
+             the work yourself and tell the person",
+            policy.setting_note("model"),
         );
         errors.push(CallError::new(CallErrorCode::Model, None, ("", &json!(model)), remedy));
     }
@@ -161,7 +162,7 @@ fn childless(parent: ParentView<'_>, policy: &Policy) -> Option<String> {
         key => format!(" ({key} is {value})"),
     };
     if depth >= limit {
-        let key = named(&policy.spawn_depth_key, &limit);
+        let key = named(policy.setting_name("max_spawn_depth"), &limit);
         return Some(format!(
             "this agent is at depth {depth}, and agents at depth {limit} cannot hand work on{key}; \
              do the work yourself"
@@ -169,10 +170,10 @@ fn childless(parent: ParentView<'_>, policy: &Policy) -> Option<String> {
     }
     (parent.authority.spawn_depth() == 0).then(|| {
         let why = if policy.orchestrator_enabled {
-            let key = named(&policy.spawn_depth_key, &limit);
+            let key = named(policy.setting_name("max_spawn_depth"), &limit);
             format!("was started as a leaf; agents above depth {limit} may hand work on{key}, leaves not")
         } else {
-            let key = named(&policy.orchestrator_key, &false);
+            let key = named(policy.setting_name("orchestrator_enabled"), &false);
             format!("is a child, and no child may hand work on{key}")
         };
         format!("this agent, at depth {depth}, {why}; do the work yourself")
@@ -187,10 +188,18 @@ pub(crate) fn childless_refusal(parent: ParentView<'_>, policy: &Policy) -> Opti
 }
 
 /// An error when a task's model is not one that this agent may use.
-fn model_refused(task: &RequestedTask, parent: ParentView<'_>) -> Option<CallError> {
+fn model_refused(
+    task: &RequestedTask,
+    parent: ParentView<'_>,
+    policy: &Policy,
+) -> Option<CallError> {
     let model = task.model.as_ref().filter(|model| !parent.authority.may_use_model(model))?;
+    let name = match policy.setting_name("models") {
+        "" => "the list of models",
+        name => name,
+    };
     let remedy = format!(
-        "`model`: this agent may not use `{model}`, though delegation.models has it; leave `model` out"
+        "`model`: this agent may not use `{model}`, though {name} has it; leave `model` out"
     );
     Some(CallError::new(CallErrorCode::Model, task.index, ("model", &json!(model)), remedy))
 }
@@ -222,8 +231,9 @@ fn too_free(task: &RequestedTask, child: &ChildTools, policy: &Policy) -> Option
         _ => String::new(),
     };
     let remedy = format!(
-        "children are external programs here (delegation.acp_command), which may do all that a \
-         command may; this child may not have `{missing}` ({why}): {instead}do the work yourself"
+        "children are external programs here{}, which may do all that a command may; this child \
+         may not have `{missing}` ({why}): {instead}do the work yourself",
+        policy.setting_note("external_needs"),
     );
     let value = json!(task.toolsets);
     Some(CallError::new(CallErrorCode::External, task.index, ("toolsets", &value), remedy))
@@ -272,7 +282,11 @@ fn unknown_toolset(
         format!("name some of {}, or leave `toolsets` out", list(&own))
     };
     let remedy = format!(
-        "{hint}: {available} (the configuration's `toolsets` and delegation.toolset_ceiling decide)"
+        "{hint}: {available}{}",
+        match policy.setting_name("toolset_ceiling") {
+            "" => String::new(),
+            ceiling => format!(" (the configuration's `toolsets` and {ceiling} decide)"),
+        }
     );
     let value = Value::String(name.to_owned());
     CallError::new(CallErrorCode::Toolset, task.index, ("toolsets", &value), remedy)

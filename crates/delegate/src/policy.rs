@@ -101,11 +101,9 @@ pub struct Policy {
     pub inherit_mcp_toolsets: bool,
     /// Toolsets that a later version will have: a call that names one goes on without it.
     pub later_toolsets: BTreeSet<String>,
-    /// What the operator calls `max_spawn_depth`; refusals and warnings name it. Empty: they do not.
-    pub spawn_depth_key: String,
-    /// What the operator calls `orchestrator_enabled`; refusals and warnings name it. Empty: they do
-    /// not.
-    pub orchestrator_key: String,
+    /// What the operator calls settings, by the names of these fields. Refusals and warnings name
+    /// the settings that are here, and no others.
+    pub setting_names: BTreeMap<String, String>,
     /// What happens to a call with more tasks than may run side by side.
     pub over_limit: OverLimit,
     /// Children of one session, all levels together; 0: no limit.
@@ -161,8 +159,7 @@ impl Default for Policy {
             toolset_ceiling: None,
             inherit_mcp_toolsets: true,
             later_toolsets: BTreeSet::new(),
-            spawn_depth_key: String::new(),
-            orchestrator_key: String::new(),
+            setting_names: BTreeMap::new(),
             over_limit: OverLimit::Refuse,
             max_children_per_session: 200,
             model: None,
@@ -189,6 +186,19 @@ impl Policy {
         match self.form {
             ToolFlavor::DelegateTask => TOOL,
             ToolFlavor::Task => TASK,
+        }
+    }
+
+    /// Returns what the operator calls a setting; empty if that is not known.
+    pub(crate) fn setting_name(&self, field: &str) -> &str {
+        self.setting_names.get(field).map_or("", String::as_str)
+    }
+
+    /// Returns the name of a setting in parentheses, after a space; empty if it has none.
+    pub(crate) fn setting_note(&self, field: &str) -> String {
+        match self.setting_name(field) {
+            "" => String::new(),
+            name => format!(" ({name})"),
         }
     }
 

@@ -98,10 +98,15 @@ impl DelegateTool {
         if !reading.begun.is_empty() {
             let authority = &cx.agent.authority;
             if ![TOOL, TASK].iter().any(|tool| authority.has(tool.as_str())) {
-                let remedy = "this agent may not hand work on any more (the configuration's \
-                              `toolsets`, delegation.tool_name); go on with the results there are, \
-                              or do the work yourself";
-                errors.push(CallError::new(CallErrorCode::Toolset, None, asks, remedy.to_owned()));
+                let remedy = format!(
+                    "this agent may not hand work on any more{}; go on with the results there \
+                     are, or do the work yourself",
+                    match self.policy.setting_name("form") {
+                        "" => String::new(),
+                        form => format!(" (the configuration's `toolsets`, {form})"),
+                    }
+                );
+                errors.push(CallError::new(CallErrorCode::Toolset, None, asks, remedy));
             }
             return (slots.enter(u32::MAX), errors);
         }
@@ -116,7 +121,10 @@ impl DelegateTool {
         let room = started(cx).room_for(cx.agent.id(), &ids.collect(), self.most_children(cx));
         // Of one that may not have children at all the depth tells.
         let may = cx.agent.authority.spawn_depth() > 0;
-        errors.extend(room.err().filter(|_| may).map(|over| too_many_children(over, asks)));
+        errors.extend(room.err().filter(|_| may).map(|over| {
+            let key = self.policy.setting_name("max_children_per_session");
+            too_many_children(over, key, asks)
+        }));
         let most = match self.policy.over_limit {
             OverLimit::Refuse => self.policy.concurrency(),
             OverLimit::Queue => u32::MAX,
@@ -131,11 +139,15 @@ impl DelegateTool {
     fn too_many_calls(&self, most: u32, asks: (&str, &Value)) -> CallError {
         let remedy = format!(
             "{most} calls of `{}` are running, which is the limit: {}make this call when one \
-             of them has ended, or have the person raise delegation.max_concurrent_children",
+             of them has ended, or have the person raise {}",
             self.policy.tool(),
             match self.policy.form {
                 ToolFlavor::DelegateTask => "put the work into one call with `tasks`, ",
                 ToolFlavor::Task => "",
+            },
+            match self.policy.setting_name("max_concurrent_children") {
+                "" => "the limit",
+                name => name,
             }
         );
         CallError::new(CallErrorCode::TooManyCalls, None, asks, remedy)
@@ -227,7 +239,8 @@ impl DelegateTool {
         let ids = begin.map(|(spec, _)| spec.id.clone()).collect();
         // Another agent may have taken the room meanwhile.
         if let Err(over) = started(cx).count_in(cx.agent.id(), &ids, self.most_children(cx)) {
-            let error = too_many_children(over, (asks.0, &asks.1));
+            let key = self.policy.setting_name("max_children_per_session");
+            let error = too_many_children(over, key, (asks.0, &asks.1));
             if !accepted {
                 return Err(Refusal::new(vec![error], plan.warnings).into());
             }
@@ -362,16 +375,18 @@ pub(crate) fn started(cx: &ToolCx) -> Arc<SpawnRegistry> {
     cx.agent.session.settings.get_or_insert_with(known)
 }
 
-fn too_many_children(over: LimitExceeded, asks: (&str, &Value)) -> CallError {
+fn too_many_children(over: LimitExceeded, key: &str, asks: (&str, &Value)) -> CallError {
     let LimitExceeded { so_far, more, most, whose } = over;
-    let whose = match whose {
-        LimitScope::Session => "delegation.max_children_per_session",
-        LimitScope::Agent => "for all below this agent, of delegation.max_children_per_session",
+    let whose = match (whose, key) {
+        (LimitScope::Session, "") => String::new(),
+        (LimitScope::Session, key) => format!(" ({key})"),
+        (LimitScope::Agent, "") => " (for all below this agent)".to_owned(),
+        (LimitScope::Agent, key) => format!(" (for all below this agent, of {key})"),
     };
     let s = if more == 1 { "child" } else { "children" };
     let remedy = format!(
         "this call would start {more} {s}, which is too many: {so_far} were started and the limit \
-         is {most} ({whose}); work with the results there are, or send fewer tasks"
+         is {most}{whose}; work with the results there are, or send fewer tasks"
     );
     CallError::new(CallErrorCode::TooManyChildren, None, asks, remedy)
 }

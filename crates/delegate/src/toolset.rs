@@ -108,13 +108,19 @@ pub enum DropReason {
     /// The call named toolsets, and not this one.
     NotRequested,
     /// The call named none, and this one is not among those that children then get.
-    NotDefault,
+    NotDefault {
+        /// What the operator calls the list; empty: it is not named.
+        key: String,
+    },
     /// No child has it; why.
     Never(&'static str),
     /// The child may not hand work on; why.
     Leaf(LeafReason),
     /// The operator's ceiling does not have its toolset.
-    Ceiling,
+    Ceiling {
+        /// What the operator calls the ceiling; empty: it is not named.
+        key: String,
+    },
     /// Children that `task` makes have the basic tools alone.
     NotBasic,
     /// Children are told of tools as their parent was, and this one is another since.
@@ -134,7 +140,10 @@ pub enum LeafReason {
         key: String,
     },
     /// Children are runs of another program.
-    External,
+    External {
+        /// What the operator calls the setting that names it; empty: it is not named.
+        key: String,
+    },
     /// Every agent at its depth is a leaf.
     Depth {
         /// The child's depth.
@@ -147,7 +156,10 @@ pub enum LeafReason {
     /// The parent was granted one level below it, whatever the limit is by now.
     OneLevel,
     /// The operator's ceiling does not have the toolset for it.
-    Ceiling,
+    Ceiling {
+        /// What the operator calls the ceiling; empty: it is not named.
+        key: String,
+    },
     /// The parent may not itself.
     Parent,
 }
@@ -158,13 +170,19 @@ impl fmt::Display for LeafReason {
             Self::Role => "a leaf does not hand work on",
             Self::Disabled { key } if key.is_empty() => "no child may hand work on",
             Self::Disabled { key } => return write!(f, "{key} is false"),
-            Self::External => "children are another program here (delegation.acp_command)",
+            Self::External { key } if key.is_empty() => "children are another program here",
+            Self::External { key } => {
+                return write!(f, "children are another program here ({key})");
+            }
             Self::Depth { depth, limit, key } => {
                 let name = if key.is_empty() { "the depth limit" } else { key };
                 return write!(f, "a child at depth {depth} is a leaf: {name} is {limit}");
             }
             Self::OneLevel => "the parent may hand work on, but its children may not",
-            Self::Ceiling => "delegation.toolset_ceiling does not have the toolset `delegation`",
+            Self::Ceiling { key } => {
+                let name = if key.is_empty() { "the ceiling for children" } else { key };
+                return write!(f, "{name} does not have the toolset `{TOOLSET}`");
+            }
             Self::Parent => "the parent does not have it",
         })
     }
@@ -174,10 +192,16 @@ impl fmt::Display for DropReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotRequested => f.write_str("not asked for"),
-            Self::NotDefault => f.write_str("not in delegation.default_toolsets"),
+            Self::NotDefault { key } => {
+                let name = if key.is_empty() { "children's default toolsets" } else { key };
+                write!(f, "not in {name}")
+            }
             Self::Never(why) => write!(f, "no child has it: {why}"),
             Self::Leaf(why) => why.fmt(f),
-            Self::Ceiling => f.write_str("not in delegation.toolset_ceiling"),
+            Self::Ceiling { key } => {
+                let name = if key.is_empty() { "the ceiling for children" } else { key };
+                write!(f, "not in {name}")
+            }
             Self::NotBasic => write!(f, "`{TASK}` gives basic tools only"),
             Self::ToldOtherwise => f.write_str("its server describes it otherwise by now"),
             Self::Unapproved => f.write_str("it needs approval, which children cannot get"),
@@ -235,8 +259,10 @@ pub fn child_tools(
     let leaf = leaf_reason(parent, role, policy);
     let default = Some(&policy.default_toolsets).filter(|sets| !sets.is_empty());
     let wanted = requested.or(default);
-    let unwanted =
-        || if requested.is_some() { DropReason::NotRequested } else { DropReason::NotDefault };
+    let unwanted = || match requested {
+        Some(_) => DropReason::NotRequested,
+        None => DropReason::NotDefault { key: policy.setting_name("default_toolsets").to_owned() },
+    };
     let mut out = ChildTools {
         tools: Vec::new(),
         toolsets: Vec::new(),
@@ -297,7 +323,9 @@ impl Policy {
 
 pub(crate) fn under_ceiling(toolset: &ToolsetName, policy: &Policy) -> Result<(), DropReason> {
     match &policy.toolset_ceiling {
-        Some(ceiling) if !ceiling.contains(toolset) => Err(DropReason::Ceiling),
+        Some(ceiling) if !ceiling.contains(toolset) => {
+            Err(DropReason::Ceiling { key: policy.setting_name("toolset_ceiling").to_owned() })
+        }
         _ => Ok(()),
     }
 }
@@ -328,18 +356,21 @@ pub(crate) fn leaf_reason(
     let entry = parent.tools().find(|entry| *entry.name() == policy.tool());
     let Some(entry) = entry else { return Some(LeafReason::Parent) };
     let (depth, limit) = (parent.spec.depth + 1, policy.leaf_depth());
+    let key = |field| policy.setting_name(field).to_owned();
     if role == Role::Leaf {
         Some(LeafReason::Role)
     } else if policy.is_external() {
-        Some(LeafReason::External)
+        Some(LeafReason::External { key: key("external_needs") })
     } else if !policy.orchestrator_enabled {
-        Some(LeafReason::Disabled { key: policy.orchestrator_key.clone() })
+        Some(LeafReason::Disabled { key: key("orchestrator_enabled") })
     } else if depth >= limit {
-        Some(LeafReason::Depth { depth, limit, key: policy.spawn_depth_key.clone() })
+        Some(LeafReason::Depth { depth, limit, key: key("max_spawn_depth") })
     } else if parent.authority.spawn_depth() < 2 {
         Some(LeafReason::OneLevel)
     } else {
-        under_ceiling(&entry.toolset, policy).err().map(|_| LeafReason::Ceiling)
+        under_ceiling(&entry.toolset, policy)
+            .err()
+            .map(|_| LeafReason::Ceiling { key: key("toolset_ceiling") })
     }
 }
 
@@ -528,15 +559,15 @@ mod tests {
         let role = Role::Orchestrator;
         insta::assert_snapshot!(child(&ToolsetCase { role, policy, ..ToolsetCase::default() }), @"
         leaf: read_file web_fetch write_file
-        - mcp-git/git_log: not in delegation.toolset_ceiling
-        - mixed/note: not in delegation.toolset_ceiling
-        - terminal/terminal: not in delegation.toolset_ceiling
-        - delegation/delegate_task: delegation.toolset_ceiling does not have the toolset `delegation`
-        - delegation/workflow: delegation.toolset_ceiling does not have the toolset `delegation`
+        - mcp-git/git_log: not in the ceiling for children
+        - mixed/note: not in the ceiling for children
+        - terminal/terminal: not in the ceiling for children
+        - delegation/delegate_task: the ceiling for children does not have the toolset `delegation`
+        - delegation/workflow: the ceiling for children does not have the toolset `delegation`
         - core/clarify: no child has it: a child has nobody to ask
         - mixed/memory: no child has it: what is remembered is the top agent's
         - core/todo: no child has it: the plan is the parent's
-        not an orchestrator: delegation.toolset_ceiling does not have the toolset `delegation`
+        not an orchestrator: the ceiling for children does not have the toolset `delegation`
         ");
     }
 
@@ -545,9 +576,9 @@ mod tests {
         let policy = || Policy { default_toolsets: toolsets("file ghost"), ..Policy::default() };
         insta::assert_snapshot!(child(&ToolsetCase { policy: policy(), ..ToolsetCase::default() }), @"
         leaf: git_log read_file write_file
-        - mixed/note: not in delegation.default_toolsets
-        - terminal/terminal: not in delegation.default_toolsets
-        - web/web_fetch: not in delegation.default_toolsets
+        - mixed/note: not in children's default toolsets
+        - terminal/terminal: not in children's default toolsets
+        - web/web_fetch: not in children's default toolsets
         - delegation/delegate_task: a leaf does not hand work on
         - delegation/workflow: a leaf does not hand work on
         - core/clarify: no child has it: a child has nobody to ask
@@ -601,8 +632,9 @@ mod tests {
         let off = Policy { orchestrator_enabled: false, ..plain.clone() };
         assert_eq!(why(0, &off), "no child may hand work on");
         let named = Policy {
-            spawn_depth_key: "levels".to_owned(),
-            orchestrator_key: "nesting".to_owned(),
+            setting_names: [("max_spawn_depth", "levels"), ("orchestrator_enabled", "nesting")]
+                .map(|(field, name)| (field.to_owned(), name.to_owned()))
+                .into(),
             ..plain
         };
         assert_eq!(why(1, &named), "a child at depth 2 is a leaf: levels is 2");
@@ -676,6 +708,6 @@ mod tests {
         assert_eq!(reason(None, &policy), DropReason::Unapproved);
         assert_eq!(reason(Some("file"), &policy), DropReason::NotRequested);
         let ceiling = Policy { toolset_ceiling: Some(toolsets("file")), ..policy };
-        assert_eq!(reason(None, &ceiling), DropReason::Ceiling);
+        assert_eq!(reason(None, &ceiling), DropReason::Ceiling { key: String::new() });
     }
 }

@@ -52,8 +52,7 @@ pub(super) fn policy(
         toolset_ceiling,
         inherit_mcp_toolsets: set.inherit_mcp_toolsets,
         later_toolsets: LATER_TOOLSETS.iter().map(|name| (*name).to_owned()).collect(),
-        spawn_depth_key: "delegation.max_spawn_depth".to_owned(),
-        orchestrator_key: "delegation.orchestrator_enabled".to_owned(),
+        setting_names: setting_names(),
         over_limit: set.over_limit,
         max_children_per_session: set.max_children_per_session,
         model: child_model_name(from.config),
@@ -70,6 +69,25 @@ pub(super) fn policy(
         logs: logs(from),
         child_base,
     }
+}
+
+/// Returns what the configuration calls the settings that refusals and warnings name.
+fn setting_names() -> BTreeMap<String, String> {
+    let same = [
+        "background",
+        "default_toolsets",
+        "max_children_per_session",
+        "max_concurrent_children",
+        "max_iterations",
+        "max_spawn_depth",
+        "model",
+        "models",
+        "orchestrator_enabled",
+        "toolset_ceiling",
+    ];
+    let others = [("external_needs", "acp_command"), ("form", "tool_name")];
+    let all = same.into_iter().map(|name| (name, name)).chain(others);
+    all.map(|(field, key)| (field.to_owned(), format!("delegation.{key}"))).collect()
 }
 
 /// Reads the toolset names of a key. A name that cannot be one is left out, with a warning.

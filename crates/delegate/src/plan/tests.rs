@@ -168,10 +168,10 @@ fn whoever_gets_less_than_asked_is_told_so() {
     task 2 runs without any tool: toolset chat (this agent does not have it)
     ");
     let ceiling = Policy { toolset_ceiling: Some(toolsets("web")), ..flat };
-    insta::assert_snapshot!(warnings(json!({"goal": "A", "toolsets": ["file", "web"]}), &ceiling), @"task 0 got less than it asked for: read_file (not in delegation.toolset_ceiling), write_file (not in delegation.toolset_ceiling)");
+    insta::assert_snapshot!(warnings(json!({"goal": "A", "toolsets": ["file", "web"]}), &ceiling), @"task 0 got less than it asked for: read_file (not in the ceiling for children), write_file (not in the ceiling for children)");
     insta::assert_snapshot!(warnings(json!({"goal": "A", "toolsets": ["delegation"]}), &ceiling), @"task 0 runs without any tool: delegate_task (a leaf does not hand work on)");
     let nothing = Policy { toolset_ceiling: Some(toolsets("")), ..ceiling };
-    insta::assert_snapshot!(warnings(json!({"goal": "A"}), &nothing), @"task 0 runs without any tool: git_log (not in delegation.toolset_ceiling), read_file (not in delegation.toolset_ceiling), web_fetch (not in delegation.toolset_ceiling), write_file (not in delegation.toolset_ceiling), delegate_task (a leaf does not hand work on), todo (no child has it: the plan is the parent's)");
+    insta::assert_snapshot!(warnings(json!({"goal": "A"}), &nothing), @"task 0 runs without any tool: git_log (not in the ceiling for children), read_file (not in the ceiling for children), web_fetch (not in the ceiling for children), write_file (not in the ceiling for children), delegate_task (a leaf does not hand work on), todo (no child has it: the plan is the parent's)");
 }
 
 #[test]
@@ -537,7 +537,7 @@ fn what_has_no_effect_on_an_external_child_is_told_with_the_reason() {
         ..Policy::default()
     };
     let call = json!({"goal": "A", "role": "orchestrator", "max_iterations": 3});
-    let why = "children are another program here (delegation.acp_command)";
+    let why = "children are another program here";
     let plan = made(&family, &call, &policy).unwrap();
     assert_eq!(
         plan.warnings,
