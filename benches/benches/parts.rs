@@ -15,7 +15,7 @@ use deputize_providers::{Endpoint, StreamEnd, anthropic_messages, openai_chat, o
 use deputize_runtime::prompt::{BaseParts, Directory, Environment, base_prompt};
 use deputize_runtime::{Header, SessionDir, SessionFile};
 use deputize_testkit::{chat_sse, messages_sse, responses_sse};
-use deputize_workflow::{Event as TaskEvent, Graph, Outcome, Schedule};
+use deputize_workflow::{Graph, Outcome, Schedule, TaskEvent};
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
 use serde_json::json;

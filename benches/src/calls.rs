@@ -19,7 +19,7 @@ use deputize_mcp::{
     HintCommands, ServerConfig, ServerDirectory, ServerRecord, Servers, ToolFilter, look, offer,
 };
 use deputize_plugin_host::{
-    Boundary, Description, HostProgram, Inside, Isolated, PluginFile, entries,
+    Description, HostProgram, InProcessPlugin, IsolatedPlugin, PluginBoundary, PluginFile, entries,
 };
 use deputize_process::Supervisor;
 use deputize_testkit::ToolHarness;
@@ -44,16 +44,16 @@ const PIXEL: &str = "89504e470d0a1a0a0000000d49484452000000010000000108060000001
 
 /// How the tool is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Way {
+enum CallPath {
     Linked,
     Inside,
     Isolated,
     Mcp,
 }
 
-const WAYS: [Way; 4] = [Way::Linked, Way::Inside, Way::Isolated, Way::Mcp];
+const WAYS: [CallPath; 4] = [CallPath::Linked, CallPath::Inside, CallPath::Isolated, CallPath::Mcp];
 
-impl Way {
+impl CallPath {
     const fn told(self) -> &'static str {
         match self {
             Self::Linked => "linked",
@@ -65,7 +65,7 @@ impl Way {
 }
 
 /// What all ways need.
-struct Place {
+struct BenchPlace {
     dir: TempDir,
     program: PathBuf,
     library: PathBuf,
@@ -74,13 +74,13 @@ struct Place {
 }
 
 /// The tool by one way, not yet called.
-struct Reached {
+struct ReachableTool {
     bench: ToolHarness,
     name: String,
     servers: Option<Arc<Servers>>,
 }
 
-impl Reached {
+impl ReachableTool {
     async fn call(&self) -> io::Result<String> {
         let output = self.bench.call(&self.name, json!({ "path": FILE })).await;
         output.map(|output| output.content).map_err(io::Error::other)
@@ -97,7 +97,7 @@ impl Reached {
 
 /// Measures the calls. The library is where cargo puts those that this program depends on.
 pub(crate) fn measure(bench: &Path, runs: usize, report: &mut Report) -> io::Result<()> {
-    let place = Place::new(bench)?;
+    let place = BenchPlace::new(bench)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let (mut first, mut later) = (vec![Vec::new(); WAYS.len()], vec![Vec::new(); WAYS.len()]);
     runtime.block_on(async {
@@ -121,7 +121,7 @@ pub(crate) fn measure(bench: &Path, runs: usize, report: &mut Report) -> io::Res
         let spreads: Vec<Spread> = values.into_iter().map(Spread::of).collect();
         let linked = spreads.first().cloned();
         for (way, ours) in WAYS.iter().zip(spreads) {
-            let floor = linked.clone().filter(|_| *way != Way::Linked);
+            let floor = linked.clone().filter(|_| *way != CallPath::Linked);
             let figure = format!("{what}: {}", way.told());
             report.rows.push(Row { figure, unit, floor, ours, goal: Goal::None });
         }
@@ -131,7 +131,7 @@ pub(crate) fn measure(bench: &Path, runs: usize, report: &mut Report) -> io::Res
     Ok(())
 }
 
-impl Place {
+impl BenchPlace {
     fn new(bench: &Path) -> io::Result<Self> {
         let dir = tempfile::tempdir()?;
         let pixel = data_encoding::HEXLOWER.decode(PIXEL.as_bytes()).map_err(io::Error::other)?;
@@ -147,7 +147,7 @@ impl Place {
 
     /// Milliseconds of the first call by a way, with what is started for it, and microseconds of
     /// each one after it.
-    async fn once(&self, way: Way) -> io::Result<(f64, f64)> {
+    async fn once(&self, way: CallPath) -> io::Result<(f64, f64)> {
         let reached = self.reach(way).await?;
         let begun = Instant::now();
         let told = reached.call().await?;
@@ -166,17 +166,17 @@ impl Place {
         Ok((first.as_secs_f64() * 1e3, each.as_secs_f64() * 1e6))
     }
 
-    async fn reach(&self, way: Way) -> io::Result<Reached> {
+    async fn reach(&self, way: CallPath) -> io::Result<ReachableTool> {
         let bench = |catalog| ToolHarness::of(self.dir.path(), catalog);
         let plugin = |boundary| async move { self.plugin(boundary).await.map(bench) };
-        let reached = |bench| Reached { bench, name: TOOL.to_owned(), servers: None };
+        let reached = |bench| ReachableTool { bench, name: TOOL.to_owned(), servers: None };
         Ok(match way {
-            Way::Linked => reached(bench(linked()?)),
-            Way::Inside => {
-                let inside = Inside::new(self.library.clone(), self.sha256.clone());
+            CallPath::Linked => reached(bench(linked()?)),
+            CallPath::Inside => {
+                let inside = InProcessPlugin::new(self.library.clone(), self.sha256.clone());
                 reached(plugin(Arc::new(inside)).await?)
             }
-            Way::Isolated => {
+            CallPath::Isolated => {
                 let args = vec![OsString::from(PLUGIN_HOST)];
                 let program = HostProgram {
                     program: self.program.clone(),
@@ -187,16 +187,16 @@ impl Place {
                 let by = Arc::clone(&self.supervisor);
                 let (library, sha256) = (self.library.clone(), self.sha256.clone());
                 let owned = move |_: Option<&_>| Ok(Arc::clone(&by));
-                let isolated = Isolated::new(library, sha256, program, owned);
+                let isolated = IsolatedPlugin::new(library, sha256, program, owned);
                 reached(plugin(Arc::new(isolated)).await?)
             }
-            Way::Mcp => self.mcp().await?,
+            CallPath::Mcp => self.mcp().await?,
         })
     }
 
-    async fn plugin(&self, boundary: Arc<dyn Boundary>) -> io::Result<Catalog> {
+    async fn plugin(&self, boundary: Arc<dyn PluginBoundary>) -> io::Result<Catalog> {
         // What it has is known from an earlier run, as it mostly is.
-        let kept = Inside::new(self.library.clone(), self.sha256.clone()).describe().await;
+        let kept = InProcessPlugin::new(self.library.clone(), self.sha256.clone()).describe().await;
         let description = kept.and_then(|text| Description::parse(&text));
         let description = description.map_err(io::Error::other)?;
         let mut catalog = Catalog::default();
@@ -206,7 +206,7 @@ impl Place {
         Ok(catalog)
     }
 
-    async fn mcp(&self) -> io::Result<Reached> {
+    async fn mcp(&self) -> io::Result<ReachableTool> {
         let dir = self.dir.path();
         let args = vec![OsString::from(MCP_SERVER), dir.as_os_str().to_owned()];
         let server = ServerConfig::program(
@@ -230,7 +230,7 @@ impl Place {
         let bench = ToolHarness::of(dir, catalog);
         let servers = || Servers::new(vec![server], dir, move |_| Ok(Arc::clone(&by)));
         let servers = bench.agent().session.settings.get_or_insert_with(servers);
-        Ok(Reached { bench, name: format!("mcp__bench__{TOOL}"), servers: Some(servers) })
+        Ok(ReachableTool { bench, name: format!("mcp__bench__{TOOL}"), servers: Some(servers) })
     }
 }
 
@@ -241,9 +241,9 @@ fn linked() -> io::Result<Catalog> {
 }
 
 /// The linked tool, for an MCP client.
-struct Served(ToolHarness);
+struct LinkedService(ToolHarness);
 
-impl AgentService for Served {
+impl AgentService for LinkedService {
     fn offers(&self) -> BoxFuture<'_, Vec<ServedTool>> {
         let decl = self.0.agent().catalog.get(TOOL).map(|entry| entry.tool.spec().decl.clone());
         let offered = decl.map(|decl| ServedTool {
@@ -273,7 +273,7 @@ impl AgentService for Served {
 /// Serves the tool until the client is gone; paths belong to this directory.
 pub(crate) fn serve(dir: Option<PathBuf>) -> io::Result<()> {
     let dir = dir.ok_or_else(|| io::Error::other("the server needs a directory"))?;
-    let work = Arc::new(Served(ToolHarness::of(dir, linked()?)));
+    let work = Arc::new(LinkedService(ToolHarness::of(dir, linked()?)));
     let who = ServerInfo { name: "bench", version: "1", instructions: String::new() };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let desk = ServeState::new(who, work, Cancel::new());

@@ -13,7 +13,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::script::Script;
-use crate::serve::{Seen, Seens};
+use crate::serve::{Seens, ServedRequest};
 
 /// Bytes of a file that is read.
 const FILE_BYTES: usize = 512;
@@ -34,7 +34,7 @@ pub(crate) struct Lab {
 
 /// What the probe wrote.
 #[derive(Deserialize)]
-struct Probed {
+struct ProbeResult {
     began_ns: i64,
     ended_ns: i64,
     cpu_us: i64,
@@ -55,13 +55,13 @@ pub(crate) struct Run {
     pub(crate) wall_ms: f64,
     pub(crate) cpu_s: f64,
     pub(crate) peak_mb: f64,
-    pub(crate) requests: Vec<Seen>,
+    pub(crate) requests: Vec<ServedRequest>,
     /// The body of the first request.
     pub(crate) first: String,
 }
 
 impl Run {
-    fn new(script: &Script, probed: &Probed, seens: Seens) -> io::Result<Self> {
+    fn new(script: &Script, probed: &ProbeResult, seens: Seens) -> io::Result<Self> {
         let missing = || io::Error::other("the server saw no request");
         let ms = |from: i64, to: i64| (to - from) as f64 / 1e6;
         let first = seens.requests.first().ok_or_else(missing)?.at_ns;

@@ -13,7 +13,7 @@ use crate::script::{Script, step};
 
 /// One request, as it was complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Seen {
+pub(crate) struct ServedRequest {
     /// The machine's monotonic clock.
     pub(crate) at_ns: i64,
     /// Bytes of its body.
@@ -28,14 +28,14 @@ pub(crate) struct Seen {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Seens {
     /// The requests, in order.
-    pub(crate) requests: Vec<Seen>,
+    pub(crate) requests: Vec<ServedRequest>,
     /// Answers that are being held back.
     pub(crate) held: usize,
     /// The body of the first request.
     pub(crate) first: String,
 }
 
-struct State {
+struct ServeState {
     seen: Mutex<(Seens, Barrier)>,
 }
 
@@ -43,7 +43,7 @@ struct State {
 pub(crate) fn serve() -> io::Result<()> {
     crate::raise_file_limit()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let state = State { seen: Mutex::new((Seens::default(), Barrier::closed())) };
+    let state = ServeState { seen: Mutex::new((Seens::default(), Barrier::closed())) };
     let serving = MockServer::start_forgetful(move |request| state.answer(request));
     let server = runtime.block_on(serving)?;
     writeln!(io::stdout(), "{}", server.address())?;
@@ -52,7 +52,7 @@ pub(crate) fn serve() -> io::Result<()> {
     Ok(())
 }
 
-impl State {
+impl ServeState {
     fn answer(&self, request: &HttpRequest) -> MockAnswer {
         match (request.method.as_str(), request.path.as_str()) {
             ("GET", "/peek") => self.tell(false),
@@ -87,7 +87,7 @@ impl State {
             if seen.0.requests.is_empty() {
                 seen.0.first = text.into_owned();
             }
-            seen.0.requests.push(Seen { at_ns, bytes, child: script.child, step });
+            seen.0.requests.push(ServedRequest { at_ns, bytes, child: script.child, step });
             script.holds(step).then(|| seen.1.clone())
         };
         let answer =

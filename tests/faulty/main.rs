@@ -28,10 +28,10 @@ fn main() {
         None => (false, fault),
     };
     let [open, listening, waiting] = [Value::Null, Value::Null, Value::Null];
-    Server { fault, newer, file, calls: 0, lists: 0, open, listening, waiting }.serve();
+    FaultyServer { fault, newer, file, calls: 0, lists: 0, open, listening, waiting }.serve();
 }
 
-struct Server {
+struct FaultyServer {
     fault: String,
     newer: bool,
     /// Where it leaves a mark.
@@ -134,7 +134,7 @@ fn tool(name: &str, description: &str, schema: &Value) -> Value {
     json!({"name": name, "description": description, "inputSchema": schema})
 }
 
-impl Server {
+impl FaultyServer {
     fn is(&self, fault: &str) -> bool {
         self.fault == fault
     }

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::mcp::{blocking, install};
-use crate::program::{Asked, Ended, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 mod approval;
 
@@ -27,7 +27,7 @@ pub(crate) fn fixture(name: &str) -> String {
 
 /// A parent that hands on once and repeats what it got.
 async fn parent(arguments: Value) -> MockServer {
-    model(move |asked: &Asked| {
+    model(move |asked: &ChatRequest| {
         MockAnswer::reply(&if asked.replies() == 0 {
             Reply::calls("mock", [("delegate_task", arguments.clone())])
         } else {
@@ -56,12 +56,12 @@ fn command(
 }
 
 /// A run whose children begin unasked, unless `more` says something else.
-async fn run(lab: &Lab, how: &[&str], arguments: Value, more: &[&str]) -> Ended {
+async fn run(lab: &Lab, how: &[&str], arguments: Value, more: &[&str]) -> ProgramEnd {
     let server = parent(arguments).await;
     let script = fixture("faulty_agent.py");
     let args: Vec<&str> = [&[script.as_str()], how].concat();
     let more = [&AUTO, more].concat();
-    Running::start(command(lab, &server, ("python3", &args), &more)).end().await
+    RunningProgram::start(command(lab, &server, ("python3", &args), &more)).end().await
 }
 
 fn goal() -> Value {
@@ -69,7 +69,7 @@ fn goal() -> Value {
 }
 
 /// The entry of the child, as the parent's model got it.
-fn entry(ended: &Ended) -> Value {
+fn entry(ended: &ProgramEnd) -> Value {
     let responses = ended.events("model.response");
     let text = responses.last().unwrap()["text"].as_str().unwrap();
     let json = text.lines().find(|line| line.starts_with("{\"results\"")).expect(text);
@@ -113,10 +113,10 @@ async fn an_external_agent_works_as_a_child_and_what_it_tells_is_marked_as_its_c
         let costs = ended.events(sum).into_iter().map(|end| end["cost_usd"].clone());
         assert!(costs.clone().all(|usd| usd.is_null()), "{sum}: {:?}", costs.collect::<Vec<_>>());
     }
-    let listed = Running::start(lab.deputize(&["sessions", "list", "--json"])).end().await;
+    let listed = RunningProgram::start(lab.deputize(&["sessions", "list", "--json"])).end().await;
     let listed: Value = serde_json::from_str(&listed.with_code(0).out).unwrap();
     assert_eq!(listed[0]["cost_usd"], Value::Null, "{listed}");
-    let shown = Running::start(lab.deputize(&["agents", "--once", "--json"])).end().await;
+    let shown = RunningProgram::start(lab.deputize(&["agents", "--once", "--json"])).end().await;
     let shown: Value = serde_json::from_str(&shown.with_code(0).out).unwrap();
     assert_eq!(shown.to_string().matches("\"cost_usd\":null").count(), 3, "{shown}");
 
@@ -184,8 +184,12 @@ async fn an_interrupt_and_the_time_limit_end_it_with_all_that_it_started() {
         let server = parent(goal()).await;
         let (script, mark) = (fixture("faulty_agent.py"), lab.mark().to_owned());
         let mut begun = lab.pipe("begun");
-        let running =
-            Running::start(command(&lab, &server, ("python3", &[&script, how, &mark]), &AUTO));
+        let running = RunningProgram::start(command(
+            &lab,
+            &server,
+            ("python3", &[&script, how, &mark]),
+            &AUTO,
+        ));
         begun.lines(1).await;
         let told = std::time::Instant::now();
         running.signal(Signal::INT);
@@ -277,7 +281,7 @@ async fn what_one_says_after_a_rejected_answer_is_not_lost_by_a_kill() {
     let server = parent(json!({"goal": "Count the tests.", "output_schema": schema})).await;
     let script = fixture("faulty_agent.py");
     let program = ("python3", &[script.as_str(), "schema-hangs"][..]);
-    let running = Running::start(command(&lab, &server, program, &AUTO));
+    let running = RunningProgram::start(command(&lab, &server, program, &AUTO));
     let again = |event: &Value| event["preview"].as_str().is_some_and(|it| it.contains("1, 2"));
     let agent = running.event("external.text", again).await["agent"].clone();
     let agent = agent.as_str().unwrap();
@@ -286,7 +290,7 @@ async fn what_one_says_after_a_rejected_answer_is_not_lost_by_a_kill() {
     let session = lab.session();
     let show = |format: &[&str]| {
         let command = lab.deputize(&[&["sessions", format[0], &session], &format[1..]].concat());
-        async move { Running::start(command).end().await.with_code(0).out }
+        async move { RunningProgram::start(command).end().await.with_code(0).out }
     };
     let shows = [&["show", "--agent", agent][..], &["export", "--format", "markdown"]];
     for format in shows {
@@ -296,7 +300,8 @@ async fn what_one_says_after_a_rejected_answer_is_not_lost_by_a_kill() {
         assert!(first < second, "before the resume: {shown}");
     }
     let more = [&AUTO[..], &["--resume", &session]].concat();
-    let ended = Running::start(command(&lab, &server, program, &more)).end().await.with_code(0);
+    let ended =
+        RunningProgram::start(command(&lab, &server, program, &more)).end().await.with_code(0);
     assert_eq!(ended.events("external.text").len(), 0, "it is not started again");
     for format in shows {
         let shown = show(format).await;
@@ -315,7 +320,7 @@ async fn where_it_may_not_be_nothing_is_started() {
     let lab = Lab::new();
     let server = parent(goal()).await;
     let none = command(&lab, &server, ("no-such-agent", &[]), &[]);
-    let ended = Running::start(none).end().await.with_code(2);
+    let ended = RunningProgram::start(none).end().await.with_code(2);
     assert!(ended.err.contains("`delegation.acp_command` cannot be run"), "{}", ended.err);
     assert!(ended.err.contains("program `no-such-agent` not found in PATH"), "{}", ended.err);
     assert_eq!(server.requests().len(), 0);
@@ -323,7 +328,7 @@ async fn where_it_may_not_be_nothing_is_started() {
     // An endpoint makes children direct.
     let both = ["--set", "delegation.base_url=http://127.0.0.1:1/v1"];
     let both = command(&lab, &server, ("python3", &[]), &both);
-    let ended = Running::start(both).end().await.with_code(2);
+    let ended = RunningProgram::start(both).end().await.with_code(2);
     assert!(ended.err.contains("keep one"), "{}", ended.err);
 
     // A parent that may not run commands has no child that may.
@@ -366,7 +371,7 @@ async fn one_that_a_resume_leaves_less_than_a_command_needs_is_not_started() {
     let queue = "delegation={background: true, max_concurrent_children: 1, over_limit: queue, approvals: auto}";
     let mut begun = lab.pipe("begun");
     let hangs = ("python3", &[&*script, "hangs", &mark][..]);
-    let running = Running::start(command(&lab, &server, hangs, &["--set", queue]));
+    let running = RunningProgram::start(command(&lab, &server, hangs, &["--set", queue]));
     begun.lines(1).await;
     running.event("agent.rest", |_| true).await;
     crate::kill::kill(&lab, running).await;
@@ -376,7 +381,7 @@ async fn one_that_a_resume_leaves_less_than_a_command_needs_is_not_started() {
     let ceiling = "delegation.toolset_ceiling=[file]";
     let more = ["--set", queue, "--set", ceiling, "--resume", &session];
     let good = ("python3", &[&*script, "good"][..]);
-    let ended = Running::start(command(&lab, &server, good, &more)).end().await.with_code(0);
+    let ended = RunningProgram::start(command(&lab, &server, good, &more)).end().await.with_code(0);
     assert!(!lab.work("cwd").exists(), "it was started: {}", ended.out);
     let ends = ended.events("agent.end");
     assert_eq!(ends.iter().filter(|end| end["depth"] == 1).count(), 2, "{ends:?}");
@@ -392,7 +397,7 @@ async fn a_recording_of_it_plays_without_it() {
     let ended = run(&lab, &["good"], goal(), &more).await.with_code(0);
     fs::remove_file(lab.work("cwd")).unwrap();
     let replay = lab.deputize(&["run", "--replay", "tape", "--output", "events"]);
-    let replayed = Running::start(replay).end().await.with_code(0);
+    let replayed = RunningProgram::start(replay).end().await.with_code(0);
     assert_eq!(replayed.events("tool.end"), ended.events("tool.end"));
     assert!(!lab.work("cwd").exists(), "the replay started it");
 }
@@ -425,7 +430,7 @@ async fn an_agent_of_the_official_package_works_as_a_child() {
     let server = parent(arguments).await;
     let (script, place) = (fixture("peer_agent.py"), place.to_str().unwrap().to_owned());
     let real = command(&lab, &server, ("python3", &[&script, &place]), &AUTO);
-    let ended = Running::start(real).end().await.with_code(0);
+    let ended = RunningProgram::start(real).end().await.with_code(0);
     let responses = ended.events("model.response");
     let text = responses.last().unwrap()["text"].as_str().unwrap();
     for part in ["wrote first.txt: allowed", "wrote second.txt: allowed"] {

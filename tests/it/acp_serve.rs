@@ -8,7 +8,7 @@ use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::program::{Asked, Lab, hang, model};
+use crate::program::{ChatRequest, Lab, hang, model};
 
 mod approval;
 mod editor;
@@ -28,7 +28,7 @@ fn text(text: impl Into<String>) -> MockAnswer {
 
 /// A model that makes these calls, one a reply, and then says so.
 async fn steps(steps: Vec<(&'static str, Value)>) -> MockServer {
-    model(move |asked: &Asked| match steps.get(asked.results().len()) {
+    model(move |asked: &ChatRequest| match steps.get(asked.results().len()) {
         Some((tool, arguments)) => calls(tool, arguments.clone()),
         None => text(format!("Done: {}", asked.results().join("|"))),
     })

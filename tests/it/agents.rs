@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-use crate::program::{Lab, Running, model, sees, soon};
+use crate::program::{Lab, RunningProgram, model, sees, soon};
 use crate::signals::{ended_by, in_time};
 use crate::simulated::TimedModel;
 
@@ -42,9 +42,9 @@ impl Tool for Hold {
 }
 
 #[derive(Default)]
-struct Seen(Mutex<Vec<Record>>);
+struct RecordList(Mutex<Vec<Record>>);
 
-impl Observer for Seen {
+impl Observer for RecordList {
     fn on_record(&self, record: &Record) {
         self.0.lock().unwrap().push(record.clone());
     }
@@ -65,7 +65,7 @@ async fn family(
     change: impl FnOnce(&mut SessionConfig, &mut Policy),
 ) -> (Vec<Record>, Outcome) {
     let folder = tempfile::tempdir().unwrap();
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(RecordList::default());
     let mut policy = Policy { child_timeout_seconds: 0, max_spawn_depth: 2, ..Policy::default() };
     let mut parts = SessionConfig {
         observers: vec![seen.clone()],
@@ -372,7 +372,7 @@ async fn a_stalled_child_is_shown_so_on_the_screen_and_in_the_list() {
     ];
     let running = lab.run(&server, &set);
     running.says("stalled: no progress for 1.").await;
-    let list = Running::start(lab.deputize(&["agents", "--once"])).end().await.with_code(0);
+    let list = RunningProgram::start(lab.deputize(&["agents", "--once"])).end().await.with_code(0);
     assert!(list.out.contains("stalled"), "{}", list.out);
     gate.open();
     running.end().await.with_code(0);

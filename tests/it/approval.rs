@@ -10,7 +10,7 @@ use deputize_core::Reply;
 use deputize_testkit::MockAnswer;
 use serde_json::json;
 
-use crate::program::{Asked, Ended, Lab, model, sees};
+use crate::program::{ChatRequest, Lab, ProgramEnd, model, sees};
 
 /// A command that leaves a file behind, with a part that only its middle has.
 pub(crate) fn long_command(bytes: usize) -> String {
@@ -19,7 +19,7 @@ pub(crate) fn long_command(bytes: usize) -> String {
 }
 
 /// Makes one call of `terminal`, then repeats its result.
-pub(crate) fn runs(command: String) -> impl Fn(&Asked) -> MockAnswer + Send + Sync + 'static {
+pub(crate) fn runs(command: String) -> impl Fn(&ChatRequest) -> MockAnswer + Send + Sync + 'static {
     move |asked| {
         let reply = match asked.results().first() {
             None => Reply::calls("mock", [("terminal", json!({ "command": command }))]),
@@ -39,7 +39,7 @@ pub(crate) fn sha256(file: &Path) -> String {
     String::from_utf8(summed.stdout).unwrap().split(' ').next().unwrap().to_owned()
 }
 
-fn decided(ended: &Ended) -> (String, String) {
+fn decided(ended: &ProgramEnd) -> (String, String) {
     let decisions = ended.events("approval.decision");
     let field = |name: &str| decisions[0][name].as_str().unwrap().to_owned();
     (field("decision"), field("by"))
@@ -90,7 +90,7 @@ async fn a_command_above_the_limit_is_denied_with_the_limit() {
 async fn a_command_that_cannot_be_saved_is_denied() {
     let lab = Lab::new();
     let (sessions, answers) = (lab.path("home/sessions"), runs(long_command(100_000)));
-    let server = model(move |asked: &Asked| {
+    let server = model(move |asked: &ChatRequest| {
         // A file stands where the session's folder would be.
         let names = fs::read_dir(&sessions).unwrap().map(|entry| entry.unwrap().path());
         let file = names.into_iter().find(|path| path.extension().is_some()).unwrap();
@@ -108,7 +108,7 @@ async fn a_command_that_cannot_be_saved_is_denied() {
 #[tokio::test]
 async fn a_question_shows_every_argument_beside_the_command() {
     let lab = Lab::new();
-    let server = model(|asked: &Asked| {
+    let server = model(|asked: &ChatRequest| {
         let arguments = json!({"command": "touch ran", "timeout_seconds": 300});
         MockAnswer::reply(&match asked.results().len() {
             0 => Reply::calls("mock", [("terminal", arguments)]),

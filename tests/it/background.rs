@@ -9,7 +9,7 @@ use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::program::{Asked, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, RunningProgram, model};
 use crate::signals::{ended_by, in_time};
 
 mod again;
@@ -49,11 +49,11 @@ async fn family(gates: Vec<Barrier>) -> MockServer {
     server.await
 }
 
-fn told(asked: &Asked) -> usize {
+fn told(asked: &ChatRequest) -> usize {
     asked.users().iter().filter(|text| text.starts_with("Your background child ")).count()
 }
 
-fn run(lab: &Lab, server: &MockServer, args: &[&str]) -> Running {
+fn run(lab: &Lab, server: &MockServer, args: &[&str]) -> RunningProgram {
     lab.run(server, &[&["--output", "events"], &ON[..], args].concat())
 }
 
@@ -62,7 +62,7 @@ const QUEUE: [&str; 4] =
     ["--set", "delegation.max_concurrent_children=1", "--set", "delegation.over_limit=queue"];
 
 /// A family of which one child runs at once, and whose parent rests.
-async fn one_at_a_time(gates: &[Barrier]) -> (Lab, MockServer, Running) {
+async fn one_at_a_time(gates: &[Barrier]) -> (Lab, MockServer, RunningProgram) {
     let (lab, server) = (Lab::new(), family(gates.to_vec()).await);
     let running = run(&lab, &server, &[&QUEUE[..], &["Share it"]].concat());
     running.event("agent.rest", |_| true).await;
@@ -71,14 +71,14 @@ async fn one_at_a_time(gates: &[Barrier]) -> (Lab, MockServer, Running) {
 
 fn requests_of_parent(server: &MockServer) -> usize {
     let requests = server.requests();
-    requests.iter().filter(|request| child(&Asked::of(request).system()).is_none()).count()
+    requests.iter().filter(|request| child(&ChatRequest::of(request).system()).is_none()).count()
 }
 
 /// Whose ends were told, in order, in a whole session.
 async fn delivered(lab: &Lab) -> Vec<String> {
     let mut command = lab.deputize(&["sessions", "export"]);
     command.arg(lab.session());
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     let told = ended.events("child.delivered").into_iter();
     told.map(|it| it["agent"].as_str().unwrap().rsplit('.').next().unwrap().to_owned()).collect()
 }
@@ -107,7 +107,7 @@ async fn a_parent_rests_and_is_woken_by_each_end() {
 
     // The handles came at once, and the message holds the entry that the call would have held.
     let requests = server.requests();
-    let parent: Vec<_> = requests.iter().map(Asked::of).collect();
+    let parent: Vec<_> = requests.iter().map(ChatRequest::of).collect();
     let parent: Vec<_> = parent.iter().filter(|asked| child(&asked.system()).is_none()).collect();
     let handles = parent[1].results()[0].to_owned();
     assert!(handles.contains("\"status\":\"running\""), "{handles}");
@@ -120,7 +120,7 @@ async fn a_parent_rests_and_is_woken_by_each_end() {
 #[tokio::test]
 async fn a_child_is_told_of_with_the_same_facts_whether_or_not_it_is_waited_for() {
     let rule = |background: bool| {
-        move |asked: &Asked| {
+        move |asked: &ChatRequest| {
             let usage = Usage { input: 100, output: 10, ..Usage::default() };
             let read = || ("read_file", json!({"path": "a.txt"}));
             let write = || ("write_file", json!({"path": "a.txt", "content": "new"}));

@@ -8,22 +8,22 @@ use deputize_core::Reply;
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
-use crate::program::{Ended, Lab, PROGRAM, Running, model};
+use crate::program::{Lab, PROGRAM, ProgramEnd, RunningProgram, model};
 
 fn text(text: &str) -> MockAnswer {
     MockAnswer::reply(&Reply::text("mock", text))
 }
 
-async fn ended(lab: &Lab, args: &[&str]) -> Ended {
-    Running::start(lab.deputize(args)).end().await
+async fn ended(lab: &Lab, args: &[&str]) -> ProgramEnd {
+    RunningProgram::start(lab.deputize(args)).end().await
 }
 
 /// Runs a line of a shell, in which `deputize` is the program with a model at this server.
-async fn shell(lab: &Lab, server: &MockServer, line: &str) -> Ended {
+async fn shell(lab: &Lab, server: &MockServer, line: &str) -> ProgramEnd {
     let mut command = lab.command("bash");
     let run = format!("{PROGRAM} run -m openai/mock --base-url {}", server.base_url());
     command.arg("-c").arg(format!("deputize() {{ {run} \"$@\"; }}\n{line}"));
-    Running::start(command).end().await
+    RunningProgram::start(command).end().await
 }
 
 /// The text of the last message of a request.
@@ -193,7 +193,7 @@ async fn the_doctor_looks_for_the_program_that_children_are() {
     let set = format!("delegation.acp_command={}", program.display());
     let args = ["doctor", "-m", "offline", "--set", &set];
     let missing = ended(&lab, &args).await.with_code(1);
-    let line = |told: &Ended| {
+    let line = |told: &ProgramEnd| {
         let mut lines = told.out.lines();
         lines.find(|line| line.contains("external agent")).unwrap().to_owned()
     };
@@ -217,12 +217,12 @@ async fn a_key_that_is_too_short_to_be_found_again_is_told() {
     let server = model(|_| text("Fine.")).await;
     let mut command = lab.run_command(&server, &["--api-key-env", "SHORT_KEY", "Go"]);
     command.env("SHORT_KEY", "abc");
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     let said = "warning: the key in SHORT_KEY has fewer than 6 bytes and is not redacted\n";
     assert!(ended.err.contains(said), "{}", ended.err);
     let mut command = lab.run_command(&server, &["--api-key-env", "LONG_KEY", "Go"]);
     command.env("LONG_KEY", "abcdefghijkl");
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     assert!(!ended.err.contains("is not redacted"), "{}", ended.err);
 }
 

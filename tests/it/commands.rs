@@ -10,17 +10,17 @@ use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use serde_json::{Value, json};
 
-use crate::program::{Ended, Lab, Running, hang, model, soon};
+use crate::program::{Lab, ProgramEnd, RunningProgram, hang, model, soon};
 
-async fn ended(lab: &Lab, args: &[&str]) -> Ended {
-    Running::start(lab.deputize(args)).end().await
+async fn ended(lab: &Lab, args: &[&str]) -> ProgramEnd {
+    RunningProgram::start(lab.deputize(args)).end().await
 }
 
 /// Runs one command after the other and puts down how each ended.
 async fn transcript(lab: &Lab, rows: &[&[&str]]) -> String {
     let mut told = String::new();
     for args in rows {
-        let Ended { code, out, err, .. } = ended(lab, args).await;
+        let ProgramEnd { code, out, err, .. } = ended(lab, args).await;
         let code = code.unwrap();
         let streams: String = [("out", out), ("err", err)]
             .iter()
@@ -235,7 +235,7 @@ async fn the_doctor_says_what_works_and_what_does_not() {
     ] {
         let mut command = lab.deputize(args);
         command.env("PATH", &path);
-        let Ended { code, out, err, .. } = Running::start(command).end().await;
+        let ProgramEnd { code, out, err, .. } = RunningProgram::start(command).end().await;
         assert_eq!(err, "");
         told += &format!("$ {}\n{out}--- exit code {}\n\n", args.join(" "), code.unwrap());
     }
@@ -262,7 +262,7 @@ async fn completions_are_scripts() {
         fs::write(lab.work(shell), script.out).unwrap();
     }
     let mut bash = lab.command("bash");
-    let parsed = Running::start({
+    let parsed = RunningProgram::start({
         bash.args(["-n", "bash"]);
         bash
     });
@@ -341,7 +341,7 @@ async fn colours_and_cursor_movements_can_be_done_without() {
         assert!(!plain.is_empty() && !has_colour(&plain), "{args:?}: {plain:?}");
         let dumb = on_screen(&lab, args, ("TERM", "dumb")).await;
         assert!(!dumb.is_empty() && !dumb.contains('\u{1b}'), "{args:?}: {dumb:?}");
-        let Ended { out, err, .. } = ended(&lab, args).await;
+        let ProgramEnd { out, err, .. } = ended(&lab, args).await;
         assert!(!out.contains('\u{1b}') && !err.contains('\u{1b}'), "{args:?}: no terminal");
     }
     assert!(coloured >= 2, "the terminal of this test shows colours, or it shows nothing");
@@ -375,7 +375,7 @@ async fn commands_in_hints_have_the_config_option_of_the_program() {
     let config = ["--config", "../my own.yaml"];
     let mut command = lab.run_command(&server, &["-t", "file", "go"]);
     command.args(config);
-    let run = Running::start(command).end().await;
+    let run = RunningProgram::start(command).end().await;
     let resume = "`deputize run --config '../my own.yaml' --resume ";
     assert!(run.err.contains(resume), "{}", run.err);
 

@@ -17,13 +17,13 @@ fn builtin(name: &str) -> Arc<dyn Tool> {
 
 /// A built-in tool whose description a test may change. An edit comes after a `read_file` of the
 /// same file, which the tool demands of agents.
-struct Described {
+struct DescribedTool {
     spec: ToolSpec,
     tool: Arc<dyn Tool>,
     read: Option<Arc<dyn Tool>>,
 }
 
-impl Described {
+impl DescribedTool {
     fn of(name: &str) -> Self {
         let tool = builtin(name);
         let read = (name == "edit_file").then(|| builtin("read_file"));
@@ -31,7 +31,7 @@ impl Described {
     }
 }
 
-impl Tool for Described {
+impl Tool for DescribedTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -48,7 +48,7 @@ impl Tool for Described {
 }
 
 /// Checks a tool where there are the files that its examples name, with more calls.
-async fn checked(tool: Described, calls: &[Value]) -> Result<CheckReport, Violations> {
+async fn checked(tool: DescribedTool, calls: &[Value]) -> Result<CheckReport, Violations> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("README.md"), "# Title\n\nA tale.\n").unwrap();
     let settings = Settings { env: std::env::vars_os().collect(), ..Settings::default() };
@@ -62,7 +62,8 @@ async fn checked(tool: Described, calls: &[Value]) -> Result<CheckReport, Violat
 async fn writing_keeps_the_contract() {
     let over = json!({"path": "new.txt", "content": "one\ntwo\n"});
     let deep = json!({"path": "a/b/c.txt", "content": ""});
-    let checked = checked(Described::of("write_file"), &[over.clone(), over, deep]).await.unwrap();
+    let checked =
+        checked(DescribedTool::of("write_file"), &[over.clone(), over, deep]).await.unwrap();
     // Each of four calls alone, and twice told to end.
     assert_eq!((checked.calls, checked.advice), (12, Vec::new()));
 }
@@ -70,7 +71,7 @@ async fn writing_keeps_the_contract() {
 #[tokio::test]
 async fn editing_keeps_the_contract() {
     let more = json!({"path": "README.md", "old": "tble", "new": "tables"});
-    let checked = checked(Described::of("edit_file"), &[more]).await.unwrap();
+    let checked = checked(DescribedTool::of("edit_file"), &[more]).await.unwrap();
     assert_eq!((checked.calls, checked.advice), (9, Vec::new()));
 }
 
@@ -78,7 +79,7 @@ async fn editing_keeps_the_contract() {
 async fn commands_keep_the_contract() {
     let calls = ["sleep 0.2; echo late", "cat < /dev/null; exit 3", "cd .. && pwd"];
     let calls = calls.map(|command| json!({"command": command}));
-    let checked = checked(Described::of("terminal"), &calls).await.unwrap();
+    let checked = checked(DescribedTool::of("terminal"), &calls).await.unwrap();
     assert_eq!((checked.calls, checked.advice), (15, Vec::new()));
 }
 
@@ -91,7 +92,7 @@ async fn a_tool_that_hides_what_it_changes_is_found_out() {
         ("terminal", json!({"command": "echo x > new.txt"})),
     ];
     for (name, call) in calls {
-        let mut tool = Described::of(name);
+        let mut tool = DescribedTool::of(name);
         tool.spec.effects = Effects::ReadOnly;
         tool.spec.examples.clear();
         let found = checked(tool, &[call]).await.unwrap_err();

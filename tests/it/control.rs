@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 use tokio::time::sleep;
 
-use crate::program::{Asked, Ended, Lab, Running, model, soon};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model, soon};
 
 fn call(tool: &str, arguments: Value) -> MockAnswer {
     MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]))
@@ -45,8 +45,8 @@ async fn family(gates: [Barrier; 2]) -> MockServer {
     server.await
 }
 
-async fn deputize(lab: &Lab, args: &[&str]) -> Ended {
-    Running::start(lab.deputize(args)).end().await
+async fn deputize(lab: &Lab, args: &[&str]) -> ProgramEnd {
+    RunningProgram::start(lab.deputize(args)).end().await
 }
 
 /// The only session, as `agents --once --json` tells of it.
@@ -199,7 +199,7 @@ async fn a_child_that_is_stopped_in_its_answer_is_counted_and_says_who_stopped_i
     deputize(&lab, &["agents", "stop", &child]).await.with_code(0);
     let ended = running.end().await.with_code(0);
     let requests = server.requests();
-    let asked = Asked::of(requests.last().unwrap());
+    let asked = ChatRequest::of(requests.last().unwrap());
     let told = asked.results()[0];
     let told = &told[told.find("{\"results\"").unwrap()..];
     let told = serde_json::Deserializer::from_str(told).into_iter::<Value>().next();
@@ -461,13 +461,13 @@ async fn a_path_that_is_too_long_for_a_socket_is_none_here() {
     let server = model(move |_| text("Done.").held_by(&held)).await;
     let mut command = lab.run_command(&server, &["--output", "events", "Wait"]);
     command.env("DEPUTIZE_HOME", &long);
-    let running = Running::start(command);
+    let running = RunningProgram::start(command);
     server.until_requests(1).await;
     let pause = async {
         loop {
             let mut command = lab.deputize(&["pause"]);
             command.env("DEPUTIZE_HOME", &long);
-            if Running::start(command).end().await.code == Some(0) {
+            if RunningProgram::start(command).end().await.code == Some(0) {
                 return;
             }
             sleep(Duration::from_millis(20)).await;

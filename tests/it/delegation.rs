@@ -4,7 +4,7 @@ use deputize_core::Reply;
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::Value;
 
-use crate::program::{Asked, Ended, Lab};
+use crate::program::{ChatRequest, Lab, ProgramEnd};
 
 mod claims;
 mod ends;
@@ -31,13 +31,13 @@ fn call(tool: &str, arguments: Value) -> MockAnswer {
 }
 
 /// Whether it is a child that asks: it has its task in the system text or in its first message.
-fn is_child(asked: &Asked) -> bool {
+fn is_child(asked: &ChatRequest) -> bool {
     asked.system().contains("YOUR TASK:") || asked.first_user().contains("YOUR TASK:")
 }
 
 /// The requests whose first message of a user holds a word, in order.
 fn of<'r>(requests: &'r [HttpRequest], word: &str) -> Vec<&'r HttpRequest> {
-    requests.iter().filter(|request| Asked::of(request).first_user().contains(word)).collect()
+    requests.iter().filter(|request| ChatRequest::of(request).first_user().contains(word)).collect()
 }
 
 fn messages(request: &HttpRequest, role: &str) -> Vec<String> {
@@ -62,7 +62,7 @@ fn result(text: &str) -> (Value, String) {
 }
 
 /// Runs a family that ends well.
-async fn run(lab: &Lab, server: &MockServer, set: &[&str], prompt: &str) -> Ended {
+async fn run(lab: &Lab, server: &MockServer, set: &[&str], prompt: &str) -> ProgramEnd {
     let mut args = Vec::new();
     for set in set {
         args.extend(["--set", set]);

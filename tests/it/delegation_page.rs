@@ -8,7 +8,7 @@ use deputize_testkit::{Barrier, HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use crate::control::reachable;
-use crate::program::{Asked, Lab, PROGRAM, Running};
+use crate::program::{ChatRequest, Lab, PROGRAM, RunningProgram};
 
 /// A call of the page, with the settings that stand before it and the result behind it.
 struct Example {
@@ -69,7 +69,7 @@ fn examples(page: &str) -> Vec<Example> {
 }
 
 /// What a child does, by the first word of its task.
-fn child(asked: &Asked, model: &str) -> MockAnswer {
+fn child(asked: &ChatRequest, model: &str) -> MockAnswer {
     let usage = Usage { input: 1800, output: 20, ..Usage::default() };
     let reply = |reply: Reply| MockAnswer::reply(&Reply { usage, ..reply });
     let say = |text: &str| reply(Reply::text(model, text));
@@ -117,13 +117,13 @@ fn child(asked: &Asked, model: &str) -> MockAnswer {
     }
 }
 
-fn is_child(asked: &Asked) -> bool {
+fn is_child(asked: &ChatRequest) -> bool {
     asked.system().contains("YOUR TASK:") || asked.first_user().contains("YOUR TASK:")
 }
 
 async fn server(tool: &'static str, call: Value) -> MockServer {
     let rule = move |request: &HttpRequest| {
-        let asked = Asked::of(request);
+        let asked = ChatRequest::of(request);
         if is_child(&asked) {
             return child(&asked, request.json()["model"].as_str().unwrap());
         }
@@ -187,12 +187,12 @@ async fn each_call_of_the_page_has_the_result_that_stands_there() {
             let warned = "denied without asking: ls";
             assert!(ended.err.contains(warned), "{}", ended.err);
             let requests = server.requests();
-            let child = requests.iter().map(Asked::of).rfind(is_child);
+            let child = requests.iter().map(ChatRequest::of).rfind(is_child);
             let told = child.unwrap().results()[0].to_owned();
             assert!(told.contains("nobody is asked") && told.contains("needs a yes"), "{told}");
         }
         let requests = server.requests();
-        let mut top = requests.iter().map(Asked::of).filter(|asked| !is_child(asked));
+        let mut top = requests.iter().map(ChatRequest::of).filter(|asked| !is_child(asked));
         let told = top.nth(1).expect("a request with the result").results()[0].to_owned();
         let real = if plain { Value::String(told) } else { first_object(&told) };
         if !shows(&result, &real) {
@@ -237,7 +237,7 @@ async fn each_call_of_delegate_control_has_the_answer_that_stands_there() {
     begun.open();
     running.end().await.with_code(0);
     let requests = server.requests();
-    let top = requests.iter().map(Asked::of).filter(|asked| !is_child(asked));
+    let top = requests.iter().map(ChatRequest::of).filter(|asked| !is_child(asked));
     let told: Vec<Vec<String>> =
         top.map(|asked| asked.results().into_iter().map(str::to_owned).collect()).collect();
     let told = told.into_iter().max_by_key(Vec::len).unwrap();
@@ -255,7 +255,7 @@ async fn the_tools_of_a_child_are_resolved_as_it_stands_there() {
     let docs = format!("mcp_servers.docs={docs}");
     // What a server has is known once it was reached, and offered once it was approved.
     let review = lab.deputize(&["mcp", "review", "docs", "--yes", "--set", &docs]);
-    Running::start(review).end().await.with_code(0);
+    RunningProgram::start(review).end().await.with_code(0);
     let shown: Vec<(&str, &str)> = page
         .split("\n$ deputize toolsets resolve --child ")
         .skip(1)
@@ -266,7 +266,7 @@ async fn the_tools_of_a_child_are_resolved_as_it_stands_there() {
         let auto = "delegation.approvals=auto";
         let mut args = vec!["toolsets", "resolve", "--child", "--set", &docs, "--set", auto];
         args.extend(options.split(' '));
-        let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+        let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
         let real: Vec<Vec<String>> = ended.out.lines().map(words).collect();
         for line in table.lines().filter(|line| !line.is_empty()) {
@@ -286,7 +286,7 @@ async fn the_commands_of_the_page_run() {
     command.arg("-euo").arg("pipefail").arg("-c");
     command.arg(format!("deputize() {{ {PROGRAM} \"$@\"; }}\n{script}"));
     command.env("DEPUTIZE__MODEL", "offline");
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     for part in ["a leaf does not hand work on", "Count the tests", "# Kite"] {
         assert!(ended.out.contains(part), "no `{part}` in:\n{}", ended.out);
     }
@@ -302,7 +302,7 @@ async fn the_settings_of_the_page_are_taken_as_they_stand_there() {
         let name = format!("{number}.yaml");
         fs::write(lab.work(&name), yaml).unwrap();
         let check = lab.deputize(&["config", "check", "--config", &name]);
-        Running::start(check).end().await.with_code(0);
+        RunningProgram::start(check).end().await.with_code(0);
     }
 }
 
@@ -353,15 +353,15 @@ async fn the_commands_in_the_tables_of_the_page_run() {
         // What goes on with a session wants one that nobody has.
         let after = args[0] == "run";
         if !after {
-            Running::start(lab.deputize(&args)).end().await.with_code(0);
+            RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
         }
         if args[0] == "pause" {
-            Running::start(lab.deputize(&["unpause"])).end().await.with_code(0);
+            RunningProgram::start(lab.deputize(&["unpause"])).end().await.with_code(0);
         }
         gate.open();
         running.end().await.with_code(0);
         if after {
-            Running::start(lab.deputize(&args)).end().await.with_code(0);
+            RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
         }
     }
 }

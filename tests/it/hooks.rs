@@ -6,7 +6,7 @@ use deputize_core::Reply;
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
-use crate::program::{Asked, Ended, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 const SECRET: &str = "key-0123456789abcdef";
 
@@ -16,14 +16,14 @@ fn with_hooks(lab: &Lab, hooks: &str) {
     fs::write(lab.path("home/config.yaml"), format!("hooks:\n{hooks}")).unwrap();
 }
 
-async fn run(lab: &Lab, server: &MockServer, args: &[&str]) -> Ended {
+async fn run(lab: &Lab, server: &MockServer, args: &[&str]) -> ProgramEnd {
     let mut command = lab.run_command(server, &["--output", "events", "--api-key-env", "THE_KEY"]);
     command.args(args).env("THE_KEY", SECRET);
-    Running::start(command).end().await
+    RunningProgram::start(command).end().await
 }
 
 /// The parent hands on; the child writes a file and answers.
-fn family(asked: &Asked) -> MockAnswer {
+fn family(asked: &ChatRequest) -> MockAnswer {
     let child = asked.system().contains("YOUR TASK:");
     MockAnswer::reply(&match (child, asked.replies()) {
         (false, 0) => Reply::calls("mock", [("delegate_task", json!({"goal": "write it"}))]),
@@ -139,7 +139,7 @@ async fn an_interrupt_ends_a_hook_and_all_that_it_started() {
     let server = model(family).await;
     let mut command = lab.run_command(&server, &["go"]);
     command.env("THE_KEY", SECRET);
-    let running = Running::start(command);
+    let running = RunningProgram::start(command);
     begun.lines(1).await;
     running.signal(rustix::process::Signal::INT);
     running.end().await.with_code(130);
@@ -159,7 +159,7 @@ async fn hooks_of_a_project_are_not_obeyed_and_a_replay_runs_none() {
     let ran = fs::read_to_string(lab.work("ran")).unwrap();
 
     let replay = lab.deputize(&["run", "--replay", "tape", "--output", "events"]);
-    let replayed = Running::start(replay).end().await.with_code(0);
+    let replayed = RunningProgram::start(replay).end().await.with_code(0);
     assert_eq!(replayed.events("hook"), ended.events("hook"));
     assert_eq!(fs::read_to_string(lab.work("ran")).unwrap(), ran);
 }
@@ -202,8 +202,8 @@ async fn a_hook_whose_program_is_not_there_or_may_not_be_run_is_warned_of() {
          run stops nothing",
         "`hooks.PostToolUse`: there is no program `no-such-program` on the PATH",
     ];
-    let check = Running::start(lab.deputize(&["config", "check"])).end().await.with_code(0);
-    let doctor = Running::start(lab.deputize(&["doctor", "-m", "offline"])).end().await;
+    let check = RunningProgram::start(lab.deputize(&["config", "check"])).end().await.with_code(0);
+    let doctor = RunningProgram::start(lab.deputize(&["doctor", "-m", "offline"])).end().await;
     let doctor = doctor.with_code(0);
     for words in told {
         let line = check.err.lines().find(|line| line.contains(words));

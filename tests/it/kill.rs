@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::program::{Asked, Ended, Lab, PROGRAM, Running, model, soon};
+use crate::program::{ChatRequest, Lab, PROGRAM, ProgramEnd, RunningProgram, model, soon};
 use crate::signals::SOON;
 
 pub(crate) fn call(tool: &str, arguments: Value) -> MockAnswer {
@@ -27,7 +27,7 @@ pub(crate) fn text(text: &str) -> MockAnswer {
 
 /// Ends the program by a signal that it cannot act on. Whatever it had started ends too: its
 /// commands, and those who start and end them. How long that took.
-pub(crate) async fn end_by(signal: Signal, lab: &Lab, running: Running) -> Duration {
+pub(crate) async fn end_by(signal: Signal, lab: &Lab, running: RunningProgram) -> Duration {
     let before = descendants(running.pid());
     let sent = Instant::now();
     running.signal(signal);
@@ -63,7 +63,7 @@ fn collect_orphans() {
     }
 }
 
-pub(crate) async fn kill(lab: &Lab, running: Running) {
+pub(crate) async fn kill(lab: &Lab, running: RunningProgram) {
     end_by(Signal::KILL, lab, running).await;
 }
 
@@ -95,7 +95,7 @@ pub(crate) fn descendants(of: Pid) -> Vec<(i32, u64)> {
     below.map(|(pid, (_, born))| (*pid, *born)).collect()
 }
 
-pub(crate) async fn resume(lab: &Lab, server: &MockServer, args: &[&str]) -> Ended {
+pub(crate) async fn resume(lab: &Lab, server: &MockServer, args: &[&str]) -> ProgramEnd {
     let session = lab.session();
     let mut all = vec!["--resume", session.as_str()];
     all.extend(args);
@@ -103,8 +103,8 @@ pub(crate) async fn resume(lab: &Lab, server: &MockServer, args: &[&str]) -> End
 }
 
 /// Requests that a rule is true of.
-fn count(server: &MockServer, is: impl Fn(&Asked) -> bool) -> usize {
-    server.requests().iter().filter(|request| is(&Asked::of(request))).count()
+fn count(server: &MockServer, is: impl Fn(&ChatRequest) -> bool) -> usize {
+    server.requests().iter().filter(|request| is(&ChatRequest::of(request))).count()
 }
 
 /// A tree of `fixtures/process-trees`.
@@ -162,7 +162,7 @@ fn sleeping(lab: &Lab) -> usize {
 const NO_NAMESPACES: [&str; 3] = ["setpriv", "--bounding-set", "-sys_admin"];
 
 /// Has the program run a tree, and waits until it stands.
-async fn standing(tree: &Tree, wrapper: &[&str]) -> (Lab, MockServer, Running) {
+async fn standing(tree: &Tree, wrapper: &[&str]) -> (Lab, MockServer, RunningProgram) {
     let lab = Lab::new();
     let sleep_for = format!("sleep {}", lab.mark());
     let command = tree.script.replace("@SLEEP@", &sleep_for).replace("@MARK@", lab.mark());
@@ -171,7 +171,7 @@ async fn standing(tree: &Tree, wrapper: &[&str]) -> (Lab, MockServer, Running) {
     start.args(wrapper.iter().skip(1).chain(wrapper.first().map(|_| &PROGRAM)));
     start.args(["run", "-m", "openai/mock", "--base-url", &server.base_url()]);
     start.args(["--approve", "auto", "Work"]);
-    let running = Running::start(start);
+    let running = RunningProgram::start(start);
     let stands = async {
         while sleeping(&lab) < tree.sleeps {
             sleep(Duration::from_millis(5)).await;
@@ -253,7 +253,7 @@ async fn nothing_is_left_when_it_breaks_down() {
 }
 
 /// Kills those who start and end commands for the program.
-fn kill_helpers(running: &Running) {
+fn kill_helpers(running: &RunningProgram) {
     let is_helper = |(pid, _): &(i32, u64)| {
         fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|it| it == "process-reaper\n")
     };
@@ -300,7 +300,7 @@ async fn a_command_whose_helper_was_killed_has_an_unknown_outcome() {
     let ended = running.end().await.with_code(0);
     assert_eq!(ended.out, "Done.\n");
     let last = server.requests().pop().unwrap();
-    let asked = Asked::of(&last);
+    let asked = ChatRequest::of(&last);
     assert!(asked.results()[0].contains("outcome unknown"), "{:?}", asked.results());
     assert!(asked.results()[1].contains("here again"), "{:?}", asked.results());
     assert_eq!(lab.processes(), []);
@@ -388,7 +388,7 @@ async fn a_child_that_had_ended_is_not_asked_again() {
     };
     assert_eq!((of("first"), of("second")), (1, 2), "the first had ended, the second had not");
     let requests = server.requests();
-    let last = Asked::of(requests.last().unwrap());
+    let last = ChatRequest::of(requests.last().unwrap());
     let results = last.results();
     assert_eq!(results.len(), 1);
     assert!(
@@ -423,7 +423,7 @@ async fn a_command_that_had_started_is_not_run_again() {
         assert!(ended.err.contains(told), "{}", ended.err);
         let requests = server.requests();
         assert_eq!(requests.len(), 2);
-        let results = Asked::of(&requests[1]);
+        let results = ChatRequest::of(&requests[1]);
         assert!(results.results()[0].contains("outcome is unknown"), "{:?}", results.results());
     }
 }
@@ -479,7 +479,7 @@ async fn a_flipped_bit_in_the_middle_leaves_a_session_to_read() {
 
     let session = lab.session();
     for args in [&["sessions", "show", &session][..], &["sessions", "export", &session]] {
-        let ended = Running::start(lab.deputize(args)).end().await.with_code(0);
+        let ended = RunningProgram::start(lab.deputize(args)).end().await.with_code(0);
         assert!(ended.out.contains("First question"), "{ended:#?}");
         assert!(ended.err.contains("damaged"), "{ended:#?}");
     }

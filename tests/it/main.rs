@@ -39,3 +39,4 @@ mod setting_names;
 mod signals;
 mod simulated;
 mod tool_names;
+mod type_names;

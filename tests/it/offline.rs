@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use crate::program::{Ended, Lab, Running};
+use crate::program::{Lab, ProgramEnd, RunningProgram};
 use crate::rights::without_rights;
 
 fn put(lab: &Lab, path: &str, content: impl AsRef<[u8]>) {
@@ -79,13 +79,13 @@ fn counted(dir: &Path, sizes: &mut BTreeMap<String, (u64, u64)>) {
     }
 }
 
-async fn ask(lab: &Lab, task: &str) -> Ended {
-    Running::start(lab.deputize(&["run", "-m", "offline", task])).end().await.with_code(0)
+async fn ask(lab: &Lab, task: &str) -> ProgramEnd {
+    RunningProgram::start(lab.deputize(&["run", "-m", "offline", task])).end().await.with_code(0)
 }
 
 /// What is answered to a task that is not done, so that a script can tell.
-async fn refused(lab: &Lab, task: &str) -> Ended {
-    Running::start(lab.deputize(&["run", "-m", "offline", task])).end().await.with_code(1)
+async fn refused(lab: &Lab, task: &str) -> ProgramEnd {
+    RunningProgram::start(lab.deputize(&["run", "-m", "offline", task])).end().await.with_code(1)
 }
 
 /// The files and lines of a language in a report.
@@ -368,7 +368,7 @@ async fn what_cannot_be_read_is_named_and_not_counted() {
     }
     let ask = async |task: &str| {
         let command = lab.deputize(&["run", "-m", "offline", task]);
-        Running::start(without_rights(&lab, command)).end().await
+        RunningProgram::start(without_rights(&lab, command)).end().await
     };
     let unread = [
         "- `src/locked.rs`: cannot open: Permission denied\n",

@@ -9,7 +9,7 @@ use deputize_requirements::{program, require};
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
-use crate::program::{Asked, Ended, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 mod begun;
 mod changes;
@@ -67,15 +67,15 @@ pub(crate) fn configure(lab: &Lab, plugins: &[(&Path, bool)]) {
     fs::write(lab.path("home/config.yaml"), text).unwrap();
 }
 
-async fn ended(lab: &Lab, args: &[&str]) -> Ended {
-    Running::start(lab.deputize(args)).end().await
+async fn ended(lab: &Lab, args: &[&str]) -> ProgramEnd {
+    RunningProgram::start(lab.deputize(args)).end().await
 }
 
 /// A model that makes these calls, one a step, and then repeats what it got.
 async fn caller(calls: &[(&str, Value)]) -> MockServer {
     let calls: Vec<(String, Value)> =
         calls.iter().map(|(tool, arguments)| ((*tool).to_owned(), arguments.clone())).collect();
-    model(move |asked: &Asked| {
+    model(move |asked: &ChatRequest| {
         MockAnswer::reply(&match calls.get(asked.replies()) {
             Some((tool, arguments)) => Reply::calls("mock", [(tool.as_str(), arguments.clone())]),
             None => Reply::text("mock", asked.results().join("\n====\n")),
@@ -85,7 +85,7 @@ async fn caller(calls: &[(&str, Value)]) -> MockServer {
 }
 
 /// What the model got of these calls.
-async fn results(lab: &Lab, calls: &[(&str, Value)], more: &[&str]) -> (Vec<String>, Ended) {
+async fn results(lab: &Lab, calls: &[(&str, Value)], more: &[&str]) -> (Vec<String>, ProgramEnd) {
     let server = caller(calls).await;
     let args: Vec<&str> = [more, &["--output", "events", "go"]].concat();
     let ended = lab.run(&server, &args).end().await;

@@ -7,15 +7,15 @@ use deputize_core::Reply;
 use deputize_testkit::MockAnswer;
 use serde_json::json;
 
-use crate::program::{Ended, Lab, Running, model};
+use crate::program::{Lab, ProgramEnd, RunningProgram, model};
 
 /// The program under a configuration.
-async fn with(lab: &Lab, config: &str, args: &[&str]) -> Ended {
+async fn with(lab: &Lab, config: &str, args: &[&str]) -> ProgramEnd {
     fs::create_dir_all(lab.path("home")).unwrap();
     fs::write(lab.path("home/config.yaml"), config).unwrap();
     let mut command = lab.deputize(args);
     command.env("OPENAI_API_KEY", "a-key-of-nobody");
-    Running::start(command).end().await
+    RunningProgram::start(command).end().await
 }
 
 /// Holds that such a run is refused with these words, and that both commands that look at a

@@ -91,12 +91,12 @@ impl Lab {
         command
     }
 
-    pub(crate) fn run(&self, server: &MockServer, args: &[&str]) -> Running {
-        Running::start(self.run_command(server, args))
+    pub(crate) fn run(&self, server: &MockServer, args: &[&str]) -> RunningProgram {
+        RunningProgram::start(self.run_command(server, args))
     }
 
     /// Runs it on a terminal; gives the end of the person too.
-    pub(crate) fn on_terminal(&self, server: &MockServer, args: &[&str]) -> (File, Running) {
+    pub(crate) fn on_terminal(&self, server: &MockServer, args: &[&str]) -> (File, RunningProgram) {
         let person = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).unwrap();
         grantpt(&person).unwrap();
         unlockpt(&person).unwrap();
@@ -108,7 +108,7 @@ impl Lab {
         let mut command = self.command("setsid");
         command.args(["-c", PROGRAM, "run", "-m", "openai/mock"]);
         command.args(["--base-url", &server.base_url()]).args(args).stdin(other);
-        (File::from(person), Running::start(command))
+        (File::from(person), RunningProgram::start(command))
     }
 
     /// The file of the only session.
@@ -127,7 +127,7 @@ impl Lab {
 
     /// Holds that a secret is in nothing that came out: streams, and files of the home.
     #[track_caller]
-    pub(crate) fn holds_no(&self, secret: &str, ended: &Ended) {
+    pub(crate) fn holds_no(&self, secret: &str, ended: &ProgramEnd) {
         assert!(!ended.out.contains(secret), "on standard output: {}", ended.out);
         assert!(!ended.err.contains(secret), "on standard error: {}", ended.err);
         let mut folders = vec![self.path("home")];
@@ -214,7 +214,7 @@ impl Pipe {
 type Text = watch::Receiver<(Vec<u8>, bool)>;
 
 /// The program while it runs.
-pub(crate) struct Running {
+pub(crate) struct RunningProgram {
     child: Child,
     begun: Instant,
     out: Text,
@@ -222,7 +222,7 @@ pub(crate) struct Running {
     readers: JoinSet<()>,
 }
 
-impl Running {
+impl RunningProgram {
     /// Starts a command and reads what it prints.
     pub(crate) fn start(mut command: Command) -> Self {
         command.stdout(Stdio::piped());
@@ -277,14 +277,14 @@ impl Running {
     }
 
     /// Waits for its end.
-    pub(crate) async fn end(mut self) -> Ended {
+    pub(crate) async fn end(mut self) -> ProgramEnd {
         let status = soon("the program's end", self.child.wait()).await.unwrap();
         let at = Instant::now();
         let took = at.duration_since(self.begun);
         let streams = async { while self.readers.join_next().await.is_some() {} };
         soon("the end of its output", streams).await;
         let text = |text: &Text| String::from_utf8(text.borrow().0.clone()).unwrap();
-        Ended { code: status.code(), out: text(&self.out), err: text(&self.err), took, at }
+        ProgramEnd { code: status.code(), out: text(&self.out), err: text(&self.err), took, at }
     }
 }
 
@@ -355,7 +355,7 @@ pub(crate) fn events(text: &str) -> Vec<Value> {
 
 /// How the program ended.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(crate) struct ProgramEnd {
     pub(crate) code: Option<i32>,
     pub(crate) out: String,
     pub(crate) err: String,
@@ -364,7 +364,7 @@ pub(crate) struct Ended {
     pub(crate) at: Instant,
 }
 
-impl Ended {
+impl ProgramEnd {
     /// The events of a type on standard output.
     pub(crate) fn events(&self, kind: &str) -> Vec<Value> {
         events(&self.out).into_iter().filter(|event| event["type"] == kind).collect()
@@ -380,9 +380,9 @@ impl Ended {
 }
 
 /// A request of Chat Completions.
-pub(crate) struct Asked(Value);
+pub(crate) struct ChatRequest(Value);
 
-impl Asked {
+impl ChatRequest {
     pub(crate) fn of(request: &HttpRequest) -> Self {
         Self(request.json())
     }
@@ -442,9 +442,9 @@ impl Asked {
 
 /// A model server that answers by a rule.
 pub(crate) async fn model(
-    rule: impl Fn(&Asked) -> MockAnswer + Send + Sync + 'static,
+    rule: impl Fn(&ChatRequest) -> MockAnswer + Send + Sync + 'static,
 ) -> MockServer {
-    MockServer::start_with(move |request| rule(&Asked::of(request))).await.unwrap()
+    MockServer::start_with(move |request| rule(&ChatRequest::of(request))).await.unwrap()
 }
 
 /// Says nothing until the client leaves.

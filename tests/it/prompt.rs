@@ -6,10 +6,10 @@ use deputize_core::Reply;
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
-use crate::program::{Asked, Ended, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 /// A parent that hands two parts on; each child looks once and answers.
-fn family(asked: &Asked) -> MockAnswer {
+fn family(asked: &ChatRequest) -> MockAnswer {
     let child = asked.system().contains("YOUR TASK:");
     MockAnswer::reply(&match (child, asked.results().len()) {
         (false, 0) => Reply::calls(
@@ -34,7 +34,7 @@ async fn prompt(lab: &Lab, server: &MockServer, args: &[&str]) -> String {
     let url = server.base_url();
     let mut all = vec!["prompt", "-m", "openai/mock", "--base-url", &url];
     all.extend(args);
-    let Ended { out, .. } = Running::start(lab.deputize(&all)).end().await.with_code(0);
+    let ProgramEnd { out, .. } = RunningProgram::start(lab.deputize(&all)).end().await.with_code(0);
     out
 }
 
@@ -102,14 +102,14 @@ async fn limits_and_settings_of_a_provider_are_in_what_prompt_prints() {
     });
     std::fs::create_dir_all(lab.path("home")).unwrap();
     std::fs::write(lab.path("home/config.yaml"), configuration.to_string()).unwrap();
-    Running::start(lab.deputize(&["run", "Look around"])).end().await.with_code(0);
+    RunningProgram::start(lab.deputize(&["run", "Look around"])).end().await.with_code(0);
     let requests = server.requests();
 
     for (args, word) in [
         (&["prompt", "--json", "Look around"][..], "\"Look around\"}"),
         (&["prompt", "--json", "--child", "--goal", "Look at one"], "\"Look at one\"}"),
     ] {
-        let ended = Running::start(lab.deputize(args)).end().await.with_code(0);
+        let ended = RunningProgram::start(lab.deputize(args)).end().await.with_code(0);
         // The first message of a user is the same in all: what was prefilled.
         let sent = requests.iter().find(|request| request.text().contains(word)).unwrap();
         assert_eq!(ended.out, line_of(sent));
@@ -137,7 +137,7 @@ async fn the_dialect_is_the_providers() {
     ] {
         let mut args = vec!["prompt", "-m", model, "--set", "max_output_tokens=77", "--json"];
         args.extend(["--set", api].into_iter().filter(|_| !api.is_empty()));
-        let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+        let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
         let request: Value = serde_json::from_str(&ended.out).unwrap();
         assert_eq!(request["model"], "gpt-5");
         let limits = ["max_output_tokens", "max_completion_tokens", "max_tokens"];
@@ -163,13 +163,13 @@ async fn prompt_and_run_refuse_the_same_models_in_the_same_words() {
     ] {
         let ended = async |command: &str| {
             let all = [&[command], args, &["Hello."]].concat();
-            Running::start(lab.deputize(&all)).end().await.with_code(2)
+            RunningProgram::start(lab.deputize(&all)).end().await.with_code(2)
         };
         let (shown, ran) = (ended("prompt").await, ended("run").await);
         assert_eq!((shown.out.as_str(), &shown.err), ("", &ran.err), "{args:?}");
     }
     // Without any model all but its name can be shown.
-    let ended = Running::start(lab.deputize(&["prompt", "--json"])).end().await.with_code(0);
+    let ended = RunningProgram::start(lab.deputize(&["prompt", "--json"])).end().await.with_code(0);
     assert!(ended.out.starts_with(r#"{"model":"MODEL","#), "{}", ended.out);
 }
 
@@ -177,7 +177,7 @@ async fn prompt_and_run_refuse_the_same_models_in_the_same_words() {
 async fn a_child_that_cannot_be_names_what_was_wrong() {
     let lab = Lab::new();
     let args = ["prompt", "-m", "offline", "--child", "--goal", "x", "-t", "file,nope"];
-    let ended = Running::start(lab.deputize(&args)).end().await.with_code(2);
+    let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(2);
     insta::assert_snapshot!(ended.err, @r#"error: there would be no child: toolsets "nope": there is no toolset `nope`: name some of file, or leave `toolsets` out (the configuration's `toolsets` and delegation.toolset_ceiling decide)"#);
 }
 
@@ -195,7 +195,7 @@ async fn an_agent_that_hands_nothing_on_has_no_child_to_show() {
         for what in [&["prompt", "--child", "--goal", "x"][..], &["toolsets", "resolve", "--child"]]
         {
             let all = [what, args].concat();
-            let ended = Running::start(lab.deputize(&all)).end().await.with_code(2);
+            let ended = RunningProgram::start(lab.deputize(&all)).end().await.with_code(2);
             assert_eq!(ended.out, "", "{all:?}");
             assert!(ended.err.starts_with("error: there would be no child: "), "{}", ended.err);
             assert!(ended.err.contains(words), "{}", ended.err);
@@ -203,9 +203,9 @@ async fn an_agent_that_hands_nothing_on_has_no_child_to_show() {
     }
     // An empty list of a call is as good as none.
     for what in [&["prompt", "--child", "--goal", "x"][..], &["toolsets", "resolve", "--child"]] {
-        let without = Running::start(lab.deputize(what)).end().await.with_code(0);
+        let without = RunningProgram::start(lab.deputize(what)).end().await.with_code(0);
         let empty = [what, &["--toolsets", ""]].concat();
-        let empty = Running::start(lab.deputize(&empty)).end().await.with_code(0);
+        let empty = RunningProgram::start(lab.deputize(&empty)).end().await.with_code(0);
         assert_eq!(empty.out, without.out);
     }
 }

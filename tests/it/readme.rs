@@ -7,7 +7,7 @@ use deputize_core::Reply;
 use deputize_requirements::{program, require};
 use deputize_testkit::{MockAnswer, MockServer};
 
-use crate::program::{Ended, Lab, PROGRAM, Running, model};
+use crate::program::{Lab, PROGRAM, ProgramEnd, RunningProgram, model};
 
 fn readme() -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../README.md");
@@ -22,7 +22,7 @@ fn commands(page: &str) -> Vec<String> {
 }
 
 /// Runs a line of the README in a shell where `deputize` is the program under test.
-async fn run(lab: &Lab, line: &str, server: Option<&MockServer>) -> Ended {
+async fn run(lab: &Lab, line: &str, server: Option<&MockServer>) -> ProgramEnd {
     // The rules of the model refuse what they do not know, so the task is one that they know.
     let task = "\"list src\"";
     let mut line = line.replace("\"And now…\"", task).replace("\"…\"", task).replace('…', "task");
@@ -33,7 +33,7 @@ async fn run(lab: &Lab, line: &str, server: Option<&MockServer>) -> Ended {
     command.arg("-euo").arg("pipefail").arg("-c");
     command.arg(format!("deputize() {{ {PROGRAM} \"$@\"; }}\n{line}"));
     command.env("DEPUTIZE__MODEL", "offline");
-    Running::start(command).end().await
+    RunningProgram::start(command).end().await
 }
 
 /// A repository with parts that are worth a child each, and the session of a survey that a limit

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::Value;
 
-use crate::program::{Ended, Lab, Running};
+use crate::program::{Lab, ProgramEnd, RunningProgram};
 
 const FORMATS: [&str; 3] = ["openai-chat", "openai-responses", "anthropic-messages"];
 
@@ -47,7 +47,7 @@ async fn each_recording_of_a_real_model_is_played() {
         let file = recording(format);
         let play = async |output| {
             let args = ["run", "--replay", file.to_str().unwrap(), "--output", output];
-            Running::start(lab.deputize(&args)).end().await
+            RunningProgram::start(lab.deputize(&args)).end().await
         };
         let played = play("events").await;
         assert!(
@@ -67,7 +67,7 @@ async fn each_recording_of_a_real_model_is_played() {
 }
 
 /// The model called the tool, and answered from its result.
-fn check(ended: &Ended, format: &str) {
+fn check(ended: &ProgramEnd, format: &str) {
     let results = ended.events("tool.end");
     assert!(!results.is_empty(), "{format}");
     for result in results {
@@ -80,7 +80,7 @@ fn check(ended: &Ended, format: &str) {
 }
 
 /// Answers with the bodies of a real server, and runs the program against them.
-async fn run(lab: &Lab, format: &str, answers: [MockAnswer; 2], more: &[&str]) -> Ended {
+async fn run(lab: &Lab, format: &str, answers: [MockAnswer; 2], more: &[&str]) -> ProgramEnd {
     let server = MockServer::start(answers).await.unwrap();
     let base = server.base_url();
     let entry = format!(
@@ -94,7 +94,7 @@ async fn run(lab: &Lab, format: &str, answers: [MockAnswer; 2], more: &[&str]) -
     let mut args = vec!["run", "-t", "file", "--output", "events"];
     args.extend(more);
     args.push(TASK);
-    Running::start(lab.deputize(&args)).end().await.with_code(0)
+    RunningProgram::start(lab.deputize(&args)).end().await.with_code(0)
 }
 
 #[tokio::test]

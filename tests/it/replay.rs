@@ -10,7 +10,7 @@ use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::program::{Asked, Ended, Lab, Running, hang, model};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, hang, model};
 
 mod forged;
 mod library;
@@ -22,13 +22,13 @@ const APPROVED: &str = "delegation.subagent_auto_approve=true";
 const FILE: &str = "../t.jsonl";
 
 /// The number of a child, by its task.
-fn number(asked: &Asked) -> Option<usize> {
+fn number(asked: &ChatRequest) -> Option<usize> {
     asked.last_user().split("part ").nth(1)?.chars().next()?.to_digit(10).map(|n| n as usize)
 }
 
 /// A parent of eight. Each child writes a file, runs a command that waits for its word, asks for a
 /// tool that is none, and answers.
-fn family(asked: &Asked) -> MockAnswer {
+fn family(asked: &ChatRequest) -> MockAnswer {
     let child = asked.system().contains("YOUR TASK:");
     if !child {
         return MockAnswer::reply(&if asked.results().is_empty() {
@@ -54,14 +54,14 @@ fn family(asked: &Asked) -> MockAnswer {
     })
 }
 
-fn without_key(lab: &Lab, args: &[&str]) -> Running {
+fn without_key(lab: &Lab, args: &[&str]) -> RunningProgram {
     let mut command = lab.command(crate::program::PROGRAM);
     // Neither the directory nor the home of the recorded run is there.
     let elsewhere = lab.path("elsewhere");
     fs::create_dir_all(&elsewhere).unwrap();
     command.current_dir(&elsewhere).env("DEPUTIZE_HOME", lab.path("other-home"));
     command.arg("run").args(args);
-    Running::start(command)
+    RunningProgram::start(command)
 }
 
 /// Everything that there is below a directory.
@@ -119,7 +119,11 @@ async fn a_tree_of_eight_is_played_to_the_byte_ten_times() {
 }
 
 /// Records a run of one agent by a rule.
-async fn record(lab: &Lab, args: &[&str], rule: fn(&Asked) -> MockAnswer) -> (Ended, MockServer) {
+async fn record(
+    lab: &Lab,
+    args: &[&str],
+    rule: fn(&ChatRequest) -> MockAnswer,
+) -> (ProgramEnd, MockServer) {
     let server = model(rule).await;
     let mut all = vec!["--output", "events", "--record", FILE];
     all.extend(args);
@@ -127,14 +131,14 @@ async fn record(lab: &Lab, args: &[&str], rule: fn(&Asked) -> MockAnswer) -> (En
     (ended, server)
 }
 
-async fn replay(lab: &Lab, args: &[&str]) -> Ended {
+async fn replay(lab: &Lab, args: &[&str]) -> ProgramEnd {
     let file = lab.path("t.jsonl");
     let mut all = vec!["--replay", file.to_str().unwrap(), "--output", "events"];
     all.extend(args);
     without_key(lab, &all).end().await
 }
 
-fn one_look(asked: &Asked) -> MockAnswer {
+fn one_look(asked: &ChatRequest) -> MockAnswer {
     MockAnswer::reply(&match asked.results().len() {
         0 => Reply::calls("mock", [("list_dir", json!({}))]),
         _ => Reply::text("mock", format!("I saw {} bytes.", asked.results()[0].len())),
@@ -142,7 +146,7 @@ fn one_look(asked: &Asked) -> MockAnswer {
 }
 
 /// Fails in every way: busy at first, then calls that are denied, wrong and unknown.
-fn trouble(asked: &Asked) -> MockAnswer {
+fn trouble(asked: &ChatRequest) -> MockAnswer {
     use std::sync::atomic::{AtomicU32, Ordering};
     static ASKED: AtomicU32 = AtomicU32::new(0);
     if ASKED.fetch_add(1, Ordering::Relaxed) == 0 {
@@ -180,7 +184,7 @@ async fn retries_denied_and_failed_calls_are_played() {
 #[tokio::test]
 async fn a_provider_that_cannot_be_used_is_played_with_its_exit_code() {
     let lab = Lab::new();
-    let rule = |_: &Asked| MockAnswer::error(401, "no such key");
+    let rule = |_: &ChatRequest| MockAnswer::error(401, "no such key");
     let (recorded, _server) = record(&lab, &["go"], rule).await;
     let recorded = recorded.with_code(3);
     let played = replay(&lab, &[]).await.with_code(3);
@@ -216,7 +220,7 @@ async fn an_interrupt_is_played() {
 }
 
 /// A parent of three that it does not wait for. Each looks around first.
-fn background(asked: &Asked) -> MockAnswer {
+fn background(asked: &ChatRequest) -> MockAnswer {
     let child = asked.system().contains("YOUR TASK:");
     let goals = ["a", "b", "c"].map(|goal| json!({"goal": goal}));
     let told = asked.users().iter().filter(|it| it.starts_with("Your background child")).count();
@@ -284,7 +288,7 @@ async fn children_that_a_kill_left_behind_are_played_with_the_end_that_they_got(
 }
 
 /// What is told of a difference, without what differs from run to run.
-fn told(lab: &Lab, ended: &Ended) -> String {
+fn told(lab: &Lab, ended: &ProgramEnd) -> String {
     let file = fs::read_to_string(lab.path("t.jsonl")).unwrap();
     let header: Value = serde_json::from_str(file.lines().next().unwrap()).unwrap();
     let mut text = ended.err.clone();
@@ -408,7 +412,7 @@ async fn a_recording_replaces_no_file_and_holds_no_secret() {
     let record = || {
         let mut command = lab.run_command(&server, &["--record", FILE, "say sk-canary-0123456789"]);
         command.args(["--api-key-env", "MY_KEY"]).env("MY_KEY", secret);
-        Running::start(command)
+        RunningProgram::start(command)
     };
     record().end().await.with_code(0);
     let text = fs::read_to_string(lab.path("t.jsonl")).unwrap();
@@ -433,7 +437,7 @@ async fn the_commands_of_the_page_do_as_it_says() {
     let program = crate::program::PROGRAM;
     command.arg("-euo").arg("pipefail").arg("-c");
     command.arg(format!("deputize() {{ {program} \"$@\"; }}\n{script}"));
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     assert!(ended.out.contains("model.response"), "{}", ended.out);
     assert!(ended.err.contains("differs from the recording in the system text"), "{}", ended.err);
 }

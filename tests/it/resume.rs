@@ -8,7 +8,7 @@ use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use crate::kill::kill;
-use crate::program::{Asked, Lab, Running, events, hang, model, soon};
+use crate::program::{ChatRequest, Lab, RunningProgram, events, hang, model, soon};
 
 mod children;
 mod durations;
@@ -33,7 +33,7 @@ async fn the_hint_of_a_run_goes_on_with_it_at_the_same_address() {
     // The key is for the provider's own address, where this conversation never was.
     let mut again = lab.deputize(&hint);
     again.env("OPENAI_API_KEY", "key-of-another-place");
-    let ended = Running::start(again).end().await.with_code(0);
+    let ended = RunningProgram::start(again).end().await.with_code(0);
     assert_eq!(ended.out, "answer 2\n", "{}", ended.err);
     assert_eq!(server.requests().len(), 3);
     assert!(server.requests().iter().all(|request| request.header("authorization").is_none()));
@@ -50,7 +50,7 @@ async fn a_pipe_gives_a_stored_session_a_new_message() {
         crate::program::PROGRAM,
         lab.session()
     ));
-    let ended = Running::start(shell).end().await.with_code(0);
+    let ended = RunningProgram::start(shell).end().await.with_code(0);
     assert_eq!(ended.out.trim(), "second");
     assert!(ended.err.contains("with -t some of them are refused"), "{}", ended.err);
     assert!(ended.err.contains("✓ second"), "{}", ended.err);
@@ -71,7 +71,7 @@ async fn a_session_goes_on_at_another_address_when_that_is_said() {
         let mut again = lab.deputize(&[&args, more].concat());
         // The key is for the provider's own address.
         again.env("OPENAI_API_KEY", "key-of-another-place").env("OWN_KEY", "key-of-this-place");
-        Running::start(again)
+        RunningProgram::start(again)
     };
     let ended = again(&["second"]).end().await.with_code(0);
     assert!(ended.out.contains("first") && ended.out.contains("second"), "{}", ended.out);
@@ -93,7 +93,7 @@ async fn a_reply_that_broke_off_is_no_answer() {
     let mut command = lab.run_command(&server, &["go"]);
     // One attempt is enough to see it.
     command.env("DEPUTIZE__MAX_ITERATIONS", "1");
-    let ended = Running::start(command).end().await.with_code(3);
+    let ended = RunningProgram::start(command).end().await.with_code(3);
     assert_eq!(ended.out, "");
     assert!(ended.err.contains("broke off"), "{}", ended.err);
 }
@@ -105,7 +105,7 @@ async fn killed_in_a_reply(lab: &Lab, counts: bool) -> MockServer {
     let usage = Usage { input: 1_500, output: 200, ..Usage::default() };
     let answers = Arc::new(AtomicBool::new(false));
     let now = Arc::clone(&answers);
-    let server = model(move |asked: &Asked| {
+    let server = model(move |asked: &ChatRequest| {
         let child = asked.first_user().contains("Look");
         let reply = match (child, asked.results().len()) {
             (false, 0) => Reply::calls("mock", [("delegate_task", json!({"goal": "Look"}))]),
@@ -134,7 +134,7 @@ async fn killed_in_a_reply(lab: &Lab, counts: bool) -> MockServer {
 /// The one event of a kind that tells of an estimate.
 async fn estimate(lab: &Lab, kind: &str) -> Value {
     let exported = lab.deputize(&["sessions", "export", &lab.session()]);
-    let told = events(&Running::start(exported).end().await.with_code(0).out);
+    let told = events(&RunningProgram::start(exported).end().await.with_code(0).out);
     let mut found = told.into_iter().filter(|it| it["type"] == kind && it["estimated"] == true);
     let one = found.next().expect("an estimate");
     assert_eq!(found.next(), None);
@@ -147,7 +147,7 @@ async fn a_request_under_way_when_the_program_was_killed_is_counted_after_a_resu
     let _server = killed_in_a_reply(&lab, true).await;
     let session = lab.session();
     let args = ["run", "--resume", &session, "--output", "json", "--record", "resumed.jsonl"];
-    let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+    let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
     let told: Value = serde_json::from_str(&ended.out).unwrap();
     let lost = estimate(&lab, "model.error").await;
     assert_eq!((&lost["kind"], &lost["depth"]), (&json!("incomplete"), &json!(1)), "{lost}");
@@ -160,7 +160,7 @@ async fn a_request_under_way_when_the_program_was_killed_is_counted_after_a_resu
     assert_eq!(tokens(&told), (json!(6_000 + input), json!(800)), "{told}");
     assert_eq!(told["children"][0]["api_calls"], 3, "{told}");
     let replay = lab.deputize(&["run", "--replay", "resumed.jsonl"]);
-    assert_eq!(Running::start(replay).end().await.with_code(0).out, "seen\n");
+    assert_eq!(RunningProgram::start(replay).end().await.with_code(0).out, "seen\n");
 }
 
 #[tokio::test]
@@ -169,7 +169,7 @@ async fn a_request_under_way_when_the_program_was_killed_is_spent_of_the_budget_
     let _server = killed_in_a_reply(&lab, true).await;
     let session = lab.session();
     let resume = lab.deputize(&["run", "--resume", &session, "--max-tokens-total", "5000"]);
-    let ended = Running::start(resume).end().await.with_code(4);
+    let ended = RunningProgram::start(resume).end().await.with_code(4);
     let input = estimate(&lab, "model.error").await["input_tokens"].as_u64().unwrap();
     let spent = format!("{} of 5000 tokens of the budget are spent", 3_400 + input);
     assert!(ended.err.contains(&spent), "{spent}: {}", ended.err);

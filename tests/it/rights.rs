@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 use crate::kill::{call, kill, text};
-use crate::program::{Asked, Ended, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
-fn is_child(asked: &Asked) -> bool {
+fn is_child(asked: &ChatRequest) -> bool {
     asked.system().contains("YOUR TASK:")
 }
 
@@ -20,7 +20,7 @@ fn is_child(asked: &Asked) -> bool {
 fn results(server: &MockServer) -> String {
     let requests = server.requests();
     let all = requests.iter().flat_map(|request| {
-        let asked = Asked::of(request);
+        let asked = ChatRequest::of(request);
         asked.results().into_iter().map(str::to_owned).collect::<Vec<_>>()
     });
     all.collect::<Vec<_>>().join("\n")
@@ -55,7 +55,7 @@ async fn no_command_reads_the_environment_of_the_program() {
     let mut command = lab.run_command(&server, &["--approve", "auto", "Look."]);
     // A name that is no secret's: what is not redacted must not be found.
     command.env("PLAIN", "canary-of-the-environment");
-    Running::start(without_rights(&lab, command)).end().await.with_code(0);
+    RunningProgram::start(without_rights(&lab, command)).end().await.with_code(0);
     let results = results(&server);
     assert!(results.contains("LANG=C.UTF-8"), "its own environment it may read: {results}");
     assert!(!results.contains("canary"), "{results}");
@@ -67,7 +67,7 @@ async fn what_looks_like_a_secret_is_redacted_also_where_the_run_does_not_use_it
     let server = one_command("printf 'it is %s%s\\n' svc-canary- 87654321").await;
     let mut command = lab.run_command(&server, &["--approve", "auto", "Print it."]);
     command.env("SERVICE_TOKEN_2", "svc-canary-87654321");
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     let results = results(&server);
     assert!(results.contains("it is [redacted:SERVICE_TOKEN_2]"), "{results}");
     lab.holds_no("svc-canary-87654321", &ended);
@@ -134,8 +134,8 @@ async fn a_child_that_is_taken_up_is_under_the_ceiling_of_now() {
 async fn with_keys(
     lab: &Lab,
     server: &MockServer,
-    who: impl Fn(&Asked) -> String,
-) -> (Ended, BTreeMap<String, BTreeSet<String>>) {
+    who: impl Fn(&ChatRequest) -> String,
+) -> (ProgramEnd, BTreeMap<String, BTreeSet<String>>) {
     let config = format!(
         "model: a/m\nproviders:\n  a: {{ base_url: {}, api_key_envs: [K1, K2, K3] }}\n",
         server.base_url()
@@ -146,11 +146,11 @@ async fn with_keys(
     for key in ["K1", "K2", "K3"] {
         command.env(key, format!("key-of-{key}-12345"));
     }
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     let mut keys: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for request in server.requests() {
         let key = key_of(&request);
-        keys.entry(who(&Asked::of(&request))).or_default().insert(key);
+        keys.entry(who(&ChatRequest::of(&request))).or_default().insert(key);
     }
     (ended, keys)
 }
@@ -160,12 +160,12 @@ fn key_of(request: &HttpRequest) -> String {
     header.trim_start_matches("Bearer key-of-").trim_end_matches("-12345").to_owned()
 }
 
-fn name(asked: &Asked) -> String {
+fn name(asked: &ChatRequest) -> String {
     if is_child(asked) { asked.first_user().to_owned() } else { "parent".to_owned() }
 }
 
 /// A parent with two children side by side; each looks twice, and answers.
-fn family(asked: &Asked) -> MockAnswer {
+fn family(asked: &ChatRequest) -> MockAnswer {
     let tasks: Value = json!([{"goal": "One."}, {"goal": "Two."}]);
     match (is_child(asked), asked.results().len()) {
         (false, 0) => call("delegate_task", json!({"tasks": tasks})),
@@ -191,7 +191,7 @@ async fn an_agent_whose_key_is_limited_goes_on_with_another_and_stays_with_that(
     let lab = Lab::new();
     let limited = |request: &HttpRequest| match key_of(request).as_str() {
         "K1" => MockAnswer::error(429, "slow down").header("retry-after", "7200"),
-        _ => family(&Asked::of(request)),
+        _ => family(&ChatRequest::of(request)),
     };
     let server = MockServer::start_with(limited).await.unwrap();
     let (ended, keys) = with_keys(&lab, &server, name).await;
@@ -254,7 +254,7 @@ async fn no_file_tool_writes_what_git_or_this_program_would_obey() {
         let mut command = lab.run_command(&server, &["Write them."]);
         command.args(["-C", "..", "--config", "../given.yaml"]);
         command.env("XDG_CONFIG_HOME", lab.path("xdg")).env("GIT_CONFIG_GLOBAL", "global");
-        Running::start(command).end().await.with_code(0);
+        RunningProgram::start(command).end().await.with_code(0);
         for (name, content) in [
             ("work/.git/config", "[core]\n"),
             ("home/config.yaml", "max_iterations: 50\n"),

@@ -11,7 +11,7 @@ use rustix::termios::{Winsize, tcsetwinsize};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::program::{Lab, Running, model, soon};
+use crate::program::{Lab, RunningProgram, model, soon};
 
 mod lists;
 mod progress;
@@ -87,7 +87,7 @@ async fn on_terminal_with_code(
         Streams::Output => command.stdout(end),
         Streams::Both => command.stdout(end.try_clone().unwrap()).stderr(end),
     };
-    let running = Running::with_streams(command);
+    let running = RunningProgram::with_streams(command);
     let read = tokio::task::spawn_blocking(move || {
         let (mut text, mut bytes) = (Vec::new(), [0; 4096]);
         while let Ok(count @ 1..) = screen.read(&mut bytes) {
@@ -216,12 +216,12 @@ async fn lists_without_rows_say_so_in_words() {
             "there are no plugins: `deputize plugin check FILE` prints the entry of one\n",
         ),
     ] {
-        let ended = Running::start(lab.deputize(list)).end().await.with_code(0);
+        let ended = RunningProgram::start(lab.deputize(list)).end().await.with_code(0);
         let head = ended.out.lines().find(|line| line.contains("  "));
         assert_eq!((ended.err.as_str(), head), (words, None), "{list:?}");
     }
     for list in [&["sessions", "list"][..], &["mcp", "list"], &["plugin", "list"]] {
-        let ended = Running::start(lab.deputize(&[list, &["--json"]].concat())).end().await;
+        let ended = RunningProgram::start(lab.deputize(&[list, &["--json"]].concat())).end().await;
         assert_eq!((ended.out.as_str(), ended.err.as_str()), ("[]\n", ""), "{list:?}");
     }
 }

@@ -10,7 +10,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::plugin::{configure, library};
-use crate::program::{Ended, Lab, PROGRAM, Running, events, hang, model};
+use crate::program::{Lab, PROGRAM, ProgramEnd, RunningProgram, events, hang, model};
 
 /// From a signal to the program's end.
 pub(crate) const SOON: Duration = Duration::from_secs(2);
@@ -18,7 +18,11 @@ const SIGNALS: [Signal; 3] = [Signal::INT, Signal::TERM, Signal::HUP];
 
 /// Sends a signal. The program ends, says that it was one, and leaves nothing behind. How long
 /// that took is for [`in_time`] to judge.
-pub(crate) async fn ended_by(signal: Signal, lab: &Lab, running: Running) -> (Ended, Duration) {
+pub(crate) async fn ended_by(
+    signal: Signal,
+    lab: &Lab,
+    running: RunningProgram,
+) -> (ProgramEnd, Duration) {
     let sent = Instant::now();
     running.signal(signal);
     let ended = running.end().await.with_code(130);
@@ -166,7 +170,7 @@ async fn an_interrupt_reaches_the_commands_of_all_children() {
 
 #[tokio::test]
 async fn a_question_that_waits_is_a_no_when_it_is_interrupted() {
-    let asked = async |interrupt: &dyn Fn(&mut File, &Running)| {
+    let asked = async |interrupt: &dyn Fn(&mut File, &RunningProgram)| {
         let lab = Lab::new();
         let server = model(|_| call("terminal", json!({"command": "touch ran"}))).await;
         let (mut person, running) = lab.on_terminal(&server, &["--output", "events", "Ask me"]);
@@ -254,7 +258,7 @@ async fn a_reader_that_goes_ends_the_run_quietly() {
             let mut command = lab.command("bash");
             let pipeline = format!("{run} --output {output} {} | {reader}", lab.mark());
             command.args(["-c", &pipeline]);
-            let ended = Running::start(command).end().await.with_code(0);
+            let ended = RunningProgram::start(command).end().await.with_code(0);
             assert!(ended.took < Duration::from_secs(20), "{ended:#?}");
             assert!(!ended.err.contains("Broken pipe"), "{output} {reader}: {}", ended.err);
             assert_eq!(lab.processes(), []);
@@ -277,7 +281,7 @@ async fn where_the_answers_are_of_children_that_had_finished_is_said_and_they_ar
         "hint: 1 child had finished; read what was said with `deputize sessions show {session}`"
     );
     assert!(ended.err.contains(&hint), "{}", ended.err);
-    let shown = Running::start(lab.deputize(&["sessions", "show", &session])).end().await;
+    let shown = RunningProgram::start(lab.deputize(&["sessions", "show", &session])).end().await;
     let shown = shown.with_code(0).out;
     let lines =
         "  | error: cancelled\n  | 0 1.0.0: completed\n  |   The first is done.\n  | 1 1.0.1: ";

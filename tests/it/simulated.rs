@@ -16,10 +16,10 @@ use tokio::time::{Instant, sleep};
 
 /// From an agent's task and the number of results it has: how many milliseconds its model takes, and
 /// what it replies. A closing reply comes at once.
-pub(crate) type Rule = dyn Fn(&str, usize) -> (u64, Reply) + Send + Sync;
+pub(crate) type SimulatedRule = dyn Fn(&str, usize) -> (u64, Reply) + Send + Sync;
 
 /// A model that takes its time.
-pub(crate) struct TimedModel(pub(crate) Arc<Rule>);
+pub(crate) struct TimedModel(pub(crate) Arc<SimulatedRule>);
 
 impl Model for TimedModel {
     fn reply<'a>(
@@ -63,7 +63,7 @@ impl Clock for Ticking {
 }
 
 /// A session with `delegate_task` and `delegate_control`, whose clock begins at `began`.
-fn parts(policy: &Policy, rule: &Arc<Rule>, began: u64) -> SessionConfig {
+fn parts(policy: &Policy, rule: &Arc<SimulatedRule>, began: u64) -> SessionConfig {
     let clock: Arc<dyn Clock> = Arc::new(Ticking { since: Instant::now(), began });
     let mut catalog = Catalog::default();
     let delegate = DelegateTool::new(policy.clone(), Arc::clone(&clock)).unwrap();
@@ -86,7 +86,7 @@ fn authority(catalog: &Catalog) -> Authority {
 }
 
 /// Runs a session in a folder to its end.
-pub(crate) async fn run(folder: &Path, policy: &Policy, rule: &Arc<Rule>) -> Outcome {
+pub(crate) async fn run(folder: &Path, policy: &Policy, rule: &Arc<SimulatedRule>) -> Outcome {
     let (dir, id) = (SessionDir::new(folder), SessionId::literal("s"));
     let session = Session::create(&dir, id, parts(policy, rule, 0)).unwrap();
     let spec = session.top_agent("t/m", "go", folder);
@@ -97,7 +97,7 @@ pub(crate) async fn run(folder: &Path, policy: &Policy, rule: &Arc<Rule>) -> Out
 /// end and all records.
 pub(crate) async fn resumed(
     lines: &[&str],
-    (policy, rule): (&Policy, &Arc<Rule>),
+    (policy, rule): (&Policy, &Arc<SimulatedRule>),
     began: u64,
 ) -> (Outcome, Vec<Record>) {
     let folder = tempfile::tempdir().unwrap();

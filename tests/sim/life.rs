@@ -16,7 +16,7 @@ use crate::mind::Mind;
 use crate::model::SimModel;
 use crate::rules::{SimClock, SimHook, SimPerson, SimRules};
 use crate::tools::catalog;
-use crate::world::{Life, SECRET, Watch, World};
+use crate::world::{Life, SECRET, World, WorldObserver};
 
 /// Longer than any history takes in virtual time.
 const LONGEST: Duration = Duration::from_secs(72 * 3600);
@@ -244,7 +244,7 @@ fn parts(world: &Arc<World>, since: Instant, setting: &Setting) -> SessionConfig
         clock,
         policy: Arc::new(SimRules(Arc::clone(world))),
         approver: Arc::new(SimPerson(Arc::clone(world))),
-        observers: vec![Arc::new(Watch(Arc::clone(world)))],
+        observers: vec![Arc::new(WorldObserver(Arc::clone(world)))],
         seed: world.seed.0,
         sync: world.sync,
         secret: FrameSecret::new(&[9; 16]),

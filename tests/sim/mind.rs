@@ -24,14 +24,14 @@ pub(crate) enum Mind {
 
 /// What a model does with one request.
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct ModelBehaviour {
     pub(crate) after_ms: u64,
     pub(crate) answer: Result<Reply, ModelError>,
 }
 
 /// What a tool does with one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum ToolBehaviour {
     Works,
     /// It fails in a way that the model can act on.
     Refuses,
@@ -62,40 +62,42 @@ fn replies(request: &Request<'_>) -> usize {
 }
 
 impl Mind {
-    pub(crate) fn says(self, seed: Seed, request: &Request<'_>, tries: u32) -> Said {
+    pub(crate) fn says(self, seed: Seed, request: &Request<'_>, tries: u32) -> ModelBehaviour {
         let who = identity(request);
         let at = request.messages.len();
         let mut dice = seed.dice(&format!("model {at} {tries} {who}"));
         match self {
-            Self::Chance => Said {
+            Self::Chance => ModelBehaviour {
                 after_ms: delay(&mut dice),
                 answer: by_chance(&mut dice, (seed, &who), request),
             },
-            Self::Plan => Said { after_ms: 100, answer: Ok(by_plan(&who, replies(request))) },
+            Self::Plan => {
+                ModelBehaviour { after_ms: 100, answer: Ok(by_plan(&who, replies(request))) }
+            }
             Self::Wide | Self::Loose => {
                 let reply = widely(&who, replies(request), self == Self::Loose);
-                Said { after_ms: dice.u64(..400), answer: Ok(reply) }
+                ModelBehaviour { after_ms: dice.u64(..400), answer: Ok(reply) }
             }
         }
     }
 
-    pub(crate) fn does(self, seed: Seed, call: &str, tries: u32) -> (u64, Deed) {
+    pub(crate) fn does(self, seed: Seed, call: &str, tries: u32) -> (u64, ToolBehaviour) {
         let mut dice = seed.dice(&format!("tool {tries} {call}"));
         match self {
             Self::Chance => {
                 let deed = match dice.u32(..100) {
-                    0..64 => Deed::Works,
-                    64..74 => Deed::Refuses,
-                    74..80 => Deed::CannotSpawn,
-                    80..86 => Deed::Panics,
-                    86..94 => Deed::Waits,
-                    94..99 => Deed::IsDeaf,
-                    _ => Deed::Floods,
+                    0..64 => ToolBehaviour::Works,
+                    64..74 => ToolBehaviour::Refuses,
+                    74..80 => ToolBehaviour::CannotSpawn,
+                    80..86 => ToolBehaviour::Panics,
+                    86..94 => ToolBehaviour::Waits,
+                    94..99 => ToolBehaviour::IsDeaf,
+                    _ => ToolBehaviour::Floods,
                 };
                 (delay(&mut dice), deed)
             }
-            Self::Plan => (50, Deed::Works),
-            Self::Wide | Self::Loose => (dice.u64(..300), Deed::Works),
+            Self::Plan => (50, ToolBehaviour::Works),
+            Self::Wide | Self::Loose => (dice.u64(..300), ToolBehaviour::Works),
         }
     }
 }

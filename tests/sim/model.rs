@@ -8,7 +8,7 @@ use deputize_core::{
     BoxFuture, Cancel, Delta, FailureKind, Message, Model, ModelError, Reply, Request,
 };
 
-use crate::mind::{Said, identity};
+use crate::mind::{ModelBehaviour, identity};
 use crate::world::{SECRET, World};
 
 pub(crate) struct SimModel(pub(crate) Arc<World>);
@@ -26,7 +26,7 @@ impl Model for SimModel {
             self.look_at(&who, request);
             let _under_way = world.under_way(format!("request of {who}"));
             let tries = world.tries(&format!("model {} {who}", request.messages.len()));
-            let Said { after_ms, answer } = world.mind.says(world.seed, request, tries);
+            let ModelBehaviour { after_ms, answer } = world.mind.says(world.seed, request, tries);
             tokio::select! {
                 biased;
                 () = cancel.cancelled() => {

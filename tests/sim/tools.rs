@@ -13,7 +13,7 @@ use deputize_delegate::{ControlTool, DelegateTool};
 use deputize_runtime::SyncMode;
 use serde_json::{Value, json};
 
-use crate::mind::Deed;
+use crate::mind::ToolBehaviour;
 use crate::world::{SECRET, World};
 
 /// How long a call may take before it is told to end.
@@ -72,7 +72,7 @@ impl Tool for SimTool {
             let what = format!("{agent} {} {}", cx.call, self.spec.decl.name);
             let (ms, deed) = world.mind.does(world.seed, &what, world.tries(&what));
             let work = tokio::time::sleep(Duration::from_millis(ms));
-            if deed == Deed::IsDeaf {
+            if deed == ToolBehaviour::IsDeaf {
                 work.await;
                 return std::future::pending().await;
             }
@@ -83,9 +83,9 @@ impl Tool for SimTool {
                     return Err(ToolError::Cancelled(Box::new(output)));
                 }
                 () = work => {}
-                () = std::future::pending(), if deed == Deed::Waits => {}
+                () = std::future::pending(), if deed == ToolBehaviour::Waits => {}
             }
-            if deed == Deed::Waits {
+            if deed == ToolBehaviour::Waits {
                 cx.cancel.cancelled().await;
                 return Err(ToolError::Cancelled(Box::default()));
             }
@@ -94,15 +94,15 @@ impl Tool for SimTool {
     }
 }
 
-fn outcome(deed: Deed, agent: &str) -> ToolCallResult {
+fn outcome(deed: ToolBehaviour, agent: &str) -> ToolCallResult {
     match deed {
-        Deed::Refuses => Err(ToolError::refused(format!("not {SECRET}, another"))),
-        Deed::CannotSpawn => {
+        ToolBehaviour::Refuses => Err(ToolError::refused(format!("not {SECRET}, another"))),
+        ToolBehaviour::CannotSpawn => {
             Err(ToolError::failed(std::io::Error::from(std::io::ErrorKind::WouldBlock)))
         }
-        Deed::Panics => panic!("on purpose"),
-        Deed::Floods => Ok(ToolOutput::text("flood\n".repeat(100_000))),
-        Deed::Works | Deed::Waits | Deed::IsDeaf => {
+        ToolBehaviour::Panics => panic!("on purpose"),
+        ToolBehaviour::Floods => Ok(ToolOutput::text("flood\n".repeat(100_000))),
+        ToolBehaviour::Works | ToolBehaviour::Waits | ToolBehaviour::IsDeaf => {
             let path = PathBuf::from("/work").join(agent.replace('/', "-"));
             let written =
                 ToolEffect::FileWritten { path, version: FileVersion::of(b"x"), created: false };

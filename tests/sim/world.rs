@@ -34,11 +34,11 @@ pub(crate) struct World {
     pub(crate) mind: Mind,
     pub(crate) disk: SimDisk,
     pub(crate) sync: SyncMode,
-    state: Mutex<State>,
+    state: Mutex<WorldState>,
 }
 
 #[derive(Default)]
-pub(crate) struct State {
+pub(crate) struct WorldState {
     /// What is wrong.
     pub(crate) wrong: Vec<String>,
     /// Records that observers saw and that no crash has taken, in order.
@@ -112,7 +112,7 @@ impl World {
         Arc::new(Self { seed, mind, disk, sync, state })
     }
 
-    pub(crate) fn state(&self) -> MutexGuard<'_, State> {
+    pub(crate) fn state(&self) -> MutexGuard<'_, WorldState> {
         self.state.lock().unwrap()
     }
 
@@ -271,9 +271,9 @@ impl Drop for UnderWay {
 }
 
 /// Sees what the world sees of a session.
-pub(crate) struct Watch(pub(crate) Arc<World>);
+pub(crate) struct WorldObserver(pub(crate) Arc<World>);
 
-impl Observer for Watch {
+impl Observer for WorldObserver {
     fn on_record(&self, record: &Record) {
         self.0.saw(record);
     }

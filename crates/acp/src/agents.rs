@@ -48,12 +48,12 @@ impl AcpProgram {
     }
 }
 
-type Supervisors = dyn Fn() -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
+type SupervisorFn = dyn Fn() -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
 
 /// Agents that are runs of one program: each child starts it anew.
 pub struct AcpAgents {
     program: Arc<AcpProgram>,
-    supervisor: Arc<Supervisors>,
+    supervisor: Arc<SupervisorFn>,
 }
 
 impl fmt::Debug for AcpAgents {
@@ -103,7 +103,7 @@ impl ExternalAgents for AcpAgents {
 struct AcpChild {
     spec: Arc<AgentSpec>,
     program: Arc<AcpProgram>,
-    supervisor: Arc<Supervisors>,
+    supervisor: Arc<SupervisorFn>,
     host: Arc<dyn ExternalAgentHost>,
     cancel: Cancel,
 }

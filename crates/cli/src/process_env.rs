@@ -14,7 +14,7 @@ use rustix::termios::tcgetwinsize;
 use crate::approve::can_ask;
 use crate::args::Settings;
 use crate::command::sessions::candidates;
-use crate::config::{FlagValue, Loaded, Sources, load};
+use crate::config::{FlagValue, LoadedConfig, Sources, load};
 use crate::exit::CliError;
 use crate::extensions::Extensions;
 use crate::screen::line::{ScreenLine, Style};
@@ -155,7 +155,7 @@ impl ProcessEnv {
     }
 
     /// The configuration; its warnings are told.
-    pub(crate) fn load(&self, sources: &Sources) -> Result<Loaded, CliError> {
+    pub(crate) fn load(&self, sources: &Sources) -> Result<LoadedConfig, CliError> {
         match load(sources) {
             Ok(loaded) => {
                 loaded.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));

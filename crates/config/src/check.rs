@@ -9,7 +9,7 @@ use jsonschema::{ValidationError, Validator};
 use super::place::{Problem, nearest, shown};
 use super::plain::is_plain;
 use super::schema;
-use super::tree::{Node, Value};
+use super::tree::{PlacedValue, Value};
 
 /// Sections with at most so many keys list them all when a key is unknown.
 const LISTED_KEYS: usize = 8;
@@ -23,7 +23,7 @@ static VALIDATOR: LazyLock<Validator> = LazyLock::new(|| {
 });
 
 /// Adds every disagreement of one layer with the schema.
-pub(super) fn check(layer: &Node, problems: &mut Vec<Problem>) {
+pub(super) fn check(layer: &PlacedValue, problems: &mut Vec<Problem>) {
     // To make the validator ready takes longer than the rest of the start.
     if is_plain(layer) {
         return;
@@ -35,12 +35,12 @@ pub(super) fn check(layer: &Node, problems: &mut Vec<Problem>) {
 
 /// The node that an error is about, and the way to it.
 struct Spot<'a> {
-    node: &'a Node,
+    node: &'a PlacedValue,
     keys: Vec<String>,
     path: String,
 }
 
-fn spot<'a>(error: &ValidationError<'_>, root: &'a Node) -> Spot<'a> {
+fn spot<'a>(error: &ValidationError<'_>, root: &'a PlacedValue) -> Spot<'a> {
     let mut spot = Spot { node: root, keys: Vec::new(), path: String::new() };
     for segment in error.instance_path() {
         match segment {
@@ -61,7 +61,7 @@ fn spot<'a>(error: &ValidationError<'_>, root: &'a Node) -> Spot<'a> {
     spot
 }
 
-fn describe(error: &ValidationError<'_>, root: &Node, problems: &mut Vec<Problem>) {
+fn describe(error: &ValidationError<'_>, root: &PlacedValue, problems: &mut Vec<Problem>) {
     let spot = spot(error, root);
     let name = if spot.path.is_empty() { "the configuration" } else { &spot.path };
     let name = format!("`{name}`").replace("`the configuration`", "the configuration");

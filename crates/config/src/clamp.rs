@@ -3,13 +3,13 @@
 use deputize_delegate::{CHILD_TIMEOUT_FLOOR_SECONDS, MAX_SPAWN_DEPTH_CEILING};
 
 use super::place::Problem;
-use super::tree::{Node, Value};
+use super::tree::{PlacedValue, Value};
 
 /// Children side by side above which the operator is told what that means.
 const MANY_CHILDREN: i64 = 10;
 
 /// Brings the clamped keys of `delegation` into their ranges and says so.
-pub(super) fn apply(config: &mut Node, warnings: &mut Vec<Problem>) {
+pub(super) fn apply(config: &mut PlacedValue, warnings: &mut Vec<Problem>) {
     let (deepest, shortest) = (MAX_SPAWN_DEPTH_CEILING, CHILD_TIMEOUT_FLOOR_SECONDS);
     clamp(config, "max_spawn_depth", warnings, |depth| {
         (depth.clamp(1, i64::from(deepest)), format!("it goes from 1 to {deepest}"))
@@ -29,7 +29,7 @@ pub(super) fn apply(config: &mut Node, warnings: &mut Vec<Problem>) {
 }
 
 /// A limit of 0 is no limit elsewhere; of what may be spent it leaves nothing.
-fn nothing_to_spend(config: &Node, warnings: &mut Vec<Problem>) {
+fn nothing_to_spend(config: &PlacedValue, warnings: &mut Vec<Problem>) {
     let of_children = ["usd", "tokens", "seconds"].map(|key| vec!["delegation", "budget", key]);
     let of_run = ["usd", "tokens"].map(|key| vec!["budget", key]);
     for path in of_children.into_iter().chain(of_run) {
@@ -47,7 +47,7 @@ fn nothing_to_spend(config: &Node, warnings: &mut Vec<Problem>) {
 }
 
 fn clamp(
-    config: &mut Node,
+    config: &mut PlacedValue,
     key: &str,
     warnings: &mut Vec<Problem>,
     range: impl FnOnce(i64) -> (i64, String),
@@ -64,7 +64,7 @@ fn clamp(
     node.value = Value::Number(used.max(0).into());
 }
 
-fn many_children(config: &Node, warnings: &mut Vec<Problem>) {
+fn many_children(config: &PlacedValue, warnings: &mut Vec<Problem>) {
     let Some(node) = config.at(&["delegation", "max_concurrent_children"]) else { return };
     let Value::Number(number) = &node.value else { return };
     if number.as_i64().is_some_and(|children| children > MANY_CHILDREN) {

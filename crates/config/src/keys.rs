@@ -46,7 +46,7 @@ pub struct Config {
     /// What happens when a tool needs a permission.
     pub approvals: Approvals,
     /// The terminal tool.
-    pub terminal: Terminal,
+    pub terminal: TerminalConfig,
     /// How changes of files under the agent are treated.
     pub file_state: FileState,
     /// The record of a session.
@@ -81,7 +81,7 @@ impl Default for Config {
             inactivity_timeout_seconds: 0,
             budget: Budget::default(),
             approvals: Approvals::default(),
-            terminal: Terminal::default(),
+            terminal: TerminalConfig::default(),
             file_state: FileState::default(),
             journal: Journal::default(),
             max_output_tokens: 0,
@@ -126,7 +126,7 @@ pub struct Approvals {
 /// The terminal tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Terminal {
+pub struct TerminalConfig {
     /// Directory in which terminals start, an absolute path. Empty: the agent's.
     pub cwd: String,
 }

@@ -6,9 +6,9 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use super::place::{Place, Problem, Source, printable};
+use super::place::{ConfigPlace, ConfigSource, Problem, printable};
 use super::schema;
-use super::tree::{self, Entry, MAX_DEPTH, Node, Value};
+use super::tree::{self, MAX_DEPTH, PlacedEntry, PlacedValue, Value};
 
 /// Bytes of a configuration file.
 pub const MAX_FILE_BYTES: u64 = 262_144;
@@ -18,8 +18,12 @@ const ENV_PREFIX: &str = "DEPUTIZE__";
 
 /// Reads a configuration file. `None`: there is none, or nothing of it could be read, and then
 /// `problems` says why. A missing file is a problem only when it `must_exist`.
-pub(super) fn file(path: &Path, must_exist: bool, problems: &mut Vec<Problem>) -> Option<Node> {
-    let source = Arc::new(Source::File(path.to_owned()));
+pub(super) fn file(
+    path: &Path,
+    must_exist: bool,
+    problems: &mut Vec<Problem>,
+) -> Option<PlacedValue> {
+    let source = Arc::new(ConfigSource::File(path.to_owned()));
     match read(path) {
         Ok(bytes) => {
             let text = utf8(&bytes, &source).map_err(|problem| problems.push(problem)).ok()?;
@@ -32,7 +36,7 @@ pub(super) fn file(path: &Path, must_exist: bool, problems: &mut Vec<Problem>) -
                 io::ErrorKind::NotFound => "there is no such file".to_owned(),
                 _ => printable(&error.to_string()),
             };
-            problems.push(Problem::new(&Place::whole(&source), message));
+            problems.push(Problem::new(&ConfigPlace::whole(&source), message));
             None
         }
     }
@@ -62,21 +66,24 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn utf8<'a>(bytes: &'a [u8], source: &Arc<Source>) -> Result<&'a str, Problem> {
+fn utf8<'a>(bytes: &'a [u8], source: &Arc<ConfigSource>) -> Result<&'a str, Problem> {
     std::str::from_utf8(bytes).map_err(|error| {
         let good = bytes.get(..error.valid_up_to()).unwrap_or_default();
         let good = String::from_utf8_lossy(good);
         let line = good.matches('\n').count() as u64 + 1;
         let column = good.chars().rev().take_while(|c| *c != '\n').count() as u64 + 1;
-        Problem::new(&Place::at(source, line, column), "this byte is not UTF-8; save it as UTF-8")
+        Problem::new(
+            &ConfigPlace::at(source, line, column),
+            "this byte is not UTF-8; save it as UTF-8",
+        )
     })
 }
 
 /// The root as a mapping; nothing at all is an empty one.
-fn mapping(root: Node, problems: &mut Vec<Problem>) -> Option<Node> {
+fn mapping(root: PlacedValue, problems: &mut Vec<Problem>) -> Option<PlacedValue> {
     match root.value {
         Value::Map(_) => Some(root),
-        Value::Null => Some(Node::empty_map(root.place)),
+        Value::Null => Some(PlacedValue::empty_map(root.place)),
         _ => {
             let message = "a configuration is a mapping, such as `model: ollama/NAME`";
             problems.push(Problem::new(&root.place, message));
@@ -97,20 +104,20 @@ pub struct FlagValue {
 }
 
 impl FlagValue {
-    pub(super) fn layer(&self) -> Node {
-        let place = Place::whole(&Arc::new(Source::Flag(self.flag.clone())));
+    pub(super) fn layer(&self) -> PlacedValue {
+        let place = ConfigPlace::whole(&Arc::new(ConfigSource::Flag(self.flag.clone())));
         let path: Vec<String> = self.key.split('.').map(str::to_owned).collect();
-        let node = Node::from_json(&self.value, &place);
+        let node = PlacedValue::from_json(&self.value, &place);
         nested(&path, node, &place)
     }
 }
 
 /// One layer for each variable that sets a key. In a name two underscores separate keys, and
 /// upper and lower case are the same; names of providers and servers are lower case.
-pub(super) fn env(env: &BTreeMap<String, String>, problems: &mut Vec<Problem>) -> Vec<Node> {
+pub(super) fn env(env: &BTreeMap<String, String>, problems: &mut Vec<Problem>) -> Vec<PlacedValue> {
     let set = env.iter().filter_map(|(name, value)| {
         let key = name.strip_prefix(ENV_PREFIX)?;
-        let source = Arc::new(Source::Env(name.clone()));
+        let source = Arc::new(ConfigSource::Env(name.clone()));
         let path: Vec<&str> = key.split("__").collect();
         assignment(&canonical(&path), value, &source, problems)
     });
@@ -132,14 +139,14 @@ fn canonical(path: &[&str]) -> Vec<String> {
 }
 
 /// One layer for each `--set KEY=VALUE`.
-pub(super) fn set(options: &[String], problems: &mut Vec<Problem>) -> Vec<Node> {
+pub(super) fn set(options: &[String], problems: &mut Vec<Problem>) -> Vec<PlacedValue> {
     let set = options.iter().filter_map(|option| {
         let Some((key, value)) = option.split_once('=') else {
-            let place = Place::whole(&Arc::new(Source::Set(option.clone())));
+            let place = ConfigPlace::whole(&Arc::new(ConfigSource::Set(option.clone())));
             problems.push(Problem::new(&place, "this takes KEY=VALUE"));
             return None;
         };
-        let source = Arc::new(Source::Set(key.to_owned()));
+        let source = Arc::new(ConfigSource::Set(key.to_owned()));
         let path: Vec<String> = key.split('.').map(str::to_owned).collect();
         assignment(&path, value, &source, problems)
     });
@@ -149,16 +156,16 @@ pub(super) fn set(options: &[String], problems: &mut Vec<Problem>) -> Vec<Node> 
 fn assignment(
     path: &[String],
     value: &str,
-    source: &Arc<Source>,
+    source: &Arc<ConfigSource>,
     problems: &mut Vec<Problem>,
-) -> Option<Node> {
-    let place = Place::whole(source);
+) -> Option<PlacedValue> {
+    let place = ConfigPlace::whole(source);
     if path.iter().any(String::is_empty) || path.len() > MAX_DEPTH {
         problems.push(Problem::new(&place, "this does not name a key"));
         return None;
     }
     let node = if reads_as_text(path, value) {
-        Node { place: place.clone(), value: Value::Text(value.to_owned()) }
+        PlacedValue { place: place.clone(), value: Value::Text(value.to_owned()) }
     } else {
         tree::parse(value, source, problems)?
     };
@@ -172,9 +179,9 @@ fn reads_as_text(path: &[String], value: &str) -> bool {
     value.is_empty() || text && !matches!(value, "null" | "~")
 }
 
-fn nested(path: &[String], node: Node, place: &Place) -> Node {
+fn nested(path: &[String], node: PlacedValue, place: &ConfigPlace) -> PlacedValue {
     path.iter().rev().fold(node, |node, key| {
-        let entry = Entry { key: place.clone(), node };
-        Node { place: place.clone(), value: Value::Map([(key.clone(), entry)].into()) }
+        let entry = PlacedEntry { key: place.clone(), node };
+        PlacedValue { place: place.clone(), value: Value::Map([(key.clone(), entry)].into()) }
     })
 }

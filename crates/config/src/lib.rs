@@ -69,16 +69,16 @@ pub use delegation::Delegation;
 pub use former::remove_former_keys;
 pub use hooks::Hooks;
 pub use keys::{
-    Approvals, Config, FileState, Journal, Limits, PrefillMessage, PrefillRole, Terminal,
+    Approvals, Config, FileState, Journal, Limits, PrefillMessage, PrefillRole, TerminalConfig,
 };
 pub use known::server_url;
 pub use known::{OFFLINE, UrlFault};
 pub use layer::{FlagValue, MAX_FILE_BYTES};
 pub use load::in_order;
-pub use load::{ConfigError, Loaded, Sources, load};
+pub use load::{ConfigError, LoadedConfig, Sources, load};
 pub use mcp::{McpServer, ToolFilter};
 pub use place::nearest;
-pub use place::{Place, Problem, Source};
+pub use place::{ConfigPlace, ConfigSource, Problem};
 pub use plugin::MEMORY_MB;
 pub use plugin::PluginEntry;
 pub use provider::ProviderEntry;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use super::findings::Findings;
 use super::keys::Config;
 use super::layer::{self, FlagValue};
-use super::place::{Place, Problem, Source};
-use super::tree::{Node, Value};
+use super::place::{ConfigPlace, ConfigSource, Problem};
+use super::tree::{PlacedValue, Value};
 use super::{check, clamp, rules, toolsets};
 
 /// Problems that are told before only their number is.
@@ -84,13 +84,13 @@ impl Sources {
 
 /// A configuration without mistakes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// The values in force.
     pub config: Config,
     /// What the operator should know although it works.
     pub warnings: Vec<Problem>,
     /// For each key that is not a default, dotted, the place that set it.
-    pub origins: BTreeMap<String, Place>,
+    pub origins: BTreeMap<String, ConfigPlace>,
 }
 
 /// All mistakes of a configuration, one a line, in the order of the layers and lines.
@@ -103,7 +103,7 @@ pub struct ConfigError {
     /// What the operator should know besides.
     pub warnings: Vec<Problem>,
     /// Files of authorities that providers name, which nobody has read: by whom, which, and where.
-    pub ca_files: Vec<(String, String, Place)>,
+    pub ca_files: Vec<(String, String, ConfigPlace)>,
 }
 
 impl ConfigError {
@@ -127,11 +127,11 @@ fn listed(problems: &[Problem]) -> String {
 /// # Errors
 ///
 /// Every mistake of every layer, also of values that a later layer replaces.
-pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
+pub fn load(sources: &Sources) -> Result<LoadedConfig, ConfigError> {
     let mut found = Findings::default();
     let layers = layers(sources, &mut found);
-    let source = Arc::new(Source::Flag("defaults".to_owned()));
-    let mut merged = Node::empty_map(Place::whole(&source));
+    let source = Arc::new(ConfigSource::Flag("defaults".to_owned()));
+    let mut merged = PlacedValue::empty_map(ConfigPlace::whole(&source));
     for layer in layers {
         check::check(&layer, &mut found.errors);
         merged.overlay(layer);
@@ -151,15 +151,15 @@ pub fn load(sources: &Sources) -> Result<Loaded, ConfigError> {
     };
     let mut origins = BTreeMap::new();
     collect_origins(&merged, "", &mut origins);
-    Ok(Loaded { config, warnings: in_order(found.warnings), origins })
+    Ok(LoadedConfig { config, warnings: in_order(found.warnings), origins })
 }
 
-fn layers(sources: &Sources, found: &mut Findings) -> Vec<Node> {
+fn layers(sources: &Sources, found: &mut Findings) -> Vec<PlacedValue> {
     let user = sources.user_file();
     let must_exist = sources.config_file.is_some();
     let file = user.as_deref().and_then(|path| layer::file(path, must_exist, &mut found.errors));
     ignore_project(&sources.project_file(), user.as_deref(), found);
-    let mut layers: Vec<Node> = file.into_iter().collect();
+    let mut layers: Vec<PlacedValue> = file.into_iter().collect();
     layers.extend(layer::env(&sources.env, &mut found.errors));
     layers.extend(layer::set(&sources.set, &mut found.errors));
     layers.extend(sources.flags.iter().map(FlagValue::layer));
@@ -172,7 +172,7 @@ fn ignore_project(path: &Path, user: Option<&Path>, found: &mut Findings) {
     if Some(path) == user || path.symlink_metadata().is_err() {
         return;
     }
-    let place = Place::whole(&Arc::new(Source::File(path.to_owned())));
+    let place = ConfigPlace::whole(&Arc::new(ConfigSource::File(path.to_owned())));
     let message = "this project configuration is ignored: a directory cannot be trusted yet, and \
                    without trust a project must not choose endpoints, programs or permissions; \
                    `--config` reads a file all the same";
@@ -191,7 +191,7 @@ pub fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems
 }
 
-fn collect_origins(node: &Node, path: &str, origins: &mut BTreeMap<String, Place>) {
+fn collect_origins(node: &PlacedValue, path: &str, origins: &mut BTreeMap<String, ConfigPlace>) {
     for (key, entry) in node.entries() {
         let dot = if path.is_empty() { "" } else { "." };
         let path = format!("{path}{dot}{key}");

@@ -13,7 +13,7 @@ const LISTED_NAMES: usize = 20;
 /// What a value came from, later ones winning over earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
-pub enum Source {
+pub enum ConfigSource {
     /// A configuration file.
     File(PathBuf),
     /// An environment variable, by name.
@@ -24,37 +24,37 @@ pub enum Source {
     Flag(String),
 }
 
-/// One place in a [`Source`].
+/// One place in a [`ConfigSource`].
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
-    source: Arc<Source>,
+pub struct ConfigPlace {
+    source: Arc<ConfigSource>,
     position: Option<(u64, u64)>,
 }
 
-impl Place {
+impl ConfigPlace {
     /// The source as a whole.
-    pub(super) fn whole(source: &Arc<Source>) -> Self {
+    pub(super) fn whole(source: &Arc<ConfigSource>) -> Self {
         Self { source: Arc::clone(source), position: None }
     }
 
     /// Whether it is an environment variable.
     pub(super) fn is_in_environment(&self) -> bool {
-        matches!(*self.source, Source::Env(_))
+        matches!(*self.source, ConfigSource::Env(_))
     }
 
     /// Whether it is in a configuration file.
     pub(super) fn is_in_file(&self) -> bool {
-        matches!(*self.source, Source::File(_))
+        matches!(*self.source, ConfigSource::File(_))
     }
 
     /// A line and column of a file, both counted from 1; columns count characters.
-    pub(super) fn at(source: &Arc<Source>, line: u64, column: u64) -> Self {
-        let known = line > 0 && matches!(**source, Source::File(_));
+    pub(super) fn at(source: &Arc<ConfigSource>, line: u64, column: u64) -> Self {
+        let known = line > 0 && matches!(**source, ConfigSource::File(_));
         Self { source: Arc::clone(source), position: known.then_some((line, column)) }
     }
 
     /// What the value came from.
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &ConfigSource {
         &self.source
     }
 
@@ -64,13 +64,13 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for ConfigPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &*self.source {
-            Source::File(path) => write!(f, "{}", printable(&path.display().to_string()))?,
-            Source::Env(name) => write!(f, "{}", shown(name))?,
-            Source::Set(key) => write!(f, "--set {}", shown(key))?,
-            Source::Flag(flag) => write!(f, "{}", shown(flag))?,
+            ConfigSource::File(path) => write!(f, "{}", printable(&path.display().to_string()))?,
+            ConfigSource::Env(name) => write!(f, "{}", shown(name))?,
+            ConfigSource::Set(key) => write!(f, "--set {}", shown(key))?,
+            ConfigSource::Flag(flag) => write!(f, "{}", shown(flag))?,
         }
         match self.position {
             Some((line, column)) => write!(f, ":{line}:{column}"),
@@ -83,14 +83,14 @@ impl fmt::Display for Place {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// Where it was written.
-    pub place: Place,
+    pub place: ConfigPlace,
     /// What is wrong and what to do.
     pub message: String,
 }
 
 impl Problem {
     /// Makes a problem at a place.
-    pub fn new(place: &Place, message: impl Into<String>) -> Self {
+    pub fn new(place: &ConfigPlace, message: impl Into<String>) -> Self {
         Self { place: place.clone(), message: message.into() }
     }
 }

@@ -3,10 +3,10 @@
 use serde_json::Value as Json;
 
 use super::schema;
-use super::tree::{Node, Value};
+use super::tree::{PlacedValue, Value};
 
 /// Whether a whole layer certainly has no mistake.
-pub(super) fn is_plain(layer: &Node) -> bool {
+pub(super) fn is_plain(layer: &PlacedValue) -> bool {
     let plain = |key: &str, node| schema::section(key).is_some_and(|it| is_plainly_right(it, node));
     matches!(layer.value, Value::Map(_))
         && layer.entries().all(|(key, entry)| plain(key, &entry.node))
@@ -14,7 +14,7 @@ pub(super) fn is_plain(layer: &Node) -> bool {
 
 /// Whether a value certainly agrees with a schema. This knows the few keywords that most keys
 /// have; whatever else a schema says, it doubts.
-fn is_plainly_right(schema: &Json, node: &Node) -> bool {
+fn is_plainly_right(schema: &Json, node: &PlacedValue) -> bool {
     let Some(keywords) = schema.as_object() else { return false };
     keywords.iter().all(|(keyword, wanted)| match keyword.as_str() {
         "$schema" | "title" | "description" | "default" => true,
@@ -70,11 +70,11 @@ mod tests {
 
     use super::*;
     use crate::json_schema;
-    use crate::place::{Place, Source};
+    use crate::place::{ConfigPlace, ConfigSource};
 
     fn is_plain(file: &Json) -> bool {
-        let place = Place::whole(&Arc::new(Source::Flag("test".to_owned())));
-        super::is_plain(&Node::from_json(file, &place))
+        let place = ConfigPlace::whole(&Arc::new(ConfigSource::Flag("test".to_owned())));
+        super::is_plain(&PlacedValue::from_json(file, &place))
     }
 
     #[test]

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::findings::Findings;
 use super::place::shown;
-use super::tree::{Node, Value};
+use super::tree::{PlacedValue, Value};
 
 /// A dynamic plugin. `deputize plugin check FILE` looks at one and prints its entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -50,7 +50,7 @@ fn is_variable(name: &str) -> bool {
 }
 
 /// What a schema cannot tell: where the files are.
-pub(super) fn check(config: &Node, found: &mut Findings) {
+pub(super) fn check(config: &PlacedValue, found: &mut Findings) {
     let Some(plugins) = config.entry("plugins") else { return };
     let mut paths: Vec<&str> = Vec::new();
     for item in plugins.node.items() {
@@ -66,7 +66,7 @@ pub(super) fn check(config: &Node, found: &mut Findings) {
             found.error(&path.place, format!("`plugins` has `{}` twice", shown(text)));
         }
         paths.push(text);
-        for name in item.at(&["env"]).into_iter().flat_map(Node::items) {
+        for name in item.at(&["env"]).into_iter().flat_map(PlacedValue::items) {
             if let Value::Text(named) = &name.value
                 && !is_variable(named)
             {

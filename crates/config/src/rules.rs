@@ -5,15 +5,15 @@ use std::path::Path;
 
 use super::findings::Findings;
 use super::known::{self, RESERVED};
-use super::place::{Place, shown};
+use super::place::{ConfigPlace, shown};
 use super::plugin;
 use super::resolve::UnknownProvider;
-use super::tree::{Entry, Node, Value};
+use super::tree::{PlacedEntry, PlacedValue, Value};
 use crate::hint::format_command;
 use deputize_mcp::{ServerNameError, server_name};
 
 /// Applies every rule. Values of a wrong type are passed over: they are reported already.
-pub(super) fn check(config: &Node, found: &mut Findings) {
+pub(super) fn check(config: &PlacedValue, found: &mut Findings) {
     providers(config, found);
     models(config, found);
     delegation(config, found);
@@ -25,11 +25,11 @@ pub(super) fn check(config: &Node, found: &mut Findings) {
 
 /// What starts programs before anybody is asked. The environment is what any directory's helper
 /// may set, and a task that runs in it.
-fn programs_of_the_environment(config: &Node, found: &mut Findings) {
+fn programs_of_the_environment(config: &PlacedValue, found: &mut Findings) {
     let keys: [&[&str]; 4] =
         [&["plugins"], &["mcp_servers"], &["hooks"], &["delegation", "acp_command"]];
     for path in keys {
-        let set = config.at(path).and_then(Node::of_the_environment);
+        let set = config.at(path).and_then(PlacedValue::of_the_environment);
         if let Some(place) = set {
             let message = format!(
                 "`{}` is not read from the environment, since it starts programs; write it into \
@@ -43,7 +43,7 @@ fn programs_of_the_environment(config: &Node, found: &mut Findings) {
 }
 
 /// Commands must not run in another directory than the person thinks.
-fn terminal_cwd(config: &Node, found: &mut Findings) {
+fn terminal_cwd(config: &PlacedValue, found: &mut Findings) {
     let Some(cwd) = config.at(&["terminal", "cwd"]) else { return };
     let Some(text) = cwd.text().filter(|text| !text.is_empty()) else { return };
     let fault = match Path::new(text) {
@@ -58,7 +58,7 @@ fn terminal_cwd(config: &Node, found: &mut Findings) {
     );
 }
 
-fn providers(config: &Node, found: &mut Findings) {
+fn providers(config: &PlacedValue, found: &mut Findings) {
     for (name, entry) in config.entry("providers").into_iter().flat_map(|e| e.node.entries()) {
         name_rule("provider", name, entry, found);
         if RESERVED.contains(&name.as_str()) {
@@ -88,7 +88,7 @@ fn providers(config: &Node, found: &mut Findings) {
 }
 
 /// Names become parts of model and tool names, and of environment variables.
-fn name_rule(kind: &str, name: &str, entry: &Entry, found: &mut Findings) {
+fn name_rule(kind: &str, name: &str, entry: &PlacedEntry, found: &mut Findings) {
     let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
     if name.is_empty() || !name.chars().all(plain) {
         let message = format!(
@@ -99,7 +99,7 @@ fn name_rule(kind: &str, name: &str, entry: &Entry, found: &mut Findings) {
     }
 }
 
-fn url_rule(path: &str, key: &str, node: &Node, found: &mut Findings) {
+fn url_rule(path: &str, key: &str, node: &PlacedValue, found: &mut Findings) {
     if let Some(url) = node.at(&[key])
         && let Value::Text(text) = &url.value
         && let Err(fault) = known::endpoint(text)
@@ -109,7 +109,7 @@ fn url_rule(path: &str, key: &str, node: &Node, found: &mut Findings) {
 }
 
 /// How the provider is reached. The file itself is read when it is needed.
-fn network_rules(path: &str, node: &Node, found: &mut Findings) {
+fn network_rules(path: &str, node: &PlacedValue, found: &mut Findings) {
     if let Some(proxy) = node.at(&["proxy"])
         && let Value::Text(text) = &proxy.value
         && let Err(fault) = known::proxy(text)
@@ -140,7 +140,7 @@ const OWN_FIELDS: [&str; 11] = [
     "tools",
 ];
 
-fn body_rule(path: &str, node: &Node, found: &mut Findings) {
+fn body_rule(path: &str, node: &PlacedValue, found: &mut Findings) {
     let extra = node.entry("extra_body").into_iter().flat_map(|entry| entry.node.entries());
     let extra = extra.map(|(name, entry)| ("extra_body", name.as_str(), &entry.key));
     let omitted = node.entry("omit_body").into_iter().flat_map(|entry| entry.node.items());
@@ -155,14 +155,14 @@ fn body_rule(path: &str, node: &Node, found: &mut Findings) {
     }
 }
 
-fn models(config: &Node, found: &mut Findings) {
+fn models(config: &PlacedValue, found: &mut Findings) {
     let providers: BTreeSet<&str> = config
         .entry("providers")
         .into_iter()
         .flat_map(|entry| entry.node.entries())
         .map(|(name, _)| name.as_str())
         .collect();
-    let empty = |path: &[&str]| config.at(path).and_then(Node::text).is_none();
+    let empty = |path: &[&str]| config.at(path).and_then(PlacedValue::text).is_none();
     let mut named = vec![("model", config.at(&["model"]))];
     if empty(&["delegation", "provider"]) && empty(&["delegation", "base_url"]) {
         named.push(("delegation.model", config.at(&["delegation", "model"])));
@@ -196,7 +196,7 @@ fn provider_rule(
     key: &str,
     provider: &str,
     configured: &BTreeSet<&str>,
-    node: &Node,
+    node: &PlacedValue,
     found: &mut Findings,
 ) {
     if let Some(unknown) = UnknownProvider::find(provider, configured.iter().copied()) {
@@ -204,10 +204,10 @@ fn provider_rule(
     }
 }
 
-fn delegation(config: &Node, found: &mut Findings) {
-    let Some(Entry { node, .. }) = config.entry("delegation") else { return };
+fn delegation(config: &PlacedValue, found: &mut Findings) {
+    let Some(PlacedEntry { node, .. }) = config.entry("delegation") else { return };
     approvals(node, found);
-    if node.at(&["base_url"]).and_then(Node::text).is_some() {
+    if node.at(&["base_url"]).and_then(PlacedValue::text).is_some() {
         url_rule("delegation", "base_url", node, found);
     }
     let set = |key: &str| node.entry(key).filter(|entry| entry.node.text().is_some());
@@ -265,7 +265,7 @@ fn delegation(config: &Node, found: &mut Findings) {
 }
 
 /// Warns of fallbacks for children that have no model of their own to fall back from.
-fn idle_fallbacks(delegation: &Node, found: &mut Findings) {
+fn idle_fallbacks(delegation: &PlacedValue, found: &mut Findings) {
     let named = |key: &str| delegation.at(&[key]).is_some_and(filled);
     if let Some(entry) = delegation.entry("fallback_models").filter(|it| filled(&it.node))
         && !["provider", "base_url", "model", "models", "acp_command"].into_iter().any(named)
@@ -278,9 +278,9 @@ fn idle_fallbacks(delegation: &Node, found: &mut Findings) {
 }
 
 /// Warns where children are another program, and nobody may let one begin.
-fn unapproved(delegation: &Node, command: &Place, found: &mut Findings) {
+fn unapproved(delegation: &PlacedValue, command: &ConfigPlace, found: &mut Findings) {
     let auto = delegation.at(&["subagent_auto_approve"]).map(|node| &node.value);
-    let denied = match delegation.at(&["approvals"]).and_then(Node::text) {
+    let denied = match delegation.at(&["approvals"]).and_then(PlacedValue::text) {
         Some(mode) => mode == "deny",
         None => !matches!(auto, Some(Value::Bool(true))),
     };
@@ -293,7 +293,7 @@ fn unapproved(delegation: &Node, command: &Place, found: &mut Findings) {
     }
 }
 
-fn approvals(delegation: &Node, found: &mut Findings) {
+fn approvals(delegation: &PlacedValue, found: &mut Findings) {
     let (Some(approvals), Some(auto)) =
         (delegation.entry("approvals"), delegation.entry("subagent_auto_approve"))
     else {
@@ -312,7 +312,7 @@ fn approvals(delegation: &Node, found: &mut Findings) {
     }
 }
 
-fn mcp_servers(config: &Node, found: &mut Findings) {
+fn mcp_servers(config: &PlacedValue, found: &mut Findings) {
     for (name, entry) in config.entry("mcp_servers").into_iter().flat_map(|e| e.node.entries()) {
         name_rule("server", name, entry, found);
         if name.len() > deputize_mcp::SERVER_CHARS {
@@ -364,7 +364,7 @@ fn mcp_servers(config: &Node, found: &mut Findings) {
 
 /// A command that can never be a program. One that is not there is told by the run, which goes on
 /// without it.
-fn command_rule(path: &str, args: &str, command: &Node, found: &mut Findings) {
+fn command_rule(path: &str, args: &str, command: &PlacedValue, found: &mut Findings) {
     let Some(text) = command.text().filter(|text| !Path::new(text).is_absolute()) else { return };
     let fault = if text.contains(' ') {
         format!("is a program with its arguments: put those into `{args}`")
@@ -377,7 +377,7 @@ fn command_rule(path: &str, args: &str, command: &Node, found: &mut Findings) {
 }
 
 /// What HTTP can carry. A value may be a key and is never told, nor what may be one by mistake.
-fn headers_rule(path: &str, node: &Node, found: &mut Findings) {
+fn headers_rule(path: &str, node: &PlacedValue, found: &mut Findings) {
     let named = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let carried = |c: char| matches!(c, ' '..='~' | '\t');
     for (name, entry) in node.entry("headers").into_iter().flat_map(|e| e.node.entries()) {
@@ -399,6 +399,6 @@ fn headers_rule(path: &str, node: &Node, found: &mut Findings) {
     }
 }
 
-fn filled(node: &Node) -> bool {
+fn filled(node: &PlacedValue) -> bool {
     node.text().is_some() || !node.items().is_empty() || node.entries().next().is_some()
 }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::load::{ConfigError, Loaded, Sources, load};
-use super::place::{Place, Problem};
+use super::load::{ConfigError, LoadedConfig, Sources, load};
+use super::place::{ConfigPlace, Problem};
 use super::schema;
 
 /// What `deputize config` is asked for.
@@ -70,17 +70,17 @@ pub fn run(verb: Verb, sources: &Sources) -> Result<Output, VerbError> {
 }
 
 /// What is told of a configuration without mistakes.
-pub fn checked(loaded: &Loaded) -> Output {
+pub fn checked(loaded: &LoadedConfig) -> Output {
     Output { text: summary(loaded), warnings: loaded.warnings.clone() }
 }
 
-fn summary(loaded: &Loaded) -> String {
+fn summary(loaded: &LoadedConfig) -> String {
     let keys = loaded.origins.len();
     let warnings = loaded.warnings.len();
     format!("no mistakes; keys set: {keys}, warnings: {warnings}\n")
 }
 
-fn as_json(loaded: &Loaded) -> String {
+fn as_json(loaded: &LoadedConfig) -> String {
     let origins: BTreeMap<&String, String> =
         loaded.origins.iter().map(|(key, place)| (key, place.to_string())).collect();
     let all = json!({ "config": values(loaded), "origins": origins });
@@ -88,17 +88,17 @@ fn as_json(loaded: &Loaded) -> String {
 }
 
 /// The values in force; secrets are hidden by their type.
-fn values(loaded: &Loaded) -> Value {
+fn values(loaded: &LoadedConfig) -> Value {
     serde_json::to_value(&loaded.config).unwrap_or_default()
 }
 
-fn as_yaml(loaded: &Loaded) -> String {
+fn as_yaml(loaded: &LoadedConfig) -> String {
     let mut out = String::from("# What has no origin behind it is a default.\n");
     section(&values(loaded), "", &loaded.origins, &mut out);
     out
 }
 
-fn section(value: &Value, path: &str, origins: &BTreeMap<String, Place>, out: &mut String) {
+fn section(value: &Value, path: &str, origins: &BTreeMap<String, ConfigPlace>, out: &mut String) {
     let Some(map) = value.as_object() else { return };
     let indent = "  ".repeat(if path.is_empty() { 0 } else { path.split('.').count() });
     let sorted: BTreeMap<&String, &Value> = map.iter().filter(|(_, v)| !v.is_null()).collect();

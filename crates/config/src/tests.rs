@@ -38,7 +38,7 @@ impl Home {
     }
 }
 
-fn read(file: impl AsRef<[u8]>) -> Result<Loaded, ConfigError> {
+fn read(file: impl AsRef<[u8]>) -> Result<LoadedConfig, ConfigError> {
     let (_home, sources) = Home::with(file);
     load(&sources)
 }

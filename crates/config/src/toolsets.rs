@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::findings::Findings;
 use super::place::{listed, nearest, shown};
-use super::tree::{Node, Value};
+use super::tree::{PlacedValue, Value};
 use crate::hint::format_command;
 
 /// Toolsets of later versions: naming one is no mistake.
@@ -19,7 +19,7 @@ const KEYS: [&[&str]; 3] =
 
 /// Finds names of toolsets that the program does not have. Without any it is not known which it
 /// has, and every name passes.
-pub(super) fn check(config: &Node, known: &BTreeSet<String>, found: &mut Findings) {
+pub(super) fn check(config: &PlacedValue, known: &BTreeSet<String>, found: &mut Findings) {
     // What plugins bring is known when they were found; their names are checked then.
     let brought = config.entry("plugins").is_some_and(|it| !it.node.items().is_empty());
     if known.is_empty() || brought {
@@ -31,7 +31,7 @@ pub(super) fn check(config: &Node, known: &BTreeSet<String>, found: &mut Finding
     let known = &known.iter().cloned().chain(servers).collect::<BTreeSet<String>>();
     for path in KEYS {
         let key = path.join(".");
-        for item in config.at(path).into_iter().flat_map(Node::items) {
+        for item in config.at(path).into_iter().flat_map(PlacedValue::items) {
             let Value::Text(name) = &item.value else { continue };
             if known.contains(name) {
                 continue;

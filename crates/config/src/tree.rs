@@ -12,7 +12,7 @@ use serde_saphyr::budget::BudgetBreach;
 use serde_saphyr::options::{AliasLimits, DuplicateKeyPolicy, NonFiniteFloatPolicy};
 use serde_saphyr::{Location, Spanned};
 
-use super::place::{Place, Problem, Source, printable, shown};
+use super::place::{ConfigPlace, ConfigSource, Problem, printable, shown};
 
 /// Values in one file, aliases counted as often as they are used.
 pub const MAX_VALUES: usize = 10_000;
@@ -26,37 +26,37 @@ const MAX_WHOLE: f64 = 9_007_199_254_740_991.0;
 
 /// A value and where it was written.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Node {
-    pub(super) place: Place,
+pub(super) struct PlacedValue {
+    pub(super) place: ConfigPlace,
     pub(super) value: Value,
 }
 
-/// What a [`Node`] holds.
+/// What a [`PlacedValue`] holds.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     Null,
     Bool(bool),
     Number(serde_json::Number),
     Text(String),
-    List(Vec<Node>),
-    Map(BTreeMap<String, Entry>),
+    List(Vec<PlacedValue>),
+    Map(BTreeMap<String, PlacedEntry>),
 }
 
 /// A value of a mapping, and where its key was written.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
-    pub(super) key: Place,
-    pub(super) node: Node,
+pub(super) struct PlacedEntry {
+    pub(super) key: ConfigPlace,
+    pub(super) node: PlacedValue,
 }
 
-impl Node {
+impl PlacedValue {
     /// A mapping without keys.
-    pub(super) fn empty_map(place: Place) -> Self {
+    pub(super) fn empty_map(place: ConfigPlace) -> Self {
         Self { place, value: Value::Map(BTreeMap::new()) }
     }
 
     /// The node that `value` is when all of it came from one place.
-    pub(super) fn from_json(value: &serde_json::Value, place: &Place) -> Self {
+    pub(super) fn from_json(value: &serde_json::Value, place: &ConfigPlace) -> Self {
         use serde_json::Value as Json;
         let value = match value {
             Json::Null => Value::Null,
@@ -70,7 +70,7 @@ impl Node {
                 map.iter()
                     .map(|(key, value)| {
                         let node = Self::from_json(value, place);
-                        (key.clone(), Entry { key: place.clone(), node })
+                        (key.clone(), PlacedEntry { key: place.clone(), node })
                     })
                     .collect(),
             ),
@@ -93,7 +93,7 @@ impl Node {
     }
 
     /// The entry of a mapping.
-    pub(super) fn entry(&self, key: &str) -> Option<&Entry> {
+    pub(super) fn entry(&self, key: &str) -> Option<&PlacedEntry> {
         match &self.value {
             Value::Map(map) => map.get(key),
             _ => None,
@@ -105,7 +105,7 @@ impl Node {
         path.iter().try_fold(self, |node, key| node.entry(key).map(|entry| &entry.node))
     }
 
-    /// Like [`Node::at`], to be changed.
+    /// Like [`PlacedValue::at`], to be changed.
     pub(super) fn at_mut(&mut self, path: &[&str]) -> Option<&mut Self> {
         path.iter().try_fold(self, |node, key| match &mut node.value {
             Value::Map(map) => map.get_mut(*key).map(|entry| &mut entry.node),
@@ -114,7 +114,7 @@ impl Node {
     }
 
     /// The entries of a mapping, in the order of their keys; none for other values.
-    pub(super) fn entries(&self) -> impl Iterator<Item = (&String, &Entry)> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = (&String, &PlacedEntry)> {
         match &self.value {
             Value::Map(map) => Some(map.iter()).into_iter().flatten(),
             _ => None.into_iter().flatten(),
@@ -130,7 +130,7 @@ impl Node {
     }
 
     /// Where the environment says something of it, or of a part of it, that is not empty.
-    pub(super) fn of_the_environment(&self) -> Option<&Place> {
+    pub(super) fn of_the_environment(&self) -> Option<&ConfigPlace> {
         match &self.value {
             Value::Null => None,
             Value::Text(text) if text.is_empty() => None,
@@ -169,7 +169,7 @@ impl Node {
                 }
                 None => {
                     let node = entry.node.clone().without_nulls();
-                    base.insert(key.clone(), Entry { key: entry.key.clone(), node });
+                    base.insert(key.clone(), PlacedEntry { key: entry.key.clone(), node });
                 }
             }
         }
@@ -181,7 +181,7 @@ impl Node {
             Value::Map(map) => {
                 let kept = map.into_iter().filter(|(_, entry)| entry.node.value != Value::Null);
                 let kept = kept.map(|(key, entry)| {
-                    (key, Entry { key: entry.key, node: entry.node.without_nulls() })
+                    (key, PlacedEntry { key: entry.key, node: entry.node.without_nulls() })
                 });
                 Value::Map(kept.collect())
             }
@@ -193,7 +193,11 @@ impl Node {
 
 /// Parses one YAML document. Syntax errors and repeated keys are collected in `problems`; the
 /// result is `None` when nothing could be read. An empty text is an empty mapping.
-pub(super) fn parse(text: &str, source: &Arc<Source>, problems: &mut Vec<Problem>) -> Option<Node> {
+pub(super) fn parse(
+    text: &str,
+    source: &Arc<ConfigSource>,
+    problems: &mut Vec<Problem>,
+) -> Option<PlacedValue> {
     match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options()) {
         Ok(raw) => Some(located(raw, source, problems)),
         Err(error) => {
@@ -232,11 +236,11 @@ fn alias_limits() -> AliasLimits {
     }
 }
 
-fn refusal(error: &serde_saphyr::Error, source: &Arc<Source>) -> Problem {
+fn refusal(error: &serde_saphyr::Error, source: &Arc<ConfigSource>) -> Problem {
     let error = error.without_snippet();
     let place = match error.location() {
-        Some(at) => Place::at(source, at.line(), at.column()),
-        None => Place::whole(source),
+        Some(at) => ConfigPlace::at(source, at.line(), at.column()),
+        None => ConfigPlace::whole(source),
     };
     Problem { place, message: reason(error) }
 }
@@ -268,7 +272,11 @@ fn too_deep() -> String {
     format!("nested more than {MAX_DEPTH} levels deep")
 }
 
-fn located(raw: Spanned<Raw>, source: &Arc<Source>, problems: &mut Vec<Problem>) -> Node {
+fn located(
+    raw: Spanned<Raw>,
+    source: &Arc<ConfigSource>,
+    problems: &mut Vec<Problem>,
+) -> PlacedValue {
     let place = place(&raw.referenced, source);
     let value = match raw.value {
         Raw::Null => Value::Null,
@@ -280,15 +288,15 @@ fn located(raw: Spanned<Raw>, source: &Arc<Source>, problems: &mut Vec<Problem>)
         }
         Raw::Map(pairs) => Value::Map(unique(pairs, source, problems)),
     };
-    Node { place, value }
+    PlacedValue { place, value }
 }
 
 fn unique(
     pairs: Vec<(Spanned<Raw>, Spanned<Raw>)>,
-    source: &Arc<Source>,
+    source: &Arc<ConfigSource>,
     problems: &mut Vec<Problem>,
-) -> BTreeMap<String, Entry> {
-    let mut map: BTreeMap<String, Entry> = BTreeMap::new();
+) -> BTreeMap<String, PlacedEntry> {
+    let mut map: BTreeMap<String, PlacedEntry> = BTreeMap::new();
     for (key, value) in pairs {
         let at = place(&key.referenced, source);
         let Raw::Text(name) = key.value else {
@@ -303,13 +311,13 @@ fn unique(
             continue;
         }
         let node = located(value, source, problems);
-        map.insert(name, Entry { key: at, node });
+        map.insert(name, PlacedEntry { key: at, node });
     }
     map
 }
 
-fn place(location: &Location, source: &Arc<Source>) -> Place {
-    Place::at(source, location.line(), location.column())
+fn place(location: &Location, source: &Arc<ConfigSource>) -> ConfigPlace {
+    ConfigPlace::at(source, location.line(), location.column())
 }
 
 /// What the library's untyped reading gives.
@@ -398,7 +406,7 @@ impl<'de> Visitor<'de> for RawVisitor {
 mod tests {
     use super::*;
 
-    fn outline(node: &Node, path: &str, out: &mut String) {
+    fn outline(node: &PlacedValue, path: &str, out: &mut String) {
         let (line, column) = node.place.position().unwrap_or_default();
         match &node.value {
             Value::Map(map) => {
@@ -419,7 +427,7 @@ mod tests {
 
     fn read(text: &str) -> String {
         let mut problems = Vec::new();
-        let source = Arc::new(Source::File("c.yaml".into()));
+        let source = Arc::new(ConfigSource::File("c.yaml".into()));
         let mut out = String::new();
         match parse(text, &source, &mut problems) {
             Some(node) => outline(&node, "", &mut out),

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 use deputize_core::{
     AgentSpec, AttachError, BoxFuture, CancelReason, Outcome, Status, ToolCx, ToolEffect, poll_once,
 };
-use deputize_workflow::{Event, Graph, Outcome as TaskOutcome, Schedule};
+use deputize_workflow::{Graph, Outcome as TaskOutcome, Schedule, TaskEvent};
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
@@ -44,7 +44,7 @@ pub(crate) async fn run(
         let next = schedule.ready(usize::MAX).next();
         if let Some((task, Some(why))) = next.and_then(|task| Some((task, held.get(task)?.clone())))
         {
-            child_effect(&mut schedule, Event::Started { task });
+            child_effect(&mut schedule, TaskEvent::Started { task });
             running.push(Box::pin(async move { (task, Err((Status::Error, why))) }));
             continue;
         }
@@ -57,7 +57,7 @@ pub(crate) async fn run(
         tokio::select! {
             biased;
             // What one that was begun in an earlier process came to is told also then.
-            () = cx.cancel.cancelled(), if new => child_effect(&mut schedule, Event::Cancel),
+            () = cx.cancel.cancelled(), if new => child_effect(&mut schedule, TaskEvent::Cancel),
             Some((task, ended)) = running.next() => {
                 let outcome = match ended {
                     Ok(outcome) => outcome,
@@ -72,7 +72,7 @@ pub(crate) async fn run(
                 } else {
                     TaskOutcome::Failed
                 };
-                child_effect(&mut schedule, Event::Finished { task, outcome: how });
+                child_effect(&mut schedule, TaskEvent::Finished { task, outcome: how });
                 if let Some(place) = outcomes.get_mut(task) {
                     *place = Some(outcome);
                 }
@@ -80,7 +80,7 @@ pub(crate) async fn run(
             slot = wait_for_slot(&mut starting), if next.is_some() => {
                 starting = None;
                 if let Some((task, spec)) = next.and_then(|task| Some((task, specs.get(task)?))) {
-                    child_effect(&mut schedule, Event::Started { task });
+                    child_effect(&mut schedule, TaskEvent::Started { task });
                     running.push(child(task, spec.clone(), cx, slot));
                 }
             }
@@ -139,7 +139,7 @@ pub(crate) fn fact(spec: &AgentSpec, status: Status, error: String) -> Option<To
 }
 
 #[expect(clippy::expect_used, reason = "only tasks that are ready start, and only those end")]
-fn child_effect(schedule: &mut Schedule, event: Event) {
+fn child_effect(schedule: &mut Schedule, event: TaskEvent) {
     schedule.apply(event).expect("an event that fits the schedule");
 }
 

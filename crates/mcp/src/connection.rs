@@ -74,7 +74,7 @@ enum NextHandshake {
     Nothing,
 }
 
-type Supervisors<'a> = dyn Fn() -> Result<Arc<Supervisor>, McpErrorKind> + Send + Sync + 'a;
+type SupervisorFn<'a> = dyn Fn() -> Result<Arc<Supervisor>, McpErrorKind> + Send + Sync + 'a;
 
 /// How long an answer may take.
 #[derive(Debug, Clone, Copy)]
@@ -92,7 +92,7 @@ impl Connection {
     pub(crate) async fn open(
         server: &ServerConfig,
         root: &Path,
-        supervisor: &Supervisors<'_>,
+        supervisor: &SupervisorFn<'_>,
     ) -> Result<Self, McpError> {
         let preferred_versions = vec![ProtocolVersion::LATEST];
         let both = ClientLifecycleMode::Auto {
@@ -113,7 +113,7 @@ impl Connection {
     async fn open_as(
         server: &ServerConfig,
         root: &Path,
-        supervisor: &Supervisors<'_>,
+        supervisor: &SupervisorFn<'_>,
         mode: ClientLifecycleMode,
     ) -> Result<Self, (McpError, NextHandshake)> {
         let wrong = |fault: McpErrorKind| McpError::new(&server.name, fault);

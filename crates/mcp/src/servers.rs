@@ -56,7 +56,7 @@ pub enum ListingError {
     ServerRecord(#[from] ApprovalStoreError),
 }
 
-type Supervisors = dyn Fn(&ResourceMap) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
+type SupervisorFn = dyn Fn(&ResourceMap) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
 
 /// The servers that a program has. One value of this is in the settings of a session; the tools
 /// of servers find it there. A clone is the same servers: what several sessions share is started
@@ -64,7 +64,7 @@ type Supervisors = dyn Fn(&ResourceMap) -> Result<Arc<Supervisor>, SupervisorErr
 #[derive(Clone)]
 pub struct Servers {
     servers: Arc<BTreeMap<String, ManagedServer>>,
-    supervisor: Arc<Supervisors>,
+    supervisor: Arc<SupervisorFn>,
     root: PathBuf,
     records: Option<ApprovalStore>,
     /// Where what some of them say is kept instead.

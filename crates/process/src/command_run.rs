@@ -81,7 +81,7 @@ impl<'a> CommandRun<'a> {
         let Pipes { mut output, feed, mut report } = pipes;
         let mut capture = Capture::new(command.output, command.spill);
         let mut reported = ReportBuffer::new(&command.stdin);
-        let cancelled = Cancelled { cancel, launcher: self.launcher };
+        let cancelled = EitherCancel { cancel, launcher: self.launcher };
         let (exit, ended, complete) = {
             let mut streams = Streams {
                 output: pin!(read_output(&mut output, &mut capture)),
@@ -117,7 +117,7 @@ impl<'a> CommandRun<'a> {
     }
 
     /// Waits for whatever ends the command first.
-    async fn stop(&mut self, time_limit: Duration, cancelled: &Cancelled<'_>) -> Stop {
+    async fn stop(&mut self, time_limit: Duration, cancelled: &EitherCancel<'_>) -> Stop {
         tokio::select! {
             biased;
             // Its processes are asked to end already: whichever way this one ended, that was it.
@@ -138,7 +138,7 @@ impl<'a> CommandRun<'a> {
         &mut self,
         streams: &mut Streams<'_, O, S>,
         (exit, ended): (Exit, TerminationReport),
-        cancelled: &Cancelled<'_>,
+        cancelled: &EitherCancel<'_>,
     ) -> (Exit, TerminationReport)
     where
         O: Future<Output = ()>,
@@ -160,12 +160,12 @@ impl<'a> CommandRun<'a> {
 }
 
 /// The caller's cancel, or the end of the owner.
-struct Cancelled<'a> {
+struct EitherCancel<'a> {
     cancel: &'a CancellationToken,
     launcher: &'a Launcher,
 }
 
-impl Cancelled<'_> {
+impl EitherCancel<'_> {
     async fn wait(&self) {
         tokio::select! {
             () = self.cancel.cancelled() => {}

@@ -18,7 +18,7 @@ const QUOTED_CHARS: usize = 80;
 #[non_exhaustive]
 pub enum GraphError {
     /// The id is not of the allowed form.
-    #[error("task {task_index} has the id {}, which is not allowed", Quoted(id))]
+    #[error("task {task_index} has the id {}, which is not allowed", QuotedWord(id))]
     BadId {
         /// Place of the task in the list.
         task_index: usize,
@@ -26,7 +26,7 @@ pub enum GraphError {
         id: String,
     },
     /// An earlier task has the same id.
-    #[error("task {task_index} has the id {}, as task {first} has", Quoted(id))]
+    #[error("task {task_index} has the id {}, as task {first} has", QuotedWord(id))]
     DupId {
         /// Place of the later of the two tasks.
         task_index: usize,
@@ -36,7 +36,7 @@ pub enum GraphError {
         first: usize,
     },
     /// A dependency names no task.
-    #[error("task {} depends on {}, which is no task", Quoted(task), Quoted(dependency))]
+    #[error("task {} depends on {}, which is no task", QuotedWord(task), QuotedWord(dependency))]
     UnknownDep {
         /// Place of the task in the list.
         task_index: usize,
@@ -48,7 +48,7 @@ pub enum GraphError {
         known: Arc<[String]>,
     },
     /// A task waits for itself.
-    #[error("task {} depends on itself", Quoted(task))]
+    #[error("task {} depends on itself", QuotedWord(task))]
     SelfDep {
         /// Place of the task in the list.
         task_index: usize,
@@ -205,9 +205,9 @@ impl IntoIterator for GraphErrors {
 }
 
 /// A foreign word in a message: quoted, escaped, and cut with a note when long.
-struct Quoted<'a>(&'a str);
+struct QuotedWord<'a>(&'a str);
 
-impl fmt::Display for Quoted<'_> {
+impl fmt::Display for QuotedWord<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.char_indices().nth(QUOTED_CHARS) {
             None => write!(f, "`{}`", self.0.escape_debug()),
@@ -225,7 +225,7 @@ impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (step, id) in self.0.iter().enumerate() {
             let arrow = if step == 0 { "" } else { " -> " };
-            write!(f, "{arrow}{}", Quoted(id))?;
+            write!(f, "{arrow}{}", QuotedWord(id))?;
         }
         Ok(())
     }

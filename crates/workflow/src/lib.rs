@@ -1,12 +1,12 @@
 //! Graphs of tasks: which may start now, which never will, and why. A pure scheduler.
 //!
-//! A [`Graph`] is checked task data; a [`Schedule`] is a fold of [`Event`]s over it. Neither does any
+//! A [`Graph`] is checked task data; a [`Schedule`] is a fold of [`TaskEvent`]s over it. Neither does any
 //! IO, waits, or looks at a clock: a driver asks [`Schedule::ready`] what to start, does it, and tells
 //! [`Schedule::apply`] what happened. The same events give the same state, live and from a journal.
 //! A flat batch is a graph without edges, [`Graph::flat`].
 //!
 //! ```
-//! use deputize_workflow::{Event, Graph, Outcome, Schedule, State, Task};
+//! use deputize_workflow::{TaskEvent, Graph, Outcome, Schedule, TaskState, Task};
 //!
 //! let task = |id: &str, depends_on: &[&str]| Task {
 //!     id: Some(id.into()),
@@ -46,5 +46,5 @@ mod task;
 
 pub use error::{ErrorValue, GraphError, GraphErrors};
 pub use graph::{DEFAULT_MAX_TASKS, Graph};
-pub use schedule::{Change, Event, EventError, Outcome, Ready, Schedule, State};
+pub use schedule::{EventError, Outcome, Ready, Schedule, TaskChange, TaskEvent, TaskState};
 pub use task::{Join, MAX_ID_BYTES, Task};

@@ -13,7 +13,7 @@ use crate::task::Join;
 
 /// Where one task stands. All but the first two are terminal and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum TaskState {
     /// Not started: it waits for its dependencies or for a slot.
     Pending,
     /// Started and not yet ended. It holds a slot, also while it is being cancelled.
@@ -31,7 +31,7 @@ pub enum State {
     Cancelled,
 }
 
-impl State {
+impl TaskState {
     /// Whether this state is final.
     #[must_use]
     pub fn is_terminal(self) -> bool {
@@ -52,7 +52,7 @@ pub enum Outcome {
 
 /// Something that happened; the only way a schedule changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum TaskEvent {
     /// A ready task was started.
     Started {
         /// Its index.
@@ -72,11 +72,11 @@ pub enum Event {
 
 /// One task entered a new state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
+pub struct TaskChange {
     /// Its index.
     pub task: usize,
     /// The state it is in now.
-    pub state: State,
+    pub state: TaskState,
 }
 
 /// An event that cannot have happened. The schedule is as it was before.
@@ -99,7 +99,7 @@ pub enum EventError {
         /// The task's id.
         id: String,
         /// The state it is in.
-        state: State,
+        state: TaskState,
     },
     /// An end of a task that never started.
     #[error("task `{id}` finished but was never started; apply its start first")]
@@ -115,7 +115,7 @@ pub enum EventError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     graph: Graph,
-    states: Vec<State>,
+    states: Vec<TaskState>,
     tallies: Vec<Tally>,
     /// Ranks of the tasks that may start, so that the first is the one to start first.
     ready: BTreeSet<usize>,
@@ -160,7 +160,7 @@ impl Schedule {
     pub fn new(graph: Graph) -> Self {
         let free = |node: &&crate::graph::Node| node.depends_on.is_empty();
         Self {
-            states: vec![State::Pending; graph.len()],
+            states: vec![TaskState::Pending; graph.len()],
             tallies: vec![Tally::default(); graph.len()],
             ready: graph.nodes().iter().filter(free).map(|node| node.rank).collect(),
             running: 0,
@@ -184,11 +184,11 @@ impl Schedule {
     ///
     /// # Errors
     /// The event contradicts the state; the schedule is unchanged.
-    pub fn apply(&mut self, event: Event) -> Result<Vec<Change>, EventError> {
+    pub fn apply(&mut self, event: TaskEvent) -> Result<Vec<TaskChange>, EventError> {
         match event {
-            Event::Started { task } => self.start(task),
-            Event::Finished { task, outcome } => self.finish(task, outcome),
-            Event::Cancel => Ok(self.cancel()),
+            TaskEvent::Started { task } => self.start(task),
+            TaskEvent::Finished { task, outcome } => self.finish(task, outcome),
+            TaskEvent::Cancel => Ok(self.cancel()),
         }
     }
 
@@ -200,13 +200,13 @@ impl Schedule {
 
     /// Where the task at this index stands; `None` if there is no such task.
     #[must_use]
-    pub fn state(&self, task: usize) -> Option<State> {
+    pub fn state(&self, task: usize) -> Option<TaskState> {
         self.states.get(task).copied()
     }
 
     /// The states of all tasks, by index.
     #[must_use]
-    pub fn states(&self) -> &[State] {
+    pub fn states(&self) -> &[TaskState] {
         &self.states
     }
 
@@ -222,22 +222,25 @@ impl Schedule {
         self.ended == self.states.len()
     }
 
-    fn start(&mut self, task: usize) -> Result<Vec<Change>, EventError> {
+    fn start(&mut self, task: usize) -> Result<Vec<TaskChange>, EventError> {
         let state = self.known(task)?;
         if !self.ready.remove(&self.graph.nodes()[task].rank) {
             return Err(EventError::NotReady { id: self.graph.nodes()[task].id.clone(), state });
         }
         self.running += 1;
-        Ok(vec![self.enter(task, State::Running)])
+        Ok(vec![self.enter(task, TaskState::Running)])
     }
 
-    fn finish(&mut self, task: usize, outcome: Outcome) -> Result<Vec<Change>, EventError> {
+    fn finish(&mut self, task: usize, outcome: Outcome) -> Result<Vec<TaskChange>, EventError> {
         match self.known(task)? {
-            State::Running => {}
-            State::Pending => {
+            TaskState::Running => {}
+            TaskState::Pending => {
                 return Err(EventError::NotStarted { id: self.graph.nodes()[task].id.clone() });
             }
-            State::Succeeded | State::Failed | State::Skipped { .. } | State::Cancelled => {
+            TaskState::Succeeded
+            | TaskState::Failed
+            | TaskState::Skipped { .. }
+            | TaskState::Cancelled => {
                 return Ok(Vec::new());
             }
         }
@@ -245,15 +248,16 @@ impl Schedule {
         Ok(self.end(task, outcome.into()))
     }
 
-    fn cancel(&mut self) -> Vec<Change> {
+    fn cancel(&mut self) -> Vec<TaskChange> {
         self.ready.clear();
-        let pending: Vec<usize> =
-            (0..self.states.len()).filter(|task| self.states[*task] == State::Pending).collect();
-        pending.into_iter().map(|task| self.enter(task, State::Cancelled)).collect()
+        let pending: Vec<usize> = (0..self.states.len())
+            .filter(|task| self.states[*task] == TaskState::Pending)
+            .collect();
+        pending.into_iter().map(|task| self.enter(task, TaskState::Cancelled)).collect()
     }
 
     /// Ends a task, and skips, transitively, those whose join this makes impossible.
-    fn end(&mut self, task: usize, state: State) -> Vec<Change> {
+    fn end(&mut self, task: usize, state: TaskState) -> Vec<TaskChange> {
         let mut changes = vec![self.enter(task, state)];
         let mut queue = VecDeque::from([task]);
         while let Some(ended) = queue.pop_front() {
@@ -265,16 +269,18 @@ impl Schedule {
     }
 
     /// Counts an ended task for those that wait for it: some become ready, some are skipped.
-    fn tell_dependents(&mut self, ended: usize) -> Vec<Change> {
+    fn tell_dependents(&mut self, ended: usize) -> Vec<TaskChange> {
         let (succeeded, root) = match self.states[ended] {
-            State::Succeeded => (true, ended),
-            State::Skipped { root } => (false, root),
-            State::Pending | State::Running | State::Failed | State::Cancelled => (false, ended),
+            TaskState::Succeeded => (true, ended),
+            TaskState::Skipped { root } => (false, root),
+            TaskState::Pending | TaskState::Running | TaskState::Failed | TaskState::Cancelled => {
+                (false, ended)
+            }
         };
         let mut skipped = Vec::new();
         for place in 0..self.graph.nodes()[ended].dependents.len() {
             let task = self.graph.nodes()[ended].dependents[place];
-            if self.states[task] != State::Pending {
+            if self.states[task] != TaskState::Pending {
                 continue;
             }
             self.tallies[task].count(succeeded);
@@ -282,25 +288,25 @@ impl Schedule {
             match self.tallies[task].verdict(node.join, node.depends_on.len()) {
                 Verdict::Holds => _ = self.ready.insert(node.rank),
                 Verdict::Open => {}
-                Verdict::Never => skipped.push(self.enter(task, State::Skipped { root })),
+                Verdict::Never => skipped.push(self.enter(task, TaskState::Skipped { root })),
             }
         }
         skipped
     }
 
     /// The only place that changes a state.
-    fn enter(&mut self, task: usize, state: State) -> Change {
+    fn enter(&mut self, task: usize, state: TaskState) -> TaskChange {
         self.ended += usize::from(state.is_terminal());
         self.states[task] = state;
-        Change { task, state }
+        TaskChange { task, state }
     }
 
-    fn known(&self, task: usize) -> Result<State, EventError> {
+    fn known(&self, task: usize) -> Result<TaskState, EventError> {
         self.state(task).ok_or(EventError::UnknownTask { task, tasks: self.states.len() })
     }
 }
 
-impl From<Outcome> for State {
+impl From<Outcome> for TaskState {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Success => Self::Succeeded,
@@ -351,16 +357,16 @@ mod tests {
         let mut lines = String::new();
         for word in words.split_whitespace() {
             let done = match (word.strip_prefix('+'), word.split_once('=')) {
-                (Some(id), _) => schedule.apply(Event::Started { task: place(id) }),
+                (Some(id), _) => schedule.apply(TaskEvent::Started { task: place(id) }),
                 (_, Some((id, how))) => {
                     let outcome = match how {
                         "ok" => Outcome::Success,
                         "bad" => Outcome::Failed,
                         _ => Outcome::Cancelled,
                     };
-                    schedule.apply(Event::Finished { task: place(id), outcome })
+                    schedule.apply(TaskEvent::Finished { task: place(id), outcome })
                 }
-                _ => schedule.apply(Event::Cancel),
+                _ => schedule.apply(TaskEvent::Cancel),
             };
             let changed = match done {
                 Ok(changes) => {
@@ -461,12 +467,12 @@ mod tests {
     fn a_lowered_cap_stops_no_task_and_starts_none() {
         let mut schedule = Schedule::new(Graph::flat(5));
         for task in 0..3 {
-            schedule.apply(Event::Started { task }).unwrap();
+            schedule.apply(TaskEvent::Started { task }).unwrap();
         }
         let ready = |schedule: &Schedule, cap| schedule.ready(cap).collect::<Vec<_>>();
         assert_eq!(ready(&schedule, 1), []);
         assert_eq!(ready(&schedule, 0), []);
-        schedule.apply(Event::Finished { task: 1, outcome: Outcome::Success }).unwrap();
+        schedule.apply(TaskEvent::Finished { task: 1, outcome: Outcome::Success }).unwrap();
         assert_eq!(ready(&schedule, 2), []);
         assert_eq!(ready(&schedule, 3), [3]);
         assert_eq!(ready(&schedule, usize::MAX), [3, 4]);

@@ -7,7 +7,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use deputize_workflow::{ErrorValue, Event, Graph, Join, Outcome, Schedule, State, Task};
+use deputize_workflow::{ErrorValue, Graph, Join, Outcome, Schedule, Task, TaskEvent, TaskState};
 use proptest::prelude::*;
 
 /// What a random driver does next; numbers are taken modulo what there is to choose from.
@@ -78,25 +78,25 @@ impl Oracle {
         1 + after.map(|t| self.path(t)).max().unwrap_or(0)
     }
 
-    fn holds(&self, task: usize, states: &[State]) -> bool {
+    fn holds(&self, task: usize, states: &[TaskState]) -> bool {
         let mut deps = self.depends_on[task].iter().map(|d| states[*d]);
         match self.tasks[task].join {
-            Join::All => deps.all(|s| s == State::Succeeded),
-            Join::Any => deps.len() == 0 || deps.any(|s| s == State::Succeeded),
-            Join::AllDone => deps.all(State::is_terminal),
+            Join::All => deps.all(|s| s == TaskState::Succeeded),
+            Join::Any => deps.len() == 0 || deps.any(|s| s == TaskState::Succeeded),
+            Join::AllDone => deps.all(TaskState::is_terminal),
         }
     }
 
     /// Whether the join could hold if everything still open went as well as possible.
-    fn can_hold(&self, task: usize, states: &[State]) -> bool {
-        let hopeful = |s: &State| if s.is_terminal() { *s } else { State::Succeeded };
+    fn can_hold(&self, task: usize, states: &[TaskState]) -> bool {
+        let hopeful = |s: &TaskState| if s.is_terminal() { *s } else { TaskState::Succeeded };
         self.holds(task, &states.iter().map(hopeful).collect::<Vec<_>>())
     }
 
     /// All that may start, best first.
-    fn ready(&self, states: &[State]) -> Vec<usize> {
+    fn ready(&self, states: &[TaskState]) -> Vec<usize> {
         let mut ready: Vec<usize> = (0..states.len())
-            .filter(|t| states[*t] == State::Pending && self.holds(*t, states))
+            .filter(|t| states[*t] == TaskState::Pending && self.holds(*t, states))
             .collect();
         ready.sort_by_key(|t| (Reverse(self.tasks[*t].priority), Reverse(self.path(*t)), *t));
         ready
@@ -110,7 +110,7 @@ impl Oracle {
 
     fn check(&self, schedule: &Schedule, cap: usize) {
         let states = schedule.states();
-        let running = states.iter().filter(|s| **s == State::Running).count();
+        let running = states.iter().filter(|s| **s == TaskState::Running).count();
         assert_eq!(schedule.running(), running);
         assert_eq!(schedule.is_finished(), states.iter().all(|s| s.is_terminal()));
 
@@ -126,13 +126,18 @@ impl Oracle {
 
         for (task, state) in states.iter().enumerate() {
             match state {
-                State::Pending => assert!(self.can_hold(task, states), "{task} is to be skipped"),
-                State::Skipped { root } => {
+                TaskState::Pending => {
+                    assert!(self.can_hold(task, states), "{task} is to be skipped")
+                }
+                TaskState::Skipped { root } => {
                     assert!(!self.can_hold(task, states), "{task} was skipped too early");
-                    assert!(matches!(states[*root], State::Failed | State::Cancelled));
+                    assert!(matches!(states[*root], TaskState::Failed | TaskState::Cancelled));
                     assert!(self.upstream(task).contains(root), "{root} is no cause of {task}");
                 }
-                State::Running | State::Succeeded | State::Failed | State::Cancelled => {}
+                TaskState::Running
+                | TaskState::Succeeded
+                | TaskState::Failed
+                | TaskState::Cancelled => {}
             }
         }
     }
@@ -143,7 +148,7 @@ struct Driver {
     schedule: Schedule,
     oracle: Oracle,
     cap: usize,
-    log: Vec<Event>,
+    log: Vec<TaskEvent>,
     /// How often each task entered a terminal state.
     ends: Vec<usize>,
     starts: Vec<usize>,
@@ -158,12 +163,12 @@ impl Driver {
         Self { schedule, oracle, cap: 3, log: vec![], ends, starts: vec![], cancelled: false }
     }
 
-    fn apply(&mut self, event: Event) {
+    fn apply(&mut self, event: TaskEvent) {
         let before = self.schedule.states().to_vec();
         let changes = self.schedule.apply(event).unwrap();
         self.log.push(event);
         for (task, state) in before.iter().enumerate() {
-            let told: Vec<State> =
+            let told: Vec<TaskState> =
                 changes.iter().filter(|c| c.task == task).map(|c| c.state).collect();
             let now = self.schedule.states()[task];
             assert_eq!(
@@ -174,7 +179,7 @@ impl Driver {
             assert!(!state.is_terminal() || now == *state, "terminal states never change");
             self.ends[task] += usize::from(now != *state && now.is_terminal());
         }
-        if let Event::Started { task } = event {
+        if let TaskEvent::Started { task } = event {
             assert!(!self.cancelled, "a start after cancelling");
             assert!(self.schedule.running() <= self.cap, "wider than the cap");
             self.starts.push(task);
@@ -182,7 +187,7 @@ impl Driver {
         self.oracle.check(&self.schedule, self.cap);
     }
 
-    fn pick(&self, which: usize, wanted: impl Fn(State) -> bool) -> Option<usize> {
+    fn pick(&self, which: usize, wanted: impl Fn(TaskState) -> bool) -> Option<usize> {
         let states = self.schedule.states();
         let fits: Vec<usize> = (0..states.len()).filter(|t| wanted(states[*t])).collect();
         fits.get(which % fits.len().max(1)).copied()
@@ -190,7 +195,7 @@ impl Driver {
 
     fn start_best(&mut self) -> bool {
         let best = self.schedule.ready(self.cap).next();
-        best.map(|task| self.apply(Event::Started { task })).is_some()
+        best.map(|task| self.apply(TaskEvent::Started { task })).is_some()
     }
 
     fn play(&mut self, next: Move) {
@@ -199,20 +204,20 @@ impl Driver {
             Move::StartBest => _ = self.start_best(),
             Move::StartAll => while self.start_best() {},
             Move::Finish(which, outcome) => {
-                if let Some(task) = self.pick(which, |s| s == State::Running) {
-                    self.apply(Event::Finished { task, outcome });
+                if let Some(task) = self.pick(which, |s| s == TaskState::Running) {
+                    self.apply(TaskEvent::Finished { task, outcome });
                 }
             }
             Move::Late(which, outcome) => {
-                if let Some(task) = self.pick(which, State::is_terminal) {
+                if let Some(task) = self.pick(which, TaskState::is_terminal) {
                     let before = self.schedule.clone();
-                    self.apply(Event::Finished { task, outcome });
+                    self.apply(TaskEvent::Finished { task, outcome });
                     assert_eq!(self.schedule, before, "a late result changed something");
                 }
             }
             Move::Cancel => {
                 self.cancelled = true;
-                self.apply(Event::Cancel);
+                self.apply(TaskEvent::Cancel);
             }
         }
     }
@@ -250,7 +255,7 @@ proptest! {
     #[test]
     fn the_same_events_give_the_same_state(tasks in graphs(), moves in moves()) {
         let driver = Driver::run(&tasks, &moves);
-        let fold = |events: &[Event]| {
+        let fold = |events: &[TaskEvent]| {
             let mut schedule = Schedule::new(Graph::new(&tasks, tasks.len()).unwrap());
             events.iter().for_each(|event| _ = schedule.apply(*event).unwrap());
             schedule
@@ -305,12 +310,12 @@ proptest! {
         let (mut now, mut until) = (0, BTreeSet::new());
         loop {
             while let Some(task) = schedule.ready(width).next() {
-                schedule.apply(Event::Started { task }).unwrap();
+                schedule.apply(TaskEvent::Started { task }).unwrap();
                 until.insert((now + work[task], task));
             }
             let Some((then, task)) = until.pop_first() else { break };
             now = then;
-            schedule.apply(Event::Finished { task, outcome: Outcome::Success }).unwrap();
+            schedule.apply(TaskEvent::Finished { task, outcome: Outcome::Success }).unwrap();
         }
         prop_assert!(schedule.is_finished());
         let total: usize = work[..tasks.len()].iter().sum();

@@ -90,7 +90,7 @@ impl Wanted {
 }
 
 /// What was found so far.
-struct Found<'a> {
+struct Listing<'a> {
     wanted: &'a Wanted,
     cancel: &'a Cancel,
     tell: &'a dyn Fn(usize),
@@ -102,10 +102,10 @@ struct Found<'a> {
 }
 
 /// The call was told to end.
-struct Told;
+struct CancelRequested;
 
-impl Found<'_> {
-    fn add(&mut self, name: &str, size: u64, is_dir: bool) -> Result<(), Told> {
+impl Listing<'_> {
+    fn add(&mut self, name: &str, size: u64, is_dir: bool) -> Result<(), CancelRequested> {
         self.all += 1;
         self.bytes = self.bytes.saturating_add(size);
         if self.all.is_multiple_of(1000) {
@@ -123,7 +123,7 @@ impl Found<'_> {
                 };
             }
         }
-        if self.cancel.is_cancelled() { Err(Told) } else { Ok(()) }
+        if self.cancel.is_cancelled() { Err(CancelRequested) } else { Ok(()) }
     }
 
     fn output(self, kind: &str) -> ToolOutput {
@@ -148,7 +148,7 @@ fn list(path: &Path, wanted: &Wanted, cancel: &Cancel, tell: &dyn Fn(usize)) -> 
     let mut start = [0; 4];
     let count = file.read(&mut start).map_err(unreadable)?;
     file.rewind().map_err(unreadable)?;
-    let mut found = Found {
+    let mut found = Listing {
         wanted,
         cancel,
         tell,
@@ -169,13 +169,13 @@ fn list(path: &Path, wanted: &Wanted, cancel: &Cancel, tell: &dyn Fn(usize)) -> 
     };
     match listed {
         Ok(Ok(())) => Ok(found.output(kind)),
-        Ok(Err(Told)) => Err(ToolError::Cancelled(Box::new(found.output(kind)))),
+        Ok(Err(CancelRequested)) => Err(ToolError::Cancelled(Box::new(found.output(kind)))),
         Err(error) if found.all == 0 => Err(unreadable(error)),
         Err(error) => Ok(found.output(kind).note(format!("the archive breaks off here: {error}"))),
     }
 }
 
-fn zip(file: File, found: &mut Found<'_>) -> io::Result<Result<(), Told>> {
+fn zip(file: File, found: &mut Listing<'_>) -> io::Result<Result<(), CancelRequested>> {
     let mut archive = zip::ZipArchive::new(BufReader::new(file))?;
     for index in 0..archive.len() {
         let entry = archive.by_index_raw(index)?;
@@ -186,7 +186,7 @@ fn zip(file: File, found: &mut Found<'_>) -> io::Result<Result<(), Told>> {
     Ok(Ok(()))
 }
 
-fn tar(from: impl Read, found: &mut Found<'_>) -> io::Result<Result<(), Told>> {
+fn tar(from: impl Read, found: &mut Listing<'_>) -> io::Result<Result<(), CancelRequested>> {
     for entry in tar::Archive::new(from).entries()? {
         let entry = entry?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();

@@ -15,7 +15,7 @@ const SHOWN_CHARS: usize = 120;
 
 /// What an answer says.
 #[derive(Debug)]
-pub(crate) enum Said<'a> {
+pub(crate) enum ParsedAnswer<'a> {
     Ok { json: &'a str, notes: Vec<String> },
     Refused(String),
     Failed(String),
@@ -24,7 +24,7 @@ pub(crate) enum Said<'a> {
 }
 
 /// Reads an answer.
-pub(crate) fn said(answer: &str) -> Result<Said<'_>, PluginError> {
+pub(crate) fn said(answer: &str) -> Result<ParsedAnswer<'_>, PluginError> {
     let wrong = |why: &str| {
         let shown = for_terminal_line(answer, SHOWN_CHARS);
         PluginError::Answer(format!("{why}: `{shown}`"))
@@ -39,11 +39,11 @@ pub(crate) fn said(answer: &str) -> Result<Said<'_>, PluginError> {
     let mut found = None;
     for (name, json) in &members {
         let one = match *name {
-            "ok" => Said::Ok { json: json.get(), notes: notes(&members) },
-            "refused" => Said::Refused(words(json)?),
-            "failed" => Said::Failed(words(json)?),
-            "cancelled" => Said::Cancelled(json.get()),
-            "panicked" => Said::Panicked,
+            "ok" => ParsedAnswer::Ok { json: json.get(), notes: notes(&members) },
+            "refused" => ParsedAnswer::Refused(words(json)?),
+            "failed" => ParsedAnswer::Failed(words(json)?),
+            "cancelled" => ParsedAnswer::Cancelled(json.get()),
+            "panicked" => ParsedAnswer::Panicked,
             // A later plugin may say more.
             _ => continue,
         };
@@ -64,18 +64,18 @@ fn notes(members: &BTreeMap<&str, &RawValue>) -> Vec<String> {
 /// What a call of a tool gives.
 pub(crate) fn result(tool: &str, answer: &str) -> ToolCallResult {
     match said(answer).map_err(ToolError::failed)? {
-        Said::Ok { json, notes } => {
+        ParsedAnswer::Ok { json, notes } => {
             let mut output = ToolOutput::text(content(json));
             output.notes = notes;
             Ok(output)
         }
-        Said::Refused(text) => Err(ToolError::refused(text)),
-        Said::Failed(text) => Err(ToolError::failed(PluginError::Failed(text))),
-        Said::Cancelled(json) => {
+        ParsedAnswer::Refused(text) => Err(ToolError::refused(text)),
+        ParsedAnswer::Failed(text) => Err(ToolError::failed(PluginError::Failed(text))),
+        ParsedAnswer::Cancelled(json) => {
             let content = if json == "null" { String::new() } else { content(json) };
             Err(ToolError::Cancelled(Box::new(ToolOutput::text(content))))
         }
-        Said::Panicked => Err(ToolError::failed(PluginError::Panicked(tool.to_owned()))),
+        ParsedAnswer::Panicked => Err(ToolError::failed(PluginError::Panicked(tool.to_owned()))),
     }
 }
 

@@ -29,7 +29,7 @@ pub struct PluginCall {
 
 /// What came of a call that was told to end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Settled {
+pub enum CancelResult {
     /// It answered.
     Answer(String),
     /// It did not, and was left behind: what became of it.
@@ -37,7 +37,7 @@ pub enum Settled {
 }
 
 /// A plugin, wherever it runs. Calls may be made side by side.
-pub trait Boundary: Send + Sync + std::fmt::Debug {
+pub trait PluginBoundary: Send + Sync + std::fmt::Debug {
     /// Its answer to what it has, which is not yet read.
     fn describe(&self) -> BoxFuture<'_, Result<String, PluginError>>;
 
@@ -47,7 +47,7 @@ pub trait Boundary: Send + Sync + std::fmt::Debug {
         &'a self,
         call: PluginCall,
         cx: &'a ToolCx,
-    ) -> BoxFuture<'a, Result<Settled, PluginError>>;
+    ) -> BoxFuture<'a, Result<CancelResult, PluginError>>;
 }
 
-const fn _object_safe(_: &dyn Boundary) {}
+const fn _object_safe(_: &dyn PluginBoundary) {}

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::answer::{Said, said};
+use crate::answer::{ParsedAnswer, said};
 use crate::error::PluginError;
 
 /// The most bytes of a description.
@@ -58,7 +58,7 @@ pub struct Description {
     /// Its version, for people.
     pub version: String,
     /// Its tools, by name.
-    pub tools: Vec<Described>,
+    pub tools: Vec<ToolDescription>,
     /// Keys that it says and nobody here knows, each with where it stands: a later version of the
     /// contract may have them, or they are misspelt.
     pub unknown: Vec<String>,
@@ -66,7 +66,7 @@ pub struct Description {
 
 /// One tool of it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Described {
+pub struct ToolDescription {
     /// The set that it is given with.
     pub toolset: ToolsetName,
     /// What it is.
@@ -153,12 +153,12 @@ impl Description {
             return Err(wrong(why));
         }
         let json = match said(answer).map_err(|error| wrong(error.to_string()))? {
-            Said::Ok { json, .. } => json,
-            Said::Panicked => return Err(wrong("it panicked".to_owned())),
-            Said::Refused(text) | Said::Failed(text) => {
+            ParsedAnswer::Ok { json, .. } => json,
+            ParsedAnswer::Panicked => return Err(wrong("it panicked".to_owned())),
+            ParsedAnswer::Refused(text) | ParsedAnswer::Failed(text) => {
                 return Err(wrong(for_terminal_line(&text, WHY_CHARS)));
             }
-            Said::Cancelled(_) => return Err(wrong("it was cancelled".to_owned())),
+            ParsedAnswer::Cancelled(_) => return Err(wrong("it was cancelled".to_owned())),
         };
         let raw: RawDescription =
             // It may repeat what it does not know, of any length.
@@ -207,7 +207,7 @@ fn unknown_kind(tool: &str, kind: Option<&str>) -> Option<String> {
     Some(format!("tool `{tool}` has the unknown kind `{kind}`; known are {}", known.join(", ")))
 }
 
-fn described(raw: RawTool, plugin: &ToolsetName) -> Result<Described, String> {
+fn described(raw: RawTool, plugin: &ToolsetName) -> Result<ToolDescription, String> {
     let name = ToolName::new(raw.name).map_err(|error| error.to_string())?;
     if raw.description.trim().is_empty() {
         return Err("it has no description, so no model knows what it is for".to_owned());
@@ -248,7 +248,7 @@ fn described(raw: RawTool, plugin: &ToolsetName) -> Result<Described, String> {
         examples: raw.examples.into_iter().map(example).collect(),
         ..spec
     };
-    Ok(Described { toolset, spec })
+    Ok(ToolDescription { toolset, spec })
 }
 
 /// An example, with a title that lives as long as the plugin: for good.
@@ -278,7 +278,7 @@ mod tests {
             "description":" Counts. ","parameters":{"type":"object"}}]}}"#;
         let read = Description::parse(answer).unwrap();
         assert_eq!((read.name.as_str(), read.version.as_str()), ("words", "1 2"));
-        let Described { toolset, spec } = &read.tools[0];
+        let ToolDescription { toolset, spec } = &read.tools[0];
         assert_eq!(toolset.as_str(), "words");
         assert_eq!(spec.decl.description, "Counts.");
         assert_eq!(
@@ -336,7 +336,7 @@ mod tests {
             "parameters":{"type":"object"},"time_limit_ms":18446744073709551615,
             "effects":"read_only","toolset":"letters","unusable":"no\u001b[2J\u202e key"}]}}"#;
         let read = Description::parse(answer).unwrap();
-        let Described { toolset, spec } = &read.tools[0];
+        let ToolDescription { toolset, spec } = &read.tools[0];
         assert_eq!(spec.time_limit, Some(LONGEST));
         assert_eq!((toolset.as_str(), spec.effects), ("letters", Effects::ReadOnly));
         assert_eq!(spec.usable, Availability::No("no key".to_owned()));

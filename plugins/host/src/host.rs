@@ -32,22 +32,22 @@ const NO_MEMORY: [&str; 4] =
 /// A host process with its plugin loaded. Dropping it ends the process.
 #[derive(Debug)]
 pub(crate) struct Host {
-    shared: Arc<Shared>,
+    shared: Arc<HostShared>,
     next: AtomicU64,
     /// Serves the process's streams.
     _task: JoinSet<()>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
+struct HostShared {
+    state: Mutex<HostState>,
     out: mpsc::UnboundedSender<Vec<u8>>,
     kill: CancellationToken,
     memory_mb: u32,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct HostState {
     waiting: BTreeMap<u64, Waiting>,
     /// How the process ended, and its last words.
     ended: Option<(String, String)>,
@@ -61,21 +61,21 @@ struct Waiting {
 
 /// A call that is under way.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct PendingCall {
     id: u64,
-    shared: Arc<Shared>,
+    shared: Arc<HostShared>,
     pub(crate) answer: oneshot::Receiver<Result<String, PluginError>>,
     pub(crate) notes: mpsc::UnboundedReceiver<String>,
 }
 
-impl Asked {
+impl PendingCall {
     /// Tells the call to end.
     pub(crate) fn cancel(&self) {
         self.shared.send(&Ask::Cancel { id: self.id }, "");
     }
 }
 
-impl Drop for Asked {
+impl Drop for PendingCall {
     /// Nobody waits for it any more.
     fn drop(&mut self) {
         if self.shared.state().waiting.remove(&self.id).is_some() {
@@ -93,7 +93,7 @@ impl Host {
     ) -> Result<Self, PluginError> {
         let (out, outgoing) = mpsc::unbounded_channel();
         let (state, kill) = (Mutex::default(), CancellationToken::new());
-        let shared = Arc::new(Shared { state, out, kill, memory_mb });
+        let shared = Arc::new(HostShared { state, out, kill, memory_mb });
         let mut task = JoinSet::new();
         task.spawn(serve(service, outgoing, Arc::clone(&shared)));
         let host = Self { shared, next: AtomicU64::new(1), _task: task };
@@ -118,13 +118,13 @@ impl Host {
     }
 
     /// Begins a call.
-    pub(crate) fn call(&self, call: PluginCall) -> Asked {
+    pub(crate) fn call(&self, call: PluginCall) -> PendingCall {
         let PluginCall { tool, arguments, about, repeatable: _ } = call;
         self.ask(|id| Ask::Call { id, tool, about }, &arguments)
     }
 
     /// Waits for what takes no longer than a description; a process that says nothing is ended.
-    async fn within(&self, mut asked: Asked) -> Result<String, PluginError> {
+    async fn within(&self, mut asked: PendingCall) -> Result<String, PluginError> {
         match timeout(DESCRIBE_LIMIT, &mut asked.answer).await {
             Ok(Ok(answer)) => answer,
             Ok(Err(_)) => Err(lost()),
@@ -135,14 +135,14 @@ impl Host {
         }
     }
 
-    fn ask(&self, head: impl FnOnce(u64) -> Ask, text: &str) -> Asked {
+    fn ask(&self, head: impl FnOnce(u64) -> Ask, text: &str) -> PendingCall {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let ((answer, answered), (notes, noted)) = (oneshot::channel(), mpsc::unbounded_channel());
         let waiting = Waiting { answer, notes };
         self.shared.state().waiting.insert(id, waiting);
         self.shared.send(&head(id), text);
         self.shared.fail_if_ended();
-        Asked { id, shared: Arc::clone(&self.shared), answer: answered, notes: noted }
+        PendingCall { id, shared: Arc::clone(&self.shared), answer: answered, notes: noted }
     }
 }
 
@@ -151,8 +151,8 @@ pub(crate) fn lost() -> PluginError {
     PluginError::Ended { how: "has gone".to_owned(), words: String::new(), others: 0 }
 }
 
-impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl HostShared {
+    fn state(&self) -> MutexGuard<'_, HostState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -206,7 +206,7 @@ impl Shared {
 async fn serve(
     service: Service,
     mut outgoing: mpsc::UnboundedReceiver<Vec<u8>>,
-    shared: Arc<Shared>,
+    shared: Arc<HostShared>,
 ) {
     let (mut stdin, mut stdout, mut stderr, mut life) = service.into_parts();
     let mut words = Vec::new();
@@ -247,7 +247,7 @@ async fn serve(
 }
 
 /// Takes what the process tells, until its end; why it is to be ended, if that is its fault.
-async fn listen(stdout: &mut (impl AsyncRead + Unpin), shared: &Shared) -> Option<String> {
+async fn listen(stdout: &mut (impl AsyncRead + Unpin), shared: &HostShared) -> Option<String> {
     loop {
         match read::<Tell>(stdout).await {
             Ok(Some((tell, text))) => shared.take(&tell, text),

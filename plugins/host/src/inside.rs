@@ -9,7 +9,9 @@ use deputize_plugin::{CallContext, Plugin};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use crate::boundary::{Boundary, DESCRIBE_LIMIT, MAX_NOTES, PluginCall, SETTLE, Settled};
+use crate::boundary::{
+    CancelResult, DESCRIBE_LIMIT, MAX_NOTES, PluginBoundary, PluginCall, SETTLE,
+};
 use crate::error::PluginError;
 use crate::file::PluginFile;
 use crate::load::load;
@@ -20,10 +22,10 @@ pub const MAX_STUCK: usize = 4;
 /// A plugin that is loaded into this process, at its first use. Each call has a thread of its own:
 /// one that never ends holds up nothing else.
 #[derive(Debug)]
-pub struct Inside(Arc<Shared>);
+pub struct InProcessPlugin(Arc<PluginShared>);
 
 #[derive(Debug)]
-struct Shared {
+struct PluginShared {
     path: PathBuf,
     sha256: String,
     plugin: OnceLock<Result<Plugin, String>>,
@@ -31,16 +33,16 @@ struct Shared {
     stuck: AtomicUsize,
 }
 
-impl Inside {
+impl InProcessPlugin {
     /// A plugin whose file has this digest. Nothing of it is read or run yet.
     #[must_use]
     pub fn new(path: PathBuf, sha256: String) -> Self {
         let (plugin, stuck) = (OnceLock::new(), AtomicUsize::new(0));
-        Self(Arc::new(Shared { path, sha256, plugin, stuck }))
+        Self(Arc::new(PluginShared { path, sha256, plugin, stuck }))
     }
 }
 
-impl Shared {
+impl PluginShared {
     fn plugin(&self) -> Result<Plugin, PluginError> {
         let load = || load(&PluginFile::read(&self.path)?.pinned(&self.sha256)?);
         let loaded = self.plugin.get_or_init(|| load().map_err(|error| describe_error(&error)));
@@ -49,7 +51,7 @@ impl Shared {
 }
 
 /// What a running call and the one who waits for it share.
-struct Lent {
+struct CallShared {
     about: String,
     cancelled: AtomicBool,
     /// Nobody waits for it any more.
@@ -58,7 +60,7 @@ struct Lent {
     told: AtomicU32,
 }
 
-impl CallContext for Lent {
+impl CallContext for CallShared {
     fn cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
@@ -76,7 +78,7 @@ impl CallContext for Lent {
 }
 
 /// Tells a call to end when nobody waits for it any more.
-struct Leave(Arc<Lent>);
+struct Leave(Arc<CallShared>);
 
 impl Drop for Leave {
     fn drop(&mut self) {
@@ -84,7 +86,7 @@ impl Drop for Leave {
     }
 }
 
-impl Boundary for Inside {
+impl PluginBoundary for InProcessPlugin {
     fn describe(&self) -> BoxFuture<'_, Result<String, PluginError>> {
         Box::pin(async move {
             let shared = Arc::clone(&self.0);
@@ -101,14 +103,14 @@ impl Boundary for Inside {
         &'a self,
         call: PluginCall,
         cx: &'a ToolCx,
-    ) -> BoxFuture<'a, Result<Settled, PluginError>> {
+    ) -> BoxFuture<'a, Result<CancelResult, PluginError>> {
         Box::pin(async move {
             let stuck = self.0.stuck.load(Ordering::Relaxed);
             if stuck >= MAX_STUCK {
                 return Err(PluginError::Stuck(stuck));
             }
             let (notes, mut told) = mpsc::unbounded_channel();
-            let lent = Arc::new(Lent {
+            let lent = Arc::new(CallShared {
                 about: call.about.clone(),
                 cancelled: AtomicBool::new(false),
                 left: AtomicBool::new(false),
@@ -144,19 +146,19 @@ impl Boundary for Inside {
             while let Ok(note) = told.try_recv() {
                 cx.report_progress(&note);
             }
-            answered.map(Settled::Answer)
+            answered.map(CancelResult::Answer)
         })
     }
 }
 
-impl Inside {
-    fn left_behind(&self, lent: &Lent) -> Settled {
+impl InProcessPlugin {
+    fn left_behind(&self, lent: &CallShared) -> CancelResult {
         self.0.stuck.fetch_add(1, Ordering::Relaxed);
         if lent.left.swap(true, Ordering::AcqRel) {
             // It ended in this moment.
             self.0.stuck.fetch_sub(1, Ordering::Relaxed);
         }
-        Settled::Left(
+        CancelResult::Left(
             "it did not end when it was told and goes on in this program: its outcome is unknown",
         )
     }

@@ -10,7 +10,7 @@ use deputize_core::{BoxFuture, Resource, ToolCx};
 use deputize_process::{Command, Supervisor, SupervisorError};
 use tokio::time::timeout;
 
-use crate::boundary::{Boundary, PluginCall, SETTLE, Settled};
+use crate::boundary::{CancelResult, PluginBoundary, PluginCall, SETTLE};
 use crate::error::PluginError;
 use crate::host::{Host, lost};
 
@@ -30,18 +30,18 @@ pub struct HostProgram {
 }
 
 /// Who owns the processes of a call's session; without a call, those of the program.
-type Supervisors =
+type OwnerFn =
     dyn Fn(Option<&ToolCx>) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
 
 /// A plugin in a process of its own: one for each session, started at its first call.
-pub struct Isolated {
+pub struct IsolatedPlugin {
     path: PathBuf,
     sha256: String,
     program: HostProgram,
-    supervisor: Arc<Supervisors>,
+    supervisor: Arc<OwnerFn>,
 }
 
-impl fmt::Debug for Isolated {
+impl fmt::Debug for IsolatedPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Isolated({})", self.path.display())
     }
@@ -62,7 +62,7 @@ impl Resource for Hosts {
     }
 }
 
-impl Isolated {
+impl IsolatedPlugin {
     /// A plugin whose file has this digest. Nothing is started yet.
     #[must_use]
     pub fn new(
@@ -104,7 +104,7 @@ impl Isolated {
     }
 }
 
-impl Boundary for Isolated {
+impl PluginBoundary for IsolatedPlugin {
     fn describe(&self) -> BoxFuture<'_, Result<String, PluginError>> {
         Box::pin(async move { self.start(None).await?.describe().await })
     }
@@ -113,12 +113,12 @@ impl Boundary for Isolated {
         &'a self,
         call: PluginCall,
         cx: &'a ToolCx,
-    ) -> BoxFuture<'a, Result<Settled, PluginError>> {
+    ) -> BoxFuture<'a, Result<CancelResult, PluginError>> {
         Box::pin(async move {
             let host = tokio::select! {
                 biased;
                 host = self.host(cx) => host?,
-                () = cx.cancel.cancelled() => return Ok(Settled::Left("it was not begun")),
+                () = cx.cancel.cancelled() => return Ok(CancelResult::Left("it was not begun")),
             };
             let again = call.repeatable.then(|| call.clone());
             let ended = match answered(&host, call, cx).await {
@@ -130,7 +130,7 @@ impl Boundary for Isolated {
             let own = tokio::select! {
                 biased;
                 own = self.start(Some(cx)) => own?,
-                () = cx.cancel.cancelled() => return Ok(Settled::Left("it was not begun again")),
+                () = cx.cancel.cancelled() => return Ok(CancelResult::Left("it was not begun again")),
             };
             answered(&own, call, cx).await
         })
@@ -138,7 +138,7 @@ impl Boundary for Isolated {
 }
 
 /// Makes a call in a host process, and waits for its answer, its cancel or the end of the process.
-async fn answered(host: &Host, call: PluginCall, cx: &ToolCx) -> Result<Settled, PluginError> {
+async fn answered(host: &Host, call: PluginCall, cx: &ToolCx) -> Result<CancelResult, PluginError> {
     let mut asked = host.call(call);
     let answered = loop {
         tokio::select! {
@@ -151,7 +151,7 @@ async fn answered(host: &Host, call: PluginCall, cx: &ToolCx) -> Result<Settled,
                     Ok(answered) => break answered,
                     Err(_) => {
                         host.kill();
-                        return Ok(Settled::Left(
+                        return Ok(CancelResult::Left(
                             "it did not end when it was told, so its process was ended",
                         ));
                     }
@@ -162,5 +162,5 @@ async fn answered(host: &Host, call: PluginCall, cx: &ToolCx) -> Result<Settled,
     while let Ok(note) = asked.notes.try_recv() {
         cx.report_progress(&note);
     }
-    answered.unwrap_or_else(|_| Err(lost())).map(Settled::Answer)
+    answered.unwrap_or_else(|_| Err(lost())).map(CancelResult::Answer)
 }

@@ -4,22 +4,22 @@
 //! once ([`PluginFile`]); what it is, and which version of the contract it speaks, is known from
 //! its bytes before any of its code runs, and the very bytes that were checked are loaded.
 //!
-//! Two ways to its calls have one trait, [`Boundary`]: [`Inside`] loads it into this process, where
-//! it runs with all of this program's rights and may end it; [`Isolated`] has it loaded by a host
+//! Two ways to its calls have one trait, [`PluginBoundary`]: [`InProcessPlugin`] loads it into this process, where
+//! it runs with all of this program's rights and may end it; [`IsolatedPlugin`] has it loaded by a host
 //! process ([`host_main`]), which is ended and started anew when it hangs or dies. Either way
 //! [`entries`] gives tools like any other, and a library that is loaded stays loaded.
 //!
 //! ```no_run
 //! use std::sync::Arc;
 //! use deputize_core::Catalog;
-//! use deputize_plugin_host::{Boundary, Description, Inside, PluginFile, entries};
+//! use deputize_plugin_host::{PluginBoundary, Description, InProcessPlugin, PluginFile, entries};
 //!
 //! # async fn load() -> Result<(), Box<dyn std::error::Error>> {
 //! let file = PluginFile::read("/opt/tools/libwords.so".as_ref())?;
 //! let pinned = "6ae8a75555209fd6c44157c0aed8016e763ff435a19cf186f76863140143ff72";
 //! let (path, sha256) = (file.path().to_owned(), file.sha256().to_owned());
 //! file.pinned(pinned)?.table()?;
-//! let plugin: Arc<dyn Boundary> = Arc::new(Inside::new(path.clone(), sha256));
+//! let plugin: Arc<dyn PluginBoundary> = Arc::new(InProcessPlugin::new(path.clone(), sha256));
 //! let description = Description::parse(&plugin.describe().await?)?;
 //! let mut catalog = Catalog::default();
 //! for entry in entries(&description, &path, &plugin) {
@@ -59,12 +59,12 @@ mod serve;
 mod tool;
 mod wire;
 
-pub use boundary::{Boundary, DESCRIBE_LIMIT, PluginCall, SETTLE, Settled};
+pub use boundary::{CancelResult, DESCRIBE_LIMIT, PluginBoundary, PluginCall, SETTLE};
 pub use deputize_plugin::ABI;
-pub use description::{Described, Description};
+pub use description::{Description, ToolDescription};
 pub use error::PluginError;
 pub use file::{MAX_FILE_BYTES, PluginFile};
-pub use inside::{Inside, MAX_STUCK};
-pub use isolated::{HostProgram, Isolated};
+pub use inside::{InProcessPlugin, MAX_STUCK};
+pub use isolated::{HostProgram, IsolatedPlugin};
 pub use serve::host_main;
 pub use tool::entries;

@@ -48,21 +48,21 @@ fn streams() -> io::Result<(File, File)> {
     Ok((input, output))
 }
 
-struct Shared {
+struct ServeShared {
     output: Mutex<File>,
-    calls: Mutex<BTreeMap<u64, Arc<Running>>>,
+    calls: Mutex<BTreeMap<u64, Arc<RunningCall>>>,
 }
 
 /// A call that runs.
-struct Running {
+struct RunningCall {
     id: u64,
     about: String,
     cancelled: AtomicBool,
     told: AtomicU32,
-    shared: Arc<Shared>,
+    shared: Arc<ServeShared>,
 }
 
-impl CallContext for Running {
+impl CallContext for RunningCall {
     fn cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
@@ -78,7 +78,7 @@ impl CallContext for Running {
     }
 }
 
-impl Shared {
+impl ServeShared {
     /// A program that does not listen any more has closed the input too.
     fn tell(&self, head: &Tell, text: &str) {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
@@ -92,13 +92,13 @@ impl Shared {
         }
     }
 
-    fn calls(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<Running>>> {
+    fn calls(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<RunningCall>>> {
         self.calls.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn serve(mut input: File, output: File) -> io::Result<()> {
-    let shared = Arc::new(Shared { output: Mutex::new(output), calls: Mutex::default() });
+    let shared = Arc::new(ServeShared { output: Mutex::new(output), calls: Mutex::default() });
     let mut plugin = None;
     while let Some((ask, text)) = read_blocking::<Ask>(&mut input)? {
         match (ask, plugin) {
@@ -137,13 +137,13 @@ fn loaded(path: &str, sha256: &str, memory_mb: u32) -> Result<Plugin, PluginErro
 }
 
 fn call(
-    shared: &Arc<Shared>,
+    shared: &Arc<ServeShared>,
     plugin: Plugin,
     (id, about): (u64, String),
     tool: String,
     arguments: String,
 ) {
-    let running = Arc::new(Running {
+    let running = Arc::new(RunningCall {
         id,
         about,
         cancelled: AtomicBool::new(false),
@@ -168,7 +168,7 @@ fn call(
 }
 
 /// Runs something on a thread that nobody joins: a plugin may keep it for good.
-fn on_thread(shared: &Shared, id: u64, work: impl FnOnce() + Send + 'static) {
+fn on_thread(shared: &ServeShared, id: u64, work: impl FnOnce() + Send + 'static) {
     let started = std::thread::Builder::new().name("call".to_owned()).spawn(work);
     if let Err(error) = started {
         shared.calls().remove(&id);

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::about::about;
 use crate::answer::result;
-use crate::boundary::{Boundary, PluginCall, Settled};
+use crate::boundary::{CancelResult, PluginBoundary, PluginCall};
 use crate::description::Description;
 
 /// The tools of a plugin, for a catalog.
@@ -18,9 +18,9 @@ use crate::description::Description;
 pub fn entries(
     description: &Description,
     path: &Path,
-    boundary: &Arc<dyn Boundary>,
+    boundary: &Arc<dyn PluginBoundary>,
 ) -> Vec<CatalogEntry> {
-    let entry = |described: &crate::Described| CatalogEntry {
+    let entry = |described: &crate::ToolDescription| CatalogEntry {
         toolset: described.toolset.clone(),
         origin: Origin::Plugin { path: path.to_owned() },
         tool: Arc::new(PluginTool { spec: described.spec.clone(), boundary: Arc::clone(boundary) }),
@@ -30,7 +30,7 @@ pub fn entries(
 
 struct PluginTool {
     spec: ToolSpec,
-    boundary: Arc<dyn Boundary>,
+    boundary: Arc<dyn PluginBoundary>,
 }
 
 impl Tool for PluginTool {
@@ -48,8 +48,8 @@ impl Tool for PluginTool {
                 repeatable: self.spec.repeatable,
             };
             match self.boundary.call(call, cx).await.map_err(ToolError::failed)? {
-                Settled::Answer(answer) => result(tool, &answer),
-                Settled::Left(what) => {
+                CancelResult::Answer(answer) => result(tool, &answer),
+                CancelResult::Left(what) => {
                     let output = ToolOutput::default().note(what);
                     Err(ToolError::Cancelled(Box::new(output)))
                 }

@@ -28,7 +28,7 @@ pub struct View {
 /// Bytes given away, until they are given back to the `free` of the table they came from.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
-pub struct Owned {
+pub struct OwnedBytes {
     /// The first byte; anything, also null, when `len` is 0.
     pub ptr: *mut u8,
     /// How many bytes.
@@ -73,12 +73,13 @@ pub struct TableV1 {
     /// 0.
     pub reserved: u32,
     /// Which tools there are.
-    pub describe: Option<unsafe extern "C" fn() -> Owned>,
+    pub describe: Option<unsafe extern "C" fn() -> OwnedBytes>,
     /// Calls one tool: its name, its arguments as JSON text, and a host, which is not null.
-    pub call:
-        Option<unsafe extern "C" fn(tool: View, arguments: View, host: *const HostV1) -> Owned>,
+    pub call: Option<
+        unsafe extern "C" fn(tool: View, arguments: View, host: *const HostV1) -> OwnedBytes,
+    >,
     /// Takes back what `describe` or `call` gave; once for each.
-    pub free: Option<unsafe extern "C" fn(bytes: Owned)>,
+    pub free: Option<unsafe extern "C" fn(bytes: OwnedBytes)>,
 }
 
 #[cfg(test)]
@@ -86,7 +87,7 @@ pub struct TableV1 {
 mod tests {
     use std::mem::{align_of, offset_of, size_of};
 
-    use super::{HostV1, LEAST_HOST, Owned, TableV1, View};
+    use super::{HostV1, LEAST_HOST, OwnedBytes, TableV1, View};
 
     macro_rules! layout {
         ($($type:ident: $($field:ident)*;)*) => {{
@@ -110,7 +111,7 @@ mod tests {
     fn the_layout_of_version_1_is_fixed() {
         let layout = layout! {
             View: ptr len;
-            Owned: ptr len cap;
+            OwnedBytes: ptr len cap;
             HostV1: size reserved context cancelled about note;
             TableV1: magic size abi reserved describe call free;
         };
@@ -118,7 +119,7 @@ mod tests {
         View size 16 align 8
           0 ptr
           8 len
-        Owned size 24 align 8
+        OwnedBytes size 24 align 8
           0 ptr
           8 len
           16 cap

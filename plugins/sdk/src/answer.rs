@@ -3,10 +3,10 @@
 /// The answer to one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Answer {
+pub enum CallAnswer {
     /// The tool did it. JSON text, passed on as it is: the host refuses the answer if it is not JSON.
     Ok(String),
-    /// [`Answer::Ok`], with remarks of the tool itself, which are told apart from the content.
+    /// [`CallAnswer::Ok`], with remarks of the tool itself, which are told apart from the content.
     Noted(String, Vec<String>),
     /// The tool saw that the call is cancelled. JSON text: what it has until then, or `null`.
     Cancelled(String),
@@ -16,8 +16,8 @@ pub enum Answer {
     Failed(String),
 }
 
-impl Answer {
-    /// [`Answer::Ok`] with this text as a JSON string.
+impl CallAnswer {
+    /// [`CallAnswer::Ok`] with this text as a JSON string.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self::Ok(quoted(text))
@@ -63,29 +63,29 @@ mod tests {
 
     use super::*;
 
-    fn read(answer: &Answer) -> Value {
+    fn read(answer: &CallAnswer) -> Value {
         serde_json::from_str(&answer.to_json()).unwrap()
     }
 
     #[test]
     fn each_answer_is_an_object_with_one_member() {
-        assert_eq!(Answer::Ok("[1]".into()).to_json(), r#"{"ok":[1]}"#);
-        assert_eq!(Answer::text("a\"b").to_json(), r#"{"ok":"a\"b"}"#);
-        assert_eq!(Answer::Refused("no\n".into()).to_json(), r#"{"refused":"no\n"}"#);
-        assert_eq!(Answer::Failed("\u{1b}\\".into()).to_json(), r#"{"failed":"\u001b\\"}"#);
+        assert_eq!(CallAnswer::Ok("[1]".into()).to_json(), r#"{"ok":[1]}"#);
+        assert_eq!(CallAnswer::text("a\"b").to_json(), r#"{"ok":"a\"b"}"#);
+        assert_eq!(CallAnswer::Refused("no\n".into()).to_json(), r#"{"refused":"no\n"}"#);
+        assert_eq!(CallAnswer::Failed("\u{1b}\\".into()).to_json(), r#"{"failed":"\u001b\\"}"#);
     }
 
     #[test]
     fn remarks_stand_beside_the_content() {
-        let answer = Answer::Noted("1".into(), vec!["a\"".into(), "b".into()]);
+        let answer = CallAnswer::Noted("1".into(), vec!["a\"".into(), "b".into()]);
         assert_eq!(answer.to_json(), r#"{"ok":1,"notes":["a\"","b"]}"#);
-        assert_eq!(Answer::Cancelled("null".into()).to_json(), r#"{"cancelled":null}"#);
+        assert_eq!(CallAnswer::Cancelled("null".into()).to_json(), r#"{"cancelled":null}"#);
     }
 
     #[test]
     fn every_control_character_survives() {
         let text: String = ('\0'..'\u{100}').collect();
-        assert_eq!(read(&Answer::text(&text)), json!({ "ok": text }));
+        assert_eq!(read(&CallAnswer::text(&text)), json!({ "ok": text }));
     }
 
     proptest! {
@@ -93,9 +93,9 @@ mod tests {
 
         #[test]
         fn any_text_survives(text in any::<String>()) {
-            prop_assert_eq!(read(&Answer::text(&text)), json!({ "ok": text }));
-            prop_assert_eq!(read(&Answer::Refused(text.clone())), json!({ "refused": text }));
-            prop_assert_eq!(read(&Answer::Failed(text.clone())), json!({ "failed": text }));
+            prop_assert_eq!(read(&CallAnswer::text(&text)), json!({ "ok": text }));
+            prop_assert_eq!(read(&CallAnswer::Refused(text.clone())), json!({ "refused": text }));
+            prop_assert_eq!(read(&CallAnswer::Failed(text.clone())), json!({ "failed": text }));
         }
     }
 }

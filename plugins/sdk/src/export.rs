@@ -10,8 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::slice;
 
-use crate::abi::{ABI, HostV1, LEAST_HOST, MAGIC, Owned, TableV1, View};
-use crate::answer::Answer;
+use crate::abi::{ABI, HostV1, LEAST_HOST, MAGIC, OwnedBytes, TableV1, View};
+use crate::answer::CallAnswer;
 
 #[cfg(panic = "abort")]
 compile_error!(
@@ -30,7 +30,7 @@ pub trait Tools {
 
     /// Calls one tool with its arguments as JSON text, and blocks until it is done. A long one asks
     /// [`CallHost::cancelled`] again and again.
-    fn call(tool: &str, arguments: &str, host: &CallHost<'_>) -> Answer;
+    fn call(tool: &str, arguments: &str, host: &CallHost<'_>) -> CallAnswer;
 }
 
 /// Exports a crate's tools as this library's plugin.
@@ -44,7 +44,7 @@ pub trait Tools {
 /// refused, since nobody could say which is meant.
 ///
 /// ```
-/// # use deputize_plugin::{Answer, CallHost, Tools};
+/// # use deputize_plugin::{CallAnswer, CallHost, Tools};
 /// struct Greeting;
 ///
 /// impl Tools for Greeting {
@@ -53,8 +53,8 @@ pub trait Tools {
 ///             "description":"Greet the world.","parameters":{"type":"object"}}]}"#
 ///             .into()
 ///     }
-///     fn call(_: &str, _: &str, _: &CallHost<'_>) -> Answer {
-///         Answer::text("Hello, world.")
+///     fn call(_: &str, _: &str, _: &CallHost<'_>) -> CallAnswer {
+///         CallAnswer::text("Hello, world.")
 ///     }
 /// }
 ///
@@ -79,7 +79,7 @@ macro_rules! export_plugin {
                 DEPUTIZE_PLUGIN_TOOLS.describe()
             }
 
-            fn call(tool: &str, arguments: &str, host: &$crate::CallHost<'_>) -> $crate::Answer {
+            fn call(tool: &str, arguments: &str, host: &$crate::CallHost<'_>) -> $crate::CallAnswer {
                 DEPUTIZE_PLUGIN_TOOLS.call(tool, arguments, host)
             }
         }
@@ -168,11 +168,15 @@ impl CallHost<'_> {
     }
 }
 
-unsafe extern "C" fn describe<T: Tools>() -> Owned {
-    guarded(|| Ok(Answer::Ok(T::describe())))
+unsafe extern "C" fn describe<T: Tools>() -> OwnedBytes {
+    guarded(|| Ok(CallAnswer::Ok(T::describe())))
 }
 
-unsafe extern "C" fn call<T: Tools>(tool: View, arguments: View, host: *const HostV1) -> Owned {
+unsafe extern "C" fn call<T: Tools>(
+    tool: View,
+    arguments: View,
+    host: *const HostV1,
+) -> OwnedBytes {
     guarded(|| {
         // SAFETY: the host lends the name until this call returns.
         let tool = unsafe { text(&tool, "the name of the tool") }?;
@@ -184,7 +188,7 @@ unsafe extern "C" fn call<T: Tools>(tool: View, arguments: View, host: *const Ho
     })
 }
 
-unsafe extern "C" fn free(bytes: Owned) {
+unsafe extern "C" fn free(bytes: OwnedBytes) {
     if bytes.cap == 0 {
         return;
     }
@@ -194,8 +198,8 @@ unsafe extern "C" fn free(bytes: Owned) {
 }
 
 /// Runs an entry so that no panic leaves it. An `Err` is a fault of the host, in words for its operator.
-fn guarded(entry: impl FnOnce() -> Result<Answer, String>) -> Owned {
-    let json = || entry().unwrap_or_else(Answer::Failed).to_json();
+fn guarded(entry: impl FnOnce() -> Result<CallAnswer, String>) -> OwnedBytes {
+    let json = || entry().unwrap_or_else(CallAnswer::Failed).to_json();
     let json = catch_unwind(AssertUnwindSafe(json)).unwrap_or_else(|panic| {
         // Dropping what was thrown can throw again.
         std::mem::forget(panic);
@@ -204,9 +208,9 @@ fn guarded(entry: impl FnOnce() -> Result<Answer, String>) -> Owned {
     give(json)
 }
 
-fn give(json: String) -> Owned {
+fn give(json: String) -> OwnedBytes {
     let mut bytes = ManuallyDrop::new(json.into_bytes());
-    Owned { ptr: bytes.as_mut_ptr(), len: bytes.len(), cap: bytes.capacity() }
+    OwnedBytes { ptr: bytes.as_mut_ptr(), len: bytes.len(), cap: bytes.capacity() }
 }
 
 /// # Safety

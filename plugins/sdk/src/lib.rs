@@ -6,7 +6,7 @@
 //! `export`, it is this much, in a crate of type `cdylib`:
 //!
 //! ```
-//! use deputize_plugin::{Answer, CallHost, Tools, export_plugin};
+//! use deputize_plugin::{CallAnswer, CallHost, Tools, export_plugin};
 //!
 //! struct Greeter;
 //!
@@ -16,10 +16,10 @@
 //!             "description":"Says hello.","parameters":{"type":"object","properties":{}}}]}"#.into()
 //!     }
 //!
-//!     fn call(tool: &str, _arguments: &str, _host: &CallHost<'_>) -> Answer {
+//!     fn call(tool: &str, _arguments: &str, _host: &CallHost<'_>) -> CallAnswer {
 //!         match tool {
-//!             "greet" => Answer::text("hello"),
-//!             other => Answer::Refused(format!("there is no tool `{other}`")),
+//!             "greet" => CallAnswer::text("hello"),
+//!             other => CallAnswer::Refused(format!("there is no tool `{other}`")),
 //!         }
 //!     }
 //! }
@@ -91,9 +91,9 @@ mod plugin;
 #[cfg(feature = "tools")]
 mod tools;
 
-pub use abi::{ABI, HostV1, MAGIC, Owned, SYMBOL, TableV1, View};
+pub use abi::{ABI, HostV1, MAGIC, OwnedBytes, SYMBOL, TableV1, View};
 #[cfg(feature = "export")]
-pub use answer::Answer;
+pub use answer::CallAnswer;
 pub use check::{Head, TableError};
 #[cfg(feature = "export")]
 pub use export::{CallHost, Tools, table};

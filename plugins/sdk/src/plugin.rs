@@ -8,7 +8,7 @@ use std::mem::size_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::slice;
 
-use crate::abi::{HostV1, Owned, TableV1, View};
+use crate::abi::{HostV1, OwnedBytes, TableV1, View};
 use crate::check::{Head, TableError};
 
 /// The longest answer a host takes over, in bytes.
@@ -17,9 +17,9 @@ pub const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 /// A plugin whose table was checked. Calls may come from several threads at once; each blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Plugin {
-    describe: unsafe extern "C" fn() -> Owned,
-    call: unsafe extern "C" fn(View, View, *const HostV1) -> Owned,
-    free: unsafe extern "C" fn(Owned),
+    describe: unsafe extern "C" fn() -> OwnedBytes,
+    call: unsafe extern "C" fn(View, View, *const HostV1) -> OwnedBytes,
+    free: unsafe extern "C" fn(OwnedBytes),
 }
 
 /// The most bytes of one note on how far a call is; the rest is cut off.
@@ -46,7 +46,7 @@ impl<F: Fn() -> bool + Sync> CallContext for F {
 }
 
 /// What the context of a [`HostV1`] made here points to.
-type Lent<'a> = &'a dyn CallContext;
+type ContextRef<'a> = &'a dyn CallContext;
 
 impl Plugin {
     /// Checks the table and takes its functions.
@@ -100,7 +100,7 @@ impl Plugin {
         arguments: &str,
         context: &dyn CallContext,
     ) -> Result<String, CallError> {
-        let context: Lent<'_> = context;
+        let context: ContextRef<'_> = context;
         let host = HostV1 {
             size: const { size_of::<HostV1>() as u32 },
             reserved: 0,
@@ -115,7 +115,7 @@ impl Plugin {
     }
 
     /// Copies an answer and gives its bytes back.
-    fn take(&self, bytes: Owned) -> Result<String, CallError> {
+    fn take(&self, bytes: OwnedBytes) -> Result<String, CallError> {
         let copy = copy(bytes);
         // SAFETY: the bytes are from this table, and this is the only place that frees, once for each.
         unsafe { (self.free)(bytes) };
@@ -127,8 +127,8 @@ fn lend(text: &str) -> View {
     View { ptr: text.as_ptr(), len: text.len() }
 }
 
-fn copy(bytes: Owned) -> Result<String, CallError> {
-    let Owned { ptr, len, cap: _ } = bytes;
+fn copy(bytes: OwnedBytes) -> Result<String, CallError> {
+    let OwnedBytes { ptr, len, cap: _ } = bytes;
     if len > MAX_ANSWER_BYTES {
         return Err(CallError::TooLong { found: len, limit: MAX_ANSWER_BYTES });
     }
@@ -149,7 +149,7 @@ fn copy(bytes: Owned) -> Result<String, CallError> {
 
 /// The `cancelled` of every [`HostV1`] made here.
 unsafe extern "C" fn ask(context: *const c_void) -> u32 {
-    let context: *const Lent<'_> = context.cast();
+    let context: *const ContextRef<'_> = context.cast();
     // SAFETY: a plugin hands back the context of its host while the call lasts, in which `call` keeps
     // it alive; it is `Sync`, so any thread may ask.
     let context = unsafe { &*context };
@@ -166,7 +166,7 @@ unsafe extern "C" fn ask(context: *const c_void) -> u32 {
 
 /// The `note` of every [`HostV1`] made here. What is no text is passed over.
 unsafe extern "C" fn hear(context: *const c_void, text: View) {
-    let context: *const Lent<'_> = context.cast();
+    let context: *const ContextRef<'_> = context.cast();
     if text.ptr.is_null() || text.len == 0 {
         return;
     }
@@ -240,30 +240,30 @@ mod tests {
     };
     static FREED: AtomicUsize = AtomicUsize::new(0);
 
-    unsafe extern "C" fn empty() -> Owned {
-        Owned { ptr: std::ptr::null_mut(), len: 0, cap: 0 }
+    unsafe extern "C" fn empty() -> OwnedBytes {
+        OwnedBytes { ptr: std::ptr::null_mut(), len: 0, cap: 0 }
     }
 
     /// The number of arguments chooses the answer.
-    unsafe extern "C" fn odd(_: View, arguments: View, host: *const HostV1) -> Owned {
+    unsafe extern "C" fn odd(_: View, arguments: View, host: *const HostV1) -> OwnedBytes {
         static NOT_TEXT: [u8; 4] = [b'{', b'"', 0xff, b'}'];
         let ptr = NOT_TEXT.as_ptr().cast_mut();
         match arguments.len {
-            0 => Owned { ptr: std::ptr::null_mut(), len: 7, cap: 0 },
-            1 => Owned { ptr, len: MAX_ANSWER_BYTES + 1, cap: 0 },
-            2 => Owned { ptr, len: usize::MAX, cap: 0 },
-            3 => Owned { ptr, len: 4, cap: 0 },
+            0 => OwnedBytes { ptr: std::ptr::null_mut(), len: 7, cap: 0 },
+            1 => OwnedBytes { ptr, len: MAX_ANSWER_BYTES + 1, cap: 0 },
+            2 => OwnedBytes { ptr, len: usize::MAX, cap: 0 },
+            3 => OwnedBytes { ptr, len: 4, cap: 0 },
             _ => {
                 // SAFETY: the host is valid during the call.
                 let host = unsafe { host.read() };
                 // SAFETY: asked with its own context during the call.
                 let cancelled = unsafe { host.cancelled.unwrap()(host.context) };
-                Owned { ptr, len: usize::try_from(2 * cancelled).unwrap(), cap: 0 }
+                OwnedBytes { ptr, len: usize::try_from(2 * cancelled).unwrap(), cap: 0 }
             }
         }
     }
 
-    unsafe extern "C" fn count(_: Owned) {
+    unsafe extern "C" fn count(_: OwnedBytes) {
         FREED.fetch_add(1, Ordering::Relaxed);
     }
 

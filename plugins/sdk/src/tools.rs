@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
-use crate::answer::Answer;
+use crate::answer::CallAnswer;
 use crate::export::CallHost;
 
 /// How often a running call looks whether it is cancelled.
@@ -31,20 +31,20 @@ pub struct LinkedTools {
     name: &'static str,
     version: &'static str,
     links: &'static [ToolCrate],
-    program: OnceLock<Result<Program, String>>,
+    program: OnceLock<Result<LibraryState, String>>,
 }
 
 /// What the calls of a loaded library share. It has statics of its own, so also a runtime.
 #[derive(Debug)]
-struct Program {
+struct LibraryState {
     catalog: Arc<Catalog>,
     runtime: Runtime,
     sessions: Mutex<BTreeMap<String, Arc<SessionView>>>,
-    running: Arc<Mutex<Running>>,
+    running: Arc<Mutex<RunningCalls>>,
 }
 
 /// Where running calls tell how far they are.
-type Running = BTreeMap<(AgentId, CallId), mpsc::UnboundedSender<String>>;
+type RunningCalls = BTreeMap<(AgentId, CallId), mpsc::UnboundedSender<String>>;
 
 /// What a call is about, as the host tells it. What it does not tell is not permitted.
 #[derive(Debug, Default, Deserialize)]
@@ -87,33 +87,33 @@ impl LinkedTools {
 
     /// As [`Tools::call`](crate::Tools::call).
     #[must_use]
-    pub fn call(&self, tool: &str, arguments: &str, host: &CallHost<'_>) -> Answer {
+    pub fn call(&self, tool: &str, arguments: &str, host: &CallHost<'_>) -> CallAnswer {
         let program = match self.program() {
             Ok(program) => program,
-            Err(error) => return Answer::Failed(error.to_owned()),
+            Err(error) => return CallAnswer::Failed(error.to_owned()),
         };
         let Some(entry) = program.catalog.get(tool) else {
-            return Answer::Refused(format!("there is no tool `{tool}`"));
+            return CallAnswer::Refused(format!("there is no tool `{tool}`"));
         };
         let arguments = match serde_json::from_str(arguments) {
             Ok(arguments) => arguments,
-            Err(error) => return Answer::Refused(format!("arguments of {tool}: {error}")),
+            Err(error) => return CallAnswer::Refused(format!("arguments of {tool}: {error}")),
         };
         let about = match about(host.about()) {
             Ok(about) => about,
-            Err(error) => return Answer::Failed(format!("what the call is about: {error}")),
+            Err(error) => return CallAnswer::Failed(format!("what the call is about: {error}")),
         };
         let result = program.run(entry, arguments, &about, host);
         answered(result)
     }
 
-    fn program(&self) -> Result<&Program, &str> {
-        let made = self.program.get_or_init(|| Program::new(self.links));
+    fn program(&self) -> Result<&LibraryState, &str> {
+        let made = self.program.get_or_init(|| LibraryState::new(self.links));
         made.as_ref().map_err(String::as_str)
     }
 }
 
-impl Program {
+impl LibraryState {
     fn new(links: &[ToolCrate]) -> Result<Self, String> {
         let all = Catalog::linked(links).map_err(|error| error.to_string())?;
         let ours = |entry: &CatalogEntry| match &entry.origin {
@@ -250,7 +250,7 @@ impl Program {
         }
     }
 
-    fn running(&self) -> MutexGuard<'_, Running> {
+    fn running(&self) -> MutexGuard<'_, RunningCalls> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -305,20 +305,20 @@ fn described(entry: &CatalogEntry) -> Value {
     })
 }
 
-fn answered(result: ToolCallResult) -> Answer {
+fn answered(result: ToolCallResult) -> CallAnswer {
     match result {
-        Ok(output) if output.notes.is_empty() => Answer::text(&output.content),
+        Ok(output) if output.notes.is_empty() => CallAnswer::text(&output.content),
         Ok(ToolOutput { content, notes, .. }) => {
-            Answer::Noted(Value::String(content).to_string(), notes)
+            CallAnswer::Noted(Value::String(content).to_string(), notes)
         }
-        Err(ToolError::Refused(text)) => Answer::Refused(text.into_string()),
+        Err(ToolError::Refused(text)) => CallAnswer::Refused(text.into_string()),
         Err(ToolError::Partly { text, output }) => {
-            Answer::Refused(format!("{}\n{}", text.into_string(), output.content))
+            CallAnswer::Refused(format!("{}\n{}", text.into_string(), output.content))
         }
         Err(ToolError::Cancelled(output)) => {
-            Answer::Cancelled(Value::String(output.content).to_string())
+            CallAnswer::Cancelled(Value::String(output.content).to_string())
         }
-        Err(error) => Answer::Failed(chain(&error)),
+        Err(error) => CallAnswer::Failed(chain(&error)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::mem::{align_of, offset_of};
 use std::path::Path;
 use std::process::Command;
 
-use deputize_plugin::{ABI, HostV1, MAGIC, Owned, TableV1, View};
+use deputize_plugin::{ABI, HostV1, MAGIC, OwnedBytes, TableV1, View};
 
 fn size_of_field<T, F>(_: fn(&T) -> &F) -> usize {
     size_of::<F>()
@@ -59,7 +59,7 @@ fn the_header_says_what_the_types_are() {
 
     let expected = layout! {
         View "deputize_view": ptr len;
-        Owned "deputize_owned": ptr len cap;
+        OwnedBytes "deputize_owned": ptr len cap;
         HostV1 "deputize_host_v1": size reserved context cancelled about note;
         TableV1 "deputize_table_v1": magic size abi reserved describe call free;
     };

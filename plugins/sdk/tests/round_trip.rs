@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deputize_plugin::{
-    Answer, CallContext, CallHost, HostV1, Plugin, TableV1, Tools, View, export_plugin,
+    CallAnswer, CallContext, CallHost, HostV1, Plugin, TableV1, Tools, View, export_plugin,
 };
 
 struct Sample;
@@ -25,31 +25,31 @@ impl Tools for Sample {
     }
 
     #[expect(clippy::panic, reason = "a tool that does")]
-    fn call(tool: &str, arguments: &str, host: &CallHost<'_>) -> Answer {
+    fn call(tool: &str, arguments: &str, host: &CallHost<'_>) -> CallAnswer {
         match tool {
-            "echo" => Answer::Ok(arguments.into()),
+            "echo" => CallAnswer::Ok(arguments.into()),
             "panic" => panic!("a tool went wrong"),
             "grenade" => std::panic::panic_any(Grenade),
-            "about" => Answer::text(host.about()),
+            "about" => CallAnswer::text(host.about()),
             "count" => {
                 ["one", "two"].iter().for_each(|text| host.note(text));
-                Answer::Noted("2".into(), vec!["that is all".into()])
+                CallAnswer::Noted("2".into(), vec!["that is all".into()])
             }
-            "fail" => Answer::Failed("the disk said \"no\"".into()),
+            "fail" => CallAnswer::Failed("the disk said \"no\"".into()),
             "wait" => {
                 let mut asked = 1;
                 while !host.cancelled() {
                     asked += 1;
                 }
-                Answer::Ok(asked.to_string())
+                CallAnswer::Ok(asked.to_string())
             }
             "wait_in_threads" => std::thread::scope(|scope| {
                 let wait = || while !host.cancelled() {};
                 let threads = [scope.spawn(wait), scope.spawn(wait)];
                 let ended = threads.into_iter().map(std::thread::ScopedJoinHandle::join);
-                Answer::Ok(ended.filter(Result::is_ok).count().to_string())
+                CallAnswer::Ok(ended.filter(Result::is_ok).count().to_string())
             }),
-            other => Answer::Refused(format!("there is no tool `{other}`")),
+            other => CallAnswer::Refused(format!("there is no tool `{other}`")),
         }
     }
 }
@@ -114,8 +114,8 @@ fn mute() -> Plugin {
             panic!("not even that");
         }
 
-        fn call(_: &str, _: &str, _: &CallHost<'_>) -> Answer {
-            Answer::Ok("null".into())
+        fn call(_: &str, _: &str, _: &CallHost<'_>) -> CallAnswer {
+            CallAnswer::Ok("null".into())
         }
     }
 

@@ -16,9 +16,9 @@ struct Nothing {}
 
 /// How often something was asked in a session.
 #[derive(Default)]
-struct Asked(AtomicU32);
+struct CallCounter(AtomicU32);
 
-impl Resource for Asked {}
+impl Resource for CallCounter {}
 
 macro_rules! tool {
     ($name:ident, $word:literal, $about:literal, $limit:expr, |$cx:ident| $body:expr) => {
@@ -44,7 +44,7 @@ macro_rules! tool {
 tool!(Panics, "trouble_panic", "Panic.", 60_000, |_cx| panic!("as it was told"));
 
 tool!(Fine, "trouble_fine", "Say how often this was asked.", 60_000, |cx| {
-    let asked = cx.agent.session.settings.get_or_insert_with(Asked::default);
+    let asked = cx.agent.session.settings.get_or_insert_with(CallCounter::default);
     let count = asked.0.fetch_add(1, Ordering::Relaxed) + 1;
     Ok(ToolOutput::text(format!("asked {count} times")).note("a remark"))
 });

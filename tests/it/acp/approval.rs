@@ -7,10 +7,10 @@ use deputize_requirements::{program, require};
 use serde_json::{Value, json};
 
 use super::{command, entry, fixture, goal, parent, run};
-use crate::program::{Ended, Lab, Running, sees};
+use crate::program::{Lab, ProgramEnd, RunningProgram, sees};
 
 /// A person who answers questions with these words, one after the other.
-async fn answered(lab: &Lab, words: &[&str]) -> Ended {
+async fn answered(lab: &Lab, words: &[&str]) -> ProgramEnd {
     let server = parent(goal()).await;
     let script = fixture("faulty_agent.py");
     let command = "delegation.acp_command=python3";
@@ -82,7 +82,7 @@ async fn where_nobody_may_approve_anything_it_is_not_started() {
     // In a session of its own, which has no terminal.
     let mut alone = lab.command("setsid");
     alone.arg(run.as_std().get_program()).args(run.as_std().get_args());
-    let ended = Running::start(alone).end().await.with_code(0);
+    let ended = RunningProgram::start(alone).end().await.with_code(0);
     let told = entry(&ended);
     let error = told["error"].as_str().unwrap();
     assert!(error.contains("not started (denied by no terminal to ask on"), "{told}");
@@ -109,7 +109,7 @@ async fn a_hook_may_refuse_what_it_asks_for() {
 }
 
 /// What a program is answered that tells and asks this, one after the other.
-async fn steps(lab: &Lab, steps: &[Value], more: &[&str]) -> (Ended, Vec<String>) {
+async fn steps(lab: &Lab, steps: &[Value], more: &[&str]) -> (ProgramEnd, Vec<String>) {
     let steps = json!(steps).to_string();
     let ended = run(lab, &["steps", &steps], goal(), more).await.with_code(0);
     let summary = entry(&ended)["summary"].as_str().unwrap().to_owned();

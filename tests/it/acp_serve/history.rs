@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::editor::{Editor, command};
 use super::{calls, stop_reason, text};
-use crate::program::{Lab, Running, model};
+use crate::program::{Lab, RunningProgram, model};
 
 #[tokio::test]
 async fn a_stored_session_is_listed_and_replayed_and_goes_on() {
@@ -77,7 +77,7 @@ async fn a_session_that_was_deleted_elsewhere_is_not_begun_anew() {
     let (mut editor, session) = Editor::with_session(&lab, &server, &[]).await;
     editor.prompt(&session, "Hi").await;
     let delete = lab.deputize(&["sessions", "rm", &session]);
-    Running::start(delete).end().await.with_code(0);
+    RunningProgram::start(delete).end().await.with_code(0);
     let words = format!("session `{session}` was deleted while it was open here: start a new one");
     for _ in 0..2 {
         let refused = editor.prompt(&session, "And now?").await;
@@ -131,7 +131,7 @@ async fn a_reply_that_was_cut_is_told_where_it_was_said() {
 
     let sessions = async |args: &[&str]| {
         let args = [&["sessions"], args].concat();
-        Running::start(lab.deputize(&args)).end().await.with_code(0).out
+        RunningProgram::start(lab.deputize(&args)).end().await.with_code(0).out
     };
     let shown = sessions(&["show", &session]).await;
     let whole = format!("\n> First\n\n{cut}\n(cut off here)\n\n> Second\n\nThe second answer.\n");

@@ -9,7 +9,7 @@ use tokio::process::Command;
 use super::{calls, nothing_left, steps, text};
 use crate::acp::{fixture, installed};
 use crate::mcp::npm;
-use crate::program::{Asked, Lab, PROGRAM, Running, model};
+use crate::program::{ChatRequest, Lab, PROGRAM, RunningProgram, model};
 
 /// The editor, with a task, and this program as its agent.
 pub(super) async fn editor(lab: &Lab, server: &MockServer, task: &str) -> Command {
@@ -24,13 +24,14 @@ pub(super) async fn editor(lab: &Lab, server: &MockServer, task: &str) -> Comman
 async fn an_editor_of_the_official_package_works_with_it() {
     require!(installed().await);
     let lab = Lab::new();
-    let server = model(|asked: &Asked| match (asked.users().len(), asked.results().len()) {
+    let server = model(|asked: &ChatRequest| match (asked.users().len(), asked.results().len()) {
         (1, 0) => calls("write_file", json!({"path": "a.txt", "content": "a\n"})),
         (1, 1) | (2, 2) => calls("terminal", json!({"command": "echo from the shell"})),
         (users, _) => text(format!("Turn {users} is done. ")),
     })
     .await;
-    let ended = Running::start(editor(&lab, &server, "Write it").await).end().await.with_code(0);
+    let ended =
+        RunningProgram::start(editor(&lab, &server, "Write it").await).end().await.with_code(0);
     let seen: Value = serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{ended:#?}"));
     assert_eq!(seen["version"], 1);
     assert_eq!(seen["modes"], json!(["ask", "deny", "auto"]));
@@ -54,7 +55,7 @@ async fn acpx(lab: &Lab, server: &MockServer, (answer, code): (&str, i32)) -> Ve
     client.arg(place.join("node_modules/acpx/dist/cli.js"));
     let agent = format!("{PROGRAM} acp -m openai/mock --base-url {}", server.base_url());
     client.args(["--agent", &agent, "--format", "json", answer, "exec", "Do it"]);
-    let ended = Running::start(client).end().await.with_code(code);
+    let ended = RunningProgram::start(client).end().await.with_code(code);
     ended.out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
@@ -95,7 +96,7 @@ async fn an_editor_that_is_killed_leaves_nothing() {
     let mut begun = lab.pipe("begun");
     let line = format!("echo begun > begun; sleep {}", lab.mark());
     let server = steps(vec![("terminal", json!({"command": line}))]).await;
-    let running = Running::start(editor(&lab, &server, "Sleep").await);
+    let running = RunningProgram::start(editor(&lab, &server, "Sleep").await);
     begun.lines(1).await;
     assert!(lab.processes().len() > 2, "the editor, the agent, and what it started");
     running.signal(Signal::KILL);

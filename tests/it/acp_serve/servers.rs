@@ -12,7 +12,7 @@ use super::real::editor as real_editor;
 use super::{calls, steps, text};
 use crate::acp::installed;
 use crate::mcp::{everything_by_http, node};
-use crate::program::{Asked, Ended, Lab, Running, model, soon};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model, soon};
 
 const SERVER: &str = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
 const ECHO: &str = "mcp__w__echo";
@@ -30,7 +30,7 @@ async fn open(editor: &mut Editor, lab: &Lab, servers: &[Value]) -> String {
 
 /// A model that calls `echo` once for each message.
 async fn echoing() -> MockServer {
-    model(|asked: &Asked| {
+    model(|asked: &ChatRequest| {
         if asked.users().len() > asked.results().len() {
             calls(ECHO, json!({"text": asked.users().len().to_string()}))
         } else {
@@ -94,8 +94,8 @@ async fn a_server_of_the_editor_has_tools_in_its_session_and_lives_as_long() {
     assert_eq!(lab.processes(), []);
 }
 
-async fn deputize(lab: &Lab, args: &[&str]) -> Ended {
-    Running::start(lab.deputize(args)).end().await
+async fn deputize(lab: &Lab, args: &[&str]) -> ProgramEnd {
+    RunningProgram::start(lab.deputize(args)).end().await
 }
 
 #[tokio::test]
@@ -241,7 +241,8 @@ async fn a_server_of_the_editor_is_reached_by_http_and_its_key_is_told_to_nobody
     let said = editor.text("agent_message_chunk");
     assert!(said.contains("Echo: over there"), "{said}");
     let (code, err) = editor.leave().await;
-    let ended = Ended { code, out: said, err, took: Duration::ZERO, at: std::time::Instant::now() };
+    let ended =
+        ProgramEnd { code, out: said, err, took: Duration::ZERO, at: std::time::Instant::now() };
     lab.holds_no("far-0123456789", &ended);
 }
 
@@ -253,17 +254,18 @@ async fn an_editor_of_the_official_package_brings_a_real_server() {
     let work = lab.work("").canonicalize().unwrap().to_str().unwrap().to_owned();
     let named = json!([{"name": "files", "command": "node", "args": [files, work]}]);
     let path = format!("{work}/a.txt");
-    let server = model(move |asked: &Asked| match (asked.users().len(), asked.results().len()) {
-        (1, 0) => {
-            calls("mcp__files__write_file", json!({"path": path, "content": "by the server"}))
-        }
-        (2, 1) => calls("mcp__files__read_text_file", json!({"path": path})),
-        _ => text(asked.results().join("|")),
-    })
-    .await;
+    let server =
+        model(move |asked: &ChatRequest| match (asked.users().len(), asked.results().len()) {
+            (1, 0) => {
+                calls("mcp__files__write_file", json!({"path": path, "content": "by the server"}))
+            }
+            (2, 1) => calls("mcp__files__read_text_file", json!({"path": path})),
+            _ => text(asked.results().join("|")),
+        })
+        .await;
     let mut editor = real_editor(&lab, &server, "Write it").await;
     editor.env("MCP_SERVERS", named.to_string());
-    let ended = Running::start(editor).end().await.with_code(0);
+    let ended = RunningProgram::start(editor).end().await.with_code(0);
     let seen: Value = serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{ended:#?}"));
     assert_eq!(seen["stops"], json!(["end_turn", "end_turn"]));
     assert_eq!(seen["asked"].as_array().unwrap().len(), 1, "{seen:#}");

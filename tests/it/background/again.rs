@@ -17,7 +17,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{QUEUE, call, child, delivered, family, one_at_a_time, run, tasks, text};
-use crate::program::{Asked, Lab, model};
+use crate::program::{ChatRequest, Lab, model};
 
 #[tokio::test]
 async fn killed_while_it_rests_it_goes_on_and_no_end_is_lost_or_told_twice() {
@@ -76,7 +76,7 @@ async fn a_join_that_was_under_way_waits_on_after_a_restart_and_a_message_is_not
         gate.open();
         running.end().await.with_code(0);
         let requests = server.requests();
-        let asked = requests.iter().map(Asked::of).find(|asked| asked.results().len() == 2);
+        let asked = requests.iter().map(ChatRequest::of).find(|asked| asked.results().len() == 2);
         let result = asked.unwrap().results()[1].to_owned();
         assert_eq!(result.contains("unknown"), !goes_on, "{action}: {result}");
         assert_eq!(result.contains("\"status\":\"completed\""), goes_on, "{action}: {result}");

@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::{QUEUE, call, child, delivered, one_at_a_time, run, tasks, text};
 use crate::control::reachable;
-use crate::program::{Asked, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, RunningProgram, model};
 
 /// The session of a conversation, from a handle in it.
-fn session_of(asked: &Asked) -> String {
+fn session_of(asked: &ChatRequest) -> String {
     let results = asked.results();
     let handle = results.first().and_then(|text| text.split("\"agent\":\"").nth(1));
     handle.and_then(|rest| rest.split('/').next()).unwrap_or_default().to_owned()
@@ -67,7 +67,7 @@ async fn those_below_are_listed_told_things_stopped_and_waited_for() {
     gates[2].open();
     let ended = running.end().await.with_code(0);
     let requests = server.requests();
-    let last = requests.iter().rev().map(Asked::of).find(|it| child(&it.system()).is_none());
+    let last = requests.iter().rev().map(ChatRequest::of).find(|it| child(&it.system()).is_none());
     let last = last.unwrap();
     let session = lab.session();
     let results = last.results();
@@ -109,7 +109,7 @@ async fn one_that_waits_for_a_place_is_listed_so() {
     start.open();
     running.event("agent.rest", |_| true).await;
     // From another terminal it is seen so, too.
-    let shown = Running::start(lab.deputize(&["agents", "--json"])).end().await.with_code(0);
+    let shown = RunningProgram::start(lab.deputize(&["agents", "--json"])).end().await.with_code(0);
     gates.iter().for_each(Barrier::open);
     running.end().await.with_code(0);
     let listed = told.recv().unwrap();
@@ -167,7 +167,7 @@ async fn one_that_is_stopped_while_it_waits_has_sent_nothing() {
     let session = reachable(&lab).await;
     let second = format!("{session}/1.0.1");
     let stop = lab.deputize(&["agents", "stop", &second]);
-    Running::start(stop).end().await.with_code(0);
+    RunningProgram::start(stop).end().await.with_code(0);
     let end = running.event("agent.end", |it| it["agent"] == second.as_str()).await;
     assert_eq!(end["status"], "interrupted", "{end}");
     gates[0].open();

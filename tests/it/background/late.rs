@@ -4,14 +4,14 @@ use deputize_testkit::{Barrier, MockAnswer};
 use serde_json::{Value, json};
 
 use super::{call, child, run, text};
-use crate::program::{Asked, Lab, model};
+use crate::program::{ChatRequest, Lab, model};
 
 /// Runs a parent that sends its only child a message while the child writes its report. Gives what
 /// the parent is told of the child's end, and the child's `agent.end`.
 async fn told_after(task: Value, report: &'static str, reply: &'static str) -> (String, Value) {
     let (held, begins) = (Barrier::closed(), Barrier::closed());
     let (opens, starts) = (held.clone(), begins.clone());
-    let server = model(move |asked: &Asked| -> MockAnswer {
+    let server = model(move |asked: &ChatRequest| -> MockAnswer {
         match (child(&asked.system()), asked.replies(), asked.results().len()) {
             (Some(_), 0, _) => text(report).held_by(&held),
             (Some(_), _, _) => text(reply),
@@ -31,7 +31,7 @@ async fn told_after(task: Value, report: &'static str, reply: &'static str) -> (
     opens.open();
     let ended = running.end().await.with_code(0);
     let requests = server.requests();
-    let last = requests.iter().rev().map(Asked::of).find(|it| child(&it.system()).is_none());
+    let last = requests.iter().rev().map(ChatRequest::of).find(|it| child(&it.system()).is_none());
     let ends = ended.events("agent.end");
     let end = ends.iter().find(|end| end["depth"] == 1).unwrap().clone();
     (last.unwrap().last_user().to_owned(), end)

@@ -7,7 +7,7 @@ use deputize_delegate::{OverLimit, Policy};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::simulated::{Rule, first_requests, records, results, run};
+use crate::simulated::{SimulatedRule, first_requests, records, results, run};
 
 /// A call: whether it waits for its children, and how many seconds each of them takes.
 type Call = (bool, Vec<u64>);
@@ -26,7 +26,7 @@ fn goal(step: usize, call: usize, task: usize, seconds: u64) -> String {
 }
 
 /// A parent that makes the calls of each step and then waits.
-fn parent_of(steps: Vec<Vec<Call>>) -> Arc<Rule> {
+fn parent_of(steps: Vec<Vec<Call>>) -> Arc<SimulatedRule> {
     let calls = move |results: usize| -> Option<Vec<Value>> {
         let mut before = 0;
         for (number, step) in steps.iter().enumerate() {

@@ -6,7 +6,7 @@ use deputize_testkit::MockAnswer;
 use serde_json::json;
 
 use super::{call, is_child, messages, of, result, run, say};
-use crate::program::{Lab, Running, model};
+use crate::program::{Lab, RunningProgram, model};
 
 #[tokio::test]
 async fn a_claim_without_a_write_is_visible() {
@@ -30,7 +30,7 @@ async fn a_claim_without_a_write_is_visible() {
     assert_eq!(ended.err.matches("names as written").count(), 1, "{}", ended.err);
     assert!(ended.err.contains(&format!("warning: 1.0.0 {claim}\n")), "{}", ended.err);
     let shown = lab.deputize(&["sessions", "show", &lab.session(), "--agent", "1.0.0"]);
-    let shown = Running::start(shown).end().await.with_code(0);
+    let shown = RunningProgram::start(shown).end().await.with_code(0);
     assert!(shown.out.ends_with(&format!("\nwarning: it {claim}\n")), "{}", shown.out);
     assert_eq!(told["results"][0]["receipts"]["files_written"], json!([]));
     assert_eq!(told["results"][1].get("unseen_writes"), None);

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, result, run, say};
-use crate::program::{Ended, Lab, Running, hang, model};
+use crate::program::{Lab, ProgramEnd, RunningProgram, hang, model};
 
 /// The entries that the model of the top agent was shown.
 fn shown(server: &MockServer) -> Vec<Value> {
@@ -14,7 +14,7 @@ fn shown(server: &MockServer) -> Vec<Value> {
     told["results"].as_array().unwrap().clone()
 }
 
-fn children(ended: &Ended) -> Vec<Value> {
+fn children(ended: &ProgramEnd) -> Vec<Value> {
     let told: Value = serde_json::from_str(&ended.out).unwrap();
     told["children"].as_array().unwrap().clone()
 }
@@ -46,7 +46,7 @@ async fn a_child_that_failed_or_came_to_a_limit_is_told_with_the_path_of_its_ses
     assert_eq!(ends(&shown(&server)), of(Value::Null));
     assert_eq!(ends(&children(&ended)), of(json!(path)));
     let export = ["sessions", "export", &lab.session()];
-    let export = Running::start(lab.deputize(&export)).end().await.with_code(0);
+    let export = RunningProgram::start(lab.deputize(&export)).end().await.with_code(0);
     for end in export.events("agent.end") {
         let of_child = end["depth"] == 1;
         assert_eq!(end["session_path"], if of_child { json!(path) } else { Value::Null }, "{end}");
@@ -146,6 +146,6 @@ async fn a_shell_in_a_directory_whose_name_is_no_text_harms_nothing() {
 
     let mut command = lab.deputize(&["run", "-m", "offline", "Go", "-C"]);
     command.arg(&odd);
-    let refused = crate::program::Running::start(command).end().await.with_code(2);
+    let refused = crate::program::RunningProgram::start(command).end().await.with_code(2);
     assert!(refused.err.contains("is not UTF-8"), "{}", refused.err);
 }

@@ -7,7 +7,7 @@ use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, models::one_child, of, result, run, say};
-use crate::program::{Asked, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, RunningProgram, model};
 
 #[tokio::test]
 async fn a_child_works_where_its_parents_shell_is_also_after_a_resume_and_in_a_replay() {
@@ -33,7 +33,7 @@ async fn a_child_works_where_its_parents_shell_is_also_after_a_resume_and_in_a_r
     let recorded = recorded.end().await.with_code(0);
     assert!(lab.work("sub/deep/here.txt").exists(), "{}", recorded.err);
     let requests = server.requests();
-    let system = Asked::of(of(&requests, "Write it.")[0]).system();
+    let system = ChatRequest::of(of(&requests, "Write it.")[0]).system();
     let place = lab.work("sub/deep").canonicalize().unwrap().display().to_string();
     assert!(system.contains(&format!("WORKSPACE PATH:\n{place}")), "{system}");
     let work = lab.work("").canonicalize().unwrap().display().to_string();
@@ -42,13 +42,13 @@ async fn a_child_works_where_its_parents_shell_is_also_after_a_resume_and_in_a_r
     // Where it is played the directory need not be.
     fs::remove_dir_all(lab.work("sub")).unwrap();
     let played = ["run", "--replay", "../t.jsonl", "--output", "json"];
-    let played = Running::start(lab.deputize(&played)).end().await.with_code(0);
+    let played = RunningProgram::start(lab.deputize(&played)).end().await.with_code(0);
     assert_eq!(played.out, recorded.out);
 }
 
 /// A parent that reads three files, hands on, and then changes them; a child that changes them by
 /// commands, and one that edits.
-fn two_hands(asked: &Asked) -> MockAnswer {
+fn two_hands(asked: &ChatRequest) -> MockAnswer {
     match (is_child(asked), asked.results().len()) {
         (false, 0) => MockAnswer::reply(&Reply::calls(
             "served-1",

@@ -230,7 +230,7 @@ async fn with_room_for_three_of_six_tasks_three_are_completed_and_three_are_not_
         let limits: Vec<_> = of(&server.requests(), "Count the lines")
             .iter()
             .map(|request| {
-                let asked = crate::program::Asked::of(request);
+                let asked = crate::program::ChatRequest::of(request);
                 asked.most_output().unwrap()
             })
             .collect();

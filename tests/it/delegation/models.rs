@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, result, run, say};
 use crate::kill::kill;
-use crate::program::{Asked, Lab, Running, hang, model};
+use crate::program::{ChatRequest, Lab, RunningProgram, hang, model};
 
 /// A parent that hands one thing on, and a child that answers at once.
-pub(super) fn one_child(asked: &Asked) -> MockAnswer {
+pub(super) fn one_child(asked: &ChatRequest) -> MockAnswer {
     match (is_child(asked), asked.results().len()) {
         (false, 0) => call("delegate_task", json!({"goal": "Look at one"})),
         (false, _) => say("Looked."),
@@ -51,7 +51,7 @@ async fn a_key_goes_to_no_endpoint_that_it_is_not_meant_for() {
         command.args(["--output", "events", "Go"]);
         command.env("NEAR_KEY", "near-123456").env("FAR_KEY", "far-123456");
         command.env("OWN_KEY", "own-123456");
-        let ended = Running::start(command).end().await.with_code(0);
+        let ended = RunningProgram::start(command).end().await.with_code(0);
         let at = if set.iter().any(|set| set.contains("@ELSE")) { &elsewhere } else { &far };
         let asked = at.requests();
         assert_eq!(asked.len(), 1, "{set:?}");
@@ -146,7 +146,7 @@ async fn a_model_without_its_key_is_not_offered_and_naming_it_starts_nobody() {
     fs::create_dir_all(lab.path("home")).unwrap();
     fs::write(lab.path("home/config.yaml"), config).unwrap();
     let args = ["run", "--output", "events", "Go"];
-    let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+    let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
     assert_eq!(ended.events("agent.start").len(), 2, "the call that names them starts nobody");
     let requests = server.requests();
     let own = of(&requests, "Go");
@@ -173,12 +173,12 @@ async fn a_model_without_its_key_is_not_offered_and_naming_it_starts_nobody() {
     let said = "offered model openai/gpt-5 is passed over: provider openai needs a key: set \
                 OPENAI_API_KEY";
     assert!(ended.err.contains(said), "{}", ended.err);
-    let check = Running::start(lab.deputize(&["config", "check"])).end().await.with_code(0);
+    let check = RunningProgram::start(lab.deputize(&["config", "check"])).end().await.with_code(0);
     let said = "`delegation.models`: openai/gpt-5 is passed over: provider openai needs a key: \
                 set OPENAI_API_KEY";
     assert!(check.err.contains(said), "{}", check.err);
     assert!(check.err.contains("config.yaml:7:3: "), "{}", check.err);
-    let doctor = Running::start(lab.deputize(&["doctor"])).end().await;
+    let doctor = RunningProgram::start(lab.deputize(&["doctor"])).end().await;
     assert!(doctor.out.contains("offered model"), "{}", doctor.out);
     assert!(doctor.out.contains("set OPENAI_API_KEY"), "{}", doctor.out);
 }
@@ -218,12 +218,12 @@ async fn fallback(set: &[&str], call_model: Option<&str>) -> (Value, usize) {
         command.args(["--set", set]);
     }
     command.args(["--output", "json", "Go"]);
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     let (told, _) = result(&messages(of(&near.requests(), "Go")[1], "tool")[0]);
     let told = told["results"][0].clone();
     let whole: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(whole["children"][0]["model"], told["model"], "{whole:#}");
-    (told, near.requests().iter().filter(|request| is_child(&Asked::of(request))).count())
+    (told, near.requests().iter().filter(|request| is_child(&ChatRequest::of(request))).count())
 }
 
 #[tokio::test]
@@ -270,7 +270,7 @@ async fn a_result_names_the_model_that_served_the_answer_also_of_a_background_ch
             command.args(["--set", &format!("delegation.{set}")]);
         }
         command.args(["--output", "json", "Go"]);
-        let ended = Running::start(command).end().await.with_code(0);
+        let ended = RunningProgram::start(command).end().await.with_code(0);
         assert_eq!(far.requests().len(), 2);
         let whole: Value = serde_json::from_str(&ended.out).unwrap();
         assert_eq!(whole["children"][0]["model"], "near/spare", "{whole:#}");
@@ -295,7 +295,7 @@ async fn a_child_with_its_parents_model_has_its_parents_fallbacks() {
     command.args(["--set", "fallback_models=[near/other]"]);
     command.args(["--set", "delegation.fallback_models=[offline]"]);
     command.args(["--output", "events", "Go"]);
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     let (told, _) = result(&messages(of(&near.requests(), "Go")[1], "tool")[0]);
     assert_eq!(told["results"][0]["model"], "near/other", "{told:#}");
     let said = "`delegation.fallback_models` has no effect";
@@ -322,15 +322,15 @@ async fn a_taken_up_child_keeps_to_its_own_fallbacks() {
     );
     fs::create_dir_all(lab.path("home")).unwrap();
     fs::write(lab.path("home/config.yaml"), config).unwrap();
-    let running = Running::start(lab.deputize(&["run", "--output", "events", "Go"]));
+    let running = RunningProgram::start(lab.deputize(&["run", "--output", "events", "Go"]));
     running.event("model.request", |request| request["depth"] == 1).await;
     kill(&lab, running).await;
     gone.store(true, Ordering::SeqCst);
     let session = lab.session();
     let resume = ["run", "--resume", &session];
-    Running::start(lab.deputize(&resume)).end().await.with_code(0);
+    RunningProgram::start(lab.deputize(&resume)).end().await.with_code(0);
     let asked = server.requests();
-    let asked = asked.iter().filter(|request| is_child(&Asked::of(request)));
+    let asked = asked.iter().filter(|request| is_child(&ChatRequest::of(request)));
     let models: Vec<Value> = asked.map(|request| request.json()["model"].clone()).collect();
     assert_eq!(models, ["m", "m"]);
 }
@@ -342,7 +342,7 @@ async fn fallbacks_of_children_are_checked_like_the_others() {
                   nowhere/x\n    - plain\n";
     fs::create_dir_all(lab.path("home")).unwrap();
     fs::write(lab.path("home/config.yaml"), config).unwrap();
-    let check = Running::start(lab.deputize(&["config", "check"])).end().await.with_code(2);
+    let check = RunningProgram::start(lab.deputize(&["config", "check"])).end().await.with_code(2);
     for part in [
         "config.yaml:5:7: `delegation.fallback_models`: ",
         "config.yaml:6:7: `delegation.fallback_models` must be PROVIDER/MODEL or `offline`",
@@ -354,7 +354,7 @@ async fn fallbacks_of_children_are_checked_like_the_others() {
     let args = [&["run", "-m", "offline"], &set[..], &["list ."]].concat();
     let mut command = lab.deputize(&args);
     command.env("DEPUTIZE__DELEGATION__FALLBACK_MODELS", "[openai/gpt-5]");
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     let said = "fallback model of children openai/gpt-5 is passed over: provider openai needs a \
                 key: set OPENAI_API_KEY";
     assert!(ended.err.contains(said), "{}", ended.err);

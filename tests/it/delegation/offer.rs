@@ -7,7 +7,7 @@ use deputize_testkit::{HttpRequest, MockAnswer};
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, result, run, say, tools};
-use crate::program::{Asked, Lab, Running, model, sees};
+use crate::program::{ChatRequest, Lab, RunningProgram, model, sees};
 
 /// The words by which a model is told that children run no commands.
 const CANNOT: &str = "Children cannot run commands";
@@ -22,7 +22,7 @@ fn delegation(request: &HttpRequest) -> (String, Value) {
 }
 
 /// A parent with one child that has these toolsets. The child runs a command, if it may.
-fn family(toolsets: Value) -> impl Fn(&Asked) -> MockAnswer + Send + Sync + 'static {
+fn family(toolsets: Value) -> impl Fn(&ChatRequest) -> MockAnswer + Send + Sync + 'static {
     move |asked| match (is_child(asked), asked.results().len()) {
         (false, 0) => {
             call("delegate_task", json!({"goal": "Look at one", "toolsets": toolsets.clone()}))
@@ -148,7 +148,7 @@ async fn doctor_does_not_lay_to_approvals_what_a_ceiling_takes_away() {
         let lab = Lab::new();
         let set = format!("delegation.{set}");
         let doctor = lab.deputize(&["doctor", "-m", "offline", "--set", &set]);
-        let ended = Running::start(doctor).end().await;
+        let ended = RunningProgram::start(doctor).end().await;
         assert_eq!(ended.out.contains("are not given `terminal`"), withheld, "{}", ended.out);
     }
 }
@@ -180,7 +180,7 @@ async fn an_orchestrator_is_told_the_same_of_its_own_children() {
 #[tokio::test]
 async fn the_operator_is_told_which_key_it_is() {
     let lab = Lab::new();
-    let looked = async |args: &[&str]| Running::start(lab.deputize(args)).end().await;
+    let looked = async |args: &[&str]| RunningProgram::start(lab.deputize(args)).end().await;
     let resolved = looked(&["toolsets", "resolve", "--child"]).await.with_code(0).out;
     let row = resolved.lines().find(|line| line.starts_with("terminal")).unwrap();
     assert!(row.contains(" no ") && row.contains("delegation.approvals is `deny`"), "{row}");

@@ -9,7 +9,7 @@ use deputize_testkit::{HttpRequest, MockAnswer};
 use serde_json::{Value, json};
 
 use super::{is_child, of, run};
-use crate::program::{Asked, Lab, model};
+use crate::program::{ChatRequest, Lab, model};
 
 /// A request as a provider's cache sees it.
 struct Prefix {
@@ -53,7 +53,10 @@ fn percent(part: usize, whole: usize) -> f64 {
 }
 
 /// A parent that looks, hands two parts on, and ends; children look twice.
-fn family(role: &'static str, task: bool) -> impl Fn(&Asked) -> MockAnswer + Send + Sync + 'static {
+fn family(
+    role: &'static str,
+    task: bool,
+) -> impl Fn(&ChatRequest) -> MockAnswer + Send + Sync + 'static {
     move |asked| {
         let calls = |calls: Vec<(&str, Value)>| Reply::calls("m", calls);
         MockAnswer::reply(&match (is_child(asked), asked.results().len()) {

@@ -7,7 +7,7 @@ use deputize_testkit::{HttpRequest, MockAnswer};
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, result, run, say, tools};
-use crate::program::{Asked, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, RunningProgram, model};
 
 #[tokio::test]
 async fn nonsense_is_answered_with_what_is_wrong_and_starts_nobody() {
@@ -65,7 +65,7 @@ async fn the_tools_of_a_child_are_explained() {
     let lab = Lab::new();
     let resolved = async |args: &[&str], code: i32| {
         let args = [&["toolsets", "resolve", "--child"], args].concat();
-        Running::start(lab.deputize(&args)).end().await.with_code(code)
+        RunningProgram::start(lab.deputize(&args)).end().await.with_code(code)
     };
     insta::assert_snapshot!(resolved(&[], 0).await.out);
     let ended = resolved(&["-t", "file", "--role", "orchestrator"], 0).await;
@@ -156,7 +156,7 @@ async fn child_that_calls(calls: Vec<(&'static str, Value)>, set: &[&str]) -> Ve
     .await;
     run(&lab, &server, set, "Go").await;
     let requests = server.requests();
-    let last = requests.iter().rfind(|request| is_child(&Asked::of(request)));
+    let last = requests.iter().rfind(|request| is_child(&ChatRequest::of(request)));
     messages(last.unwrap(), "tool")
 }
 
@@ -195,7 +195,7 @@ async fn the_warning_of_a_lowered_role_names_the_depth_the_limit_and_the_key() {
             let told = format!("task 0 got less than it asked for: role orchestrator ({reason})");
             let asker = if nests { "Look at one" } else { "Go" };
             let requests = server.requests();
-            let is_askers = |it: &&HttpRequest| Asked::of(it).first_user().ends_with(asker);
+            let is_askers = |it: &&HttpRequest| ChatRequest::of(it).first_user().ends_with(asker);
             let last = requests.iter().rfind(is_askers).unwrap();
             let (result, _) = result(&messages(last, "tool")[0]);
             assert_eq!(result["warnings"], json!([told]), "{schemas}");
@@ -284,7 +284,7 @@ async fn a_preview_of_a_child_takes_a_schema() {
     let args = ["prompt", "-m", "offline", "--child", "--goal", "Count", "--output-schema"];
     let shown = async |file: &str, code: i32| {
         let args = [&args[..], &[file]].concat();
-        Running::start(lab.deputize(&args)).end().await.with_code(code)
+        RunningProgram::start(lab.deputize(&args)).end().await.with_code(code)
     };
     let out = shown("s.json", 0).await.out;
     assert!(

@@ -8,7 +8,7 @@ use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, result, run, say};
-use crate::program::{Lab, Running, model};
+use crate::program::{Lab, RunningProgram, model};
 
 #[tokio::test]
 async fn what_a_result_leaves_out_is_in_files() {
@@ -167,7 +167,7 @@ async fn a_parent_whose_context_is_nearly_full_is_shown_less() {
         let set = format!("providers.near={entry}");
         let before = server.requests().len();
         let args = ["run", "-m", "near/mock", "--set", &set, "Go"];
-        Running::start(lab.deputize(&args)).end().await.with_code(0);
+        RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
         let requests = server.requests();
         let (told, _) = result(&messages(&requests[before + 2], "tool")[0]);
         let summary = told["results"][0]["summary"].as_str().unwrap();
@@ -194,7 +194,7 @@ async fn what_a_child_was_told_is_shown_with_what_it_said() {
     let show = async |more: &[&str]| {
         let session = lab.session();
         let show = lab.deputize(&[&["sessions", "show", &session], more].concat());
-        Running::start(show).end().await.with_code(0).out
+        RunningProgram::start(show).end().await.with_code(0).out
     };
     let shown = show(&["--agent", "1.0.0"]).await;
     let at = |words: &str| shown.find(words).unwrap_or_else(|| panic!("{words}: {shown}"));
@@ -226,12 +226,13 @@ async fn the_end_of_an_agent_names_its_files_and_a_list_of_agents_counts_its_cal
     assert_eq!(of_depth(1)["files_written"], json!([lab.work("a.txt")]));
     assert_eq!(of_depth(0)["files_written"], Value::Null, "its child wrote it");
 
-    let told = Running::start(lab.deputize(&["agents", "--once", "--json"])).end().await;
+    let told = RunningProgram::start(lab.deputize(&["agents", "--once", "--json"])).end().await;
     let told: Value = serde_json::from_str(&told.with_code(0).out).unwrap();
     let agents = told["sessions"][0]["agents"].as_array().unwrap();
     let calls: Vec<_> = agents.iter().map(|agent| &agent["tool_calls"]).collect();
     assert_eq!(calls, [1, 2]);
-    let table = Running::start(lab.deputize(&["agents", "--once"])).end().await.with_code(0).out;
+    let table =
+        RunningProgram::start(lab.deputize(&["agents", "--once"])).end().await.with_code(0).out;
     let column = table.lines().nth(1).unwrap().find("CALLS").unwrap();
     let shown: Vec<_> = table.lines().skip(2).map(|line| &line[column..=column]).collect();
     assert_eq!(shown, ["1", "2"], "{table}");

@@ -8,8 +8,8 @@ use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::is_child;
-use crate::program::{Asked, Lab, model};
-use crate::simulated::{Rule, records, results, resumed, run, text};
+use crate::program::{ChatRequest, Lab, model};
+use crate::simulated::{SimulatedRule, records, results, resumed, run, text};
 
 /// Runs a parent whose first steps make these calls. Gives the tasks that children were given, and
 /// the results of its calls.
@@ -18,7 +18,7 @@ async fn run_calls(
     steps: Vec<Vec<Value>>,
     settings: &[&str],
 ) -> (Vec<String>, Vec<String>) {
-    let server = model(move |asked: &Asked| {
+    let server = model(move |asked: &ChatRequest| {
         let reply = if is_child(asked) {
             Reply::text("served-1", "It is counted.")
         } else {
@@ -40,7 +40,7 @@ async fn run_calls(
     args.push("Share it");
     lab.run(&server, &args).end().await.with_code(0);
     let requests = server.requests();
-    let asked: Vec<Asked> = requests.iter().map(Asked::of).collect();
+    let asked: Vec<ChatRequest> = requests.iter().map(ChatRequest::of).collect();
     let children = asked.iter().filter(|asked| is_child(asked));
     let children = children.map(|asked| asked.last_user().to_owned()).collect();
     let last = asked.iter().rfind(|asked| !is_child(asked)).unwrap();
@@ -126,7 +126,7 @@ fn children(records: &[Record]) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn so_it_is_after_a_kill_at_any_record() {
-    let rule: Arc<Rule> = Arc::new(|task: &str, results: usize| {
+    let rule: Arc<SimulatedRule> = Arc::new(|task: &str, results: usize| {
         let call = || ("delegate_task", json!({"goal": "count"}));
         match (task, results) {
             ("go", 0) => (10, Reply::calls("m", [call(), call()])),

@@ -7,7 +7,7 @@ use deputize_testkit::{HttpRequest, MockAnswer};
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, run, say};
-use crate::program::{Lab, Running, model};
+use crate::program::{Lab, RunningProgram, model};
 
 const SHARES: &str = "delegation.tool_schemas=cache_preserving";
 
@@ -57,7 +57,7 @@ async fn a_family_that_shares_its_prefix_shares_nothing_else() {
         (&["--child", "--goal", "Look at one", "-t", "file"], child[0]),
     ] {
         let args = [&asked[..], more].concat();
-        let shown = Running::start(lab.deputize(&args)).end().await.with_code(0);
+        let shown = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
         assert_eq!(shown.out, sent(request));
     }
 }
@@ -74,9 +74,9 @@ async fn what_stands_before_the_persons_words_is_not_told_as_theirs() {
     assert_eq!(seen["args"]["prompt"], "Look around");
     let session = lab.session();
     let shown = ["sessions", "show", &session];
-    let shown = Running::start(lab.deputize(&shown)).end().await.with_code(0);
+    let shown = RunningProgram::start(lab.deputize(&shown)).end().await.with_code(0);
     let export = ["sessions", "export", &session, "--format", "markdown"];
-    let export = Running::start(lab.deputize(&export)).end().await.with_code(0);
+    let export = RunningProgram::start(lab.deputize(&export)).end().await.with_code(0);
     for text in [&shown.out, &export.out, &ended.err] {
         assert!(text.contains("Look around") && !text.contains("Use tabs."), "{text}");
     }
@@ -121,10 +121,10 @@ async fn a_recording_of_every_form_plays_again_and_writes_nothing() {
         drop(server);
         fs::remove_dir_all(lab.path("home")).unwrap();
         let played = ["run", "--replay", "../t.jsonl", "--output", "json"];
-        let played = Running::start(lab.deputize(&played)).end().await.with_code(0);
+        let played = RunningProgram::start(lab.deputize(&played)).end().await.with_code(0);
         assert_eq!(played.out, recorded.out, "{set}");
         let again = ["run", "--replay", "../t.jsonl", "--output", "json", "Go"];
-        Running::start(lab.deputize(&again)).end().await.with_code(0);
+        RunningProgram::start(lab.deputize(&again)).end().await.with_code(0);
         assert!(!lab.path("home/sessions").exists() && !lab.path("home/logs").exists(), "{set}");
     }
 }

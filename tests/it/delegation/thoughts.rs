@@ -5,12 +5,12 @@ use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::{call, is_child, messages, of, result, run, say};
-use crate::program::{Asked, Lab, model};
+use crate::program::{ChatRequest, Lab, model};
 
 const THOUGHT: &str = "<think>\nSECRET-THOUGHT of many words.\n</think>\n\n";
 
 /// A parent that hands one task on, and a child that gives these replies, the last again and again.
-fn family(task: Value, child: Vec<String>) -> impl Fn(&Asked) -> MockAnswer {
+fn family(task: Value, child: Vec<String>) -> impl Fn(&ChatRequest) -> MockAnswer {
     move |asked| match (is_child(asked), asked.results().len()) {
         (false, 0) => MockAnswer::reply(&Reply {
             text: format!("{THOUGHT}I ask a child."),
@@ -47,7 +47,7 @@ async fn thoughts_whose_opening_tag_the_server_keeps_are_none_of_the_answer_eith
         if typed {
             task["output_schema"] = schema.clone();
         }
-        let replies = move |asked: &Asked| match (is_child(asked), asked.results().len()) {
+        let replies = move |asked: &ChatRequest| match (is_child(asked), asked.results().len()) {
             (false, 0) => call("delegate_task", task.clone()),
             (false, _) => say(&format!("{UNOPENED}Looked.")),
             (true, _) => say(&format!("{UNOPENED}{answer}")),

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::kill::{call, descendants, is_alive, kill, resume, text};
-use crate::program::{Asked, Ended, Lab, Running, model, soon};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model, soon};
 
 fn id(lab: &Lab) -> SessionId {
     SessionId::new(lab.session()).unwrap()
@@ -77,7 +77,7 @@ async fn a_session_that_ends_the_program_three_times_in_a_row_is_only_shown() {
     assert_eq!((refused.out.as_str(), server.requests().len()), ("", asked));
     assert_eq!(fs::read(lab.session_file()).unwrap(), kept);
     for args in [&["sessions", "show", &session][..], &["sessions", "export", &session]] {
-        let shown = Running::start(lab.deputize(args)).end().await.with_code(0);
+        let shown = RunningProgram::start(lab.deputize(args)).end().await.with_code(0);
         assert!(shown.out.contains("Where are you?"), "{shown:#?}");
     }
 
@@ -124,7 +124,7 @@ const TOGETHER: usize = 8;
 const CALLS: usize = 2;
 
 /// Each call leaves a line of its own and a process that would go on for ever.
-fn worker(mark: String) -> impl Fn(&Asked) -> MockAnswer {
+fn worker(mark: String) -> impl Fn(&ChatRequest) -> MockAnswer {
     move |asked| {
         let replies = asked.replies();
         if replies % (CALLS + 1) == CALLS {
@@ -174,7 +174,7 @@ async fn killed(times: usize, mut dice: fastrand::Rng) -> usize {
 }
 
 /// Starts the program, kills it after a while, and holds that nothing is left of it.
-async fn life(lab: &Lab, server: &MockServer, args: &[&str], after: Duration) -> Ended {
+async fn life(lab: &Lab, server: &MockServer, args: &[&str], after: Duration) -> ProgramEnd {
     let running = lab.run(server, args);
     sleep(after).await;
     let before = descendants(running.pid());

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::program::{Asked, Ended, Lab, PROGRAM, Running, model, soon};
+use crate::program::{ChatRequest, Lab, PROGRAM, ProgramEnd, RunningProgram, model, soon};
 
 fn call(tool: &str, arguments: Value) -> MockAnswer {
     MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]))
@@ -60,11 +60,11 @@ impl Disk {
         command
     }
 
-    async fn run(&self, lab: &Lab, server: &MockServer, args: &[&str]) -> Ended {
+    async fn run(&self, lab: &Lab, server: &MockServer, args: &[&str]) -> ProgramEnd {
         let (url, work) = (server.base_url(), lab.work(""));
         let work = work.to_str().unwrap();
         let args = [&["run", "-m", "openai/mock", "--base-url", &url, "-C", work], args].concat();
-        Running::start(self.deputize(lab, &args)).end().await
+        RunningProgram::start(self.deputize(lab, &args)).end().await
     }
 }
 
@@ -95,7 +95,7 @@ async fn a_disk_that_fills_stops_the_turn_and_keeps_what_was_acknowledged() {
     assert!(whole && kept.ends_with('\n'));
 
     let id = files[0].file_stem().unwrap().to_str().unwrap();
-    let shown = Running::start(disk.deputize(&lab, &["sessions", "show", id])).end().await;
+    let shown = RunningProgram::start(disk.deputize(&lab, &["sessions", "show", id])).end().await;
     assert!(shown.with_code(0).out.contains("Write a lot"));
     // The rest of the room, to the last byte that the system gives.
     let mut rest = fs::File::create(disk.path(&home.join("rest"))).unwrap();
@@ -127,7 +127,7 @@ async fn a_file_that_does_not_fit_leaves_the_old_one_whole() {
     let ended = disk.run(&lab, &server, &["Write"]).await.with_code(0);
     assert_eq!(ended.out, "Done.\n");
     let requests = server.requests();
-    let last = Asked::of(requests.last().unwrap());
+    let last = ChatRequest::of(requests.last().unwrap());
     for (place, result) in last.results().into_iter().enumerate() {
         println!("{place}: {}", result.chars().take(300).collect::<String>());
         assert_eq!(result.starts_with("error:"), [1, 2].contains(&place), "{place}: {result}");
@@ -140,7 +140,7 @@ async fn a_file_that_does_not_fit_leaves_the_old_one_whole() {
 }
 
 /// Replies of some length and calls that never repeat, until it is told to go on.
-fn wordy(asked: &Asked) -> MockAnswer {
+fn wordy(asked: &ChatRequest) -> MockAnswer {
     if asked.last_user() == "Go on" {
         return text("There is room again.");
     }
@@ -157,7 +157,7 @@ async fn a_limit_of_the_system_on_files_is_a_full_disk() {
     let mut command = lab.command("bash");
     let run = format!("ulimit -f 128; exec {PROGRAM} run -m openai/mock --base-url");
     command.args(["-c", &format!("{run} {} 'Write a lot'", server.base_url())]);
-    let ended = Running::start(command).end().await.with_code(1);
+    let ended = RunningProgram::start(command).end().await.with_code(1);
     assert!(ended.err.contains("File too large"), "{}", ended.err);
     assert!(fs::read(lab.session_file()).unwrap().ends_with(b"\n"));
     let ended = lab.run(&server, &["--resume", &lab.session(), "Go on"]).end().await.with_code(0);
@@ -241,8 +241,9 @@ async fn the_doctor_sees_that_no_session_can_be_kept() {
     let lab = Lab::new();
     let home = lab.path("home");
     let disk = require!(Disk::mount(&lab, &home, "size=64k").await);
-    let doctor =
-        async || Running::start(disk.deputize(&lab, &["doctor", "-m", "offline"])).end().await;
+    let doctor = async || {
+        RunningProgram::start(disk.deputize(&lab, &["doctor", "-m", "offline"])).end().await
+    };
     let ballast = disk.path(&home.join("ballast"));
     fill(&ballast);
     let full = doctor().await.with_code(1);
@@ -297,7 +298,7 @@ async fn an_answer_that_cannot_be_printed_is_a_failure() {
         let server = MockServer::start([text("Hello.")]).await.unwrap();
         let mut command = lab.run_command(&server, &["--output", output, "Hello"]);
         command.stdout(fs::OpenOptions::new().write(true).open("/dev/full").unwrap());
-        let ended = Running::with_stdout(command).end().await;
+        let ended = RunningProgram::with_stdout(command).end().await;
         println!("{output}: {:?} {}", ended.code, ended.err);
         assert!(!ended.err.contains("panicked"), "{ended:#?}");
         assert_ne!(ended.code, Some(0), "{output}: {ended:#?}");

@@ -7,7 +7,7 @@ use deputize_core::{Finish, Reply};
 use deputize_testkit::{Barrier, MockAnswer, MockServer, chat_sse};
 use serde_json::{Value, json};
 
-use crate::program::{Asked, Ended, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 const KEY: &str = "sk-mock-0123456789abcdef";
 /// What leads to no retry ends within this time, also on a loaded machine.
@@ -26,12 +26,12 @@ async fn run(
     lab: &Lab,
     answers: impl IntoIterator<Item = MockAnswer>,
     args: &[&str],
-) -> (Ended, usize) {
+) -> (ProgramEnd, usize) {
     let server = MockServer::start(answers).await.unwrap();
     let args = [&["--api-key-env", "MOCK_KEY"], args, &["Answer me"]].concat();
     let mut command = lab.run_command(&server, &args);
     command.env("MOCK_KEY", KEY);
-    let ended = Running::start(command).end().await;
+    let ended = RunningProgram::start(command).end().await;
     assert!(!ended.err.contains("was not scripted"), "{}", ended.err);
     lab.holds_no(KEY, &ended);
     (ended, server.requests().len())
@@ -110,7 +110,7 @@ async fn a_server_that_is_not_there_is_tried_twice_and_told_with_what_to_check()
     while std::net::TcpStream::connect(address).is_ok() {
         tokio::task::yield_now().await;
     }
-    let ended = Running::start(command).end().await.with_code(3);
+    let ended = RunningProgram::start(command).end().await.with_code(3);
     let told = format!("connection refused; is the server running at http://{address}/v1");
     let errors = ended.events("model.error");
     assert_eq!(errors.len(), 2, "on this machine nothing comes of waiting: {ended:#?}");
@@ -223,13 +223,13 @@ async fn much_of_what_is_allowed_is_taken() {
 }
 
 /// Requests whose results are given to the model, as text.
-async fn told(answers: Vec<MockAnswer>, args: &[&str]) -> (Ended, Vec<String>) {
+async fn told(answers: Vec<MockAnswer>, args: &[&str]) -> (ProgramEnd, Vec<String>) {
     let lab = Lab::new();
     let server = MockServer::start(answers).await.unwrap();
     let args = [args, &["Answer me"]].concat();
     let ended = lab.run(&server, &args).end().await;
     let requests = server.requests();
-    let last = Asked::of(requests.last().unwrap());
+    let last = ChatRequest::of(requests.last().unwrap());
     (ended, last.results().into_iter().map(str::to_owned).collect())
 }
 
@@ -274,7 +274,7 @@ async fn a_reply_of_nothing_but_thoughts_is_asked_about_once_and_called_that() {
 #[tokio::test]
 async fn models_that_never_stop_are_stopped() {
     let forever = |name: &'static str,
-                   rule: fn(&Asked) -> MockAnswer,
+                   rule: fn(&ChatRequest) -> MockAnswer,
                    args: &'static [&'static str]| {
         async move {
             let lab = Lab::new();
@@ -358,13 +358,13 @@ async fn a_key_in_the_environment_is_in_nothing_that_comes_out() {
         let args = ["--api-key-env", "MOCK_KEY", "--approve", "auto", "--output", output, "-v"];
         let mut command = lab.run_command(&server, &[&args[..], &[&prompt]].concat());
         command.env("MOCK_KEY", KEY).env("OTHER_TOKEN", other);
-        let ended = Running::start(command).end().await.with_code(0);
+        let ended = RunningProgram::start(command).end().await.with_code(0);
         lab.holds_no(KEY, &ended);
         lab.holds_no(other, &ended);
         let requests = server.requests();
         assert_eq!(requests[0].header("authorization"), Some(&*format!("Bearer {KEY}")));
         for request in &requests {
-            let results = Asked::of(request).results().join("\n");
+            let results = ChatRequest::of(request).results().join("\n");
             assert!(!results.contains(KEY) && !results.contains(other), "{results}");
         }
     }
@@ -376,6 +376,6 @@ async fn a_key_goes_to_no_address_that_it_was_not_meant_for() {
     let server = MockServer::start([text("Hello.")]).await.unwrap();
     let mut command = lab.run_command(&server, &["Hello"]);
     command.env("OPENAI_API_KEY", KEY);
-    Running::start(command).end().await.with_code(0);
+    RunningProgram::start(command).end().await.with_code(0);
     assert_eq!(server.requests()[0].header("authorization"), None);
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use tokio::process::Command;
 use tokio::task::spawn_blocking;
 
-use crate::program::{Lab, Running, events, hang, model, soon};
+use crate::program::{Lab, RunningProgram, events, hang, model, soon};
 use crate::signals::{ended_by, in_time, stubborn};
 
 /// More than a pipe holds.
@@ -63,7 +63,7 @@ async fn a_stalled_reader_neither_holds_the_run_up_nor_keeps_it_from_ending() {
             let server = wordy(hang).await;
             let mut command = lab.run_command(&server, &["--output", "events", "-v", "Talk"]);
             let reader = stalled(&mut command, what);
-            let running = Running::with_streams(command);
+            let running = RunningProgram::with_streams(command);
             server.until_requests(4).await;
             let (ended, took) = ended_by(Signal::INT, &lab, running).await;
             if what == Unread::Out {
@@ -92,7 +92,7 @@ async fn a_second_interrupt_waits_neither_for_a_command_nor_for_a_reader() {
         let args = ["--approve", "auto", "--output", "events", "Talk"];
         let mut command = lab.run_command(&server, &args);
         let _reader = stalled(&mut command, Unread::Out);
-        let running = Running::with_streams(command);
+        let running = RunningProgram::with_streams(command);
         begun.lines(2).await;
         running.signal(Signal::INT);
         running.says("once more leaves at once").await;
@@ -114,7 +114,7 @@ async fn an_answer_that_nobody_reads_can_be_left_and_had_later() {
         let server = model(move |_| MockAnswer::reply(&Reply::text("mock", &given))).await;
         let mut command = lab.run_command(&server, &["Ask"]);
         let reader = stalled(&mut command, Unread::Out);
-        let running = Running::with_streams(command);
+        let running = RunningProgram::with_streams(command);
         running.says("✓").await;
         let (ended, took) = ended_by(Signal::INT, &lab, running).await;
         assert!(ended.err.contains("bytes of standard output were not read"), "{}", ended.err);
@@ -134,7 +134,7 @@ async fn a_reader_that_goes_on_gets_all_of_it() {
     let mut command = lab.run_command(&server, &["--output", "events", "-v", "Talk"]);
     let ((out, stdout), (err, stderr)) = (pipe().unwrap(), pipe().unwrap());
     command.stdout(stdout).stderr(stderr);
-    let running = Running::with_streams(command);
+    let running = RunningProgram::with_streams(command);
     // It has everything to say, and nothing was read yet.
     server.until_requests(4).await;
     server.until_idle().await;

@@ -13,18 +13,18 @@ use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::kill::{call, text};
-use crate::program::{Ended, Lab, PROGRAM, Running, model};
+use crate::program::{Lab, PROGRAM, ProgramEnd, RunningProgram, model};
 
 /// Below it, a run does not begin.
 const LEAST: u32 = 32;
 
 /// A run that may have so many files open, and whose commands may, too.
-async fn with_files(lab: &Lab, server: &MockServer, most: u32, args: &[&str]) -> Ended {
+async fn with_files(lab: &Lab, server: &MockServer, most: u32, args: &[&str]) -> ProgramEnd {
     let mut command = lab.command("prlimit");
     let url = server.base_url();
     let run = ["run", "-m", "openai/mock", "--base-url", &url, "--approve", "auto"];
     command.arg(format!("--nofile={most}:{most}")).arg(PROGRAM).args(run).args(args);
-    Running::start(command).end().await
+    RunningProgram::start(command).end().await
 }
 
 #[tokio::test]
@@ -88,7 +88,7 @@ async fn what_there_are_no_descriptors_for_is_a_result_and_the_run_goes_on() {
 }
 
 /// How much memory a run took at most, in KiB, as far as could be seen until its end.
-async fn most_memory(running: Running) -> (Ended, u64) {
+async fn most_memory(running: RunningProgram) -> (ProgramEnd, u64) {
     let status = format!("/proc/{}/status", running.pid().as_raw_nonzero());
     let look = async {
         let mut most = 0;
@@ -257,11 +257,11 @@ async fn a_flood_of_valid_pieces_takes_less_than_64_mb_more_in_every_wire() {
 }
 
 /// A run against a model that always answers this.
-async fn against(answer: MockAnswer) -> (Ended, u64) {
+async fn against(answer: MockAnswer) -> (ProgramEnd, u64) {
     against_wire("openai-chat", answer).await
 }
 
-async fn against_wire(api: &str, answer: MockAnswer) -> (Ended, u64) {
+async fn against_wire(api: &str, answer: MockAnswer) -> (ProgramEnd, u64) {
     let lab = Lab::new();
     let server = MockServer::start_with(move |_| answer.clone()).await.unwrap();
     let set = format!(
@@ -270,11 +270,11 @@ async fn against_wire(api: &str, answer: MockAnswer) -> (Ended, u64) {
     );
     fs::create_dir_all(lab.path("home")).unwrap();
     fs::write(lab.path("home/config.yaml"), set).unwrap();
-    most_memory(Running::start(lab.deputize(&["run", "Hello"]))).await
+    most_memory(RunningProgram::start(lab.deputize(&["run", "Hello"]))).await
 }
 
 /// A run of a user who has nothing else and may start so many threads and processes.
-async fn with_threads(most: u32) -> Ended {
+async fn with_threads(most: u32) -> ProgramEnd {
     let lab = Lab::new();
     let server = model(|asked| match asked.replies() {
         0 => call("terminal", json!({"command": "echo worked"})),
@@ -292,7 +292,7 @@ async fn with_threads(most: u32) -> Ended {
     command.args(["setpriv", "--reuid", &user, "--regid", &user, "--clear-groups", PROGRAM]);
     command.args(["run", "-m", "openai/mock", "--base-url", &server.base_url()]);
     command.args(["--approve", "auto", "Work"]);
-    Running::start(command).end().await
+    RunningProgram::start(command).end().await
 }
 
 #[tokio::test]

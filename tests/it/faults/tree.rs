@@ -7,18 +7,18 @@ use std::os::unix::fs::symlink;
 use std::os::unix::net::UnixListener;
 use tokio::process::Command;
 
-use crate::program::{Ended, Lab, PROGRAM, Running, events};
+use crate::program::{Lab, PROGRAM, ProgramEnd, RunningProgram, events};
 
 const SURVEY: [&str; 4] = ["run", "-m", "offline", "Survey this repository"];
 
-async fn survey_as(lab: &Lab, output: &str) -> Ended {
+async fn survey_as(lab: &Lab, output: &str) -> ProgramEnd {
     let args = [&SURVEY[..], &["--output", output]].concat();
     ended(lab.deputize(&args)).await
 }
 
 /// Runs a survey to its end, which must come before the deadline of all waits.
-async fn ended(command: Command) -> Ended {
-    let ended = Running::start(command).end().await.with_code(0);
+async fn ended(command: Command) -> ProgramEnd {
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     for text in [&ended.out, &ended.err] {
         let odd = text.chars().find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}');
         assert_eq!(odd, None, "{text:?}");
@@ -32,7 +32,7 @@ async fn survey(lab: &Lab) -> String {
 }
 
 #[track_caller]
-fn report(ended: Ended) -> String {
+fn report(ended: ProgramEnd) -> String {
     assert!(ended.out.lines().count() > 3, "{}", ended.out);
     ended.out
 }

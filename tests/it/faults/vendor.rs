@@ -4,7 +4,7 @@ use deputize_core::{RawCall, Reply};
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
-use crate::program::{Ended, Lab, Running, hang, model};
+use crate::program::{Lab, ProgramEnd, RunningProgram, hang, model};
 
 fn text(text: &str) -> MockAnswer {
     MockAnswer::reply(&Reply::text("mock", text))
@@ -14,11 +14,12 @@ fn text(text: &str) -> MockAnswer {
 async fn run(
     answers: impl IntoIterator<Item = MockAnswer>,
     args: &[&str],
-) -> (Ended, Vec<HttpRequest>) {
+) -> (ProgramEnd, Vec<HttpRequest>) {
     let lab = Lab::new();
     let server = MockServer::start(answers).await.unwrap();
-    let ended =
-        Running::start(lab.run_command(&server, &[args, &["Answer me"]].concat())).end().await;
+    let ended = RunningProgram::start(lab.run_command(&server, &[args, &["Answer me"]].concat()))
+        .end()
+        .await;
     assert!(!ended.err.contains("was not scripted"), "{}", ended.err);
     (ended, server.requests())
 }

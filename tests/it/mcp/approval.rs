@@ -8,7 +8,7 @@ use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::desk::{SERVER, approve, caller, cards, deputize, offered, set};
-use crate::program::{Asked, Ended, Lab, model, sees};
+use crate::program::{ChatRequest, Lab, ProgramEnd, model, sees};
 
 #[tokio::test]
 async fn a_server_that_the_person_wrote_into_the_file_is_shown_before_it_is_used() {
@@ -186,7 +186,7 @@ async fn other_instructions_of_a_server_that_is_started_at_its_first_call_block_
     assert!(ended.out.contains(words) && !ended.out.contains("echo: hello"), "{}", ended.out);
 
     // So they do for what else it has.
-    let reads = model(|asked: &Asked| {
+    let reads = model(|asked: &ChatRequest| {
         MockAnswer::reply(&match asked.replies() {
             0 => Reply::calls("mock", [("mcp__w__read_resource", json!({"uri": "x://1"}))]),
             _ => Reply::text("mock", asked.results().join("\n")),
@@ -210,7 +210,7 @@ async fn resources_and_prompts_that_a_server_gains_wait_for_the_person() {
     fs::write(&does, "resources and prompts").unwrap();
     let run =
         || lab.run(&server, &["--approve", "auto", "--output", "events", "--set", &own, "go"]);
-    let tools = |ended: &Ended| {
+    let tools = |ended: &ProgramEnd| {
         let tools = ended.events("agent.start")[0]["tools"].as_array().unwrap().clone();
         tools.iter().filter(|tool| tool.as_str().unwrap().starts_with("mcp__w__")).count()
     };

@@ -8,7 +8,7 @@ use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use super::desk::{SERVER, approve, deputize};
-use crate::program::{Asked, Ended, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 const ECHO: &str = "mcp__w__echo";
 /// That of children.
@@ -17,7 +17,7 @@ const TASK: &str = "Look at what there is";
 /// The tools of each request, as they were sent, of those that are the child's or the others.
 fn sent(server: &MockServer, child: bool) -> Vec<Value> {
     let requests = server.requests();
-    let of = |request: &&HttpRequest| Asked::of(request).first_user().contains(TASK) == child;
+    let of = |request: &&HttpRequest| ChatRequest::of(request).first_user().contains(TASK) == child;
     requests.iter().filter(of).map(|request| request.json()["tools"].clone()).collect()
 }
 
@@ -41,7 +41,7 @@ fn marking(lab: &Lab, fault: &str) -> String {
 /// A model that calls `echo`, hands on to a child that calls it too, and calls it again. Parent and
 /// child then call `more`, which the server has by now.
 async fn three_calls() -> MockServer {
-    model(|asked: &Asked| {
+    model(|asked: &ChatRequest| {
         let echo = |text: &str| Reply::calls("mock", [("mcp__w__echo", json!({"text": text}))]);
         let more = || Reply::calls("mock", [("mcp__w__more", json!({}))]);
         let child = !asked.first_user().ends_with("go");
@@ -82,7 +82,7 @@ async fn a_list_that_changes_is_for_the_next_session_and_no_agents_tools_change_
             requests.iter().filter(|tools| tools.contains(&"mcp__w__more".to_owned())).count()
         };
         assert_eq!(more(&requests), 0, "nor has a child what its parent has not");
-        let calls = |ended: &Ended| {
+        let calls = |ended: &ProgramEnd| {
             let ends = ended.events("tool.end");
             let ends = ends.iter().filter(|end| end["tool"] == "mcp__w__more");
             ends.map(|end| end["status"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
@@ -106,7 +106,7 @@ async fn a_list_that_changes_is_for_the_next_session_and_no_agents_tools_change_
         let address = server.base_url();
         let resume = ["run", "--resume", &session, "--base-url", &address, "--output", "events"];
         let resume = lab.deputize(&[&resume, &auto[..]].concat());
-        let ended = Running::start(resume).end().await.with_code(0);
+        let ended = RunningProgram::start(resume).end().await.with_code(0);
         assert_eq!(calls(&ended), ["error"], "{}", ended.err);
         let requests = told(&server);
         assert!(requests.iter().all(|tools| *tools == *before), "{requests:?} {before:?}");
@@ -118,7 +118,7 @@ async fn a_list_that_changes_is_for_the_next_session_and_no_agents_tools_change_
 /// something is done; then it calls `echo` once more. Children call it where they have it.
 async fn hands_on(children: usize, between: impl Fn(usize) + Send + Sync + 'static) -> MockServer {
     let between = Mutex::new(between);
-    model(move |asked: &Asked| {
+    model(move |asked: &ChatRequest| {
         let echo = |text: &str| Reply::calls("mock", [(ECHO, json!({"text": text}))]);
         let results = asked.results().join("\n");
         let handed = asked.results().iter().filter(|it| it.contains("\"task_index\"")).count();
@@ -151,7 +151,7 @@ async fn a_server_that_does_not_say_what_it_has_now_is_waited_for_once() {
     let lab = Lab::new();
     let set = marking(&lab, "falls silent");
     approve(&lab, &set).await;
-    let server = model(|asked: &Asked| {
+    let server = model(|asked: &ChatRequest| {
         MockAnswer::reply(&match asked.replies() {
             _ if asked.first_user().contains(TASK) => Reply::text("mock", "Looked."),
             0 => Reply::calls("mock", [(ECHO, json!({"text": "above"}))]),
@@ -278,7 +278,7 @@ async fn what_is_approved_meanwhile_is_for_children_that_begin_then_within_their
 #[tokio::test]
 async fn what_a_server_has_beside_tools_is_listed_and_read_by_tools() {
     let lab = Lab::new();
-    let server = model(|asked: &Asked| {
+    let server = model(|asked: &ChatRequest| {
         let calls = [
             ("mcp__w__list_resources", json!({})),
             ("mcp__w__read_resource", json!({"uri": "x://1"})),

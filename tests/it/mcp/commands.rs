@@ -7,7 +7,7 @@ use deputize_requirements::{program, require};
 use serde_json::{Value, json};
 
 use super::desk::{SERVER, caller, cards, config, deputize, offered, set};
-use crate::program::{Lab, Running};
+use crate::program::{Lab, RunningProgram};
 
 #[tokio::test]
 async fn a_server_is_added_listed_tested_reviewed_and_removed() {
@@ -183,7 +183,7 @@ async fn a_secret_that_would_stand_in_the_file_is_noted_and_one_of_the_environme
         let add = [&["mcp", "add", name, "--yes"], more, &["--", SERVER, "none"]].concat();
         let mut command = lab.deputize(&add);
         command.env("API_TOKEN", "hush-0123456789");
-        Running::start(command).end().await.with_code(0).err
+        RunningProgram::start(command).end().await.with_code(0).err
     };
     let said = add("a", &["--env", "API_TOKEN=hush 0123456789", "--env", "MODE=x"]).await;
     let hint = "note: the value of `API_TOKEN` stands in that file.";

@@ -7,13 +7,13 @@ use deputize_core::Reply;
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::json;
 
-use crate::program::{Asked, Ended, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 /// A server that does what its first argument says.
 pub(super) const SERVER: &str = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
 
-pub(super) async fn deputize(lab: &Lab, args: &[&str]) -> Ended {
-    Running::start(lab.deputize(args)).end().await
+pub(super) async fn deputize(lab: &Lab, args: &[&str]) -> ProgramEnd {
+    RunningProgram::start(lab.deputize(args)).end().await
 }
 
 /// The person's configuration.
@@ -30,7 +30,7 @@ pub(super) fn cards(home: &Path) -> Vec<PathBuf> {
 
 /// A model that calls `echo` once and repeats the result.
 pub(super) async fn caller() -> MockServer {
-    model(|asked: &Asked| {
+    model(|asked: &ChatRequest| {
         MockAnswer::reply(&match asked.replies() {
             0 => Reply::calls("mock", [("mcp__w__echo", json!({"text": "hello"}))]),
             _ => Reply::text("mock", asked.results().join("\n")),
@@ -48,7 +48,7 @@ pub(super) async fn approve(lab: &Lab, set: &str) {
 }
 
 /// Whether the run's agent was given the server's tool.
-pub(super) fn offered(ended: &Ended) -> bool {
+pub(super) fn offered(ended: &ProgramEnd) -> bool {
     let tools = ended.events("agent.start")[0]["tools"].clone();
     tools.as_array().unwrap().contains(&json!("mcp__w__echo"))
 }

@@ -208,14 +208,14 @@ async fn a_silent_server_is_waited_for_once_and_then_left_alone_for_a_while() {
 }
 
 /// What calls of `echo` came to: their results, and what the operator is told of each.
-struct Called {
+struct CallResults {
     results: Vec<String>,
     errors: Vec<Option<String>>,
     spill: Vec<String>,
 }
 
 /// A session whose model calls `echo` so often, in steps of their own.
-async fn called(fault: &str, times: usize, limits: ServerLimits) -> Called {
+async fn called(fault: &str, times: usize, limits: ServerLimits) -> CallResults {
     let folder = tempfile::tempdir().unwrap();
     Box::pin(called_in(folder.path(), (fault, times), limits, &Cancel::new())).await
 }
@@ -225,7 +225,7 @@ async fn called_in(
     (fault, times): (&str, usize),
     limits: ServerLimits,
     cancel: &Cancel,
-) -> Called {
+) -> CallResults {
     let file = folder.join("mark");
     let supervisor = supervisor();
     let shared = Arc::clone(&supervisor);
@@ -274,7 +274,7 @@ async fn called_in(
     // Its input is closed and its group ended: nothing of it is left.
     let left = processes_with(&file);
     assert_eq!(left, Vec::<String>::new(), "{fault}");
-    Called { results, errors, spill }
+    CallResults { results, errors, spill }
 }
 
 /// The processes whose arguments name this file.

@@ -8,7 +8,7 @@ use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::desk::{approve, set};
-use crate::program::{Asked, Lab, model};
+use crate::program::{ChatRequest, Lab, model};
 
 /// The sentences of a text that stand in it more than once. Of data the texts in it are looked at.
 fn doubled(text: &str) -> Vec<String> {
@@ -62,7 +62,7 @@ async fn told(calls: Vec<(&'static str, String)>, args: &[&str]) -> Vec<String> 
     let own = set("reports an error");
     approve(&lab, &own).await;
     let count = calls.len();
-    let server = model(move |asked: &Asked| {
+    let server = model(move |asked: &ChatRequest| {
         if asked.system().contains("YOUR TASK:") {
             return MockAnswer::error(400, "no such thing");
         }
@@ -79,7 +79,7 @@ async fn told(calls: Vec<(&'static str, String)>, args: &[&str]) -> Vec<String> 
     lab.run(&server, &args).end().await.with_code(0);
     let last = server.requests().pop().unwrap();
     let results: Vec<String> =
-        Asked::of(&last).results().iter().map(|it| (*it).to_owned()).collect();
+        ChatRequest::of(&last).results().iter().map(|it| (*it).to_owned()).collect();
     assert_eq!(results.len(), count);
     results
 }

@@ -13,7 +13,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::installed::{everything, node, python_server};
-use crate::program::{Asked, Ended, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 /// A server of the configuration: a name, and a program with arguments.
 fn entry(name: &str, command: &str, args: &[String]) -> String {
@@ -26,7 +26,7 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
 
 /// A model that makes these calls, one a step, and then repeats the results.
 async fn calls(calls: Vec<(&'static str, Value)>) -> MockServer {
-    model(move |asked: &Asked| {
+    model(move |asked: &ChatRequest| {
         MockAnswer::reply(&match calls.get(asked.replies()) {
             Some(call) => Reply::calls("mock", [call.clone()]),
             None => Reply::text("mock", asked.results().join("\n=====\n")),
@@ -35,7 +35,7 @@ async fn calls(calls: Vec<(&'static str, Value)>) -> MockServer {
     .await
 }
 
-async fn run(lab: &Lab, server: &MockServer, sets: &[String]) -> Ended {
+async fn run(lab: &Lab, server: &MockServer, sets: &[String]) -> ProgramEnd {
     let mut args = vec!["--approve", "auto", "--output", "events"];
     for set in sets {
         args.extend(["--set", set]);
@@ -45,12 +45,12 @@ async fn run(lab: &Lab, server: &MockServer, sets: &[String]) -> Ended {
 }
 
 /// The results that the model got, in order.
-fn results(ended: &Ended) -> Vec<String> {
+fn results(ended: &ProgramEnd) -> Vec<String> {
     let text = ended.events("model.response").pop().unwrap()["text"].as_str().unwrap().to_owned();
     text.split("\n=====\n").map(str::to_owned).collect()
 }
 
-fn tools(ended: &Ended) -> Vec<String> {
+fn tools(ended: &ProgramEnd) -> Vec<String> {
     let start = &ended.events("agent.start")[0]["tools"];
     let names = start.as_array().unwrap().iter().map(|name| name.as_str().unwrap().to_owned());
     names.filter(|name| name.starts_with("mcp__")).collect()
@@ -118,7 +118,7 @@ async fn the_server_with_everything_has_resources_prompts_images_and_progress() 
     let mut command = lab.run_command(&server, &["--approve", "auto", "--output", "events", "-v"]);
     command.args(["--set", &sets[0], "go"]);
     command.env("OUR_TOKEN", "token-0123456789").env("UNRELATED_API_KEY", "0123456789abcdef");
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     let found = results(&ended);
     assert!(found[0].contains("Echo: hello"), "{found:?}");
     assert!(found[1].contains("42"), "{found:?}");
@@ -169,7 +169,7 @@ async fn the_servers_for_git_and_pages_work_over_the_newer_protocol_too() {
     for name in ["git", "fetch"] {
         let mut args = vec!["mcp", "test", name];
         sets.iter().for_each(|set| args.extend(["--set", set]));
-        let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+        let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
         assert!(ended.out.contains(&format!("mcp {name}: ")), "{}", ended.out);
     }
     sets.push("toolsets=[mcp-git, mcp-fetch]".to_owned());
@@ -262,7 +262,7 @@ async fn a_server_is_reached_by_http() {
     let set = format!("mcp_servers.far={entry}");
     let mut command = lab.run_command(&server, &["--approve", "auto", "--output", "events"]);
     command.args(["--set", &set, "go"]).env("FAR_KEY", "far-0123456789");
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     let found = results(&ended);
     assert!(found[0].contains("Echo: over there"), "{found:?}");
     assert!(found[1].contains("completed"), "{found:?}");
@@ -272,7 +272,7 @@ async fn a_server_is_reached_by_http() {
     drop(remote);
     let mut command = lab.run_command(&server, &["--approve", "auto", "--output", "events"]);
     command.args(["--set", &set, "go"]).env("FAR_KEY", "far-0123456789");
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     assert!(tools(&ended).contains(&"mcp__far__echo".to_owned()));
     let found = results(&ended);
     assert!(

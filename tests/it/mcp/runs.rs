@@ -5,11 +5,11 @@ use deputize_testkit::MockAnswer;
 use serde_json::json;
 
 use super::desk::{approve, caller, deputize, set};
-use crate::program::{Asked, Lab, model};
+use crate::program::{ChatRequest, Lab, model};
 
 #[tokio::test]
 async fn children_have_the_tools_of_servers_unless_the_operator_says_otherwise() {
-    let server = model(|asked: &Asked| {
+    let server = model(|asked: &ChatRequest| {
         let first = asked.first_user().to_owned();
         MockAnswer::reply(&match (first.ends_with("go"), asked.replies()) {
             (true, 0) => {

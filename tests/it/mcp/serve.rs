@@ -16,10 +16,10 @@ use tokio::sync::Semaphore;
 
 use super::desk::{SERVER, approve};
 use super::installed::npm;
-use crate::program::{Asked, Ended, Lab, PROGRAM, Running, hang, model, soon};
+use crate::program::{ChatRequest, Lab, PROGRAM, ProgramEnd, RunningProgram, hang, model, soon};
 
 /// A client in the lab that starts the program as its server.
-async fn client(lab: &Lab, server: &MockServer, what: &str, more: &[&str]) -> (Value, Ended) {
+async fn client(lab: &Lab, server: &MockServer, what: &str, more: &[&str]) -> (Value, ProgramEnd) {
     let npm = npm("mcp").await.unwrap();
     let script = npm.join("client.mjs");
     let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mcp/client.mjs");
@@ -29,13 +29,13 @@ async fn client(lab: &Lab, server: &MockServer, what: &str, more: &[&str]) -> (V
     let mut command = lab.command("node");
     command.arg(script).arg(what).arg(PROGRAM).args(["mcp-serve", "-m", "openai/mock"]);
     command.args(["--base-url", &server.base_url()]).args(more);
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     (serde_json::from_str(&ended.out).unwrap(), ended)
 }
 
 /// A model that reads a file and says what is in it.
 async fn reader() -> MockServer {
-    model(|asked: &Asked| {
+    model(|asked: &ChatRequest| {
         MockAnswer::reply(&match asked.replies() {
             0 => Reply::calls("mock", [("read_file", json!({"path": "a.txt"}))]),
             _ => Reply::text("mock", format!("It says: {}", asked.results().join("\n"))),
@@ -147,7 +147,7 @@ async fn a_session_of_delegate_is_named_by_its_tasks_and_fails_where_it_is_refus
     let (lab, server) = (Lab::new(), reader().await);
     fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
     let listed = async || {
-        let listed = Running::start(lab.deputize(&["sessions", "list", "--json"]));
+        let listed = RunningProgram::start(lab.deputize(&["sessions", "list", "--json"]));
         let listed: Value = serde_json::from_str(&listed.end().await.with_code(0).out).unwrap();
         let row = |row: &Value| (row["goal"].clone(), row["status"].clone());
         let mut rows: Vec<_> = listed.as_array().unwrap().iter().map(row).collect();
@@ -173,7 +173,7 @@ async fn a_delegation_fails_where_no_child_did_its_work() {
     require!(npm("mcp").await);
     let lab = Lab::new();
     for (failing, is_error) in [(&["First"][..], false), (&["First", "Second"], true)] {
-        let server = model(move |asked: &Asked| {
+        let server = model(move |asked: &ChatRequest| {
             if failing.iter().any(|goal| asked.first_user().contains(goal)) {
                 return MockAnswer::error(400, "no such thing");
             }
@@ -193,7 +193,7 @@ async fn a_delegation_fails_where_no_child_did_its_work() {
 #[tokio::test]
 async fn sessions_of_delegate_are_listed_as_their_children_ended() {
     let lab = Lab::new();
-    let server = model(|asked: &Asked| match asked.first_user().contains("Break") {
+    let server = model(|asked: &ChatRequest| match asked.first_user().contains("Break") {
         true => MockAnswer::error(400, "no such thing"),
         false => MockAnswer::reply(&Reply::text("mock", "Done.")),
     })
@@ -220,7 +220,7 @@ async fn sessions_of_delegate_are_listed_as_their_children_ended() {
     drop(input);
     let ended = running.end().await.with_code(0);
     assert_eq!(ended.out.matches("\"isError\":true").count(), 3, "{}", ended.out);
-    let listed = Running::start(lab.deputize(&["sessions", "list", "--json"]));
+    let listed = RunningProgram::start(lab.deputize(&["sessions", "list", "--json"]));
     let listed: Value = serde_json::from_str(&listed.end().await.with_code(0).out).unwrap();
     let row = |row: &Value| {
         [row["goal"].as_str(), row["status"].as_str()].map(|it| it.unwrap().to_owned())
@@ -260,11 +260,11 @@ async fn wrong_arguments_are_told_what_is_wrong() {
 }
 
 /// The program as it is driven by lines, and what it is greeted with.
-fn by_lines(lab: &Lab, server: &MockServer, more: &[&str]) -> (ChildStdin, Running) {
+fn by_lines(lab: &Lab, server: &MockServer, more: &[&str]) -> (ChildStdin, RunningProgram) {
     let mut command = lab.deputize(&["mcp-serve", "-m", "openai/mock"]);
     command.args(["--base-url", &server.base_url()]).args(more);
     command.stdin(std::process::Stdio::piped());
-    let mut running = Running::start(command);
+    let mut running = RunningProgram::start(command);
     (running.stdin(), running)
 }
 
@@ -302,7 +302,7 @@ async fn the_end_of_its_input_ends_its_calls_at_once() {
     let lab = Lab::new();
     let asked = Arc::new(Semaphore::new(0));
     let seen = Arc::clone(&asked);
-    let server = model(move |_: &Asked| {
+    let server = model(move |_: &ChatRequest| {
         seen.add_permits(1);
         hang()
     })
@@ -322,7 +322,7 @@ async fn the_end_of_its_input_ends_its_calls_at_once() {
 #[tokio::test]
 async fn a_call_narrows_what_the_configuration_allows_and_never_widens_it() {
     let lab = Lab::new();
-    let server = model(|_: &Asked| {
+    let server = model(|_: &ChatRequest| {
         MockAnswer::reply(&Reply::calls("mock", [("list_dir", json!({"path": "."}))]))
     })
     .await;
@@ -353,7 +353,7 @@ async fn a_call_narrows_what_the_configuration_allows_and_never_widens_it() {
 #[tokio::test]
 async fn the_next_call_has_what_was_approved_meanwhile() {
     let lab = Lab::new();
-    let server = model(|asked: &Asked| {
+    let server = model(|asked: &ChatRequest| {
         MockAnswer::reply(&match asked.replies() {
             0 => Reply::calls("mock", [("mcp__w__echo", json!({"text": "hello"}))]),
             _ => Reply::text("mock", "Done."),
@@ -395,7 +395,7 @@ async fn the_next_call_has_what_was_approved_meanwhile() {
 async fn what_cannot_be_served_is_said_at_the_start() {
     let lab = Lab::new();
     let refused = |args: &[&str]| {
-        let ended = Running::start(lab.deputize(&[&["mcp-serve"], args].concat())).end();
+        let ended = RunningProgram::start(lab.deputize(&[&["mcp-serve"], args].concat())).end();
         async move { ended.await.err }
     };
     let unknown = refused(&["-m", "nowhere/m"]).await;
@@ -413,7 +413,7 @@ async fn a_call_that_is_not_wanted_any_more_ends_with_all_it_started() {
     require!(npm("mcp").await);
     let lab = Lab::new();
     let mark = lab.mark().to_owned();
-    let server = model(move |asked: &Asked| match asked.replies() {
+    let server = model(move |asked: &ChatRequest| match asked.replies() {
         0 => {
             let command = format!("sleep {mark}");
             MockAnswer::reply(&Reply::calls("mock", [("terminal", json!({"command": command}))]))
@@ -425,7 +425,7 @@ async fn a_call_that_is_not_wanted_any_more_ends_with_all_it_started() {
     assert!(seen["error"].as_str().unwrap().contains("not wanted"), "{seen}");
     assert_eq!(seen["tools"].as_array().unwrap().len(), 2, "it serves on");
     assert_eq!(lab.processes(), []);
-    let show = Running::start(lab.deputize(&["sessions", "list", "--json"])).end().await;
+    let show = RunningProgram::start(lab.deputize(&["sessions", "list", "--json"])).end().await;
     assert!(show.out.contains("interrupted"), "{}", show.out);
 }
 
@@ -446,7 +446,7 @@ async fn it_passes_the_conformance_suite_for_what_it_offers() {
     for scenario in ["server-initialize", "ping", "tools-list", "dns-rebinding-protection"] {
         let mut command = lab.command("node");
         command.arg(&suite).args(["server", "--url", &url, "--scenario", scenario]);
-        let ended = Running::start(command).end().await;
+        let ended = RunningProgram::start(command).end().await;
         assert_eq!(ended.code, Some(0), "{scenario}: {}{}", ended.out, ended.err);
         let said = format!("{}{}", ended.out, ended.err);
         assert!(said.contains("0 failed"), "{scenario}: {said}");
@@ -458,7 +458,7 @@ async fn it_passes_the_conformance_suite_for_what_it_offers() {
     let bare = url.split('/').take(3).collect::<Vec<_>>().join("/") + "/mcp";
     let mut command = lab.command("node");
     command.arg(&suite).args(["server", "--url", &bare, "--scenario", "ping"]);
-    assert_ne!(Running::start(command).end().await.code, Some(0));
+    assert_ne!(RunningProgram::start(command).end().await.code, Some(0));
     let pid = rustix::process::Pid::from_raw(child.id().unwrap().cast_signed()).unwrap();
     rustix::process::kill_process(pid, Signal::TERM).unwrap();
     let status = soon("its end", child.wait()).await.unwrap();
@@ -493,7 +493,7 @@ async fn its_client_passes_the_conformance_suite_for_what_it_does() {
         ("sse-retry", Some(("mcp__far__test_reconnection", json!({})))),
     ] {
         let lab = Lab::new();
-        let server = model(move |asked: &Asked| {
+        let server = model(move |asked: &ChatRequest| {
             MockAnswer::reply(&match &call {
                 Some(call) if asked.replies() == 0 => Reply::calls("mock", [call.clone()]),
                 _ => Reply::text("mock", asked.results().join("\n") + "Done."),
@@ -503,7 +503,7 @@ async fn its_client_passes_the_conformance_suite_for_what_it_does() {
         let mut command = lab.command("node");
         command.arg(&suite).args(["client", "--command", script, "--scenario", scenario]);
         command.env("DEPUTIZE", PROGRAM).env("MODEL", server.base_url());
-        let ended = Running::start(command).end().await;
+        let ended = RunningProgram::start(command).end().await;
         let said = format!("{}{}", ended.out, ended.err);
         // Not its exit code: it warns of what depends on how fast this machine is.
         let passed = said.contains(", 0 failed") && !said.contains("Passed: 0/");

@@ -9,7 +9,7 @@ use deputize_testkit::MockAnswer;
 use serde_json::json;
 
 use super::desk::{SERVER, caller, cards, deputize};
-use crate::program::{Asked, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, RunningProgram, model};
 
 /// A server in Python, which leaves a mark where it is told.
 const PLANTED: &str = r#"
@@ -34,7 +34,7 @@ async fn a_server_that_needs_longer_to_start_is_asked_on_beside_the_session() {
     let entry = json!({"command": SERVER, "args": ["waits for its file", go.to_str().unwrap()]});
     let own = format!("mcp_servers.w={entry}");
     // It starts once the model was asked, and the session ends once it was heard.
-    let server = model(move |_: &Asked| {
+    let server = model(move |_: &ChatRequest| {
         fs::write(&go, "").unwrap();
         let heard = |card: &PathBuf| fs::read_to_string(card).unwrap().contains("Say it again.");
         while !cards(&home).iter().any(heard) {
@@ -56,7 +56,7 @@ async fn a_server_that_needs_longer_to_start_is_asked_on_beside_the_session() {
 #[tokio::test]
 async fn servers_that_nothing_is_known_of_hold_up_the_first_request_five_seconds_together() {
     let lab = Lab::new();
-    let server = model(|_: &Asked| MockAnswer::reply(&Reply::text("mock", "Done."))).await;
+    let server = model(|_: &ChatRequest| MockAnswer::reply(&Reply::text("mock", "Done."))).await;
     let hangs = |name: &str| {
         format!("mcp_servers.{name}={}", json!({"command": SERVER, "args": ["hangs at once"]}))
     };
@@ -105,7 +105,7 @@ async fn no_project_supplies_the_code_of_a_server_unless_the_person_says_so() {
     for command in commands {
         let add = |options: &[&str]| {
             let add = [&["mcp", "add", "w", "--yes"], options, &["--"], command].concat();
-            Running::start(lab.deputize(&add)).end()
+            RunningProgram::start(lab.deputize(&add)).end()
         };
         let ended = add(&[]).await.with_code(1);
         assert!(!mark.exists(), "{command:?}: {} {}", ended.out, ended.err);
@@ -155,6 +155,6 @@ async fn a_variable_that_the_person_names_for_a_server_is_passed() {
     // That of the surroundings is not.
     let mut run = lab.deputize(&[&["mcp", "add", "v", "--yes", "--"], &command[..]].concat());
     run.env("PYTHONPATH", &modules);
-    let ended = Running::start(run).end().await.with_code(1);
+    let ended = RunningProgram::start(run).end().await.with_code(1);
     assert!(ended.err.contains("No module named planted"), "{}", ended.err);
 }

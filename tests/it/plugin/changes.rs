@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::rude::SOURCE;
 use super::{compiled, configure};
-use crate::program::{Asked, Ended, Lab, Running, model};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 /// The names of the tools of each request, and what is told of `rude`.
 fn told(server: &MockServer) -> Vec<(Vec<String>, String)> {
@@ -23,7 +23,7 @@ fn told(server: &MockServer) -> Vec<(Vec<String>, String)> {
 }
 
 /// How the calls of a tool ended.
-fn ends(ended: &Ended, tool: &str) -> Vec<String> {
+fn ends(ended: &ProgramEnd, tool: &str) -> Vec<String> {
     let ends = ended.events("tool.end");
     let ends = ends.iter().filter(|end| end["tool"] == tool);
     ends.map(|end| end["status"].as_str().unwrap().to_owned()).collect()
@@ -33,7 +33,7 @@ fn ends(ended: &Ended, tool: &str) -> Vec<String> {
 /// plugin did not have when the agent began; a child does that too. What it does meanwhile is
 /// done before its second reply.
 async fn caller(meanwhile: impl Fn() + Send + Sync + 'static) -> MockServer {
-    model(move |asked: &Asked| {
+    model(move |asked: &ChatRequest| {
         let child = asked.first_user().contains("Look");
         let reply = |calls: &[(&str, Value)]| Reply::calls("mock", calls.to_vec());
         MockAnswer::reply(&match (child, asked.replies()) {
@@ -97,7 +97,7 @@ async fn a_list_that_changes_is_for_the_next_agent_and_gives_none_that_lives_mor
     let address = server.base_url();
     let resume = ["run", "--resume", &session, "--base-url", &address];
     let resume = lab.deputize(&[&resume, &args[..]].concat());
-    let ended = Running::start(resume).end().await.with_code(0);
+    let ended = RunningProgram::start(resume).end().await.with_code(0);
     assert_eq!(ends(&ended, "ruder"), ["error"], "{}", ended.err);
     let requests = told(&server);
     assert!(requests.iter().all(|told| *told == before), "{requests:?} {before:?}");

@@ -5,10 +5,10 @@ use std::fs;
 use serde_json::Value;
 
 use super::{compiled, configure, ended, library};
-use crate::program::{Ended, Lab};
+use crate::program::{Lab, ProgramEnd};
 
 /// What is said of plugins: how each is, and the words.
-fn told(ended: &Ended) -> Vec<(String, String)> {
+fn told(ended: &ProgramEnd) -> Vec<(String, String)> {
     let rows: Value = serde_json::from_str(&ended.out).unwrap();
     let rows = rows.as_array().unwrap().iter().filter(|row| row["what"] == "plugin");
     let word = |word: &Value| word.as_str().unwrap().to_owned();

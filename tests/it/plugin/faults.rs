@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{caller, configure, library, results};
-use crate::program::{Asked, Lab, model, soon};
+use crate::program::{ChatRequest, Lab, model, soon};
 
 fn nothing() -> serde_json::Value {
     json!({})
@@ -66,7 +66,7 @@ async fn a_call_that_ends_the_process_harms_no_other_that_may_be_repeated() {
     configure(&lab, &[(&library("trouble"), true)]);
     // All three are under way together; which ended the process, nobody can tell.
     let step = ["trouble_meet", "trouble_meet", "trouble_meet_abort"];
-    let server = model(move |asked: &Asked| {
+    let server = model(move |asked: &ChatRequest| {
         MockAnswer::reply(&match asked.replies() {
             0 => Reply::calls("mock", step.map(|tool| (tool, nothing()))),
             _ => Reply::text("mock", asked.results().join("\n====\n")),
@@ -124,7 +124,7 @@ async fn an_isolated_plugin_sees_the_variables_that_the_person_named_and_no_othe
     let server = caller(&[("trouble_env", nothing())]).await;
     let mut command = lab.run_command(&server, &["--output", "events", "go"]);
     command.env("WORDS_API_KEY", "words-key-0123456789").env("OTHER_API_KEY", "0123456789");
-    let ended = crate::program::Running::start(command).end().await.with_code(0);
+    let ended = crate::program::RunningProgram::start(command).end().await.with_code(0);
     let responses = ended.events("model.response");
     let told = responses.last().unwrap()["text"].as_str().unwrap();
     assert!(told.contains(r#""WORDS_API_KEY""#) && told.contains(r#""PATH""#), "{told}");

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use super::{compiled, configure, ended, results, sha256};
-use crate::program::{Ended, Lab};
+use crate::program::{Lab, ProgramEnd};
 
 pub(super) const SOURCE: &str = "tests/fixtures/plugins/rude.c";
 
@@ -23,7 +23,7 @@ async fn refusal(flags: &[&str]) -> (String, bool) {
     let listed: Value = serde_json::from_str(&listed.out).unwrap();
     let why = listed[0]["why_not"].as_str().unwrap().to_owned();
     // A run does not go on without it.
-    let Ended { code, err, .. } = ended(&lab, &["run", "-m", "offline", "Hello"]).await;
+    let ProgramEnd { code, err, .. } = ended(&lab, &["run", "-m", "offline", "Hello"]).await;
     assert_eq!(code, Some(2), "{err}");
     assert!(err.contains(&why), "{err}\n{why}");
     (why.replace(&*library.to_string_lossy(), "LIB"), lab.path("trace").exists())
@@ -131,7 +131,7 @@ async fn only_the_persons_own_file_names_plugins() {
     let mut command = lab.deputize(&["tools", "list"]);
     let (path, sha256) = (library.display(), sha256(&lab, &library));
     command.env("DEPUTIZE__PLUGINS", format!("[{{path: {path}, sha256: {sha256}}}]"));
-    let refused = crate::program::Running::start(command).end().await.with_code(2);
+    let refused = crate::program::RunningProgram::start(command).end().await.with_code(2);
     assert!(refused.err.contains("not read from the environment"), "{}", refused.err);
     assert!(!lab.path("trace").exists(), "code of the plugin ran");
 }

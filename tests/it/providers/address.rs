@@ -4,7 +4,7 @@ use deputize_core::Reply;
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::json;
 
-use crate::program::{Lab, Running, model};
+use crate::program::{Lab, RunningProgram, model};
 
 /// A server whose model `m1` cannot be used where that is said, and whose others answer.
 async fn server(m1_fails: bool) -> MockServer {
@@ -49,7 +49,7 @@ async fn a_fallback_of_the_same_provider_is_asked_at_the_given_address() {
         let base_url = local.base_url();
         let given =
             ["-m", "openai/m1", "--base-url", &base_url, "--set", "fallback_models=[openai/m2]"];
-        let ended = Running::start(command(&lab, &vendor, &[&given, args].concat()))
+        let ended = RunningProgram::start(command(&lab, &vendor, &[&given, args].concat()))
             .end()
             .await
             .with_code(0);
@@ -68,10 +68,10 @@ async fn a_resumed_session_asks_fallbacks_where_it_asked_them_before() {
     let base_url = local.base_url();
     let fallback = ["--set", "fallback_models=[openai/m2]"];
     let first = [&["-m", "openai/m1", "--base-url", &base_url][..], &fallback].concat();
-    Running::start(command(&lab, &vendor, &first)).end().await.with_code(0);
+    RunningProgram::start(command(&lab, &vendor, &first)).end().await.with_code(0);
     let session = lab.session();
     let again = [&["--resume", session.as_str()][..], &fallback].concat();
-    Running::start(command(&lab, &vendor, &again)).end().await.with_code(0);
+    RunningProgram::start(command(&lab, &vendor, &again)).end().await.with_code(0);
     let models: Vec<String> = asked(&local).into_iter().map(|(model, _)| model).collect();
     assert_eq!(models, ["m1", "m2", "m1", "m2"]);
     assert_eq!(asked(&vendor), []);
@@ -93,7 +93,7 @@ async fn models_of_children_are_asked_at_the_address_that_is_given_for_their_pro
         let mut args = vec!["-m", "openai/m1", "--base-url", &base_url];
         let set: Vec<String> = set.iter().map(|set| format!("delegation.{set}")).collect();
         args.extend(set.iter().flat_map(|set| ["--set", set.as_str()]));
-        let ended = Running::start(command(&lab, &vendor, &args)).end().await.with_code(0);
+        let ended = RunningProgram::start(command(&lab, &vendor, &args)).end().await.with_code(0);
         let models: Vec<_> = asked(&local);
         assert_eq!(models.len(), 3, "{set:?}: {models:?}");
         assert_ne!(models[1].0, "m1", "{set:?}");
@@ -111,7 +111,7 @@ async fn models_of_other_providers_are_asked_where_they_are_with_their_own_keys(
     let (base_url, entry) = (local.base_url(), format!("providers.far={entry}"));
     let args = ["-m", "openai/m1", "--base-url", &base_url, "--api-key-env", "GIVEN_KEY"];
     let args = [&args[..], &["--set", &entry, "--set", "fallback_models=[far/m2]"]].concat();
-    Running::start(command(&lab, &vendor, &args)).end().await.with_code(0);
+    RunningProgram::start(command(&lab, &vendor, &args)).end().await.with_code(0);
     assert_eq!(asked(&local), [("m1".to_owned(), Some("Bearer GIVEN_KEY-123456".to_owned()))]);
     assert_eq!(asked(&far), [("m2".to_owned(), Some("Bearer FAR_KEY-123456".to_owned()))]);
     assert_eq!(asked(&vendor), []);
@@ -148,7 +148,7 @@ async fn where_no_model_can_be_used_each_is_named_with_its_reason() {
     );
     std::fs::create_dir_all(lab.path("home")).unwrap();
     std::fs::write(lab.path("home/config.yaml"), config).unwrap();
-    let ended = Running::start(lab.deputize(&["run", "Go"])).end().await.with_code(3);
+    let ended = RunningProgram::start(lab.deputize(&["run", "Go"])).end().await.with_code(3);
     let lines: Vec<&str> = ended.err.lines().collect();
     let at = lines.iter().position(|line| *line == "error: no model could answer:");
     let Some([one, two, three, ..]) = at.and_then(|at| lines.get(at + 1..)) else {

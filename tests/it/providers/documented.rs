@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::{Lab, Running};
+use crate::program::{Lab, RunningProgram};
 
 fn page() -> String {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs");
@@ -31,10 +31,10 @@ async fn every_example_is_accepted_without_a_warning_and_names_a_model() {
         let mut check = lab.deputize(&["config", "check", "--config", config]);
         // A model whose key is not set is warned of; the page says which keys its examples need.
         check.env("OPENAI_API_KEY", "key").env("ANTHROPIC_API_KEY", "key");
-        let check = Running::start(check).end().await.with_code(0);
+        let check = RunningProgram::start(check).end().await.with_code(0);
         assert_eq!(check.err, "", "{block}");
         let preview = ["prompt", "--json", "--config", config, "Hello."];
-        let preview = Running::start(lab.deputize(&preview)).end().await.with_code(0);
+        let preview = RunningProgram::start(lab.deputize(&preview)).end().await.with_code(0);
         let body: Value = serde_json::from_str(&preview.out).unwrap();
         let model = block.lines().next().unwrap().strip_prefix("model: ").unwrap();
         let model = model.split_whitespace().next().unwrap().split_once('/').unwrap().1;

@@ -19,7 +19,7 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
 
 use super::{KEY, ask, model};
-use crate::program::{Ended, Lab, Running};
+use crate::program::{Lab, ProgramEnd, RunningProgram};
 
 /// An authority of its own, made anew for each test.
 struct Authority {
@@ -69,15 +69,15 @@ impl Authority {
 }
 
 /// A listener that serves each connection by a rule, until it is dropped.
-struct Served {
+struct RuleListener {
     port: u16,
     /// The first lines of what was asked.
     seen: Arc<Mutex<Vec<String>>>,
     _tasks: JoinSet<()>,
 }
 
-impl Served {
-    async fn start<F>(serve: impl Fn(TcpStream, Seen) -> F + Send + 'static) -> Self
+impl RuleListener {
+    async fn start<F>(serve: impl Fn(TcpStream, RequestLines) -> F + Send + 'static) -> Self
     where
         F: Future<Output = ()> + Send + 'static,
     {
@@ -89,7 +89,7 @@ impl Served {
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
             while let Ok((stream, _)) = listener.accept().await {
-                connections.spawn(serve(stream, Seen(Arc::clone(&log))));
+                connections.spawn(serve(stream, RequestLines(Arc::clone(&log))));
             }
         });
         Self { port, seen, _tasks: tasks }
@@ -150,9 +150,9 @@ impl Served {
     }
 }
 
-struct Seen(Arc<Mutex<Vec<String>>>);
+struct RequestLines(Arc<Mutex<Vec<String>>>);
 
-impl Seen {
+impl RequestLines {
     fn note(&self, head: &str) {
         self.0.lock().unwrap().push(head.lines().next().unwrap_or_default().to_owned());
     }
@@ -168,7 +168,7 @@ async fn head(stream: &mut (impl AsyncRead + Unpin)) -> String {
     String::from_utf8_lossy(&head).into_owned()
 }
 
-async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, seen: &Seen) {
+async fn answer(mut stream: impl AsyncRead + AsyncWrite + Unpin, seen: &RequestLines) {
     let head = head(&mut stream).await;
     seen.note(&head);
     respond(stream, &head).await;
@@ -209,7 +209,7 @@ async fn take_body(stream: &mut (impl AsyncRead + Unpin), head: &str) {
 }
 
 /// What came of it, without the ports.
-fn told(result: Result<Reply, ModelError>, served: &[&Served]) -> String {
+fn told(result: Result<Reply, ModelError>, served: &[&RuleListener]) -> String {
     let mut told = match result {
         Ok(reply) => reply.text,
         Err(error) => format!("{:?}: {}", error.kind, error.message),
@@ -232,7 +232,7 @@ async fn a_server_is_trusted_by_its_authority_or_not_at_all() {
         ("another name", own.server("other.example", false), own.trusted()),
         ("expired", own.server("127.0.0.1", true), own.trusted()),
     ] {
-        let server = Served::tls(acceptor).await;
+        let server = RuleListener::tls(acceptor).await;
         let mut endpoint = server.endpoint("https");
         endpoint.authorities = trusted;
         lines.push(format!("{what}: {}", told(ask(&model(endpoint)).await, &[&server])));
@@ -252,7 +252,7 @@ async fn a_server_is_trusted_by_its_authority_or_not_at_all() {
 async fn a_connection_with_tls_serves_again() {
     let own = Authority::new();
     let acceptor = own.server("127.0.0.1", false);
-    let server = Served::start(move |stream, seen| {
+    let server = RuleListener::start(move |stream, seen| {
         let acceptor = acceptor.clone();
         async move {
             seen.note("a connection");
@@ -279,7 +279,7 @@ fn without_times(text: &str) -> String {
 #[tokio::test]
 async fn two_authorities_in_one_file_are_both_trusted() {
     let (own, other) = (Authority::new(), Authority::new());
-    let server = Served::tls(own.server("127.0.0.1", false)).await;
+    let server = RuleListener::tls(own.server("127.0.0.1", false)).await;
     let mut endpoint = server.endpoint("https");
     let pem = format!("# ours\n{}\n{}", other.pem, own.pem).into_bytes();
     endpoint.authorities = Some(CaBundle { path: "/own/ca.pem".into(), pem });
@@ -306,7 +306,7 @@ async fn a_file_that_holds_no_authority_is_refused() {
 
 #[tokio::test]
 async fn what_speaks_no_tls_is_told_as_such() {
-    let server = Served::start(|mut stream, _| async move {
+    let server = RuleListener::start(|mut stream, _| async move {
         let _closed = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         let _the_hello = stream.read_u8().await;
     });
@@ -318,8 +318,8 @@ async fn what_speaks_no_tls_is_told_as_such() {
 #[tokio::test]
 async fn requests_go_through_the_proxy_that_is_named() {
     let own = Authority::new();
-    let server = Served::tls(own.server("127.0.0.1", false)).await;
-    let proxy = Served::proxy().await;
+    let server = RuleListener::tls(own.server("127.0.0.1", false)).await;
+    let proxy = RuleListener::proxy().await;
     let mut tunnel = server.endpoint("https");
     tunnel.authorities = own.trusted();
     tunnel.proxy = Proxy::At(proxy.at("http"));
@@ -338,7 +338,7 @@ async fn requests_go_through_the_proxy_that_is_named() {
 async fn a_proxy_that_does_not_serve_is_told_by_its_address() {
     let mut lines = Vec::new();
     for status in ["407 Proxy Authentication Required", "403 Forbidden"] {
-        let proxy = Served::closed_proxy(status).await;
+        let proxy = RuleListener::closed_proxy(status).await;
         let mut endpoint = Endpoint::new("mock", "https://models.example/v1");
         endpoint.proxy = Proxy::At(proxy.at("http"));
         lines.push(told(ask(&model(endpoint)).await, &[&proxy]));
@@ -359,38 +359,38 @@ async fn a_proxy_that_does_not_serve_is_told_by_its_address() {
 #[tokio::test]
 async fn who_speaks_no_tls_to_a_server_that_does_is_asked_whether_it_does() {
     let own = Authority::new();
-    let server = Served::tls(own.server("127.0.0.1", false)).await;
+    let server = RuleListener::tls(own.server("127.0.0.1", false)).await;
     let error = ask(&model(server.endpoint("http"))).await.unwrap_err();
     assert!(error.message.ends_with("; is it https://?"), "{}", error.message);
 }
 
 #[tokio::test]
 async fn a_model_that_is_not_there_without_a_key_is_not_told_of_keys() {
-    let server = Served::closed_proxy("404 Not Found").await;
+    let server = RuleListener::closed_proxy("404 Not Found").await;
     let endpoint = Endpoint { keys: Vec::new(), ..server.endpoint("http") };
     let missing = told(ask(&model(endpoint)).await, &[&server]);
     assert!(missing.ends_with("(HTTP 404); check the model's name and base_url"), "{missing}");
     let mut through = Endpoint::new("mock", "http://models.example/v1");
-    let proxy = Served::closed_proxy("407 Proxy Authentication Required").await;
+    let proxy = RuleListener::closed_proxy("407 Proxy Authentication Required").await;
     through.proxy = Proxy::At(proxy.at("http"));
     let asked = told(ask(&model(through)).await, &[&proxy]);
     assert!(asked.contains("asks for a user name and a password (HTTP 407)"), "{asked}");
 }
 
 /// Runs the program against an address.
-async fn run(lab: &Lab, base_url: &str, env: &[(&str, &str)], set: &[&str]) -> Ended {
+async fn run(lab: &Lab, base_url: &str, env: &[(&str, &str)], set: &[&str]) -> ProgramEnd {
     let address = format!("providers.local.base_url={base_url}");
     let mut args = vec!["run", "-q", "-m", "local/mock", "Hello", "--set", &address];
     args.extend(set.iter().flat_map(|set| ["--set", set]));
     let mut command = lab.deputize(&args);
     command.envs(env.iter().copied());
-    Running::start(command).end().await
+    RunningProgram::start(command).end().await
 }
 
 #[tokio::test]
 async fn the_configuration_or_the_environment_names_authorities() {
     let (own, lab) = (Authority::new(), Lab::new());
-    let server = Served::tls(own.server("127.0.0.1", false)).await;
+    let server = RuleListener::tls(own.server("127.0.0.1", false)).await;
     let url = format!("{}/v1", server.at("https"));
     let file = own.file(&lab).display().to_string();
     let set = format!("providers.local.ca_file={file}");
@@ -424,7 +424,7 @@ async fn a_file_of_authorities_that_is_no_file_holds_nothing_up() {
 
 #[tokio::test]
 async fn the_environments_proxy_is_used_but_not_for_this_machine_nor_against_the_configuration() {
-    let (lab, proxy) = (Lab::new(), Served::proxy().await);
+    let (lab, proxy) = (Lab::new(), RuleListener::proxy().await);
     let (at, gone) = (proxy.at("http"), "http://127.0.0.1:1");
     let far = "http://models.example/v1";
     let from_environment = run(&lab, far, &[("http_proxy", &at)], &[]).await;

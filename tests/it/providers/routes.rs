@@ -9,7 +9,7 @@ use deputize_testkit::{
 };
 use serde_json::{Value, json};
 
-use crate::program::{Ended, Lab, Running};
+use crate::program::{Lab, ProgramEnd, RunningProgram};
 
 /// A server that answers each wire in its own way.
 async fn server() -> MockServer {
@@ -35,12 +35,12 @@ fn answer(request: &HttpRequest) -> MockAnswer {
 }
 
 /// Runs the program with a configuration file.
-async fn run(lab: &Lab, config: &str, args: &[&str], env: &[(&str, &str)]) -> Ended {
+async fn run(lab: &Lab, config: &str, args: &[&str], env: &[(&str, &str)]) -> ProgramEnd {
     fs::create_dir_all(lab.path("home")).unwrap();
     fs::write(lab.path("home/config.yaml"), config).unwrap();
     let mut command = lab.deputize(args);
     command.envs(env.iter().copied());
-    Running::start(command).end().await
+    RunningProgram::start(command).end().await
 }
 
 const HELLO: [&str; 3] = ["run", "-q", "Hello."];

@@ -183,9 +183,9 @@ impl Tool for Forbidden {
 }
 
 #[derive(Default)]
-struct Seen(Mutex<Vec<Record>>);
+struct RecordList(Mutex<Vec<Record>>);
 
-impl Observer for Seen {
+impl Observer for RecordList {
     fn on_record(&self, record: &Record) {
         self.0.lock().unwrap().push(record.clone());
     }
@@ -210,7 +210,7 @@ fn played(file: &Path, bytes: &[u8]) -> Option<Result<usize, ReplayError>> {
     let recording = Recording::read(file).ok()?;
     let records: Vec<Record> = recording.records().cloned().collect();
     let spec = recording.top_agent()?;
-    let (called, seen) = (Arc::default(), Arc::new(Seen::default()));
+    let (called, seen) = (Arc::default(), Arc::new(RecordList::default()));
     let mut parts = parts(&called);
     parts.observers.push(Arc::clone(&seen) as Arc<dyn Observer>);
     let replay = Replay::new(recording, parts);

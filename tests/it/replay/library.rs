@@ -17,12 +17,12 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 /// A tool that must not run in a replay.
-struct Count {
+struct CountingTool {
     spec: ToolSpec,
     runs: bool,
 }
 
-impl Tool for Count {
+impl Tool for CountingTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -35,7 +35,7 @@ impl Tool for Count {
 
 /// A program: what of it a test changes.
 #[derive(Clone)]
-struct Program {
+struct ReplayProgram {
     description: &'static str,
     system: &'static str,
     task: &'static str,
@@ -47,7 +47,7 @@ struct Program {
     budgets: Budgets,
 }
 
-impl Default for Program {
+impl Default for ReplayProgram {
     fn default() -> Self {
         let children = Policy { max_concurrent_children: 3, ..Policy::default() };
         Self {
@@ -64,7 +64,7 @@ impl Default for Program {
     }
 }
 
-impl Program {
+impl ReplayProgram {
     fn parts(&self, runs: bool) -> SessionConfig {
         let mut catalog = Catalog::default();
         let tool = |name: &str| {
@@ -83,7 +83,7 @@ impl Program {
             CatalogEntry {
                 toolset: ToolsetName::literal("t"),
                 origin,
-                tool: Arc::new(Count { spec, runs }),
+                tool: Arc::new(CountingTool { spec, runs }),
             }
         };
         catalog.insert(tool("count")).unwrap();
@@ -142,7 +142,7 @@ fn counting() -> ScriptedModel {
 #[tokio::test]
 async fn the_same_program_gives_the_same_records_and_the_same_outcome() {
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::default();
+    let program = ReplayProgram::default();
     let (file, outcome, recorder) = program.record(folder.path(), counting()).await;
     assert_eq!(outcome.text.as_deref(), Some("Two words."));
     for _ in 0..3 {
@@ -155,7 +155,7 @@ async fn the_same_program_gives_the_same_records_and_the_same_outcome() {
 #[tokio::test]
 async fn a_program_that_sends_something_else_is_shown_where() {
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::default();
+    let program = ReplayProgram::default();
     let (file, ..) = program.record(folder.path(), counting()).await;
     let description = "Count the words.\nOf one text.";
     let system = "You count.\nYou do it fast.";
@@ -167,15 +167,15 @@ async fn a_program_that_sends_something_else_is_shown_where() {
     let options = ModelOptions { reasoning_effort: Some("low".into()), ..ModelOptions::default() };
     let hasty = Policy { child_timeout_seconds: 77, ..program.children.clone() };
     let changed = [
-        ("system", Program { system, ..program.clone() }),
-        ("description", Program { description, ..program.clone() }),
-        ("tools", Program { more_tools: true, ..program.clone() }),
-        ("task", Program { task: "Count thrice.", ..program.clone() }),
-        ("child", Program { children: classic, ..program.clone() }),
-        ("fewer", Program { max_iterations: 1, ..program.clone() }),
-        ("model", Program { model: "test/other", ..program.clone() }),
-        ("options", Program { options, ..program.clone() }),
-        ("child's limits", Program { children: hasty, ..program.clone() }),
+        ("system", ReplayProgram { system, ..program.clone() }),
+        ("description", ReplayProgram { description, ..program.clone() }),
+        ("tools", ReplayProgram { more_tools: true, ..program.clone() }),
+        ("task", ReplayProgram { task: "Count thrice.", ..program.clone() }),
+        ("child", ReplayProgram { children: classic, ..program.clone() }),
+        ("fewer", ReplayProgram { max_iterations: 1, ..program.clone() }),
+        ("model", ReplayProgram { model: "test/other", ..program.clone() }),
+        ("options", ReplayProgram { options, ..program.clone() }),
+        ("child's limits", ReplayProgram { children: hasty, ..program.clone() }),
     ];
     let mut told = String::new();
     for (name, program) in changed {
@@ -202,7 +202,8 @@ async fn a_run_that_closes_on_a_budget_is_played_parent_and_children() {
     let children = Budget { tokens: Some(60_000), ..Budget::default() };
     let session = Budget { tokens: Some(150_000), ..Budget::default() };
     let budgets = Budgets { session, children };
-    let program = Program { max_iterations: 90, options, budgets, ..Program::default() };
+    let program =
+        ReplayProgram { max_iterations: 90, options, budgets, ..ReplayProgram::default() };
     let folder = tempfile::tempdir().unwrap();
     let (file, outcome, recorder) = program.record(folder.path(), model).await;
     let closings = recorder
@@ -217,7 +218,7 @@ async fn a_run_that_closes_on_a_budget_is_played_parent_and_children() {
     let replayed = program.replay(&file).await.unwrap();
     assert_eq!(replayed.outcome, outcome);
     // Without the budget other options would be sent.
-    let unlimited = Program { budgets: Budgets::default(), ..program.clone() };
+    let unlimited = ReplayProgram { budgets: Budgets::default(), ..program.clone() };
     let told = unlimited.replay(&file).await.unwrap_err();
     assert!(told.contains("differs from the recording in the options"), "{told}");
 }
@@ -225,7 +226,7 @@ async fn a_run_that_closes_on_a_budget_is_played_parent_and_children() {
 #[tokio::test]
 async fn a_model_to_fall_back_on_is_played_where_the_program_names_it() {
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::default();
+    let program = ReplayProgram::default();
     let file = folder.path().join("t.jsonl");
     let gone = ModelError::new(FailureKind::Unavailable, "gone");
     let mut parts = program.parts(true);
@@ -286,7 +287,7 @@ fn is(line: &Value, agent: &str, kind: &str) -> bool {
 /// What is said of a recording of [`counting`] that was changed.
 async fn edited(change: impl FnOnce(&mut Vec<Value>)) -> String {
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::default();
+    let program = ReplayProgram::default();
     let (file, ..) = program.record(folder.path(), counting()).await;
     edit(&file, |_| ());
     program.replay(&file).await.expect("unchanged, it is played");
@@ -369,7 +370,7 @@ async fn a_fault_of_the_machine_is_played_and_with_no_other_text() {
     assert!(told.contains("s/2.0.0") && told.contains("its turn is over"), "{told}");
 
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::default();
+    let program = ReplayProgram::default();
     let (file, ..) = program.record(folder.path(), counting()).await;
     edit(&file, fault(Value::Null));
     program.replay(&file).await.expect("the same text");
@@ -378,7 +379,7 @@ async fn a_fault_of_the_machine_is_played_and_with_no_other_text() {
 #[tokio::test]
 async fn a_child_that_the_program_does_not_start_ends_the_replay() {
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::default();
+    let program = ReplayProgram::default();
     let (file, ..) = program.record(folder.path(), counting()).await;
     // A parent that may have one child in all.
     let replayed = replay(&file, program.parts(false), |session| {
@@ -392,7 +393,7 @@ async fn a_child_that_the_program_does_not_start_ends_the_replay() {
 #[tokio::test(start_paused = true)]
 async fn waits_are_shown_and_not_waited_for() {
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::default();
+    let program = ReplayProgram::default();
     let busy = ModelError {
         retry_after_ms: Some(50_000),
         ..ModelError::new(FailureKind::Transient, "busy")
@@ -414,7 +415,7 @@ async fn waits_are_shown_and_not_waited_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn on_many_threads_too_the_order_is_the_recorded_one() {
     let folder = tempfile::tempdir().unwrap();
-    let program = Program::default();
+    let program = ReplayProgram::default();
     let many = || {
         ScriptedModel::rule(|seen: &SeenRequest| {
             let tasks: Vec<Value> = (0..40).map(|n| json!({"goal": format!("part {n}")})).collect();
@@ -428,7 +429,7 @@ async fn on_many_threads_too_the_order_is_the_recorded_one() {
         })
     };
     let children = Policy { max_concurrent_children: 12, ..program.children.clone() };
-    let program = Program { children, ..program };
+    let program = ReplayProgram { children, ..program };
     let (file, _, recorder) = program.record(folder.path(), many()).await;
     assert!(recorder.records().len() > 500, "{}", recorder.records().len());
     for _ in 0..3 {

@@ -9,7 +9,7 @@ use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use crate::kill::kill;
-use crate::program::{Asked, Lab, Running, hang, model};
+use crate::program::{ChatRequest, Lab, RunningProgram, hang, model};
 
 /// A parent with a call of three tasks, killed when the first child has ended and the others wait
 /// for an answer, as far as they were begun. Settings of now hold for what follows; the server
@@ -41,7 +41,7 @@ async fn taken_up(
 ) -> (Value, Vec<String>) {
     let answers = Arc::new(AtomicBool::new(false));
     let answering = Arc::clone(&answers);
-    let server = model(move |asked: &Asked| {
+    let server = model(move |asked: &ChatRequest| {
         let reply = match (asked.first_user(), asked.results().len()) {
             ("go", 0) => Reply::calls("mock", calls.clone()),
             ("go", _) => Reply::text("mock", "done"),
@@ -62,12 +62,12 @@ async fn taken_up(
     answers.store(true, Ordering::Relaxed);
     let session = lab.session();
     let args = ["run", "--resume", &session, "--output", "json", "--record", "resumed.jsonl"];
-    let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+    let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
     assert!(!ended.err.contains("unknown outcome"), "{}", ended.err);
     let replay = lab.deputize(&["run", "--replay", "resumed.jsonl"]);
-    assert_eq!(Running::start(replay).end().await.with_code(0).out, "done\n");
+    assert_eq!(RunningProgram::start(replay).end().await.with_code(0).out, "done\n");
     let requests = server.requests();
-    let last = Asked::of(requests.last().unwrap());
+    let last = ChatRequest::of(requests.last().unwrap());
     let results = last.results().into_iter().map(str::to_owned).collect();
     (serde_json::from_str(&ended.out).unwrap(), results)
 }
@@ -179,7 +179,7 @@ impl<'l> Stopped<'l> {
     pub(super) async fn start(lab: &'l Lab, before: &str) -> Self {
         let answers = Arc::new(AtomicBool::new(false));
         let answering = Arc::clone(&answers);
-        let server = model(move |asked: &Asked| {
+        let server = model(move |asked: &ChatRequest| {
             let goal = asked.first_user().lines().last().unwrap_or_default();
             let file = json!({"path": "a.txt", "content": "a"});
             MockAnswer::reply(&match (goal, asked.results().len()) {
@@ -197,7 +197,7 @@ impl<'l> Stopped<'l> {
         .await;
         settings(lab, &format!("{}\n{before}", near(&server)));
         let args = ["run", "-m", "near/mock", "--output", "events", "go"];
-        let running = Running::start(lab.deputize(&args));
+        let running = RunningProgram::start(lab.deputize(&args));
         running.event("model.request", |it| it["depth"] == 2 && it["iteration"] == 2).await;
         kill(lab, running).await;
         Self { lab, server, answers }
@@ -210,10 +210,10 @@ impl<'l> Stopped<'l> {
         answers.store(true, Ordering::Relaxed);
         let session = lab.session();
         let args = ["run", "--resume", &session, "--output", "json", "--record", "resumed.jsonl"];
-        let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+        let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
         drop(server);
         let replay = lab.deputize(&["run", "--replay", "resumed.jsonl"]);
-        assert_eq!(Running::start(replay).end().await.with_code(0).out, "done\n");
+        assert_eq!(RunningProgram::start(replay).end().await.with_code(0).out, "done\n");
         serde_json::from_str(&ended.out).unwrap()
     }
 }

@@ -6,7 +6,7 @@ use deputize_core::{Event, Outcome, Record, Reply};
 use deputize_delegate::Policy;
 use serde_json::{Value, json};
 
-use crate::simulated::{Rule, results, resumed, run, text};
+use crate::simulated::{SimulatedRule, results, resumed, run, text};
 
 fn end(records: &[Record], depth: u32) -> Outcome {
     let ends = records.iter().filter(|record| record.depth == depth);
@@ -20,7 +20,7 @@ fn end(records: &[Record], depth: u32) -> Outcome {
 #[tokio::test(start_paused = true)]
 async fn times_add_up_after_a_kill_at_any_record() {
     // The child asks twice: 5 s and 7 s. Its parent takes 2 s before it and 3 s after it.
-    let rule: Arc<Rule> = Arc::new(|task: &str, results: usize| match (task, results) {
+    let rule: Arc<SimulatedRule> = Arc::new(|task: &str, results: usize| match (task, results) {
         ("go", 0) => (2_000, Reply::calls("m", [("delegate_task", json!({"goal": "count"}))])),
         ("go", _) => (3_000, Reply::text("m", "Done.")),
         (_, 0) => (5_000, Reply::calls("m", [("no_such_tool", json!({}))])),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::children::{Stopped, near, settings};
 use crate::kill::kill;
-use crate::program::{Asked, Lab, Running, hang, model};
+use crate::program::{ChatRequest, Lab, RunningProgram, hang, model};
 
 /// Of a run with a child, killed when that has written a file and waits for an answer, what a
 /// resume with another model tells. The setting of the child's model is gone by then.
@@ -18,7 +18,7 @@ async fn resumed_without_its_model(background: bool, of_child: &str) -> Value {
     let lab = Lab::new();
     let answers = Arc::new(AtomicBool::new(false));
     let answering = Arc::clone(&answers);
-    let server = model(move |asked: &Asked| {
+    let server = model(move |asked: &ChatRequest| {
         let task = json!({"goal": "Write", "background": background});
         let reply = match (asked.first_user(), asked.replies()) {
             ("go", 0) => Reply::calls("mock", [("delegate_task", task)]),
@@ -38,7 +38,7 @@ async fn resumed_without_its_model(background: bool, of_child: &str) -> Value {
     };
     with(&format!("background: {background}{of_child}"));
     let args = ["run", "-m", "near/mock", "--output", "events", "go"];
-    let running = Running::start(lab.deputize(&args));
+    let running = RunningProgram::start(lab.deputize(&args));
     running.event("model.request", |it| it["depth"] == 1 && it["iteration"] == 2).await;
     if background {
         running.event("agent.rest", |_| true).await;
@@ -49,10 +49,10 @@ async fn resumed_without_its_model(background: bool, of_child: &str) -> Value {
     let session = lab.session();
     let args = ["run", "--resume", &session, "-m", "near/other", "--output", "json"];
     let resume = lab.deputize(&[&args[..], &["--record", "resumed.jsonl"]].concat());
-    let ended = Running::start(resume).end().await.with_code(0);
+    let ended = RunningProgram::start(resume).end().await.with_code(0);
     drop(server);
     let replay = lab.deputize(&["run", "--replay", "resumed.jsonl"]);
-    assert_eq!(Running::start(replay).end().await.with_code(0).out, "done\n");
+    assert_eq!(RunningProgram::start(replay).end().await.with_code(0).out, "done\n");
     serde_json::from_str(&ended.out).unwrap()
 }
 

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::children::settings;
 use crate::control::reachable;
 use crate::kill::kill;
-use crate::program::{Asked, Lab, Running, hang, model};
+use crate::program::{ChatRequest, Lab, RunningProgram, hang, model};
 
 /// A command that takes its time to end when it is told to.
 const SLOW: &str = "trap '' TERM; echo x > begun; sleep 60";
@@ -19,7 +19,7 @@ const SLOW: &str = "trap '' TERM; echo x > begun; sleep 60";
 /// stopped by its parent when the gate is open. Whoever goes on says so in a file.
 async fn family(background: bool, gate: &Barrier, killed: &Arc<AtomicBool>) -> MockServer {
     let (gate, killed) = (gate.clone(), Arc::clone(killed));
-    model(move |asked: &Asked| {
+    model(move |asked: &ChatRequest| {
         let call = |tool: &str, arguments: Value| {
             MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]))
         };
@@ -60,20 +60,21 @@ async fn resumed(lab: &Lab, background: bool) -> Value {
     } else {
         let child = format!("{}/1.0.0", reachable(lab).await);
         let stop = lab.deputize(&["agents", "stop", "--tree", &child]);
-        Running::start(stop).end().await.with_code(0);
+        RunningProgram::start(stop).end().await.with_code(0);
     }
     kill(lab, running).await;
     killed.store(true, Ordering::Relaxed);
     let before = server.requests().len();
     let session = lab.session();
     let args = ["run", "--resume", &session, "--output", "json", "--record", "resumed.jsonl"];
-    let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+    let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
     assert!(!lab.work("went_on").exists(), "{}", ended.out);
     let requests = server.requests();
-    let of_top = requests[before..].iter().filter(|it| Asked::of(it).first_user() == "go").count();
+    let of_top =
+        requests[before..].iter().filter(|it| ChatRequest::of(it).first_user() == "go").count();
     assert_eq!(of_top, requests.len() - before, "only the top agent goes on");
     let replay = lab.deputize(&["run", "--replay", "resumed.jsonl"]);
-    assert_eq!(Running::start(replay).end().await.with_code(0).out, "done\n");
+    assert_eq!(RunningProgram::start(replay).end().await.with_code(0).out, "done\n");
     serde_json::from_str(&ended.out).unwrap()
 }
 
@@ -99,7 +100,7 @@ async fn one_that_its_parent_stopped_does_not_go_on_and_its_end_is_told_once() {
         assert_eq!((&child["status"], &child["error"]), (&json!("interrupted"), &why), "{told}");
     }
     let export = lab.deputize(&["sessions", "export", &lab.session()]);
-    let records = Running::start(export).end().await.with_code(0);
+    let records = RunningProgram::start(export).end().await.with_code(0);
     assert_eq!(records.events("child.delivered").len(), 1);
     let stops = records.events("agent.stop");
     let told = stops.iter().filter(|stop| stop["pending"] == true).count();

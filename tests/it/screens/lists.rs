@@ -7,7 +7,7 @@ use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
 use super::{Streams, call, on_terminal, say, with_failure};
-use crate::program::{Lab, Running, model};
+use crate::program::{Lab, RunningProgram, model};
 
 /// The rows from the head of a list on.
 fn rows_of_list<'r>(rows: impl Iterator<Item = &'r str>) -> impl Iterator<Item = &'r str> {
@@ -31,7 +31,7 @@ async fn each_row_of_a_list_is_one_line_of_a_terminal_and_whole_when_piped() {
         (&["toolsets", "list"], "delegate_task"),
         (&["mcp", "list", "--set", &server], "it has not said"),
     ] {
-        let piped = Running::start(lab.deputize(list)).end().await.with_code(0);
+        let piped = RunningProgram::start(lab.deputize(list)).end().await.with_code(0);
         let widest = piped.out.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(widest > 60, "{list:?}: piped rows stay whole: {}", piped.out);
         assert!(!piped.out.contains('…'), "{list:?}: {}", piped.out);
@@ -79,7 +79,7 @@ async fn a_session_and_the_doctor_are_wrapped_at_words() {
 async fn the_doctor_tells_the_model_of_children_from_that_of_the_run() {
     let lab = Lab::new();
     let args = ["doctor", "-m", "offline", "--set", "delegation.model=openai/gpt-5"];
-    let doctor = Running::start(lab.deputize(&args)).end().await.with_code(1);
+    let doctor = RunningProgram::start(lab.deputize(&args)).end().await.with_code(1);
     let of_models = doctor.out.lines().filter(|line| line.contains("model"));
     let names: Vec<&str> = of_models.filter_map(|line| line.get(6..)?.split("  ").next()).collect();
     assert_eq!(names, ["model", "model of children"], "{}", doctor.out);
@@ -97,7 +97,7 @@ async fn a_folder_of_sessions_that_cannot_be_read_is_named() {
         &["sessions", "show", "20260101"],
         &["agents", "stop", "1.0.0"],
     ] {
-        let ended = Running::start(lab.deputize(list)).end().await.with_code(1);
+        let ended = RunningProgram::start(lab.deputize(list)).end().await.with_code(1);
         assert!(ended.err.contains(folder.to_str().unwrap()), "{list:?}: {}", ended.err);
     }
 }
@@ -110,11 +110,11 @@ async fn a_session_is_listed_with_the_model_that_served_it() {
     let entry = format!("providers.spare={}", json!({"base_url": standby.base_url()}));
     let args = ["--set", &entry, "--set", "fallback_models=[spare/other]", "Go"];
     lab.run(&server, &args).end().await.with_code(0);
-    let listed = Running::start(lab.deputize(&["sessions", "list", "--json"])).end().await;
+    let listed = RunningProgram::start(lab.deputize(&["sessions", "list", "--json"])).end().await;
     let listed: Value = serde_json::from_str(&listed.out).unwrap();
     assert_eq!(listed[0]["model"], "spare/other", "{listed}");
     let session = lab.session();
-    let shown = Running::start(lab.deputize(&["sessions", "show", &session])).end().await;
+    let shown = RunningProgram::start(lab.deputize(&["sessions", "show", &session])).end().await;
     assert!(shown.out.starts_with("spare/other (openai/mock was asked for) in "), "{}", shown.out);
 }
 
@@ -139,7 +139,7 @@ async fn each_result_stands_under_its_call() {
     fs::write(lab.work("there/inside.txt"), "").unwrap();
     lab.run(&server, &["Go"]).end().await.with_code(0);
     let session = lab.session();
-    let shown = Running::start(lab.deputize(&["sessions", "show", &session])).end().await;
+    let shown = RunningProgram::start(lab.deputize(&["sessions", "show", &session])).end().await;
     let mut under = Vec::new();
     for line in shown.out.lines() {
         if line.starts_with("* ") {
@@ -159,9 +159,10 @@ async fn each_result_stands_under_its_call() {
 #[tokio::test]
 async fn the_tools_of_a_child_are_shown_without_an_argument() {
     let lab = Lab::new();
-    let plain = Running::start(lab.deputize(&["toolsets", "resolve"])).end().await.with_code(0);
+    let plain =
+        RunningProgram::start(lab.deputize(&["toolsets", "resolve"])).end().await.with_code(0);
     let child = lab.deputize(&["toolsets", "resolve", "--child"]);
-    let child = Running::start(child).end().await.with_code(0);
+    let child = RunningProgram::start(child).end().await.with_code(0);
     assert_eq!(plain.out, child.out);
     assert!(
         plain.err.contains("note: the tools of a child whose call names no toolsets and no role"),
@@ -179,7 +180,7 @@ async fn what_is_piped_in_is_told_with_its_size_and_the_limit() {
     fs::write(&long, "0123456789abcde\n".repeat(100_000)).unwrap();
     let mut command = lab.run_command(&server, &["Count"]);
     command.stdin(fs::File::open(&long).unwrap());
-    let ended = Running::start(command).end().await.with_code(0);
+    let ended = RunningProgram::start(command).end().await.with_code(0);
     let note = ended.err.lines().find(|line| line.contains("standard input")).unwrap();
     let session = lab.session();
     let kept = lab.path(format!("home/sessions/{session}/stdin.txt"));
@@ -204,9 +205,9 @@ async fn a_long_goal_is_whole_where_the_list_is_piped() {
     .await;
     let goal = "Write down every single thing that you find in this directory, ".repeat(3);
     lab.run(&server, &[&goal]).end().await.with_code(0);
-    let listed = Running::start(lab.deputize(&["sessions", "list", "--json"])).end().await;
+    let listed = RunningProgram::start(lab.deputize(&["sessions", "list", "--json"])).end().await;
     let listed: Value = serde_json::from_str(&listed.out).unwrap();
     assert_eq!(listed[0]["goal"], goal.trim(), "{listed}");
-    let listed = Running::start(lab.deputize(&["sessions", "list"])).end().await;
+    let listed = RunningProgram::start(lab.deputize(&["sessions", "list"])).end().await;
     assert!(listed.out.lines().nth(1).unwrap().ends_with(goal.trim()), "{}", listed.out);
 }

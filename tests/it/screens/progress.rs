@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{REASON, Streams, call, joined, on_terminal, say};
 use crate::kill::kill;
-use crate::program::{Lab, Running, hang, model, soon};
+use crate::program::{Lab, RunningProgram, hang, model, soon};
 
 #[tokio::test]
 async fn a_refused_call_for_children_is_told_in_words() {
@@ -99,7 +99,7 @@ async fn agents_that_failed_before_a_resume_stand_at_its_end_too() {
     let server = model(|_| say("Done.")).await;
     let session = lab.session();
     let args = ["run", "--resume", &session, "--base-url", &server.base_url()];
-    let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+    let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
     assert!(
         ended.err.contains("1 agent failed:\n  ✗ [1/1] 1.0.0: Read the deep end\n"),
         "{}",
@@ -108,7 +108,7 @@ async fn agents_that_failed_before_a_resume_stand_at_its_end_too() {
     assert!(ended.err.contains(REASON), "{}", ended.err);
     // What is asked for next is a task of its own.
     let args = ["run", "--resume", &session, "--base-url", &server.base_url(), "And now?"];
-    let ended = Running::start(lab.deputize(&args)).end().await.with_code(0);
+    let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(0);
     assert!(!ended.err.contains("failed"), "{}", ended.err);
 }
 

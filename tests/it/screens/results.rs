@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::{Streams, call, joined, on_terminal_with_code, say};
 use crate::kill::kill;
-use crate::program::{Lab, Running, hang, model, soon};
+use crate::program::{Lab, RunningProgram, hang, model, soon};
 
 #[tokio::test]
 async fn results_of_background_children_and_of_their_control_are_words() {
@@ -39,7 +39,7 @@ async fn results_of_background_children_and_of_their_control_are_words() {
     let args = ["--set", "delegation.background=true", "Go"];
     lab.run(&server, &args).end().await.with_code(0);
     let shown = lab.deputize(&["sessions", "show", &lab.session()]);
-    let shown = Running::start(shown).end().await.with_code(0).out;
+    let shown = RunningProgram::start(shown).end().await.with_code(0).out;
     for words in [
         "  | 0 1.0.0: ",
         "  | 1.0.0: completed: Count the files\n",
@@ -111,7 +111,7 @@ async fn a_session_names_the_configuration_file_that_it_ran_with() {
     kill(&lab, running).await;
     let session = lab.session();
     let shown = lab.deputize(&["sessions", "show", &session]);
-    let shown = Running::start(shown).end().await.with_code(0);
+    let shown = RunningProgram::start(shown).end().await.with_code(0);
     let file = file.canonicalize().unwrap();
     let hint = format!(
         "unfinished: go on with `deputize run --config '{}' --resume {session}`",
@@ -123,7 +123,7 @@ async fn a_session_names_the_configuration_file_that_it_ran_with() {
     let resumed = |more: &[&str]| {
         let base_url = server.base_url();
         let args = [&["run", "--resume", &session, "--base-url", &base_url], more].concat();
-        Running::start(lab.deputize(&args))
+        RunningProgram::start(lab.deputize(&args))
     };
     let other = lab.path("another.yaml");
     std::fs::write(&other, "max_iterations: 7\n").unwrap();

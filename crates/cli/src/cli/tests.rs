@@ -7,12 +7,12 @@ use deputize_core::{
 use super::*;
 
 /// What was seen, in a row.
-type Seen = Arc<Mutex<Vec<String>>>;
+type SeenCalls = Arc<Mutex<Vec<String>>>;
 
 /// A hook that sees calls, and lets nothing be listed.
-struct Watch(Seen);
+struct WatchHook(SeenCalls);
 
-impl Hook for Watch {
+impl Hook for WatchHook {
     fn name(&self) -> &str {
         "watch"
     }
@@ -57,8 +57,8 @@ fn around(cli: &Cli, home: &std::path::Path) -> ProcessEnv {
 #[test]
 fn a_program_has_the_hooks_that_it_names() {
     let home = tempfile::tempdir().unwrap();
-    let seen = Seen::default();
-    let cli = Cli::new().tools(deputize_tools::LINK).hook(Watch(Arc::clone(&seen)));
+    let seen = SeenCalls::default();
+    let cli = Cli::new().tools(deputize_tools::LINK).hook(WatchHook(Arc::clone(&seen)));
     let work = home.path().to_str().unwrap();
     let given = ["deputize", "run", "-q", "-m", "offline", "-C", work, "list ."];
     let Command::Run(args) = Arguments::try_parse_from(given).unwrap().command else { panic!() };

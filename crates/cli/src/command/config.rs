@@ -5,8 +5,8 @@ use std::path::Path;
 use crate::args::Config;
 use crate::compose::{DollarLimits, ModelSelection, Unpriced, ca_file_fault, unreachable};
 use crate::config::{
-    ConfigError, Loaded, ModelOverrides, Output, Place, Problem, ProviderEntry, Sources, Verb,
-    VerbError, checked, in_order, load, run,
+    ConfigError, ConfigPlace, LoadedConfig, ModelOverrides, Output, Problem, ProviderEntry,
+    Sources, Verb, VerbError, checked, in_order, load, run,
 };
 use crate::exit::CliError;
 use crate::hooks::program::faults;
@@ -51,7 +51,7 @@ pub(crate) fn config(around: &ProcessEnv, command: &Config) -> Result<(), CliErr
 /// run reads only when it needs them, and with what a run would be refused for.
 fn with_more(
     result: Result<Output, VerbError>,
-    loaded: &Loaded,
+    loaded: &LoadedConfig,
     around: &ProcessEnv,
 ) -> Result<Output, VerbError> {
     let fault = |(name, entry): (&String, &ProviderEntry)| {
@@ -70,7 +70,7 @@ fn with_more(
 }
 
 /// Models of lists that a run goes without, because it cannot ask them.
-fn skipped_models(loaded: &Loaded, around: &ProcessEnv) -> Vec<Problem> {
+fn skipped_models(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
     let config = &loaded.config;
     let lists = [
         ("fallback_models", &config.fallback_models),
@@ -88,7 +88,7 @@ fn skipped_models(loaded: &Loaded, around: &ProcessEnv) -> Vec<Problem> {
 }
 
 /// Limits of dollars that cannot be held, because nobody knows what a model costs.
-fn unpriced(loaded: &Loaded, around: &ProcessEnv) -> Vec<Problem> {
+fn unpriced(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
     let config = &loaded.config;
     let hands_on = |name: &String| name == deputize_delegate::TOOLSET.as_str();
     let hands_on = config.toolsets.is_empty() || config.toolsets.iter().any(hands_on);
@@ -104,7 +104,7 @@ fn unpriced(loaded: &Loaded, around: &ProcessEnv) -> Vec<Problem> {
 
 /// What is wrong with a configuration and with the files that it names: each mistake at once.
 fn and_files(mut error: ConfigError, around: &ProcessEnv) -> ConfigError {
-    let fault = |(provider, file, place): &(String, String, Place)| {
+    let fault = |(provider, file, place): &(String, String, ConfigPlace)| {
         // A path that is none is a mistake of its own.
         let is_path = file.starts_with("~/") || Path::new(file).is_absolute();
         let fault = is_path.then(|| ca_file_fault(provider, file, around)).flatten()?;

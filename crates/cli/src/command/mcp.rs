@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::args::{Mcp, Settings, View};
 use crate::command::print_list;
 use crate::compose::mcp::{cards, not_given, server};
-use crate::config::{Config, Loaded, Sources, nearest};
+use crate::config::{Config, LoadedConfig, Sources, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::{ProcessEnv, output_columns, print, tell, wrap_lines};
@@ -62,7 +62,7 @@ struct ConfiguredServer {
 }
 
 impl ConfiguredServer {
-    fn of(around: &ProcessEnv, loaded: &Loaded, name: &str) -> Result<Self, CliError> {
+    fn of(around: &ProcessEnv, loaded: &LoadedConfig, name: &str) -> Result<Self, CliError> {
         let servers = &loaded.config.mcp_servers;
         let entry = servers.get(name).ok_or_else(|| missing(name, loaded))?;
         let server = server(name, entry, around)?;
@@ -72,7 +72,7 @@ impl ConfiguredServer {
     }
 }
 
-fn missing(name: &str, loaded: &Loaded) -> CliError {
+fn missing(name: &str, loaded: &LoadedConfig) -> CliError {
     let names = loaded.config.mcp_servers.keys().map(String::as_str);
     let error = CliError::usage(ServerError::Missing(name.to_owned()));
     match nearest(name, names) {
@@ -81,7 +81,7 @@ fn missing(name: &str, loaded: &Loaded) -> CliError {
     }
 }
 
-fn loaded(around: &ProcessEnv, settings: &Settings) -> Result<(Sources, Loaded), CliError> {
+fn loaded(around: &ProcessEnv, settings: &Settings) -> Result<(Sources, LoadedConfig), CliError> {
     let sources = around.sources(settings, Vec::new())?;
     let loaded = around.load(&sources)?;
     Ok((sources, loaded))

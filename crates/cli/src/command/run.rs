@@ -16,7 +16,7 @@ use serde_json::json;
 use self::run_harness::{RunHarness, RunPlan, SessionPlace};
 use crate::args::{Approve, ModelChoice, RunOptions};
 use crate::compose::{AssembledProgram, AssemblyInput, external, given_secrets, mcp};
-use crate::config::{Config, FlagValue, Loaded, ModelOverrides};
+use crate::config::{Config, FlagValue, LoadedConfig, ModelOverrides};
 use crate::exit::CliError;
 use crate::hooks;
 use crate::invocation::quote_path;
@@ -270,7 +270,7 @@ fn left_alone(options: &RunOptions) -> Vec<&'static str> {
 }
 
 /// How the top agent's questions are answered: as set, or by whether somebody is there.
-fn mode(loaded: &Loaded, around: &ProcessEnv) -> ApproverMode {
+fn mode(loaded: &LoadedConfig, around: &ProcessEnv) -> ApproverMode {
     if loaded.origins.contains_key("approvals.mode") || around.stdin_is_terminal {
         loaded.config.approvals.mode
     } else {

@@ -10,7 +10,8 @@ use deputize_core::sanitize::Secrets;
 use deputize_core::{Catalog, CatalogEntry, CatalogError, Origin, ToolName, ToolsetName};
 use deputize_mcp::is_server_name;
 use deputize_plugin_host::{
-    Boundary, Description, HostProgram, Inside, Isolated, PluginError, PluginFile, entries,
+    Description, HostProgram, InProcessPlugin, IsolatedPlugin, PluginBoundary, PluginError,
+    PluginFile, entries,
 };
 use deputize_process::{Supervisor, base_env, drop_hooks};
 use deputize_tools::Processes;
@@ -181,7 +182,7 @@ pub(crate) fn add_one(
 pub(crate) fn add_tools(
     description: &Description,
     path: &Path,
-    plugin: &Arc<dyn Boundary>,
+    plugin: &Arc<dyn PluginBoundary>,
     catalog: &mut Catalog,
 ) -> Result<(), PluginFault> {
     for entry in entries(description, path, plugin) {
@@ -204,24 +205,28 @@ fn other_owner(catalog: &Catalog, entry: &CatalogEntry) -> Option<Origin> {
     catalog.iter().find(other).map(|other| other.origin.clone())
 }
 
-fn boundary(plugin: &FoundPlugin, around: &ProcessEnv) -> Arc<dyn Boundary> {
+fn boundary(plugin: &FoundPlugin, around: &ProcessEnv) -> Arc<dyn PluginBoundary> {
     let FoundPlugin { path, sha256, isolated, room, .. } = plugin;
     if !isolated {
-        return Arc::new(Inside::new(path.clone(), sha256.clone()));
+        return Arc::new(InProcessPlugin::new(path.clone(), sha256.clone()));
     }
     let owned = |cx: Option<&deputize_core::ToolCx>| match cx {
         Some(cx) => cx.agent.session.settings.get_or_insert_with(Processes::default).shared(),
         None => Supervisor::start().map(Arc::new),
     };
-    Arc::new(Isolated::new(path.clone(), sha256.clone(), host_program(around, room), owned))
+    Arc::new(IsolatedPlugin::new(path.clone(), sha256.clone(), host_program(around, room), owned))
 }
 
 /// A plugin in a process that this supervisor owns, whoever calls it.
-pub(crate) fn isolated(file: &PluginFile, around: &ProcessEnv, by: &Arc<Supervisor>) -> Isolated {
+pub(crate) fn isolated(
+    file: &PluginFile,
+    around: &ProcessEnv,
+    by: &Arc<Supervisor>,
+) -> IsolatedPlugin {
     let by = Arc::clone(by);
     let (path, sha256) = (file.path().to_owned(), file.sha256().to_owned());
     let room = PluginProcess { memory_mb: MEMORY_MB, ..PluginProcess::default() };
-    Isolated::new(path, sha256, host_program(around, &room), move |_| Ok(Arc::clone(&by)))
+    IsolatedPlugin::new(path, sha256, host_program(around, &room), move |_| Ok(Arc::clone(&by)))
 }
 
 /// This program, as the process of a plugin.
@@ -262,7 +267,8 @@ fn ask(found: &FoundPlugin, around: &ProcessEnv) -> Result<String, PluginFault> 
             let by = Arc::new(supervisor);
             let owned = move |_: Option<&_>| Ok(Arc::clone(&by));
             let (path, sha256) = (found.path.clone(), found.sha256.clone());
-            let isolated = Isolated::new(path, sha256, host_program(around, &found.room), owned);
+            let isolated =
+                IsolatedPlugin::new(path, sha256, host_program(around, &found.room), owned);
             runtime.block_on(isolated.describe()).map_err(failed)
         });
         asked.join()

@@ -15,7 +15,7 @@ use deputize_tools::Processes;
 use super::{AssembledProgram, AssemblyInput, ResolvedModels, external, given_secrets, mcp};
 use crate::args::{RunOptions, Settings};
 use crate::command::run::{flags, go_on_with, overrides, staff};
-use crate::config::{Config, Loaded, ModelOverrides, Sources};
+use crate::config::{Config, LoadedConfig, ModelOverrides, Sources};
 use crate::exit::CliError;
 use crate::inactivity::Inactivity;
 use crate::process_env::ProcessEnv;
@@ -68,7 +68,7 @@ impl SharedAssembly {
     }
 
     /// The configuration of a session that works there.
-    pub(super) fn load(&self, cwd: &Path) -> Result<(Sources, Loaded), CliError> {
+    pub(super) fn load(&self, cwd: &Path) -> Result<(Sources, LoadedConfig), CliError> {
         let sources = self.sources(cwd)?;
         let loaded = self.around.load(&sources)?;
         Ok((sources, loaded))
@@ -89,7 +89,7 @@ impl SharedAssembly {
     /// Puts a session together, with what an earlier one is gone on with.
     pub(super) fn begin(
         &self,
-        (sources, loaded): &(Sources, Loaded),
+        (sources, loaded): &(Sources, LoadedConfig),
         before: Option<&SessionStart>,
     ) -> Result<SessionStartup, CliError> {
         let (config, around) = (&loaded.config, &self.around);

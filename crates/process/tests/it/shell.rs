@@ -13,20 +13,20 @@ use tokio_util::sync::CancellationToken;
 
 use crate::process_table::{Marker, env, supervisor};
 
-struct Terminal {
+struct ShellFixture {
     _supervisor: Supervisor,
     owner: Owner,
     shell: Shell,
     state: ShellState,
 }
 
-struct Seen {
+struct ShellResult {
     exit: Exit,
     text: String,
     change: StateChange,
 }
 
-impl Terminal {
+impl ShellFixture {
     fn new(shell: Shell) -> Self {
         let supervisor = supervisor();
         let owner = supervisor.owner();
@@ -44,15 +44,15 @@ impl Terminal {
         Self::new(Shell::find(Some(dir.as_os_str())).unwrap())
     }
 
-    async fn run(&mut self, script: &str) -> Seen {
+    async fn run(&mut self, script: &str) -> ShellResult {
         self.try_run(Script::new(script)).await.unwrap()
     }
 
-    async fn try_run(&mut self, script: Script) -> Result<Seen, ShellError> {
+    async fn try_run(&mut self, script: Script) -> Result<ShellResult, ShellError> {
         let cancel = CancellationToken::new();
         let ran = self.shell.run(&self.owner, &mut self.state, script, &cancel).await?;
         let text = String::from_utf8_lossy(&ran.finished.output.head).into_owned();
-        Ok(Seen { exit: ran.finished.exit, text, change: ran.state })
+        Ok(ShellResult { exit: ran.finished.exit, text, change: ran.state })
     }
 
     fn var(&self, name: &str) -> Option<&str> {
@@ -66,9 +66,9 @@ fn taken() -> StateChange {
 
 /// Script, exit code, what it prints, and the value of `A` for the next one. Each starts with
 /// `A=old` exported; `-` stands for unset.
-type Row = (&'static str, i32, &'static str, &'static str);
+type ScriptRow = (&'static str, i32, &'static str, &'static str);
 
-const SCRIPTS: &[Row] = &[
+const SCRIPTS: &[ScriptRow] = &[
     ("", 0, "", "old"),
     ("export A=new", 0, "", "new"),
     ("A=new", 0, "", "new"),
@@ -101,7 +101,7 @@ const SCRIPTS: &[Row] = &[
     ("set -f; export A='*'", 0, "", "*"),
 ];
 
-async fn check_scripts(terminal: &mut Terminal, rows: impl Iterator<Item = &Row>) {
+async fn check_scripts(terminal: &mut ShellFixture, rows: impl Iterator<Item = &ScriptRow>) {
     let start = terminal.state.clone();
     for (script, code, text, value) in rows {
         terminal.state = start.clone();
@@ -116,22 +116,22 @@ async fn check_scripts(terminal: &mut Terminal, rows: impl Iterator<Item = &Row>
 
 #[tokio::test]
 async fn exported_variables_survive_every_kind_of_script() {
-    check_scripts(&mut Terminal::bash(), SCRIPTS.iter()).await;
+    check_scripts(&mut ShellFixture::bash(), SCRIPTS.iter()).await;
 }
 
 #[tokio::test]
 async fn they_survive_in_a_plain_shell_too() {
     let dir = tempfile::tempdir().unwrap();
-    let mut terminal = Terminal::sh(dir.path());
+    let mut terminal = ShellFixture::sh(dir.path());
     // Other exit codes, other options, other words in messages.
     let different = ["UNSET_VARIABLE", "pipefail"];
-    let common = |row: &&Row| different.iter().all(|word| !row.0.contains(word));
+    let common = |row: &&ScriptRow| different.iter().all(|word| !row.0.contains(word));
     check_scripts(&mut terminal, SCRIPTS.iter().filter(common)).await;
 }
 
 #[tokio::test]
 async fn bash_may_do_what_only_bash_can() {
-    let mut terminal = Terminal::bash();
+    let mut terminal = ShellFixture::bash();
     for (script, code, text) in [
         ("set -x; true", 0, "++ true\n"),
         ("trap 'echo err' ERR; false; :", 0, "err\n"),
@@ -155,7 +155,7 @@ async fn the_directory_survives() {
     let odd = dir.path().join("a b\n");
     fs::create_dir(&odd).unwrap();
     symlink(&odd, dir.path().join("link")).unwrap();
-    let mut terminal = Terminal::bash();
+    let mut terminal = ShellFixture::bash();
     terminal.state.cwd = dir.path().to_owned();
 
     terminal.run("cd 'a b\n'").await;
@@ -172,7 +172,7 @@ async fn the_directory_survives() {
 
 #[tokio::test]
 async fn our_own_variables_do_not_enter_the_state() {
-    let mut terminal = Terminal::bash();
+    let mut terminal = ShellFixture::bash();
     let start = terminal.state.clone();
     for script in ["true", "set -a; B=1; unset B", "export __deputize=1; unset __deputize"] {
         terminal.run(script).await;
@@ -182,7 +182,7 @@ async fn our_own_variables_do_not_enter_the_state() {
 
 #[tokio::test]
 async fn hook_variables_are_not_handed_on_and_named() {
-    let mut terminal = Terminal::bash();
+    let mut terminal = ShellFixture::bash();
     let seen = terminal.run("export BASH_ENV=/x LD_PRELOAD= A=1; f() { :; }; export -f f").await;
     let dropped = ["BASH_ENV", "BASH_FUNC_f%%", "LD_PRELOAD"].map(Into::into).to_vec();
     assert_eq!(seen.change, StateChange::Updated { dropped });
@@ -196,7 +196,7 @@ async fn hook_variables_are_not_handed_on_and_named() {
 
 #[tokio::test]
 async fn without_a_report_the_state_stays_and_it_is_said() {
-    let mut terminal = Terminal::bash();
+    let mut terminal = ShellFixture::bash();
     let start = terminal.state.clone();
     for script in [
         "export A=1; exec true",
@@ -223,7 +223,7 @@ async fn without_a_report_the_state_stays_and_it_is_said() {
 
 #[tokio::test]
 async fn an_interrupted_script_leaves_the_state() {
-    let (mut terminal, marker) = (Terminal::bash(), Marker::new());
+    let (mut terminal, marker) = (ShellFixture::bash(), Marker::new());
     let start = terminal.state.clone();
     let mut script = Script::new(marker.fill("cd /usr; export A=1; {S}"));
     script.time_limit = Duration::from_millis(300);
@@ -237,7 +237,7 @@ async fn an_interrupted_script_leaves_the_state() {
 #[tokio::test]
 async fn a_directory_that_vanished_is_said_and_nothing_runs() {
     let dir = tempfile::tempdir().unwrap();
-    let mut terminal = Terminal::bash();
+    let mut terminal = ShellFixture::bash();
     terminal.state.cwd = dir.path().to_owned();
     let seen = terminal.run("mkdir a; cd a; rmdir ../a").await;
     assert_eq!(seen.change, taken());
@@ -255,7 +255,7 @@ async fn a_directory_that_vanished_is_said_and_nothing_runs() {
 
 #[tokio::test]
 async fn background_processes_see_no_input_and_hold_no_result() {
-    let mut terminal = Terminal::bash();
+    let mut terminal = ShellFixture::bash();
     let marker = Marker::new();
     // It inherits the report pipe; the report does not wait for its end.
     let seen = terminal.run(&marker.fill("( {S} & ) >/dev/null 2>&1; export A=1")).await;
@@ -267,7 +267,7 @@ async fn background_processes_see_no_input_and_hold_no_result() {
 
 #[tokio::test]
 async fn two_shells_share_nothing() {
-    let (mut one, mut other) = (Terminal::bash(), Terminal::bash());
+    let (mut one, mut other) = (ShellFixture::bash(), ShellFixture::bash());
     one.run("export A=1; cd /usr").await;
     other.run("export A=2").await;
     assert_eq!(one.run("echo $A $PWD").await.text, "1 /usr\n");

@@ -12,7 +12,7 @@ use deputize_runtime::{Models, RateLimiters, Session, SessionConfig, SessionDir}
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
-use crate::fixture::{Rule, World, authority, catalog, parts, run, spec};
+use crate::fixture::{RuleModel, World, authority, catalog, parts, run, spec};
 
 /// A server that takes so many requests at a time, each for a second, and answers the others
 /// with 429.
@@ -406,7 +406,7 @@ async fn the_next_model_goes_on_where_the_first_cannot_and_reads_only_its_own_bl
         }
     };
     let mut parts = parts(&world, first);
-    parts.models.insert("t/second", "second", Arc::new(Rule(second)));
+    parts.models.insert("t/second", "second", Arc::new(RuleModel(second)));
     parts.models.fallback(vec!["t/absent".into(), "t/rule".into(), "t/second".into()]);
     let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
     assert_eq!((outcome.status, outcome.model.as_str()), (Status::Completed, "t/second"));
@@ -426,7 +426,7 @@ async fn another_model_does_not_help_against_what_is_wrong_in_itself() {
         let first = move |_: usize, _: &Request<'_>| Err(ModelError::new(kind, "too long"));
         let mut parts = parts(&world, first);
         let second = |_: usize, _: &Request<'_>| Ok(Reply::text("two", "done"));
-        parts.models.insert("t/second", "second", Arc::new(Rule(second)));
+        parts.models.insert("t/second", "second", Arc::new(RuleModel(second)));
         parts.models.fallback(vec!["t/second".into()]);
         let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
         assert_eq!(outcome.status, Status::Failed, "{kind:?}");

@@ -14,7 +14,9 @@ use deputize_core::{
 use deputize_runtime::{Continue, Session, SessionConfig, SessionDir};
 use serde_json::{Value, json};
 
-use crate::fixture::{Rule, World, authority, catalog, cut, parts, results, resumed, run, spec};
+use crate::fixture::{
+    RuleModel, World, authority, catalog, cut, parts, results, resumed, run, spec,
+};
 
 const CANARY: &str = "sk-canary-12345678";
 
@@ -110,7 +112,7 @@ async fn no_secret_is_in_what_a_child_is_told() {
         log.lock().unwrap().push_str(&told);
         rule(results, request)
     };
-    parts.models.insert("t/rule", "rule", Arc::new(Rule(watched)));
+    parts.models.insert("t/rule", "rule", Arc::new(RuleModel(watched)));
     parts.secrets.add("KEY", CANARY);
     ran(folder.path(), parts, &Grant::default()).await;
     let sent = sent.lock().unwrap();
@@ -136,7 +138,7 @@ async fn a_child_has_only_a_model_that_it_may_use_and_goes_on_with_no_other() {
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
         let mut parts = family(&world, make);
         let answer = |_: usize, _: &Request<'_>| Ok(Reply::text("o", "answered by the other"));
-        parts.models.insert("t/other", "other", Arc::new(Rule(answer)));
+        parts.models.insert("t/other", "other", Arc::new(RuleModel(answer)));
         ran(folder.path(), parts, allowed).await;
         let results = results(&world);
         assert!(results.contains(expected), "{results}");
@@ -144,9 +146,9 @@ async fn a_child_has_only_a_model_that_it_may_use_and_goes_on_with_no_other() {
     // To fall back on, too.
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let mut parts = family(&world, |spec| spec);
-    parts.models.insert("t/rule", "rule", Arc::new(Rule(down)));
+    parts.models.insert("t/rule", "rule", Arc::new(RuleModel(down)));
     let answer = |_: usize, _: &Request<'_>| Ok(Reply::text("o", "answered by the other"));
-    parts.models.insert("t/other", "other", Arc::new(Rule(answer)));
+    parts.models.insert("t/other", "other", Arc::new(RuleModel(answer)));
     parts.models.fallback(vec!["t/other".to_owned()]);
     let outcome = ran(folder.path(), parts, &only).await;
     assert_eq!(outcome.text, None, "{outcome:?}");

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::fixture::{Rule, spec};
+use crate::fixture::{RuleModel, spec};
 
 /// Every agent has `raise`, by which it has children and is seen.
 const TOOLS: [&str; 5] = ["raise", "t0", "t1", "t2", "t3"];
@@ -25,18 +25,18 @@ const MODELS: [&str; 3] = ["t/rule", "t/m1", "t/m2"];
 
 /// A child, as its parent asks for it: what it is to do stands in its task.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
-struct Node {
+struct PlannedChild {
     /// The id of the agent that it becomes.
     me: String,
     model: usize,
     grant: Grant,
     background: bool,
-    children: Vec<Node>,
+    children: Vec<PlannedChild>,
 }
 
 /// What is known of an agent that lived.
 #[derive(Debug, Clone)]
-struct Lived {
+struct LivedAgent {
     parent: Option<AgentId>,
     grant: Grant,
     authority: Authority,
@@ -44,8 +44,8 @@ struct Lived {
 
 /// What was seen in one process.
 #[derive(Default)]
-struct Seen {
-    lived: Mutex<BTreeMap<AgentId, Lived>>,
+struct AuthorityLog {
+    lived: Mutex<BTreeMap<AgentId, LivedAgent>>,
     used: Mutex<BTreeSet<(AgentId, String)>>,
     /// The models that each agent asked.
     asked: Mutex<BTreeSet<(String, &'static str)>>,
@@ -53,7 +53,7 @@ struct Seen {
 
 struct Probe {
     spec: ToolSpec,
-    seen: Arc<Seen>,
+    seen: Arc<AuthorityLog>,
 }
 
 impl Tool for Probe {
@@ -65,7 +65,7 @@ impl Tool for Probe {
     fn declare(&self, view: &AgentView) -> Option<ToolDecl> {
         let AgentSpec { parent, grant, .. } = &*view.spec;
         let authority = Authority::clone(&view.authority);
-        let lived = Lived { parent: parent.clone(), grant: grant.clone(), authority };
+        let lived = LivedAgent { parent: parent.clone(), grant: grant.clone(), authority };
         self.seen.lived.lock().unwrap().insert(view.id().clone(), lived);
         None
     }
@@ -84,7 +84,7 @@ impl Tool for Probe {
 
 /// Attaches to each child, and to those that somebody waits for once more: a retry.
 async fn raise(arguments: &Value, cx: &ToolCx) {
-    let nodes: Vec<Node> = serde_json::from_value(arguments["nodes"].clone()).unwrap();
+    let nodes: Vec<PlannedChild> = serde_json::from_value(arguments["nodes"].clone()).unwrap();
     let parent = &cx.agent.spec;
     let task_count = u32::try_from(nodes.len()).unwrap();
     for (task_index, mut node) in (0..).zip(nodes) {
@@ -111,7 +111,11 @@ async fn raise(arguments: &Value, cx: &ToolCx) {
 }
 
 /// The tools of a program; those at `changed` come from elsewhere than before.
-fn catalog(seen: &Arc<Seen>, left_out: &BTreeSet<usize>, changed: &BTreeSet<usize>) -> Catalog {
+fn catalog(
+    seen: &Arc<AuthorityLog>,
+    left_out: &BTreeSet<usize>,
+    changed: &BTreeSet<usize>,
+) -> Catalog {
     let mut catalog = Catalog::default();
     let schema = json!({"type": "object", "properties": {"nodes": {"type": "array"}}});
     for (number, name) in TOOLS.iter().enumerate().filter(|(at, _)| !left_out.contains(at)) {
@@ -134,11 +138,11 @@ fn catalog(seen: &Arc<Seen>, left_out: &BTreeSet<usize>, changed: &BTreeSet<usiz
 
 /// Each agent tries every tool, permitted or not, and raises its children.
 fn rule(
-    (seen, model, down): (&Seen, &'static str, bool),
+    (seen, model, down): (&AuthorityLog, &'static str, bool),
     (results, request): (usize, &Request<'_>),
 ) -> Result<Reply, ModelError> {
     let Message::User(task) = &*request.messages[0] else { unreachable!() };
-    let node: Node = serde_json::from_str(&task.text).unwrap();
+    let node: PlannedChild = serde_json::from_str(&task.text).unwrap();
     seen.asked.lock().unwrap().insert((node.me, model));
     if down {
         return Err(ModelError::new(FailureKind::Unavailable, "down"));
@@ -155,7 +159,7 @@ fn rule(
 
 /// A program that runs a session: its tools, what the top agent may, what children may.
 #[derive(Debug, Clone)]
-struct Program {
+struct SessionProgram {
     left_out: BTreeSet<usize>,
     changed: BTreeSet<usize>,
     /// Models that cannot be reached.
@@ -164,15 +168,15 @@ struct Program {
     children: Grant,
 }
 
-impl Program {
-    fn parts(&self, seen: &Arc<Seen>) -> SessionConfig {
+impl SessionProgram {
+    fn parts(&self, seen: &Arc<AuthorityLog>) -> SessionConfig {
         let mut models = Models::default();
         for (number, name) in MODELS.into_iter().enumerate() {
             let (seen, down) = (Arc::clone(seen), self.down.contains(&number));
             let rule = move |results: usize, request: &Request<'_>| {
                 rule((&seen, name, down), (results, request))
             };
-            models.insert(name, name, Arc::new(Rule(rule)));
+            models.insert(name, name, Arc::new(RuleModel(rule)));
         }
         models.fallback(MODELS.map(str::to_owned).to_vec());
         let catalog = catalog(seen, &self.left_out, &self.changed);
@@ -188,10 +192,10 @@ fn id() -> SessionId {
     SessionId::literal("s")
 }
 
-async fn begun(folder: &Path, program: &Program, tree: &Node) -> Arc<Seen> {
-    let seen = Arc::new(Seen::default());
+async fn begun(folder: &Path, program: &SessionProgram, tree: &PlannedChild) -> Arc<AuthorityLog> {
+    let seen = Arc::new(AuthorityLog::default());
     let session = Session::create(&SessionDir::new(folder), id(), program.parts(&seen)).unwrap();
-    let tree = Node { me: AgentId::root(&id()).to_string(), ..tree.clone() };
+    let tree = PlannedChild { me: AgentId::root(&id()).to_string(), ..tree.clone() };
     let top = AgentSpec {
         task: serde_json::to_string(&tree).unwrap(),
         tools: TOOLS.map(ToolName::literal).into(),
@@ -203,8 +207,12 @@ async fn begun(folder: &Path, program: &Program, tree: &Node) -> Arc<Seen> {
 }
 
 /// Goes on with the first records of a session, as after a kill.
-async fn resumed(folder: &Path, records: usize, program: &Program) -> (Arc<Seen>, Option<Outcome>) {
-    let seen = Arc::new(Seen::default());
+async fn resumed(
+    folder: &Path,
+    records: usize,
+    program: &SessionProgram,
+) -> (Arc<AuthorityLog>, Option<Outcome>) {
+    let seen = Arc::new(AuthorityLog::default());
     let file = SessionDir::new(folder).file(&id());
     let whole = std::fs::read_to_string(&file).unwrap();
     let lines = whole.lines().take(records + 1).map(|line| format!("{line}\n"));
@@ -217,7 +225,7 @@ async fn resumed(folder: &Path, records: usize, program: &Program) -> (Arc<Seen>
 }
 
 /// What must hold of every agent that lived in a process, and of every tool that it used.
-fn holds(seen: &Seen, program: &Program) -> Result<(), TestCaseError> {
+fn holds(seen: &AuthorityLog, program: &SessionProgram) -> Result<(), TestCaseError> {
     let lived = seen.lived.lock().unwrap();
     for (id, agent) in lived.iter() {
         let Some(parent) = &agent.parent else { continue };
@@ -287,28 +295,29 @@ fn grants() -> impl Strategy<Value = Grant> {
         })
 }
 
-fn trees() -> impl Strategy<Value = Node> {
+fn trees() -> impl Strategy<Value = PlannedChild> {
     let node = |background| (grants(), 0..MODELS.len(), proptest::bool::weighted(background));
-    let leaf = node(0.5).prop_map(|(grant, model, background)| Node {
+    let leaf = node(0.5).prop_map(|(grant, model, background)| PlannedChild {
         grant,
         model,
         background,
-        ..Node::default()
+        ..PlannedChild::default()
     });
     let tree = leaf.prop_recursive(3, 8, 3, move |inner| {
         let children = proptest::collection::vec(inner, 0..3);
-        (node(0.3), children).prop_map(|((grant, model, background), children)| Node {
+        (node(0.3), children).prop_map(|((grant, model, background), children)| PlannedChild {
             grant,
             model,
             background,
             children,
-            ..Node::default()
+            ..PlannedChild::default()
         })
     });
-    proptest::collection::vec(tree, 1..3).prop_map(|children| Node { children, ..Node::default() })
+    proptest::collection::vec(tree, 1..3)
+        .prop_map(|children| PlannedChild { children, ..PlannedChild::default() })
 }
 
-fn programs() -> impl Strategy<Value = Program> {
+fn programs() -> impl Strategy<Value = SessionProgram> {
     let some = || proptest::collection::btree_set(1..TOOLS.len(), 0..2);
     let down = proptest::collection::btree_set(0..MODELS.len(), 0..2);
     (some(), some(), down, grants(), grants(), 1..4_u32).prop_map(
@@ -316,7 +325,7 @@ fn programs() -> impl Strategy<Value = Program> {
             // Else there is no tree.
             root.models.iter_mut().for_each(|some| _ = some.insert(MODELS[0].to_owned()));
             let root = Grant { spawn_depth: Some(levels), spawn_number: Some(50), ..root };
-            Program { left_out, changed, down, root, children }
+            SessionProgram { left_out, changed, down, root, children }
         },
     )
 }
@@ -345,10 +354,10 @@ fn granted(tools: &[&'static str]) -> Grant {
     Grant { tools, ..Grant::default() }
 }
 
-fn open() -> Program {
+fn open() -> SessionProgram {
     let root = Grant { spawn_depth: Some(2), spawn_number: Some(9), ..Grant::default() };
     let [left_out, changed, down] = [const { BTreeSet::new() }; 3];
-    Program { left_out, changed, down, root, children: Grant::default() }
+    SessionProgram { left_out, changed, down, root, children: Grant::default() }
 }
 
 /// The records up to the first use of a tool by a child.
@@ -366,17 +375,17 @@ async fn what_the_operator_takes_from_children_is_gone_for_those_that_are_taken_
     for background in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let grant = granted(&["raise", "t0", "t1"]);
-        let child = Node { grant, background, ..Node::default() };
-        let tree = Node { children: vec![child], ..Node::default() };
+        let child = PlannedChild { grant, background, ..PlannedChild::default() };
+        let tree = PlannedChild { children: vec![child], ..PlannedChild::default() };
         let seen = begun(folder.path(), &open(), &tree).await;
-        let used = |seen: &Seen| -> BTreeSet<String> {
+        let used = |seen: &AuthorityLog| -> BTreeSet<String> {
             let used = seen.used.lock().unwrap();
             let children = used.iter().filter(|(agent, _)| agent.as_str().contains('/'));
             children.map(|(_, tool)| tool.clone()).collect()
         };
         assert_eq!(used(&seen), BTreeSet::from(["raise", "t0", "t1"].map(str::to_owned)));
         let records = until_used(folder.path(), "t0");
-        let later = Program { children: granted(&["raise", "t1"]), ..open() };
+        let later = SessionProgram { children: granted(&["raise", "t1"]), ..open() };
         let (seen, outcome) = resumed(folder.path(), records, &later).await;
         assert!(outcome.is_some());
         let left = used(&seen);

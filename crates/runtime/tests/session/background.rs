@@ -13,7 +13,7 @@ use deputize_core::{
 use deputize_runtime::{Session, SessionConfig, SessionDir};
 use serde_json::json;
 
-use crate::fixture::{Rule, World, authority, cut, parts, resumed, resumed_with, run, spec};
+use crate::fixture::{RuleModel, World, authority, cut, parts, resumed, resumed_with, run, spec};
 
 const CHILDREN: [&str; 3] = ["background 0", "background 1", "background 2"];
 
@@ -280,7 +280,11 @@ async fn a_message_is_read_before_a_closing_answer_and_refused_while_it_is_given
         })
     };
     let mut parts = parts(&world, rule);
-    parts.models.insert("t/rule", "rule", Arc::new(ClosesLate(Rule(rule), Arc::clone(&world))));
+    parts.models.insert(
+        "t/rule",
+        "rule",
+        Arc::new(ClosesLate(RuleModel(rule), Arc::clone(&world))),
+    );
     parts.children_time = Some(Duration::from_secs(5));
     let (dir, id) = (SessionDir::new(folder.path()), SessionId::literal("s"));
     let session = Session::create(&dir, id.clone(), parts).unwrap();

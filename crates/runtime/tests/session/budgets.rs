@@ -12,7 +12,7 @@ use deputize_runtime::{Budgets, Continue, Session, SessionConfig, SessionDir};
 use serde_json::json;
 use tokio::sync::Notify;
 
-use crate::fixture::{Rule, World, authority, parts, run, spec};
+use crate::fixture::{RuleModel, World, authority, parts, run, spec};
 
 fn tokens(tokens: u64) -> Budget {
     Budget { tokens: Some(tokens), usd: None }
@@ -448,7 +448,7 @@ async fn what_is_reserved_is_what_replies_are_likely_to_have_and_not_the_most_th
         let rule = |_: usize, _: &Request<'_>| Ok(Reply::text("rule", "said"));
         let budgets = Budgets { session: tokens(most), ..Budgets::default() };
         let mut parts = SessionConfig { budgets, ..parts(&world, rule) };
-        parts.models.insert("t/rule", "rule", Arc::new(Wordy(Rule(rule))));
+        parts.models.insert("t/rule", "rule", Arc::new(Wordy(RuleModel(rule))));
         run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await.exit_reason
     };
     // The most that it allows is 32,000; what is reserved is what replies are likely to have.

@@ -17,9 +17,9 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 /// A model that answers by a rule: the number of results it has seen, and the request.
-pub(crate) struct Rule<F>(pub(crate) F);
+pub(crate) struct RuleModel<F>(pub(crate) F);
 
-impl<F> Model for Rule<F>
+impl<F> Model for RuleModel<F>
 where
     F: Fn(usize, &Request<'_>) -> Result<Reply, ModelError> + Send + Sync,
 {
@@ -242,7 +242,7 @@ where
     F: Fn(usize, &Request<'_>) -> Result<Reply, ModelError> + Send + Sync + 'static,
 {
     let mut models = Models::default();
-    models.insert("t/rule", "rule", Arc::new(Rule(rule)));
+    models.insert("t/rule", "rule", Arc::new(RuleModel(rule)));
     let secret = deputize_core::sanitize::FrameSecret::new(&[3; 16]);
     let observers: Vec<Arc<dyn Observer>> = vec![Arc::new(Watch(Arc::clone(world)))];
     SessionConfig { models, secret, observers, ..SessionConfig::new(catalog(world)) }

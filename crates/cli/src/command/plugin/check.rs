@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use deputize_check::{CheckReport, ContractRule, ToolCheck, Violations};
 use deputize_core::{Catalog, Effects, Tool, ToolCrate};
-use deputize_plugin_host::{Boundary, Description, PluginFile, entries};
+use deputize_plugin_host::{Description, PluginBoundary, PluginFile, entries};
 use deputize_process::Supervisor;
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ pub(super) fn check(
     let runtime = runtime.map_err(CliError::failed)?;
     let supervisor = Supervisor::with(processes::setup(around.open_files));
     let supervisor = Arc::new(supervisor.map_err(CliError::failed)?);
-    let plugin: Arc<dyn Boundary> = Arc::new(isolated(&file, around, &supervisor));
+    let plugin: Arc<dyn PluginBoundary> = Arc::new(isolated(&file, around, &supervisor));
     let sources = around.sources(&Settings::default(), Vec::new())?;
     let loaded = around.load(&sources)?;
     let ingredients = AssemblyInput::here(links, &loaded.config, around, &sources);
@@ -85,7 +85,7 @@ pub(super) fn check(
 
 async fn look(
     file: PluginFile,
-    plugin: &Arc<dyn Boundary>,
+    plugin: &Arc<dyn PluginBoundary>,
     within: Option<&Path>,
     mut beside: Catalog,
 ) -> Result<Report, CliError> {

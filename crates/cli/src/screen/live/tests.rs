@@ -11,14 +11,14 @@ use crate::output::stdout_queue::tests::{stalled, wait};
 use crate::screen::line::{Style, width};
 
 /// A terminal of so many columns: what is on it after everything that was written.
-struct Terminal {
+struct EmulatedTerminal {
     columns: usize,
     rows: Vec<Vec<char>>,
     at: (usize, usize),
     wraps: bool,
 }
 
-impl Terminal {
+impl EmulatedTerminal {
     fn show(columns: usize, bytes: &[u8]) -> String {
         let mut terminal = Self { columns, rows: vec![Vec::new()], at: (0, 0), wraps: true };
         terminal.take(std::str::from_utf8(bytes).unwrap());
@@ -89,7 +89,7 @@ fn lines(texts: &[&str]) -> Vec<ScreenLine> {
 }
 
 fn shown(frames: &[Vec<u8>], columns: usize) -> String {
-    Terminal::show(columns, &frames.concat())
+    EmulatedTerminal::show(columns, &frames.concat())
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_live_run_leaves_its_remarks_and_the_last_tree() {
     end(&screen);
     screen.say(ScreenLine::default().with(Style::Plain, "hint: go on"));
     end(&screen);
-    insta::assert_snapshot!(Terminal::show(60, &sink.0.lock().unwrap()), @"
+    insta::assert_snapshot!(EmulatedTerminal::show(60, &sink.0.lock().unwrap()), @"
     warning: the project configuration is ignored
     ✓ Tidy up                             0 steps · 0 tok · 0 s
     └─ ✓ [1/3] Sort                       0 steps · 0 tok · 0 s
@@ -200,12 +200,12 @@ fn why_a_child_failed_stands_above_the_tree_and_whole_at_the_end() {
     let (live, sink) = screen(Detail::Normal, true);
     tape.records.iter().for_each(|record| live.on_record(record));
     end(&live);
-    insta::assert_snapshot!(Terminal::show(60, &sink.0.lock().unwrap()));
+    insta::assert_snapshot!(EmulatedTerminal::show(60, &sink.0.lock().unwrap()));
     // What fails is told also where little is.
     let (quiet, sink) = screen(Detail::Quiet, true);
     tape.records.iter().for_each(|record| quiet.on_record(record));
     end(&quiet);
-    insta::assert_snapshot!(Terminal::show(60, &sink.0.lock().unwrap()));
+    insta::assert_snapshot!(EmulatedTerminal::show(60, &sink.0.lock().unwrap()));
 }
 
 #[test]
@@ -310,7 +310,7 @@ fn nothing_is_written_while_a_question_is_open_and_all_of_it_afterwards() {
             while let WriterStep::Write(frame) = drawer.next(state) {
                 drawer.write(&frame);
             }
-            Terminal::show(60, &sink.0.lock().unwrap())
+            EmulatedTerminal::show(60, &sink.0.lock().unwrap())
         };
         let tape = session();
         tape.records.iter().take(3).for_each(|record| state.see(record));
@@ -338,7 +338,7 @@ fn a_pause_comes_when_all_is_off_the_terminal_and_another_one_prints_what_waits(
         screen.say(ScreenLine::default().with(Style::Plain, said));
         let paused = screen.pause();
         assert!(paused.wait(&go_on));
-        let shown = Terminal::show(60, &sink.0.lock().unwrap());
+        let shown = EmulatedTerminal::show(60, &sink.0.lock().unwrap());
         assert!(shown.ends_with(&format!("{said}\n")), "{shown}");
     }
 }
