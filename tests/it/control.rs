@@ -204,7 +204,7 @@ async fn a_child_that_is_stopped_in_its_answer_is_counted_and_says_who_stopped_i
     let told = &told[told.find("{\"results\"").unwrap()..];
     let told = serde_json::Deserializer::from_str(told).into_iter::<Value>().next();
     let entry = &told.unwrap().unwrap()["results"][0];
-    let why = "a person stopped it (`deputize agents stop`)";
+    let why = "a person stopped it";
     let how = ["status", "exit_reason", "error"].map(|field| entry[field].clone());
     assert_eq!(how, ["interrupted", "interrupted", why].map(Value::from));
     assert!(entry["summary"].as_str().unwrap().contains("Word after word."), "{entry}");
@@ -264,11 +264,11 @@ async fn a_tree_is_told_to_end_as_a_whole() {
     let ended = running.end().await.with_code(130);
     let told: Value = serde_json::from_str(&ended.out).unwrap();
     assert_eq!(told["children"].as_array().unwrap().len(), 2);
-    let above = "a person stopped an agent above it (`deputize agents stop --tree`)";
+    let above = "a person stopped an agent above it";
     for child in told["children"].as_array().unwrap() {
         assert_eq!([&child["status"], &child["error"]], ["interrupted", above], "{told:#}");
     }
-    assert_eq!(told["error"], "a person stopped it (`deputize agents stop`)", "{told:#}");
+    assert_eq!(told["error"], "a person stopped it", "{told:#}");
 }
 
 #[tokio::test]
@@ -291,7 +291,7 @@ async fn a_task_that_waited_when_all_was_stopped_is_among_the_children_of_the_js
     assert_eq!(brief(&children[0]), [json!(0), json!("interrupted"), json!(1)]);
     assert_eq!(brief(&children[1]), [json!(1), json!("interrupted"), json!(0)]);
     let error = children[1]["error"].as_str().unwrap();
-    assert!(error.contains("agents stop") && error.ends_with("it was not started"), "{error}");
+    assert!(error.contains("a person stopped") && error.ends_with("it was not started"), "{error}");
 }
 
 #[tokio::test]

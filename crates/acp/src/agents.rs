@@ -84,8 +84,8 @@ impl ExternalAgents for AcpAgents {
         });
         let missing = missing?;
         Some(format!(
-            "children are external programs here (delegation.acp_command), which may do all that \
-             a command may; this child may not {missing}: do the work yourself"
+            "children are external programs here, which may do all that a command may; this child \
+             may not {missing}: do the work yourself"
         ))
     }
 

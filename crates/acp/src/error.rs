@@ -51,8 +51,8 @@ pub enum AcpError {
     },
     /// It must be logged in first.
     #[error(
-        "the external agent wants a login: log in with it once outside of this program, or name \
-         the variable with its key in delegation.acp_env"
+        "the external agent wants a login: log in with it once outside of this program, or hand \
+         it the environment variable with its key"
     )]
     Login,
     /// What it sends is no ACP.

@@ -183,7 +183,7 @@ pub enum AttachError {
     Depth,
     /// Somebody wants no more agents for now.
     #[error(
-        "spawning paused by {0}: no new child may start until `deputize unpause`; go on with the \
+        "spawning paused by {0}: no new child may start until it is allowed again; go on with the \
          results there are, or do the work yourself"
     )]
     Paused(String),

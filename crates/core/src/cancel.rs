@@ -36,10 +36,8 @@ impl CancelReason {
             Self::TimeLimit => "the time limit was reached",
             Self::Budget => "the limit of the budget came before there was a closing answer",
             Self::LimitAbove => "ended with a limit of the agent that started it",
-            Self::Stopped => "a person stopped it (`deputize agents stop`)",
-            Self::TreeStopped => {
-                "a person stopped an agent above it (`deputize agents stop --tree`)"
-            }
+            Self::Stopped => "a person stopped it",
+            Self::TreeStopped => "a person stopped an agent above it",
             Self::StoppedAbove => "an agent above it stopped it (`delegate_control`)",
             Self::EndedAbove => "ended with the agent that started it",
         }

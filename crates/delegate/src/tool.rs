@@ -112,7 +112,7 @@ impl DelegateTool {
         }
         if let Some(by) = cx.agent.session.spawn.paused() {
             let remedy = format!(
-                "spawning paused by {by}: no new child may start until `deputize unpause`; go on \
+                "spawning paused by {by}: no new child may start until it is allowed again; go on \
                  with the results there are, or do the work yourself"
             );
             errors.push(CallError::new(CallErrorCode::Paused, None, asks, remedy));

@@ -30,8 +30,7 @@ pub struct HostProgram {
 }
 
 /// Who owns the processes of a call's session; without a call, those of the program.
-type OwnerFn =
-    dyn Fn(Option<&ToolCx>) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
+type OwnerFn = dyn Fn(Option<&ToolCx>) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
 
 /// A plugin in a process of its own: one for each session, started at its first call.
 pub struct IsolatedPlugin {

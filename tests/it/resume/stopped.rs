@@ -84,9 +84,9 @@ async fn one_that_a_person_stopped_and_those_below_it_do_not_go_on() {
     let told = resumed(&lab, false).await;
     let lead = &told["children"][0];
     assert_eq!((&told["status"], &lead["status"]), (&json!("completed"), &json!("interrupted")));
-    assert_eq!(lead["error"], "a person stopped it (`deputize agents stop`)", "{told}");
+    assert_eq!(lead["error"], "a person stopped it", "{told}");
     let leaf = &lead["children"][0];
-    let above = "a person stopped an agent above it (`deputize agents stop --tree`)";
+    let above = "a person stopped an agent above it";
     assert_eq!((&leaf["status"], &leaf["error"]), (&json!("interrupted"), &json!(above)), "{told}");
 }
 
