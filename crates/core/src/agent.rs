@@ -1,4 +1,4 @@
-//! What an agent is, and how one is had.
+//! Agents: their specification, and the traits that start, control and view them.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
@@ -19,19 +19,19 @@ use crate::name::{AgentId, CallId, SessionId, ToolName, ToolsetName};
 use crate::outcome::{ChildInspection, Outcome, Status};
 use crate::tool::{ToolDecl, ToolOutput};
 
-/// Whether a child may hand work on.
+/// Whether an agent may delegate work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// It works itself.
+    /// Works alone.
     #[default]
     Leaf,
-    /// It may hand work on.
+    /// May delegate work to children.
     Orchestrator,
 }
 
 impl Role {
-    /// The word that events and results use.
+    /// Returns the name used in events and results.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -41,96 +41,101 @@ impl Role {
     }
 }
 
-/// The call that a child comes from.
+/// The call that started a child.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpawnedBy {
     /// The parent's call.
     pub call: CallId,
-    /// Which task of the call, from 0.
+    /// Index of the task in the call, from 0.
     pub task_index: u32,
-    /// How many tasks the call has.
+    /// Number of tasks in the call.
     pub task_count: u32,
 }
 
-/// How much an agent may do.
+/// Limits of one agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AgentLimits {
-    /// Model requests, the closing one not counted.
+    /// Maximum number of model requests, without the closing request.
     pub max_iterations: u32,
-    /// Milliseconds until it is told to end; 0: no limit.
+    /// Time limit in milliseconds, after which the agent is asked to close; 0 means no limit.
     pub time_ms: u64,
-    /// Milliseconds it then has for a closing answer.
+    /// Time for the closing answer after that, in milliseconds.
     pub wrap_up_ms: u64,
 }
 
-/// Everything that makes an agent, as plain data: the same for a local loop, an external
-/// program, another machine and the journal. Whoever spawns it resolves the names.
+/// The complete specification of an agent, as plain data: the same for a local loop, an external
+/// program, another machine and the journal. Whoever spawns the agent resolves the names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentSpec {
-    /// Its id.
+    /// ID of the agent.
     pub id: AgentId,
-    /// Its parent's.
+    /// ID of its parent; `None` for the top agent.
     #[serde(default)]
     pub parent: Option<AgentId>,
-    /// 0 for the top agent.
+    /// Levels below the top agent, which has 0.
     pub depth: u32,
-    /// Whether it may hand work on.
+    /// Whether it may delegate work.
     pub role: Role,
-    /// The call it comes from.
+    /// The call that started it.
     #[serde(default)]
     pub spawned_by: Option<SpawnedBy>,
-    /// What it is to accomplish, for people and lists.
+    /// What it is to accomplish, as shown to people and in lists.
     pub goal: String,
     /// Its first message.
     pub task: String,
-    /// `PROVIDER/MODEL`.
+    /// The model, as `PROVIDER/MODEL`.
     pub model: String,
-    /// Whether its model was named for it, by settings or by a call, and is not inherited. It
-    /// then goes on only with the models that are there for such agents.
+    /// Whether settings or a call named its model, so that it is not inherited. Its fallbacks are
+    /// then only the models configured for such agents.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub model_pinned: bool,
-    /// What it wants of the model.
+    /// Options of its model.
     #[serde(default)]
     pub options: ModelOptions,
-    /// Its system text, in rendered blocks; those that agents share come first.
+    /// Blocks of its rendered system text; those shared between agents come first.
     pub system: Vec<Arc<str>>,
-    /// Messages that stand before the first one.
+    /// Messages before the first one.
     #[serde(default)]
     pub prefill: Vec<Message>,
     /// Its toolsets.
     pub toolsets: Vec<ToolsetName>,
-    /// Its tools, in the order they are sent.
+    /// Its tools, in the order in which they are sent.
     pub tools: Vec<ToolName>,
-    /// What it asks for of its parent's authority.
+    /// The part of its parent's authority that it requests.
     pub grant: Grant,
-    /// How its questions are answered.
+    /// How its approval questions are answered.
     pub approver: ApproverMode,
-    /// How much it may do.
+    /// Its limits.
     pub limits: AgentLimits,
     /// Its working directory, absolute.
     pub cwd: PathBuf,
-    /// For a child: what it was told beside the goal.
+    /// For a child: its context beside the goal.
     #[serde(default)]
     pub context: Option<String>,
-    /// For a child: what its answer must satisfy.
+    /// For a child: JSON Schema of its answer.
     #[serde(default)]
     pub output_schema: Option<Value>,
-    /// Whether nobody waits for it: its parent goes on, and is told of its end by a message.
+    /// Whether the child runs in the background: its parent goes on and gets its entry as a
+    /// message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
-    /// What its model is told of tools where that is another agent's list, unchanged: of these it
-    /// may use its own, and a call of another one is refused. Nothing: its own tools, as they tell
-    /// of themselves. The journal keeps the list beside the spec.
+    /// Tool declarations sent to its model, where they are another agent's list, unchanged: the
+    /// agent
+    /// may call those in `tools`, and calls of the others are refused. `None` means the
+    /// declarations of
+    /// its own tools. The journal stores the list beside the spec.
     #[serde(skip)]
     pub declared: Option<Arc<[Arc<ToolDecl>]>>,
-    /// Tools of that list that it lacks for one reason alone: nobody approves their calls.
+    /// Tools in that list that it lacks only because nobody approves their calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unapproved: Vec<ToolName>,
 }
 
 impl AgentSpec {
-    /// What the person said: the task, without what the host put on lines before it. Its goal
-    /// tells where that begins; a goal that is no such end is a title of its own.
+    /// Returns what the person wrote: the task without the lines that the host put before it. These
+    /// end where the goal begins; if the task does not end with the goal, the goal is only a title
+    /// and
+    /// the whole task is returned.
     #[must_use]
     pub fn request(&self) -> &str {
         match self.task.strip_suffix(&self.goal) {
@@ -140,65 +145,66 @@ impl AgentSpec {
     }
 }
 
-/// A running agent, whatever it is: a local loop, an external program, something remote.
+/// A running agent of any kind: a local loop, an external program, something remote.
 pub trait Agent: Send {
-    /// Its id.
+    /// Returns its ID.
     fn id(&self) -> &AgentId;
 
-    /// Waits for its end. It ends soon after the signal it was attached with.
+    /// Waits for its end, which follows soon after its cancellation signal.
     fn outcome(self: Box<Self>) -> BoxFuture<'static, Outcome>;
 }
 
-/// Why an agent cannot be had.
+/// Why an agent cannot be spawned or attached to.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AttachError {
-    /// No such model.
+    /// The model does not exist.
     #[error("model `{0}` is not known here")]
     Model(String),
-    /// A model that this agent may not use.
+    /// The agent may not use this model.
     #[error("this agent may not use the model `{0}`: name another one, or leave `model` out")]
     ModelRefused(String),
-    /// Money is limited, and nobody knows what this model costs.
+    /// The budget is in dollars and the price of the model is unknown.
     #[error(
         "the budget is in dollars and the price of `{0}` is not known: set it under \
          providers.NAME.prices, or limit tokens instead"
     )]
     NoPrice(String),
-    /// An agent above it has as many descendants as it may.
+    /// An agent above it has reached its limit of descendants.
     #[error(
         "agent {agent} has had its {limit} descendants, which is the limit; go on with the results there are"
     )]
     TooMany {
-        /// Which agent.
+        /// The agent at its limit.
         agent: AgentId,
         /// The limit.
         limit: u32,
     },
-    /// It would be a program of its own, which this parent may not have as a child.
+    /// It would be an external agent, which this parent may not have as a child.
     #[error("{0}")]
     External(String),
-    /// Its parent may not have children.
+    /// The parent may not have children.
     #[error("this agent is at the depth limit and cannot have children; do the work yourself")]
     Depth,
-    /// Somebody wants no more agents for now.
+    /// Spawning is paused, by the one named here.
     #[error(
         "spawning paused by {0}: no new child may start until it is allowed again; go on with the \
          results there are, or do the work yourself"
     )]
     Paused(String),
-    /// The journal does not take records.
+    /// The journal cannot be written.
     #[error("the session file cannot be written: {0}")]
     Journal(String),
 }
 
-/// How agents are had. The one effect of delegation.
+/// Spawns agents: the only effect of delegation.
 pub trait Spawn: Send + Sync {
-    /// Gives the agent of this id: starts it, resumes it, or gives the outcome it already
-    /// has. So asking again is safe.
+    /// Starts or resumes the agent with this ID, or returns its outcome if it has ended. Calling
+    /// this
+    /// again is safe.
     ///
     /// # Errors
-    /// When it may not be, or cannot be made.
+    /// If the agent is not permitted, or cannot be created.
     fn attach(
         &self,
         parent: &AgentView,
@@ -206,70 +212,70 @@ pub trait Spawn: Send + Sync {
         cancel: &Cancel,
     ) -> Result<Box<dyn Agent>, AttachError>;
 
-    /// The program's tools as of now, of which the children of this call are given what their
-    /// parent has too.
+    /// Returns the program's current tools; children of this call get those that their parent also
+    /// has.
     fn tools<'a>(&'a self, parent: &'a AgentView, _call: CallId) -> BoxFuture<'a, Arc<Catalog>> {
         Box::pin(std::future::ready(Arc::clone(&parent.catalog)))
     }
 
-    /// Who wants no more agents for now, if anybody does.
+    /// Returns who paused spawning, if it is paused.
     fn paused(&self) -> Option<String> {
         None
     }
 
-    /// Waits until new agents may begin.
+    /// Waits until spawning is allowed.
     fn unpaused(&self) -> BoxFuture<'_, ()> {
         Box::pin(async {})
     }
 
-    /// The agents below one, by id.
+    /// Returns the descendants of an agent, by ID.
     fn descendants(&self, _agent: &AgentId) -> Vec<AgentSummary> {
         Vec::new()
     }
 
-    /// The children of an agent that it does not wait for, and of whose end it has not been told.
+    /// Returns the background children of an agent whose end has not been reported to it.
     fn unreported(&self, _agent: &AgentId) -> Vec<AgentId> {
         Vec::new()
     }
 
-    /// All agents of the session that ever began, also in earlier processes, by id.
+    /// Returns the IDs of all agents the session ever had, including those of earlier processes.
     fn known(&self) -> Vec<AgentId> {
         Vec::new()
     }
 
-    /// Tells a running agent to end, with all below it. Whether there was one.
+    /// Asks a running agent and its descendants to end. Returns whether it was running.
     fn stop(&self, _agent: &AgentId) -> bool {
         false
     }
 
-    /// Leaves a running agent a message, which it takes before its next request.
+    /// Queues a message for a running agent, which reads it before its next request.
     fn message(&self, _agent: &AgentId, _text: String) -> Delivery {
         Delivery::Ended
     }
 
-    /// Waits until one of these agents, or each, does not run any more.
+    /// Waits until one of these agents has ended, or all of them.
     fn join<'a>(&'a self, _agents: &'a [AgentId], _all: bool) -> BoxFuture<'a, ()> {
         Box::pin(async {})
     }
 }
 
-/// What became of a message for an agent.
+/// Result of queueing a message for an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delivery {
-    /// It takes it before its next request.
+    /// Queued; the agent reads it before its next request.
     Left,
-    /// It does not run.
+    /// The agent is not running.
     Ended,
-    /// It is giving its closing answer.
+    /// The agent is giving its closing answer.
     Closing,
-    /// It has not read those that were left before.
+    /// The agent's queue is full.
     Full,
-    /// It is a program of its own.
+    /// The agent is an external program.
     External,
 }
 
 impl Delivery {
-    /// The words for it.
+    /// Returns the text for the model.
     #[must_use]
     pub const fn as_text(self) -> &'static str {
         match self {
@@ -285,27 +291,27 @@ impl Delivery {
     }
 }
 
-/// What an agent does, seen from outside.
+/// What an agent is doing, as seen from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentActivity {
-    /// It has not begun: it waits for a place among those that run.
+    /// Waits for a slot to begin.
     Waiting,
-    /// It works.
+    /// Works.
     Running,
-    /// It waits for a person's answer.
+    /// Waits for a person's answer.
     Asking,
-    /// Its turn is over, and it waits for children that nobody waits for.
+    /// Has finished its turn and waits for background children.
     Resting,
-    /// It works, and nothing has come of it for too long.
+    /// Works, but has made no progress for too long.
     Stalled,
-    /// It was told to end.
+    /// Was asked to end.
     Ending,
-    /// It has ended so.
+    /// Has ended, with this status.
     Ended(Status),
 }
 
 impl AgentActivity {
-    /// The word for it.
+    /// Returns the name of the activity.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -319,40 +325,43 @@ impl AgentActivity {
         }
     }
 
-    /// Whether it is over.
+    /// Returns whether the agent has ended.
     #[must_use]
     pub const fn has_ended(self) -> bool {
         matches!(self, Self::Ended(_))
     }
 }
 
-/// An agent from outside, at one moment.
+/// Summary of an agent at one moment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentSummary {
-    /// Which.
+    /// ID of the agent.
     pub id: AgentId,
     /// What it is to accomplish.
     pub goal: String,
-    /// What it does.
+    /// What it is doing.
     pub doing: AgentActivity,
-    /// Its last model request.
+    /// Number of its last model request.
     pub iteration: u32,
-    /// The tool that it is in, the one called first of several.
+    /// The tool that is running; the first one called if there are several.
     pub current_tool: Option<String>,
-    /// Since when nothing has come of it, in milliseconds.
+    /// Time without progress, in milliseconds.
     pub idle_ms: u64,
 }
 
-/// How children that nobody waits for are let in, and what their parent is told of them. The
-/// runtime keeps them, and knows neither.
+/// Policy for background children: when they may start, and what their parent reads of their end.
+/// The runtime manages the children and calls this for both.
 pub trait ChildLifecycle: Send + Sync {
-    /// Waits for a place among the running children of an agent. What it gives is held until the
-    /// child has ended. Places are given in the order of these calls, whenever the futures are
-    /// awaited.
+    /// Acquires a slot among the running children of an agent. The returned value holds it until
+    /// the
+    /// child has ended. Slots are given out in the order of these calls, regardless of when the
+    /// futures
+    /// are awaited.
     fn acquire_slot(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>>;
 
-    /// What there is to find out of a child at its end, beside what it did. Asked of every child,
-    /// also of one that is waited for, before its end is on record.
+    /// Inspects a child at its end, beyond what it did itself. Called for every child, foreground
+    /// or
+    /// background, before its end is recorded.
     fn inspect(
         &self,
         _parent: &AgentView,
@@ -362,24 +371,25 @@ pub trait ChildLifecycle: Send + Sync {
         None
     }
 
-    /// What an agent is told of the end of a child, as its call would have given it.
+    /// Returns the report that the parent of a background child reads, in the form of a call's
+    /// result.
     fn report_end(&self, parent: &AgentView, child: &Outcome) -> ToolOutput;
 }
 
-/// Something that lives as long as its owner and may need to be ended: a shell, a connection.
+/// Something that lives as long as its owner and may need closing: a shell, a connection.
 pub trait Resource: Any + Send + Sync {
-    /// Ends it. Nothing of it is left afterwards.
+    /// Closes it and leaves nothing behind.
     fn close<'a>(&'a self) -> BoxFuture<'a, ()> {
         Box::pin(async {})
     }
 }
 
-/// Values by type: what tools keep for one agent, or a program for all of them.
+/// Values by type, which tools keep for an agent or a program for all agents.
 #[derive(Default)]
 pub struct ResourceMap(Mutex<BTreeMap<TypeId, Arc<dyn Resource>>>);
 
 impl ResourceMap {
-    /// The value of a type, made at the first time.
+    /// Returns the value of a type, creating it on first use.
     pub fn get_or_insert_with<T: Resource>(&self, make: impl FnOnce() -> T) -> Arc<T> {
         let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make()));
@@ -388,13 +398,13 @@ impl ResourceMap {
         any.downcast::<T>().expect("a value stored under its own type")
     }
 
-    /// Puts a value in that other stores have too. One of its type that is there already stays.
+    /// Inserts a value that other maps share. A value of this type that is already there stays.
     pub fn share<T: Resource>(&self, value: Arc<T>) {
         let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         values.entry(TypeId::of::<T>()).or_insert(value);
     }
 
-    /// Ends every value and forgets it.
+    /// Closes and removes all values.
     pub async fn close(&self) {
         let values = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         for value in values.into_values() {
@@ -410,19 +420,19 @@ impl fmt::Debug for ResourceMap {
     }
 }
 
-/// A read-only view of an agent, for the tools it calls.
+/// A read-only view of an agent, for its tools.
 pub struct AgentView {
-    /// What made it.
+    /// The specification it was made from.
     pub spec: Arc<AgentSpec>,
     /// What it may do.
     pub authority: Arc<Authority>,
-    /// The program's tools; the authority says which are the agent's.
+    /// The program's tools; the authority determines which of them the agent has.
     pub catalog: Arc<Catalog>,
-    /// The tools as its model was told of them.
+    /// The tool declarations sent to its model.
     pub declared: Vec<Arc<ToolDecl>>,
-    /// What tools keep for this agent; ended with it.
+    /// Values that tools keep for this agent, closed when it ends.
     pub store: ResourceMap,
-    /// What its whole session shares.
+    /// What the whole session shares.
     pub session: Arc<SessionView>,
 }
 
@@ -433,7 +443,7 @@ impl fmt::Debug for AgentView {
 }
 
 impl AgentView {
-    /// Its id.
+    /// Returns the agent's ID.
     #[must_use]
     pub fn id(&self) -> &AgentId {
         &self.spec.id
@@ -442,15 +452,15 @@ impl AgentView {
 
 /// What all agents of a session share.
 pub struct SessionView {
-    /// Its id.
+    /// ID of the session.
     pub id: SessionId,
-    /// Where long outputs go; agents may read there. It may not exist yet.
+    /// Directory for long outputs, readable by agents. It may not exist yet.
     pub spill: PathBuf,
-    /// Who read and wrote what.
+    /// Which agent read and wrote which file.
     pub files: FileLedger,
     /// Settings and other values that the program gives its tools.
     pub settings: ResourceMap,
-    /// How agents are had.
+    /// Spawns agents.
     pub spawn: Arc<dyn Spawn>,
 }
 
@@ -460,26 +470,27 @@ impl fmt::Debug for SessionView {
     }
 }
 
-/// Everything one call may reach.
+/// What a tool call has access to.
 #[derive(Debug, Clone)]
 pub struct ToolCx {
     /// The call.
     pub call: CallId,
     /// The agent that calls.
     pub agent: Arc<AgentView>,
-    /// Told when the call must settle.
+    /// Cancelled when the call must settle.
     pub cancel: Cancel,
 }
 
-/// Who hears what running calls tell of themselves, for a session: kept among its settings. By
-/// default nobody.
+/// Receiver of the progress that running calls report, stored in the session's settings. By
+/// default,
+/// progress is dropped.
 #[derive(Default)]
 pub struct Progress(Option<Box<ProgressFn>>);
 
 type ProgressFn = dyn Fn(&AgentId, CallId, &str) + Send + Sync;
 
 impl Progress {
-    /// Told to this function, from any thread.
+    /// Creates a receiver that calls this function, from any thread.
     #[must_use]
     pub fn new(heard: impl Fn(&AgentId, CallId, &str) + Send + Sync + 'static) -> Self {
         Self(Some(Box::new(heard)))
@@ -495,7 +506,7 @@ impl fmt::Debug for Progress {
 }
 
 impl ToolCx {
-    /// Tells people how far the call is, in a few words. It is shown and never stored.
+    /// Reports progress to the person, in a few words. It is shown and never stored.
     pub fn report_progress(&self, progress: &str) {
         let heard = self.agent.session.settings.get_or_insert_with(Progress::default);
         if let Some(heard) = &heard.0 {
@@ -503,7 +514,8 @@ impl ToolCx {
         }
     }
 
-    /// A path in the session's spill folder for this call's output, unique in the session.
+    /// Returns a path in the session's spill directory for this call's output, unique in the
+    /// session.
     #[must_use]
     pub fn spill_path(&self, ending: &str) -> PathBuf {
         let agent = self.agent.id().as_str().replace('/', "~");

@@ -1,5 +1,5 @@
-//! Answers as data: what a model is told of the schema that its answer must satisfy, and how a
-//! value is found in what it says.
+//! Typed answers: the text for the model about the schema of its answer, and finding a value in the
+//! answer.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -16,12 +16,13 @@ pub use values::AnswerValue;
 const SCHEMA: &str = include_str!("../prompts/answer_schema.md");
 const REJECTED: &str = include_str!("../prompts/answer_rejected.md");
 
-/// How often a model may correct an answer that misses its schema.
+/// Maximum corrections of an answer that does not match its schema.
 pub const CORRECTIONS: u32 = 2;
 
 impl AgentSpec {
-    /// The same agent with an answer that must satisfy a JSON Schema. Its task ends with what
-    /// the model has to know of that.
+    /// Requires an answer that matches a JSON Schema, and appends the schema with instructions to
+    /// the
+    /// task.
     #[must_use]
     pub fn answering(mut self, schema: Value) -> Self {
         let text = fill(SCHEMA, &[("schema", &schema.to_string())]).unwrap_or_default();
@@ -30,7 +31,7 @@ impl AgentSpec {
         self
     }
 
-    /// The same agent with an answer that is a value of a type; [`Outcome::value`] gives it.
+    /// Requires an answer that is a value of a type; [`Outcome::value`] returns it.
     ///
     /// ```
     /// use deputize_core::{AgentSpec, Outcome};
@@ -59,19 +60,19 @@ impl AgentSpec {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ValueError {
-    /// The agent gave none that satisfies its schema.
+    /// The agent gave no value that matches its schema.
     #[error("the agent gave no value: {0}")]
     None(String),
-    /// The value is of another type.
+    /// The value has another type.
     #[error("the agent's value is not of the type asked for")]
     Type(#[source] serde_json::Error),
 }
 
 impl Outcome {
-    /// The value that the answer is, of the type that the agent was asked for.
+    /// Returns the typed answer as a value of the requested type.
     ///
     /// # Errors
-    /// When it gave none, or one of another type.
+    /// If the agent gave no value, or one of another type.
     pub fn value<T: DeserializeOwned>(&self) -> Result<T, ValueError> {
         let value = self.output.clone().ok_or_else(|| {
             let why = self.error.clone();
@@ -81,11 +82,11 @@ impl Outcome {
     }
 }
 
-/// Returns the JSON value that an answer is, or the last complete objects and arrays in it, in the
-/// order in which they stand there.
+/// Returns the JSON value that an answer is, or the last complete objects and arrays in it, in
+/// order.
 ///
-/// Prose and fences may stand around a value. What stands inside other brackets does not count,
-/// nor what stands inside a value that is not complete. A fenced block may hold any JSON value.
+/// Prose and fences may surround a value. Values inside other brackets or inside an incomplete
+/// value do not count. A fenced block may hold any JSON value.
 ///
 /// ```
 /// let answer = "Two files fit.\n```json\n{\"files\": 2}\n```\nThey are those of [1].";
@@ -102,7 +103,7 @@ pub fn values_in(answer: &str) -> Vec<AnswerValue<'_>> {
     }
 }
 
-/// What the model is told of an answer that misses its schema.
+/// Returns the message to the model about an answer that does not match its schema.
 #[must_use]
 pub fn rejection(mistakes: &str) -> String {
     fill(REJECTED, &[("mistakes", mistakes)]).unwrap_or_default().trim_end().to_owned()

@@ -1,4 +1,4 @@
-//! What an agent may do: a value that can only shrink.
+//! What an agent may do, as a value that can only shrink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -26,37 +26,37 @@ pub enum ApproverMode {
     Auto,
 }
 
-/// What someone asks for: plain data that gives nothing by itself. Whatever is left out asks
-/// for all that there is.
+/// A request for rights, as plain data that grants nothing by itself. A field that is `None`
+/// requests everything there is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Grant {
-    /// Which tools.
+    /// The tools.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<BTreeSet<ToolName>>,
-    /// Under which directories it may read.
+    /// The directories under which it may read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read: Option<BTreeSet<PathBuf>>,
-    /// Under which directories it may write.
+    /// The directories under which it may write.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write: Option<BTreeSet<PathBuf>>,
     /// Whether it may use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<bool>,
-    /// The most that may answer its questions.
+    /// The most permissive mode in which its questions may be answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approver: Option<ApproverMode>,
-    /// How many levels below it may have children.
+    /// Levels of descendants that it may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spawn_depth: Option<u32>,
-    /// How many descendants it may have in all.
+    /// Total number of descendants that it may have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spawn_number: Option<u32>,
-    /// Which models it and its descendants may use.
+    /// The models that it and its descendants may use.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub models: Option<BTreeSet<String>>,
 }
 
-/// The very tool that a right is about: another tool that takes its name does not get it.
+/// Identity of the tool that a right applies to; another tool of the same name does not match.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Binding {
     origin: Origin,
@@ -75,23 +75,22 @@ impl Binding {
     }
 }
 
-/// Why a tool may not be called.
+/// Why a tool call is not permitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotPermitted {
-    /// It is not among the agent's tools.
+    /// The agent does not have the tool.
     #[error("this agent does not have that tool")]
     NoTool,
-    /// A tool of that name exists, but it is another one than the right is about.
+    /// The tool with this name is not the one that was granted.
     #[error(
         "that tool is no longer the one this agent was given: its source or its arguments changed"
     )]
     Changed,
 }
 
-/// What an agent may do. It has one operation, [`Authority::meet`] ([`Authority::keeping`] only
-/// takes away), and cannot be
-/// deserialised: a stored right is a [`Grant`] that is met with the parent's present
-/// authority, so no resume and no remote side can forge one.
+/// What an agent may do. [`Authority::intersect`] and [`Authority::with_protected_paths`] only
+/// reduce it, and it cannot be deserialized: a stored right is a [`Grant`] that is intersected with
+/// the parent's present authority, so no resume and no remote side can forge one.
 ///
 /// ```
 /// use deputize_core::{ApproverMode, Authority, Catalog, Grant};
@@ -114,8 +113,11 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// The authority of a top agent: what the person grants of what there is. What the grant
-    /// leaves out: all tools, no paths, no network, no approver, no children, any model.
+    /// Returns the authority of a top agent: the part of the catalog that the person grants.
+    /// Defaults
+    /// for what the grant leaves out: all tools, no paths, no network, no approver, no children,
+    /// any
+    /// model.
     #[must_use]
     pub fn root(catalog: &Catalog, grant: &Grant) -> Self {
         let wanted = |name: &ToolName| grant.tools.as_ref().is_none_or(|some| some.contains(name));
@@ -135,15 +137,15 @@ impl Authority {
         }
     }
 
-    /// The same without the right to write at these paths or below them, whatever the write roots
-    /// are: for this agent and all below it. A relative path is one in any directory.
+    /// Removes the right to write these paths and everything below them, whatever the write roots
+    /// are, for this agent and its descendants. A relative path applies in every directory.
     #[must_use]
     pub fn with_protected_paths(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
         self.kept.extend(paths);
         self
     }
 
-    /// What is both here and asked for: never more than either.
+    /// Returns the rights that are both held here and requested; never more than either.
     #[must_use]
     pub fn intersect(&self, grant: &Grant) -> Self {
         let wanted = |name: &ToolName| grant.tools.as_ref().is_none_or(|some| some.contains(name));
@@ -166,7 +168,7 @@ impl Authority {
         }
     }
 
-    /// Whether everything allowed here is allowed there.
+    /// Returns whether `other` allows everything that this allows.
     #[must_use]
     pub fn is_within(&self, other: &Self) -> bool {
         self.tools.iter().all(|(name, binding)| other.tools.get(name) == Some(binding))
@@ -184,10 +186,10 @@ impl Authority {
             }
     }
 
-    /// Whether this very tool may be called.
+    /// Checks whether this exact tool may be called.
     ///
     /// # Errors
-    /// When the agent does not have it, or has another one of that name.
+    /// If the agent does not have it, or has a different one of that name.
     pub fn permits(&self, entry: &CatalogEntry) -> Result<(), NotPermitted> {
         match self.tools.get(entry.name()) {
             None => Err(NotPermitted::NoTool),
@@ -196,50 +198,51 @@ impl Authority {
         }
     }
 
-    /// The names of its tools.
+    /// Returns the names of its tools.
     pub fn tools(&self) -> impl Iterator<Item = &ToolName> {
         self.tools.keys()
     }
 
-    /// Whether it has a tool of that name.
+    /// Returns whether it has a tool of this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.tools.contains_key(name)
     }
 
-    /// The directories it may read under, absolute.
+    /// Returns the directories under which it may read, as absolute paths.
     #[must_use]
     pub fn read_roots(&self) -> &BTreeSet<PathBuf> {
         &self.read
     }
 
-    /// The directories it may write under, absolute.
+    /// Returns the directories under which it may write, as absolute paths.
     #[must_use]
     pub fn write_roots(&self) -> &BTreeSet<PathBuf> {
         &self.write
     }
 
-    /// Whether a path (absolute, without `..`) is under a directory it may read.
+    /// Returns whether a path (absolute, without `..`) is under a directory it may read.
     #[must_use]
     pub fn may_read(&self, path: &Path) -> bool {
         self.read.iter().any(|root| path.starts_with(root))
     }
 
-    /// The paths at and below which it may not write, wherever they lie.
+    /// Returns the paths at and below which it may not write, in any directory if relative.
     #[must_use]
     pub fn kept(&self) -> &BTreeSet<PathBuf> {
         &self.kept
     }
 
-    /// Whether a path (absolute, without `..`) is under a directory it may write, and nothing
-    /// [guards](Authority::guards) it.
+    /// Returns whether a path (absolute, without `..`) is under a directory it may write, and not
+    /// [protected](Authority::protects).
     #[must_use]
     pub fn may_write(&self, path: &Path) -> bool {
         self.has_write_root(path) && self.protects(path).is_none()
     }
 
-    /// What is against writing a path (absolute, without `..`) also under a directory it may
-    /// write. A tool that follows links asks for where they lead as well.
+    /// Returns why a path (absolute, without `..`) is protected, even under a directory it may
+    /// write.
+    /// A tool that follows links also checks the target.
     #[must_use]
     pub fn protects(&self, path: &Path) -> Option<ProtectedPath> {
         ProtectedPath::by_name(path).or_else(|| ProtectedPath::by_place(path, &self.kept))
@@ -249,38 +252,38 @@ impl Authority {
         self.write.iter().any(|root| path.starts_with(root))
     }
 
-    /// Whether it may use the network.
+    /// Returns whether it may use the network.
     #[must_use]
     pub const fn network(&self) -> bool {
         self.network
     }
 
-    /// The most that may answer its questions.
+    /// Returns the most permissive mode in which its questions may be answered.
     #[must_use]
     pub const fn approver(&self) -> ApproverMode {
         self.approver
     }
 
-    /// How many levels below it may have children; 0: it may have none.
+    /// Returns the levels of descendants that it may have; 0 means no children.
     #[must_use]
     pub const fn spawn_depth(&self) -> u32 {
         self.spawn_depth
     }
 
-    /// How many descendants it may have in all.
+    /// Returns the total number of descendants that it may have.
     #[must_use]
     pub const fn spawn_number(&self) -> u32 {
         self.spawn_number
     }
 
-    /// Whether it may use a model.
+    /// Returns whether it may use a model.
     #[must_use]
     pub fn may_use_model(&self, model: &str) -> bool {
         self.models.as_ref().is_none_or(|some| some.contains(model))
     }
 }
 
-/// Of two sets of trees, the trees that lie in both.
+/// Returns the trees that lie in both sets of trees.
 fn intersect_roots(
     mine: &BTreeSet<PathBuf>,
     asked: Option<&BTreeSet<PathBuf>>,

@@ -1,4 +1,4 @@
-//! What a tree of agents may spend: reserved before each request, settled after it. Pure.
+//! Budgets over a tree of agents: cost is reserved before each request and settled after it. Pure.
 
 mod account;
 mod estimate;
@@ -10,24 +10,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::Usage;
 
-/// Dollars for a million tokens.
+/// Prices in dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Price {
-    /// Input that no cache had and none took.
+    /// Input that was neither read from nor written to a cache.
     pub input: f64,
-    /// Input that came from the provider's cache.
+    /// Input that was read from the provider's cache.
     pub cached: f64,
     /// Input that was written to the provider's cache.
     pub cache_write: f64,
-    /// Output, reasoning among it.
+    /// Output, including reasoning.
     pub output: f64,
 }
 
 impl Price {
-    /// What costs nothing.
+    /// The price of a model that costs nothing.
     pub const FREE: Self = Self { input: 0.0, cached: 0.0, cache_write: 0.0, output: 0.0 };
 
-    /// Dollars of some tokens.
+    /// Returns the cost of some tokens, in dollars.
     ///
     /// ```
     /// use deputize_core::{Price, Usage};
@@ -54,7 +54,7 @@ impl Price {
 }
 
 impl Price {
-    /// Returns the dollars that some tokens cost at most, whatever a cache does.
+    /// Returns an upper bound on the cost of some tokens, in dollars, whatever a cache does.
     #[must_use]
     pub fn bound(&self, input: u64, output: u64) -> f64 {
         let dearest = self.input.max(self.cache_write).max(self.cached);
@@ -63,39 +63,39 @@ impl Price {
     }
 }
 
-/// What may be spent; what is not said has no limit.
+/// Limits on spending; `None` means no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Budget {
-    /// Dollars.
+    /// Limit in dollars.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usd: Option<f64>,
-    /// Tokens, input and output together.
+    /// Limit in tokens, input and output together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
 }
 
 impl Budget {
-    /// Whether it limits anything.
+    /// Returns whether it limits anything.
     #[must_use]
     pub const fn limits(&self) -> bool {
         self.usd.is_some() || self.tokens.is_some()
     }
 }
 
-/// What was, or will be, spent.
+/// An amount spent or to be spent.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct Cost {
     /// Tokens, input and output together.
     pub tokens: u64,
-    /// Dollars, as far as prices are known.
+    /// Dollars, where prices are known.
     pub usd: f64,
-    /// Whether a price was not known, so that the dollars are not all of it.
+    /// Whether a price was unknown, so that `usd` is only part of the cost.
     #[serde(default)]
     pub unpriced: bool,
 }
 
 impl Cost {
-    /// What a reply cost, with a price if one is known.
+    /// Returns the cost of a reply, with a price if one is known.
     #[must_use]
     pub fn of(usage: Usage, price: Option<Price>) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl Cost {
         }
     }
 
-    /// Returns what a request costs at most, with a price if one is known.
+    /// Returns an upper bound on the cost of a request, with a price if one is known.
     #[must_use]
     pub fn bound(input: u64, output: u64, price: Option<Price>) -> Self {
         Self {
@@ -115,7 +115,7 @@ impl Cost {
         }
     }
 
-    /// Returns the greater tokens and the greater dollars of two.
+    /// Returns the greater tokens and the greater dollars of two costs.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self {
@@ -125,7 +125,7 @@ impl Cost {
         }
     }
 
-    /// Returns what is left of it after a part: no tokens and no dollars where the part has more.
+    /// Returns the cost without a part, with a minimum of zero tokens and zero dollars.
     #[must_use]
     pub fn saturating_sub(self, part: Self) -> Self {
         Self {
@@ -135,20 +135,20 @@ impl Cost {
         }
     }
 
-    /// The dollars, if they are all known.
+    /// Returns the dollars, or `None` if a price was unknown.
     #[must_use]
     pub fn known_usd(&self) -> Option<f64> {
         (!self.unpriced).then_some(self.usd)
     }
 }
 
-/// Dollars as they are printed: to ten places, so that a sum shows nothing of how it was added
-/// up. It is never added up itself.
+/// Rounds dollars for printing to ten decimal places, which hides the order of summation. Do not
+/// add up the result.
 #[must_use]
 pub fn shown_usd(usd: f64) -> f64 {
     const PLACES: f64 = 1e10;
     let rounded = (usd * PLACES).round() / PLACES;
-    // So much that it has no such places is as it is.
+    // An amount too large for that many places stays as it is.
     if rounded.is_finite() { rounded } else { usd }
 }
 

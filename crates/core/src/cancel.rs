@@ -1,34 +1,34 @@
-//! Cancellation is a signal, with a reason; work that sees it settles by itself.
+//! Cancellation: a signal with a reason; work that sees it settles by itself.
 
 use std::sync::{Arc, OnceLock};
 
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
-/// Why work is told to end.
+/// Why work is cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CancelReason {
     /// A person or the parent interrupted it.
     Interrupted,
-    /// Its time is up.
+    /// The time limit passed.
     TimeLimit,
     /// Its budget is spent.
     Budget,
-    /// A limit was reached of an agent above it, which closes.
+    /// An agent above it reached a limit and is closing.
     LimitAbove,
     /// A person stopped it from outside of the run.
     Stopped,
-    /// A person stopped an agent above it, and all below that one.
+    /// A person stopped an agent above it, with all its descendants.
     TreeStopped,
     /// An agent above it stopped it.
     StoppedAbove,
-    /// The agent that started it ended and waits for nothing more.
+    /// The agent that started it ended without waiting for it.
     EndedAbove,
 }
 
 impl CancelReason {
-    /// What an agent's end says of it.
+    /// Returns the text for the agent's outcome.
     #[must_use]
     pub const fn as_text(self) -> &'static str {
         match self {
@@ -43,7 +43,7 @@ impl CancelReason {
         }
     }
 
-    /// What it is for an agent below the one that was told.
+    /// Returns the reason as seen by agents below the cancelled one.
     #[must_use]
     pub const fn below(self) -> Self {
         match self {
@@ -53,7 +53,7 @@ impl CancelReason {
     }
 }
 
-/// One node of a tree of cancellation signals: cancelling a node reaches all below it.
+/// A node in a tree of cancellation signals; cancelling a node cancels all nodes below it.
 ///
 /// ```
 /// use deputize_core::{Cancel, CancelReason};
@@ -73,13 +73,13 @@ struct CancelNode {
 }
 
 impl Cancel {
-    /// A new root of a tree.
+    /// Creates the root of a tree.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A node below this one.
+    /// Creates a node below this one.
     #[must_use]
     pub fn child(&self) -> Self {
         Self(Arc::new(CancelNode {
@@ -89,7 +89,7 @@ impl Cancel {
         }))
     }
 
-    /// Signals this node and all below it. The first reason stays, also one that came from above.
+    /// Cancels this node and all below it. The first reason stays, even if it came from above.
     pub fn cancel(&self, reason: CancelReason) {
         if !self.is_cancelled() {
             let _first_wins = self.0.reason.set(reason);
@@ -97,7 +97,7 @@ impl Cancel {
         self.0.token.cancel();
     }
 
-    /// Why this node was signalled, if it was.
+    /// Returns why this node was cancelled, if it was.
     #[must_use]
     pub fn reason(&self) -> Option<CancelReason> {
         if !self.0.token.is_cancelled() {
@@ -106,24 +106,24 @@ impl Cancel {
         self.0.reason.get().copied().or_else(|| self.0.above.as_ref().and_then(|up| up.reason()))
     }
 
-    /// Whether this very node was signalled, and not only one above it.
+    /// Returns whether this node itself was cancelled, not only one above it.
     #[must_use]
     pub fn is_own(&self) -> bool {
         self.0.reason.get().is_some()
     }
 
-    /// Whether this node was signalled.
+    /// Returns whether this node was cancelled.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.0.token.is_cancelled()
     }
 
-    /// Waits for the signal.
+    /// Waits for cancellation.
     pub async fn cancelled(&self) {
         self.0.token.cancelled().await;
     }
 
-    /// The bare signal, for libraries that take one.
+    /// Returns the bare token, for libraries that take one.
     #[must_use]
     pub fn token(&self) -> &CancellationToken {
         &self.0.token

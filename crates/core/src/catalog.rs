@@ -1,4 +1,4 @@
-//! Tools by name, where they come from, and how crates bring them.
+//! Tools by name, their origins, and their registration by crates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,7 +11,7 @@ use crate::model::BoxFuture;
 use crate::name::{NameError, ToolName, ToolsetName};
 use crate::tool::{Tool, ToolDecl, ToolSpec};
 
-/// Where a tool comes from. Nothing downstream looks at a name's prefix to know it.
+/// Where a tool comes from. Nothing derives this from the prefix of a name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -21,7 +21,7 @@ pub enum Origin {
         /// The crate's name.
         krate: String,
     },
-    /// A dynamic plugin.
+    /// A plugin.
     Plugin {
         /// The library's path.
         path: PathBuf,
@@ -43,7 +43,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// The tools of a program that change while it runs, as those of servers do.
+/// Source of tools that change while the program runs, such as those of MCP servers.
 pub trait ToolSource: Send + Sync {
     /// All tools of the program as of now, for agents that begin from now on, and what is to be
     /// told, once, of those that are not among them.
@@ -52,10 +52,10 @@ pub trait ToolSource: Send + Sync {
 
 const fn _object_safe(_: &dyn ToolSource) {}
 
-/// One tool and where it belongs.
+/// A tool with its toolset and origin.
 #[derive(Clone)]
 pub struct CatalogEntry {
-    /// The set it is given or withheld with.
+    /// The toolset that it is granted or withheld with.
     pub toolset: ToolsetName,
     /// Where it comes from.
     pub origin: Origin,
@@ -77,11 +77,11 @@ impl fmt::Debug for CatalogEntry {
     }
 }
 
-/// Why the tools of a program cannot be put together.
+/// Why the tools of a program do not form a catalog.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CatalogError {
-    /// A crate was named and brought nothing.
+    /// A linked crate registers no tool.
     #[error(
         "tool crate `{krate}` is linked but registers no tool; put `#[tool]` on its functions, or \
          `register_tool!` beside its types"
@@ -90,45 +90,46 @@ pub enum CatalogError {
         /// The crate.
         krate: &'static str,
     },
-    /// Two tools of one name.
+    /// Two tools have the same name.
     #[error("two tools are called `{name}`: one of {first}, one of {second}; rename one of them")]
     Twice {
         /// The name.
         name: ToolName,
-        /// Who had it.
+        /// Origin of the first tool.
         first: Origin,
-        /// Who wanted it.
+        /// Origin of the second tool.
         second: Origin,
     },
-    /// A toolset's name is none.
+    /// A toolset has an invalid name.
     #[error("tool `{tool}` of crate `{krate}` names a bad toolset")]
     Toolset {
         /// The tool.
         tool: ToolName,
         /// The crate.
         krate: &'static str,
-        /// Why.
+        /// Why the name is invalid.
         #[source]
         source: NameError,
     },
 }
 
-/// The tools of a program: ordered by name, unique. It can grow (or fail to) and shrink.
+/// The tools of a program, unique and ordered by name.
 #[derive(Clone, Default, Debug)]
 pub struct Catalog {
     entries: BTreeMap<ToolName, (CatalogEntry, Arc<ToolDecl>)>,
-    /// Tools as they are called under other settings.
+    /// Tools under the names they have with other settings.
     former: BTreeMap<ToolName, CatalogEntry>,
 }
 
 impl Catalog {
-    /// The tools that the linked crates registered.
+    /// Returns the tools that the linked crates registered.
     ///
-    /// Crates that came along unnamed are taken too; that a *named* crate brings nothing is an
+    /// Crates that were linked without being named are included; a *named* crate without tools is
+    /// an
     /// error, because it means a forgotten registration.
     ///
     /// # Errors
-    /// When a crate brought no tool, or two tools share a name.
+    /// If a named crate registers no tool, a toolset name is invalid, or two tools share a name.
     pub fn linked(crates: &[ToolCrate]) -> Result<Self, CatalogError> {
         let mut found: Vec<&Registration> = inventory::iter::<Registration>().collect();
         found.sort_by_key(|registration| (registration.krate, registration.toolset));
@@ -150,8 +151,8 @@ impl Catalog {
         }
     }
 
-    /// The names of the sets that the linked crates registered tools for. No tool is made, and
-    /// whether they fit together is not known.
+    /// Returns the toolsets for which linked crates registered tools. Creates no tool and does not
+    /// check whether the tools fit together.
     #[must_use]
     pub fn linked_toolsets() -> BTreeSet<ToolsetName> {
         let named = |registration: &Registration| ToolsetName::new(registration.toolset).ok();
@@ -161,7 +162,7 @@ impl Catalog {
     /// Adds a tool.
     ///
     /// # Errors
-    /// When its name is taken.
+    /// If its name is taken.
     pub fn insert(&mut self, entry: CatalogEntry) -> Result<(), CatalogError> {
         let name = entry.name().clone();
         if let Some((first, _)) = self.entries.get(&name) {
@@ -173,7 +174,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// The tools that `keep` keeps.
+    /// Returns the catalog with only the tools that `keep` accepts.
     #[must_use]
     pub fn filtered(&self, mut keep: impl FnMut(&CatalogEntry) -> bool) -> Self {
         let kept = self.entries.iter().filter(|(_, (entry, _))| keep(entry));
@@ -181,14 +182,15 @@ impl Catalog {
         Self { entries, former: self.former.clone() }
     }
 
-    /// Adds a tool as it is called under other settings. No agent has it; see
+    /// Adds a tool under the name it has with other settings. No agent has it; see
     /// [`Catalog::spawner`].
     pub fn insert_former(&mut self, entry: CatalogEntry) {
         self.former.insert(entry.name().clone(), entry);
     }
 
-    /// The tool that takes up a call of this name that started agents in an earlier process: one
-    /// that starts agents, also where it is called otherwise now.
+    /// Returns the tool that takes over a recorded call of this name that started agents in an
+    /// earlier
+    /// process: a tool that starts agents, even if it has another name now.
     #[must_use]
     pub fn spawner(&self, name: &str) -> Option<&CatalogEntry> {
         let starts_agents = |entry: &&CatalogEntry| entry.tool.spec().spawns;
@@ -196,64 +198,65 @@ impl Catalog {
         self.get(name).filter(starts_agents).or_else(former)
     }
 
-    /// A tool by its name.
+    /// Returns a tool by name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&CatalogEntry> {
         self.entries.get(name).map(|(entry, _)| entry)
     }
 
-    /// Returns what the tool of a recorded call is, also where it is called otherwise now.
+    /// Returns the spec of a recorded call's tool, even if it has another name now.
     #[must_use]
     pub fn spec(&self, name: &str) -> Option<&ToolSpec> {
         let entry = self.get(name).or_else(|| self.former.get(name))?;
         Some(entry.tool.spec())
     }
 
-    /// What a model is told of a tool that tells every agent the same: one value, which all agents
-    /// share.
+    /// Returns the declaration of a tool whose declaration is the same for every agent: one value
+    /// that
+    /// all agents share.
     #[must_use]
     pub fn declaration(&self, name: &str) -> Option<&Arc<ToolDecl>> {
         self.entries.get(name).map(|(_, decl)| decl)
     }
 
-    /// All tools, by name.
+    /// Returns all tools, ordered by name.
     pub fn iter(&self) -> impl Iterator<Item = &CatalogEntry> {
         self.entries.values().map(|(entry, _)| entry)
     }
 
-    /// The names of all sets that have a tool here.
+    /// Returns all toolsets that have a tool here.
     #[must_use]
     pub fn toolsets(&self) -> BTreeSet<ToolsetName> {
         self.iter().map(|entry| entry.toolset.clone()).collect()
     }
 }
 
-/// What a tool crate's `LINK` says of it. Naming it links the crate; its type pins the version
-/// of this crate; its value says what to expect.
+/// The `LINK` of a tool crate. Naming it links the crate, its type pins the version of this
+/// crate, and its value names the crate that must have registered tools.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolCrate {
     /// The crate's name.
     pub name: &'static str,
     /// The crate's version.
     pub version: &'static str,
-    /// A function of that crate, so that the linker sees a real reference.
+    /// A function of the crate, so that the linker sees a real reference.
     pub anchor: fn(),
 }
 
-/// What `register_tool!` leaves behind.
+/// The registration that `register_tool!` submits.
 #[derive(Debug)]
 pub struct Registration {
     /// The registering crate.
     pub krate: &'static str,
-    /// The tool's set.
+    /// The tool's toolset.
     pub toolset: &'static str,
-    /// Makes the tool.
+    /// Creates the tool.
     pub make: fn() -> Arc<dyn Tool>,
 }
 
 inventory::collect!(Registration);
 
-/// Registers a [`TypedTool`](crate::TypedTool): its toolset's name, and an expression for it.
+/// Registers a [`TypedTool`](crate::TypedTool); takes the name of its toolset and an expression.
 #[macro_export]
 macro_rules! register_tool {
     ($toolset:literal, $tool:expr) => {
@@ -267,7 +270,7 @@ macro_rules! register_tool {
     };
 }
 
-/// Said once in a tool crate's `lib.rs`: defines `LINK`.
+/// Defines `LINK`; used once, in a tool crate's `lib.rs`.
 #[macro_export]
 macro_rules! tool_crate {
     () => {

@@ -1,12 +1,12 @@
-//! Time comes from outside.
+//! The time, as passed in from outside.
 
-/// What time it is.
+/// A source of the current time.
 pub trait Clock: Send + Sync {
-    /// Milliseconds since 1970-01-01T00:00:00Z.
+    /// Returns Unix time in milliseconds.
     fn now_ms(&self) -> u64;
 }
 
-/// A clock that stands still, for tests and replays.
+/// A stopped clock, for tests and replays.
 #[derive(Debug, Clone, Copy)]
 pub struct FixedClock(pub u64);
 

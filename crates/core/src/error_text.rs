@@ -1,9 +1,9 @@
-//! Errors in words.
+//! Formats errors as text.
 
 use std::error::Error;
 
-/// Describes an error and its causes in one line. A cause that the text before it says already is
-/// left out.
+/// Describes an error and its causes in one line. Leaves out causes that the preceding text already
+/// contains.
 ///
 /// ```
 /// use deputize_core::describe_error;
@@ -36,7 +36,7 @@ pub fn describe_error(error: &dyn Error) -> String {
     text
 }
 
-/// What the system says of an error, without its number.
+/// Returns a system error's text without its number.
 fn without_number(text: &str) -> &str {
     text.split_once(" (os error ").map_or(text, |(words, _)| words)
 }

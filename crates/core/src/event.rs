@@ -1,4 +1,4 @@
-//! The one ordered stream of facts.
+//! Events and records: the one ordered stream of facts of a session.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,45 +20,45 @@ use crate::run::{BudgetUnit, Input, WrapUpReason};
 use crate::sanitize::remove_frames;
 use crate::tool::{Display, ToolEffect};
 
-/// One fact, in its place.
+/// An event with its number, time and agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Record {
-    /// Its number in the session: from 0, without gaps.
+    /// Number in the session, from 0 without gaps.
     pub seq: u64,
-    /// Milliseconds since 1970-01-01T00:00:00Z.
+    /// Unix time in milliseconds.
     pub at: u64,
-    /// Whose it is.
+    /// The agent it is about.
     pub agent: AgentId,
-    /// Its parent.
+    /// The agent's parent.
     pub parent: Option<AgentId>,
-    /// Its depth.
+    /// The agent's depth.
     pub depth: u32,
     /// What happened.
     pub event: Event,
 }
 
-/// What happened: past tense, owned, whole. Outside views of it are projections.
+/// What happened, as owned data. Other representations are projections of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Event {
-    /// A session began, or was taken up again.
+    /// A session began or was resumed.
     #[serde(rename = "session.start")]
     SessionStart(SessionStart),
-    /// An agent was made.
+    /// An agent was created.
     #[serde(rename = "agent.start")]
     AgentStart(Box<AgentStart>),
     /// A message for an agent's model.
     #[serde(rename = "message")]
     Message(UserMessage),
-    /// A message was left for an agent, which takes it before its next request: then it is a
-    /// [`Event::Message`] of the same text.
+    /// A message was queued for an agent. When the agent reads it, an [`Event::Message`] with the
+    /// same
+    /// text follows.
     #[serde(rename = "message.left")]
     MessageLeft {
-        /// What it says.
+        /// The message.
         text: String,
     },
-    /// Some of what an external agent said while it worked: what is left of its words when this
-    /// program is killed.
+    /// Text from an external agent while it works, so that it survives if this program is killed.
     #[serde(rename = "external.text")]
     ExternalText {
         /// The next piece.
@@ -67,11 +67,11 @@ pub enum Event {
     /// An attempt of a request was sent.
     #[serde(rename = "model.request")]
     ModelRequest {
-        /// Which request of the agent, from 1.
+        /// Number of the request, from 1 for each agent.
         iteration: u32,
-        /// How many messages.
+        /// Number of messages.
         messages: u64,
-        /// How many bytes of text: system, tools and messages.
+        /// Bytes of text: system, tools and messages.
         bytes: u64,
         /// The model that is asked, as agents name it; empty in older records.
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -80,40 +80,40 @@ pub enum Event {
     /// A whole reply arrived.
     #[serde(rename = "model.response")]
     ModelResponse {
-        /// Which request it answers.
+        /// Number of the request that it answers.
         iteration: u32,
         /// The reply.
         reply: Reply,
-        /// How long it took.
+        /// Duration in milliseconds.
         ms: u64,
-        /// What it cost in dollars, if the price is known.
+        /// Cost in dollars, if the price is known.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost_usd: Option<f64>,
-        /// Whether its tokens are an estimate, because the server did not count them.
+        /// Whether its token counts are estimated because the server did not count.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         estimated: bool,
     },
     /// An attempt failed.
     #[serde(rename = "model.error")]
     ModelError {
-        /// How.
+        /// The error.
         error: ModelError,
         /// Whether another attempt follows; if not, the request failed.
         retried: bool,
-        /// What it cost all the same, as far as that is known or estimated.
+        /// Cost of the failed attempt, where known or estimated.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cost: Option<Cost>,
     },
     /// Another attempt will follow.
     #[serde(rename = "model.retry")]
     ModelRetry {
-        /// Which attempt comes, from 2.
+        /// Number of the next attempt, from 2.
         attempt: u32,
-        /// Of how many.
+        /// Maximum number of attempts.
         of: u32,
-        /// Why.
+        /// Why the last attempt failed.
         reason: String,
-        /// After how long.
+        /// Wait before the next attempt, in milliseconds.
         wait_ms: u64,
     },
     /// A call is about to run.
@@ -126,29 +126,29 @@ pub enum Event {
         /// The arguments as received.
         arguments: String,
     },
-    /// A call has its result.
+    /// A call ended with a result.
     #[serde(rename = "tool.end")]
     ToolEnd(Box<ToolEnd>),
-    /// Someone is asked.
+    /// A call waits for an approval.
     #[serde(rename = "approval.request")]
     ApprovalRequest {
         /// The call.
         call: CallId,
-        /// What would run.
+        /// The command that would run.
         command: String,
-        /// Its class.
+        /// Class of the command.
         class: String,
-        /// The rule.
+        /// The rule that asks.
         reason: String,
     },
-    /// The answer.
+    /// A question was answered.
     #[serde(rename = "approval.decision")]
     ApprovalDecision {
         /// The call.
         call: CallId,
         /// `allow` or `deny`.
         decision: String,
-        /// Who said so.
+        /// Who decided.
         by: String,
     },
     /// A hook ran.
@@ -159,7 +159,7 @@ pub enum Event {
     FileRead {
         /// Its path.
         path: PathBuf,
-        /// What was there.
+        /// Its content at that time.
         version: FileVersion,
     },
     /// A file was written.
@@ -167,78 +167,80 @@ pub enum Event {
     FileWrite {
         /// Its path.
         path: PathBuf,
-        /// What is there now.
+        /// Its new content.
         version: FileVersion,
-        /// Whether there was none before.
+        /// Whether the write created it.
         created: bool,
     },
-    /// An agent's answer misses its schema.
+    /// An agent's answer does not match its schema.
     #[serde(rename = "answer.rejected")]
     AnswerRejected {
-        /// Each mistake and its place, for the model.
+        /// The mistakes with their positions, for the model.
         mistakes: String,
     },
-    /// A limit is reached: an agent's next request is the closing one.
+    /// An agent reached a limit; its next request is the closing one.
     #[serde(rename = "agent.wrap_up")]
     AgentWrapUp {
-        /// Which.
+        /// The limit.
         #[serde(default)]
         limit: WrapUpReason,
-        /// For a budget: of what.
+        /// For a budget: its unit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         budget: Option<BudgetUnit>,
     },
-    /// An agent's turn is over, and it rests until the next message: children of it still run, or
-    /// a message came while it answered.
+    /// An agent's turn is over, and it rests until the next message: it still has running children,
+    /// or
+    /// a message arrived while it answered.
     #[serde(rename = "agent.rest")]
     AgentRest,
-    /// A child runs.
+    /// A child is alive.
     #[serde(rename = "agent.heartbeat")]
     AgentHeartbeat {
-        /// Its last model request.
+        /// Number of its last model request.
         iteration: u32,
-        /// The tool that it is in, the one called first of several.
+        /// The tool that is running; the first one called if there are several.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         current_tool: Option<String>,
-        /// Since when nothing has come of it.
+        /// Time without progress, in milliseconds.
         idle_ms: u64,
-        /// Whether that is too long: there is no other one until something comes of it.
+        /// Whether the child is stalled; no further heartbeat follows until it makes progress.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         stalled: bool,
     },
-    /// No more agents may be started for now, or they may again.
+    /// Spawning was paused or allowed again.
     #[serde(rename = "spawn.paused")]
     SpawnPaused {
-        /// Who said so.
+        /// Who did it.
         by: String,
-        /// Whether they may not.
+        /// Whether spawning is now paused.
         paused: bool,
     },
-    /// An agent must end.
+    /// An agent was stopped.
     #[serde(rename = "agent.stop")]
     AgentStop {
         /// Why.
         reason: CancelReason,
-        /// Whether it was only told so, by a person or an agent above it, and is still in what it
-        /// does: it never goes on after that. Another one follows when it stops.
+        /// Whether a person or an agent above it only requested the stop, and its current work is
+        /// not
+        /// over. The agent never continues after that; another event follows when it stops.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pending: bool,
     },
-    /// An agent that had ended goes on.
+    /// An agent that had ended was resumed.
     #[serde(rename = "agent.resume")]
     AgentResume {
-        /// Model requests that its turns now have.
+        /// The limit on model requests of its turns from now on.
         max_iterations: u32,
     },
     /// An agent ended.
     #[serde(rename = "agent.end")]
     AgentEnd(Box<Outcome>),
-    /// A remark.
+    /// A log message.
     #[serde(rename = "log")]
     Log {
-        /// How grave.
+        /// Severity.
         level: LogLevel,
-        /// What.
+        /// The message.
         message: String,
     },
     /// The session's work is done for now.
@@ -246,7 +248,7 @@ pub enum Event {
     SessionEnd {
         /// How the top agent ended.
         status: Status,
-        /// What the program exits with.
+        /// Exit code of the program.
         exit_code: u8,
         /// Tokens of the whole tree.
         usage: Usage,
@@ -256,7 +258,7 @@ pub enum Event {
 }
 
 impl Event {
-    /// What the agent's fold takes of it, if it is one of the fold's inputs.
+    /// Returns the event as input of the agent loop, if it is one.
     #[must_use]
     pub fn input(&self) -> Option<Input<'_>> {
         match self {
@@ -294,57 +296,57 @@ impl Event {
     }
 }
 
-/// How grave a remark is.
+/// Severity of a log message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogLevel {
-    /// Worth knowing.
+    /// Information.
     Info,
-    /// Worth looking at.
+    /// A warning.
     Warn,
-    /// Something failed.
+    /// An error.
     Error,
 }
 
 /// The beginning of a session, or of another run of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SessionStart {
-    /// Where.
+    /// The working directory.
     pub cwd: PathBuf,
-    /// With which model.
+    /// The model.
     pub model: String,
-    /// With which toolsets.
+    /// The toolsets.
     pub toolsets: Vec<String>,
-    /// Which version of the program.
+    /// Version of the program.
     pub program: String,
-    /// Where the model is reached, when that is not its provider's own address.
+    /// Address of the model, if it is not its provider's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<ModelEndpoint>,
-    /// The configuration file that a person named for it, if one: an absolute path.
+    /// Absolute path of the configuration file that a person named, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config_file: Option<PathBuf>,
 }
 
-/// Where a model is reached. It names where the key is, and never holds it.
+/// Address of a model. It names where the key is, and never holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelEndpoint {
-    /// The address.
+    /// The base URL.
     pub base_url: String,
-    /// The environment variable that holds the key; nothing: none is sent.
+    /// The environment variable with the key; `None` if no key is sent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key_env: Option<String>,
 }
 
-/// The making of an agent. Texts are kept once in a session, by hash.
+/// The creation of an agent. Texts are stored once in a session, by hash.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AgentStart {
-    /// Its spec, whose `system` is empty here.
+    /// Its spec, with an empty `system`.
     pub spec: AgentSpec,
-    /// Lowercase hex SHA-256 of each block of its system text.
+    /// SHA-256 of each block of its system text, in lowercase hexadecimal.
     pub system: Vec<String>,
-    /// Lowercase hex SHA-256 of its tools, as a JSON array.
+    /// SHA-256 of its tools as a JSON array, in lowercase hexadecimal.
     pub tools: String,
-    /// The texts that no earlier record of the session holds, by hash.
+    /// Texts that no earlier record of the session holds, by hash.
     #[serde(default)]
     pub texts: BTreeMap<String, Arc<str>>,
 }
@@ -354,28 +356,28 @@ pub struct AgentStart {
 pub struct ToolEnd {
     /// The tool as the model wrote it.
     pub tool: String,
-    /// What the model gets.
+    /// The result for the model.
     pub result: ToolResult,
-    /// Bytes of the arguments.
+    /// Size of the arguments in bytes.
     pub args_bytes: u64,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub ms: u64,
-    /// What the host saw.
+    /// Effects that the host observed.
     #[serde(default)]
     pub facts: Vec<ToolEffect>,
-    /// How it may be shown.
+    /// How the result may be shown.
     #[serde(default)]
     pub display: Option<Display>,
-    /// For the operator: what failed.
+    /// What failed, for the operator.
     #[serde(default)]
     pub error: Option<String>,
-    /// The boundary of the frame in the result's text, if there is one.
+    /// Boundary of the frame in the result's text, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boundary: Option<String>,
 }
 
 impl ToolEnd {
-    /// What a person may see of the result: without the frame that is for the model.
+    /// Returns the result as shown to a person, without the frame meant for the model.
     #[must_use]
     pub fn content(&self) -> Cow<'_, str> {
         let text = self.result.text.as_str();
@@ -385,19 +387,19 @@ impl ToolEnd {
     }
 }
 
-/// Keeps records.
+/// Stores records.
 pub trait Journal: Send + Sync {
-    /// Appends a record; when this returns, the record survives the end of this process.
+    /// Appends a record. When this returns, the record survives the end of this process.
     ///
     /// # Errors
-    /// When it could not be kept. Nothing may then be acted on.
+    /// If the record could not be stored. It must not be acted on then.
     fn append(&self, record: &Record) -> Result<(), JournalError>;
 
-    /// Waits until all records up to this one survive the end of the machine.
+    /// Waits until all records up to this one survive a crash of the machine.
     fn durable<'a>(&'a self, seq: u64) -> crate::model::BoxFuture<'a, Result<(), JournalError>>;
 }
 
-/// What to do where a write found no room.
+/// Returns a hint for an error about a full disk.
 fn room(error: &std::io::Error) -> &'static str {
     use std::io::ErrorKind::{QuotaExceeded, StorageFull};
     match error.kind() {
@@ -406,26 +408,26 @@ fn room(error: &std::io::Error) -> &'static str {
     }
 }
 
-/// A record that could not be kept.
+/// A record could not be stored.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot write session file `{}`{}", path.display(), room(source))]
 pub struct JournalError {
-    /// Which file.
+    /// The session file.
     pub path: PathBuf,
     /// Why.
     #[source]
     pub source: std::io::Error,
 }
 
-/// Sees records after they are kept. It cannot say no and must be quick; one that is slow
-/// owns a queue.
+/// Sees records after they are stored. It cannot reject them and must return quickly; a slow
+/// observer owns a queue.
 pub trait Observer: Send + Sync {
-    /// A fact.
+    /// Observes a record.
     fn on_record(&self, record: &Record);
-    /// A piece of a reply that is arriving.
+    /// Observes a piece of a reply that is arriving.
     fn on_delta(&self, _agent: &AgentId, _delta: Delta<'_>) {}
 
-    /// Shows what a running call tells of itself. It is not kept.
+    /// Observes the progress of a running call, which is not stored.
     fn on_progress(&self, _agent: &AgentId, _call: CallId, _text: &str) {}
 }
 

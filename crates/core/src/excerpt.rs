@@ -1,4 +1,4 @@
-//! The part of a long command that a question shows, and the file with all of it.
+//! Excerpts of long commands for questions, and the file with the whole command.
 
 use std::path::PathBuf;
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::sanitize::{for_question, is_invisible};
 
-/// Maximum bytes of the beginning, and of the end.
+/// Maximum bytes at the beginning, and at the end.
 const SIDE_BYTES: usize = 4 * 1024;
-/// Maximum lines of the beginning, and of the end.
+/// Maximum lines at the beginning, and at the end.
 const SIDE_LINES: usize = 40;
 
-/// A file that holds a command, byte for byte as it would run.
+/// A file with a command, byte for byte as it would run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedCommand {
-    /// Where it is.
+    /// Path of the file.
     pub path: PathBuf,
-    /// Its length in bytes.
+    /// Length in bytes.
     pub bytes: usize,
-    /// Its SHA-256, in hexadecimal digits.
+    /// SHA-256 in hexadecimal.
     pub sha256: String,
 }
 
@@ -35,19 +35,19 @@ impl SavedCommand {
     }
 }
 
-/// The beginning and the end of a text for a question, with everything invisible made visible.
+/// The beginning and the end of a text for a question, with invisible characters made visible.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Excerpt {
     /// The beginning.
     pub head: String,
-    /// A note on what is left out between the two.
+    /// A note on the part left out between the two.
     pub omitted: String,
     /// The end.
     pub tail: String,
 }
 
 impl Excerpt {
-    /// Takes the excerpt of a text. The two sides of a short text meet, but never overlap.
+    /// Creates the excerpt of a text. The two sides of a short text meet, but never overlap.
     ///
     /// ```
     /// let excerpt = deputize_core::Excerpt::new(&format!("first\n{}\u{200b}last", "x".repeat(9000)));
@@ -96,7 +96,7 @@ mod tests {
         let omitted = lines.len() - excerpt.head.len() - excerpt.tail.len();
         assert!(excerpt.omitted.starts_with(&format!("[{omitted} bytes ")), "{}", excerpt.omitted);
 
-        // Four bytes each, so that a cut could fall into one.
+        // Four bytes each, so that a cut could fall inside one.
         let tags = format!("a{}", "\u{e0041}".repeat(3000));
         let excerpt = Excerpt::new(&tags);
         assert_eq!(excerpt.head.matches("\\u{e0041}").count(), 1023);

@@ -1,10 +1,10 @@
-//! The vocabulary, the traits and the turn loop of Deputize, without IO.
+//! The vocabulary, traits and turn loop of Deputize, without IO.
 //!
-//! Depend on this crate to write a tool, a model, or another part that works with an agent;
-//! depend on `deputize-runtime` to run one. Nothing here opens a file, starts a process,
-//! reads the environment or looks at a clock.
+//! Depend on this crate to write a tool, a model or another component of an agent; depend on
+//! `deputize-runtime` to run agents. Nothing here opens a file, starts a process, reads the
+//! environment or reads a clock.
 //!
-//! A tool crate in full:
+//! A complete tool crate:
 //!
 //! ```
 //! use deputize_core::{ToolError, tool};
@@ -34,8 +34,8 @@
 //! | --- | --- | --- |
 //! | `macros` | yes | the attributes [`tool`](macro@tool) and [`arguments`](macro@arguments) |
 //!
-//! Stability: to build on. A change that breaks a program waits for the next minor version,
-//! after a version in which the old form is deprecated where that is possible.
+//! Stability: to build on. A breaking change waits for the next minor version; where possible, a
+//! version before it deprecates the old form.
 
 mod agent;
 mod answer;

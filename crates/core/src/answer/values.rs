@@ -4,31 +4,32 @@ use std::collections::VecDeque;
 
 use serde_json::Value;
 
-/// How many brackets that begin no JSON are looked at.
+/// Maximum number of brackets that begin no JSON, before the text counts as having no values.
 const MOST_MISSES: usize = 4096;
-/// What opens and closes a fenced block.
+/// Marks the beginning and end of a fenced block.
 const FENCE: &str = "```";
 
-/// How many values of a text are kept, the last ones.
+/// Maximum number of values that are kept, the last ones of the text.
 const MOST_VALUES: usize = 256;
 
-/// A JSON value that a text holds.
+/// A JSON value in a text.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct AnswerValue<'t> {
     /// The value.
     pub value: Value,
-    /// The value as it is written.
+    /// The value as written.
     pub text: &'t str,
-    /// Whether a fenced block holds it alone.
+    /// Whether it is the whole content of a fenced block.
     pub fenced: bool,
 }
 
-/// Returns the complete objects and arrays at the top level of a text, and the values that fenced
-/// blocks hold alone, in the order in which they stand there.
+/// Returns the complete objects and arrays at the top level of a text, and the values that are the
+/// whole content of a fenced block, in order.
 ///
-/// The work is linear in the length of the text: each place is looked at once for each level of
-/// nesting that the JSON parser allows. A text with too many brackets that are no JSON has none.
+/// The work is linear in the length of the text: each position is parsed at most once per level of
+/// nesting that the JSON parser allows. A text with too many brackets that are no JSON has no
+/// values.
 pub(super) fn values(text: &str) -> VecDeque<AnswerValue<'_>> {
     let mut values = VecDeque::new();
     let mut keep = |value| {
@@ -58,9 +59,9 @@ pub(super) fn values(text: &str) -> VecDeque<AnswerValue<'_>> {
                 keep(AnswerValue { value, text, fenced: false });
                 at += bytes;
             }
-            // The text ends inside it, so all that follows is part of it.
+            // The text ends inside this value, so everything after it belongs to it.
             Some(Err(error)) if error.is_eof() => break,
-            // Prose in brackets, or something that only looks like JSON.
+            // Prose in brackets, or something that only resembles JSON.
             Some(Err(_)) | None => {
                 misses += 1;
                 if misses > MOST_MISSES {
@@ -75,7 +76,8 @@ pub(super) fn values(text: &str) -> VecDeque<AnswerValue<'_>> {
     values
 }
 
-/// The value that a fenced block at the beginning of a text holds alone, and the block's length.
+/// Returns the value of a fenced block at the beginning of a text, if it is the block's whole
+/// content, and the length of the block.
 fn fenced_value(text: &str) -> Option<(AnswerValue<'_>, usize)> {
     let (_language, body) = text.strip_prefix(FENCE)?.split_once('\n')?;
     let (content, rest) = body.split_once(FENCE)?;
@@ -84,7 +86,7 @@ fn fenced_value(text: &str) -> Option<(AnswerValue<'_>, usize)> {
     Some((AnswerValue { value, text: content, fenced: true }, text.len() - rest.len()))
 }
 
-/// Where brackets stand that are never closed, in order.
+/// Returns the positions of brackets that are never closed, in order.
 fn unclosed_brackets(text: &str) -> Vec<usize> {
     let mut open = Vec::new();
     for (at, byte) in text.bytes().enumerate() {
@@ -97,7 +99,7 @@ fn unclosed_brackets(text: &str) -> Vec<usize> {
     open
 }
 
-/// The length of the bracketed part that a text begins with.
+/// Returns the length of the bracketed part at the beginning of a text.
 fn bracketed(text: &str) -> usize {
     let mut depth = 0_usize;
     for (at, byte) in text.bytes().enumerate() {
@@ -120,7 +122,7 @@ mod tests {
 
     use super::*;
 
-    /// JSON objects and arrays of any shape, small.
+    /// Small JSON objects and arrays of any shape.
     fn value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -159,7 +161,7 @@ mod tests {
 
         #[test]
         fn no_text_is_too_odd(text in "[\\[\\]{}\",:a1`\\n ]{0,60}") {
-            // Each is a part of the text, behind the one before.
+            // Each value is a part of the text, after the previous one.
             let mut rest = text.as_str();
             for AnswerValue { value, fenced, .. } in values(&text) {
                 prop_assert!(fenced || value.is_object() || value.is_array(), "{}", value);

@@ -1,23 +1,24 @@
-//! One budget, what is spent of it, and what agents have reserved.
+//! One budget, its spent part, and the reservations of agents.
 
 use super::{Budget, Cost};
 
-/// What one agent has reserved of a budget.
+/// The part of a budget that one agent has reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Reservation {
-    /// Cost of the request that is under way or comes next.
+    /// Cost of the current or next request.
     pub request: Cost,
-    /// Cost of the closing request, kept until the agent ends.
+    /// Cost of the closing request, reserved until the agent ends.
     pub closing: Cost,
-    /// What the agent is expected to spend until it ends, its next requests included.
+    /// Expected cost until the agent ends, including its next requests.
     pub rest: Cost,
-    /// Whether the agent is at work. One that waits for others, for its children or for room in
-    /// the budget, does not give back what it holds while others wait for it.
+    /// Whether the agent is at work. An agent that waits, for its children or for room in the
+    /// budget,
+    /// keeps its reservation while others wait for that.
     pub runs: bool,
 }
 
 impl Reservation {
-    /// Returns what no other agent may take.
+    /// Returns the amount that no other agent may reserve.
     #[must_use]
     pub fn held(&self) -> Cost {
         let mut held = self.request;
@@ -25,56 +26,57 @@ impl Reservation {
         held
     }
 
-    /// Returns what it holds or is expected to need, whichever is more.
+    /// Returns the reserved or the expected amount, whichever is greater.
     #[must_use]
     pub fn commitment(&self) -> Cost {
         self.held().max(self.rest)
     }
 
-    /// Returns how much more it commits than another one.
+    /// Returns how much its commitment exceeds another one.
     #[must_use]
     pub fn commitment_beyond(&self, other: &Self) -> Cost {
         less(self.commitment(), other.commitment())
     }
 
-    /// Returns the reservation of an agent at work whose request was granted, with what the agent
-    /// is expected to spend from here on.
+    /// Returns the reservation of a working agent whose request was granted; `rest` is its expected
+    /// cost from here on.
     #[must_use]
     pub const fn granted(ask: &ReserveRequest, rest: Cost) -> Self {
         let ReserveRequest { request, closing, .. } = *ask;
         Self { request, closing, rest, runs: true }
     }
 
-    /// Returns the reservation after a request that cost so much.
+    /// Returns the reservation after a request that cost this much.
     #[must_use]
     pub fn settled(self, spent: Cost) -> Self {
         Self { request: NOTHING, rest: less(self.rest, spent), ..self }
     }
 
-    /// Returns the reservation of an agent that needs more than expected and waits for it.
+    /// Returns the reservation of an agent that waits because it needs more than expected.
     #[must_use]
     pub const fn waiting(self) -> Self {
         Self { rest: NOTHING, runs: false, ..self }
     }
 
-    /// Returns the reservation after a part of what it is expected to need went to a child.
+    /// Returns the reservation after part of its expected cost went to a child.
     #[must_use]
     pub fn lent(self, part: Cost) -> Self {
         Self { rest: less(self.rest, part), ..self }
     }
 }
 
-/// What an agent asks for before a request.
+/// A request to reserve, made before a model request.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ReserveRequest {
-    /// Cost of the request; nothing if it is the closing one.
+    /// Cost of the request; zero if it is the closing one.
     pub request: Cost,
     /// Cost of the closing request after it.
     pub closing: Cost,
-    /// For an agent that has not begun: what it is expected to spend until it ends.
+    /// For an agent that has not begun: expected cost until it ends.
     pub whole: Cost,
-    /// The least that must be left for the agent beside what others hold, so that it is likely to
-    /// get anywhere.
+    /// Minimum that must remain for the agent beside the reservations of others, so that it is
+    /// likely
+    /// to make progress.
     pub least: Cost,
 }
 
@@ -90,26 +92,26 @@ impl ReserveRequest {
     }
 }
 
-/// Whether a request fits, from best to worst.
+/// How a request fits into a budget, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReserveResult {
-    /// It fits beside all that the others hold and are expected to need.
+    /// Fits beside everything that others reserve or are expected to need.
     Reserved,
-    /// It fits beside what the others hold, and no other agent is at work.
+    /// Fits beside what others reserve, and no other agent is at work.
     ReservedAlone,
-    /// It may fit when others have paid or ended.
+    /// May fit once others have settled or ended.
     Wait,
-    /// It does not fit.
+    /// Does not fit.
     Refused,
 }
 
-/// A budget, what is spent of it, and what is reserved.
+/// A budget with its spent and reserved parts.
 ///
-/// An agent holds the cost of its next request and of a closing one; that is never lent. Beside it
-/// stands what the agent is expected to spend until it ends. While anybody is at work, others take
-/// nothing of that either: so no more agents begin than are likely to end. An agent that needs
-/// more than expected waits for those that are within their expectation. When nobody else is at
-/// work, only what is held counts.
+/// An agent reserves the cost of its next request and of a closing one; this part is never lent.
+/// Its expected cost until it ends is counted too: while any agent is at work, others take nothing
+/// of that either, so no more agents begin than are likely to end. An agent that needs more than
+/// expected waits for those within their expectation. When no other agent is at work, only
+/// reservations count.
 ///
 /// ```
 /// use deputize_core::{Budget, BudgetAccount, Cost, Reservation, ReserveRequest, ReserveResult};
@@ -136,24 +138,24 @@ pub enum ReserveResult {
 pub struct BudgetAccount {
     budget: Budget,
     spent: Cost,
-    /// Of requests.
+    /// Reserved for requests.
     requests: Cost,
-    /// Of closing requests.
+    /// Reserved for closing requests.
     closings: Cost,
-    /// Of closing requests of agents that are not at work.
+    /// Reserved for closing requests of agents that are not at work.
     idle_closings: Cost,
-    /// What agents hold or are expected to need.
+    /// Total that agents have reserved or are expected to need.
     committed: Cost,
-    /// How many agents are at work.
+    /// Number of agents at work.
     running: u32,
 }
 
 const NOTHING: Cost = Cost { tokens: 0, usd: 0.0, unpriced: false };
-/// Less than that is a matter of rounding.
+/// Anything less is a rounding error, in dollars.
 const NO_DOLLARS: f64 = 1e-9;
 
 impl BudgetAccount {
-    /// Returns an account of which something is spent already.
+    /// Creates an account of which a part is already spent.
     #[must_use]
     pub const fn new(budget: Budget, spent: Cost) -> Self {
         Self {
@@ -167,7 +169,7 @@ impl BudgetAccount {
         }
     }
 
-    /// Checks whether a request of an agent fits. What its parent is expected to need is for its
+    /// Checks whether an agent's request fits. The expected cost of its parent is available to its
     /// children too.
     #[must_use]
     pub fn check(
@@ -199,12 +201,12 @@ impl BudgetAccount {
         if under_way { ReserveResult::Wait } else { ReserveResult::Refused }
     }
 
-    /// Takes what was spent.
+    /// Adds to the spent amount.
     pub fn settle(&mut self, spent: Cost) {
         self.spent += spent;
     }
 
-    /// Replaces what an agent has reserved.
+    /// Replaces the reservation of an agent.
     pub fn replace(&mut self, was: &Reservation, now: &Reservation) {
         let swap = |sum: &mut Cost, was: Cost, now: Cost| {
             *sum = less(*sum, was);
@@ -230,30 +232,30 @@ impl BudgetAccount {
         let tokens = tokens.fold(self.spent.tokens, u64::saturating_add);
         let usd = self.spent.usd + taken.usd + wanted.usd;
         self.budget.tokens.is_none_or(|most| tokens <= most)
-            // A budget of nothing allows no request, not even a free one.
+            // A budget of zero allows no request, not even a free one.
             && self.budget.usd.is_none_or(|most| most > 0.0 && usd <= most + NO_DOLLARS)
     }
 
-    /// Returns what agents other than this one hold.
+    /// Returns the amount reserved by other agents.
     #[must_use]
     pub fn held_by_others(&self, own: &Reservation) -> Cost {
         less(self.held(), own.held())
     }
 
-    /// Returns what may be spent.
+    /// Returns the budget.
     #[must_use]
     pub const fn budget(&self) -> Budget {
         self.budget
     }
 
-    /// Returns what was spent.
+    /// Returns the amount spent.
     #[must_use]
     pub const fn spent(&self) -> Cost {
         self.spent
     }
 }
 
-/// A sum without one of its parts. What rounding left must not stay for ever.
+/// Subtracts a part from a sum, and clears dollars left over by rounding.
 fn less(sum: Cost, part: Cost) -> Cost {
     let tokens = sum.tokens.saturating_sub(part.tokens);
     let usd = if tokens == 0 { 0.0 } else { (sum.usd - part.usd).max(0.0) };
@@ -370,10 +372,10 @@ mod tests {
         let now = one.waiting();
         change(&mut account, &mut one, now);
         assert_eq!(account.check(&two, &ask(10, 10), &NO_PARENT), ReserveResult::Reserved);
-        // Both need more: the last one that is at work decides, and it does not wait.
+        // Both need more: the last agent at work decides, and does not wait.
         assert_eq!(account.check(&two, &ask(21, 10), &NO_PARENT), ReserveResult::Refused);
         assert_eq!(account.check(&two, &ask(20, 10), &NO_PARENT), ReserveResult::Reserved);
-        // It closes, and what is left is for the first one.
+        // It closes, and the remainder goes to the first one.
         change(&mut account, &mut two, Reservation::granted(&ask(0, 10), NOTHING));
         settle(&mut account, &mut two, tokens(8));
         assert_eq!(account.check(&one, &ask(22, 10), &NO_PARENT), ReserveResult::Wait);
@@ -386,7 +388,7 @@ mod tests {
         let mut account = account(100);
         let mut one = begin(&mut account, ask(20, 20));
         let mut two = begin(&mut account, ask(20, 20));
-        // They cost more than was thought: their closing requests are paid all the same.
+        // They cost more than estimated; their closing requests are still paid.
         settle(&mut account, &mut one, tokens(35));
         settle(&mut account, &mut two, tokens(25));
         let now = two.waiting();
@@ -441,7 +443,8 @@ mod tests {
 
     proptest! {
         /// Agents that spend no more than they reserved stay within the budget together, and each
-        /// that has begun can pay its closing request at every moment.
+        /// agent
+        /// that has begun can always pay its closing request.
         #[test]
         fn nobody_spends_more_than_there_is(
             most in 1_u64..20_000,
@@ -501,8 +504,8 @@ mod tests {
             prop_assert_eq!((account.running, account.committed.tokens), (0, 0));
         }
 
-        /// Of agents that wait none waits for another one that waits: with nobody at work each
-        /// request is granted or refused.
+        /// No waiting agent waits for another waiting one: with no agent at work, each request is
+        /// granted or refused.
         #[test]
         fn with_nobody_at_work_nobody_waits(
             most in 1_u64..20_000,

@@ -1,43 +1,43 @@
-//! What requests, replies and tasks are likely to cost, learned from those before them. Pure.
+//! Estimates the cost of requests, replies and tasks from earlier ones. Pure.
 
 use std::collections::VecDeque;
 
 use super::Cost;
 use crate::model::Usage;
 
-/// Bytes of text for one token where only a guess is needed.
+/// Bytes of text per token, where a guess suffices.
 const BYTES_PER_TOKEN: u64 = 3;
-/// Densities are tokens for so many bytes.
+/// Densities are in tokens per this many bytes.
 const KIB: u64 = 1024;
-/// The density of text that no model has counted: a token for two bytes. Prose and code have one
-/// for three to five.
+/// Density of text that no model has counted: one token per two bytes. Prose and code have one
+/// per three to five.
 const UNKNOWN_DENSITY: u64 = KIB / 2;
-/// The least density that new text is thought to have, whatever the text before it had.
+/// Minimum density assumed for new text, whatever the density of the text before it.
 const LEAST_DENSITY: u64 = KIB * 3 / 8;
-/// Tokens that a conversation takes beside its text.
+/// Tokens of a conversation beside its text.
 const OVERHEAD: u64 = 32;
-/// The most observations that are kept.
+/// Maximum number of observations that are kept.
 const MOST_OBSERVED: usize = 32;
-/// The least output that is reserved for a request.
+/// Minimum output reserved for a request.
 const LEAST_OUTPUT: u32 = 256;
 
-/// How many tokens an agent's conversation takes, as its replies counted it.
+/// Estimates the tokens of an agent's conversation from the counts in its replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct TokenEstimator {
-    /// Of the request before the last reply.
+    /// Size of the request before the last reply.
     bytes: u64,
     tokens: u64,
-    /// The last reply among them.
+    /// The same with the last reply included.
     known_bytes: u64,
     known_tokens: u64,
-    /// The most that came between a reply and the next request.
+    /// Maximum number of tokens added between a reply and the next request.
     record_results: u64,
-    /// The highest density of any request that was counted.
+    /// Highest density of any counted request.
     densest: u64,
 }
 
 impl TokenEstimator {
-    /// Takes what a reply counted: bytes of its request, and its own.
+    /// Records the counts of a reply: bytes of its request, bytes of the reply, and its usage.
     pub fn record_reply(&mut self, bytes: u64, reply_bytes: u64, usage: Usage) {
         (self.bytes, self.tokens) = (bytes, usage.input);
         self.densest = self.densest.max(Self::density(bytes, usage.input));
@@ -45,7 +45,7 @@ impl TokenEstimator {
         self.known_tokens = usage.input.saturating_add(usage.output);
     }
 
-    /// Takes a request of so many bytes that was sent.
+    /// Records a sent request of this many bytes.
     ///
     /// ```
     /// use deputize_core::{TokenEstimator, Usage};
@@ -64,13 +64,13 @@ impl TokenEstimator {
         }
     }
 
-    /// Returns the most tokens that came between a reply and the next request.
+    /// Returns the maximum number of tokens added between a reply and the next request.
     #[must_use]
     pub const fn brought(&self) -> u64 {
         self.record_results
     }
 
-    /// Guesses how many tokens a request of so many bytes has.
+    /// Guesses the number of tokens in a request of this many bytes.
     ///
     /// ```
     /// use deputize_core::{TokenEstimator, Usage};
@@ -88,9 +88,10 @@ impl TokenEstimator {
         }
     }
 
-    /// Returns how many tokens a request of so many bytes has at most, unless its new text is
-    /// denser than any before: what a reply counted, and the rest by the densest request that its
-    /// model has counted, with a margin.
+    /// Returns an upper bound on the tokens in a request of this many bytes, unless its new text is
+    /// denser than any before: the count of the last reply, plus the rest at the density of the
+    /// densest
+    /// request that its model has counted, with a margin.
     #[must_use]
     pub fn bound(&self, bytes: u64, densest: Option<u64>) -> u64 {
         let with_margin = densest.map(|density| density.saturating_add(density.div_ceil(10)));
@@ -103,7 +104,7 @@ impl TokenEstimator {
         self.known_tokens.saturating_add(added).saturating_add(OVERHEAD)
     }
 
-    /// Returns the density of a request: tokens for 1,024 bytes.
+    /// Returns the density of a request, in tokens per 1,024 bytes.
     #[must_use]
     pub fn density(bytes: u64, tokens: u64) -> u64 {
         scale(tokens, KIB, bytes.max(1))
@@ -115,20 +116,21 @@ fn scale(amount: u64, by: u64, of: u64) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
-/// How long the replies of one model are.
+/// Estimates the length of one model's replies.
 #[derive(Debug, Clone, Default)]
 pub struct OutputEstimator {
     recent: VecDeque<u32>,
 }
 
 impl OutputEstimator {
-    /// Takes the output tokens of a reply.
+    /// Records the output tokens of a reply.
     pub fn record_reply(&mut self, tokens: u64) {
         push(&mut self.recent, u32::try_from(tokens).unwrap_or(u32::MAX));
     }
 
-    /// Returns an output limit that a reply is unlikely to reach: half as much again as the longest
-    /// of the last replies, and more the fewer there were. `None` before the first reply.
+    /// Returns an output limit that a reply is unlikely to reach: one and a half times the longest
+    /// of
+    /// the last replies, and more the fewer there were. `None` before the first reply.
     ///
     /// ```
     /// use deputize_core::OutputEstimator;
@@ -148,8 +150,8 @@ impl OutputEstimator {
         Some(u32::try_from(likely).unwrap_or(u32::MAX).max(LEAST_OUTPUT))
     }
 
-    /// Returns the length that nine of ten of the last replies have at most, but no less than a
-    /// short answer needs. `None` before the first reply.
+    /// Returns the 90th percentile of the last replies' lengths, but no less than a short answer
+    /// needs. `None` before the first reply.
     #[must_use]
     pub fn usual(&self) -> Option<u32> {
         let mut sorted: Vec<u32> = self.recent.iter().copied().collect();
@@ -159,34 +161,34 @@ impl OutputEstimator {
     }
 }
 
-/// What whole tasks cost, with all that was done below them.
+/// Estimates the cost of whole tasks, including everything below them.
 ///
-/// An estimate that is too high costs time: fewer tasks run side by side when the budget is short.
-/// One that is too low costs tasks: more begin than can be completed. So it is rather high.
+/// An estimate that is too high costs time: fewer tasks run concurrently when the budget is short.
+/// One that is too low costs tasks: more begin than can be completed. So it errs on the high side.
 #[derive(Debug, Clone, Default)]
 pub struct TaskCostEstimator {
     recent: VecDeque<TaskCost>,
 }
 
-/// What a task took of a budget.
+/// Cost of one task.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TaskCost {
-    /// What was spent.
+    /// Amount spent.
     pub spent: Cost,
-    /// The most that was spent and reserved for it at any moment.
+    /// Maximum of spent and reserved amounts at any moment.
     pub peak: Cost,
-    /// Whether the task was completed: otherwise it would have cost more.
+    /// Whether the task was completed; if not, it would have cost more.
     pub completed: bool,
 }
 
 impl TaskCostEstimator {
-    /// Takes the cost of a task that has ended.
+    /// Records the cost of a task that has ended.
     pub fn record_end(&mut self, task: TaskCost) {
         push(&mut self.recent, task);
     }
 
-    /// Returns the room that another task is expected to need: as much as the dearest of the last
-    /// ones, and more the fewer there were. `None` before one was completed.
+    /// Returns the expected room for another task: the cost of the most expensive of the last ones,
+    /// and more the fewer there were. `None` before one was completed.
     #[must_use]
     pub fn expected(&self) -> Option<Cost> {
         if !self.recent.iter().any(|task| task.completed) {
@@ -200,7 +202,7 @@ impl TaskCostEstimator {
         Some(Cost { tokens: dearest.tokens.saturating_add(more), usd, unpriced: false })
     }
 
-    /// Returns what the cheapest of the last completed tasks cost. `None` before the first one.
+    /// Returns the cost of the cheapest of the last completed tasks; `None` before the first one.
     #[must_use]
     pub fn cheapest(&self) -> Option<Cost> {
         let completed = || self.recent.iter().filter(|task| task.completed);
