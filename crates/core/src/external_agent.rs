@@ -1,4 +1,4 @@
-//! Agents that are programs of their own: they bring their own loop, model and tools.
+//! External agents: programs with a loop, a model and tools of their own.
 
 use std::sync::Arc;
 
@@ -12,20 +12,21 @@ use crate::model::BoxFuture;
 use crate::name::CallId;
 use crate::policy::ApprovalAnswer;
 
-/// A way to agents that are programs of their own. An agent whose spec names it where others
-/// name a model is had from it.
+/// Starts external agents: agents whose spec names a program where others name a model.
 ///
-/// What such an agent tells of itself is its claim: the host saw none of it, so its outcome has
-/// no receipts, and says that it is [`external`](crate::Outcome::external).
+/// What such an agent reports is its claim: the host observed none of it, so its outcome has no
+/// receipts and is marked as [`external`](crate::Outcome::external).
 pub trait ExternalAgents: Send + Sync {
-    /// Why a child may not be such an agent, if it may not, by what it may do itself: that is never
-    /// more than its parent may. Asked before anything is started, also at a resume.
+    /// Returns why a child may not be such an agent, if it may not, based on the child's own
+    /// authority,
+    /// which is never more than its parent's. Called before anything is started, also at a resume.
     fn refusal(&self, child: &AgentSpec, may: &Authority) -> Option<String>;
 
-    /// Starts the agent of a spec. What it does on its way is told to the host.
+    /// Starts the agent of a spec, which reports its activity to the host.
     ///
-    /// It ends soon after the signal, with nothing of it left; its outcome then has what it had
-    /// said until then.
+    /// The agent ends soon after the signal and leaves nothing running; its outcome then holds the
+    /// text
+    /// it had sent so far.
     fn start(
         &self,
         spec: Arc<AgentSpec>,
@@ -34,31 +35,33 @@ pub trait ExternalAgents: Send + Sync {
     ) -> Box<dyn Agent>;
 }
 
-/// A call of a tool that such an agent has for itself, as it tells of it.
+/// A call of one of an external agent's own tools, as it reports it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ExternalToolCall {
-    /// The number that it has here.
+    /// The number that it has in this session.
     pub call: CallId,
     /// The tool's name.
     pub tool: String,
-    /// What it is given.
+    /// Its arguments.
     pub arguments: Value,
 }
 
-/// What such an agent is run by: takes what it tells and answers what it asks.
+/// The host side of an external agent: receives its reports and answers its questions.
 pub trait ExternalAgentHost: Send + Sync {
-    /// It said something: the next piece of its words.
+    /// Receives the next piece of its text.
     fn on_text(&self, _piece: &str) {}
 
-    /// It began a call.
+    /// Called when it begins a call.
     fn on_call_start(&self, call: &ExternalToolCall);
 
-    /// A call ended, and gave this text.
+    /// Called when a call ends, with the text of its result.
     fn on_call_end(&self, call: &ExternalToolCall, status: CallStatus, text: &str);
 
-    /// It asks whether it may do something: what, and what is to be seen of that beside it, such
-    /// as the change of a file. Hooks and the agent's approver answer, but not where what it asks
-    /// for, or a command anywhere in the arguments of the call, never runs.
+    /// Asks whether it may do something; `details` is shown beside the command, such as the change
+    /// to a
+    /// file. Hooks and the agent's approver answer, unless the policy never allows this command or
+    /// a
+    /// command anywhere in the arguments of the call.
     fn approve<'a>(
         &'a self,
         call: &'a ExternalToolCall,
@@ -67,12 +70,14 @@ pub trait ExternalAgentHost: Send + Sync {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, ApprovalAnswer>;
 
-    /// Waits until it is to close, and gives what it is to be told then: to answer with what it
-    /// has, in one last turn. Once it is so, it stays so.
+    /// Waits until the agent must close, and returns the prompt for its closing answer, which it
+    /// gives
+    /// in one last turn. Once ready, it stays ready.
     fn closing(&self) -> BoxFuture<'_, String>;
 
-    /// What it is to be told if its answer misses the schema that the spec asks for, as often as
-    /// that may be told.
+    /// Returns the message to send if its answer does not match the schema of the spec; `None` if
+    /// it
+    /// matches or no correction is left.
     fn rejection(&self, answer: &str) -> Option<String>;
 }
 

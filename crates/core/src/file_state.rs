@@ -1,4 +1,4 @@
-//! Who read and wrote which version of which file.
+//! Tracks which agent read and wrote which version of which file.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -11,17 +11,17 @@ use sha2::{Digest as _, Sha256};
 
 use crate::name::AgentId;
 
-/// What was in a file.
+/// The content of a file at one time.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileVersion {
-    /// Lowercase hex SHA-256 of its bytes.
+    /// SHA-256 of its bytes, in lowercase hexadecimal.
     pub sha256: String,
-    /// How many bytes.
+    /// Size in bytes.
     pub bytes: u64,
 }
 
 impl FileVersion {
-    /// The version of these bytes.
+    /// Returns the version of these bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let sum = Sha256::digest(bytes);
@@ -40,25 +40,25 @@ pub enum OnStaleWrite {
     Warn,
 }
 
-/// Why a write would lose something.
+/// Why a write would lose content.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum StaleWrite {
-    /// The agent never read the file that it would overwrite.
+    /// The agent would overwrite a file that it never read.
     #[error("you have not read it: read it first, so that nothing in it is lost")]
     Unread,
-    /// The agent would overwrite what it never saw.
+    /// The agent would overwrite content that it never saw.
     #[error("{}: read on, or change a part with edit_file", never_shown(*lines))]
     Partly {
-        /// Lines that it was never shown whole and how many there are, as far as known.
+        /// The number of lines never shown whole and of all lines, if known.
         lines: Option<(u64, u64)>,
     },
-    /// Its content is another one than the agent read.
+    /// The content differs from what the agent read.
     #[error("changed on disk since you read it ({by}): read it again")]
     Changed {
-        /// Who changed it, as far as known.
+        /// Who changed it, if known.
         by: String,
     },
-    /// It is not there any more.
+    /// The file no longer exists.
     #[error(
         "deleted or renamed since you read it (by a command or another program): look where it \
          went, and read it again before you write it anew"
@@ -74,27 +74,28 @@ fn never_shown(lines: Option<(u64, u64)>) -> String {
     }
 }
 
-/// A place in a text: a line, from 1, and a byte of it, from 0.
+/// A position in a text: a line, from 1, and a byte in it, from 0.
 type Position = (u64, u64);
 
-/// What a read showed of a version.
+/// The part of a version that a read showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadRange {
     /// All of it.
     Whole,
-    /// These parts.
+    /// Only these parts.
     Parts {
-        /// Each from a line, from 1, and a byte of it, from 0, to another such place. What ends
-        /// with a line ends at byte 0 of the next.
+        /// Ranges of positions: a line, from 1, and a byte in it, from 0. A range that ends with a
+        /// line
+        /// ends at byte 0 of the next.
         parts: Vec<Range<Position>>,
-        /// How many lines the whole has.
+        /// Number of lines in the whole file.
         lines: u64,
     },
-    /// Some part.
+    /// An unknown part.
     Part,
 }
 
-/// What an agent saw of the version of a file that it knows.
+/// The version of a file that an agent knows, and how much of it.
 #[derive(Debug, Clone)]
 struct KnownRead {
     version: FileVersion,
@@ -102,7 +103,7 @@ struct KnownRead {
 }
 
 impl ReadRange {
-    /// This and what was seen before of the same version.
+    /// Merges with what was seen before of the same version.
     fn and(self, before: Self) -> Self {
         let (mut parts, lines) = match (self, before) {
             (Self::Whole, _) | (_, Self::Whole) => return Self::Whole,
@@ -127,7 +128,7 @@ impl ReadRange {
         if seen.unseen().is_some_and(|(unseen, _)| unseen == 0) { Self::Whole } else { seen }
     }
 
-    /// How many lines of how many were not seen whole, as far as known.
+    /// Returns the number of lines not seen whole and of all lines, if known.
     fn unseen(&self) -> Option<(u64, u64)> {
         let whole_lines = |part: &Range<Position>| {
             let first = part.start.0 + u64::from(part.start.1 > 0);
@@ -159,8 +160,8 @@ struct Inner {
     locks: BTreeMap<PathBuf, Weak<Mutex<()>>>,
 }
 
-/// The files that the agents of one session read and wrote: facts only, no IO. One per
-/// session, shared by all its agents.
+/// The files that the agents of a session read and wrote: facts only, no IO. One per session,
+/// shared by all its agents.
 #[derive(Debug, Default)]
 pub struct FileLedger {
     inner: Mutex<Inner>,
@@ -171,12 +172,13 @@ impl FileLedger {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An agent saw all of this version of a file.
+    /// Records that an agent read all of this version of a file.
     pub fn record_read(&self, agent: &AgentId, path: &Path, version: FileVersion) {
         self.record_partial_read(agent, path, version, ReadRange::Whole);
     }
 
-    /// An agent saw this much of this version of a file. Whether it has by now seen all of it.
+    /// Records that an agent read this part of a version. Returns whether it has now read all of
+    /// it.
     pub fn record_partial_read(
         &self,
         agent: &AgentId,
@@ -194,8 +196,8 @@ impl FileLedger {
         whole
     }
 
-    /// An agent changed a file, which has this version now. It knows what it wrote; what it
-    /// had not seen before, it does not know after.
+    /// Records that an agent changed a file, which now has this version. The agent knows what it
+    /// wrote; parts it had not read before stay unread.
     pub fn record_write(&self, agent: &AgentId, path: &Path, version: FileVersion) {
         self.enter((agent, path), version, |before| match before {
             None | Some(KnownRead { extent: ReadRange::Whole, .. }) => ReadRange::Whole,
@@ -204,7 +206,7 @@ impl FileLedger {
         });
     }
 
-    /// An agent created a file with this version.
+    /// Records that an agent created a file with this version.
     pub fn record_creation(&self, agent: &AgentId, path: &Path, version: FileVersion) {
         self.enter((agent, path), version, |_| ReadRange::Whole);
     }
@@ -224,17 +226,17 @@ impl FileLedger {
         inner.writes.insert(path.to_owned(), LatestWrite { order, by: agent.clone(), version });
     }
 
-    /// Whether an agent may overwrite all of a file whose present version is `current`.
+    /// Checks whether an agent may overwrite all of a file whose present version is `current`.
     ///
     /// # Errors
-    /// When the agent never read all of it, or read another version.
+    /// If the agent never read all of it, or read another version.
     pub fn check_whole(
         &self,
         agent: &AgentId,
         path: &Path,
         current: &FileVersion,
     ) -> Result<(), StaleWrite> {
-        // Who changed a file tells more than how much of it was seen before that.
+        // Who changed a file matters more than how much of it was read before.
         self.check(agent, path, current)?;
         match self.lock().reads.get(&(agent.clone(), path.to_owned())) {
             Some(KnownRead { extent: ReadRange::Whole, .. }) | None => Ok(()),
@@ -242,17 +244,17 @@ impl FileLedger {
         }
     }
 
-    /// Whether an agent saw all of a version of a file, whatever is there now.
+    /// Returns whether an agent read all of a version of a file, whatever the file holds now.
     #[must_use]
     pub fn record_full_read(&self, agent: &AgentId, path: &Path) -> bool {
         let key = (agent.clone(), path.to_owned());
         self.lock().reads.get(&key).is_some_and(|read| read.extent == ReadRange::Whole)
     }
 
-    /// Whether an agent may change a part of a file whose present version is `current`.
+    /// Checks whether an agent may change a part of a file whose present version is `current`.
     ///
     /// # Errors
-    /// When the agent never read any of it, or read another version.
+    /// If the agent never read any of it, or read another version.
     pub fn check(
         &self,
         agent: &AgentId,
@@ -275,21 +277,21 @@ impl FileLedger {
         Err(StaleWrite::Changed { by })
     }
 
-    /// Whether an agent may create a file where there is none.
+    /// Checks whether an agent may create a file where there is none.
     ///
     /// # Errors
-    /// When it knows one there.
+    /// If the agent knows of a file there.
     pub fn check_none(&self, agent: &AgentId, path: &Path) -> Result<(), StaleWrite> {
         let known = self.lock().reads.contains_key(&(agent.clone(), path.to_owned()));
         if known { Err(StaleWrite::Gone) } else { Ok(()) }
     }
 
-    /// An agent saw that there is no such file.
+    /// Records that an agent saw that a file does not exist.
     pub fn record_absence(&self, agent: &AgentId, path: &Path) {
         self.lock().reads.remove(&(agent.clone(), path.to_owned()));
     }
 
-    /// An agent has ended, and reads and writes no more. What it wrote stays known.
+    /// Forgets the reads of an agent that has ended. Its writes stay recorded.
     pub fn forget_agent(&self, agent: &AgentId) {
         let mut inner = self.lock();
         let mine = inner.reads.range((agent.clone(), PathBuf::new())..);
@@ -300,13 +302,14 @@ impl FileLedger {
         }
     }
 
-    /// A mark in the order of events, for [`FileLedger::changed_since`].
+    /// Returns the current position in the order of reads and writes, for
+    /// [`FileLedger::changed_since`].
     #[must_use]
     pub fn mark(&self) -> u64 {
         self.lock().order
     }
 
-    /// Files that `agent` had read and that another agent wrote after the mark, by path.
+    /// Returns the files that `agent` had read and another agent wrote after the mark, by path.
     #[must_use]
     pub fn changed_since(&self, mark: u64, agent: &AgentId) -> Vec<(PathBuf, AgentId)> {
         let inner = self.lock();
@@ -320,7 +323,7 @@ impl FileLedger {
         newer.collect()
     }
 
-    /// The files that an agent knows, and the version of each that it knows, by path.
+    /// Returns the files that an agent knows and the version that it knows of each, by path.
     #[must_use]
     pub fn read_by(&self, agent: &AgentId) -> Vec<(PathBuf, FileVersion)> {
         let inner = self.lock();
@@ -329,19 +332,19 @@ impl FileLedger {
         mine.map(|((_, path), read)| (path.clone(), read.version.clone())).collect()
     }
 
-    /// Which agent was the last one to write a file, and what.
+    /// Returns which agent wrote a file last, and the version it wrote.
     #[must_use]
     pub fn last_write(&self, path: &Path) -> Option<(AgentId, FileVersion)> {
         let inner = self.lock();
         inner.writes.get(path).map(|write| (write.by.clone(), write.version.clone()))
     }
 
-    /// The lock that serialises writes to one path. It is held for one write, off the
-    /// asynchronous threads.
+    /// Returns the lock that serializes writes to a path. It is held for one write, on a blocking
+    /// thread.
     #[must_use]
     pub fn path_lock(&self, path: &Path) -> Arc<Mutex<()>> {
         let mut inner = self.lock();
-        // As few are held as there are writes at this moment.
+        // Keeps only the locks of writes in progress.
         inner.locks.retain(|_, lock| lock.strong_count() > 0);
         let held = inner.locks.get(path).and_then(Weak::upgrade);
         held.unwrap_or_else(|| {
@@ -420,8 +423,8 @@ mod tests {
         assert_eq!(reads, [(me, other.to_owned())]);
     }
 
-    /// What an agent is told that would overwrite a file of 10 lines after it saw these parts,
-    /// each as `first..end` or, within a line, `line:byte..line:byte`.
+    /// Returns the refusal for an agent that would overwrite a file of 10 lines after reading these
+    /// parts, each as `first..end` or, within a line, `line:byte..line:byte`.
     fn overwrite(parts: &[&str]) -> String {
         let (ledger, path) = (FileLedger::default(), Path::new("/w/a"));
         let me = AgentId::root(&SessionId::literal("s"));
@@ -476,12 +479,12 @@ mod tests {
         ledger.record_write(&me, path, new.clone());
         assert_eq!(ledger.check(&me, path, &new), Ok(()));
         assert_eq!(ledger.check_whole(&me, path, &new), unknown);
-        // What was seen of another version does not count.
+        // Parts of another version do not count.
         let rest = ReadRange::Parts { parts: vec![(2, 0)..(3, 0)], lines: 2 };
         assert!(!ledger.record_partial_read(&me, path, new.clone(), rest));
         ledger.record_creation(&me, path, new.clone());
         assert_eq!(ledger.check_whole(&me, path, &new), Ok(()));
-        // A part of what is known whole takes nothing away.
+        // Reading a part of a fully known file changes nothing.
         assert!(ledger.record_partial_read(&me, path, new.clone(), part(2)));
         ledger.record_write(&me, path, FileVersion::of(b"newer"));
         assert_eq!(ledger.check_whole(&me, path, &FileVersion::of(b"newer")), Ok(()));

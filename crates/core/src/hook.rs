@@ -1,4 +1,4 @@
-//! What a program of one's own may see of agents at work, and stop.
+//! Hooks: a person's or program's code that sees what agents do and may block it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -10,10 +10,10 @@ use crate::model::BoxFuture;
 use crate::name::{AgentId, CallId, SessionId};
 use crate::outcome::Outcome;
 
-/// The moments at which hooks run, by the names that people write.
+/// The points at which hooks run, by the names used in configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum HookPoint {
-    /// Before a tool runs, and before anybody is asked whether it may.
+    /// Before a tool runs, and before anyone is asked for approval.
     PreToolUse,
     /// After a tool ran.
     PostToolUse,
@@ -26,7 +26,7 @@ pub enum HookPoint {
 }
 
 impl HookPoint {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -39,47 +39,47 @@ impl HookPoint {
     }
 }
 
-/// What happens at a moment. Known secret values have been replaced in all of it.
+/// What happens at a hook point. Known secrets have been replaced in all of it.
 #[derive(Debug, Clone, Copy)]
 pub enum HookEvent<'a> {
     /// A call is about to run.
     PreToolUse {
-        /// Which.
+        /// The call.
         call: CallId,
-        /// Of which tool.
+        /// Its tool.
         tool: &'a str,
-        /// With which arguments.
+        /// Its arguments.
         arguments: &'a Value,
     },
     /// A call ran.
     PostToolUse {
-        /// Which.
+        /// The call.
         call: CallId,
-        /// Of which tool.
+        /// Its tool.
         tool: &'a str,
-        /// With which arguments.
+        /// Its arguments.
         arguments: &'a Value,
         /// How it ended.
         status: CallStatus,
-        /// What it gave, without the frame in which a model gets it.
+        /// Its output, without the frame in which a model reads it.
         output: &'a str,
     },
     /// The person sent a message.
     UserPromptSubmit {
-        /// What it says.
+        /// The message.
         prompt: &'a str,
     },
     /// A child is about to begin; the input's agent is the child.
     SubagentStart,
     /// A child ended; the input's agent is the child.
     SubagentStop {
-        /// How, and what it gave: all of it.
+        /// The child's complete outcome.
         outcome: &'a Outcome,
     },
 }
 
 impl HookEvent<'_> {
-    /// Which moment it is.
+    /// Returns the hook point.
     #[must_use]
     pub const fn point(&self) -> HookPoint {
         match self {
@@ -91,7 +91,7 @@ impl HookEvent<'_> {
         }
     }
 
-    /// The call and its tool, where it is about a call.
+    /// Returns the call and its tool, for events about a call.
     #[must_use]
     pub const fn call(&self) -> Option<(CallId, &str)> {
         match self {
@@ -103,31 +103,31 @@ impl HookEvent<'_> {
     }
 }
 
-/// What a hook is given.
+/// The input of a hook.
 #[derive(Debug, Clone, Copy)]
 pub struct HookInput<'a> {
     /// The session.
     pub session: &'a SessionId,
-    /// Whose moment it is; at the start and the end of a child, the child.
+    /// The agent that the event is about; for the start or end of a child, the child.
     pub agent: &'a AgentSpec,
     /// What happens.
     pub moment: HookEvent<'a>,
 }
 
-/// What a hook says.
+/// The decision of a hook.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookDecision {
-    /// Go on.
+    /// Continue.
     Pass,
-    /// Not so: see [`Hook`] for what that means at which moment.
+    /// Block; see [`Hook`] for the effect at each point.
     Block,
-    /// It failed. That stops nothing.
+    /// The hook failed, which blocks nothing.
     Error,
 }
 
 impl HookDecision {
-    /// The word that events use.
+    /// Returns the name used in events.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -141,56 +141,56 @@ impl HookDecision {
 /// The answer of a hook.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HookAnswer {
-    /// What it says.
+    /// The decision.
     pub decision: HookDecision,
-    /// Why; for a block the model reads it, cleaned and cut to a few lines.
+    /// The reason; for a block the model reads it, sanitized and cut to a few lines.
     pub reason: String,
-    /// Bytes that it wrote, where it is a program.
+    /// Bytes of output, if the hook is a program.
     pub output_bytes: u64,
 }
 
 impl HookAnswer {
-    /// Go on.
+    /// Creates an answer that lets the event pass.
     #[must_use]
     pub const fn pass() -> Self {
         Self { decision: HookDecision::Pass, reason: String::new(), output_bytes: 0 }
     }
 
-    /// Not so, and why.
+    /// Creates an answer that blocks, with the reason.
     #[must_use]
     pub fn block(reason: impl Into<String>) -> Self {
         Self { decision: HookDecision::Block, reason: reason.into(), output_bytes: 0 }
     }
 
-    /// It failed, and how. Nothing is stopped by that.
+    /// Creates the answer of a hook that failed, with the reason. It blocks nothing.
     #[must_use]
     pub fn error(reason: impl Into<String>) -> Self {
         Self { decision: HookDecision::Error, reason: reason.into(), output_bytes: 0 }
     }
 }
 
-/// Something of the person's or the program's that is told of what agents do, and may stop
-/// some of it. All agents of a session have the same hooks: the top one and every child.
+/// Code of the person or the program that sees what agents do, and may block some of it. All
+/// agents of a session, the top agent and every child, have the same hooks.
 ///
 /// What a block does:
 ///
-/// | moment | effect |
+/// | point | effect |
 /// | --- | --- |
 /// | [`PreToolUse`](HookPoint::PreToolUse) | the call is denied; the model gets the reason |
 /// | [`PostToolUse`](HookPoint::PostToolUse) | the tool has run; the model gets the reason beside the result |
 /// | [`UserPromptSubmit`](HookPoint::UserPromptSubmit) | the message never reaches a model; the turn ends as failed with the reason |
 /// | [`SubagentStart`](HookPoint::SubagentStart) | the child ends as failed before its first request; its parent gets the reason |
-/// | [`SubagentStop`](HookPoint::SubagentStop) | none: it is on record only |
+/// | [`SubagentStop`](HookPoint::SubagentStop) | none: it is only recorded |
 ///
-/// Hooks of one moment run one after the other, and the first block ends the row. Every run is
-/// on record as an event `hook`. A hook that panics, or does not end within the time limit, has
-/// failed; that is on record too and stops nothing. A hook only ever takes away: what it lets
-/// pass is still judged by the rules and asked of the person.
+/// Hooks of one point run one after the other until one blocks. Every run is recorded as an event
+/// `hook`. A hook that panics or exceeds the time limit has failed; that is recorded too and blocks
+/// nothing. A hook only restricts: what it lets pass is still judged by the policy and may need the
+/// person's approval.
 ///
-/// When the run is interrupted, hooks that run are told to end and no other begins. A replay
-/// runs none: what they decided is in the recording.
+/// When the run is interrupted, running hooks are cancelled and no other one starts. A replay runs
+/// none: their decisions are in the recording.
 ///
-/// A hook that keeps a file from being overwritten:
+/// A hook that protects a file from being overwritten:
 ///
 /// ```
 /// use deputize_core::{BoxFuture, Cancel, Hook, HookAnswer, HookInput, HookPoint, HookEvent};
@@ -222,43 +222,43 @@ impl HookAnswer {
 /// # let _: &dyn Hook = &KeepTheLicence;
 /// ```
 ///
-/// It is given to `deputize_runtime::SessionConfig::hooks`.
+/// Passed to `deputize_runtime::SessionConfig::hooks`.
 pub trait Hook: Send + Sync {
-    /// Its name, for the record.
+    /// Returns its name, for records.
     fn name(&self) -> &str;
 
-    /// Whether it is run at a moment. What it is not run at is not on record either.
+    /// Returns whether it runs at a point. Points at which it does not run are not recorded.
     fn wants(&self, point: HookPoint) -> bool;
 
-    /// Looks, and answers. It ends soon after the signal, and leaves nothing running.
+    /// Runs the hook. It ends soon after `cancel` is signalled and leaves nothing running.
     fn run<'a>(&'a self, input: &'a HookInput<'a>, cancel: &'a Cancel)
     -> BoxFuture<'a, HookAnswer>;
 }
 
-/// One run of a hook, for the record.
+/// One run of a hook, as recorded.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HookRun {
-    /// The moment.
+    /// The hook point.
     pub name: HookPoint,
-    /// Which hook it was.
+    /// Name of the hook.
     pub by: String,
-    /// The call that it was about, or that the child comes from.
+    /// The call that it was about, or that started the child.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call: Option<CallId>,
-    /// The tool of that call, where it was about a call.
+    /// The tool of the call, if it was about a call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    /// The child that it was about.
+    /// The child that it was about, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child: Option<AgentId>,
-    /// What it said.
+    /// The decision.
     pub decision: HookDecision,
-    /// Why.
+    /// The reason.
     #[serde(default)]
     pub reason: String,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub ms: u64,
-    /// Bytes that it wrote.
+    /// Bytes of output, if the hook is a program.
     #[serde(default)]
     pub output_bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! What a program keeps across sessions.
+//! Memory that a program keeps across sessions.
 
 use std::error::Error;
 
@@ -6,10 +6,10 @@ use crate::model::BoxFuture;
 use crate::name::AgentId;
 use crate::outcome::Outcome;
 
-/// Why a memory could not take something. It is put on record and stops nothing.
+/// Why a memory failed to store something. It is recorded and stops nothing.
 pub type MemoryError = Box<dyn Error + Send + Sync>;
 
-/// Keeps what is worth keeping beyond a session. Children never get any of it.
+/// Stores what is worth keeping beyond a session. Children get no part of it.
 ///
 /// ```
 /// use std::sync::Mutex;
@@ -36,13 +36,14 @@ pub type MemoryError = Box<dyn Error + Send + Sync>;
 /// # let _: &dyn Memory = &Notes::default();
 /// ```
 ///
-/// It is given to `deputize_runtime::SessionConfig::memory`.
+/// Passed to `deputize_runtime::SessionConfig::memory`.
 pub trait Memory: Send + Sync {
-    /// A child finished, whatever it was and however it ended: its task, what it gave, and its
-    /// id, by which the session file knows it. The child's end is on record by then. Called once
-    /// for each end, before the parent is told, and perhaps again when the program was ended before
-    /// the parent was; a failure, a panic and more than [`MEMORY_SECONDS`] are put on record and
-    /// harm nothing.
+    /// Called when a child of any kind has ended in any way, with its task, its outcome and its ID
+    /// in
+    /// the session file, after the child's end is recorded. Called once for each end, before it is
+    /// reported to the parent; and possibly again if the program ended before that. Failures,
+    /// panics and
+    /// running longer than [`MEMORY_SECONDS`] are recorded and have no other effect.
     fn on_delegation<'a>(
         &'a self,
         task: &'a str,
@@ -50,14 +51,14 @@ pub trait Memory: Send + Sync {
         child_session_id: &'a AgentId,
     ) -> BoxFuture<'a, Result<(), MemoryError>>;
 
-    /// What the system text of a top agent is to hold of the memory: a quote in it, that tells
-    /// where it is from. Asked once, when the runtime's `Session::top_agent` makes the agent.
+    /// Returns the memory's part of a top agent's system text, where it is quoted with its source.
+    /// Called once, when the runtime's `Session::top_agent` creates the agent.
     fn snapshot(&self) -> Option<String> {
         None
     }
 }
 
-/// Seconds that a memory has to take one thing in.
+/// Time limit for storing one item, in seconds.
 pub const MEMORY_SECONDS: u64 = 10;
 
 const fn _object_safe(_: &dyn Memory) {}

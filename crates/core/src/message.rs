@@ -1,4 +1,4 @@
-//! What a conversation is made of.
+//! Messages, the elements of a conversation.
 
 use std::fmt;
 
@@ -6,27 +6,28 @@ use serde::{Deserialize, Serialize};
 
 use crate::name::{AgentId, CallId};
 
-/// Text that a model reads. It is a type of its own so that text for the operator (errors,
-/// logs) cannot slip into a conversation, nor the other way round.
+/// Text that a model reads. A separate type, so that text for the operator (errors, logs) cannot
+/// end up in a conversation or the other way round.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ModelText(String);
 
 impl ModelText {
-    /// Text that this program or a tool's author wrote for the model. Content from
-    /// anywhere else goes through [`crate::sanitize::to_model`].
+    /// Wraps text that this program or a tool's author wrote for the model. Content from anywhere
+    /// else
+    /// goes through [`crate::sanitize::to_model`].
     #[must_use]
     pub fn own(text: impl Into<String>) -> Self {
         Self(text.into())
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The text itself.
+    /// Returns the text as an owned string.
     #[must_use]
     pub fn into_string(self) -> String {
         self.0
@@ -39,7 +40,7 @@ impl fmt::Display for ModelText {
     }
 }
 
-/// One message of a conversation. The system text is not a message; it stands before them.
+/// A message of a conversation. The system text is not a message; it precedes them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
@@ -54,10 +55,10 @@ pub enum Message {
 /// A message that the model reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMessage {
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// The background child that it reports of, if it does: that makes delivering it once a
-    /// property of the fold.
+    /// The background child whose end it reports, if any. The agent loop uses it to deliver each
+    /// report exactly once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<AgentId>,
 }
@@ -67,46 +68,47 @@ pub struct UserMessage {
 pub struct AssistantMessage {
     /// Its text; may be empty.
     pub text: String,
-    /// Its reasoning, where the wire shows it.
+    /// Its reasoning, where the wire format shows it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
-    /// The calls it asked for, in its order.
+    /// The requested calls, in the model's order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
-    /// Blocks that go back to the provider byte for byte.
+    /// Blocks that are sent back to the provider byte for byte.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub opaque: Vec<OpaqueBlock>,
 }
 
-/// A provider's own block (signature, encrypted reasoning), kept as received.
+/// A provider-specific block (signature, encrypted reasoning), stored as received.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OpaqueBlock {
     /// The wire format that understands it.
     pub wire: String,
     /// Its JSON, byte for byte.
     pub raw: String,
-    /// The model that made it, as agents name models; the runtime fills it in. Another model
-    /// is not sent it, because only its maker can read it.
+    /// The model that produced it, as agents name models; filled in by the runtime. It is not sent
+    /// to
+    /// other models, because only its producer can read it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model: String,
 }
 
 impl OpaqueBlock {
-    /// A block of a wire, as it came.
+    /// Creates a block of a wire format, as received.
     #[must_use]
     pub fn new(wire: impl Into<String>, raw: impl Into<String>) -> Self {
         Self { wire: wire.into(), raw: raw.into(), model: String::new() }
     }
 }
 
-/// One call that the model asked for.
+/// A call that the model requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Our id of it.
+    /// The ID that this program gave it.
     pub id: CallId,
-    /// The tool's name as the model wrote it: perhaps no tool's name.
+    /// The tool name as the model wrote it; there may be no such tool.
     pub name: String,
-    /// The arguments as received: perhaps no JSON.
+    /// The arguments as received; may not be valid JSON.
     pub arguments: String,
 }
 
@@ -114,18 +116,18 @@ pub struct ToolCall {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallStatus {
-    /// The tool did its work.
+    /// The tool succeeded.
     Ok,
-    /// The tool, or the way to it, failed.
+    /// The tool failed or could not be called.
     Error,
-    /// Policy or the person said no.
+    /// The policy or the person denied it.
     Denied,
-    /// It was told to end.
+    /// It was cancelled.
     Cancelled,
 }
 
 impl CallStatus {
-    /// The word that events and reports use.
+    /// Returns the name used in events and reports.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -137,16 +139,16 @@ impl CallStatus {
     }
 }
 
-/// What the model gets for one call: exactly one for each.
+/// The result of a call for the model; each call has exactly one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResult {
     /// The call it answers.
     pub call: CallId,
     /// How the call ended.
     pub status: CallStatus,
-    /// What the model reads, framed where it is content.
+    /// The text for the model; foreign content is framed.
     pub text: ModelText,
-    /// First 16 hex digits of the SHA-256 of the bare content: equal results have equal ones,
-    /// though each frame is different.
+    /// First 16 hexadecimal digits of the SHA-256 of the content without its frame, so that equal
+    /// results have equal fingerprints although frames differ.
     pub fingerprint: String,
 }

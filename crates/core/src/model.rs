@@ -1,4 +1,4 @@
-//! The seam to a model: one attempt of one request.
+//! The interface to a model: one attempt of one request.
 
 use std::future::{Future, ready};
 use std::pin::Pin;
@@ -17,8 +17,8 @@ pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Polls a future once, now, and returns it with whether it is ready.
 ///
-/// What serves in the order of first polls, such as a semaphore, serves it from now on, whenever it
-/// is awaited.
+/// Anything that serves in the order of first polls, such as a semaphore, then serves it in this
+/// order, whenever it is awaited.
 pub fn poll_once<T: Send + 'static>(
     mut future: BoxFuture<'static, T>,
 ) -> (BoxFuture<'static, T>, bool) {
@@ -28,61 +28,62 @@ pub fn poll_once<T: Send + 'static>(
     }
 }
 
-/// Whether the model may call tools in this request. The tools themselves are sent all the
-/// same, so that the cached prefix stays.
+/// Whether the model may call tools in this request. The tools are sent in any case, so that the
+/// cache prefix stays the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
-    /// It may.
+    /// It may call tools.
     Auto,
     /// It must answer in text.
     None,
 }
 
-/// What is sent, as borrowed values; a wire turns it into bytes.
+/// A request to a model, as borrowed values; a wire format turns it into bytes.
 #[derive(Debug, Clone)]
 pub struct Request<'a> {
     /// The model's name as its provider knows it.
     pub model: &'a str,
-    /// The system text, in blocks that are joined with a blank line. Blocks that agents
-    /// share come first.
+    /// The system text, in blocks that are joined with a blank line. Blocks shared between agents
+    /// come
+    /// first.
     pub system: &'a [Arc<str>],
-    /// The tools, in the order they are sent.
+    /// The tools, in the order in which they are sent.
     pub tools: &'a [Arc<ToolDecl>],
     /// The conversation.
     pub messages: &'a [Arc<Message>],
     /// Whether tools may be called.
     pub tool_choice: ToolChoice,
-    /// What the caller wants of the model.
+    /// Options of the model.
     pub options: &'a ModelOptions,
 }
 
-/// What the caller wants of a model, beside the conversation.
+/// Options of a model request, beside the conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ModelOptions {
-    /// `none`, `minimal`, `low`, `medium`, `high` or `xhigh`; nothing: the model's default.
+    /// `none`, `minimal`, `low`, `medium`, `high` or `xhigh`; `None` means the model's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
-    /// The most tokens of one answer; nothing: the model's default.
+    /// Maximum tokens of one answer; `None` means the model's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u32>,
 }
 
-/// A piece of a reply while it arrives. It is shown and never stored, so it cannot be
-/// serialised.
+/// A piece of a reply that is arriving. It is shown and never stored, so it cannot be serialized.
 #[derive(Debug, Clone, Copy)]
 pub enum Delta<'a> {
     /// A piece of the answer.
     Text(&'a str),
     /// A piece of the reasoning.
     Reasoning(&'a str),
-    /// A call began or grew by so many bytes. Nothing of it is shown before the reply is whole; it
-    /// tells that the reply goes on.
+    /// A call began or grew by this many bytes. Its content is shown only when the reply is
+    /// complete;
+    /// this signals that the reply is still arriving.
     Call(usize),
 }
 
 impl Delta<'_> {
-    /// How many bytes arrived.
+    /// Returns the number of bytes that arrived.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         match self {
@@ -96,50 +97,51 @@ impl Delta<'_> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Finish {
-    /// It was done, or wants its calls run.
+    /// It was done, or requests calls.
     Stop,
-    /// The output limit cut it.
+    /// It reached the output limit.
     Length,
-    /// The provider stopped it half-way, and wants it back to go on.
+    /// The provider interrupted it and expects the reply back to continue.
     Paused,
     /// The provider or model refused.
     Refused,
-    /// It says itself that the task was not done: models by rule do.
+    /// It reported that the task was not done; used by rule-based models.
     Undone,
 }
 
-/// One call as the wire delivered it, before we mint its id.
+/// A call as the wire format delivered it, before it gets an ID.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RawCall {
-    /// The name as written.
+    /// The name as the model wrote it.
     pub name: String,
-    /// The arguments as written.
+    /// The arguments as the model wrote them.
     pub arguments: String,
 }
 
 /// Tokens of one or more replies, as the provider counted them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// All input tokens, those read from a cache and written to it among them.
+    /// All input tokens, including those read from or written to a cache.
     pub input: u64,
-    /// Input tokens that came from the provider's cache.
+    /// Input tokens read from the provider's cache.
     pub cached: u64,
-    /// Input tokens that were written to the provider's cache, where it counts them.
+    /// Input tokens written to the provider's cache, if it counts them.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cache_write: u64,
-    /// All output tokens, reasoning among them.
+    /// All output tokens, including reasoning.
     pub output: u64,
     /// Output tokens spent on reasoning.
     pub reasoning: u64,
-    /// Input tokens of the last request that the provider made for one reply, where it made
-    /// several: the conversation has these, while all are paid. A sum of replies has none.
+    /// Input tokens of the last request that the provider made for one reply, if it made several:
+    /// the
+    /// size of the conversation, while `input` is what was paid for. A sum of replies has `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_input: Option<u64>,
 }
 
 impl Usage {
-    /// Returns the usage with the input that the conversation has, for whoever asks how long it is
-    /// and not what it cost.
+    /// Returns the usage with the input tokens of the conversation, for measuring its size rather
+    /// than its cost.
     #[must_use]
     pub fn in_context(self) -> Self {
         Self { input: self.context_input.unwrap_or(self.input), ..self }
@@ -151,7 +153,7 @@ const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// A provider may count what it likes: the sum ends at the largest number.
+/// Saturates, because a provider may report any count.
 impl std::ops::AddAssign for Usage {
     fn add_assign(&mut self, other: Self) {
         self.input = self.input.saturating_add(other.input);
@@ -163,31 +165,31 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// A whole reply: the format's own end mark was seen.
+/// A complete reply, ended by the wire format's own end marker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reply {
-    /// The model that really served.
+    /// The model that served the reply.
     pub model: String,
     /// Its text.
     pub text: String,
-    /// Its reasoning, where shown.
+    /// Its reasoning, if shown.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reasoning: String,
-    /// The calls it asks for.
+    /// The requested calls.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<RawCall>,
-    /// Blocks that go back byte for byte.
+    /// Blocks that are sent back byte for byte.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub opaque: Vec<OpaqueBlock>,
     /// Why it stopped.
     pub finish: Finish,
-    /// What it cost in tokens.
+    /// Its token usage.
     #[serde(default)]
     pub usage: Usage,
 }
 
 impl Reply {
-    /// A finished answer in text, for models that need no more.
+    /// Creates a finished text answer, for models that need no more.
     #[must_use]
     pub fn text(model: impl Into<String>, text: impl Into<String>) -> Self {
         Self {
@@ -201,7 +203,7 @@ impl Reply {
         }
     }
 
-    /// A reply that asks for calls, given as `(tool, arguments)`.
+    /// Creates a reply that requests calls, given as `(tool, arguments)`.
     #[must_use]
     pub fn calls<'c>(
         model: impl Into<String>,
@@ -215,34 +217,34 @@ impl Reply {
     }
 }
 
-/// What kind of failure an attempt met; it decides what happens next.
+/// The kind of a failed attempt, which determines what happens next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureKind {
-    /// Failed before any output: worth another try.
+    /// Failed before any output; worth another attempt.
     Transient,
-    /// Broke off: nothing of it is final; worth another try.
+    /// Broke off, so nothing of it is final; worth another attempt.
     Incomplete,
     /// The conversation is too long for the model.
     ContextOverflow,
-    /// The provider cannot be used: key, quota, model name, an address that answers otherwise.
+    /// The provider cannot be used: key, quota, model name, wrong kind of server at the address.
     Unavailable,
-    /// The request or the reply is wrong in itself.
+    /// The request or the reply is invalid.
     Fatal,
-    /// We told it to end.
+    /// Cancelled by this program.
     Cancelled,
 }
 
-/// Bytes that are kept of the text of an attempt that failed: its beginning and its end.
+/// Maximum bytes stored of a failed attempt's text: its beginning and its end.
 pub const PARTIAL_BYTES: usize = 256 * 1024;
 
-/// Room in [`PARTIAL_BYTES`] for the words that say how much was left out.
+/// Room in [`PARTIAL_BYTES`] for the note on how much was left out.
 const LEFT_OUT_NOTE: usize = 128;
-/// Bytes at a cut in which the end of a word is looked for, so that none is told in half.
+/// Bytes around a cut that are searched for a word boundary, so that no word is cut in half.
 const WORD: usize = 1024;
 
-/// What is kept of the text of an attempt that failed, and how many bytes of it were left out. Of
-/// a long one that is its beginning and its end, with words between them that say how much.
+/// Returns the stored part of a failed attempt's text and the number of bytes left out. For a long
+/// text this is its beginning and end, with a note on the omission between them.
 ///
 /// ```
 /// use deputize_core::{PARTIAL_BYTES, bounded_partial};
@@ -273,53 +275,54 @@ pub fn bounded_partial(text: &str) -> (String, u64) {
     )
 }
 
-/// One failed attempt. Its message is for the operator and never holds a key.
+/// A failed attempt. Its message is for the operator and never contains a key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[error("{message}")]
 pub struct ModelError {
-    /// What kind it is.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// The HTTP status, if there was one.
+    /// The HTTP status, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
     /// What went wrong, with provider and model, and what to do.
     pub message: String,
-    /// How long the provider asks to wait, in milliseconds.
+    /// The wait that the provider asks for, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
-    /// Text that had arrived before it broke.
+    /// Text that had arrived before the failure.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub partial: String,
-    /// The model that said it.
+    /// The model that served that text.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub served: String,
-    /// Bytes of that text that were left out of it, see [`PARTIAL_BYTES`].
+    /// Bytes left out of that text, see [`PARTIAL_BYTES`].
     #[serde(default, skip_serializing_if = "is_zero")]
     pub partial_left_out: u64,
-    /// What the attempt took: as the provider counted it, or an estimate where it had begun to
-    /// answer and counted nothing.
+    /// Usage of the attempt: as the provider counted it, or an estimate if it began to answer and
+    /// counted nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<Box<Usage>>,
-    /// Whether that is an estimate.
+    /// Whether the usage is an estimate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub estimated: bool,
-    /// Whether the next attempt goes out with another key, so that there is nothing to wait for.
+    /// Whether the next attempt uses another key, so that no wait is needed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub other_key: bool,
-    /// Upper bound on the attempts of this request, where the failure says that more are of no use.
+    /// Upper bound on the attempts of this request, if the failure shows that more are useless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_attempts: Option<u32>,
-    /// Whether the model made the mistake, such as a call that its server cannot read: the provider
+    /// Whether the model made the mistake, such as a call that its server cannot parse: the
+    /// provider
     /// works, and another model may do better.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub model_mistake: bool,
-    /// Number of attempts of the request, once no other one follows; 0 if that is not known.
+    /// Number of attempts of the request, once no other one follows; 0 if unknown.
     #[serde(default, skip_serializing_if = "is_zero_attempts")]
     pub attempts: u32,
     /// Whether nothing was sent, because the model had just failed for other agents.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unsent: bool,
-    /// The models that were tried in turn, this one last; empty if there was one alone.
+    /// The models that were tried in turn, this one last; empty if there was only one.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tried: Vec<FailedModel>,
 }
@@ -344,7 +347,7 @@ const fn is_zero_attempts(attempts: &u32) -> bool {
     *attempts == 0
 }
 
-/// Returns a remark on how often a request was sent. Empty if that goes without saying.
+/// Returns a remark on how often a request was sent; empty if it was sent once.
 fn attempts_remark(attempts: u32, unsent: bool) -> String {
     match attempts {
         _ if unsent => " (not sent: others just gave up)".to_owned(),
@@ -354,7 +357,7 @@ fn attempts_remark(attempts: u32, unsent: bool) -> String {
 }
 
 impl ModelError {
-    /// An error of a kind, without more.
+    /// Creates an error of a kind, without further details.
     #[must_use]
     pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
         Self {
@@ -376,8 +379,9 @@ impl ModelError {
         }
     }
 
-    /// Describes the failure for the operator: what went wrong, how often it was tried, and of
-    /// several models each on a line of its own.
+    /// Describes the failure for the operator: what went wrong and how often it was tried; if
+    /// several
+    /// models were tried, with a line for each.
     ///
     /// ```
     /// use deputize_core::{FailureKind, ModelError};
@@ -392,7 +396,8 @@ impl ModelError {
         self.lines(attempts_remark)
     }
 
-    /// Describes the failure without how often it was tried: the same for all agents that failed
+    /// Describes the failure without the number of attempts: the same text for all agents that
+    /// failed
     /// for the same reason.
     #[must_use]
     pub fn cause(&self) -> String {
@@ -411,7 +416,7 @@ impl ModelError {
         format!("no model could answer:{lines}")
     }
 
-    /// Keeps no more of its text than [`PARTIAL_BYTES`].
+    /// Cuts its text to [`PARTIAL_BYTES`].
     #[must_use]
     pub fn limited(mut self) -> Self {
         if self.partial.len() > PARTIAL_BYTES {
@@ -422,26 +427,26 @@ impl ModelError {
         self
     }
 
-    /// Bytes of the text that had arrived, those left out among them.
+    /// Returns the number of bytes of text that had arrived, including those left out.
     #[must_use]
     pub const fn partial_bytes(&self) -> u64 {
         (self.partial.len() as u64).saturating_add(self.partial_left_out)
     }
 
-    /// How long the provider asks to wait.
+    /// Returns the wait that the provider asks for.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after_ms.map(Duration::from_millis)
     }
 }
 
-/// A model, or a way to one. `reply` is **one attempt**: retries, fallback and budget are the
-/// driver's, so that each attempt is recorded.
+/// A model, or access to one. `reply` makes **one attempt**: retries, fallback models and budgets
+/// belong to the driver, so that each attempt is recorded.
 pub trait Model: Send + Sync {
     /// Sends one request and waits for the whole reply.
     ///
-    /// `live` gets pieces as they arrive. When `cancel` is signalled the model returns soon,
-    /// with [`FailureKind::Cancelled`]. It never panics on what a provider sends.
+    /// `live` gets pieces as they arrive. When `cancel` is signalled, the model returns soon with
+    /// [`FailureKind::Cancelled`]. It never panics, whatever a provider sends.
     fn reply<'a>(
         &'a self,
         request: &'a Request<'a>,
@@ -449,22 +454,25 @@ pub trait Model: Send + Sync {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Reply, ModelError>>;
 
-    /// The most tokens that an answer to such a request can have, where that is known: what the
-    /// options say, unless the way to the model sets another bound.
+    /// Returns the maximum output tokens of a reply to such a request, if known: that of the
+    /// options,
+    /// unless the provider sets another bound.
     fn most_output(&self, options: &ModelOptions) -> Option<u32> {
         options.max_output_tokens
     }
 
-    /// Whether each reply takes tokens, so that those which its server does not count are
-    /// estimated. One by rule takes none.
+    /// Returns whether replies use tokens, so that usage is estimated where the server does not
+    /// count
+    /// it. Rule-based models use none.
     fn takes_tokens(&self) -> bool {
         false
     }
 
-    /// The same model for one agent alone, where that makes a difference: of several keys each
-    /// agent keeps to one, until the value is dropped. Nothing: it is the same for all.
+    /// Returns the same model for one agent alone, if that makes a difference: with several keys,
+    /// each
+    /// agent stays with one until the value is dropped. `None` if it is the same for all.
     ///
-    /// A model that passes requests on to another one passes this on too.
+    /// A model that forwards requests to another one must forward this call too.
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
         None
     }

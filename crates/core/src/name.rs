@@ -1,4 +1,4 @@
-//! Names and ids: validated once, where the text enters.
+//! Names and IDs, validated once, where the text enters the program.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,10 +8,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::sanitize::for_exact_line;
 
-/// The most characters of a refused name that are shown.
+/// Maximum characters shown of an invalid name.
 const SHOWN_CHARS: usize = 80;
 
-/// A text that cannot be a name, and why.
+/// An invalid name, and its kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{found}` is not a {kind}: use 1 to 64 of the characters A-Z a-z 0-9 _ -")]
 pub struct NameError {
@@ -40,7 +40,7 @@ macro_rules! name {
         pub struct $name(Cow<'static, str>);
 
         impl $name {
-            /// For a name known at compile time: a bad one in a `const` does not build.
+            /// Creates a name known at compile time; an invalid one in a `const` does not compile.
             #[must_use]
             pub const fn literal(name: &'static str) -> Self {
                 if !is_name(name.as_bytes()) {
@@ -49,10 +49,10 @@ macro_rules! name {
                 Self(Cow::Borrowed(name))
             }
 
-            /// Checks a name that came from outside.
+            /// Validates a name from outside.
             ///
             /// # Errors
-            /// When it is empty, longer than 64 bytes, or holds another character.
+            /// If it is empty, longer than 64 bytes, or contains another character.
             pub fn new(name: impl Into<String>) -> Result<Self, NameError> {
                 let name = name.into();
                 if is_name(name.as_bytes()) {
@@ -62,7 +62,7 @@ macro_rules! name {
                 }
             }
 
-            /// The name as text.
+            /// Returns the name as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -100,20 +100,20 @@ name! {
     ToolName, "tool name"
 }
 name! {
-    /// The name of a set of tools that are given or withheld together.
+    /// The name of a set of tools that are granted or withheld together.
     ToolsetName, "toolset name"
 }
 name! {
-    /// The name of one stored session; it is also a file name.
+    /// The name of a stored session; it is also a file name.
     SessionId, "session id"
 }
 
-/// One call of one step: minted by us, so that it is the same after a resume.
+/// ID of one call of one step, derived by this program, so that it is the same after a resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId {
-    /// The step (model request) that asked for the call, from 1.
+    /// The step (model request) whose reply made the call, from 1.
     pub step: u32,
-    /// The place of the call in that step, from 0.
+    /// Index of the call in that step, from 0.
     pub slot: u32,
 }
 
@@ -148,21 +148,21 @@ impl<'de> Deserialize<'de> for CallId {
     }
 }
 
-/// One agent of a session. The root is the session itself, a child is
-/// `PARENT/STEP.SLOT.INDEX`: derived from the call that spawned it, so that the same call
-/// always names the same child.
+/// ID of an agent of a session. The top agent has the ID of the session, a child
+/// `PARENT/STEP.SLOT.INDEX`: derived from the call that spawned it, so that the same call always
+/// names the same child.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AgentId(Arc<str>);
 
 impl AgentId {
-    /// The root agent of a session.
+    /// Returns the ID of a session's top agent.
     #[must_use]
     pub fn root(session: &SessionId) -> Self {
         Self(session.as_str().into())
     }
 
-    /// The child that task `index` of `call` spawns.
+    /// Returns the ID of the child that task `index` of `call` spawns.
     #[must_use]
     pub fn child(&self, call: CallId, index: u32) -> Self {
         Self(format!("{}/{}.{}.{index}", self.0, call.step, call.slot).into())
@@ -183,13 +183,13 @@ impl AgentId {
         SessionId(root.to_owned().into())
     }
 
-    /// The agents above it, the nearest first.
+    /// Returns the agents above it, the nearest first.
     pub fn ancestors(&self) -> impl Iterator<Item = Self> {
         let up = |id: &Self| id.0.rsplit_once('/').map(|(parent, _)| Self(parent.into()));
         std::iter::successors(up(self), up)
     }
 
-    /// The id as text.
+    /// Returns the ID as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -213,7 +213,7 @@ mod tests {
             error.to_string(),
             "`read file` is not a tool name: use 1 to 64 of the characters A-Z a-z 0-9 _ -"
         );
-        // What it shows goes to terminals: nothing in a name moves their cursor.
+        // The text goes to terminals: nothing in a name moves their cursor.
         assert!(
             ToolName::new("a\u{7f}\n\u{1b}")
                 .unwrap_err()

@@ -1,4 +1,4 @@
-//! What an agent gives back, however it ended.
+//! The outcome of an agent, however it ended.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,9 +19,9 @@ use crate::tool::ToolEffect;
 pub enum Status {
     /// With an answer.
     Completed,
-    /// Without one.
+    /// Without an answer.
     Failed,
-    /// By a fault of the host.
+    /// By an internal error of the host.
     Error,
     /// By the time limit.
     Timeout,
@@ -33,21 +33,21 @@ pub enum Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ExitReason {
-    /// The model was done.
+    /// The model finished.
     Completed,
-    /// It had used its model requests.
+    /// It had made its maximum number of model requests.
     MaxIterations,
-    /// Its budget had no room for more.
+    /// Its budget had no room for another request.
     Budget,
     /// The model's output limit cut the answer.
     MaxOutputTokens,
-    /// Its answer misses the schema, also after corrections.
+    /// Its answer does not match the schema, even after corrections.
     SchemaInvalid,
     /// The conversation is too long for the model.
     ContextOverflow,
-    /// Something failed.
+    /// An error occurred.
     Error,
-    /// Its time was up.
+    /// Its time limit passed.
     Timeout,
     /// It was interrupted.
     Interrupted,
@@ -56,7 +56,7 @@ pub enum ExitReason {
 macro_rules! words {
     ($type:ident { $($variant:ident => $word:literal),+ $(,)? }) => {
         impl $type {
-            /// The word that events and results use.
+            /// Returns the name used in events and results.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $word),+ }
@@ -76,42 +76,43 @@ words!(ExitReason {
     Timeout => "timeout", Interrupted => "interrupted",
 });
 
-/// One call, as a line of a trace.
+/// A call, as a line of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolTrace {
     /// The tool's name as the model wrote it.
     pub tool: String,
-    /// Bytes of the arguments.
+    /// Size of the arguments in bytes.
     pub args_bytes: u64,
-    /// Bytes of the result.
+    /// Size of the result in bytes.
     pub result_bytes: u64,
     /// How it ended.
     pub status: CallStatus,
 }
 
-/// What the host saw an agent do; never what the agent claims.
+/// The effects of an agent as the host observed them, never as the agent claims.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Receipts {
     /// Files as they were last written, by path.
     pub files_written: BTreeMap<PathBuf, FileVersion>,
-    /// Commands and their exit codes, in order.
+    /// Commands and their exit codes, in order. A command without one was killed by a signal,
+    /// unless it
+    /// is in `unknown`.
     pub commands: Vec<(String, Option<i32>)>,
-    /// Which of the commands nobody saw the end of, by their place: those without an exit code
-    /// that are not among them were ended by a signal.
+    /// Indexes of the commands whose end was not observed.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub unknown: BTreeSet<usize>,
-    /// The directories that its shell has been in, beside that in which it began.
+    /// The directories its shell has been in, beside the initial one.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub directories: BTreeSet<PathBuf>,
-    /// Agents below it that did not complete: they had not ended when it did, or ended otherwise.
+    /// Descendants that had not ended when it did, or that ended without completing.
     pub unfinished: Vec<AgentId>,
-    /// Whether it was a program of its own: of what that did the host saw nothing.
+    /// Whether it was an external agent, whose actions the host does not observe.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub external: bool,
 }
 
 impl Receipts {
-    /// Notes what the host saw.
+    /// Adds an observed effect.
     pub fn add(&mut self, fact: &ToolEffect) {
         match fact {
             ToolEffect::FileRead { .. } | ToolEffect::NotBegun { .. } => {}
@@ -128,75 +129,75 @@ impl Receipts {
         }
     }
 
-    /// Whether it wrote and ran nothing, and cannot have done so unseen.
+    /// Returns whether it wrote and ran nothing, and cannot have done so unobserved.
     #[must_use]
     pub fn did_nothing(&self) -> bool {
         self.files_written.is_empty() && self.commands.is_empty() && !self.external
     }
 }
 
-/// What the host found out of a child when it ended, beside what it saw it do.
+/// What the host found when a child ended, beside its receipts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ChildInspection {
-    /// Files that its parent had read and that are something else since: absolute paths.
+    /// Absolute paths of files that its parent had read and that have changed since.
     #[serde(default)]
     pub stale_paths: Vec<PathBuf>,
-    /// Files that its answer names as written and of which no write was seen.
+    /// Files that its answer claims to have written without an observed write.
     #[serde(default)]
     pub unseen_writes: Vec<String>,
-    /// Where its whole answer is, if its parent gets a part.
+    /// The file with its whole answer, if its parent gets only a part.
     #[serde(default)]
     pub summary_path: Option<PathBuf>,
-    /// Where it stands what is known of a child that timed out before it began.
+    /// The file with diagnostics of a child that timed out before it began.
     #[serde(default)]
     pub diagnostic_path: Option<PathBuf>,
 }
 
-/// What an agent gives back, however it ended: there is no error path without a place for
-/// partial work.
+/// What an agent returns, however it ended. Every failure has a place for partial work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Whose it is.
+    /// The agent.
     pub agent: AgentId,
-    /// Whether it was a program of its own: then its text and its calls are what it tells of
-    /// itself, and the host saw none of it.
+    /// Whether it was an external agent: its text and calls are then its own claims, which the host
+    /// did not observe.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub external: bool,
     /// How it ended.
     pub status: Status,
-    /// Why.
+    /// Why it ended.
     pub exit_reason: ExitReason,
-    /// Its answer, or the text it had until then; nothing only when there is none at all.
+    /// Its answer, or the text it had produced until then; `None` only if there is none at all.
     pub text: Option<String>,
-    /// The answer as a value, where the agent had a schema for it and the answer satisfies it.
+    /// The answer as a value, if the agent had a schema and the answer matches it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// Whether the text is only the part of a reply that had arrived when it broke off.
+    /// Whether the text is only the part of a reply that arrived before it broke off.
     #[serde(default)]
     pub partial: bool,
     /// What went wrong, for the operator.
     pub error: Option<String>,
-    /// The same without figures that differ between agents that failed for one reason, if it has
-    /// such figures: how often a request was sent, what is left of a budget.
+    /// The error without figures that differ between agents that failed for the same reason, such
+    /// as
+    /// the number of attempts or the rest of a budget; `None` if it has no such figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// Whether the provider could not be used.
+    /// Whether the provider was unusable.
     #[serde(default)]
     pub provider_unavailable: bool,
-    /// The model that served the last reply, by the name that agents use. Until one served: the
-    /// agent's own.
+    /// The model that served the last reply, by the name that agents use; the agent's own model
+    /// before the first reply.
     pub model: String,
-    /// Model replies it got.
+    /// Number of model replies.
     pub iterations: u32,
-    /// Requests that it sent to a model, each attempt by itself.
+    /// Number of requests sent to a model; each attempt counts.
     #[serde(default)]
     pub requests: u32,
-    /// Tokens of it alone.
+    /// Tokens of this agent alone.
     pub usage: Usage,
     /// Tokens of its descendants.
     #[serde(default)]
     pub children_usage: Usage,
-    /// Dollars of it and its descendants; nothing: no price is known.
+    /// Dollars of the agent and its descendants; `None` if no price is known.
     #[serde(default)]
     pub cost_usd: Option<f64>,
     /// Milliseconds from start to end.
@@ -204,29 +205,29 @@ pub struct Outcome {
     /// Its calls, in order.
     #[serde(default)]
     pub trace: Vec<ToolTrace>,
-    /// What the host saw it do.
+    /// The effects the host observed.
     #[serde(default)]
     pub receipts: Receipts,
-    /// For a child: what the host saw each of the agents below it do that did anything.
+    /// For a child: receipts of each of its descendants that did anything.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub below: BTreeMap<AgentId, Receipts>,
-    /// For a child: what the host found out at its end, if anything.
+    /// For a child: what the host found at its end, if anything.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub found: Option<Box<ChildInspection>>,
-    /// For a child: the file of the session that it is a part of.
+    /// For a child: the file of its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_path: Option<PathBuf>,
 }
 
 impl Outcome {
-    /// The outcome of an agent of which nothing else is known, nor what it cost.
+    /// Returns the outcome of an agent whose run and cost are unknown.
     #[must_use]
     pub fn without_run(spec: &AgentSpec, status: Status, error: String) -> Self {
         let known = Self::not_started(spec.id.clone(), spec.model.clone(), (status, error));
         Self { cost_usd: None, ..known }
     }
 
-    /// The outcome of an agent that never began: it cost nothing.
+    /// Returns the outcome of an agent that never began and cost nothing.
     #[must_use]
     pub fn not_started(agent: AgentId, model: String, (status, error): (Status, String)) -> Self {
         Self {
@@ -259,8 +260,9 @@ impl Outcome {
         }
     }
 
-    /// What a program that ran it as the top agent exits with: 0 completed, 1 failed, 3 the
-    /// provider could not be used, 4 a limit was reached, 130 interrupted.
+    /// Returns the exit code of a program that ran this as the top agent: 0 completed, 1 failed, 3
+    /// the
+    /// provider was unusable, 4 a limit was reached, 130 interrupted.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match (self.status, self.exit_reason) {
@@ -274,20 +276,20 @@ impl Outcome {
         }
     }
 
-    /// What the host saw the agents below it do, each by its name, and then the agent itself.
+    /// Returns the receipts of its descendants, each with its ID, and then its own.
     pub fn all_receipts(&self) -> impl Iterator<Item = (&AgentId, &Receipts)> {
         self.below.iter().chain([(&self.agent, &self.receipts)])
     }
 
-    /// Whether it or an agent below it may have changed files that no tool of ours wrote: by a
-    /// command, or as a program of its own.
+    /// Returns whether it or a descendant may have changed files other than through this program's
+    /// tools: by a command, or as an external agent.
     #[must_use]
     pub fn may_change_unseen(&self) -> bool {
         let unseen = |seen: &Receipts| seen.external || !seen.commands.is_empty();
         self.external || self.all_receipts().any(|(_, seen)| unseen(seen))
     }
 
-    /// Tokens of the agent and all its descendants.
+    /// Returns the tokens of the agent and all its descendants.
     #[must_use]
     pub fn tree_usage(&self) -> Usage {
         let mut all = self.usage;

@@ -1,4 +1,4 @@
-//! What may happen, and who is asked.
+//! Policies, which judge calls, and approvers, which answer questions.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -12,39 +12,39 @@ use crate::name::{AgentId, CallId, ToolName};
 use crate::sanitize::for_question;
 use crate::tool::ToolSpec;
 
-/// What a rule says of a call.
+/// The verdict of a policy on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
-    /// It may run.
+    /// The call may run.
     Allow,
-    /// Someone must be asked.
+    /// The call needs an approval.
     Ask {
-        /// The class it is in, such as `dangerous`.
+        /// The class of the command, such as `dangerous`.
         class: String,
-        /// Which rule, and why.
+        /// The rule, and its reason.
         reason: String,
     },
-    /// It may not.
+    /// The call may not run.
     Deny {
         /// The rule, and what to do instead.
         reason: String,
     },
 }
 
-/// The rules: pure, the same answer for the same call.
+/// The rules that judge calls: pure, so the same call always gets the same verdict.
 pub trait Policy: Send + Sync {
-    /// Judges a call whose arguments fit the tool's schema.
+    /// Judges a call whose arguments match the tool's schema.
     fn judge(&self, tool: &ToolSpec, arguments: &Value, agent: &AgentView) -> Verdict;
 
-    /// Why a command never runs, whoever asks for it and whatever anyone answers; nothing: it may
-    /// be asked about. It holds for what agents that are other programs ask for, too.
+    /// Returns why a command never runs, whoever requests or approves it; `None` if it may be asked
+    /// about. Applies to requests of external agents too.
     fn never(&self, command: &str) -> Option<String> {
         let _ = command;
         None
     }
 }
 
-/// Everything may run. For programs that embed an agent with tools of their own.
+/// Allows every call. For programs that embed an agent with their own tools.
 #[derive(Debug, Clone, Copy)]
 pub struct AllowAll;
 
@@ -54,25 +54,25 @@ impl Policy for AllowAll {
     }
 }
 
-/// A question that someone must answer before a call runs.
+/// A question that needs an answer before a call runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Question {
-    /// Who asks.
+    /// The agent that asks.
     pub agent: AgentId,
-    /// What the agent was told to do, so that a person knows which child asks.
+    /// The goal of the agent, so that a person knows which child asks.
     pub goal: String,
     /// The call.
     pub call: CallId,
     /// The tool.
     pub tool: ToolName,
-    /// What would run, whole.
+    /// The complete command.
     pub command: String,
     /// The other arguments of the call, where the command is one of several.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub arguments: Map<String, Value>,
-    /// Where.
+    /// The working directory.
     pub cwd: std::path::PathBuf,
-    /// The class it is in.
+    /// The class of the command.
     pub class: String,
     /// The rule that asks.
     pub reason: String,
@@ -82,8 +82,9 @@ pub struct Question {
 }
 
 impl Question {
-    /// Returns a line for each argument beside the command, with all that a terminal would obey or
-    /// hide written out.
+    /// Returns a line for each argument beside the command, with characters that a terminal would
+    /// obey
+    /// or hide written out.
     #[must_use]
     pub fn argument_lines(&self) -> Vec<String> {
         let line = |(name, value): (&String, &Value)| {
@@ -98,45 +99,45 @@ impl Question {
 /// An answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalAnswer {
-    /// Whether it may run.
+    /// Whether the call may run.
     pub allowed: bool,
-    /// Who said so: `user`, `auto`, `no user to ask`, …
+    /// Who decided: `user`, `auto`, `no user to ask`, …
     pub by: String,
-    /// More words for the model, if there are any.
+    /// Additional text for the model, if any.
     #[serde(default)]
     pub reason: String,
 }
 
 impl ApprovalAnswer {
-    /// Who says no for an agent whose mode is `deny`.
+    /// Value of `by` in a denial for an agent whose mode is `deny`.
     pub const NOBODY: &str = "rule: nobody is asked for this agent";
 
-    /// Who says yes for an agent whose mode is `auto`.
+    /// Value of `by` in an approval for an agent whose mode is `auto`.
     pub const AUTO: &str = "auto";
 
-    /// No, said by.
+    /// Creates a denial.
     #[must_use]
     pub fn no(by: impl Into<String>) -> Self {
         Self { allowed: false, by: by.into(), reason: String::new() }
     }
 
-    /// Yes, said by.
+    /// Creates an approval.
     #[must_use]
     pub fn yes(by: impl Into<String>) -> Self {
         Self { allowed: true, by: by.into(), reason: String::new() }
     }
 }
 
-/// Asks a person. Never called for an agent whose mode is `deny` or `auto`.
+/// Asks a person. Not called for an agent whose mode is `deny` or `auto`.
 pub trait Approver: Send + Sync {
-    /// Returns the answer to a question that nobody needs to be asked. Called before
-    /// [`Approver::ask`], and before anything is prepared for a person to read.
+    /// Returns the answer to a question that needs no person. Called before [`Approver::ask`], and
+    /// before anything is prepared for a person to read.
     fn answer_without_asking(&self, question: &Question) -> Option<ApprovalAnswer> {
         let _ = question;
         None
     }
 
-    /// Waits for the answer; a cancelled question is a no.
+    /// Waits for the answer; a cancelled question is denied.
     fn ask<'a>(
         &'a self,
         question: &'a Question,
@@ -144,7 +145,7 @@ pub trait Approver: Send + Sync {
     ) -> BoxFuture<'a, ApprovalAnswer>;
 }
 
-/// For programs without a person.
+/// Denies every question, for programs without a person.
 #[derive(Debug, Clone, Copy)]
 pub struct NoPerson;
 
@@ -154,7 +155,7 @@ impl Approver for NoPerson {
     }
 }
 
-/// The mode that holds for an agent: never more than its authority allows.
+/// Returns the mode that applies to an agent: never more than its authority allows.
 #[must_use]
 pub fn effective_mode(agent: &AgentView) -> ApproverMode {
     agent.spec.approver.min(agent.authority.approver())

@@ -1,21 +1,21 @@
-//! A prompt is a function of a struct: the same parts give the same bytes.
+//! Prompts, rendered from structs: equal parts render to equal bytes.
 
 use std::fmt;
 use std::sync::Arc;
 
 use crate::sanitize::{TextSource, frame_quote};
 
-/// The parts of a prompt. What stays the same between agents comes first, what depends on
-/// the one agent last; `render` keeps that order.
+/// The parts of a prompt. Parts shared between agents come first and those of the one agent last;
+/// `render` keeps that order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PromptParts {
-    /// What agents share.
+    /// Sections that agents share.
     pub stable: Vec<Section>,
-    /// What is this agent's own.
+    /// Sections of this agent alone.
     pub volatile: Vec<Section>,
 }
 
-/// A piece of a prompt.
+/// A section of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
     title: Option<String>,
@@ -23,19 +23,21 @@ pub struct Section {
 }
 
 impl Section {
-    /// Our own words, under a title.
+    /// Creates a section of the program's own text, under a title.
     #[must_use]
     pub fn own(title: &str, text: &str) -> Self {
         Self { title: Some(title.to_owned()), text: text.trim().to_owned() }
     }
 
-    /// Our own words, without a title.
+    /// Creates a section of the program's own text, without a title.
     #[must_use]
     pub fn plain(text: &str) -> Self {
         Self { title: None, text: text.trim().to_owned() }
     }
 
-    /// Text from elsewhere: framed, so that it can neither end its frame nor pass for ours.
+    /// Creates a section of foreign text, framed so that it can neither end its frame nor pass for
+    /// the
+    /// program's text.
     #[must_use]
     pub fn quoted(title: &str, source: &TextSource, text: &str) -> Self {
         Self { title: Some(title.to_owned()), text: frame_quote(source, text).into_string() }
@@ -43,7 +45,7 @@ impl Section {
 }
 
 impl PromptParts {
-    /// The text, as two blocks (shared, own) of which empty ones are left out.
+    /// Renders the text as two blocks, shared and own, leaving out empty ones.
     #[must_use]
     pub fn render(&self) -> Prompt {
         let block = |sections: &[Section]| {
@@ -69,7 +71,7 @@ impl fmt::Display for Section {
 pub struct Prompt(Vec<Arc<str>>);
 
 impl Prompt {
-    /// Its blocks, shared ones first.
+    /// Returns its blocks, shared ones first.
     #[must_use]
     pub fn into_blocks(self) -> Vec<Arc<str>> {
         self.0
@@ -82,13 +84,13 @@ impl fmt::Display for Prompt {
     }
 }
 
-/// A template and its values do not fit.
+/// Why a template and its values do not match.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FillError {
-    /// The template asks for a value that was not given.
+    /// The template uses a value that was not given.
     #[error("the template asks for `{0}`, which was not given")]
     Unknown(String),
-    /// A value was given that the template does not use.
+    /// The template does not use a value that was given.
     #[error("the template does not use `{0}`")]
     Unused(String),
     /// A slot is not closed.
@@ -96,7 +98,7 @@ pub enum FillError {
     Unclosed,
 }
 
-/// Puts values into the `{{name}}` slots of a template. Values are not looked at for slots.
+/// Fills the `{{name}}` slots of a template. Slots in values are not filled.
 ///
 /// ```
 /// let text = deputize_core::fill("{{n}} of {{all}}", &[("n", "2"), ("all", "5")])?;
@@ -105,7 +107,7 @@ pub enum FillError {
 /// ```
 ///
 /// # Errors
-/// When a slot has no value, a value no slot, or a slot does not end.
+/// If a slot has no value, a value has no slot, or a slot is not closed.
 pub fn fill(template: &str, values: &[(&str, &str)]) -> Result<String, FillError> {
     let mut out = String::with_capacity(template.len());
     let mut used = vec![false; values.len()];

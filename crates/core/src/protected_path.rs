@@ -1,29 +1,30 @@
-//! What no file tool writes, although it lies under a directory that its agent may write.
+//! Protected paths: no file tool writes them, even in a directory that its agent may write.
 
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
 use crate::sanitize::is_invisible;
 
-/// What programs take commands from without asking anybody, by the end of its path. The first is a
-/// directory, or a file that names one.
+/// Path endings of files that other programs obey without asking anyone. The first is a directory,
+/// or a file that names one.
 const NAMES: [&str; 6] =
     [".git", ".gitmodules", ".gitconfig", ".config/git/config", ".envrc", ".mcp.json"];
-/// What `.git` is called too where file systems have short names.
+/// Another name of `.git` on file systems with short names.
 const SHORT_GIT: &str = "git~1";
 
-/// Why a path is not written.
+/// Why a path is protected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtectedPath {
-    /// It is, or lies below, something of a name that other programs take commands from.
+    /// It is, or lies below, a path with a name that other programs obey.
     #[error(
         "file tools do not write `{0}` or below it: other programs run what stands there, and \
          nobody would be asked. Leave it to the person, or use a command that they can approve, \
          such as `git config` for `.git`"
     )]
     Name(&'static str),
-    /// It is, or lies below, a path that [`Authority::keeping`](crate::Authority::keeping) names.
+    /// It is, or lies below, a path given to
+    /// [`Authority::with_protected_paths`](crate::Authority::with_protected_paths).
     #[error(
         "file tools do not write `{}` or below it: this program or another obeys what stands \
          there, and nobody would be asked. Leave it to the person, and tell them what to change",
@@ -33,7 +34,7 @@ pub enum ProtectedPath {
 }
 
 impl ProtectedPath {
-    /// What guards a path by the names in it.
+    /// Returns why a path is protected by the names in it.
     pub(crate) fn by_name(path: &Path) -> Option<Self> {
         let names = plain_names(path);
         let is_short = names.iter().any(|name| name == SHORT_GIT);
@@ -42,8 +43,8 @@ impl ProtectedPath {
             .map(|guarded| Self::Name(guarded))
     }
 
-    /// What guards a path because it lies in one of these: below an absolute one, or anywhere below
-    /// something that has the names of a relative one.
+    /// Returns why a path is protected by one of these: it lies below an absolute one, or anywhere
+    /// below a path with the names of a relative one.
     pub(crate) fn by_place<'a>(
         path: &Path,
         kept: impl IntoIterator<Item = &'a PathBuf>,
@@ -56,8 +57,8 @@ impl ProtectedPath {
     }
 }
 
-/// The names in a path as a file system may take them: some compare without regard to case, pass
-/// over invisible characters, dots and spaces at the end, or what is behind a colon.
+/// Returns the names in a path as a file system may interpret them: some ignore case, invisible
+/// characters, trailing dots and spaces, or everything after a colon.
 fn plain_names(path: &Path) -> Vec<String> {
     let plain = |name: &OsStr| {
         let name = name.to_string_lossy();
@@ -72,13 +73,13 @@ fn plain_names(path: &Path) -> Vec<String> {
     names.collect()
 }
 
-/// Whether the names of a guarded path stand one after the other among these.
+/// Returns whether the names of a protected path occur consecutively among these.
 fn has_in_it(names: &[String], guarded: &Path) -> bool {
     let guarded = plain_names(guarded);
     !guarded.is_empty() && names.windows(guarded.len()).any(|names| *names == *guarded)
 }
 
-/// Whether a path is a folder or lies below it, without regard to case, as on some file systems.
+/// Returns whether a path is a folder or lies below it, ignoring case as some file systems do.
 fn lies_in(path: &Path, folder: &Path) -> bool {
     let mut parts = path.components();
     folder.components().all(|wanted| {

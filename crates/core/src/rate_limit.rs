@@ -1,15 +1,17 @@
-//! The gate before a provider's model: what all agents of a tree know together of whether it
-//! takes requests now. Pure; whoever drives it brings the time.
+//! Rate limiting for a provider's model: the shared knowledge of all agents in a tree about whether
+//! it takes requests now. Pure; the driver passes in the time.
 //!
-//! Without it, fifty children that meet a limit would each find out for themselves, five times.
-//! With it, the first failure closes the gate for all. After the wait a **trial** goes alone;
-//! answers open the gate again. When the attempts are used up the gate **gives up**: everyone who
-//! waits is told. Who comes after is a trial: it may have been one agent's request that the
-//! provider cannot take.
+//! Without it, fifty children that reach a limit would each find out for themselves, five times.
+//! With it, the first failure closes the limiter for all. After the wait, a single **trial**
+//! request
+//! goes out; a response opens the limiter again. When the attempts are used up, the limiter **gives
+//! up** and fails everyone who waits. Whoever comes later is a trial: the cause may have been one
+//! agent's request that the provider cannot take.
 //!
-//! After a **rate limit** half as many requests go as were waiting for an answer, a few more with
-//! each round of answers, and no faster than answers came between two limits. While somebody is
-//! answered a limit is no failure but a queue: it is nobody's attempt, and nobody gives up.
+//! After a **rate limit**, half as many requests go out as were unanswered, a few more with each
+//! round of responses, and no faster than responses came between two limits. While some request is
+//! answered, a limit is not a failure but a queue: it counts as no attempt, and no request gives
+//! up.
 
 use std::time::Duration;
 
@@ -17,12 +19,12 @@ use crate::cancel::Cancel;
 use crate::model::{BoxFuture, FailureKind, ModelError};
 use crate::retry::RetryPolicy;
 
-/// The gates of a program, one for each provider and model.
+/// The rate limiters of a program, one for each provider and model.
 pub trait RateLimiter: Send + Sync {
     /// Waits until a request to this model may be sent. `model` is its name as agents use it.
     ///
     /// # Errors
-    /// The failure that the gate gave up with, or [`FailureKind::Cancelled`].
+    /// The failure with which the limiter gave up, or [`FailureKind::Cancelled`].
     fn acquire<'a>(
         &'a self,
         model: &'a str,
@@ -30,36 +32,36 @@ pub trait RateLimiter: Send + Sync {
     ) -> BoxFuture<'a, Result<Box<dyn Permit>, ModelError>>;
 }
 
-/// Leave to send one request. Dropping it says that nothing was learnt.
+/// Permission to send one request. Dropping it reports no result.
 pub trait Permit: Send {
-    /// Tells that a reply has begun to arrive.
+    /// Reports that a response has begun to arrive.
     fn on_response_start(&mut self);
 
-    /// Tells how the attempt ended.
+    /// Reports the result of the attempt.
     fn finish(self: Box<Self>, result: Result<(), &ModelError>) -> NextAttempt;
 }
 
-/// What the gate says after an attempt.
+/// What to do after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextAttempt {
-    /// It opens after this wait; zero where nothing closed it.
+    /// Try again after this wait; zero if the failure did not close the limiter.
     Wait(Duration),
-    /// A rate limit while others are answered: after this wait it is this request's turn again,
-    /// and the attempt does not count.
+    /// Rate limited while others are answered: try again after this wait, without counting the
+    /// attempt.
     Queue(Duration),
-    /// Nobody should try again now.
+    /// Do not try again.
     GiveUp,
 }
 
-/// How long after giving up on a provider that asked for a wait nothing is sent.
+/// How long nothing is sent after giving up on a provider that asked for a wait.
 const REST: Duration = Duration::from_secs(5);
-/// Without a failure for so long, failures do not count as a row.
+/// Failures count as consecutive unless this much time passes without one.
 const FORGET: Duration = Duration::from_secs(60);
-/// After so long in which a limit let nobody in, it lets one more in: what holds the others up may
-/// be a long reply, and no limit.
+/// After this long without admitting anyone because of a limit, one more request is admitted: the
+/// cause may be a long reply rather than a limit.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// One gate. Times are durations since any fixed moment of a monotonic clock.
+/// State of one rate limiter. Times are durations since any fixed moment of a monotonic clock.
 ///
 /// ```
 /// use std::time::Duration;
@@ -77,46 +79,47 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[derive(Debug)]
 pub struct LimiterState {
     policy: RetryPolicy,
-    /// Requests whose reply has not begun to arrive.
+    /// Requests whose response has not begun to arrive.
     unanswered: u32,
-    /// Requests whose reply arrives.
+    /// Requests whose response is arriving.
     arriving: u32,
-    /// How many may be without an answer; nothing until a rate limit was met.
+    /// Maximum of unanswered requests; `None` until a rate limit was reached.
     limit: Option<u32>,
-    /// Whether the last closure was because of a rate limit.
+    /// Whether the last closure was due to a rate limit.
     rate_limited: bool,
-    /// Answers since the limit last grew.
+    /// Responses since the limit last grew.
     round: u32,
-    /// When the last rate limit closed it, and the answers since then.
+    /// Time of the last rate limit, and the number of responses since then.
     limited: Option<(Duration, u32)>,
-    /// The time from one request to the next: none until two rate limits told how many are
-    /// answered between them.
+    /// Minimum time between requests; zero until two rate limits have shown how many are answered
+    /// between them.
     pace: Duration,
     last_sent: Duration,
     last_answer: Option<Duration>,
     closed_until: Duration,
-    /// Whether the one request is under way that finds out whether it works again.
+    /// Whether a trial request is in flight.
     trial: bool,
-    /// Failures that closed the gate. What was sent before the last of them does not close it
-    /// again.
+    /// Number of failures that closed the limiter. A request sent before the last one does not
+    /// close
+    /// it again.
     closures: u64,
-    /// Closures in a row without an answer between them.
+    /// Consecutive closures without a response between them.
     failures: u32,
     failing_since: Duration,
     last_failure: Duration,
-    /// Why the gate gave up, until something is answered again.
+    /// Why the limiter gave up, until the next response.
     down: Option<ModelError>,
-    /// How often it gave up: those who came before know by it.
+    /// How often it gave up; waiting requests compare this with their ticket.
     given_up: u64,
 }
 
-/// Who waits since when: a place in the gate's history.
+/// When a request began to wait, as a position in the limiter's history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueTicket {
     given_up: u64,
 }
 
-/// Leave of a [`LimiterState`] to send one request.
+/// Permission of a [`LimiterState`] to send one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SendLease {
     closures: u64,
@@ -124,21 +127,21 @@ pub struct SendLease {
     answered: bool,
 }
 
-/// What the gate says to someone who comes.
+/// The limiter's reply to a request for admission.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Admission {
-    /// Send.
+    /// Send the request.
     Go(SendLease),
-    /// Closed until then.
+    /// Closed until this time.
     Until(Duration),
-    /// Others are under way; come again when one of them has ended.
+    /// Other requests are in flight; ask again when one of them has ended.
     AfterOthers,
-    /// It has given up, because of this failure.
+    /// The limiter gave up because of this failure.
     GivenUp(ModelError),
 }
 
 impl LimiterState {
-    /// An open gate.
+    /// Creates an open limiter.
     #[must_use]
     pub fn new(policy: RetryPolicy) -> Self {
         Self {
@@ -163,13 +166,13 @@ impl LimiterState {
         }
     }
 
-    /// For someone who comes now.
+    /// Returns a ticket for a request that begins to wait now.
     #[must_use]
     pub fn ticket(&self) -> QueueTicket {
         QueueTicket { given_up: self.given_up }
     }
 
-    /// Asks for leave.
+    /// Requests admission.
     #[must_use]
     pub fn admit(&mut self, ticket: QueueTicket, now: Duration) -> Admission {
         if !self.trial && now > self.last_failure.max(self.closed_until) + FORGET {
@@ -196,14 +199,14 @@ impl LimiterState {
         if now < next {
             return Admission::Until(next);
         }
-        // After a rate limit a few go at once; any other failure is tried by one alone.
+        // After a rate limit, several may go at once; after any other failure, only a trial.
         self.trial = self.failures > 0 && !self.rate_limited;
         self.unanswered += 1;
         self.last_sent = now;
         Admission::Go(SendLease { closures: self.closures, trial: self.trial, answered: false })
     }
 
-    /// A reply has begun to arrive: the provider takes requests.
+    /// Reports that a response has begun to arrive: the provider takes requests.
     pub fn on_response_start(&mut self, leave: &mut SendLease, now: Duration) {
         self.recovered();
         if std::mem::take(&mut leave.trial) {
@@ -216,7 +219,7 @@ impl LimiterState {
         }
     }
 
-    /// Tells how an attempt ended; `jitter` as in [`retry_wait`](crate::retry_wait).
+    /// Reports the result of an attempt; `jitter` as in [`retry_wait`](crate::retry_wait).
     pub fn finish(
         &mut self,
         leave: SendLease,
@@ -235,13 +238,13 @@ impl LimiterState {
                 }
                 open
             }
-            // Sent before the gate closed: it tells nothing new, unless it asks for more time.
+            // Sent before the limiter closed: nothing new, unless it asks for more time.
             Err(error) if closes(error) && leave.closures != self.closures => {
                 self.still_closed(now, error)
             }
             Err(error) if closes(error) => self.close(now, error, unanswered, jitter),
             Err(error) => {
-                // Wrong in itself, or broken off: but the provider takes requests.
+                // An invalid or interrupted request, but the provider takes requests.
                 if matches!(
                     error.kind,
                     FailureKind::Incomplete | FailureKind::ContextOverflow | FailureKind::Fatal
@@ -253,14 +256,14 @@ impl LimiterState {
         }
     }
 
-    /// Gives leave back: of the attempt nothing is known.
+    /// Returns an unused lease, without a result.
     pub fn release_unused(&mut self, leave: SendLease) {
         let count = if leave.answered { &mut self.arriving } else { &mut self.unanswered };
         *count = count.saturating_sub(1);
         self.trial &= !leave.trial;
     }
 
-    /// How many may be let in at once; nothing where there is no bound.
+    /// Returns how many requests may be admitted at once; `None` if unbounded.
     #[must_use]
     pub fn room(&self) -> Option<u32> {
         let trial = (self.failures > 0 && !self.rate_limited).then_some(1);
@@ -272,8 +275,8 @@ impl LimiterState {
         self.down = None;
     }
 
-    /// After each round of answers a quarter more at once, and after each answer a little faster:
-    /// until the next rate limit tells how much is too much.
+    /// Admits a quarter more at once after each round of responses, and a little faster after each
+    /// response, until the next rate limit shows how much is too much.
     fn answered(&mut self, now: Duration) {
         self.last_answer = Some(now);
         if let Some((_, answers)) = &mut self.limited {
@@ -288,7 +291,7 @@ impl LimiterState {
         }
     }
 
-    /// Whether requests are answered: then who meets a rate limit has to wait for their turn.
+    /// Returns whether requests are answered, so that a rate limited one only has to wait its turn.
     fn serves(&self, now: Duration) -> bool {
         self.arriving > 0 || self.last_answer.is_some_and(|at| now <= at + FORGET)
     }
@@ -316,8 +319,8 @@ impl LimiterState {
         }
         let in_time = |wait: &Duration| now + *wait <= self.failing_since + self.policy.total_wait;
         let wait = self.policy.wait(self.failures, error, jitter).filter(in_time);
-        // An answer that bounds the attempts speaks of its own request; that nothing listens at an
-        // address is so for all.
+        // A response that bounds the attempts is about its own request; an address where nothing
+        // listens affects all.
         let answered = error.status.is_some();
         let attempts =
             if answered { self.policy.attempts } else { self.policy.attempts_after(error) };
@@ -334,9 +337,9 @@ impl LimiterState {
         }
     }
 
-    /// Half as many at once, and as fast as answers came since the limit before.
+    /// Halves the number at once, and sends as fast as responses came since the previous limit.
     fn narrow(&mut self, now: Duration, unanswered: u32) {
-        // One request alone tells nothing of how many are too many.
+        // One request alone does not show how many are too many.
         if unanswered > 1 {
             self.limit = Some(unanswered / 2);
             self.round = 0;
@@ -365,7 +368,7 @@ fn is_rate_limit(error: &ModelError) -> bool {
     matches!(error.status, Some(429 | 529))
 }
 
-/// Whether a failure says something of the provider, and not of this request or key alone.
+/// Returns whether a failure is about the provider, not only about this request or key.
 fn closes(error: &ModelError) -> bool {
     error.kind == FailureKind::Transient && !error.other_key
 }
@@ -445,7 +448,7 @@ mod tests {
             let NextAttempt::Queue(wait) = next else { panic!("{next:?}") };
             now += wait;
         }
-        // Nobody is answered any more: the next one is told.
+        // No request is answered any more: the next one fails.
         gate.release_unused(long);
         let leave = go(&mut gate, now);
         assert_eq!(gate.finish(leave, now, Err(&failure(429)), 0), NextAttempt::GiveUp);
@@ -603,8 +606,9 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// Whatever happens: no more under way than the limit, never more than one trial, and
-        /// who waits is let in or told within the longest time of a row of failures.
+        /// Under any sequence: no more in flight than the limit, never more than one trial, and a
+        /// waiting
+        /// request is admitted or fails within the longest time of consecutive failures.
         #[test]
         fn whatever_happens_the_bounds_hold(steps in proptest::collection::vec((0_u8..6, 0_u64..40), 1..200)) {
             let mut gate = LimiterState::new(POLICY);

@@ -1,22 +1,22 @@
-//! Whether and when a failed request is tried again: one layer, pure.
+//! Whether and when a failed request is retried: the only layer that retries, pure.
 
 use std::time::Duration;
 
 use crate::model::{FailureKind, ModelError};
 
-/// The most that chance adds to a wait that a provider asks for; of a short one a tenth.
+/// Maximum jitter added to a wait that a provider asks for; for a short wait, a tenth of it.
 const MOST_LATE: Duration = Duration::from_secs(1);
 
-/// How a failed request is tried again.
+/// How failed requests are retried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
-    /// All attempts of one request.
+    /// Maximum number of attempts of one request.
     pub attempts: u32,
-    /// The wait before the second attempt; each one after it is three times as long.
+    /// The wait before the second attempt; each later one is three times as long.
     pub first_wait: Duration,
-    /// The longest wait, also when the provider asks for more.
+    /// The longest wait, even if the provider asks for more.
     pub longest_wait: Duration,
-    /// All waits of one turn of an agent together.
+    /// Maximum total wait in one turn of an agent.
     pub total_wait: Duration,
 }
 
@@ -32,25 +32,29 @@ impl Default for RetryPolicy {
 }
 
 impl RetryPolicy {
-    /// Returns how many attempts a request has that failed so: its own bound where it is lower.
+    /// Returns the maximum attempts of a request that failed this way: its own bound if that is
+    /// lower.
     #[must_use]
     pub fn attempts_after(&self, error: &ModelError) -> u32 {
         error.most_attempts.map_or(self.attempts, |most| most.min(self.attempts))
     }
 
-    /// The wait after this many failures in a row.
+    /// Returns the wait after this many consecutive failures.
     ///
-    /// `jitter` in 0..=1000 spreads the waits of many agents: it adds up to half of the wait.
-    /// A wait that the provider asks for takes the place of the first one, and of a later one that
-    /// is shorter: who asks for moments again and again does not know. Up to a tenth more, at most
-    /// a second; one beyond the longest wait is no wait at all, because a person should know
-    /// rather than wait.
+    /// `jitter` in 0..=1000 spreads the waits of many agents: it adds up to half of the wait. A
+    /// wait
+    /// that the provider asks for replaces the first one and any later one that is shorter, because
+    /// a
+    /// provider that repeatedly asks for moments does not know. It is extended by up to a tenth, at
+    /// most
+    /// a second. `None` if it exceeds the longest wait, because a person should know rather than
+    /// wait.
     pub(crate) fn wait(&self, failures: u32, error: &ModelError, jitter: u32) -> Option<Duration> {
         let tripled = self.first_wait.saturating_mul(3_u32.saturating_pow(failures.max(1) - 1));
         let own = tripled.min(self.longest_wait / 2);
         let spread = own + (own / 2).saturating_mul(jitter.min(1000)) / 1000;
         let asked = error.retry_after().unwrap_or_default();
-        // Who was told the same time would else come back in the same instant.
+        // Agents given the same time would otherwise return at the same instant.
         let late = (asked / 10).min(MOST_LATE).saturating_mul(jitter.min(1000)) / 1000;
         let wait = match asked.is_zero() {
             true => spread,
@@ -61,12 +65,13 @@ impl RetryPolicy {
     }
 }
 
-/// How long to wait before attempt `attempt + 1`, or nothing when the failure is final.
+/// Returns the wait before attempt `attempt + 1`; `None` if the failure is final.
 ///
 /// `jitter` in 0..=1000 spreads the waits of many agents: it adds up to half of the wait. A wait
-/// that the provider asks for takes the place of the first one and of later ones that are shorter,
-/// and up to a tenth more, at most a second; one beyond the longest wait is final, because a person
-/// should know rather than wait. Where another key is ready there is nothing to wait for.
+/// that the provider asks for replaces the first one and later ones that are shorter, extended by
+/// up
+/// to a tenth, at most a second; beyond the longest wait the failure is final, because a person
+/// should know rather than wait. If another key is ready, the wait is zero.
 ///
 /// ```
 /// use deputize_core::{FailureKind, ModelError, RetryPolicy, retry_wait};

@@ -1,4 +1,4 @@
-//! The loop: a fold of its inputs, without IO.
+//! The agent loop as a fold of its inputs, without IO.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,40 +22,41 @@ use repetition::Repetition;
 pub use replies::TASK_NOT_DONE;
 
 const GO_ON: &str = include_str!("../prompts/go_on.md");
-/// What stands between a report and what was said after it.
+/// Separates a report from what the agent said after it.
 const LATER_ANSWER: &str = include_str!("../prompts/later_answer.md");
 
-/// What changes a [`Run`]: exactly what the journal holds of it.
+/// An input of a [`Run`]: exactly what the journal holds of it.
 #[derive(Debug, Clone, Copy)]
 pub enum Input<'a> {
     /// A message for the model.
     Message(&'a UserMessage),
-    /// A request went to the model of this name, as agents know it.
+    /// A request was sent to the model of this name, as agents know it.
     Request(&'a str),
-    /// A whole reply.
+    /// A complete reply.
     Reply(&'a Reply),
-    /// An attempt failed, and the request is sent again.
+    /// An attempt failed, and the request is retried.
     Broke(&'a ModelError),
     /// The request failed for good.
     Failed(&'a ModelError),
     /// The result of a call.
     Result(&'a ToolResult),
-    /// The answer misses its schema, for these reasons.
+    /// The answer does not match its schema, for these reasons.
     Rejected(&'a str),
-    /// A limit is reached: the next request is the closing one.
+    /// A limit was reached; the next request is the closing one.
     WrapUp(WrapUpReason),
-    /// Its turn is over, and it waits: the next message wakes it. Its answer stays in the result.
+    /// The turn is over, and the agent waits until the next message. Its answer stays in the
+    /// result.
     Rest,
     /// It must end now.
     Stop(CancelReason),
-    /// It goes on, after an end with a new turn.
+    /// The agent continues; if it had ended, with a new turn.
     Resume {
-        /// Model requests that its turns now have.
+        /// The limit on model requests of its turns from now on.
         max_iterations: u32,
     },
 }
 
-/// Which limit asks for a closing answer.
+/// The limit that calls for a closing answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WrapUpReason {
@@ -66,11 +67,11 @@ pub enum WrapUpReason {
     Budget,
 }
 
-/// What a budget is of.
+/// The unit of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetUnit {
-    /// The time that all children have together.
+    /// Seconds of all children together.
     Seconds,
     /// Tokens.
     Tokens,
@@ -78,17 +79,17 @@ pub enum BudgetUnit {
     Usd,
 }
 
-/// What to do next. A driver handles every one, so this is exhaustive on purpose.
+/// The next action. Exhaustive on purpose, since a driver handles every one.
 #[derive(Debug, PartialEq)]
 pub enum Step<'a> {
     /// Send a request.
     Ask {
-        /// Which one of this agent, from 1.
+        /// Number of this agent's request, from 1.
         iteration: u32,
-        /// Whether tools may be called in it.
+        /// Whether tools may be called.
         tools: ToolChoice,
     },
-    /// Bring results for these calls, which have none yet.
+    /// Run these calls, which have no results yet.
     Call(Vec<&'a ToolCall>),
     /// Wait for a message.
     Rest,
@@ -99,20 +100,20 @@ pub enum Step<'a> {
 /// How a turn ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TurnEnd {
-    /// How.
+    /// How it ended.
     pub status: Status,
-    /// Why.
+    /// Why it ended.
     pub reason: ExitReason,
-    /// The answer, or the last text until then.
+    /// The answer, or the last text before the end.
     pub text: Option<String>,
-    /// Whether the text is only the part of a reply that had arrived when it broke off.
+    /// Whether the text is only the part of a reply that arrived before it broke off.
     pub partial: bool,
     /// What went wrong, for the operator.
     pub error: Option<String>,
-    /// The same without figures that differ between agents that failed for one reason, if it has
-    /// such figures.
+    /// The error without figures that differ between agents that failed for the same reason; `None`
+    /// if it has no such figures.
     pub cause: Option<String>,
-    /// Whether the provider could not be used.
+    /// Whether the provider was unusable.
     pub unavailable: bool,
 }
 
@@ -133,9 +134,9 @@ enum RunState {
     Done(TurnEnd),
 }
 
-/// One agent's loop as a value: `step` says what to do next and may be asked any number of
-/// times, `apply` is the only change. Driving it, replaying a journal into it and simulating
-/// it are the same thing.
+/// The loop of one agent as a value: `step` returns the next action and may be called any number
+/// of times, `apply` makes the only change. Driving it, replaying a journal into it and simulating
+/// it are the same.
 ///
 /// ```
 /// use deputize_core::{Input, AgentLimits, Reply, Run, Step, UserMessage};
@@ -151,34 +152,34 @@ enum RunState {
 pub struct Run {
     limits: AgentLimits,
     messages: Vec<Arc<Message>>,
-    /// Messages that came while calls were open.
+    /// Messages that arrived while calls were open.
     waiting: Vec<UserMessage>,
     state: RunState,
     closing: Option<LastRequestReason>,
     iteration: u32,
-    /// The iterations before this turn.
+    /// Iterations before this turn.
     turn_start: u32,
     empty_replies: u32,
     corrections: u32,
     repetition: Repetition,
-    /// Answers of this turn that a message followed. They stay part of its result.
+    /// Answers of this turn that a message followed. They remain part of its result.
     reports: Vec<String>,
     last_text: Option<String>,
-    /// What an attempt had said before it broke, until there is a reply.
+    /// Text of a broken attempt, until a reply arrives.
     broken_text: Option<String>,
-    /// Whether that is only a part of a reply.
+    /// Whether the last text is only a part of a reply.
     partial: bool,
-    /// The model that the last request went to, by the name that agents use.
+    /// The model of the last request, by the name that agents use.
     asked: String,
     served: String,
     usage: Usage,
     trace: Vec<ToolTrace>,
-    /// Children whose end it has been told.
+    /// Children whose end was reported to it.
     delivered: BTreeSet<AgentId>,
 }
 
 impl Run {
-    /// A run that rests until its first message.
+    /// Creates a run that rests until its first message.
     #[must_use]
     pub fn new(limits: AgentLimits, prefill: impl IntoIterator<Item = Message>) -> Self {
         Self {
@@ -204,13 +205,13 @@ impl Run {
         }
     }
 
-    /// A run for an agent.
+    /// Creates a run for an agent.
     #[must_use]
     pub fn of(spec: &AgentSpec) -> Self {
         Self::new(spec.limits, spec.prefill.iter().cloned())
     }
 
-    /// What to do next.
+    /// Returns the next action.
     #[must_use]
     pub fn step(&self) -> Step<'_> {
         match &self.state {
@@ -228,7 +229,7 @@ impl Run {
         }
     }
 
-    /// Takes an input. One that does not fit the present state changes nothing.
+    /// Applies an input. An input that does not fit the present state changes nothing.
     pub fn apply(&mut self, input: Input<'_>) {
         match input {
             Input::Message(message) => self.message(message),
@@ -246,47 +247,48 @@ impl Run {
         }
     }
 
-    /// The conversation. Each call in it is followed by its result, in the order asked.
+    /// Returns the conversation. Each call in it is followed by its result, in the order of calls.
     #[must_use]
     pub fn messages(&self) -> &[Arc<Message>] {
         &self.messages
     }
 
-    /// How many replies there were.
+    /// Returns the number of replies.
     #[must_use]
     pub const fn iterations(&self) -> u32 {
         self.iteration
     }
 
-    /// The model that served the last reply, or the last part of one, by the name that agents
-    /// use; empty before it.
+    /// Returns the model that served the last reply, or part of one, by the name that agents use;
+    /// empty before the first.
     #[must_use]
     pub fn served(&self) -> &str {
         &self.served
     }
 
-    /// Returns how many calls in a row could not be read, once they are so many that the model
-    /// should not be asked for another one. A request to another model starts the count again.
+    /// Returns the number of consecutive calls that could not be parsed, once it is so high that
+    /// the
+    /// model should not be asked again. A request to another model resets the count.
     #[must_use]
     pub fn unreadable_calls(&self) -> Option<usize> {
         let asks = matches!(self.state, RunState::Asking) && self.closing.is_none();
         self.repetition.unreadable_calls().filter(|_| asks)
     }
 
-    /// Tokens so far.
+    /// Returns the tokens so far.
     #[must_use]
     pub const fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// The calls so far.
+    /// Returns the calls so far.
     #[must_use]
     pub fn trace(&self) -> &[ToolTrace] {
         &self.trace
     }
 
-    /// Returns what the model said in this turn that belongs to its result: each answer that
-    /// a message or the end of a child followed, then the last text, whether or not that is an answer.
+    /// Returns the model's text in this turn that belongs to its result: each answer followed by a
+    /// message or the end of a child, then the last text, whether or not that is an answer.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         let last = self.last_text.as_ref().filter(|last| !self.reports.contains(last));
@@ -294,7 +296,7 @@ impl Run {
         (!texts.is_empty()).then(|| texts.join(&format!("\n\n{}\n\n", LATER_ANSWER.trim_end())))
     }
 
-    /// Returns the answers of this turn, the last one last.
+    /// Returns the answers of this turn, in order.
     #[must_use]
     pub fn answers(&self) -> Vec<&str> {
         let completed =
@@ -303,14 +305,14 @@ impl Run {
         self.reports.iter().chain(last).map(String::as_str).collect()
     }
 
-    /// The children whose end was told to it by a message.
+    /// Returns the children whose end was reported to it by a message.
     #[must_use]
     pub const fn delivered(&self) -> &BTreeSet<AgentId> {
         &self.delivered
     }
 
-    /// Whether its turn is over in such a way that a message may begin another one: with an
-    /// answer, and not for want of money.
+    /// Returns whether the turn is over in a way that lets a message begin another one: with an
+    /// answer, and not because of the budget.
     #[must_use]
     pub fn may_rest(&self) -> bool {
         match &self.state {
@@ -322,7 +324,7 @@ impl Run {
         }
     }
 
-    /// Whether its next reply ends it, whatever it is told meanwhile.
+    /// Returns whether its next reply ends it, whatever messages arrive meanwhile.
     #[must_use]
     pub const fn is_last(&self) -> bool {
         match self.closing {
@@ -333,7 +335,7 @@ impl Run {
         }
     }
 
-    /// Whether its turn has steps left: if not, its next request is the closing one.
+    /// Returns whether its turn has steps left; if not, the next request is the closing one.
     #[must_use]
     pub const fn has_steps(&self) -> bool {
         self.iteration - self.turn_start < self.limits.max_iterations
@@ -367,15 +369,16 @@ impl Run {
     }
 
     fn message(&mut self, message: &UserMessage) {
-        // A child ends once, and its parent is told so once.
+        // A child ends once, and its end is reported to the parent once.
         if message.from.as_ref().is_some_and(|from| !self.delivered.insert(from.clone())) {
             return;
         }
         match &self.state {
             RunState::Calling { .. } => self.waiting.push(message.clone()),
             RunState::Asking => self.push(Message::User(message.clone())),
-            // What it rested for goes on with the turn that it is in; only the person's word after
-            // its end begins another one.
+            // A message that ends a rest continues the current turn; only a person's message after
+            // the
+            // turn's end begins another one.
             RunState::Resting => {
                 self.push(Message::User(message.clone()));
                 self.wake();
@@ -392,7 +395,7 @@ impl Run {
         self.wake();
     }
 
-    /// Its steps are counted anew, and what it said before is the answer of another turn.
+    /// Starts a new count of steps; earlier text belongs to the previous turn.
     fn renew_turn(&mut self) {
         self.turn_start = self.iteration;
         self.last_text = None;
@@ -400,8 +403,8 @@ impl Run {
         self.corrections = 0;
     }
 
-    /// Goes on in the same turn: its steps go on being counted, and what it said last stands
-    /// until it says more.
+    /// Continues the same turn: its steps are counted on, and the last text remains until there is
+    /// more.
     fn wake(&mut self) {
         self.closing = None;
         self.broken_text = None;
@@ -418,7 +421,7 @@ impl Run {
             self.renew_turn();
         }
         if matches!(self.state, RunState::Done(_)) {
-            // Some providers refuse a conversation that ends with words of the model.
+            // Some providers reject a conversation that ends with a message of the model.
             if self.messages.last().is_some_and(|it| matches!(**it, Message::Assistant(_))) {
                 self.say(GO_ON);
             }

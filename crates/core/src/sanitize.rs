@@ -1,4 +1,4 @@
-//! The ways out for text from elsewhere: to the model, to the screen, to a question.
+//! Sanitizes foreign text on its way to the model, the terminal or a question.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -21,17 +21,17 @@ pub use marks::{
     restored_whole,
 };
 
-/// Who said something. It gives no right; it only tells.
+/// The source of a text. It grants nothing and only informs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "source", content = "name", rename_all = "snake_case")]
 pub enum TextSource {
     /// A tool, by name.
     Tool(String),
-    /// A child agent, by id.
+    /// A child agent, by ID.
     Child(String),
-    /// A file of the project that gives instructions.
+    /// A file of the project with instructions.
     Project(String),
-    /// What the person handed over beside their words, by where it came in.
+    /// What the person supplied beside the prompt, by the way it came in.
     Input(String),
 }
 
@@ -49,8 +49,8 @@ impl fmt::Display for TextSource {
     }
 }
 
-/// A session's secret: frame boundaries are derived from it, so that content cannot guess
-/// them. A recording carries it, so that a replay sends the same bytes.
+/// A session's secret, from which frame boundaries are derived so that content cannot guess them.
+/// A recording stores it, so that a replay sends the same bytes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FrameSecret(String);
@@ -61,7 +61,7 @@ impl From<FrameSecret> for String {
     }
 }
 
-/// Text that is no secret: it was changed, or cut.
+/// A text is not a valid secret: it was changed or cut.
 #[derive(Debug, thiserror::Error)]
 #[error("its secret is not 32 hexadecimal digits")]
 pub struct NoSecret;
@@ -76,7 +76,7 @@ impl TryFrom<String> for FrameSecret {
 }
 
 impl FrameSecret {
-    /// From random bytes.
+    /// Creates a secret from random bytes.
     #[must_use]
     pub fn new(random: &[u8; 16]) -> Self {
         Self(data_encoding::HEXLOWER.encode(random))
@@ -89,7 +89,7 @@ impl fmt::Debug for FrameSecret {
     }
 }
 
-/// Content for the model: cleaned, and framed with its source and a boundary of its own.
+/// Sanitizes content for the model and frames it with its source and an unguessable boundary.
 ///
 /// ```
 /// use deputize_core::sanitize::{FrameSecret, TextSource, frame_for_model};
@@ -112,7 +112,7 @@ pub fn frame_for_model(
     frame(&frame_boundary(secret, agent, call), source, content)
 }
 
-/// The boundary of a call's frame: the same after a resume, another one for each call.
+/// Returns the boundary of a call's frame: unique to each call, and the same after a resume.
 #[must_use]
 pub fn frame_boundary(secret: &FrameSecret, agent: &AgentId, call: CallId) -> String {
     #[expect(clippy::expect_used, reason = "HMAC takes keys of any length")]
@@ -122,8 +122,8 @@ pub fn frame_boundary(secret: &FrameSecret, agent: &AgentId, call: CallId) -> St
     short(&mac.finalize().into_bytes())
 }
 
-/// Text from elsewhere inside a prompt, where there is no call: the boundary is a hash of the
-/// text, which it cannot contain.
+/// Frames foreign text inside a prompt, where there is no call: the boundary is a hash of the
+/// text, which the text cannot contain.
 #[must_use]
 pub fn frame_quote(source: &TextSource, content: &str) -> ModelText {
     frame(&short(&Sha256::digest(content.as_bytes())), source, content)
@@ -147,8 +147,8 @@ fn frame(boundary: &str, source: &TextSource, content: &str) -> ModelText {
     ModelText::own(text)
 }
 
-/// What a person may see of a text in which content is framed for a call: all but the lines of the
-/// frame. What only looks like a frame stays.
+/// Removes the frame from a call's result, for display to a person. Anything that only looks
+/// like a frame stays.
 #[must_use]
 pub fn remove_frame<'t>(
     secret: &FrameSecret,
@@ -159,8 +159,8 @@ pub fn remove_frame<'t>(
     remove_frames(text, &frame_boundary(secret, agent, call))
 }
 
-/// A result without the lines of the frames that have this boundary, wherever they stand: what a
-/// person may see. What only looks like a frame has another boundary, and stays.
+/// Removes all frames with this boundary from a result, for display to a person. Anything that
+/// only looks like a frame has another boundary and stays.
 pub(crate) fn remove_frames<'t>(text: &'t str, boundary: &str) -> Cow<'t, str> {
     let parts = |text: &str| {
         let (before, rest) = text.split_once(&format!(" {boundary}>\n"))?;
@@ -175,14 +175,14 @@ pub(crate) fn remove_frames<'t>(text: &'t str, boundary: &str) -> Cow<'t, str> {
     text
 }
 
-/// Content for a terminal: no control reaches it but newline and tab. Marks of chat formats mean
-/// nothing to people, and stay.
+/// Sanitizes content for a terminal: no control character but newline and tab passes. Marks of
+/// chat formats mean nothing to people and stay.
 #[must_use]
 pub fn for_terminal(content: &str) -> String {
     clean::visible(content).text.into_owned()
 }
 
-/// Content on one line of a terminal, cut at `most` characters with a mark.
+/// Sanitizes content for one line of a terminal, cut to `most` characters with an ellipsis.
 #[must_use]
 pub fn for_terminal_line(content: &str, most: usize) -> String {
     let head: String = content.chars().take(most.saturating_mul(4)).collect();
@@ -195,8 +195,8 @@ pub fn for_terminal_line(content: &str, most: usize) -> String {
     line
 }
 
-/// The same of a command or a name, where each character counts: spaces stay, and a line break and
-/// everything invisible stands there as what it is written as.
+/// Like [`for_terminal_line`], for a command or a name, where each character counts: spaces stay,
+/// and line breaks and invisible characters are escaped.
 #[must_use]
 pub fn for_exact_line(content: &str, most: usize) -> String {
     let visible = |c: char| match c {
@@ -216,7 +216,7 @@ pub fn for_exact_line(content: &str, most: usize) -> String {
     line
 }
 
-/// Content in a question to a person: whole, with everything invisible made visible.
+/// Returns content for a question to a person: complete, with invisible characters escaped.
 #[must_use]
 pub fn for_question(content: &str) -> String {
     let visible = |c: char| match c {
@@ -227,7 +227,7 @@ pub fn for_question(content: &str) -> String {
     content.chars().map(visible).collect()
 }
 
-/// Values that must not leave the program, such as keys.
+/// Secret values that must not leave the program, such as keys.
 #[derive(Clone, Default)]
 pub struct Secrets(Vec<(String, String)>);
 
@@ -238,17 +238,17 @@ impl fmt::Debug for Secrets {
 }
 
 impl Secrets {
-    /// A shorter value is not kept: it would strike innocent text.
+    /// Shorter values are ignored: they would match innocent text.
     pub const SHORTEST: usize = 8;
 
-    /// Keeps a value under the name that replaces it.
+    /// Adds a value, with the name that replaces it.
     pub fn add(&mut self, name: &str, value: &str) {
         if value.len() >= Self::SHORTEST {
             self.0.push((value.to_owned(), format!("[redacted:{name}]")));
         }
     }
 
-    /// The text without the values.
+    /// Returns the text with all values replaced.
     #[must_use]
     pub fn scrub<'t>(&self, text: &'t str) -> Cow<'t, str> {
         let mut text = Cow::Borrowed(text);
@@ -260,8 +260,9 @@ impl Secrets {
         text
     }
 
-    /// How many bytes at the end of a text may be the beginning of a value that goes on in a
-    /// later piece.
+    /// Returns how many bytes at the end of a text may be the beginning of a value that continues
+    /// in
+    /// the next piece.
     #[must_use]
     pub fn begun(&self, text: &str) -> usize {
         let begun = |value: &str| {

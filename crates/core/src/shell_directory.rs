@@ -1,24 +1,25 @@
-//! Where an agent's shell is.
+//! The current directory of an agent's shell.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::agent::Resource;
 
-/// The directory that an agent's shell is in, as its last command left it: kept in the agent's
-/// store, for whoever makes agents that go on there.
+/// The directory of an agent's shell after its last command, stored per agent, for creating agents
+/// that continue there.
 #[derive(Debug, Default)]
 pub struct ShellPlace(Mutex<Option<PathBuf>>);
 
 impl Resource for ShellPlace {}
 
 impl ShellPlace {
-    /// It is there now.
+    /// Sets the current directory.
     pub fn set(&self, path: &Path) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(path.to_owned());
     }
 
-    /// Where it is; nothing before its first command, and where it never left its beginning.
+    /// Returns the directory; `None` before the first command or if the shell never left its
+    /// initial one.
     #[must_use]
     pub fn get(&self) -> Option<PathBuf> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()

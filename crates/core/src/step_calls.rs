@@ -1,4 +1,4 @@
-//! The calls of the step that an agent is in.
+//! The calls of an agent's current step.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,26 +15,26 @@ pub struct StepCall {
     pub id: CallId,
     /// The tool as the model wrote it.
     pub tool: String,
-    /// The arguments as the tool gets them.
+    /// The arguments as passed to the tool.
     pub arguments: Value,
-    /// How long it ran in earlier processes of the session.
+    /// Time that it ran in earlier processes of the session.
     pub ran: Duration,
 }
 
-/// The calls of the agent's present step whose tools start agents, in the order they were made, also
-/// those that have a result: kept in the agent's store, for the tools themselves.
+/// The calls of the agent's current step whose tools start agents, in order, including those that
+/// have a result. Stored per agent, for these tools.
 #[derive(Debug, Default)]
 pub struct StepCalls(Mutex<Arc<[StepCall]>>);
 
 impl Resource for StepCalls {}
 
 impl StepCalls {
-    /// Takes the calls of the step that begins.
+    /// Sets the calls of a step that begins.
     pub fn set(&self, calls: Vec<StepCall>) {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = calls.into();
     }
 
-    /// Returns the calls of the present step.
+    /// Returns the calls of the current step.
     #[must_use]
     pub fn get(&self) -> Arc<[StepCall]> {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))

@@ -1,4 +1,4 @@
-//! The thing a model can call.
+//! Tools: their specification, calls and results.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -21,7 +21,7 @@ use crate::sanitize::TextSource;
 use crate::schema::Schema;
 use crate::tool_subject::{Subject, ToolKind};
 
-/// What a model is told of a tool. These bytes are fixed while an agent lives.
+/// The declaration of a tool, as sent to a model. Its bytes are fixed while an agent lives.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolDecl {
     /// Its name.
@@ -32,70 +32,70 @@ pub struct ToolDecl {
     pub parameters: Schema,
 }
 
-/// What a call may do to the world. What a remote side claims never raises trust.
+/// The effects that a call may have. Claims of a remote side never raise trust.
 ///
-/// The policy of the command line lets calls of the first two kinds run unasked and asks before
-/// the third. Nothing bounds what a tool's own code does: one that opens files keeps to
-/// `cx.agent.authority.may_read(path)` and `may_write(path)` itself, with paths made absolute
-/// against `cx.agent.spec.cwd`, and asks again for where links on the way lead.
+/// The policy of the command line runs calls of the first two kinds without asking and asks before
+/// the third. Nothing restricts the code of a tool itself: one that opens files must check
+/// `cx.agent.authority.may_read(path)` and `may_write(path)`, with paths made absolute against
+/// `cx.agent.spec.cwd`, and check the targets of links on the way too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Effects {
-    /// It only looks.
+    /// Changes nothing.
     ReadOnly,
-    /// It changes files under the write roots.
+    /// Changes files under the write roots.
     WritesFiles,
-    /// It may do anything.
+    /// May change anything.
     Unknown,
 }
 
-/// Whether a tool can be used now.
+/// Whether a tool can be used at present.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Availability {
-    /// It can.
+    /// It can be used.
     Yes,
-    /// It cannot: why, and what to do.
+    /// It cannot be used: why, and what to do.
     No(String),
 }
 
-/// A call that shows a tool's use; the conformance check runs it.
+/// A call that shows a tool's use, run by the conformance check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Example {
-    /// What it shows.
+    /// Title of the example.
     pub title: &'static str,
     /// Its arguments.
     pub arguments: Value,
 }
 
-/// What a tool is, as data. What happens around a call (policy, records, limits) follows from
-/// it and is not the tool's business.
+/// The specification of a tool, as data. Everything around a call (policy, records, limits) follows
+/// from it and is not the tool's concern.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolSpec {
-    /// What the model is told.
+    /// The declaration for the model.
     pub decl: ToolDecl,
-    /// What a call may do.
+    /// The effects of a call.
     pub effects: Effects,
-    /// The sort of work that it does, for people and editors.
+    /// The kind of work that it does, for people and editors.
     pub kind: ToolKind,
-    /// Which arguments tell what a call is about.
+    /// The arguments that describe what a call is about.
     pub subject: Subject,
-    /// Whether a call may be run again when a crash left it without a result.
+    /// Whether a call may be repeated if a crash left it without a result.
     pub repeatable: bool,
-    /// Whether it does nothing but start agents. Such a call is made again in a replay, which
-    /// runs nothing else.
+    /// Whether it does nothing but start agents. A replay makes such calls again, and no others.
     pub spawns: bool,
-    /// Whether calls of one step may run side by side. A call that may not is a barrier.
+    /// Whether calls of one step may run concurrently. A call that may not is a barrier.
     pub parallel: bool,
-    /// After how long a call is told to end; nothing: the tool watches its own time.
+    /// Time limit of a call; `None` if the tool enforces its own.
     pub time_limit: Option<Duration>,
-    /// Whether it can be used now.
+    /// Whether it can be used at present.
     pub usable: Availability,
     /// Calls that show its use.
     pub examples: Vec<Example>,
 }
 
 impl ToolSpec {
-    /// A tool that only looks: repeatable, side by side, two minutes.
+    /// Creates the spec of a tool that changes nothing: repeatable, concurrent, limited to two
+    /// minutes.
     #[must_use]
     pub fn read_only(decl: ToolDecl) -> Self {
         Self {
@@ -112,15 +112,18 @@ impl ToolSpec {
         }
     }
 
-    /// A tool that may do anything: never repeated, alone, two minutes.
+    /// Creates the spec of a tool with effects: never repeated, not concurrent, limited to two
+    /// minutes.
     #[must_use]
     pub fn effectful(decl: ToolDecl, effects: Effects) -> Self {
         Self { effects, repeatable: false, parallel: false, ..Self::read_only(decl) }
     }
 
-    /// Returns the spec with the sort of work that the tool does, and the argument that tells most
-    /// of a call. People then read `fetch https://…`, not all arguments. What the argument is
-    /// follows from the kind, except that `path` is a path and `command` a command.
+    /// Sets the kind of work that the tool does, and the argument that best describes a call.
+    /// People
+    /// then read `fetch https://…` instead of all arguments. The role of the argument follows from
+    /// the
+    /// kind, except that `path` is a path and `command` a command.
     ///
     /// ```
     /// use deputize_core::{ArgumentRole, ToolKind, ToolSpec, spec_of};
@@ -153,7 +156,7 @@ impl ToolSpec {
     }
 }
 
-/// What the host saw a call do. Believed from our own tools only.
+/// An effect of a call as the host observed it. Trusted only from built-in tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fact", rename_all = "snake_case")]
 pub enum ToolEffect {
@@ -170,42 +173,42 @@ pub enum ToolEffect {
     FileWritten {
         /// Its absolute path.
         path: PathBuf,
-        /// What is there now.
+        /// Its new content.
         version: FileVersion,
-        /// Whether there was none before.
+        /// Whether the write created it.
         created: bool,
     },
     /// A command ended.
     Command {
         /// Its text.
         command: String,
-        /// Its exit code; nothing when a signal ended it, or nobody saw its end.
+        /// Its exit code; `None` if a signal killed it or its end was not observed.
         exit_code: Option<i32>,
-        /// Nobody saw its end: the program ended before it.
+        /// Whether its end was not observed, because the program ended first.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         unknown: bool,
     },
-    /// A child was not begun: there is no other record of it.
+    /// A child was not started, and no other record of it exists.
     NotBegun {
-        /// The name that it would have had.
+        /// The ID that it would have had.
         agent: AgentId,
-        /// Which task of the call it is, from 0.
+        /// Index of the task in the call, from 0.
         task_index: u32,
-        /// The model that it would have asked.
+        /// The model that it would have used.
         model: String,
-        /// What its entry tells.
+        /// The status in its entry.
         status: Status,
-        /// Why.
+        /// Why it was not started.
         error: String,
     },
-    /// The agent's shell is in another directory than before.
+    /// The agent's shell changed its directory.
     ShellMoved {
-        /// Which: an absolute path.
+        /// The new directory, absolute.
         path: PathBuf,
     },
 }
 
-/// How a screen or an editor may show a result. No model reads it.
+/// How a screen or an editor may show a result. Models do not see it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "display", rename_all = "snake_case")]
 pub enum Display {
@@ -218,37 +221,37 @@ pub enum Display {
     },
 }
 
-/// What a call gives.
+/// The output of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolOutput {
-    /// The content, for the model; it is framed on its way, so it may be anything.
+    /// The content for the model; it is framed later, so it may be anything.
     pub content: String,
-    /// Where the content comes from, when it is not simply the tool's.
+    /// Source of the content, if other than the tool itself.
     pub source: Option<TextSource>,
-    /// Remarks of the tool itself (what was cut, where the rest is), shown to the model after
-    /// the frame, where content cannot imitate them.
+    /// Remarks of the tool itself (what was cut, where the rest is), shown to the model after the
+    /// frame, where content cannot imitate them.
     pub notes: Vec<String>,
-    /// What the host saw.
+    /// Effects that the host observed.
     pub facts: Vec<ToolEffect>,
-    /// How it may be shown.
+    /// How the result may be shown.
     pub display: Option<Display>,
 }
 
 impl ToolOutput {
-    /// Content and nothing else.
+    /// Creates an output with only content.
     #[must_use]
     pub fn text(content: impl Into<String>) -> Self {
         Self { content: content.into(), ..Self::default() }
     }
 
-    /// The same with a remark of the tool.
+    /// Adds a remark of the tool.
     #[must_use]
     pub fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
-    /// The same with something the host saw.
+    /// Adds an observed effect.
     #[must_use]
     pub fn fact(mut self, fact: ToolEffect) -> Self {
         self.facts.push(fact);
@@ -256,94 +259,100 @@ impl ToolOutput {
     }
 }
 
-/// How a call fails.
+/// Why a call failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ToolError {
-    /// The model can act on it: what, which one, what to do.
+    /// A refusal that the model can act on: what, which one, what to do.
     #[error("refused: {0}")]
     Refused(ModelText),
-    /// The same, when the work had begun and left something to tell.
+    /// The same, when the work had begun and has partial output.
     #[error("refused: {text}")]
     Partly {
-        /// What the model can act on.
+        /// The text that the model can act on.
         text: ModelText,
-        /// What was done and seen until then.
+        /// The output until then.
         output: Box<ToolOutput>,
     },
-    /// For the operator; the model gets one neutral sentence.
+    /// A failure for the operator; the model gets one neutral sentence.
     #[error("the tool failed")]
     Failed(#[source] Box<dyn Error + Send + Sync>),
-    /// The same, where the model can act on a part of it.
+    /// The same, if the model can act on a part of it.
     #[error("the tool failed")]
     Unavailable {
-        /// What the model can act on, in words of the tool's author alone.
+        /// The text that the model can act on, written only by the tool's author.
         text: ModelText,
-        /// For the operator.
+        /// The failure, for the operator.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The signal was seen; what had been done until then.
+    /// The call was cancelled; this is the output until then.
     #[error("cancelled")]
     Cancelled(Box<ToolOutput>),
 }
 
 impl ToolError {
-    /// A refusal that the model can act on.
+    /// Creates a refusal that the model can act on.
     #[must_use]
     pub fn refused(text: impl Into<String>) -> Self {
         Self::Refused(ModelText::own(text))
     }
 
-    /// A failure for the operator.
+    /// Creates a failure for the operator.
     #[must_use]
     pub fn failed(source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
         Self::Failed(source.into())
     }
 }
 
-/// What a call gives or how it fails.
+/// The result of a call: output, or why it failed.
 pub type ToolCallResult = Result<ToolOutput, ToolError>;
 
-/// A tool as the runtime holds it: built in, linked, loaded or remote alike.
+/// A tool as the runtime uses it, whether built in, linked, loaded or remote.
 pub trait Tool: Send + Sync {
-    /// What it is. The same for its whole life.
+    /// Returns its specification, which never changes.
     fn spec(&self) -> &ToolSpec;
 
-    /// Does one call. The arguments fit the schema of the spec.
+    /// Runs a call. The arguments match the schema of the spec.
     ///
-    /// When `cx.cancel` is signalled it settles soon, with [`ToolError::Cancelled`] and what
-    /// it has. The future may be dropped only after that grace.
+    /// When `cx.cancel` is signalled, it settles soon with [`ToolError::Cancelled`] and its output
+    /// so
+    /// far. The future may be dropped only after that grace period.
     fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult>;
 
-    /// What this agent's model is told, where that depends on the agent. Asked once, when the
-    /// agent is made. The name stays, and what fits these parameters fits those of the spec.
+    /// Returns the declaration for this agent's model, if it depends on the agent. Called once,
+    /// when
+    /// the agent is created. The name is the same, and arguments that match it match the spec too.
     fn declare(&self, _agent: &AgentView) -> Option<ToolDecl> {
         None
     }
 
-    /// Why this agent may not call it, for an agent that does not have it. Without a reason of its
-    /// own the agent's model gets a general one.
+    /// Returns why this agent may not call the tool, for an agent that does not have it; `None` for
+    /// a
+    /// general reason.
     fn refusal(&self, _agent: &AgentView) -> Option<String> {
         None
     }
 
-    /// Whether it reads its arguments itself, because it takes more than its schema says, or says
-    /// better what is wrong. Then they are not checked: they may be any value, and a text that is
-    /// no JSON comes as a string.
+    /// Returns whether the tool parses its arguments itself, because it accepts more than its
+    /// schema
+    /// or explains mistakes better. Its arguments are then not checked: they may be any value, and
+    /// text
+    /// that is no JSON arrives as a string.
     fn reads_itself(&self) -> bool {
         false
     }
 
-    /// Whether a call with these arguments may be run again when a crash left it without a result.
+    /// Returns whether a call with these arguments may be repeated if a crash left it without a
+    /// result.
     fn may_repeat(&self, _arguments: &Value) -> bool {
         self.spec().repeatable
     }
 }
 
-/// A tool as its author writes it: a name, a sentence, typed arguments, one function.
+/// A tool as its author writes it: a name, a description, typed arguments and one function.
 ///
-/// What the model should know and can act on is a [`ToolError::refused`]; what is wrong with
-/// the machine is a [`ToolError::failed`], of which the model gets one neutral sentence.
+/// Mistakes that the model should know of and can act on are a [`ToolError::refused`]; faults of
+/// the machine are a [`ToolError::failed`], for which the model gets one neutral sentence.
 ///
 /// ```
 /// use deputize_core::{
@@ -380,21 +389,21 @@ pub trait Tool: Send + Sync {
 /// deputize_core::register_tool!("words", CountWords);
 /// ```
 pub trait TypedTool: Send + Sync + 'static {
-    /// Its arguments.
+    /// The type of its arguments.
     type Args: DeserializeOwned + Send;
 
-    /// What it is.
+    /// Returns its specification.
     fn spec() -> ToolSpec;
 
-    /// Does one call; see [`Tool::call`].
+    /// Runs a call; see [`Tool::call`].
     fn run(&self, args: Self::Args, cx: &ToolCx) -> impl Future<Output = ToolCallResult> + Send;
 }
 
-/// What the model is told of a tool with typed arguments.
+/// Creates the declaration of a tool with typed arguments.
 ///
 /// # Panics
-/// When the name is no tool name or the arguments are not a struct: a mistake of the author
-/// that the first test of the crate meets.
+/// If the name is invalid or the arguments are not a struct: mistakes of the author, found by the
+/// crate's first test.
 #[expect(clippy::panic, reason = "a mistake in the program, not in its input")]
 #[must_use]
 pub fn spec_of<A: schemars::JsonSchema>(name: &str, description: &str) -> ToolDecl {
@@ -404,7 +413,7 @@ pub fn spec_of<A: schemars::JsonSchema>(name: &str, description: &str) -> ToolDe
     ToolDecl { name, description: description.trim().to_owned(), parameters }
 }
 
-/// Makes a typed tool one that the runtime holds.
+/// Converts a typed tool into the form that the runtime uses.
 pub fn erase<T: TypedTool>(tool: T) -> Arc<dyn Tool> {
     Arc::new(ErasedTool { spec: T::spec(), tool })
 }
@@ -429,7 +438,7 @@ impl<T: TypedTool> Tool for ErasedTool<T> {
     }
 }
 
-/// The first line of a description, for lists.
+/// Returns the first line of a description, for lists.
 #[must_use]
 pub fn headline(description: &str) -> Cow<'_, str> {
     Cow::Borrowed(description.lines().next().unwrap_or_default())

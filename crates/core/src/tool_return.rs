@@ -1,4 +1,4 @@
-//! What the function of a tool may give.
+//! Return types of tool functions.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::tool::{ToolCallResult, ToolError, ToolOutput};
 
-/// What a model can read as the content of a call.
+/// A value that a model can read as the output of a call.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot give `{Self}`",
     label = "no model can read this",
@@ -15,10 +15,10 @@ use crate::tool::{ToolCallResult, ToolError, ToolOutput};
             error that becomes a `ToolError`"
 )]
 pub trait IntoToolOutput {
-    /// The content, or why there is none.
+    /// Converts the value into output.
     ///
     /// # Errors
-    /// When it cannot be written as text.
+    /// If it cannot be written as text.
     fn into_output(self) -> ToolCallResult;
 }
 
@@ -46,7 +46,7 @@ impl IntoToolOutput for Cow<'static, str> {
     }
 }
 
-/// There is nothing to tell but that it was done.
+/// Outputs `done`.
 impl IntoToolOutput for () {
     fn into_output(self) -> ToolCallResult {
         Ok(ToolOutput::text("done"))
@@ -82,8 +82,8 @@ impl<T: Serialize> IntoToolOutput for Json<T> {
     }
 }
 
-/// What a call can come to: an output, or a `Result` of one. The attribute
-/// [`tool`](macro@crate::tool) asks it of what its function gives.
+/// The result of a call: an output, or a `Result` of one. The attribute
+/// [`tool`](macro@crate::tool) requires it of the return type of its function.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot give `{Self}`",
     label = "no model can read this",
@@ -91,10 +91,10 @@ impl<T: Serialize> IntoToolOutput for Json<T> {
             error that becomes a `ToolError`"
 )]
 pub trait IntoToolCallResult {
-    /// How the call came out.
+    /// Converts the value into the result of a call.
     ///
     /// # Errors
-    /// When it failed.
+    /// If the call failed.
     fn into_result(self) -> ToolCallResult;
 }
 
@@ -110,21 +110,21 @@ impl<T: IntoToolOutput, E: Into<ToolError>> IntoToolCallResult for Result<T, E> 
     }
 }
 
-/// Any error, for the operator. What the model can act on is a [`ToolError::refused`].
+/// Any error, for the operator. For mistakes that the model can act on, use [`ToolError::refused`].
 impl From<Box<dyn Error + Send + Sync>> for ToolError {
     fn from(error: Box<dyn Error + Send + Sync>) -> Self {
         Self::Failed(error)
     }
 }
 
-/// For the operator, as the machine's own faults are.
+/// An error for the operator, like any fault of the machine.
 impl From<std::io::Error> for ToolError {
     fn from(error: std::io::Error) -> Self {
         Self::failed(error)
     }
 }
 
-/// For the operator.
+/// An error for the operator.
 impl From<serde_json::Error> for ToolError {
     fn from(error: serde_json::Error) -> Self {
         Self::failed(error)

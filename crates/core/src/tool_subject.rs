@@ -1,12 +1,13 @@
-//! What sort of work a tool does, and what a call of it is about.
+//! The kind of work that a tool does, and what a call of it is about.
 
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The sort of work that a tool does. People and editors see it, and it raises no trust: a policy
-/// judges by [`Effects`](crate::Effects) and by the commands of a call.
+/// The kind of work that a tool does, for people and editors. It raises no trust: a policy judges
+/// by
+/// [`Effects`](crate::Effects) and by the commands of a call.
 ///
 /// ```
 /// use deputize_core::ToolKind;
@@ -34,9 +35,9 @@ pub enum ToolKind {
     Execute,
     /// Gets data over the network.
     Fetch,
-    /// Hands work to other agents, or controls them.
+    /// Delegates work to other agents, or controls them.
     Delegate,
-    /// Plans or reflects, and touches nothing.
+    /// Plans or reflects, without effects.
     Think,
     /// Anything else.
     #[default]
@@ -81,7 +82,7 @@ impl ToolKind {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
-    /// Returns the verb that lines for people begin with, such as `run`.
+    /// Returns the verb that begins lines for people, such as `run`.
     #[must_use]
     pub const fn verb(self) -> Option<&'static str> {
         match self {
@@ -91,7 +92,7 @@ impl ToolKind {
         }
     }
 
-    /// Returns what the subject of such a tool usually is.
+    /// Returns the usual role of the subject of such a tool.
     #[must_use]
     pub const fn role(self) -> ArgumentRole {
         match self {
@@ -105,18 +106,18 @@ impl ToolKind {
     }
 }
 
-/// What an argument of a call is.
+/// The role of an argument of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ArgumentRole {
-    /// A command for a shell. A policy judges it.
+    /// A command for a shell, which a policy judges.
     Command,
     /// A file or directory.
     Path,
     /// The line of the file at which a call begins, from 1.
     Line,
-    /// What is searched for.
+    /// A search pattern.
     Pattern,
     /// A pattern of file names.
     NamePattern,
@@ -126,22 +127,22 @@ pub enum ArgumentRole {
     Task,
     /// A list of tasks: objects with an argument that is a [`Task`](Self::Task).
     Tasks,
-    /// What is done with agents, in one word.
+    /// An action on agents, in one word.
     Action,
-    /// The agents with which something is done.
+    /// The agents that the action applies to.
     Agents,
     /// Any other text.
     Text,
 }
 
-/// One argument that tells what a call is about.
+/// An argument that describes what a call is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct SubjectArgument {
     name: Cow<'static, str>,
     role: ArgumentRole,
 }
 
-/// What calls of a tool are about. The default holds for a tool that says nothing: by convention,
+/// What calls of a tool are about. The default, for a tool that declares nothing: by convention,
 /// `command` is a command and `path` a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {
@@ -159,7 +160,7 @@ impl Default for Subject {
 }
 
 impl Subject {
-    /// Returns a subject that one argument tells, with the verb for people. Other arguments keep
+    /// Creates a subject described by one argument, with the verb for people. Other arguments keep
     /// their roles, and a command stays one: no tool can hide it from a policy.
     ///
     /// ```
@@ -180,7 +181,7 @@ impl Subject {
         subject
     }
 
-    /// Adds an argument behind the main one.
+    /// Adds an argument after the main one.
     #[must_use]
     pub fn with(mut self, argument: impl Into<Cow<'static, str>>, role: ArgumentRole) -> Self {
         self.insert(usize::from(self.verb.is_some()), argument.into(), role);
@@ -200,21 +201,21 @@ impl Subject {
         self.arguments.insert(place.min(self.arguments.len()), SubjectArgument { name, role });
     }
 
-    /// Returns the verb of lines for people; `None` if the tool says none, so such lines show its
-    /// name and all arguments.
+    /// Returns the verb of lines for people; `None` if the tool declares none, so that such lines
+    /// show its name and all arguments.
     #[must_use]
     pub fn verb(&self) -> Option<&str> {
         self.verb.as_deref()
     }
 
-    /// Returns the argument that tells most; `None` if the tool names none.
+    /// Returns the argument that describes a call best; `None` if the tool declares none.
     #[must_use]
     pub fn main(&self) -> Option<(&str, ArgumentRole)> {
         self.verb.as_ref()?;
         self.arguments.first().map(|argument| (&*argument.name, argument.role))
     }
 
-    /// Returns what the argument of this name is, if that is known.
+    /// Returns the role of the argument of this name, if known.
     #[must_use]
     pub fn role(&self, name: &str) -> Option<ArgumentRole> {
         self.arguments.iter().find(|argument| argument.name == name).map(|argument| argument.role)
@@ -226,19 +227,19 @@ impl Subject {
         self.names(role).next()
     }
 
-    /// Returns the value of the first argument of this role that a call has.
+    /// Returns the value of the first argument of this role in a call.
     #[must_use]
     pub fn value<'a>(&self, role: ArgumentRole, call: &'a Map<String, Value>) -> Option<&'a Value> {
         self.names(role).find_map(|name| call.get(name))
     }
 
-    /// Returns the text of the first argument of this role that a call has.
+    /// Returns the text of the first argument of this role in a call.
     #[must_use]
     pub fn text<'a>(&self, role: ArgumentRole, call: &'a Map<String, Value>) -> Option<&'a str> {
         self.names(role).find_map(|name| call.get(name)?.as_str())
     }
 
-    /// Returns each command that a call has, with the name of its argument.
+    /// Returns each command in a call, with the name of its argument.
     pub fn commands<'a>(
         &'a self,
         call: &'a Value,

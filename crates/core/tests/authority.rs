@@ -81,10 +81,10 @@ fn grants() -> impl Strategy<Value = Grant> {
         })
 }
 
-/// Guarded by their names.
+/// Protected by their names.
 const GUARDED: [&str; 3] = ["/w/.git", "/w/a/.GIT", "/w/.gitconfig"];
 
-/// A grant, and what is kept from who has it.
+/// A grant, and the paths protected from its holder.
 type Side = (Grant, BTreeSet<&'static str>);
 
 fn kept() -> impl Strategy<Value = BTreeSet<&'static str>> {
@@ -104,9 +104,9 @@ proptest! {
             let child = parent.intersect(asked);
             prop_assert!(child.is_within(&parent));
             prop_assert!(child.is_within(&root));
-            // Asking again gives no more, and asking in another order gives the same.
+            // Intersecting again removes nothing more, and in another order gives the same.
             prop_assert_eq!(&child.intersect(asked), &child);
-            // Whatever is asked for, what is kept from the top agent is kept from all.
+            // Whatever is requested, paths protected from the top agent are protected from all.
             for path in kept.iter().map(PathBuf::from).chain(GUARDED.map(PathBuf::from)) {
                 prop_assert!(!child.may_write(&path) && !child.may_write(&path.join("config")));
             }
@@ -117,8 +117,8 @@ proptest! {
     }
 }
 
-/// Of two authorities that know nothing of each other, one is hardly ever within the other; so
-/// half of the cases narrow one to get the other, with what is kept taken from one or both.
+/// Of two unrelated authorities, one is hardly ever within the other; so half of the cases narrow
+/// one to get the other, with the protected paths taken from one or both.
 #[test]
 fn what_is_within_allows_no_more() {
     let config = ProptestConfig { source_file: Some(file!()), ..ProptestConfig::default() };

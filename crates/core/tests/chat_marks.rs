@@ -1,8 +1,8 @@
-//! Marks of chat formats, in rows: what becomes inert, and what stays as it is.
+//! Marks of chat formats, one per row: which become inert, and which text stays unchanged.
 
 use deputize_core::sanitize::{InertText, clean, restored, restored_whole};
 
-/// A mark in each row, and behind a tab what follows it.
+/// A mark in each row, and after a tab the text that follows it.
 const MARKS: &str = include_str!("chat_marks/marks.tsv");
 /// A text without a mark in each row.
 const ORDINARY: &str = include_str!("chat_marks/ordinary.txt");

@@ -28,7 +28,7 @@ impl Run {
         }
     }
 
-    /// Gives every open call a result of our own, so that none is ever without.
+    /// Gives every open call a result from the host, so that none remains without one.
     pub(super) fn settle_open(&mut self, status: CallStatus, text: &str) {
         let Step::Call(open) = self.step() else { return };
         let ids: Vec<CallId> = open.iter().map(|call| call.id).collect();

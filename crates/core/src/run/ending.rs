@@ -1,4 +1,4 @@
-//! How a turn comes to its end: its closing request, and what ends it at once.
+//! How a turn ends: with a closing request, or at once.
 
 use super::{LastRequestReason, Run, RunState, TurnEnd};
 use crate::cancel::CancelReason;
@@ -22,7 +22,7 @@ impl Run {
     /// Makes the next request the closing one.
     pub(super) fn close(&mut self, why: LastRequestReason) {
         match self.state {
-            // One that waits for news says what it has; one that never began has nothing.
+            // A resting agent reports what it has; one that never began has nothing.
             RunState::Resting if self.iteration > 0 => {
                 self.closing = None;
                 self.state = RunState::Asking;
@@ -62,7 +62,7 @@ impl Run {
             | CancelReason::TreeStopped
             | CancelReason::StoppedAbove
             | CancelReason::EndedAbove => (Status::Interrupted, ExitReason::Interrupted),
-            // Without a closing answer: what it said until then is a part of its work.
+            // There is no closing answer, so the text so far is partial work.
             CancelReason::Budget => (Status::Failed, ExitReason::Budget),
             CancelReason::TimeLimit => (Status::Timeout, ExitReason::Timeout),
         };

@@ -1,41 +1,41 @@
-//! Finds calls that repeat themselves with results that do not change.
+//! Detects repeated calls whose results do not change.
 
 use sha2::{Digest as _, Sha256};
 
 use crate::message::{ToolCall, ToolResult};
 
-/// The same call with the same result so many times in a row is a repetition.
+/// The same call with the same result this many times in a row is a repetition.
 const SAME_IN_A_ROW: usize = 5;
-/// Cycles of up to so many calls are looked for.
+/// Longest cycle of calls that is detected.
 const LONGEST_CYCLE: usize = 3;
-/// A cycle gone through so many times is a repetition.
+/// A cycle repeated this many times is a repetition.
 const CYCLE_ROUNDS: usize = 3;
-/// How far back it remembers.
+/// Number of calls that are remembered.
 const MEMORY: usize = LONGEST_CYCLE * CYCLE_ROUNDS;
 
-/// What the calls of a step are to the calls before them.
+/// How the calls of a step relate to the calls before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StepNovelty {
-    /// Something new, or a round of a cycle that is not through yet.
+    /// Something new, or part of a cycle that is not complete yet.
     Progress,
     /// A repetition, for the first time.
     Repeating,
-    /// One more round of it after the note about it.
+    /// Another round of it after the note about it.
     Stuck,
 }
 
-/// The last calls of a turn, by what was asked and what came back.
+/// The last calls of a turn, identified by their arguments and results.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Repetition {
     last: Vec<[u8; 32]>,
-    /// Calls since the note, once there was one.
+    /// Number of calls since the note, if there was one.
     since_note: Option<usize>,
-    /// How many of the last calls could not be read.
+    /// Number of consecutive last calls that could not be parsed.
     unreadable: usize,
 }
 
 impl Repetition {
-    /// Takes a call and its result.
+    /// Records a call and its result.
     pub(super) fn record(&mut self, call: &ToolCall, result: &ToolResult) {
         self.last.push(signature(call, result));
         self.unreadable = if is_unreadable(call) { self.unreadable + 1 } else { 0 };
@@ -47,13 +47,14 @@ impl Repetition {
         }
     }
 
-    /// Returns how many of the last calls could not be read, once there is one more than those
-    /// after which the model is warned.
+    /// Returns the number of consecutive calls that could not be parsed, once it exceeds the number
+    /// at
+    /// which the model is warned.
     pub(super) fn unreadable_calls(&self) -> Option<usize> {
         Some(self.unreadable).filter(|calls| *calls > SAME_IN_A_ROW)
     }
 
-    /// Judges, at the end of a step: the model sees a note only in its next one.
+    /// Judges the calls at the end of a step: the model sees a note only in its next one.
     pub(super) fn judge(&mut self) -> StepNovelty {
         match (self.period(), self.since_note) {
             (None, _) => {
@@ -69,7 +70,7 @@ impl Repetition {
         }
     }
 
-    /// The length of the cycle that the last calls go through, if they do.
+    /// Returns the length of the cycle that the last calls repeat, if any.
     fn period(&self) -> Option<usize> {
         let rounds = |period: usize| if period == 1 { SAME_IN_A_ROW } else { CYCLE_ROUNDS };
         (1..=LONGEST_CYCLE).find(|&period| {
@@ -82,13 +83,13 @@ impl Repetition {
     }
 }
 
-/// Returns whether a call names no tool, as one that its server could not read.
+/// Returns whether a call names no tool, like one that its server could not parse.
 fn is_unreadable(call: &ToolCall) -> bool {
     call.name.trim().is_empty()
 }
 
-/// Identifies a call with its result. All calls that could not be read are the same: their
-/// arguments are what was written instead of a call.
+/// Identifies a call with its result. All calls that could not be parsed are equal: their arguments
+/// are the text written instead of a call.
 fn signature(call: &ToolCall, result: &ToolResult) -> [u8; 32] {
     let mut hash = Sha256::new();
     let parts = [call.name.as_str(), &call.arguments, &result.fingerprint];

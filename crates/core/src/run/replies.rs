@@ -1,4 +1,4 @@
-//! What a reply makes of a turn, or that there is none.
+//! How a reply, or a failed request, changes a turn.
 
 use super::{LastRequestReason, Run, RunState, TurnEnd};
 use crate::answer::{CORRECTIONS, rejection};
@@ -11,13 +11,13 @@ const EMPTY: &str = include_str!("../../prompts/empty.md");
 
 /// The error of a turn whose last reply was empty.
 const NO_ANSWER: &str = "the model gave an empty answer";
-/// The error of a turn whose last reply had reasoning and nothing else.
+/// The error of a turn whose last reply had only reasoning.
 const ONLY_THOUGHTS: &str = "the model gave only thoughts and no answer";
-/// Why a turn failed whose model, or the provider before it, refused.
+/// The error of a turn in which the model or its provider refused.
 const REFUSED: &str = "the model's provider refused or filtered the reply: put the task in other \
                        words, or ask another model";
-/// The error of a turn whose model says why it did not do the task ([`Finish::Undone`]). The same
-/// model says the same when the session is resumed.
+/// The error of a turn whose model reports why it did not do the task ([`Finish::Undone`]). The
+/// same model reports the same when the session is resumed.
 pub const TASK_NOT_DONE: &str = "the task was not done: the answer says why";
 
 impl Run {
@@ -33,14 +33,14 @@ impl Run {
             self.last_text = Some(reply.text.clone());
             self.partial = false;
         }
-        // Nothing runs them, so they would be calls without a result.
+        // Nothing would run these calls, so they would have no results.
         let unwilling = matches!(reply.finish, Finish::Refused | Finish::Undone);
         let no_calls = self.closing.is_some() || unwilling;
         let calls = if no_calls { Vec::new() } else { self.mint(reply) };
         let empty = reply.text.trim().is_empty() && calls.is_empty();
         let paused = reply.finish == Finish::Paused && calls.is_empty() && self.closing.is_none();
         let paused = paused && !(empty && reply.opaque.is_empty());
-        // An empty message is refused by providers, so it does not enter the conversation.
+        // Providers reject empty messages, so it does not enter the conversation.
         if !empty || paused {
             self.push(Message::Assistant(AssistantMessage {
                 text: reply.text.clone(),
@@ -53,7 +53,7 @@ impl Run {
             let error = if reply.finish == Finish::Refused { REFUSED } else { TASK_NOT_DONE };
             self.end(Status::Failed, ExitReason::Error, Some(error));
         } else if paused {
-            // The next request sends it back as it is.
+            // The next request sends it back unchanged.
             self.check_iterations();
         } else if !calls.is_empty() {
             self.open(calls, reply.finish);
@@ -72,7 +72,7 @@ impl Run {
                 self.say(EMPTY);
                 self.check_iterations();
             }
-            // It reported before, and has nothing to say to the message after that.
+            // It reported before, and has nothing to add after the last message.
             None | Some(LastRequestReason::Iterations) if !self.reports.is_empty() => {
                 self.answer(finish)
             }
@@ -80,7 +80,7 @@ impl Run {
                 let error = if has_thoughts { ONLY_THOUGHTS } else { NO_ANSWER };
                 self.end(Status::Failed, ExitReason::Error, Some(error));
             }
-            // Why it closes tells more. What it said before, beside its calls, is no answer.
+            // The reason for closing matters more. Earlier text beside calls is no answer.
             Some(LastRequestReason::Time | LastRequestReason::Loop) => self.answer(finish),
             Some(LastRequestReason::Budget) => self.stop(CancelReason::Budget),
             Some(LastRequestReason::Iterations) => {
@@ -117,18 +117,19 @@ impl Run {
         }
     }
 
-    /// The answer was none after all: it is asked for again, a few times.
+    /// Requests another answer, up to [`CORRECTIONS`] times, because this one did not match its
+    /// schema.
     pub(super) fn rejected(&mut self, mistakes: &str) {
         let RunState::Done(TurnEnd { status: Status::Completed, reason, .. }) = &self.state else {
             return;
         };
-        // At a limit there is no request left to ask for another answer with.
+        // At a limit there is no request left for another answer.
         let at_limit = match reason {
             ExitReason::Completed => "",
             reason => &format!(" (it was the last answer there could be: {})", reason.as_str()),
         };
         if self.corrections == CORRECTIONS || !at_limit.is_empty() {
-            // One line each; a person reads the error in one.
+            // One line, because a person reads the error in one.
             let mistakes = mistakes.lines().collect::<Vec<_>>().join("; ");
             let error = format!("the answer misses its schema: {mistakes}{at_limit}");
             self.end(Status::Failed, ExitReason::SchemaInvalid, Some(&error));
@@ -140,8 +141,8 @@ impl Run {
         self.check_iterations();
     }
 
-    /// Records who served a reply. Only a record without its request leaves no other name than
-    /// the one that the model gives itself.
+    /// Records the model that served a reply: the requested one, or the name that the model gives
+    /// itself if the record of the request is missing.
     fn record_served(&mut self, own_name: &str) {
         let name = if self.asked.is_empty() { own_name } else { &self.asked };
         name.clone_into(&mut self.served);
@@ -163,13 +164,13 @@ impl Run {
         }
         self.record_broken_stream(error);
         if let Some(partial) = self.broken_text.take() {
-            // What was complete stands before what broke off: neither is lost.
+            // The complete text precedes the part that broke off, so that neither is lost.
             let said = self.last_text.take().map(|said| format!("{said}\n\n"));
             self.last_text = Some(said.unwrap_or_default() + &partial);
             self.partial = true;
         }
         if error.kind == FailureKind::Cancelled {
-            // A stop or the closing request follows as an input of its own.
+            // A stop or the closing request follows as a separate input.
             return;
         }
         let (status, reason) = match self.closing {
@@ -192,7 +193,7 @@ impl Run {
     }
 }
 
-/// Why a turn ends whose request failed.
+/// Returns why a turn ends whose request failed.
 const fn reason_of(failure: FailureKind) -> ExitReason {
     match failure {
         FailureKind::ContextOverflow => ExitReason::ContextOverflow,

@@ -1,4 +1,4 @@
-//! Removes what a reader cannot see, and says how much it was.
+//! Removes what a reader cannot see, and counts it.
 
 use std::borrow::Cow;
 
@@ -6,21 +6,21 @@ use serde_json::Value;
 
 use super::marks::{restored, with_inert_marks};
 
-/// Text without what a reader cannot see.
+/// Text without anything that a reader cannot see.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CleanText<'t> {
     /// The text.
     pub text: Cow<'t, str>,
-    /// How many invisible characters were removed.
+    /// Number of invisible characters that were removed.
     pub invisible: usize,
-    /// How many terminal sequences and control characters were removed.
+    /// Number of terminal sequences and control characters that were removed.
     pub sequences: usize,
-    /// How many marks of chat formats were made inert.
+    /// Number of marks of chat formats that were made inert.
     pub marks: usize,
 }
 
 impl CleanText<'_> {
-    /// What was done, in words; empty when nothing was.
+    /// Describes what was changed; empty if nothing was.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let count = |n: usize, what: &str, done: &str| {
@@ -42,18 +42,18 @@ impl CleanText<'_> {
     }
 }
 
-/// The flag that the tags of a region follow.
+/// The flag that is followed by the tags of a region.
 const BLACK_FLAG: char = '\u{1f3f4}';
-/// The most tags behind a flag, the one that ends them included: a region has six at most.
+/// Maximum number of tags after a flag, including the one that ends them: a region has up to six.
 const FLAG_TAGS: usize = 7;
 
-/// Cleans a text: controls, terminal sequences and invisible characters go, marks of chat
-/// formats are made inert; words, emoji and the joiners that scripts need stay. A CR before
-/// a newline goes silently, one alone becomes a newline.
+/// Sanitizes a text: control characters, terminal sequences and invisible characters are removed,
+/// marks of chat formats are made inert; words, emoji and the joiners that scripts need stay. A CR
+/// before a newline is dropped silently, one alone becomes a newline.
 #[must_use]
 pub fn clean(text: &str) -> CleanText<'_> {
     let mut out = visible(text);
-    // Last: what is left when something went from between must be looked at too.
+    // Last, because removing something may join a mark.
     out.text = match out.text {
         Cow::Borrowed(text) => with_inert_marks(text, &mut out.marks),
         Cow::Owned(text) => Cow::Owned(with_inert_marks(&text, &mut out.marks).into_owned()),
@@ -61,7 +61,7 @@ pub fn clean(text: &str) -> CleanText<'_> {
     out
 }
 
-/// The same for people: marks of chat formats stay as they are.
+/// Like [`clean`], for people: marks of chat formats stay unchanged.
 pub(super) fn visible(text: &str) -> CleanText<'_> {
     let mut out = CleanText { text: Cow::Borrowed(text), invisible: 0, sequences: 0, marks: 0 };
     let plain = |b: u8| (b' '..=b'~').contains(&b) || b == b'\n' || b == b'\t';
@@ -100,7 +100,7 @@ fn without_controls(text: &str, sequences: &mut usize) -> String {
 fn without_invisible(text: &str, invisible: &mut usize) -> String {
     let mut kept = String::with_capacity(text.len());
     let mut before = None;
-    // How many tags a flag may still have.
+    // Number of tags that may still follow the flag.
     let mut tags = 0;
     let mut rest = text.chars();
     while let Some(c) = rest.next() {
@@ -122,20 +122,20 @@ fn without_invisible(text: &str, invisible: &mut usize) -> String {
     kept
 }
 
-/// A JSON value of which every text, also a key, is [clean]: a schema of somebody else's.
+/// Sanitizes every text of a JSON value, including keys, with [`clean`], such as a foreign schema.
 #[must_use]
 pub fn clean_json(value: &Value) -> Value {
     each_text(value, |text| clean(text).text.into_owned())
 }
 
-/// A JSON value without what a reader cannot see, for programs: marks of chat formats stay as they
-/// are.
+/// Removes what a reader cannot see from a JSON value, for programs: marks of chat formats stay
+/// unchanged.
 #[must_use]
 pub fn visible_json(value: &Value) -> Value {
     each_text(value, |text| visible(text).text.into_owned())
 }
 
-/// A JSON value with all inert marks of chat formats in their true form.
+/// Restores all inert marks of chat formats in a JSON value.
 #[must_use]
 pub fn restored_json(value: &Value) -> Value {
     each_text(value, |text| {
@@ -143,7 +143,7 @@ pub fn restored_json(value: &Value) -> Value {
     })
 }
 
-/// A JSON value with each text in it, also a key, replaced.
+/// Replaces every text in a JSON value, including keys.
 fn each_text(value: &Value, new: fn(&str) -> String) -> Value {
     match value {
         Value::String(text) => Value::String(new(text)),
@@ -156,7 +156,8 @@ fn each_text(value: &Value, new: fn(&str) -> String) -> Value {
     }
 }
 
-/// What follows a control character that begins a terminal sequence (`ESC [ … final`).
+/// Returns the text after a control character and the terminal sequence it begins (`ESC [ …
+/// final`).
 fn skip_sequence(control: char, after: &str) -> &str {
     let body = match control {
         '\u{1b}' => after.strip_prefix('['),
@@ -179,7 +180,7 @@ fn skip_sequence(control: char, after: &str) -> &str {
     }
 }
 
-/// Characters that no reader sees.
+/// Returns whether a character is invisible.
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(c,
         '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
@@ -188,19 +189,19 @@ pub(crate) fn is_invisible(c: char) -> bool {
         | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// Whether a character spells the region of a flag, or ends it.
+/// Returns whether a character is a tag of a flag's region, or ends one.
 fn is_tag(c: char) -> bool {
     matches!(c, '\u{e0020}'..='\u{e007f}')
 }
 
-/// Whether an invisible character does honest work where it stands: a joiner or a variation
-/// selector right after a visible non-ASCII (or keycap) character.
+/// Returns whether an invisible character has a legitimate use here: a joiner or a variation
+/// selector directly after a visible non-ASCII (or keycap) character.
 fn belongs(c: char, before: Option<char>, after: Option<char>) -> bool {
     let Some(before) = before else { return false };
     match c {
         '\u{200c}' | '\u{200d}' => {
             let joins = |c: char| !c.is_ascii() && !matches!(c, '\u{200b}'..='\u{200f}');
-            // What follows and goes itself is nothing to join.
+            // A following character that is removed itself cannot be joined.
             joins(before) && after.is_some_and(|after| joins(after) && !is_invisible(after))
         }
         '\u{200e}' | '\u{200f}' => !is_invisible(before),
@@ -255,7 +256,7 @@ mod tests {
         let flag = format!("🏴{hidden}");
         let first: String = flag.chars().take(1 + FLAG_TAGS).collect();
         check(&flag, &first, &["8 invisible characters removed"]);
-        // After its end there is no more of it, and a line's end ends it too.
+        // Nothing follows its end, and a line's end ends it too.
         let two = "🏴\u{e0067}\u{e007f}\u{e0067}x";
         check(two, "🏴\u{e0067}\u{e007f}x", &["1 invisible character removed"]);
         check("🏴\n\u{e0067}x", "🏴\nx", &["1 invisible character removed"]);

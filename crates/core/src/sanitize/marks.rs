@@ -1,18 +1,18 @@
 //! Marks of chat formats in content, and how they are made inert.
 //!
-//! A mark is what a chat template or its tokenizer reads as structure: who speaks, or where a turn,
-//! a thought, a tool list, a call, a result or the text itself begins or ends. The rule:
+//! A mark is text that a chat template or its tokenizer reads as structure: who speaks, or where a
+//! turn, a thought, a tool list, a call, a result or the text itself begins or ends. The rules:
 //!
 //! - A mark is recognised by its exact spelling, case included, wherever it stands, also inside of
 //!   a word, because tokenizers do the same. So `</s>` in HTML is one, and `<S>`, `<s class="x">`
 //!   and `Vec<String>` are none.
 //! - The first character of a mark becomes `‹`. Nothing else changes and nothing is removed, so
 //!   that the text stays readable.
-//! - What a model writes to a file is turned back: there an inert mark gets its true form, in any
-//!   file, because the model may have read it anywhere. The exception is a file that itself has
-//!   the inert form: an edit ([`restored`]) keeps the form of what it replaces, and a file written
-//!   whole ([`restored_whole`]) keeps the inert form where the file has no other and not fewer.
-//!   What is not decided by that is refused. A mark and its partner are one.
+//! - Text that a model writes to a file is restored: an inert mark gets its true form there, in any
+//! file, because the model may have read it anywhere. The exception is a file that itself contains
+//! the inert form: an edit ([`restored`]) keeps the form of what it replaces, and a file written
+//! whole ([`restored_whole`]) keeps the inert form if the file has no other form and at least as
+//! many. Ambiguous cases are refused. A mark and its partner count as one.
 //! - Placeholders for media and for code completion, and tags that are plain text to tokenizers
 //!   and ordinary markup elsewhere (`<parameter>`, `</function>`, `<image>`, `[IMG]`, `[MASK]`),
 //!   are no marks. `[ARGS]`, which stands in the help of many programs, is one only directly before
@@ -22,16 +22,16 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// What the first character of a mark becomes.
+/// Replaces the first character of a mark.
 const INERT: char = '‹';
-/// What marks begin with.
+/// First characters of marks.
 const FIRST: [char; 3] = ['<', '[', '◁'];
-/// What ordinary text has too.
+/// A mark that ordinary text contains too.
 const USAGE: &str = "[ARGS]";
-/// The longest name in a mark, in bytes.
+/// Maximum length of a name in a mark, in bytes.
 const LONGEST_NAME: usize = 64;
 
-/// Names in square brackets, as Mistral's and GLM's templates have them.
+/// Names in square brackets, used by Mistral's and GLM's templates.
 const SQUARE: [&str; 18] = [
     "INST",
     "SYS",
@@ -101,7 +101,7 @@ const ALONE: [&str; 44] = [
     "arg_value",
 ];
 
-/// Beginnings of names of tokens that stand alone.
+/// Prefixes of names of tokens that stand alone.
 const ALONE_FAMILIES: [&str; 11] = [
     "start_of_",
     "end_of_",
@@ -115,7 +115,7 @@ const ALONE_FAMILIES: [&str; 11] = [
     "end_turn_",
     "longcat_",
 ];
-/// Beginnings of names that end in a number: `<unused42>`.
+/// Prefixes of names that end in a number: `<unused42>`.
 const NUMBERED: [&str; 5] = ["extra_id_", "unused", "reserved_", "SPECIAL_", "TOKENS_UNUSED_"];
 
 /// Names of calls and results, which may have attributes: `<invoke name="x">`.
@@ -129,7 +129,7 @@ const CALLS: [&str; 8] = [
     "function_definitions",
     "invoke",
 ];
-/// Beginnings of such names.
+/// Prefixes of such names.
 const CALL_FAMILIES: [&str; 10] = [
     "tool_call",
     "tool_response",
@@ -142,12 +142,12 @@ const CALL_FAMILIES: [&str; 10] = [
     "tool_return",
     "tool_list",
 ];
-/// Names that are a call's with what follows them: `<function=x>`.
+/// Names that form a call with what follows them: `<function=x>`.
 const NAMED: [&str; 3] = ["function=", "parameter=", "parameter name="];
-/// The one prefix with which any name is a call's.
+/// The prefix that makes any name a call's.
 const CALL_PREFIX: &str = "antml:";
 
-/// Text whose marks are inert, and how many there are.
+/// Makes the marks of a text inert and counts them.
 pub(super) fn with_inert_marks<'t>(text: &'t str, marks: &mut usize) -> Cow<'t, str> {
     rewritten(text, &FIRST, |from| {
         let mark = mark_in_content(from)?;
@@ -157,22 +157,22 @@ pub(super) fn with_inert_marks<'t>(text: &'t str, marks: &mut usize) -> Cow<'t, 
     })
 }
 
-/// Text from a model with the marks that it was shown inert in their true form.
+/// Text from a model with its inert marks restored to their true form.
 #[derive(Debug, PartialEq, Eq)]
 pub struct RestoredText<'t> {
     /// The text.
     pub text: Cow<'t, str>,
-    /// How many marks were turned back.
+    /// Number of marks that were restored.
     pub marks: usize,
 }
 
-/// A mark, of which it is not known whether its true or its inert form is meant.
+/// A mark that may mean either its true or its inert form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` may stand for itself or for the mark that is shown so, and nothing tells which")]
 pub struct AmbiguousMark(pub String);
 
-/// Restores the marks in what takes the place of a part of a file. A mark gets its true form, unless
-/// the part has it, or its partner, inert: then it stays.
+/// Restores the marks in a text that replaces a part of a file. A mark gets its true form, unless
+/// the part contains it, or its partner, in the inert form; then it stays.
 ///
 /// ```
 /// use deputize_core::sanitize::restored;
@@ -183,15 +183,15 @@ pub struct AmbiguousMark(pub String);
 /// ```
 ///
 /// # Errors
-/// When the part has both forms of a mark.
+/// If the part contains both forms of a mark.
 pub fn restored<'t>(text: &'t str, part: &str) -> Result<RestoredText<'t>, AmbiguousMark> {
     restored_by(text, part, |_given, there| there.active > 0)
 }
 
-/// Restores the marks in what takes the place of a whole file, by the same rule.
+/// Restores the marks in a text that replaces a whole file, by the same rule.
 ///
 /// # Errors
-/// When the file has both forms of a mark, or the text has more inert ones than the file.
+/// If the file contains both forms of a mark, or the text has more inert ones than the file.
 pub fn restored_whole<'t>(text: &'t str, file: &str) -> Result<RestoredText<'t>, AmbiguousMark> {
     restored_by(text, file, |given, there| there.active > 0 || given.inert > there.inert)
 }
@@ -224,14 +224,14 @@ fn restored_by<'t>(
     Ok(RestoredText { text, marks })
 }
 
-/// How often a text has the marks of a family, in each form.
+/// How often the marks of a family occur in a text, in each form.
 #[derive(Debug, Clone, Copy, Default)]
 struct FormCounts {
     active: usize,
     inert: usize,
 }
 
-/// The forms of all marks of a text, by family.
+/// Counts the forms of all marks of a text, by family.
 fn forms(text: &str) -> BTreeMap<String, FormCounts> {
     let mut forms = BTreeMap::<String, FormCounts>::new();
     let _unchanged = rewritten(text, &FIRST, |from| {
@@ -245,17 +245,17 @@ fn forms(text: &str) -> BTreeMap<String, FormCounts> {
     forms
 }
 
-/// What a mark and its partner have in common: `<s>` and `</s>` are restored alike.
+/// Returns what a mark and its partner have in common: `<s>` and `</s>` are restored alike.
 fn family(mark: &str) -> String {
     mark.replace('/', "")
 }
 
-/// A text as a model is shown it, as far as marks go, with the way back to places in the original.
+/// A text with its marks made inert, with a mapping to positions in the original.
 #[derive(Debug)]
 pub struct InertText<'t> {
-    /// The text, its marks inert.
+    /// The text with inert marks.
     pub text: Cow<'t, str>,
-    /// Where the first characters of marks end, here and in the original.
+    /// Where the first characters of marks end, in this text and in the original.
     ends: Vec<(usize, usize)>,
 }
 
@@ -278,7 +278,7 @@ impl<'t> InertText<'t> {
         Self { text: inert, ends }
     }
 
-    /// Returns the range of the original that a range of the text stands for.
+    /// Returns the range of the original that corresponds to a range of the text.
     #[must_use]
     pub fn original(&self, range: &Range<usize>) -> Range<usize> {
         let original = |at: usize| {
@@ -290,13 +290,13 @@ impl<'t> InertText<'t> {
     }
 }
 
-/// Whether a text has a mark in its inert form.
+/// Returns whether a text contains an inert mark.
 #[must_use]
 pub fn has_inert_mark(text: &str) -> bool {
     text.match_indices(INERT).any(|(at, _)| text.get(at..).is_some_and(|it| active(it).is_some()))
 }
 
-/// A regular expression that finds a mark in its true form too where it has the inert one.
+/// Extends a regular expression so that an inert mark in it matches the true form too.
 ///
 /// ```
 /// use deputize_core::sanitize::pattern_of_marks;
@@ -313,7 +313,7 @@ pub fn pattern_of_marks(pattern: &str) -> Cow<'_, str> {
     })
 }
 
-/// The beginning of a pattern without the backslashes before signs.
+/// Returns the beginning of a pattern without the backslashes before punctuation.
 fn unescaped(pattern: &str) -> String {
     let mut plain = String::new();
     let mut rest = pattern.chars().take(4 * LONGEST_NAME).peekable();
@@ -325,10 +325,12 @@ fn unescaped(pattern: &str) -> String {
     plain
 }
 
-/// The mark that a text begins with as an inert one, and how many bytes that is.
+/// Returns the true form of the inert mark at the beginning of a text, and the inert one's length
+/// in
+/// bytes.
 fn active(text: &str) -> Option<(String, usize)> {
     let rest = text.strip_prefix(INERT)?;
-    // A mark is short, and what follows it need not be looked at.
+    // A mark is short, so only the beginning needs to be parsed.
     let rest = rest.get(..rest.floor_char_boundary(4 * LONGEST_NAME))?;
     FIRST.iter().find_map(|first| {
         let whole = format!("{first}{rest}");
@@ -337,8 +339,8 @@ fn active(text: &str) -> Option<(String, usize)> {
     })
 }
 
-/// Text with what a function says of each place that begins with one of these characters: how many
-/// bytes go, and what stands there instead.
+/// Rewrites a text: `instead` is called at each position that begins with one of these characters
+/// and returns how many bytes to replace, and with what.
 fn rewritten<'t>(
     text: &'t str,
     first: &[char],
@@ -366,14 +368,14 @@ fn rewritten<'t>(
     Cow::Owned(out)
 }
 
-/// The mark that content begins with.
+/// Returns the mark at the beginning of content.
 fn mark_in_content(text: &str) -> Option<&str> {
     let mark = mark(text)?;
     let is_usage = mark == USAGE && !text.get(mark.len()..)?.starts_with('{');
     (!is_usage).then_some(mark)
 }
 
-/// What a text begins with that is spelled like a mark.
+/// Returns the beginning of a text that is spelled like a mark.
 fn mark(text: &str) -> Option<&str> {
     let rest = FIRST.iter().find_map(|first| text.strip_prefix(*first))?;
     let bytes = match text.chars().next()? {
@@ -387,7 +389,7 @@ fn mark(text: &str) -> Option<&str> {
     text.get(..text.len() - rest.len() + bytes)
 }
 
-/// How many bytes of a mark follow its `<`.
+/// Returns the number of bytes of a mark after its `<`.
 fn angle(rest: &str) -> Option<usize> {
     if let Some(system) = ["<SYS>>", "</SYS>>"].into_iter().find(|it| rest.starts_with(it)) {
         return Some(system.len());
@@ -398,8 +400,8 @@ fn angle(rest: &str) -> Option<usize> {
     Some(slash + bytes)
 }
 
-/// `<|name|>`, half of it (`<|name>`, `<name|>`), and the same with the wide bar, behind which more
-/// may follow (`<｜DSML｜invoke`).
+/// Matches `<|name|>`, half of it (`<|name>`, `<name|>`), and the same with the wide bar, after
+/// which more may follow (`<｜DSML｜invoke`).
 fn piped(name: &str) -> Option<usize> {
     let bar = |c: char| c == '|' || c == '｜';
     let Some(inner) = name.strip_prefix(bar) else {
@@ -422,7 +424,7 @@ fn piped(name: &str) -> Option<usize> {
     }
 }
 
-/// `<[BOS_never_used_1]>`, with which some vocabularies fill; `<[u8]>` is code.
+/// Matches `<[BOS_never_used_1]>`, a filler in some vocabularies, but not code such as `<[u8]>`.
 fn bracketed(name: &str) -> Option<usize> {
     let inner = name.strip_prefix('[')?;
     let end = closed(inner, |c| c == ']', word)?;
@@ -430,8 +432,8 @@ fn bracketed(name: &str) -> Option<usize> {
     inner.get(end..)?.starts_with('>').then_some(1 + end + 1)
 }
 
-/// A name between angle brackets, or its beginning where attributes may follow. A prefix such as
-/// `seed:` changes nothing, but behind [`CALL_PREFIX`] any name is a call's.
+/// Matches a name between angle brackets, or its beginning where attributes may follow. A prefix
+/// such as `seed:` changes nothing, but after [`CALL_PREFIX`] any name is a call's.
 fn tag(name: &str, closes: bool) -> Option<usize> {
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let is_prefix = |rest: &&str| rest.starts_with(':');
@@ -454,7 +456,7 @@ fn tag(name: &str, closes: bool) -> Option<usize> {
     (alone && behind.starts_with('>')).then_some(before + end + 1)
 }
 
-/// `[NAME]` and `[/NAME]`.
+/// Matches `[NAME]` and `[/NAME]`.
 fn square(rest: &str) -> Option<usize> {
     let name = rest.strip_prefix('/').unwrap_or(rest);
     let end = closed(name, |c| c == ']', |c| c.is_ascii_alphanumeric() || c == '_')?;
@@ -463,7 +465,7 @@ fn square(rest: &str) -> Option<usize> {
     (SQUARE.contains(&word) || number).then_some(rest.len() - name.len() + end)
 }
 
-/// How many bytes a name and what closes it are.
+/// Returns the number of bytes of a name and what closes it.
 fn closed(
     text: &str,
     closes: impl Fn(char) -> bool,
@@ -476,7 +478,7 @@ fn closed(
     (is_named && closes(close)).then_some(at + close.len_utf8())
 }
 
-/// Whether a character may stand in the name of a mark between bars or brackets.
+/// Returns whether a character may occur in the name of a mark between bars or brackets.
 fn word(c: char) -> bool {
     c.is_ascii_alphanumeric() || "_-.▁".contains(c)
 }

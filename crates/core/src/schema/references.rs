@@ -1,29 +1,29 @@
-//! What the references of a schema lead to.
+//! Resolves the references of a schema.
 
 use serde_json::Value;
 
 use super::SchemaError;
 use crate::sanitize::for_terminal_line;
 
-/// Where the schemas of JSON Schema itself are; whoever compiles a schema knows them.
+/// Part of the URIs of JSON Schema's own meta-schemas, which every compiler knows.
 const META: &str = "://json-schema.org/";
-/// The most characters of a reference that are told.
+/// Maximum characters shown of a reference.
 const TOLD_CHARS: usize = 100;
 
-/// What tells a part of a schema from one that says the same.
+/// Identifies a part of a schema, as distinct from an equal one.
 pub(super) fn address(part: &Value) -> usize {
     std::ptr::from_ref(part).addr()
 }
 
-/// What a schema's references can name. Where a name can be read in more than one way, all of
-/// them are found: whoever counts must not count too little.
+/// The targets of a schema's references. If a name can be read in more than one way, all targets
+/// are found, so that nothing is undercounted.
 pub(super) struct References<'s> {
-    /// The whole, and parts with a name of their own, from which paths begin.
+    /// The whole schema, and parts with a name of their own; paths begin at these.
     roots: Vec<(&'s str, &'s Value)>,
     anchors: Vec<(&'s str, &'s Value)>,
 }
 
-/// The references of a schema itself.
+/// Returns the references of a schema itself, not of its parts.
 pub(super) fn references(schema: &Value) -> impl Iterator<Item = &str> {
     ["$ref", "$dynamicRef", "$recursiveRef"].into_iter().filter_map(|key| schema.get(key)?.as_str())
 }
@@ -54,10 +54,10 @@ impl<'s> References<'s> {
         found
     }
 
-    /// The parts that a reference may name; none for the schemas of JSON Schema itself.
+    /// Returns the parts that a reference may name; empty for the meta-schemas of JSON Schema.
     ///
     /// # Errors
-    /// When there is none.
+    /// If there is no such part.
     pub(super) fn find(&self, reference: &str) -> Result<Vec<&'s Value>, SchemaError> {
         let (name, fragment) = reference.split_once('#').unwrap_or((reference, ""));
         let fragment = percent_decoded(fragment);
@@ -84,12 +84,12 @@ impl<'s> References<'s> {
     }
 }
 
-/// The end of an address, which stays the same however the rest of it is written.
+/// Returns the end of a URI, which is the same however the rest of it is written.
 fn last(address: &str) -> &str {
     address.rsplit('/').find(|part| !part.is_empty()).unwrap_or_default()
 }
 
-/// A fragment as it was before it was made part of an address.
+/// Decodes the percent encoding of a fragment.
 fn percent_decoded(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

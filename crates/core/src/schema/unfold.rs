@@ -1,7 +1,8 @@
-//! How much work it is to hold a value against a schema, counted before anything is compiled.
+//! Bounds the work of validating a value against a schema, before anything is compiled.
 //!
-//! A schema of a few lines can say "twice what the next one says" sixty times. Whoever follows
-//! its references one by one is never done, so this counts first.
+//! A schema of a few lines can refer to the next definition twice, sixty times over. Following
+//! these
+//! references one by one never ends, so they are counted first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,28 +11,30 @@ use serde_json::Value;
 use super::SchemaError;
 use super::references::{References, address, references};
 
-/// The most parts that a schema may come to when each of its references is replaced by what it
-/// refers to; one that leads back counts as one part.
+/// Maximum number of parts in a schema with each reference replaced by its target; a reference
+/// that leads back counts as one part.
 pub const SCHEMA_PARTS: u64 = 100_000;
-/// The most parts of a schema, each inside another, that all look at the same value.
+/// Maximum number of nested parts of a schema that apply to the same value.
 pub const SCHEMA_LAYERS: u64 = 32;
-/// The most parts of a schema, each written inside another: in the whole, and in those definitions
-/// together that are compiled inside each other.
+/// Maximum nesting of a schema as written: in the whole, plus the definitions that are compiled
+/// inside each other.
 pub const SCHEMA_NESTING: u64 = 160;
-/// The most parts of a schema, each inside another, with references followed.
+/// Maximum nesting of a schema with references followed.
 const DEPTH: u64 = 1_000;
-/// How many definitions are compiled inside each other; the others wait.
+/// Number of definitions that are compiled inside each other; the others wait.
 const COMPILED_INSIDE: usize = 8;
-/// How deep looks may lie inside each other. A stack has room for them in any build.
+/// Maximum nesting of evaluations. A stack has room for them in any build.
 const LOOKS_DEEP: u64 = 1_000;
-/// How often the parts of one are gone through that asks which members they have looked at.
+/// How often the parts of a schema are evaluated that depends on which members they evaluated.
 const AGAIN: u64 = 3;
 
-/// Checks that it can be said of any value, in bounded time and stack, whether it fits a schema.
-/// A schema may refer to itself from within a property or an item, as that of a tree does.
+/// Checks that any value can be validated against a schema in bounded time and stack. A schema may
+/// refer to itself from within a property or an item, such as that of a tree.
 ///
 /// # Errors
-/// When it unfolds to too much, refers back to itself on the spot, or to what is not in it.
+/// If it unfolds to too many parts, is nested too deeply, refers back to itself at the same value,
+/// or
+/// refers to something that it does not contain.
 pub fn bounded_schema(schema: &Value) -> Result<(), SchemaError> {
     let parts = SchemaParts::of(schema)?;
     let at_one_value = largest(&parts.sizes(WalkScope::OneValue)?);
@@ -46,19 +49,20 @@ pub fn bounded_schema(schema: &Value) -> Result<(), SchemaError> {
     Ok(())
 }
 
-/// Whether so many looks, not too deep inside each other, are enough to hold a value against each
-/// part of a schema that has a say about it. To tell each mistake takes them all; to tell that
-/// there is one takes fewer.
+/// Returns whether `most` evaluations, not nested too deeply, suffice to check a value against each
+/// part of a schema that applies to it. Reporting every mistake takes all of them; finding one
+/// takes
+/// fewer.
 #[must_use]
 pub fn looks_within(schema: &Value, value: &Value, most: u64) -> bool {
     SchemaParts::of(schema).is_ok_and(|parts| parts.looks_within(value, most))
 }
 
-/// What a part of a schema looks at, seen from the value of the part that it is in.
+/// Where a part of a schema applies, relative to the value of the enclosing part.
 #[derive(Debug, Clone, Copy)]
 enum Applicator<'s> {
     Same,
-    /// The same, but written elsewhere.
+    /// At the same value, but written elsewhere.
     Named,
     Member(&'s str),
     Members,
@@ -73,27 +77,27 @@ impl Applicator<'_> {
     }
 }
 
-/// Which of the parts inside one are gone into.
+/// Which inner parts are followed.
 #[derive(Clone, Copy, PartialEq)]
 enum WalkScope {
-    /// Those that look at the same value.
+    /// Those that apply to the same value.
     OneValue,
     /// Those that are written inside it.
     Written,
     All,
 }
 
-/// The parts of a schema that it can lead to. The first is the whole.
+/// The reachable parts of a schema. The first one is the whole schema.
 struct SchemaParts<'s>(Vec<SchemaPart<'s>>);
 
 #[derive(Default)]
 struct SchemaPart<'s> {
     inner: Vec<(Applicator<'s>, usize)>,
-    /// How often those of its parts are gone through that look at the same value.
+    /// How often its parts at the same value are evaluated.
     times: u64,
 }
 
-/// How large a part is, with all that is inside it.
+/// The size of a part, including everything inside it.
 #[derive(Clone, Copy)]
 struct Size {
     parts: u64,
@@ -109,7 +113,7 @@ impl Size {
     }
 }
 
-/// The most of each.
+/// Returns the maximum of each dimension.
 fn largest(sizes: &[Size]) -> Size {
     sizes.iter().fold(Size::ONE, |most, size| Size {
         parts: most.parts.max(size.parts),
@@ -117,10 +121,10 @@ fn largest(sizes: &[Size]) -> Size {
     })
 }
 
-/// A part on the way from the first one to the one that is looked at.
+/// A part on the path from the first one to the current one.
 struct WalkStep {
     part: usize,
-    /// How often the part above goes through it.
+    /// How often the enclosing part evaluates it.
     times: u64,
     next: usize,
     size: Size,
@@ -167,7 +171,7 @@ impl<'s> SchemaParts<'s> {
         Ok(Self(parts))
     }
 
-    /// How large each part is, with those inside it that are gone into.
+    /// Returns the size of each part, including the inner parts that are followed.
     fn sizes(&self, follow: WalkScope) -> Result<Vec<Size>, SchemaError> {
         let mut known = vec![PartSize::Nothing; self.0.len()];
         for start in 0..self.0.len() {
@@ -203,7 +207,7 @@ impl<'s> SchemaParts<'s> {
         Ok(known.into_iter().map(size).collect())
     }
 
-    /// How deep a compiler gets that follows references, of sizes as they are written.
+    /// Returns how deeply a compiler that follows references nests, given the sizes as written.
     fn nesting(&self, written: &[Size]) -> u64 {
         let depth = |part: usize| written.get(part).map_or(0, |size| size.depth);
         let inner = self.0.iter().flat_map(|part| &part.inner);
@@ -249,7 +253,7 @@ impl<'s> SchemaParts<'s> {
     }
 }
 
-/// Goes into a part that nothing is known of yet.
+/// Enters a part of unknown size.
 fn enter(way: &mut Vec<WalkStep>, known: &mut [PartSize], (part, times): (usize, u64)) {
     if let Some(known) = known.get_mut(part)
         && let PartSize::Nothing = known
@@ -259,7 +263,7 @@ fn enter(way: &mut Vec<WalkStep>, known: &mut [PartSize], (part, times): (usize,
     }
 }
 
-/// Is done with the part that was gone into last, and counts it for the one above.
+/// Leaves the part that was entered last, and adds its size to the enclosing one.
 fn leave(way: &mut Vec<WalkStep>, known: &mut [PartSize]) {
     let Some(WalkStep { part, times, size, .. }) = way.pop() else { return };
     if let Some(known) = known.get_mut(part) {
@@ -270,8 +274,8 @@ fn leave(way: &mut Vec<WalkStep>, known: &mut [PartSize]) {
     }
 }
 
-/// The parts of a schema, references not followed. What is kept under `$defs` is a part where
-/// it is referred to.
+/// Returns the parts of a schema without following references. A definition under `$defs` counts
+/// where it is referred to.
 fn inner(schema: &Value) -> Vec<(Applicator<'_>, &Value)> {
     let mut found = Vec::new();
     for (key, value) in schema.as_object().into_iter().flatten() {
@@ -306,7 +310,7 @@ fn inner(schema: &Value) -> Vec<(Applicator<'_>, &Value)> {
     found
 }
 
-/// How often the parts of a schema are gone through that look at the same value.
+/// Returns how often the parts of a schema at the same value are evaluated.
 fn times(schema: &Value) -> u64 {
     let asks = |key: &str| schema.get(key).is_some();
     if asks("unevaluatedProperties") || asks("unevaluatedItems") { AGAIN } else { 1 }
@@ -318,7 +322,8 @@ mod tests {
 
     use super::*;
 
-    /// A schema in which each of so many definitions names the next one twice, in this way.
+    /// Returns a schema in which each of `levels` definitions names the next one twice, in this
+    /// way.
     fn doubling(levels: usize, twice: impl Fn(Value) -> Value) -> Value {
         let level =
             |n: usize| (format!("d{n}"), twice(json!({"$ref": format!("#/$defs/d{}", n + 1)})));
@@ -338,7 +343,7 @@ mod tests {
         })
     }
 
-    /// A value of so many levels.
+    /// Returns a value with this many levels.
     fn deep(levels: usize, name: &str, innermost: Value) -> Value {
         (0..levels).fold(innermost, |inner, _| json!({ name: inner }))
     }
@@ -358,7 +363,7 @@ mod tests {
                 assert_eq!(bounded_schema(&doubling(levels, twice)), Err(SchemaError::Unfolds));
             }
         }
-        // One that asks which members were looked at goes through its parts more than once.
+        // A schema that depends on which members were evaluated evaluates its parts more than once.
         let asks = |next| json!({"anyOf": [next], "unevaluatedProperties": false});
         assert_eq!(bounded_schema(&doubling(20, asks)), Err(SchemaError::Unfolds));
     }
@@ -392,7 +397,7 @@ mod tests {
     #[test]
     fn what_is_nested_too_deep_is_refused_on_any_stack() {
         let layers = usize::try_from(SCHEMA_LAYERS).unwrap();
-        // A definition and its reference are two parts; the whole and the last one two more.
+        // A definition and its reference are two parts; the whole and the last one are two more.
         for (levels, key, fits) in [
             (layers / 2 - 1, "not", true),
             (layers / 2, "not", false),
@@ -452,7 +457,7 @@ mod tests {
         let wide = json!({"items": {"type": "integer"}, "prefixItems": [{}], "contains": {}});
         assert!(looks_within(&wide, &json!([1, 2, 3]), 8));
         assert!(!looks_within(&wide, &json!([1, 2, 3]), 7));
-        // Each level of the value is looked at by ten parts, each inside another.
+        // Each level of the value is evaluated by ten parts, each inside another.
         let layers = (0..10).fold(json!({"$ref": "#"}), |inner, _| json!({"allOf": [inner]}));
         let layers = json!({"properties": {"a": layers}});
         assert!(looks_within(&layers, &deep(50, "a", json!({})), 10_000));

@@ -1,4 +1,4 @@
-//! Laws of the loop: each call gets exactly one result in the order asked, whatever happens.
+//! Laws of the loop: each call gets exactly one result, in order, whatever happens.
 
 use deputize_core::{
     CancelReason, FailureKind, Finish, Input, Message, ModelError, RawCall, Reply, Run, Step,
@@ -72,8 +72,8 @@ fn apply(run: &mut Run, step: &Move) {
     }
 }
 
-/// Every call is followed by its result, in order, before anybody says anything else; only
-/// the calls that are open now may be without.
+/// Every call is followed by its result, in order, before any other message; only calls that are
+/// open now may have none.
 fn paired(run: &Run) -> Result<(), String> {
     let mut owed: Vec<deputize_core::CallId> = Vec::new();
     let mut seen = std::collections::BTreeSet::new();
@@ -109,7 +109,7 @@ proptest! {
         for step in &moves {
             apply(&mut run, step);
             prop_assert_eq!(paired(&run), Ok(()), "after {:?}\n{}", step, show(&run));
-            // Asking changes nothing, and the same inputs give the same run.
+            // Calling `step` changes nothing, and equal inputs give equal runs.
             apply(&mut twin, step);
             prop_assert_eq!(run.step(), twin.step());
             let last = run.messages().last();

@@ -1,4 +1,4 @@
-//! The loop, case by case; [`laws`] holds for any sequence of inputs.
+//! The loop, case by case; [`laws`] cover any sequence of inputs.
 
 #![cfg(test)]
 
@@ -30,7 +30,7 @@ fn calls(names: &[&str]) -> Reply {
     Reply::calls("m", names.iter().map(|name| (*name, serde_json::json!({}))))
 }
 
-/// Answers every open call with the same words.
+/// Answers every open call with the same text.
 fn answer_calls(run: &mut Run, words: &str) {
     let Step::Call(open) = run.step() else { return };
     let ids: Vec<_> = open.iter().map(|call| call.id).collect();
@@ -48,7 +48,7 @@ fn result(call: deputize_core::CallId, words: &str) -> ToolResult {
     }
 }
 
-/// The conversation in short: who said what.
+/// Shows the conversation in short: each role and its text.
 fn show(run: &Run) -> String {
     let line = |message: &Arc<Message>| match &**message {
         Message::User(user) => format!("user: {}", user.text),
@@ -109,7 +109,7 @@ fn a_new_message_begins_a_new_turn_with_all_its_steps() {
     assert_eq!(run.step(), Step::Ask { iteration: 2, tools: ToolChoice::Auto });
 }
 
-/// A message of a child's end.
+/// Returns the message that reports a child's end.
 fn ended(index: u32) -> UserMessage {
     let root = AgentId::root(&SessionId::literal("s"));
     let child = root.child(CallId { step: 1, slot: 0 }, index);
@@ -128,7 +128,7 @@ fn what_wakes_it_begins_no_turn_and_the_limit_holds() {
     assert_eq!(run.step(), Step::Ask { iteration: 3, tools: ToolChoice::None });
     run.apply(Input::Reply(&Reply::text("m", "One is back.")));
     assert!(!run.has_steps());
-    // A child's end and a letter alike.
+    // The end of a child and another message alike.
     for wakes in [ended(1), message("a letter")] {
         run.apply(Input::Rest);
         run.apply(Input::Message(&wakes));
@@ -136,7 +136,7 @@ fn what_wakes_it_begins_no_turn_and_the_limit_holds() {
         run.apply(Input::Reply(&Reply::text("m", "More.")));
         assert_eq!(end(&run).1, ExitReason::MaxIterations);
     }
-    // The person may give it more, also while it rests.
+    // The person may send more, even while it rests.
     run.apply(Input::Rest);
     run.apply(Input::Resume { max_iterations: 2 });
     assert_eq!(run.step(), Step::Rest);
@@ -152,7 +152,7 @@ fn a_failure_after_a_wake_leaves_what_was_said_before() {
     run.apply(Input::Message(&ended(0)));
     run.apply(Input::Failed(&ModelError::new(FailureKind::Unavailable, "refused")));
     assert_eq!(end(&run), (Status::Failed, ExitReason::Error, Some("So far.".into())));
-    // Another turn begins with nothing.
+    // Another turn begins with no earlier answers.
     run.apply(Input::Message(&message("again")));
     run.apply(Input::Failed(&ModelError::new(FailureKind::Unavailable, "refused")));
     assert_eq!(end(&run).2, None);
@@ -181,7 +181,7 @@ fn an_answer_stays_in_the_result_whatever_is_said_to_later_messages() {
     run.apply(Input::Message(&message("one more")));
     run.apply(Input::Failed(&ModelError::new(FailureKind::Unavailable, "refused")));
     assert_eq!(end(&run), (Status::Failed, ExitReason::Error, Some(text)));
-    // The person's next turn begins with nothing.
+    // The person's next turn begins with no earlier answers.
     run.apply(Input::Message(&message("again")));
     run.apply(Input::Reply(&Reply::text("m", "Anew.")));
     assert_eq!(end(&run).2.as_deref(), Some("Anew."));
@@ -355,7 +355,7 @@ fn what_is_said_beside_calls_is_no_closing_answer() {
         assert_eq!((status, reason), (expected, ExitReason::Budget));
         assert_eq!((told == text, error(&run).is_some()), (status == Status::Failed, told == text));
     }
-    // Also where nothing was asked for any more.
+    // Even where nothing was expected any more.
     let mut run = started(9);
     run.apply(Input::Reply(&said("One step.")));
     run.apply(Input::Stop(CancelReason::Budget));
@@ -442,7 +442,7 @@ fn what_goes_on_after_an_answer_is_told_to() {
     run.apply(Input::Reply(&Reply::text("m", "Half done.")));
     run.apply(Input::Resume { max_iterations: 9 });
     assert!(show(&run).contains("model: Half done.\nuser: Go on from where you stopped."));
-    // Somebody has said what to do.
+    // A person has given instructions.
     run.apply(Input::Reply(&Reply::text("m", "Done.")));
     run.apply(Input::Message(&message("and now?")));
     run.apply(Input::Resume { max_iterations: 9 });
