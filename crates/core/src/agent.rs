@@ -120,10 +120,8 @@ pub struct AgentSpec {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub background: bool,
     /// Tool declarations sent to its model, where they are another agent's list, unchanged: the
-    /// agent
-    /// may call those in `tools`, and calls of the others are refused. `None` means the
-    /// declarations of
-    /// its own tools. The journal stores the list beside the spec.
+    /// agent may call those in `tools`, and calls of the others are refused. `None` means the
+    /// declarations of its own tools. The journal stores the list beside the spec.
     #[serde(skip)]
     pub declared: Option<Arc<[Arc<ToolDecl>]>>,
     /// Tools in that list that it lacks only because nobody approves their calls.
@@ -134,8 +132,7 @@ pub struct AgentSpec {
 impl AgentSpec {
     /// Returns what the person wrote: the task without the lines that the host put before it. These
     /// end where the goal begins; if the task does not end with the goal, the goal is only a title
-    /// and
-    /// the whole task is returned.
+    /// and the whole task is returned.
     #[must_use]
     pub fn request(&self) -> &str {
         match self.task.strip_suffix(&self.goal) {
@@ -200,8 +197,7 @@ pub enum AttachError {
 /// Spawns agents: the only effect of delegation.
 pub trait Spawn: Send + Sync {
     /// Starts or resumes the agent with this ID, or returns its outcome if it has ended. Calling
-    /// this
-    /// again is safe.
+    /// this again is safe.
     ///
     /// # Errors
     /// If the agent is not permitted, or cannot be created.
@@ -353,15 +349,12 @@ pub struct AgentSummary {
 /// The runtime manages the children and calls this for both.
 pub trait ChildLifecycle: Send + Sync {
     /// Acquires a slot among the running children of an agent. The returned value holds it until
-    /// the
-    /// child has ended. Slots are given out in the order of these calls, regardless of when the
-    /// futures
-    /// are awaited.
+    /// the child has ended. Slots are given out in the order of these calls, regardless of when the
+    /// futures are awaited.
     fn acquire_slot(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>>;
 
     /// Inspects a child at its end, beyond what it did itself. Called for every child, foreground
-    /// or
-    /// background, before its end is recorded.
+    /// or background, before its end is recorded.
     fn inspect(
         &self,
         _parent: &AgentView,
@@ -482,8 +475,7 @@ pub struct ToolCx {
 }
 
 /// Receiver of the progress that running calls report, stored in the session's settings. By
-/// default,
-/// progress is dropped.
+/// default, progress is dropped.
 #[derive(Default)]
 pub struct Progress(Option<Box<ProgressFn>>);
 

@@ -21,8 +21,7 @@ pub const CORRECTIONS: u32 = 2;
 
 impl AgentSpec {
     /// Requires an answer that matches a JSON Schema, and appends the schema with instructions to
-    /// the
-    /// task.
+    /// the task.
     #[must_use]
     pub fn answering(mut self, schema: Value) -> Self {
         let text = fill(SCHEMA, &[("schema", &schema.to_string())]).unwrap_or_default();

@@ -114,10 +114,8 @@ pub struct Authority {
 
 impl Authority {
     /// Returns the authority of a top agent: the part of the catalog that the person grants.
-    /// Defaults
-    /// for what the grant leaves out: all tools, no paths, no network, no approver, no children,
-    /// any
-    /// model.
+    /// Defaults for what the grant leaves out: all tools, no paths, no network, no approver, no
+    /// children, any model.
     #[must_use]
     pub fn root(catalog: &Catalog, grant: &Grant) -> Self {
         let wanted = |name: &ToolName| grant.tools.as_ref().is_none_or(|some| some.contains(name));
@@ -241,8 +239,7 @@ impl Authority {
     }
 
     /// Returns why a path (absolute, without `..`) is protected, even under a directory it may
-    /// write.
-    /// A tool that follows links also checks the target.
+    /// write. A tool that follows links also checks the target.
     #[must_use]
     pub fn protects(&self, path: &Path) -> Option<ProtectedPath> {
         ProtectedPath::by_name(path).or_else(|| ProtectedPath::by_place(path, &self.kept))

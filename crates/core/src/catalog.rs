@@ -125,8 +125,7 @@ impl Catalog {
     /// Returns the tools that the linked crates registered.
     ///
     /// Crates that were linked without being named are included; a *named* crate without tools is
-    /// an
-    /// error, because it means a forgotten registration.
+    /// an error, because it means a forgotten registration.
     ///
     /// # Errors
     /// If a named crate registers no tool, a toolset name is invalid, or two tools share a name.
@@ -189,8 +188,7 @@ impl Catalog {
     }
 
     /// Returns the tool that takes over a recorded call of this name that started agents in an
-    /// earlier
-    /// process: a tool that starts agents, even if it has another name now.
+    /// earlier process: a tool that starts agents, even if it has another name now.
     #[must_use]
     pub fn spawner(&self, name: &str) -> Option<&CatalogEntry> {
         let starts_agents = |entry: &&CatalogEntry| entry.tool.spec().spawns;
@@ -212,8 +210,7 @@ impl Catalog {
     }
 
     /// Returns the declaration of a tool whose declaration is the same for every agent: one value
-    /// that
-    /// all agents share.
+    /// that all agents share.
     #[must_use]
     pub fn declaration(&self, name: &str) -> Option<&Arc<ToolDecl>> {
         self.entries.get(name).map(|(_, decl)| decl)
@@ -231,8 +228,8 @@ impl Catalog {
     }
 }
 
-/// The `LINK` of a tool crate. Naming it links the crate, its type pins the version of this
-/// crate, and its value names the crate that must have registered tools.
+/// The `LINK` of a tool crate. Naming it links the crate, its type pins the version of this crate,
+/// and its value names the crate that must have registered tools.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolCrate {
     /// The crate's name.

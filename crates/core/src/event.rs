@@ -51,8 +51,7 @@ pub enum Event {
     #[serde(rename = "message")]
     Message(UserMessage),
     /// A message was queued for an agent. When the agent reads it, an [`Event::Message`] with the
-    /// same
-    /// text follows.
+    /// same text follows.
     #[serde(rename = "message.left")]
     MessageLeft {
         /// The message.
@@ -189,8 +188,7 @@ pub enum Event {
         budget: Option<BudgetUnit>,
     },
     /// An agent's turn is over, and it rests until the next message: it still has running children,
-    /// or
-    /// a message arrived while it answered.
+    /// or a message arrived while it answered.
     #[serde(rename = "agent.rest")]
     AgentRest,
     /// A child is alive.
@@ -221,8 +219,7 @@ pub enum Event {
         /// Why.
         reason: CancelReason,
         /// Whether a person or an agent above it only requested the stop, and its current work is
-        /// not
-        /// over. The agent never continues after that; another event follows when it stops.
+        /// not over. The agent never continues after that; another event follows when it stops.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pending: bool,
     },

@@ -18,15 +18,14 @@ use crate::policy::ApprovalAnswer;
 /// receipts and is marked as [`external`](crate::Outcome::external).
 pub trait ExternalAgents: Send + Sync {
     /// Returns why a child may not be such an agent, if it may not, based on the child's own
-    /// authority,
-    /// which is never more than its parent's. Called before anything is started, also at a resume.
+    /// authority, which is never more than its parent's. Called before anything is started, also at
+    /// a resume.
     fn refusal(&self, child: &AgentSpec, may: &Authority) -> Option<String>;
 
     /// Starts the agent of a spec, which reports its activity to the host.
     ///
     /// The agent ends soon after the signal and leaves nothing running; its outcome then holds the
-    /// text
-    /// it had sent so far.
+    /// text it had sent so far.
     fn start(
         &self,
         spec: Arc<AgentSpec>,
@@ -58,10 +57,8 @@ pub trait ExternalAgentHost: Send + Sync {
     fn on_call_end(&self, call: &ExternalToolCall, status: CallStatus, text: &str);
 
     /// Asks whether it may do something; `details` is shown beside the command, such as the change
-    /// to a
-    /// file. Hooks and the agent's approver answer, unless the policy never allows this command or
-    /// a
-    /// command anywhere in the arguments of the call.
+    /// to a file. Hooks and the agent's approver answer, unless the policy never allows this
+    /// command or a command anywhere in the arguments of the call.
     fn approve<'a>(
         &'a self,
         call: &'a ExternalToolCall,
@@ -71,13 +68,11 @@ pub trait ExternalAgentHost: Send + Sync {
     ) -> BoxFuture<'a, ApprovalAnswer>;
 
     /// Waits until the agent must close, and returns the prompt for its closing answer, which it
-    /// gives
-    /// in one last turn. Once ready, it stays ready.
+    /// gives in one last turn. Once ready, it stays ready.
     fn closing(&self) -> BoxFuture<'_, String>;
 
     /// Returns the message to send if its answer does not match the schema of the spec; `None` if
-    /// it
-    /// matches or no correction is left.
+    /// it matches or no correction is left.
     fn rejection(&self, answer: &str) -> Option<String>;
 }
 

@@ -85,8 +85,7 @@ pub enum ReadRange {
     /// Only these parts.
     Parts {
         /// Ranges of positions: a line, from 1, and a byte in it, from 0. A range that ends with a
-        /// line
-        /// ends at byte 0 of the next.
+        /// line ends at byte 0 of the next.
         parts: Vec<Range<Position>>,
         /// Number of lines in the whole file.
         lines: u64,

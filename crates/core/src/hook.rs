@@ -169,8 +169,8 @@ impl HookAnswer {
     }
 }
 
-/// Code of the person or the program that sees what agents do, and may block some of it. All
-/// agents of a session, the top agent and every child, have the same hooks.
+/// Code of the person or the program that sees what agents do, and may block some of it. All agents
+/// of a session, the top agent and every child, have the same hooks.
 ///
 /// What a block does:
 ///

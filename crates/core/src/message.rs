@@ -14,8 +14,7 @@ pub struct ModelText(String);
 
 impl ModelText {
     /// Wraps text that this program or a tool's author wrote for the model. Content from anywhere
-    /// else
-    /// goes through [`crate::sanitize::to_model`].
+    /// else goes through [`crate::sanitize::to_model`].
     #[must_use]
     pub fn own(text: impl Into<String>) -> Self {
         Self(text.into())
@@ -87,8 +86,7 @@ pub struct OpaqueBlock {
     /// Its JSON, byte for byte.
     pub raw: String,
     /// The model that produced it, as agents name models; filled in by the runtime. It is not sent
-    /// to
-    /// other models, because only its producer can read it.
+    /// to other models, because only its producer can read it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub model: String,
 }

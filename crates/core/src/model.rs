@@ -45,8 +45,7 @@ pub struct Request<'a> {
     /// The model's name as its provider knows it.
     pub model: &'a str,
     /// The system text, in blocks that are joined with a blank line. Blocks shared between agents
-    /// come
-    /// first.
+    /// come first.
     pub system: &'a [Arc<str>],
     /// The tools, in the order in which they are sent.
     pub tools: &'a [Arc<ToolDecl>],
@@ -77,8 +76,7 @@ pub enum Delta<'a> {
     /// A piece of the reasoning.
     Reasoning(&'a str),
     /// A call began or grew by this many bytes. Its content is shown only when the reply is
-    /// complete;
-    /// this signals that the reply is still arriving.
+    /// complete; this signals that the reply is still arriving.
     Call(usize),
 }
 
@@ -133,8 +131,8 @@ pub struct Usage {
     /// Output tokens spent on reasoning.
     pub reasoning: u64,
     /// Input tokens of the last request that the provider made for one reply, if it made several:
-    /// the
-    /// size of the conversation, while `input` is what was paid for. A sum of replies has `None`.
+    /// the size of the conversation, while `input` is what was paid for. A sum of replies has
+    /// `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_input: Option<u64>,
 }
@@ -312,8 +310,7 @@ pub struct ModelError {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_attempts: Option<u32>,
     /// Whether the model made the mistake, such as a call that its server cannot parse: the
-    /// provider
-    /// works, and another model may do better.
+    /// provider works, and another model may do better.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub model_mistake: bool,
     /// Number of attempts of the request, once no other one follows; 0 if unknown.
@@ -380,8 +377,7 @@ impl ModelError {
     }
 
     /// Describes the failure for the operator: what went wrong and how often it was tried; if
-    /// several
-    /// models were tried, with a line for each.
+    /// several models were tried, with a line for each.
     ///
     /// ```
     /// use deputize_core::{FailureKind, ModelError};
@@ -397,8 +393,7 @@ impl ModelError {
     }
 
     /// Describes the failure without the number of attempts: the same text for all agents that
-    /// failed
-    /// for the same reason.
+    /// failed for the same reason.
     #[must_use]
     pub fn cause(&self) -> String {
         self.lines(|_, _| String::new())
@@ -455,22 +450,19 @@ pub trait Model: Send + Sync {
     ) -> BoxFuture<'a, Result<Reply, ModelError>>;
 
     /// Returns the maximum output tokens of a reply to such a request, if known: that of the
-    /// options,
-    /// unless the provider sets another bound.
+    /// options, unless the provider sets another bound.
     fn most_output(&self, options: &ModelOptions) -> Option<u32> {
         options.max_output_tokens
     }
 
     /// Returns whether replies use tokens, so that usage is estimated where the server does not
-    /// count
-    /// it. Rule-based models use none.
+    /// count it. Rule-based models use none.
     fn takes_tokens(&self) -> bool {
         false
     }
 
     /// Returns the same model for one agent alone, if that makes a difference: with several keys,
-    /// each
-    /// agent stays with one until the value is dropped. `None` if it is the same for all.
+    /// each agent stays with one until the value is dropped. `None` if it is the same for all.
     ///
     /// A model that forwards requests to another one must forward this call too.
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {

@@ -95,8 +95,7 @@ pub struct Receipts {
     /// Files as they were last written, by path.
     pub files_written: BTreeMap<PathBuf, FileVersion>,
     /// Commands and their exit codes, in order. A command without one was killed by a signal,
-    /// unless it
-    /// is in `unknown`.
+    /// unless it is in `unknown`.
     pub commands: Vec<(String, Option<i32>)>,
     /// Indexes of the commands whose end was not observed.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
@@ -177,8 +176,7 @@ pub struct Outcome {
     /// What went wrong, for the operator.
     pub error: Option<String>,
     /// The error without figures that differ between agents that failed for the same reason, such
-    /// as
-    /// the number of attempts or the rest of a budget; `None` if it has no such figures.
+    /// as the number of attempts or the rest of a budget; `None` if it has no such figures.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
     /// Whether the provider was unusable.
@@ -261,8 +259,7 @@ impl Outcome {
     }
 
     /// Returns the exit code of a program that ran this as the top agent: 0 completed, 1 failed, 3
-    /// the
-    /// provider was unusable, 4 a limit was reached, 130 interrupted.
+    /// the provider was unusable, 4 a limit was reached, 130 interrupted.
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match (self.status, self.exit_reason) {

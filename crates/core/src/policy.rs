@@ -83,8 +83,7 @@ pub struct Question {
 
 impl Question {
     /// Returns a line for each argument beside the command, with characters that a terminal would
-    /// obey
-    /// or hide written out.
+    /// obey or hide written out.
     #[must_use]
     pub fn argument_lines(&self) -> Vec<String> {
         let line = |(name, value): (&String, &Value)| {

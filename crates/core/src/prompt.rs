@@ -36,8 +36,7 @@ impl Section {
     }
 
     /// Creates a section of foreign text, framed so that it can neither end its frame nor pass for
-    /// the
-    /// program's text.
+    /// the program's text.
     #[must_use]
     pub fn quoted(title: &str, source: &TextSource, text: &str) -> Self {
         Self { title: Some(title.to_owned()), text: frame_quote(source, text).into_string() }

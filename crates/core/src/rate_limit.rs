@@ -3,10 +3,9 @@
 //!
 //! Without it, fifty children that reach a limit would each find out for themselves, five times.
 //! With it, the first failure closes the limiter for all. After the wait, a single **trial**
-//! request
-//! goes out; a response opens the limiter again. When the attempts are used up, the limiter **gives
-//! up** and fails everyone who waits. Whoever comes later is a trial: the cause may have been one
-//! agent's request that the provider cannot take.
+//! request goes out; a response opens the limiter again. When the attempts are used up, the limiter
+//! **gives up** and fails everyone who waits. Whoever comes later is a trial: the cause may have
+//! been one agent's request that the provider cannot take.
 //!
 //! After a **rate limit**, half as many requests go out as were unanswered, a few more with each
 //! round of responses, and no faster than responses came between two limits. While some request is
@@ -100,8 +99,7 @@ pub struct LimiterState {
     /// Whether a trial request is in flight.
     trial: bool,
     /// Number of failures that closed the limiter. A request sent before the last one does not
-    /// close
-    /// it again.
+    /// close it again.
     closures: u64,
     /// Consecutive closures without a response between them.
     failures: u32,
@@ -607,8 +605,7 @@ mod tests {
 
     proptest::proptest! {
         /// Under any sequence: no more in flight than the limit, never more than one trial, and a
-        /// waiting
-        /// request is admitted or fails within the longest time of consecutive failures.
+        /// waiting request is admitted or fails within the longest time of consecutive failures.
         #[test]
         fn whatever_happens_the_bounds_hold(steps in proptest::collection::vec((0_u8..6, 0_u64..40), 1..200)) {
             let mut gate = LimiterState::new(POLICY);

@@ -42,13 +42,10 @@ impl RetryPolicy {
     /// Returns the wait after this many consecutive failures.
     ///
     /// `jitter` in 0..=1000 spreads the waits of many agents: it adds up to half of the wait. A
-    /// wait
-    /// that the provider asks for replaces the first one and any later one that is shorter, because
-    /// a
-    /// provider that repeatedly asks for moments does not know. It is extended by up to a tenth, at
-    /// most
-    /// a second. `None` if it exceeds the longest wait, because a person should know rather than
-    /// wait.
+    /// wait that the provider asks for replaces the first one and any later one that is shorter,
+    /// because a provider that repeatedly asks for moments does not know. It is extended by up to a
+    /// tenth, at most a second. `None` if it exceeds the longest wait, because a person should know
+    /// rather than wait.
     pub(crate) fn wait(&self, failures: u32, error: &ModelError, jitter: u32) -> Option<Duration> {
         let tripled = self.first_wait.saturating_mul(3_u32.saturating_pow(failures.max(1) - 1));
         let own = tripled.min(self.longest_wait / 2);
@@ -69,8 +66,7 @@ impl RetryPolicy {
 ///
 /// `jitter` in 0..=1000 spreads the waits of many agents: it adds up to half of the wait. A wait
 /// that the provider asks for replaces the first one and later ones that are shorter, extended by
-/// up
-/// to a tenth, at most a second; beyond the longest wait the failure is final, because a person
+/// up to a tenth, at most a second; beyond the longest wait the failure is final, because a person
 /// should know rather than wait. If another key is ready, the wait is zero.
 ///
 /// ```

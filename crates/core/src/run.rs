@@ -134,9 +134,9 @@ enum RunState {
     Done(TurnEnd),
 }
 
-/// The loop of one agent as a value: `step` returns the next action and may be called any number
-/// of times, `apply` makes the only change. Driving it, replaying a journal into it and simulating
-/// it are the same.
+/// The loop of one agent as a value: `step` returns the next action and may be called any number of
+/// times, `apply` makes the only change. Driving it, replaying a journal into it and simulating it
+/// are the same.
 ///
 /// ```
 /// use deputize_core::{Input, AgentLimits, Reply, Run, Step, UserMessage};
@@ -267,8 +267,7 @@ impl Run {
     }
 
     /// Returns the number of consecutive calls that could not be parsed, once it is so high that
-    /// the
-    /// model should not be asked again. A request to another model resets the count.
+    /// the model should not be asked again. A request to another model resets the count.
     #[must_use]
     pub fn unreadable_calls(&self) -> Option<usize> {
         let asks = matches!(self.state, RunState::Asking) && self.closing.is_none();
@@ -377,8 +376,7 @@ impl Run {
             RunState::Calling { .. } => self.waiting.push(message.clone()),
             RunState::Asking => self.push(Message::User(message.clone())),
             // A message that ends a rest continues the current turn; only a person's message after
-            // the
-            // turn's end begins another one.
+            // the turn's end begins another one.
             RunState::Resting => {
                 self.push(Message::User(message.clone()));
                 self.wake();

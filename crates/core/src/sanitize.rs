@@ -49,8 +49,8 @@ impl fmt::Display for TextSource {
     }
 }
 
-/// A session's secret, from which frame boundaries are derived so that content cannot guess them.
-/// A recording stores it, so that a replay sends the same bytes.
+/// A session's secret, from which frame boundaries are derived so that content cannot guess them. A
+/// recording stores it, so that a replay sends the same bytes.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FrameSecret(String);
@@ -122,8 +122,8 @@ pub fn frame_boundary(secret: &FrameSecret, agent: &AgentId, call: CallId) -> St
     short(&mac.finalize().into_bytes())
 }
 
-/// Frames foreign text inside a prompt, where there is no call: the boundary is a hash of the
-/// text, which the text cannot contain.
+/// Frames foreign text inside a prompt, where there is no call: the boundary is a hash of the text,
+/// which the text cannot contain.
 #[must_use]
 pub fn frame_quote(source: &TextSource, content: &str) -> ModelText {
     frame(&short(&Sha256::digest(content.as_bytes())), source, content)
@@ -147,8 +147,8 @@ fn frame(boundary: &str, source: &TextSource, content: &str) -> ModelText {
     ModelText::own(text)
 }
 
-/// Removes the frame from a call's result, for display to a person. Anything that only looks
-/// like a frame stays.
+/// Removes the frame from a call's result, for display to a person. Anything that only looks like a
+/// frame stays.
 #[must_use]
 pub fn remove_frame<'t>(
     secret: &FrameSecret,
@@ -159,8 +159,8 @@ pub fn remove_frame<'t>(
     remove_frames(text, &frame_boundary(secret, agent, call))
 }
 
-/// Removes all frames with this boundary from a result, for display to a person. Anything that
-/// only looks like a frame has another boundary and stays.
+/// Removes all frames with this boundary from a result, for display to a person. Anything that only
+/// looks like a frame has another boundary and stays.
 pub(crate) fn remove_frames<'t>(text: &'t str, boundary: &str) -> Cow<'t, str> {
     let parts = |text: &str| {
         let (before, rest) = text.split_once(&format!(" {boundary}>\n"))?;
@@ -175,8 +175,8 @@ pub(crate) fn remove_frames<'t>(text: &'t str, boundary: &str) -> Cow<'t, str> {
     text
 }
 
-/// Sanitizes content for a terminal: no control character but newline and tab passes. Marks of
-/// chat formats mean nothing to people and stay.
+/// Sanitizes content for a terminal: no control character but newline and tab passes. Marks of chat
+/// formats mean nothing to people and stay.
 #[must_use]
 pub fn for_terminal(content: &str) -> String {
     clean::visible(content).text.into_owned()
@@ -261,8 +261,7 @@ impl Secrets {
     }
 
     /// Returns how many bytes at the end of a text may be the beginning of a value that continues
-    /// in
-    /// the next piece.
+    /// in the next piece.
     #[must_use]
     pub fn begun(&self, text: &str) -> usize {
         let begun = |value: &str| {

@@ -87,8 +87,7 @@ impl Schema {
     }
 
     /// Returns the schema of a type's arguments, without keywords that providers reject or that
-    /// waste
-    /// tokens (`$schema`, `title`, number formats, null defaults).
+    /// waste tokens (`$schema`, `title`, number formats, null defaults).
     ///
     /// # Errors
     /// If the type is not a struct or map.

@@ -120,10 +120,8 @@ impl ToolSpec {
     }
 
     /// Sets the kind of work that the tool does, and the argument that best describes a call.
-    /// People
-    /// then read `fetch https://…` instead of all arguments. The role of the argument follows from
-    /// the
-    /// kind, except that `path` is a path and `command` a command.
+    /// People then read `fetch https://…` instead of all arguments. The role of the argument
+    /// follows from the kind, except that `path` is a path and `command` a command.
     ///
     /// ```
     /// use deputize_core::{ArgumentRole, ToolKind, ToolSpec, spec_of};
@@ -164,7 +162,7 @@ pub enum ToolEffect {
     FileRead {
         /// Its absolute path.
         path: PathBuf,
-        /// What was there.
+        /// Its content.
         version: FileVersion,
         /// Whether the agent has seen all of it, by this read and those before.
         whole: bool,
@@ -315,29 +313,25 @@ pub trait Tool: Send + Sync {
     /// Runs a call. The arguments match the schema of the spec.
     ///
     /// When `cx.cancel` is signalled, it settles soon with [`ToolError::Cancelled`] and its output
-    /// so
-    /// far. The future may be dropped only after that grace period.
+    /// so far. The future may be dropped only after that grace period.
     fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult>;
 
     /// Returns the declaration for this agent's model, if it depends on the agent. Called once,
-    /// when
-    /// the agent is created. The name is the same, and arguments that match it match the spec too.
+    /// when the agent is created. The name is the same, and arguments that match it match the spec
+    /// too.
     fn declare(&self, _agent: &AgentView) -> Option<ToolDecl> {
         None
     }
 
     /// Returns why this agent may not call the tool, for an agent that does not have it; `None` for
-    /// a
-    /// general reason.
+    /// a general reason.
     fn refusal(&self, _agent: &AgentView) -> Option<String> {
         None
     }
 
     /// Returns whether the tool parses its arguments itself, because it accepts more than its
-    /// schema
-    /// or explains mistakes better. Its arguments are then not checked: they may be any value, and
-    /// text
-    /// that is no JSON arrives as a string.
+    /// schema or explains mistakes better. Its arguments are then not checked: they may be any
+    /// value, and text that is no JSON arrives as a string.
     fn reads_itself(&self) -> bool {
         false
     }

@@ -82,8 +82,8 @@ impl<T: Serialize> IntoToolOutput for Json<T> {
     }
 }
 
-/// The result of a call: an output, or a `Result` of one. The attribute
-/// [`tool`](macro@crate::tool) requires it of the return type of its function.
+/// The result of a call: an output, or a `Result` of one. The attribute [`tool`](macro@crate::tool)
+/// requires it of the return type of its function.
 #[diagnostic::on_unimplemented(
     message = "a tool cannot give `{Self}`",
     label = "no model can read this",

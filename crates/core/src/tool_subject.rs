@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 /// The kind of work that a tool does, for people and editors. It raises no trust: a policy judges
-/// by
-/// [`Effects`](crate::Effects) and by the commands of a call.
+/// by [`Effects`](crate::Effects) and by the commands of a call.
 ///
 /// ```
 /// use deputize_core::ToolKind;

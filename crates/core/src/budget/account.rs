@@ -12,8 +12,7 @@ pub struct Reservation {
     /// Expected cost until the agent ends, including its next requests.
     pub rest: Cost,
     /// Whether the agent is at work. An agent that waits, for its children or for room in the
-    /// budget,
-    /// keeps its reservation while others wait for that.
+    /// budget, keeps its reservation while others wait for that.
     pub runs: bool,
 }
 
@@ -75,8 +74,7 @@ pub struct ReserveRequest {
     /// For an agent that has not begun: expected cost until it ends.
     pub whole: Cost,
     /// Minimum that must remain for the agent beside the reservations of others, so that it is
-    /// likely
-    /// to make progress.
+    /// likely to make progress.
     pub least: Cost,
 }
 
@@ -443,8 +441,7 @@ mod tests {
 
     proptest! {
         /// Agents that spend no more than they reserved stay within the budget together, and each
-        /// agent
-        /// that has begun can always pay its closing request.
+        /// agent that has begun can always pay its closing request.
         #[test]
         fn nobody_spends_more_than_there_is(
             most in 1_u64..20_000,

@@ -9,8 +9,8 @@ use crate::model::Usage;
 const BYTES_PER_TOKEN: u64 = 3;
 /// Densities are in tokens per this many bytes.
 const KIB: u64 = 1024;
-/// Density of text that no model has counted: one token per two bytes. Prose and code have one
-/// per three to five.
+/// Density of text that no model has counted: one token per two bytes. Prose and code have one per
+/// three to five.
 const UNKNOWN_DENSITY: u64 = KIB / 2;
 /// Minimum density assumed for new text, whatever the density of the text before it.
 const LEAST_DENSITY: u64 = KIB * 3 / 8;
@@ -90,8 +90,7 @@ impl TokenEstimator {
 
     /// Returns an upper bound on the tokens in a request of this many bytes, unless its new text is
     /// denser than any before: the count of the last reply, plus the rest at the density of the
-    /// densest
-    /// request that its model has counted, with a margin.
+    /// densest request that its model has counted, with a margin.
     #[must_use]
     pub fn bound(&self, bytes: u64, densest: Option<u64>) -> u64 {
         let with_margin = densest.map(|density| density.saturating_add(density.div_ceil(10)));
@@ -129,8 +128,7 @@ impl OutputEstimator {
     }
 
     /// Returns an output limit that a reply is unlikely to reach: one and a half times the longest
-    /// of
-    /// the last replies, and more the fewer there were. `None` before the first reply.
+    /// of the last replies, and more the fewer there were. `None` before the first reply.
     ///
     /// ```
     /// use deputize_core::OutputEstimator;

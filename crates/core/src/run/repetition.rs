@@ -48,8 +48,7 @@ impl Repetition {
     }
 
     /// Returns the number of consecutive calls that could not be parsed, once it exceeds the number
-    /// at
-    /// which the model is warned.
+    /// at which the model is warned.
     pub(super) fn unreadable_calls(&self) -> Option<usize> {
         Some(self.unreadable).filter(|calls| *calls > SAME_IN_A_ROW)
     }

@@ -9,10 +9,10 @@
 //! - The first character of a mark becomes `‹`. Nothing else changes and nothing is removed, so
 //!   that the text stays readable.
 //! - Text that a model writes to a file is restored: an inert mark gets its true form there, in any
-//! file, because the model may have read it anywhere. The exception is a file that itself contains
-//! the inert form: an edit ([`restored`]) keeps the form of what it replaces, and a file written
-//! whole ([`restored_whole`]) keeps the inert form if the file has no other form and at least as
-//! many. Ambiguous cases are refused. A mark and its partner count as one.
+//!   file, because the model may have read it anywhere. The exception is a file that itself
+//!   contains the inert form: an edit ([`restored`]) keeps the form of what it replaces, and a file
+//!   written whole ([`restored_whole`]) keeps the inert form if the file has no other form and at
+//!   least as many. Ambiguous cases are refused. A mark and its partner count as one.
 //! - Placeholders for media and for code completion, and tags that are plain text to tokenizers
 //!   and ordinary markup elsewhere (`<parameter>`, `</function>`, `<image>`, `[IMG]`, `[MASK]`),
 //!   are no marks. `[ARGS]`, which stands in the help of many programs, is one only directly before
@@ -326,8 +326,7 @@ fn unescaped(pattern: &str) -> String {
 }
 
 /// Returns the true form of the inert mark at the beginning of a text, and the inert one's length
-/// in
-/// bytes.
+/// in bytes.
 fn active(text: &str) -> Option<(String, usize)> {
     let rest = text.strip_prefix(INERT)?;
     // A mark is short, so only the beginning needs to be parsed.

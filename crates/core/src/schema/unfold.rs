@@ -1,8 +1,7 @@
 //! Bounds the work of validating a value against a schema, before anything is compiled.
 //!
 //! A schema of a few lines can refer to the next definition twice, sixty times over. Following
-//! these
-//! references one by one never ends, so they are counted first.
+//! these references one by one never ends, so they are counted first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,8 +10,8 @@ use serde_json::Value;
 use super::SchemaError;
 use super::references::{References, address, references};
 
-/// Maximum number of parts in a schema with each reference replaced by its target; a reference
-/// that leads back counts as one part.
+/// Maximum number of parts in a schema with each reference replaced by its target; a reference that
+/// leads back counts as one part.
 pub const SCHEMA_PARTS: u64 = 100_000;
 /// Maximum number of nested parts of a schema that apply to the same value.
 pub const SCHEMA_LAYERS: u64 = 32;
@@ -33,8 +32,7 @@ const AGAIN: u64 = 3;
 ///
 /// # Errors
 /// If it unfolds to too many parts, is nested too deeply, refers back to itself at the same value,
-/// or
-/// refers to something that it does not contain.
+/// or refers to something that it does not contain.
 pub fn bounded_schema(schema: &Value) -> Result<(), SchemaError> {
     let parts = SchemaParts::of(schema)?;
     let at_one_value = largest(&parts.sizes(WalkScope::OneValue)?);
@@ -51,8 +49,7 @@ pub fn bounded_schema(schema: &Value) -> Result<(), SchemaError> {
 
 /// Returns whether `most` evaluations, not nested too deeply, suffice to check a value against each
 /// part of a schema that applies to it. Reporting every mistake takes all of them; finding one
-/// takes
-/// fewer.
+/// takes fewer.
 #[must_use]
 pub fn looks_within(schema: &Value, value: &Value, most: u64) -> bool {
     SchemaParts::of(schema).is_ok_and(|parts| parts.looks_within(value, most))
