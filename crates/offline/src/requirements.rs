@@ -155,7 +155,7 @@ pub(super) fn tell_apart(
     complete: bool,
 ) {
     let known = &figures.requirements;
-    if known.unknown || figures.parsed == 0 {
+    if known.unknown {
         return;
     }
     let complete = complete && !known.incomplete && figures.gaps.is_empty();
@@ -164,14 +164,26 @@ pub(super) fn tell_apart(
         let mut below = inventory.below(if folder.is_empty() { "." } else { &folder });
         let is_source =
             |file: &File| Grammar::of(&file.path) == Some(Grammar::Go) && !is_vendored(&file.path);
-        // Without sources nothing contradicts the manifest.
-        if !below.any(is_source) {
+        let has_sources = below.any(is_source);
+        if has_sources && figures.parsed == 0 {
             continue;
         }
-        for dependency in &mut package.dependencies {
-            let importers = known.importers(&folder, &dependency.name);
-            dependency.condition = condition(importers, complete).unwrap_or_default();
+        // Without sources nothing contradicts the manifest.
+        if has_sources {
+            for dependency in &mut package.dependencies {
+                let importers = known.importers(&folder, &dependency.name);
+                dependency.condition = condition(importers, complete).unwrap_or_default();
+            }
         }
+        let (tools, development) = (&package.tools, &mut package.development);
+        package.dependencies.retain(|dependency| {
+            let importers = known.importers(&folder, &dependency.name);
+            let is_tool = importers == Importers::default() && tools.contains(&dependency.name);
+            if is_tool {
+                development.insert(dependency.name.clone());
+            }
+            !is_tool
+        });
     }
 }
 

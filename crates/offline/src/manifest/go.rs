@@ -1,10 +1,12 @@
 //! `go.mod`.
 
 use super::{Dependency, Package, Tool};
+use crate::requirements::module_of;
 
 pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     let mut out = Package::new(path, Tool::Go);
     let mut block = String::new();
+    let (mut indirect, mut tools) = (Vec::new(), Vec::new());
     for line in text.lines() {
         let (code, remark) = line.split_once("//").unwrap_or((line, ""));
         let code = code.trim();
@@ -12,19 +14,35 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
         let Some(first) = words.next() else { continue };
         if code == ")" {
             block.clear();
-        } else if code.ends_with('(') {
+            continue;
+        }
+        if code.ends_with('(') {
             first.clone_into(&mut block);
-        } else if first == "module" {
-            out.name = words.next().unwrap_or_default().trim_matches('"').to_owned();
-        } else if first == "go" {
-            out.requires = format!("Go {}", words.next().unwrap_or_default());
-        } else if first == "require" || block == "require" {
-            let name = if block == "require" { Some(first) } else { words.next() };
-            let (Some(name), Some(version)) = (name, words.next()) else { continue };
-            if remark.trim().starts_with("indirect") {
-                continue;
+            continue;
+        }
+        let (directive, value) =
+            if block.is_empty() { (first, words.next()) } else { (block.as_str(), Some(first)) };
+        let value = value.unwrap_or_default().trim_matches('"');
+        match directive {
+            "module" => value.clone_into(&mut out.name),
+            "go" => out.requires = format!("Go {value}"),
+            "tool" => tools.push(value),
+            "require" if remark.trim().starts_with("indirect") => indirect.push(value.to_owned()),
+            "require" => {
+                let Some(version) = words.next() else { continue };
+                out.dependencies.push(Dependency::new(value, version));
             }
-            out.dependencies.push(Dependency::new(name.trim_matches('"'), version));
+            _ => {}
+        }
+    }
+    let direct: Vec<String> = out.dependencies.iter().map(|it| it.name.clone()).collect();
+    for tool in tools {
+        let module = [&direct, &indirect].into_iter().flat_map(|it| module_of(it, tool));
+        let Some(module) = module.max_by_key(|module| module.len()) else { continue };
+        if direct.contains(module) {
+            out.tools.insert(module.clone());
+        } else {
+            out.development.insert(module.clone());
         }
     }
     (!out.name.is_empty()).then_some(out)

@@ -99,6 +99,8 @@ pub(super) struct Package {
     pub(super) optional: BTreeSet<String>,
     /// Names of what is needed to develop, test or build it.
     pub(super) development: BTreeSet<String>,
+    /// Names of dependencies that hold tools with which it is developed.
+    pub(super) tools: BTreeSet<String>,
     pub(super) programs: Vec<Program>,
     /// The file with which a library begins.
     pub(super) library: String,

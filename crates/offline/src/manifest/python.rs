@@ -178,10 +178,19 @@ pub(super) fn setup_cfg(path: &str, text: &str) -> Option<Package> {
     };
     let required = get("options", "install_requires");
     // What stands in another file is not read.
-    let elsewhere = ["file:", "attr:"].iter().any(|mark| required.starts_with(mark));
+    let is_elsewhere = |value: &str| ["file:", "attr:"].iter().any(|mark| value.starts_with(mark));
+    let elsewhere = is_elsewhere(&required);
     if !elsewhere {
         out.dependencies = lines(required).iter().map(|line| requirement(line)).collect();
     }
+    for ((_, extra), value) in
+        sections.iter().filter(|((section, _), _)| section == "options.extras_require")
+    {
+        if !is_elsewhere(value) {
+            add_extra(&mut out, extra, lines(value.clone()).iter().map(String::as_str));
+        }
+    }
+    out.optional.remove(&plain_name(&out.name));
     for line in lines(get("options.entry_points", "console_scripts")) {
         if let Some((name, at)) = line.split_once('=') {
             out.programs.push(Program { name: name.trim().to_owned(), at: at.trim().to_owned() });
@@ -194,10 +203,21 @@ pub(super) fn setup_cfg(path: &str, text: &str) -> Option<Package> {
     Some(out)
 }
 
+/// Adds the requirements of an extra. One whose name begins with a colon is none: what stands
+/// there is needed wherever its marker is true.
+fn add_extra<'t>(out: &mut Package, extra: &str, requirements: impl Iterator<Item = &'t str>) {
+    if let Some(marker) = extra.strip_prefix(':') {
+        let marked = |text| requirement(text).only(condition::of_python_marker(marker));
+        out.dependencies.extend(requirements.map(marked));
+    } else {
+        out.optional.extend(requirements.map(required_name));
+    }
+}
+
 pub(super) fn setup_py(path: &str, text: &str) -> Option<Package> {
     let mut out = Package::new(path, Tool::Python);
     for argument in setup_arguments(text) {
-        let SetupArgument { name, values, line, computed } = argument;
+        let SetupArgument { name, values, groups, line, computed } = argument;
         let first = || values.first().map(|text| one_line(text)).unwrap_or_default();
         match name.as_str() {
             "install_requires" | "**" if computed => {
@@ -210,7 +230,12 @@ pub(super) fn setup_py(path: &str, text: &str) -> Option<Package> {
             "license" => out.licence = first(),
             "python_requires" => out.requires = first(),
             "install_requires" => {
-                out.dependencies = values.iter().map(|text| requirement(text)).collect();
+                out.dependencies.extend(values.iter().map(|text| requirement(text)));
+            }
+            "extras_require" => {
+                for (extra, values) in groups {
+                    add_extra(&mut out, &extra, values.iter().map(String::as_str));
+                }
             }
             "classifiers" if out.licence.is_empty() => {
                 out.licence = values.iter().find_map(|text| classified(text)).unwrap_or_default();
@@ -218,6 +243,7 @@ pub(super) fn setup_py(path: &str, text: &str) -> Option<Package> {
             _ => {}
         }
     }
+    out.optional.remove(&plain_name(&out.name));
     Some(out)
 }
 
@@ -305,6 +331,8 @@ fn join_manifests(manifests: Vec<Package>) -> Option<Package> {
         if first.dependencies.is_empty() {
             first.dependencies = other.dependencies;
             first.optional.extend(other.optional);
+        } else if first.optional.is_empty() && file_name(&first.path) != "pyproject.toml" {
+            first.optional = other.optional;
         }
         first.unstated &= other.unstated;
         first.computed = first.computed.or(other.computed);

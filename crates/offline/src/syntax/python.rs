@@ -151,6 +151,8 @@ pub(crate) struct SetupArgument {
     pub(crate) name: String,
     /// Its strings, for a string or a list of strings.
     pub(crate) values: Vec<String>,
+    /// The strings under each key, for a dictionary of them.
+    pub(crate) groups: Vec<(String, Vec<String>)>,
     /// Its line, from 1.
     pub(crate) line: u64,
     /// Whether the program computes it, so that the strings are not all of it.
@@ -172,7 +174,7 @@ pub(crate) fn setup_arguments(text: &str) -> Vec<SetupArgument> {
             let line = line_of(argument);
             if argument.kind() == "dictionary_splat" {
                 let name = "**".to_owned();
-                out.push(SetupArgument { name, values: Vec::new(), line, computed: true });
+                out.push(SetupArgument { name, line, computed: true, ..SetupArgument::default() });
                 continue;
             }
             let Some(value) = argument.child_by_field_name("value") else { continue };
@@ -181,8 +183,15 @@ pub(crate) fn setup_arguments(text: &str) -> Vec<SetupArgument> {
                 "identifier" => assigned_once(source, source.text_of(value)).unwrap_or(value),
                 _ => value,
             };
-            let (values, computed) = strings(source, value);
-            out.push(SetupArgument { name, values, line, computed });
+            let argument = SetupArgument { name, line, ..SetupArgument::default() };
+            out.push(if value.kind() == "dictionary" {
+                let groups = groups(source, value);
+                let computed = groups.is_none();
+                SetupArgument { groups: groups.unwrap_or_default(), computed, ..argument }
+            } else {
+                let (values, computed) = strings(source, value);
+                SetupArgument { values, computed, ..argument }
+            });
         }
         false
     });
@@ -201,6 +210,19 @@ fn strings(source: Source<'_>, value: Node<'_>) -> (Vec<String>, bool) {
     let items: Vec<Option<String>> = items.map(|item| literal(source, item)).collect();
     let computed = items.iter().any(Option::is_none);
     (items.into_iter().flatten().collect(), computed)
+}
+
+/// Returns the strings under each key of a dictionary. `None` where any of them is computed.
+fn groups(source: Source<'_>, dictionary: Node<'_>) -> Option<Vec<(String, Vec<String>)>> {
+    let mut cursor = dictionary.walk();
+    let pairs = dictionary.named_children(&mut cursor).filter(|pair| pair.kind() != "comment");
+    pairs
+        .map(|pair| {
+            let key = literal(source, pair.child_by_field_name("key")?)?;
+            let (values, computed) = strings(source, pair.child_by_field_name("value")?);
+            (!computed).then_some((key, values))
+        })
+        .collect()
 }
 
 /// Returns the value that the top of a module gives to a name, if nothing else but one place

@@ -6,6 +6,7 @@ use super::{Import, Outline, Source, first_sentence, has_file_tag, is_doc_block}
 
 pub(super) fn outline(source: Source<'_>, test_file: bool) -> Outline {
     let mut out = Outline { doc: head_comment(source), ..Outline::default() };
+    let runners = if test_file { test_runners(source) } else { Vec::new() };
     source.walk(|node| {
         match node.kind() {
             "import_statement" | "export_statement" => {
@@ -24,7 +25,9 @@ pub(super) fn outline(source: Source<'_>, test_file: bool) -> Outline {
                         out.imports.extend(specifier(source, first));
                     }
                     let titled = matches!(first.kind(), "string" | "template_string");
-                    out.tests += u64::from(test_file && titled && is_test(source, called));
+                    let is_test =
+                        || is_test(source, called) || is_runner_test(source, called, &runners);
+                    out.tests += u64::from(test_file && titled && is_test());
                 }
             }
             _ => {}
@@ -60,6 +63,73 @@ fn is_test(source: Source<'_>, called: Option<Node<'_>>) -> bool {
             _ => return false,
         }
     }
+}
+
+/// Returns the names that a file gives to libraries whose tests are methods: `t.test(…)`.
+fn test_runners(source: Source<'_>) -> Vec<&str> {
+    let mut out = Vec::new();
+    source.walk(|node| {
+        let (name, from) = match node.kind() {
+            "variable_declarator" => {
+                let value = node.child_by_field_name("value");
+                let value = value.filter(|it| source.field(*it, "function") == "require");
+                let arguments = value.and_then(|it| it.child_by_field_name("arguments"));
+                let from = arguments.and_then(|it| it.named_child(0));
+                (node.child_by_field_name("name"), from)
+            }
+            "import_statement" => {
+                let clause =
+                    source.children(node).into_iter().find(|it| it.kind() == "import_clause");
+                let name = clause.and_then(|it| it.named_child(0)).and_then(|name| {
+                    if name.kind() == "namespace_import" { name.named_child(0) } else { Some(name) }
+                });
+                (name, node.child_by_field_name("source"))
+            }
+            _ => return true,
+        };
+        let library = from.map_or("", |from| source.text_of(from).trim_matches(['"', '\'']));
+        if matches!(library, "tap" | "tape" | "node:test") {
+            out.extend(name.filter(|it| it.kind() == "identifier").map(|it| source.text_of(it)));
+        }
+        true
+    });
+    out
+}
+
+/// Whether a call makes a test by a library of which the file has the name: `t(…)`, `t.test(…)`,
+/// `t.skip(…)`. A parameter of the same name is a test, and what it makes is a part of that.
+fn is_runner_test(source: Source<'_>, called: Option<Node<'_>>, runners: &[&str]) -> bool {
+    let Some(called) = called else { return false };
+    let object = match called.kind() {
+        "member_expression" => {
+            let method = source.field(called, "property");
+            let known = matches!(method, "test" | "only" | "skip" | "todo");
+            called.child_by_field_name("object").filter(|_| known)
+        }
+        _ => Some(called),
+    };
+    object.is_some_and(|object| {
+        let name = source.text_of(object);
+        object.kind() == "identifier" && runners.contains(&name) && !is_parameter(source, object)
+    })
+}
+
+/// Whether a name is that of a parameter of a function around it.
+fn is_parameter(source: Source<'_>, name: Node<'_>) -> bool {
+    let text = source.text_of(name);
+    let mut around = name.parent();
+    while let Some(node) = around {
+        let all = node.child_by_field_name("parameters");
+        let mut listed = all.into_iter().flat_map(|all| source.children(all));
+        // In TypeScript a parameter has its name as a pattern.
+        let is_named =
+            |it: Node<'_>| source.text_of(it) == text || source.field(it, "pattern") == text;
+        if source.field(node, "parameter") == text || listed.any(is_named) {
+            return true;
+        }
+        around = node.parent();
+    }
+    false
 }
 
 fn specifier(source: Source<'_>, node: Node<'_>) -> Option<Import> {

@@ -55,6 +55,25 @@ fn scripts_show_their_imports_and_tests() {
 }
 
 #[test]
+fn tests_of_node_tap_are_those_of_the_name_that_the_file_gives_it() {
+    for (text, tests) in [
+        (
+            "const t = require('tap');\nt.test('a', t => { t.test('b', t => t.end()); });\nt.skip('c');\n",
+            2,
+        ),
+        ("import tap from \"tap\";\ntap.test('a', async () => {});\ntap.only('b', () => {});\n", 2),
+        (
+            "import * as t from 'tap';\nt.test(`a`, () => {});\nother.test('b');\n/a/.test('c');\n",
+            1,
+        ),
+        ("var t = require('tape');\nt.test('a', fn);\nt('b', fn);\nt(1);\n", 2),
+        ("const t = make();\nt.test('a', fn);\n", 0),
+    ] {
+        assert_eq!(outline_of("test/kite.js", text).tests, tests, "{text}");
+    }
+}
+
+#[test]
 fn go_c_and_java_show_where_programs_begin() {
     let go = "// Package main flies kites.\npackage main\n\nimport (\n\t\"fmt\"\n\tw \"example.org/kite/wing\"\n)\n\nfunc main() { fmt.Println(w.X) }\n";
     let out = outline_of("cmd/kite/main.go", go);

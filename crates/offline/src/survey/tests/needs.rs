@@ -8,9 +8,15 @@ fn dependencies_of_go(files: &[(&str, &str)]) -> String {
                     \twing.org/x v3.0.0\n\ttail.org/x v4.0.0\n)\n";
     let mut all = vec![("go.mod", manifest)];
     all.extend(files);
-    let report = survey_in("Survey this repository", &all);
+    dependencies_of(&all)
+}
+
+/// Returns the whole section about dependencies of a survey.
+fn dependencies_of(files: &[(&str, &str)]) -> String {
+    let report = survey_in("Survey this repository", files);
     let section = report.split_once("## Dependencies\n\n").map_or("", |(_, text)| text);
-    section.split("\n\n## ").next().unwrap_or_default().to_owned()
+    let section = section.split("\n\n## ").next().unwrap_or_default();
+    section.split("\n\n---\n").next().unwrap_or_default().to_owned()
 }
 
 const LIBRARY: &str = "package kite\n\nimport \"gust.org/x/deep\"\n";
@@ -48,6 +54,23 @@ fn a_module_that_only_a_generated_file_imports_is_needed() {
     // Without a source nothing contradicts the manifest.
     let all = dependencies_of_go(&[("README.md", "# Kite\n")]);
     assert!(all.starts_with("4 at run time: `gust.org/x` v1.0.0, "), "{all}");
+}
+
+#[test]
+fn a_tool_of_a_go_module_is_for_development() {
+    let manifest = "module example.org/kite\n\ntool gust.org/x/cmd/gust\n\ntool (\n\t\"rope.org/x\"\n\
+                    \ttail.org/x/cmd/tail // Draws.\n)\n\nrequire (\n\tgust.org/x v1.0.0\n\
+                    \trope.org/x v1.0.0\n\ttail.org/x v1.0.0 // indirect\n\twing.org/x v1.0.0\n)\n";
+    let library = ("kite.go", "package kite\n\nimport \"gust.org/x/deep\"\n");
+    assert_eq!(
+        dependencies_of(&[("go.mod", manifest), library]),
+        "1 at run time: `gust.org/x` v1.0.0; 2 for development and building.\n\n\
+         - No file imports: `wing.org/x` v1.0.0"
+    );
+    assert_eq!(
+        dependencies_of(&[("go.mod", manifest)]),
+        "1 at run time: `wing.org/x` v1.0.0; 3 for development and building."
+    );
 }
 
 #[test]
@@ -202,4 +225,32 @@ fn tools_of_a_manifest_without_a_name_are_not_needed_at_run_time() {
     let section = report.split_once("## Dependencies\n\n").unwrap().1;
     let needed = "1 at run time: `wing` 1.\n\n- Private packages need: `eslint` ^10\n";
     assert!(section.starts_with(needed), "{report}");
+}
+
+#[test]
+fn extras_are_optional_whatever_manifest_has_them() {
+    let listed = "EXTRAS = {\n    # Flies.\n    'fly': ['gust>=1', 'Rope_End'],\n    'all': ('gust', 'kite[fly]'),\n\
+                  ':python_version < \"3\"': ['tail'],\n}\n\
+                  setup(name='kite', install_requires=['wing'], extras_require=EXTRAS)\n";
+    let computed =
+        "setup(name='kite', install_requires=['wing'], extras_require={'a': ['b'], 'c': more()})\n";
+    let ini = "[metadata]\nname = kite\n[options]\ninstall_requires = wing\n\
+               [options.extras_require]\nfly =\n    gust>=1\n    Rope_End\nall = kite[fly]\nfar = file: far.txt\n";
+    for (files, expected) in [
+        (
+            vec![("setup.py", listed)],
+            "1 at run time: `wing`; 2 optional.\n\n- For Python < 3: `tail`",
+        ),
+        (vec![("setup.py", computed)], "1 at run time: `wing`."),
+        (vec![("setup.cfg", ini)], "1 at run time: `wing`; 2 optional."),
+        (
+            vec![
+                ("setup.cfg", "[metadata]\nname = kite\n[options]\ninstall_requires = wing\n"),
+                ("setup.py", "setup(extras_require={'fly': ['gust']})\n"),
+            ],
+            "1 at run time: `wing`; 1 optional.",
+        ),
+    ] {
+        assert_eq!(dependencies_of(&files), expected, "{files:?}");
+    }
 }
