@@ -1,4 +1,4 @@
-//! Makes the calls of a check.
+//! Runs the calls of a check.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -19,11 +19,11 @@ use crate::declared::Findings;
 use crate::tool_harness::ToolHarness;
 use crate::violation::ContractRule;
 
-/// How one call came out.
+/// The result of one call.
 enum CallEnd {
     Settled(ToolCallResult),
     Panicked,
-    /// It had not settled in time.
+    /// It did not settle in time.
     Late,
 }
 
@@ -37,8 +37,8 @@ pub(crate) struct Calls<'t> {
 }
 
 impl<'t> Calls<'t> {
-    /// Calls of a tool in a directory, which find these settings; how long each may take, and how
-    /// long one that was told to end.
+    /// Creates the calls of a tool in a directory, with session settings, the time limit of a call,
+    /// and the grace period of a cancelled call.
     pub(crate) fn new(
         tool: &'t Arc<dyn Tool>,
         dir: &'t Path,
@@ -53,7 +53,7 @@ impl<'t> Calls<'t> {
         self.made
     }
 
-    /// Tries one call in all the ways that the spec allows.
+    /// Tries a call in every way that the spec allows.
     pub(crate) async fn try_with(&mut self, arguments: &Value, found: &mut Findings) {
         let spec = self.tool.spec();
         let before = files(self.dir);
@@ -99,7 +99,7 @@ impl<'t> Calls<'t> {
         }
     }
 
-    /// Told to end before it began, and right after.
+    /// Cancels a call before it begins, and right after.
     async fn cancelled(&mut self, arguments: &Value, found: &mut Findings) {
         let cancel = Cancel::new();
         cancel.cancel(CancelReason::Interrupted);
@@ -158,7 +158,7 @@ fn is_ok(end: &CallEnd) -> bool {
     matches!(end, CallEnd::Settled(Ok(_)))
 }
 
-/// Whether a call did what the example shows; if not, that is found.
+/// Returns whether a call worked as the example claims; records a violation if not.
 fn works(end: &CallEnd, arguments: &Value, limit: Duration, found: &mut Findings) -> bool {
     match end {
         CallEnd::Settled(Ok(output)) => {
@@ -179,7 +179,7 @@ fn works(end: &CallEnd, arguments: &Value, limit: Duration, found: &mut Findings
                 );
             }
             let why = describe_error(error);
-            // A file that is not there is refused, or an error of the system.
+            // A missing file is refused, or is an error of the system.
             let of_machine = matches!(error, ToolError::Failed(_)) && !why.contains("o such file");
             let advice = match of_machine {
                 true => {
@@ -194,7 +194,7 @@ fn works(end: &CallEnd, arguments: &Value, limit: Duration, found: &mut Findings
     false
 }
 
-/// A file that a call names, that its refusal tells of, and that is not there.
+/// Returns a file that a call names, that its refusal mentions, and that does not exist.
 fn missing<'a>(arguments: &'a Value, refused: &str, dir: &Path) -> Option<&'a str> {
     let texts = arguments.as_object()?.values().filter_map(Value::as_str);
     let is_path = |text: &&str| text.contains(['.', '/']) && !text.contains(char::is_whitespace);
@@ -216,7 +216,7 @@ fn facts(output: &ToolOutput, found: &mut Findings) {
     }
 }
 
-/// The files below a directory and what is in them, without what the host keeps there.
+/// Returns the files below a directory and their content, without those of the host.
 fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut folders = vec![dir.to_owned()];
     let mut files = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The check of one tool.
+//! The conformance check of one tool.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -11,33 +11,31 @@ use crate::calls::Calls;
 use crate::declared::{Findings, look};
 use crate::violation::{ContractRule, Violation, Violations};
 
-/// How long a call may take that was told to end. It is much more than an agent waits, so that a
-/// slow machine is no violation.
+/// Time limit of a cancelled call. Much longer than an agent waits, so that a slow machine causes
+/// no violation.
 const GRACE: Duration = Duration::from_secs(10);
-/// How long a call may take when its tool has no limit of its own.
+/// Time limit of a call if the tool has none of its own.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// A tool that keeps its contract.
+/// The result of checking a tool that keeps its contract.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CheckReport {
-    /// How many calls were made. None were made of a tool without examples, or of one that
-    /// cannot be used now.
+    /// Number of calls made; 0 for a tool without examples or one that cannot be used at present.
     pub calls: usize,
-    /// What would make it better.
+    /// Suggested improvements.
     pub advice: Vec<Violation>,
 }
 
-/// Checks a tool by what it says of itself and by the calls that it has for examples, in a
-/// directory of their own. See [`ToolCheck`] for calls of your own, another directory, or what the tool
-/// is lent.
+/// Checks a tool's specification and runs its examples in a temporary directory. Use [`ToolCheck`]
+/// for further calls, another directory or session settings.
 ///
 /// # Errors
-/// All that the tool does not keep.
+/// All violations of the contract.
 pub async fn check_tool(tool: &Arc<dyn Tool>) -> Result<CheckReport, Violations> {
     ToolCheck::new(tool).run().await
 }
 
-/// A check of one tool, and what it tries.
+/// A check of one tool, with its calls.
 pub struct ToolCheck {
     tool: Arc<dyn Tool>,
     calls: Vec<Value>,
@@ -54,7 +52,7 @@ impl std::fmt::Debug for ToolCheck {
 }
 
 impl ToolCheck {
-    /// A check with the tool's own examples.
+    /// Creates a check that runs the tool's own examples.
     #[must_use]
     pub fn new(tool: &Arc<dyn Tool>) -> Self {
         let tool = Arc::clone(tool);
@@ -62,47 +60,47 @@ impl ToolCheck {
         Self { tool, calls: Vec::new(), dir: None, settings, grace: GRACE, limit: None }
     }
 
-    /// The same with a call more, which has to work as the examples have to.
+    /// Adds a call, which must work like the examples.
     #[must_use]
     pub fn call(mut self, arguments: Value) -> Self {
         self.calls.push(arguments);
         self
     }
 
-    /// The same in this directory, where calls may find what they need. Tools that write files
-    /// write them here.
+    /// Runs the check in this directory, which may hold files that calls need. Tools that write
+    /// files write them here.
     #[must_use]
     pub fn inside(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = Some(dir.into());
         self
     }
 
-    /// The same where the tool finds this among the settings of its session: what a program lends
-    /// its tools, as `deputize_mcp::Servers` to those of MCP servers. It is not ended by the check.
+    /// Adds a value to the session settings, as a program provides it to its tools, such as
+    /// `deputize_mcp::Servers` for tools of MCP servers. The check does not close it.
     #[must_use]
     pub fn lend<T: Resource>(self, value: T) -> Self {
         self.settings.get_or_insert_with(|| value);
         self
     }
 
-    /// The same with so much time for a call that was told to end, instead of 10 seconds.
+    /// Sets the time limit of a cancelled call, instead of 10 seconds.
     #[must_use]
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
         self
     }
 
-    /// The same with so much time for a call, instead of the tool's own limit.
+    /// Sets the time limit of a call, instead of the tool's own.
     #[must_use]
     pub fn limit(mut self, limit: Duration) -> Self {
         self.limit = Some(limit);
         self
     }
 
-    /// Makes the check.
+    /// Runs the check.
     ///
     /// # Errors
-    /// All that the tool does not keep.
+    /// All violations of the contract.
     pub async fn run(mut self) -> Result<CheckReport, Violations> {
         let name = self.tool.spec().decl.name.to_string();
         let mut found = Findings::default();
@@ -141,7 +139,7 @@ impl ToolCheck {
         if tried.is_empty() {
             return 0;
         }
-        // Kept until the end, since it goes when it is dropped.
+        // Kept until the end, because dropping it deletes the directory.
         let (dir, _kept) = match &self.dir {
             Some(dir) => (dir.clone(), None),
             None => match tempfile::tempdir() {

@@ -1,4 +1,4 @@
-//! What a tool says of itself. Pure.
+//! Checks a tool's specification. Pure.
 
 use deputize_core::sanitize::clean;
 use deputize_core::{Availability, Tool, ToolSpec, looks_within};
@@ -7,14 +7,14 @@ use serde_json::Value;
 
 use crate::violation::ContractRule;
 
-/// The longest description, in bytes: it is sent with every request.
+/// Maximum size of a description in bytes; it is sent with every request.
 const DESCRIPTION_BYTES: usize = 16 * 1024;
-/// The longest schema, in bytes, for the same reason.
+/// Maximum size of a schema in bytes, for the same reason.
 const SCHEMA_BYTES: usize = 64 * 1024;
-/// How many looks at an example it may take to find all that is wrong with it.
+/// Maximum number of evaluations to find all mistakes in an example.
 const MOST_LOOKS: u64 = 100_000;
 
-/// What was found, in this order: what must be mended, and what should be.
+/// Violations that must be fixed, and advice on what should be, each in the order found.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) broken: Vec<(ContractRule, String)>,
@@ -34,7 +34,7 @@ impl Findings {
     }
 }
 
-/// Looks at a spec. Gives what checks arguments, if the schema is one.
+/// Checks a spec. Returns a validator of arguments, if the schema is valid.
 pub(crate) fn look(tool: &dyn Tool, found: &mut Findings) -> Option<Validator> {
     let spec = tool.spec();
     if spec != tool.spec() {

@@ -1,9 +1,9 @@
-//! Whether a tool keeps its contract: linked, loaded or remote alike.
+//! Checks that a tool keeps its contract, whether linked, loaded or remote.
 //!
-//! [`check_tool`] looks at what a tool says of itself and makes the calls that it offers as
-//! examples: alone, twice, side by side, cancelled before and in between. What it finds is a list
-//! of [`Violation`]s, each with its [`ContractRule`] and what to do. It does not care who made the tool,
-//! so one check serves a linked crate, a dynamic plugin and an MCP server.
+//! [`check_tool`] checks a tool's specification and runs its examples: alone, twice, concurrently,
+//! and cancelled before and during the call. It returns a list of [`Violation`]s, each with its
+//! [`ContractRule`] and what to do. Who made the tool does not matter, so the same check serves
+//! linked crates, plugins and MCP servers.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -39,16 +39,16 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Tests get it, with much else, from `deputize-testkit`; a program that checks the tools of
-//! others depends on this crate.
+//! Tests get this crate as part of `deputize-testkit`; a program that checks other people's tools
+//! depends on it directly.
 //!
 //! # Features and stability
 //!
 //! No features.
 //!
-//! Stability: to build on. A change that breaks a program waits for the next minor version,
-//! after a version in which the old form is deprecated where that is possible. Rules may be
-//! added: a tool that passes may have something to mend after an update.
+//! Stability: to build on. A breaking change waits for the next minor version; where possible, a
+//! version before it deprecates the old form. Rules may be added: a tool that passes may need
+//! changes after an update.
 
 mod calls;
 mod conformance;

@@ -1,4 +1,4 @@
-//! Calls single tools.
+//! A harness that calls single tools.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use deputize_core::{
 };
 use serde_json::Value;
 
-/// Gives no agents: for tools that are called outside a session.
+/// Starts no agents, for tools that are called outside a session.
 #[derive(Debug, Clone, Copy)]
 pub struct NoSpawn;
 
@@ -26,12 +26,11 @@ impl Spawn for NoSpawn {
     }
 }
 
-/// A place to call a tool in, as an agent would: a directory that it may read and write, no
-/// network, no children. What a call leaves (files that were read, values it stores) is there
-/// for the next one.
+/// Calls a tool as an agent would, with a directory that it may read and write, no network and no
+/// children. State of a call (files that were read, stored values) is kept for the next one.
 ///
-/// The arguments reach the tool as they are. A running agent's arguments have been checked
-/// against the tool's schema before.
+/// Arguments reach the tool unchecked. In a running agent, they have been checked against the
+/// tool's schema before.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -73,10 +72,10 @@ pub struct ToolHarness {
 }
 
 impl ToolHarness {
-    /// With all tools that are registered in this test program.
+    /// Creates a harness with all tools that are registered in this test program.
     ///
     /// # Panics
-    /// When two of them have one name.
+    /// If two tools have the same name.
     #[must_use]
     #[expect(clippy::panic, reason = "a test that is set up wrongly fails")]
     pub fn new(dir: impl Into<PathBuf>) -> Self {
@@ -84,10 +83,10 @@ impl ToolHarness {
         Self::of(dir, catalog)
     }
 
-    /// With these tools, registered or not.
+    /// Creates a harness with these tools, registered or not.
     ///
     /// # Panics
-    /// When two of them have one name.
+    /// If two tools have the same name.
     #[must_use]
     #[expect(clippy::panic, reason = "a test that is set up wrongly fails")]
     pub fn with(dir: impl Into<PathBuf>, tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
@@ -98,21 +97,21 @@ impl ToolHarness {
         Self::of(dir, catalog)
     }
 
-    /// With one tool, and what it finds among the settings of its session.
+    /// Creates a harness with one tool, and the settings of its session.
     pub(crate) fn of_one(dir: &Path, tool: &Arc<dyn Tool>, settings: ResourceMap) -> Self {
         let mut catalog = Catalog::default();
-        // One name is not taken.
+        // A single tool has no name conflict.
         let _only = catalog.insert(entry(Arc::clone(tool)));
         Self::lending(dir.to_owned(), catalog, settings)
     }
 
-    /// With the tools of a catalog.
+    /// Creates a harness with the tools of a catalog.
     #[must_use]
     pub fn of(dir: impl Into<PathBuf>, catalog: Catalog) -> Self {
         Self::lending(dir.into(), catalog, ResourceMap::default())
     }
 
-    /// With the tools of a catalog, and what they find among the settings of their session.
+    /// Creates a harness with the tools of a catalog, and the settings of their session.
     fn lending(dir: PathBuf, catalog: Catalog, settings: ResourceMap) -> Self {
         let dir = dir.canonicalize().unwrap_or(dir);
         let id = SessionId::literal("bench");
@@ -138,10 +137,10 @@ impl ToolHarness {
     /// Calls a tool.
     ///
     /// # Errors
-    /// When the call fails.
+    /// If the call fails.
     ///
     /// # Panics
-    /// When there is no such tool.
+    /// If there is no such tool.
     #[expect(clippy::panic, reason = "a test that is set up wrongly fails")]
     pub async fn call(&self, tool: &str, arguments: Value) -> ToolCallResult {
         let Some(entry) = self.agent.catalog.get(tool) else {
@@ -151,7 +150,7 @@ impl ToolHarness {
         entry.tool.call(arguments, &self.cx()).await
     }
 
-    /// What the next call may reach; each has its own id.
+    /// Returns the context of the next call; each has its own ID.
     pub fn cx(&self) -> ToolCx {
         let slot = self.calls.fetch_add(1, Ordering::Relaxed);
         ToolCx {
@@ -161,13 +160,13 @@ impl ToolHarness {
         }
     }
 
-    /// The agent that calls; its session's settings can be filled.
+    /// Returns the calling agent, whose session settings can be filled.
     #[must_use]
     pub fn agent(&self) -> &Arc<AgentView> {
         &self.agent
     }
 
-    /// The signal that calls watch.
+    /// Returns the cancellation signal of the calls.
     #[must_use]
     pub fn cancel(&self) -> &Cancel {
         &self.cancel

@@ -1,47 +1,47 @@
-//! What a tool does not keep.
+//! Violations of a tool's contract.
 
 use std::error::Error;
 use std::fmt;
 
-/// What is asked of a tool.
+/// A rule of the contract that tools keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ContractRule {
-    /// It says the same of itself each time.
+    /// Its specification never changes.
     Stable,
-    /// Its description is there, short enough, and of characters that can be seen.
+    /// It has a description that is short enough and has only visible characters.
     Description,
-    /// Its schema is one, needs nothing from elsewhere, and asks only for what it declares.
+    /// Its schema is valid, is self-contained, and requires only declared properties.
     Schema,
-    /// Each argument says what it is.
+    /// Each argument has a description.
     Described,
-    /// Its examples fit its schema, and have a title.
+    /// Its examples match its schema and have titles.
     Example,
-    /// What it says when it cannot be used is something.
+    /// If it cannot be used, it explains why.
     Usable,
-    /// The files that an example names are there. In the empty directory that a check makes none
-    /// are: [`ToolCheck::inside`](crate::ToolCheck::inside) names another one.
+    /// The files that an example names exist. The check's own directory is empty;
+    /// [`ToolCheck::inside`](crate::ToolCheck::inside) sets another one.
     Files,
-    /// A call that fits the schema does what it shows.
+    /// A call that matches the schema works.
     Works,
     /// A call does not panic.
     NoPanic,
     /// A call ends within its time limit.
     Ends,
-    /// A call that is told to end does so soon.
+    /// A cancelled call ends soon.
     Cancels,
-    /// A tool that only looks changes nothing in its directory.
+    /// A read-only tool changes nothing in its directory.
     OnlyLooks,
-    /// A tool whose calls may be repeated or made side by side gives each what it gave alone.
+    /// A tool with repeatable or parallel calls works the same when called again or concurrently.
     Repeats,
-    /// What it refuses, it refuses in words that a model can act on.
+    /// Its refusals have text that a model can act on.
     Refusal,
-    /// What it says it saw is where it says: paths are absolute.
+    /// The effects that it reports have absolute paths.
     Facts,
 }
 
 impl ContractRule {
-    /// Its name, for lists.
+    /// Returns its name, for lists.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -64,12 +64,12 @@ impl ContractRule {
     }
 }
 
-/// One thing that a tool does not keep.
+/// A violation of one rule.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
-    /// The tool.
+    /// Name of the tool.
     pub tool: String,
-    /// What was asked of it.
+    /// The violated rule.
     pub rule: ContractRule,
     /// What was found, and what to do.
     pub found: String,
@@ -81,12 +81,12 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All that a tool does not keep; a line each, also where a test unwraps it.
+/// All violations of a tool, formatted one per line, even by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Violations(pub Vec<Violation>);
 
 impl Violations {
-    /// Whether this rule is among those that are not kept.
+    /// Returns whether this rule is violated.
     #[must_use]
     pub fn has(&self, rule: ContractRule) -> bool {
         self.0.iter().any(|violation| violation.rule == rule)

@@ -1,4 +1,4 @@
-//! A whole agent in a test.
+//! Tests of a whole agent.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use crate::replay::{ReplayFailure, ReplayResult, replay};
 use crate::scripted::ScriptedModel;
 use crate::seen::SeenRequest;
 
-/// The name of the model in a trial.
+/// The name of the model in an agent test.
 const MODEL: &str = "trial/m";
 
-/// A whole agent in a test: tools, a scripted model, a session in a directory of its own. The
-/// same every time: no clock, no chance, no network, no person. Requests that are equal have equal
-/// bytes, so they can be snapshots.
+/// A test of a whole agent, with tools, a scripted model and a session in a temporary directory.
+/// Deterministic: no clock, no randomness, no network, no person. Equal requests have equal bytes,
+/// so they can be snapshots.
 ///
 /// ```standalone_crate
 /// use deputize_core::{Reply, tool};
@@ -48,7 +48,7 @@ const MODEL: &str = "trial/m";
 /// told.request(2).assert_result("\n3\n").assert_continues(told.request(1));
 /// ```
 ///
-/// A parent and its children share the model. They are told apart by their task:
+/// A parent and its children share the model, which distinguishes them by their task:
 ///
 /// ```
 /// # use deputize_core::Reply;
@@ -77,7 +77,7 @@ pub struct AgentTest {
     tape: Option<PathBuf>,
 }
 
-/// The directory that agents work in.
+/// The working directory of the agents.
 #[derive(Debug)]
 enum TestDirectory {
     Own(TempDir),
@@ -94,20 +94,21 @@ impl TestDirectory {
 }
 
 impl AgentTest {
-    /// With the tools of these crates, and of those that this test program is linked with.
+    /// Creates a test with the tools of these crates, and of all others linked into this test
+    /// program.
     ///
     /// # Panics
-    /// When a crate brought no tool, or two tools have one name.
+    /// If a crate registers no tool, or two tools have the same name.
     #[must_use]
     #[expect(clippy::panic, reason = "a test that is set up wrongly fails")]
     pub fn linked(crates: &[ToolCrate]) -> Self {
         Self::of(Catalog::linked(crates).unwrap_or_else(|error| panic!("{error}")))
     }
 
-    /// With these tools, registered or not.
+    /// Creates a test with these tools, registered or not.
     ///
     /// # Panics
-    /// When two of them have one name.
+    /// If two tools have the same name.
     #[must_use]
     #[expect(clippy::panic, reason = "a test that is set up wrongly fails")]
     pub fn with(tools: impl IntoIterator<Item = Arc<dyn Tool>>) -> Self {
@@ -120,10 +121,10 @@ impl AgentTest {
         Self::of(catalog)
     }
 
-    /// With the tools of a catalog.
+    /// Creates a test with the tools of a catalog.
     ///
     /// # Panics
-    /// When there is no place for a temporary directory.
+    /// If no temporary directory can be created.
     #[must_use]
     #[expect(clippy::panic, reason = "a test that is set up wrongly fails")]
     pub fn of(catalog: Catalog) -> Self {
@@ -137,17 +138,17 @@ impl AgentTest {
         }
     }
 
-    /// The same with a block of system text more.
+    /// Adds a block of system text.
     #[must_use]
     pub fn system(mut self, text: impl Into<Arc<str>>) -> Self {
         self.system.push(text.into());
         self
     }
 
-    /// The same with `delegate_task`: children, one level of them.
+    /// Adds `delegate_task`, for one level of children.
     ///
     /// # Panics
-    /// When there is a tool of that name already.
+    /// If there is already a tool of that name.
     #[must_use]
     #[expect(clippy::panic, reason = "a test that is set up wrongly fails")]
     pub fn delegating(mut self) -> Self {
@@ -158,25 +159,24 @@ impl AgentTest {
         self
     }
 
-    /// The same in this directory, which agents may read and write.
+    /// Uses this directory, which agents may read and write.
     #[must_use]
     pub fn inside(mut self, dir: impl Into<PathBuf>) -> Self {
         self.dir = TestDirectory::Given(dir.into());
         self
     }
 
-    /// The same with everything recorded that comes from outside, with the order in which it came,
-    /// into a new file, for [`AgentTest::replay`].
+    /// Records everything from outside, in order, into a new file, for [`AgentTest::replay`].
     #[must_use]
     pub fn recording(mut self, file: impl Into<PathBuf>) -> Self {
         self.tape = Some(file.into());
         self
     }
 
-    /// Runs an agent to its end, on a runtime of its own: for tests that are no async functions.
+    /// Runs an agent to its end on its own runtime, for tests that are not async.
     ///
     /// # Panics
-    /// When the session cannot be made, or inside an async runtime.
+    /// If the session cannot be created, or inside an async runtime.
     #[must_use]
     pub fn run(self, model: impl Into<Arc<ScriptedModel>>, task: &str) -> AgentTestResult {
         block_on(self.run_async(model, task))
@@ -185,7 +185,7 @@ impl AgentTest {
     /// Runs an agent to its end.
     ///
     /// # Panics
-    /// When the session cannot be made.
+    /// If the session cannot be created.
     #[expect(clippy::panic, reason = "a test that is set up wrongly fails")]
     pub async fn run_async(
         self,
@@ -217,10 +217,12 @@ impl AgentTest {
         }
     }
 
-    /// Plays a recording with these tools and this system text: no model is asked, no tool runs.
+    /// Replays a recording with these tools and this system text; no model is asked and no tool
+    /// runs.
     ///
     /// # Errors
-    /// When the recording cannot be read, ends too early, or a request is not the recorded one.
+    /// If the recording cannot be read or ends too early, or a request differs from the recorded
+    /// one.
     pub async fn replay(
         self,
         file: impl AsRef<Path>,
@@ -257,36 +259,36 @@ impl AgentTest {
     }
 }
 
-/// What came of an [`AgentTest`].
+/// The result of an [`AgentTest`].
 #[derive(Debug)]
 pub struct AgentTestResult {
-    /// How the top agent ended.
+    /// The outcome of the top agent.
     pub outcome: Outcome,
-    /// What the model was asked by all agents, in order.
+    /// The requests of all agents, in order.
     pub requests: Vec<SeenRequest>,
-    /// All that happened, in order.
+    /// All records, in order.
     pub records: Vec<Record>,
-    /// Kept, so that what agents left can be looked at.
+    /// Kept so that files left by agents can be inspected.
     dir: TestDirectory,
 }
 
 impl AgentTestResult {
-    /// The answer; empty when there is none.
+    /// Returns the answer; empty if there is none.
     #[must_use]
     pub fn answer(&self) -> &str {
         self.outcome.text.as_deref().unwrap_or_default()
     }
 
-    /// The directory that agents worked in, for as long as this is kept.
+    /// Returns the directory that agents worked in; it exists as long as this value.
     #[must_use]
     pub fn dir(&self) -> &Path {
         self.dir.path()
     }
 
-    /// A request by its number, from 1.
+    /// Returns a request by its number, from 1.
     ///
     /// # Panics
-    /// When there were fewer.
+    /// If there were fewer requests.
     #[must_use]
     #[track_caller]
     #[expect(clippy::panic, reason = "a test that expects another request fails")]
@@ -299,10 +301,10 @@ impl AgentTestResult {
         })
     }
 
-    /// The first request of the agent that has this task: of a child, its goal.
+    /// Returns the first request of the agent with this task; the task of a child is its goal.
     ///
     /// # Panics
-    /// When no agent has it.
+    /// If no agent has this task.
     #[must_use]
     #[track_caller]
     #[expect(clippy::panic, reason = "a test that expects another request fails")]
@@ -316,7 +318,7 @@ impl AgentTestResult {
     }
 }
 
-/// Waits for a future in a test that is no async function, on a runtime of its own.
+/// Runs a future to completion on its own runtime, for tests that are not async.
 ///
 /// ```
 /// # use deputize_core::{erase, tool};
@@ -329,7 +331,7 @@ impl AgentTestResult {
 /// ```
 ///
 /// # Panics
-/// When there is no runtime to be had, or inside one.
+/// If no runtime can be created, or inside one.
 #[expect(clippy::panic, reason = "a test that is set up wrongly fails")]
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let runtime =

@@ -1,4 +1,4 @@
-//! Holds what must not go on yet.
+//! Holds requests back until a test lets them through.
 
 use std::sync::Arc;
 
@@ -6,8 +6,8 @@ use tokio::sync::Semaphore;
 
 use crate::counter::Counter;
 
-/// A gate that requests stand before until the test lets them through. So a test can tell
-/// that things wait for each other, or do not, without sleeping. Clones are the same gate.
+/// Holds requests until the test lets them through, so that a test can show without sleeping that
+/// operations do or do not wait for each other. Clones share the same barrier.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -32,13 +32,13 @@ pub struct Barrier {
 }
 
 impl Barrier {
-    /// A gate that lets nothing through.
+    /// Creates a barrier that lets nothing through.
     #[must_use]
     pub fn closed() -> Self {
         Self { permits: Arc::new(Semaphore::new(0)), waiting: Counter::default() }
     }
 
-    /// Lets `n` more through, those that wait longest first.
+    /// Lets `n` more through, the longest waiting first.
     pub fn let_through(&self, n: usize) {
         self.permits.add_permits(n);
     }
@@ -48,13 +48,13 @@ impl Barrier {
         self.permits.close();
     }
 
-    /// How many wait.
+    /// Returns the number of waiting requests.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.waiting.count().now
     }
 
-    /// Waits until `n` or more wait at the same time.
+    /// Waits until at least `n` wait at the same time.
     pub async fn until_waiting(&self, n: usize) {
         self.waiting.until(|count| count.now >= n).await;
     }
@@ -62,7 +62,7 @@ impl Barrier {
     /// Waits to be let through.
     pub async fn pass(&self) {
         let _waiting = self.waiting.enter();
-        // An error means that the gate is open for good.
+        // An error means that the barrier is open for good.
         if let Ok(permit) = self.permits.acquire().await {
             permit.forget();
         }

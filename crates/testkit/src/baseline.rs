@@ -1,4 +1,4 @@
-//! The least that can be done: what benchmarks measure against.
+//! The minimal work to which benchmarks compare.
 
 use std::fmt::Write as _;
 use std::io::{self, ErrorKind};
@@ -10,15 +10,15 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-/// How a chunked body of a whole reply ends.
+/// The end of a chunked body with a complete reply.
 const END: &[u8] = b"data: [DONE]\n\n\r\n0\r\n\r\n";
 
 /// A bare loop against a model server: it sends as many requests as an agent with its children
-/// would, each with as many bytes, and reads as many files. Nothing else: no tools, no record,
-/// no checks, no retries. What a harness takes is told as a multiple of it.
+/// would, each of the same size, and reads as many files, but has no tools, records, checks or
+/// retries. The cost of a harness is stated as a multiple of this.
 ///
-/// Each conversation has a connection of its own. A reply must end with `data: [DONE]`, and its
-/// last chunk with it; what it says is not looked at.
+/// Each conversation has its own connection. A reply must end with `data: [DONE]` at the end of its
+/// last chunk; its content is ignored.
 ///
 /// ```no_run
 /// # async fn run() -> std::io::Result<()> {
@@ -37,29 +37,29 @@ const END: &[u8] = b"data: [DONE]\n\n\r\n0\r\n\r\n";
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Baseline {
-    /// Where the model server listens.
+    /// Address of the model server.
     pub server: SocketAddr,
-    /// Where the files lie: `NAME-K.txt`, where `NAME` is `root` or the number of a child, and
+    /// Directory with the files `NAME-K.txt`, where `NAME` is `root` or the number of a child, and
     /// `K` counts its files from 0.
     pub folder: PathBuf,
-    /// What the top agent is told.
+    /// The task of the top agent.
     pub task: String,
-    /// The bytes of each body that the top agent sends. Between two of them it reads a file,
-    /// or, after the first and if there are any, its children do their work.
+    /// Sizes of the bodies that the top agent sends, in bytes. Between two requests it reads a file
+    /// or, after the first, runs its children if there are any.
     pub root: Vec<usize>,
-    /// How many children there are, all at once.
+    /// Number of children, which run concurrently.
     pub children: usize,
-    /// What a child is told; `{}` in it is its number.
+    /// The task of a child; `{}` in it is replaced by the child's number.
     pub child_task: String,
-    /// The bytes of each body that a child sends. Between two of them it reads a file.
+    /// Sizes of the bodies that a child sends, in bytes. Between two requests it reads a file.
     pub child: Vec<usize>,
 }
 
 impl Baseline {
-    /// Does it all, once.
+    /// Runs everything once.
     ///
     /// # Errors
-    /// When the server cannot be reached or breaks off, or a file cannot be read.
+    /// If the server cannot be reached or disconnects, or a file cannot be read.
     pub async fn run(self) -> io::Result<()> {
         let this = Arc::new(self);
         let mut root = BaselineConversation::open(Arc::clone(&this), "root", &this.task).await?;
@@ -120,7 +120,7 @@ impl BaselineConversation {
     fn read(&mut self, k: usize) -> io::Result<()> {
         let path = self.floor.folder.join(format!("{}-{k}.txt", self.name));
         let text = serde_json::Value::from(std::fs::read_to_string(path)?);
-        // Writing into a string does not fail.
+        // Writing to a string does not fail.
         let _never = write!(
             self.messages,
             r#",{{"role":"assistant","content":""}},{{"role":"tool","content":{text}}}"#
@@ -128,7 +128,7 @@ impl BaselineConversation {
         Ok(())
     }
 
-    /// Sends the conversation, filled up to so many bytes, and takes the reply.
+    /// Sends the conversation, padded to `bytes`, and reads the reply.
     async fn ask(&mut self, bytes: usize) -> io::Result<()> {
         let (begin, end) = (r#"],"pad":""#, r#""}"#);
         let fill = bytes.saturating_sub(self.messages.len() + begin.len() + end.len());

@@ -1,12 +1,12 @@
-//! A reply as a Chat Completions server streams it.
+//! Streams a reply like a Chat Completions server.
 
 use deputize_core::{Finish, Reply};
 use serde_json::{Value, json};
 
-/// Characters of one piece of text.
+/// Characters in a piece of text.
 const PIECE: usize = 12;
 
-/// The body of a streamed answer: the reply in pieces, its finish reason, its usage, `[DONE]`.
+/// Returns the body of a streamed reply: its pieces, finish reason, usage and `[DONE]`.
 ///
 /// ```
 /// use deputize_core::Reply;
@@ -42,7 +42,7 @@ pub fn chat_sse(reply: &Reply) -> String {
     body
 }
 
-/// A text in pieces of a few characters.
+/// Splits a text into pieces of a few characters.
 pub(crate) fn pieces(text: &str) -> impl Iterator<Item = String> {
     let chars: Vec<char> = text.chars().collect();
     let pieces: Vec<String> = chars.chunks(PIECE).map(|piece| piece.iter().collect()).collect();

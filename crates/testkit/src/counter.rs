@@ -1,10 +1,10 @@
-//! A number that tests can wait for.
+//! A counter that tests can wait for.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// How many there are now, and how many there were at most.
+/// The present, the maximum and the total count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PeakCount {
     pub(crate) now: usize,
@@ -22,7 +22,7 @@ impl Default for Counter {
 }
 
 impl Counter {
-    /// One more, until what this gives is dropped.
+    /// Counts one more until the guard is dropped.
     pub(crate) fn enter(&self) -> CountGuard {
         self.0.send_modify(|count| {
             count.now += 1;
@@ -37,7 +37,7 @@ impl Counter {
     }
 
     pub(crate) async fn until(&self, test: impl FnMut(&PeakCount) -> bool) {
-        // The sender is ours, so the channel cannot be closed.
+        // This value owns the sender, so the channel cannot be closed.
         let mut counts = self.0.subscribe();
         let _never_closed = counts.wait_for(test).await;
     }

@@ -1,21 +1,21 @@
-//! For tests of Deputize, and of what you build on it: no network, no key, no waiting.
+//! Tools for testing Deputize and programs built on it: no network, no keys, no waiting.
 //!
 //! | you test | use |
 //! | --- | --- |
-//! | an agent with your tools, children and all | [`AgentTest`]: a whole agent in one line, the same every time |
-//! | what models answer | [`ScriptedModel`]: by turns, by a rule, by failure; it keeps what it was asked |
+//! | an agent with your tools, children and all | [`AgentTest`]: a whole agent in one line, deterministic |
+//! | what models answer | [`ScriptedModel`]: in turns, by a rule, or failing; it stores its requests |
 //! | what models are asked | [`SeenRequest`], with assertions that show the request when they fail |
-//! | a prompt: of a parent, a child, a whole request | [`assert_prompt!`], a snapshot that tells what a change costs of the cached prefix |
+//! | a prompt: of a parent, a child, a whole request | [`assert_prompt!`], a snapshot that shows how a change affects the cache prefix |
 //! | that any tool keeps its contract | [`check_tool`]: linked, loaded or remote alike |
-//! | one tool | [`Bench`], which calls it in a directory |
-//! | what happened | [`Recorder`], an observer that keeps every record |
-//! | that a program still sends what it sent | [`AgentTest::recording`] and [`AgentTest::replay`]; [`replay()`] for sessions of your own |
-//! | that things happen at the same time | a [`Barrier`], which holds requests until the test lets them go |
-//! | a program or a provider over HTTP | [`MockServer`], which speaks, stutters, breaks off and stalls as told |
-//! | crashes, full disks, odd interleavings | [`Steps`], [`SimDisk`] and a [`Seed`]: a failure that can be repeated |
-//! | how fast it is | [`Baseline`], the least that can be done, to measure against |
+//! | one tool | [`ToolHarness`], which calls it in a directory |
+//! | what happened | [`Recorder`], an observer that stores every record |
+//! | that a program still sends the same requests | [`AgentTest::recording`] and [`AgentTest::replay`]; [`replay()`] for sessions of your own |
+//! | that things happen at the same time | a [`Barrier`], which holds requests until the test lets them through |
+//! | a program or a provider over HTTP | [`MockServer`], which answers, stutters, breaks off and stalls by a script |
+//! | crashes, full disks, odd interleavings | [`Steps`], [`SimDisk`] and a [`Seed`]: repeatable failures |
+//! | how fast it is | [`Baseline`], the minimal work to compare with |
 //!
-//! An agent with a tool, and a model that answers as told:
+//! An agent with a tool, and a scripted model:
 //!
 //! ```standalone_crate
 //! use deputize_core::{Reply, tool};
@@ -43,16 +43,17 @@
 //! // In a test of your own: deputize_testkit::assert_prompt!(told.request(1));
 //! ```
 //!
-//! Where a test needs more of a session (a policy, a hook, an approver), it makes one of
-//! [`SessionConfig`](deputize_runtime::SessionConfig) as a program does, with a [`ScriptedModel`] among them.
+//! A test that needs more of a session (a policy, a hook, an approver) builds its own
+//! [`SessionConfig`](deputize_runtime::SessionConfig) like a program, with a [`ScriptedModel`] as
+//! its model.
 //!
 //! # Features and stability
 //!
 //! No features.
 //!
-//! Stability: to build on. A change that breaks a program waits for the next minor version,
-//! after a version in which the old form is deprecated where that is possible. Snapshots of
-//! whole requests change when what is sent changes, and the changelog says so.
+//! Stability: to build on. A breaking change waits for the next minor version; where possible, a
+//! version before it deprecates the old form. Snapshots of whole requests change when requests
+//! change, and the changelog says so.
 
 mod agent_test;
 mod barrier;

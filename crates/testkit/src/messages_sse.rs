@@ -1,19 +1,19 @@
-//! A reply as a Messages server streams it.
+//! Streams a reply like a Messages server.
 
 use deputize_core::{Finish, Reply};
 use serde_json::{Value, json};
 
-/// Characters of one piece of text.
+/// Characters in a piece of text.
 const PIECE: usize = 12;
 
-/// What signs reasoning that the reply has no block for.
+/// Signature of reasoning for which the reply has no block.
 const SIGNATURE: &str = "c2lnbmF0dXJl";
 
-/// The body of a streamed answer in Anthropic's format: thinking, text, calls, stop reason
-/// with usage, end mark.
+/// Returns the body of a streamed reply in Anthropic's format: thinking, text, calls, stop reason
+/// with usage, and the end marker.
 ///
-/// Thinking is what the reply holds as opaque blocks of the wire `anthropic-messages`; where it
-/// holds none but has reasoning, that is one signed block.
+/// Opaque blocks of the wire format `anthropic-messages` are the thinking; without any, reasoning
+/// becomes one signed block.
 ///
 /// ```
 /// use deputize_core::Reply;
@@ -59,7 +59,7 @@ pub fn messages_sse(reply: &Reply) -> String {
     events.iter().map(line).collect()
 }
 
-/// The blocks as a document would hold them; the arguments of calls are texts.
+/// Returns the blocks as in a complete document; the arguments of calls are texts.
 fn blocks(reply: &Reply) -> Vec<Value> {
     let opaque = reply.opaque.iter().filter(|block| block.wire == "anthropic-messages");
     let mut blocks: Vec<Value> =
@@ -79,7 +79,7 @@ fn blocks(reply: &Reply) -> Vec<Value> {
     blocks
 }
 
-/// A block's start, its pieces, and its stop. What comes in pieces is blank in the start.
+/// Returns a block's start, its pieces and its stop. Members sent in pieces are blank in the start.
 fn events_of(index: usize, block: &Value) -> Vec<Value> {
     let pieces: &[(&str, &str, &str)] = match block.get("type").and_then(Value::as_str) {
         Some("text") => &[("text", "text_delta", "text")],
@@ -97,7 +97,7 @@ fn events_of(index: usize, block: &Value) -> Vec<Value> {
         let blank = if *member == "input" { json!({}) } else { json!("") };
         let Value::String(text) = std::mem::replace(whole, blank) else { continue };
         let chars: Vec<char> = text.chars().collect();
-        // A signature comes in one piece.
+        // A signature is sent in one piece.
         let size = if *member == "signature" { chars.len().max(1) } else { PIECE };
         deltas.extend(chars.chunks(size).map(|piece| {
             let text: String = piece.iter().collect();

@@ -1,14 +1,14 @@
-//! What a change of a prompt does to the prefix that a provider has cached.
+//! Shows how a changed prompt affects the cache prefix.
 
 use std::fmt;
 
 use deputize_core::sanitize::for_terminal_line;
 
-/// How many characters of the first line that differs are shown.
+/// Maximum characters shown of the first line that differs.
 const SHOWN: usize = 100;
 
-/// What of a text that was sent before begins the text that is sent now. Providers serve a
-/// request from their cache up to the first byte that differs; all after it is paid in full.
+/// The common prefix of an earlier and a new text. Providers serve a request from their cache up to
+/// the first byte that differs; everything after it is paid in full.
 ///
 /// ```
 /// use deputize_testkit::PrefixDiff;
@@ -20,20 +20,20 @@ const SHOWN: usize = 100;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrefixDiff {
-    /// Bytes that both begin with.
+    /// Bytes that both texts begin with.
     pub kept: usize,
-    /// Bytes of the text before that come after those: what is cached of them is of no use.
+    /// Bytes of the earlier text after the common prefix, whose cache is useless.
     pub lost: usize,
-    /// Bytes of the text now that come after those.
+    /// Bytes of the new text after the common prefix.
     pub anew: usize,
-    /// The line of the first difference, from 1.
+    /// Number of the first line that differs, from 1.
     pub line: usize,
-    /// That line, as it is now.
+    /// The text of that line in the new text.
     pub at: String,
 }
 
 impl PrefixDiff {
-    /// Compares a text that was sent before with one that is sent now.
+    /// Compares an earlier text with a new one.
     #[must_use]
     pub fn of(before: &str, now: &str) -> Self {
         let same = before.bytes().zip(now.bytes()).take_while(|(before, now)| before == now);
@@ -50,7 +50,8 @@ impl PrefixDiff {
         }
     }
 
-    /// Whether the whole text before begins the text now, so that nothing cached is lost.
+    /// Returns whether the new text begins with the whole earlier text, so that no cached byte is
+    /// lost.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.lost == 0

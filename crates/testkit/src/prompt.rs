@@ -9,9 +9,9 @@ use regex::Regex;
 use crate::prefix::PrefixDiff;
 
 /// Compares anything that can be displayed with a snapshot: a system text
-/// ([`PromptParts::render`](deputize_core::PromptParts::render)), a whole request of a parent or
-/// a child ([`SeenRequest`](crate::SeenRequest)), a tool's description. The snapshot lies beside
-/// *your* test, in `snapshots/`, or in the test itself:
+/// ([`PromptParts::render`](deputize_core::PromptParts::render)), a whole request of a parent or a
+/// child ([`SeenRequest`](crate::SeenRequest)), a tool's description. The snapshot is stored in
+/// `snapshots/` beside *your* test, or in the test itself:
 ///
 /// ```
 /// use deputize_core::{PromptParts, Section};
@@ -28,17 +28,15 @@ use crate::prefix::PrefixDiff;
 /// Count these.
 /// ");
 /// ```
-///
-/// When it differs, the failure says beside the difference what the change does to what
-/// providers have cached: bytes kept, bytes lost, and the line where that begins. See
+/// If it differs, the failure also shows the effect of the change on the cache prefix: bytes kept,
+/// bytes lost, and the line of the first difference. See [`PrefixDiff`].
 /// [`PrefixDiff`].
 ///
-/// Nothing is filtered: a prompt is a function of its parts, so give it fixed parts. Where a
-/// date or the path of a temporary directory cannot be avoided, give [`RedactedText`].
+/// Nothing is filtered: a prompt is a function of its parts, so use fixed parts. If a date or the
+/// path of a temporary directory cannot be avoided, use [`RedactedText`].
 ///
-/// New and changed snapshots are written by `INSTA_UPDATE=always cargo test`, and read in the
-/// difference that `git diff` shows; [`insta`](crate::insta) is re-exported, so that your
-/// manifest needs no line for it.
+/// `INSTA_UPDATE=always cargo test` writes new and changed snapshots; review them with `git diff`.
+/// [`insta`](crate::insta) is re-exported, so your manifest need not list it.
 #[macro_export]
 macro_rules! assert_prompt {
     ($prompt:expr, @$inline:literal $(,)?) => {{
@@ -55,7 +53,7 @@ macro_rules! assert_prompt {
     }};
 }
 
-/// The current settings of snapshots, and that a difference tells what it does to the cached
+/// Returns the current snapshot settings, extended to show the effect of a difference on the cache
 /// prefix.
 #[doc(hidden)]
 #[must_use]
@@ -66,7 +64,7 @@ pub fn prompt_settings() -> Settings {
     settings
 }
 
-/// Compares as ever, and tells at a difference.
+/// Compares by default rules, and shows the prefix at a difference.
 #[derive(Clone)]
 struct PrefixComparator;
 
@@ -93,7 +91,7 @@ fn prefix_of(before: &Snapshot, now: &Snapshot) -> Option<PrefixDiff> {
     Some(PrefixDiff::of(&before.as_text()?.to_string(), &now.as_text()?.to_string()))
 }
 
-/// A text with what differs from run to run replaced, for [`assert_prompt!`].
+/// A text with everything that differs from run to run replaced, for [`assert_prompt!`].
 ///
 /// ```
 /// use deputize_testkit::RedactedText;
@@ -106,13 +104,13 @@ fn prefix_of(before: &Snapshot, now: &Snapshot) -> Option<PrefixDiff> {
 pub struct RedactedText(String);
 
 impl RedactedText {
-    /// Of anything that can be displayed.
+    /// Wraps anything that can be displayed.
     #[must_use]
     pub fn of(text: impl fmt::Display) -> Self {
         Self(text.to_string())
     }
 
-    /// A path replaced, wherever it stands; also in the form that it has without links.
+    /// Replaces a path everywhere, also in its canonical form.
     #[must_use]
     pub fn path(self, path: impl AsRef<Path>, name: &str) -> Self {
         let path = path.as_ref();
@@ -121,17 +119,17 @@ impl RedactedText {
         Self(text.replace(&*path.to_string_lossy(), name))
     }
 
-    /// Dates (`2026-03-01`) replaced by `[date]` and times of RFC 3339 by `[time]`.
+    /// Replaces dates (`2026-03-01`) by `[date]` and RFC 3339 times by `[time]`.
     #[must_use]
     pub fn dates(self) -> Self {
         let time = r"\b\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?([Zz]|[+-]\d{2}:\d{2})?";
         self.pattern(time, "[time]").pattern(r"\b\d{4}-\d{2}-\d{2}\b", "[date]")
     }
 
-    /// What a regular expression finds, replaced.
+    /// Replaces all matches of a regular expression.
     ///
     /// # Panics
-    /// When it is none.
+    /// If the expression is invalid.
     #[must_use]
     #[expect(clippy::panic, reason = "a test that is set up wrongly fails")]
     pub fn pattern(self, pattern: &str, name: &str) -> Self {

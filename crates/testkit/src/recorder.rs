@@ -1,4 +1,4 @@
-//! Keeps what happened.
+//! An observer that stores records.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use deputize_core::{AgentId, Delta, Event, Observer, Record};
 use tokio::sync::watch;
 
-/// An observer that keeps every record. Clones see the same.
+/// An observer that stores every record. Clones share the records.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -37,26 +37,26 @@ impl Default for Recorder {
 }
 
 impl Recorder {
-    /// All records, in order.
+    /// Returns all records, in order.
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
         self.records.borrow().clone()
     }
 
-    /// All events, in order.
+    /// Returns all events, in order.
     #[must_use]
     pub fn events(&self) -> Vec<Event> {
         self.records.borrow().iter().map(|record| record.event.clone()).collect()
     }
 
-    /// The records of one agent, its children's not among them.
+    /// Returns the records of one agent, without those of its children.
     #[must_use]
     pub fn of(&self, agent: &AgentId) -> Vec<Record> {
         let records = self.records.borrow();
         records.iter().filter(|record| record.agent == *agent).cloned().collect()
     }
 
-    /// The agents that have records, each at its first one.
+    /// Returns the agents that have records, in the order of their first record.
     #[must_use]
     pub fn agents(&self) -> Vec<AgentId> {
         let mut agents = Vec::new();
@@ -68,23 +68,23 @@ impl Recorder {
         agents
     }
 
-    /// The types of all events, such as `tool.start`, in order.
+    /// Returns the types of all events, such as `tool.start`, in order.
     #[must_use]
     pub fn types(&self) -> Vec<String> {
         let types = |records: &[Record]| records.iter().map(|it| type_of(&it.event)).collect();
         types(&self.records.borrow())
     }
 
-    /// The text and reasoning that an agent showed while they arrived.
+    /// Returns the text and reasoning of an agent's replies as they arrived.
     #[must_use]
     pub fn live_text(&self, agent: &AgentId) -> String {
         let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         live.get(agent).cloned().unwrap_or_default()
     }
 
-    /// Waits until the records are as wanted.
+    /// Waits until the records satisfy `test`.
     pub async fn until(&self, mut test: impl FnMut(&[Record]) -> bool) {
-        // The sender is ours, so the channel cannot be closed.
+        // This value owns the sender, so the channel cannot be closed.
         let mut records = self.records.subscribe();
         let _never_closed = records.wait_for(|records| test(records)).await;
     }

@@ -1,4 +1,4 @@
-//! Plays recordings in tests.
+//! Replays recordings in tests.
 
 use std::path::Path;
 
@@ -7,10 +7,10 @@ use deputize_runtime::{Recording, RecordingError, Replay, ReplayError, Session, 
 
 use crate::recorder::Recorder;
 
-/// What a replay gave.
+/// The result of a replay.
 #[derive(Debug)]
 pub struct ReplayResult {
-    /// How the top agent ended.
+    /// The outcome of the top agent.
     pub outcome: Outcome,
     /// The records, in order.
     pub records: Vec<Record>,
@@ -23,13 +23,14 @@ pub enum ReplayFailure {
     /// The recording cannot be read.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// The program does something else than what was recorded.
+    /// The program behaves differently from the recording.
     #[error(transparent)]
     Replay(#[from] ReplayError),
 }
 
-/// Plays a recording with the tools of these parts, and an agent as the program makes it. It
-/// fails at the first request that is not the recorded one, and its error shows the place.
+/// Replays a recording with the tools of this session configuration, and an agent created as in the
+/// program. Fails at the first request that differs from the recorded one; the error shows the
+/// place.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -64,7 +65,7 @@ pub enum ReplayFailure {
 /// ```
 ///
 /// # Errors
-/// When the recording cannot be read, ends too early, or differs.
+/// If the recording cannot be read, ends too early, or differs.
 pub async fn replay(
     file: impl AsRef<Path>,
     parts: SessionConfig,

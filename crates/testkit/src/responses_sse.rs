@@ -1,15 +1,15 @@
-//! A reply as a Responses server streams it.
+//! Streams a reply like a Responses server.
 
 use deputize_core::{Finish, Reply};
 use serde_json::{Value, json};
 
 use crate::chat_sse::pieces;
 
-/// The body of a streamed answer: the items of a reply in pieces, each at its end, and the
-/// response with its usage.
+/// Returns the body of a streamed reply: its items in pieces, each followed by the complete item,
+/// and the response with its usage.
 ///
 /// The opaque blocks of a reply come first, byte for byte, then its text, then its calls; its
-/// reasoning belongs to the first block. Marks of any other order are left out.
+/// reasoning belongs to the first block. Opaque blocks that are not JSON objects are left out.
 ///
 /// ```
 /// use deputize_core::Reply;
@@ -62,7 +62,7 @@ pub fn responses_sse(reply: &Reply) -> String {
     body.text
 }
 
-/// Events, and the items that are at their end.
+/// The events so far, and the completed items.
 #[derive(Default)]
 struct SseBody {
     text: String,
@@ -70,7 +70,7 @@ struct SseBody {
 }
 
 impl SseBody {
-    /// Adds an event of these members, which are JSON.
+    /// Adds an event with these members, given as JSON.
     fn event(&mut self, kind: &str, members: &[(&str, String)]) {
         let members = members.iter().map(|(key, json)| format!(",\"{key}\":{json}"));
         let data = format!("{{\"type\":\"{kind}\"{}}}", members.collect::<String>());
@@ -97,7 +97,7 @@ impl SseBody {
     }
 }
 
-/// A response with these items, which are JSON.
+/// Returns a response with these items, given as JSON.
 fn response(reply: &Reply, status: &str, output: &[String]) -> String {
     let reason = match reply.finish {
         Finish::Refused | Finish::Undone => "content_filter",

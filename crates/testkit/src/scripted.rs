@@ -1,4 +1,4 @@
-//! A model that answers as told.
+//! A model with scripted replies.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,14 +10,14 @@ use crate::barrier::Barrier;
 use crate::counter::Counter;
 use crate::seen::SeenRequest;
 
-/// What a scripted model does with one request.
+/// What a scripted model does with a request.
 #[derive(Debug, Clone)]
 pub enum ScriptedTurn {
-    /// It replies.
+    /// Replies.
     Reply(Reply),
-    /// It fails.
+    /// Fails.
     Fail(ModelError),
-    /// It says nothing until it is cancelled.
+    /// Sends nothing until it is cancelled.
     Hang,
 }
 
@@ -41,10 +41,10 @@ impl<T: Into<ScriptedTurn>> From<Result<T, ModelError>> for ScriptedTurn {
 
 type Rule = dyn FnMut(&SeenRequest) -> Option<ScriptedTurn> + Send;
 
-/// A model that answers as told and keeps every request.
+/// A model that replies by a script and stores every request.
 ///
-/// A request that nothing was told for fails with [`FailureKind::Fatal`], and the error shows
-/// the request: it ends the agent that asked, and so the test, wherever that agent runs.
+/// An unscripted request fails with [`FailureKind::Fatal`], and the error shows the request: it
+/// ends the agent that sent it, and thus the test, wherever that agent runs.
 pub struct ScriptedModel {
     rule: Mutex<Box<Rule>>,
     gate: Option<Barrier>,
@@ -59,7 +59,7 @@ impl fmt::Debug for ScriptedModel {
 }
 
 impl ScriptedModel {
-    /// Answers one after the other, whoever asks.
+    /// Creates a model that replies in this order, whoever asks.
     ///
     /// ```
     /// use deputize_core::{FailureKind, ModelError, Reply};
@@ -74,8 +74,8 @@ impl ScriptedModel {
         Self::rule(move |_| turns.pop_front())
     }
 
-    /// Answers by a rule; nothing means that the request was not expected. Agents are told
-    /// apart by their task and system text.
+    /// Creates a model that replies by a rule; `None` means that the request was not expected.
+    /// Agents are distinguished by their task and system text.
     ///
     /// ```
     /// use deputize_core::Reply;
@@ -96,32 +96,32 @@ impl ScriptedModel {
         }
     }
 
-    /// Fails every request in the same way.
+    /// Creates a model that fails every request in the same way.
     #[must_use]
     pub fn failing(error: ModelError) -> Self {
         Self::rule(move |_| Some(ScriptedTurn::Fail(error.clone())))
     }
 
-    /// The same with every request held at a gate before its answer.
+    /// Holds every request at a barrier before its reply.
     #[must_use]
     pub fn held_by(mut self, gate: &Barrier) -> Self {
         self.gate = Some(gate.clone());
         self
     }
 
-    /// The requests so far, in the order in which they came.
+    /// Returns the requests so far, in the order of arrival.
     #[must_use]
     pub fn requests(&self) -> Vec<SeenRequest> {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// How many requests there were at the same time at most.
+    /// Returns the maximum number of concurrent requests.
     #[must_use]
     pub fn most_in_flight(&self) -> usize {
         self.in_flight.count().most
     }
 
-    /// Waits until `n` or more requests are there at the same time.
+    /// Waits until at least `n` requests are in flight.
     pub async fn until_in_flight(&self, n: usize) {
         self.in_flight.until(|count| count.now >= n).await;
     }

@@ -1,4 +1,4 @@
-//! What a model was asked.
+//! Requests as a model received them.
 
 mod assert;
 mod show;
@@ -8,10 +8,10 @@ use std::sync::Arc;
 use deputize_core::{Message, ModelOptions, Request, ToolChoice, ToolDecl, ToolResult};
 use deputize_providers::openai_chat::{Dialect, request_body};
 
-/// A request as a model saw it, owned.
+/// A request as a model received it, owned.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SeenRequest {
-    /// Its number at this model, from 1.
+    /// Number of the request at this model, from 1.
     pub number: usize,
     /// The model's name.
     pub model: String,
@@ -23,10 +23,10 @@ pub struct SeenRequest {
     pub messages: Vec<Arc<Message>>,
     /// Whether tools may be called.
     pub tool_choice: ToolChoice,
-    /// What the caller wants of the model.
+    /// Options of the model.
     pub options: ModelOptions,
-    /// The body that a Chat Completions server would get, in its very bytes: of two requests
-    /// of one conversation, the later begins with what the earlier ends in.
+    /// The exact body that a Chat Completions server would get: of two requests in a conversation,
+    /// the messages of the later body begin with those of the earlier one.
     pub body: String,
 }
 
@@ -45,19 +45,19 @@ impl SeenRequest {
         }
     }
 
-    /// The system text, as one.
+    /// Returns the system text in one piece.
     #[must_use]
     pub fn system_text(&self) -> String {
         self.system.join("\n\n")
     }
 
-    /// The first message of a user: an agent's task, which tells agents apart.
+    /// Returns the first user message: the agent's task, which distinguishes agents.
     #[must_use]
     pub fn task(&self) -> &str {
         self.user_texts().next().unwrap_or_default()
     }
 
-    /// The last message of a user.
+    /// Returns the last user message.
     #[must_use]
     pub fn last_user(&self) -> &str {
         self.user_texts().last().unwrap_or_default()
@@ -70,7 +70,7 @@ impl SeenRequest {
         })
     }
 
-    /// The results of calls in the conversation, in order.
+    /// Returns the results of calls in the conversation, in order.
     #[must_use]
     pub fn results(&self) -> Vec<&ToolResult> {
         let result = |message: &'_ Arc<Message>| matches!(**message, Message::Tool(_));
@@ -83,19 +83,19 @@ impl SeenRequest {
             .collect()
     }
 
-    /// How many replies of the model the conversation holds.
+    /// Returns the number of the model's replies in the conversation.
     #[must_use]
     pub fn replies(&self) -> usize {
         self.messages.iter().filter(|it| matches!(***it, Message::Assistant(_))).count()
     }
 
-    /// Whether a tool of this name is offered.
+    /// Returns whether it offers a tool of this name.
     #[must_use]
     pub fn has_tool(&self, name: &str) -> bool {
         self.tools.iter().any(|tool| tool.name.as_str() == name)
     }
 
-    /// Whether the system text or a message holds this text.
+    /// Returns whether the system text or a message contains this text.
     #[must_use]
     pub fn says(&self, text: &str) -> bool {
         let in_message = |message: &Arc<Message>| match &**message {

@@ -1,4 +1,4 @@
-//! A model server on this machine that does as told.
+//! A local model server with scripted answers.
 
 mod answer;
 mod connection;
@@ -17,13 +17,13 @@ use crate::counter::Counter;
 pub use answer::MockAnswer;
 pub use connection::HttpRequest;
 
-/// Connections that may wait to be taken.
+/// Maximum number of connections waiting to be accepted.
 const BACKLOG: u32 = 4096;
 
 type Handler = dyn Fn(&HttpRequest) -> MockAnswer + Send + Sync;
 
-/// A server on `127.0.0.1` that answers as told and keeps what it was asked. It ends when it
-/// is dropped, with all its connections.
+/// A server on `127.0.0.1` that answers by a script and stores its requests. Dropping it closes all
+/// its connections.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -50,13 +50,13 @@ type Handler = dyn Fn(&HttpRequest) -> MockAnswer + Send + Sync;
 pub struct MockServer {
     address: SocketAddr,
     shared: Arc<ServerShared>,
-    /// Holds the accepting task, which holds one task a connection.
+    /// Holds the accepting task, which holds one task per connection.
     _tasks: JoinSet<()>,
 }
 
 struct ServerShared {
     handler: Box<Handler>,
-    /// Whether requests are kept.
+    /// Whether requests are stored.
     keeps: bool,
     requests: watch::Sender<Vec<HttpRequest>>,
     open: Counter,
@@ -69,12 +69,12 @@ impl fmt::Debug for MockServer {
 }
 
 impl MockServer {
-    /// Gives one answer after the other to each `POST`, whoever asks and on whatever path.
-    /// When there are none left, and to all other requests, it answers with a status that
-    /// tells so.
+    /// Starts a server that answers each `POST` with the next answer of the script, whoever asks
+    /// and on any path. Once the script is used up, and for all other methods, it responds with an
+    /// error status that says so.
     ///
     /// # Errors
-    /// When it cannot listen.
+    /// If it cannot listen.
     pub async fn start(script: impl IntoIterator<Item = MockAnswer>) -> io::Result<Self> {
         let script: Mutex<VecDeque<MockAnswer>> = Mutex::new(script.into_iter().collect());
         Self::start_with(move |request| {
@@ -93,20 +93,21 @@ impl MockServer {
         .await
     }
 
-    /// Answers by a rule.
+    /// Starts a server that answers by a rule.
     ///
     /// # Errors
-    /// When it cannot listen.
+    /// If it cannot listen.
     pub async fn start_with(
         handler: impl Fn(&HttpRequest) -> MockAnswer + Send + Sync + 'static,
     ) -> io::Result<Self> {
         Self::listen(Box::new(handler), true)
     }
 
-    /// Answers by a rule and keeps no request, so that it can serve any number of them.
+    /// Starts a server that answers by a rule and stores no requests, so that it can serve any
+    /// number.
     ///
     /// # Errors
-    /// When it cannot listen.
+    /// If it cannot listen.
     pub async fn start_forgetful(
         handler: impl Fn(&HttpRequest) -> MockAnswer + Send + Sync + 'static,
     ) -> io::Result<Self> {
@@ -129,38 +130,38 @@ impl MockServer {
         Ok(Self { address, shared, _tasks: tasks })
     }
 
-    /// `http://127.0.0.1:PORT/v1`.
+    /// Returns `http://127.0.0.1:PORT/v1`.
     #[must_use]
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// The requests so far, in the order in which they were complete.
+    /// Returns the requests so far, in the order in which they were complete.
     #[must_use]
     pub fn requests(&self) -> Vec<HttpRequest> {
         self.shared.requests.borrow().clone()
     }
 
-    /// Waits until there were `n` requests or more.
+    /// Waits until there were at least `n` requests.
     pub async fn until_requests(&self, n: usize) {
-        // The sender is ours, so the channel cannot be closed.
+        // This value owns the sender, so the channel cannot be closed.
         let mut requests = self.shared.requests.subscribe();
         let _never_closed = requests.wait_for(|requests| requests.len() >= n).await;
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.shared.open.count().now
     }
 
-    /// How many connections there were in all.
+    /// Returns the total number of connections.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.shared.open.count().ever
@@ -181,12 +182,12 @@ async fn accept(listener: TcpListener, shared: Arc<ServerShared>) {
                     let shared = Arc::clone(&shared);
                     let open = shared.open.enter();
                     connections.spawn(async move {
-                        // The client went away: nothing to tell.
+                        // The client disconnected; nothing to report.
                         let _gone = connection::serve(stream, &shared).await;
                         drop(open);
                     });
                 }
-                // Out of descriptors, or the peer was gone already: the others go on.
+                // No descriptors left, or the peer already disconnected: the others continue.
                 Err(_) => tokio::task::yield_now().await,
             },
             Some(_ended) = connections.join_next() => {}

@@ -1,5 +1,5 @@
-//! Simulation: the same code on one thread, on a clock that runs only when all wait, over a
-//! disk in memory. What happens follows from a seed, so that a failure can be repeated.
+//! Simulation: the same code on one thread, over an in-memory disk, with a clock that advances only
+//! when all tasks wait. A seed determines what happens, so that a failure can be repeated.
 
 mod disk;
 mod handle;

@@ -10,7 +10,7 @@ use super::*;
 
 type Behaviour = Box<dyn Fn(usize, &ToolCx) -> BoxFuture<'static, ToolCallResult> + Send + Sync>;
 
-/// A tool that does as told at its nth call, from 0.
+/// A tool whose behaviour depends on the number of the call, from 0.
 struct Told {
     spec: ToolSpec,
     behaviour: Behaviour,
@@ -63,7 +63,7 @@ fn is_fine(spec: ToolSpec) -> Arc<dyn Tool> {
     told(spec, |_, _| fine())
 }
 
-/// What the check says, a line for each violation.
+/// Returns the result of the check, with a line for each violation.
 async fn says(tool: Arc<dyn Tool>) -> String {
     let check = ToolCheck::new(&tool).limit(Duration::from_secs(5)).grace(Duration::from_secs(5));
     check.run().await.map_or_else(|broken| broken.to_string(), |checked| format!("{checked:?}"))
@@ -90,7 +90,7 @@ async fn every_tool_of_our_own_that_an_empty_directory_does_for_keeps_the_contra
             "read_file" => json!({"path": "notes.txt"}),
             _ => json!({"pattern": "two"}),
         };
-        // Their examples name files that are not here.
+        // Their examples name files that do not exist here.
         let own = Without(Arc::clone(tool), ToolSpec { examples: vec![], ..tool.spec().clone() });
         let own: Arc<dyn Tool> = Arc::new(own);
         let checked = ToolCheck::new(&own).inside(dir.path()).call(call).run().await.unwrap();

@@ -1,4 +1,4 @@
-//! What a test holds of a request. Each failure shows the request.
+//! Assertions on requests. Each failure shows the request.
 
 use deputize_core::ToolResult;
 
@@ -6,38 +6,38 @@ use super::SeenRequest;
 use crate::prefix::PrefixDiff;
 
 impl SeenRequest {
-    /// The system text or a message holds this text.
+    /// Asserts that the system text or a message contains this text.
     ///
     /// # Panics
-    /// When none does.
+    /// If none does.
     #[track_caller]
     pub fn assert_says(&self, text: &str) -> &Self {
         self.hold(self.says(text), format_args!("nothing in it says `{text}`"))
     }
 
-    /// Neither the system text nor a message holds this text.
+    /// Asserts that neither the system text nor a message contains this text.
     ///
     /// # Panics
-    /// When one does.
+    /// If one does.
     #[track_caller]
     pub fn assert_silent_about(&self, text: &str) -> &Self {
         self.hold(!self.says(text), format_args!("something in it says `{text}`"))
     }
 
-    /// Just these tools are offered, in this order.
+    /// Asserts that exactly these tools are offered, in this order.
     ///
     /// # Panics
-    /// When others are.
+    /// If other tools are offered.
     #[track_caller]
     pub fn assert_tools(&self, names: &[&str]) -> &Self {
         let offered: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
         self.hold(offered == names, format_args!("it offers {offered:?} and not {names:?}"))
     }
 
-    /// The last result of a call holds this text.
+    /// Asserts that the last result of a call contains this text.
     ///
     /// # Panics
-    /// When it does not, or there is none.
+    /// If it does not, or there is none.
     #[track_caller]
     pub fn assert_result(&self, text: &str) -> &Self {
         let results = self.results();
@@ -45,11 +45,12 @@ impl SeenRequest {
         self.hold(last.contains(text), format_args!("the last result is not `{text}` but {last}"))
     }
 
-    /// It goes on where an earlier request ended: same tools, same system text, same messages
-    /// and then more of them. So all that a provider cached of the earlier one is of use.
+    /// Asserts that it continues an earlier request: the same tools and system text, and its
+    /// messages followed by more. The provider's cache of the earlier request then serves it
+    /// completely.
     ///
     /// # Panics
-    /// When something of the earlier one is not there, with the place.
+    /// If a part of the earlier request is missing; the message shows the place.
     #[track_caller]
     pub fn assert_continues(&self, earlier: &Self) -> &Self {
         let same = self.model == earlier.model

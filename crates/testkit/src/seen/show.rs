@@ -1,4 +1,4 @@
-//! A request, to read.
+//! Displays requests.
 
 use std::fmt;
 
@@ -6,7 +6,8 @@ use deputize_core::{AssistantMessage, Message, ToolChoice};
 
 use super::SeenRequest;
 
-/// The whole request in the order in which providers cache it: tools, system text, messages.
+/// Formats the whole request in the order in which providers cache it: tools, system text,
+/// messages.
 impl fmt::Display for SeenRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for tool in &self.tools {

@@ -1,4 +1,4 @@
-//! What the server does with one request.
+//! The server's answer to one request.
 
 use std::time::Duration;
 
@@ -8,22 +8,22 @@ use serde_json::{Value, json};
 use crate::barrier::Barrier;
 use crate::chat_sse::chat_sse;
 
-/// How a body comes to its end.
+/// How a body ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BodyEnd {
-    /// As HTTP has it: the last chunk, and the connection stays.
+    /// Properly: with the last chunk, and the connection stays open.
     InOrder,
-    /// Without the last chunk: the connection is closed inside the body.
+    /// Without the last chunk: the connection is closed within the body.
     Cut,
     /// The connection is reset.
     Reset,
-    /// The body has no length and ends with the connection, which tells nobody whether it is
-    /// whole.
+    /// The body has no length and ends with the connection, so the client cannot know whether it is
+    /// complete.
     WithConnection,
 }
 
-/// An answer of the [`MockServer`](crate::MockServer): a status, headers and a body, and how
-/// badly it is delivered.
+/// An answer of the [`MockServer`](crate::MockServer): status, headers and body, and any faults in
+/// its delivery.
 ///
 /// ```
 /// use deputize_core::Reply;
@@ -46,7 +46,7 @@ pub struct MockAnswer {
 }
 
 impl MockAnswer {
-    /// A body of some content type, with status 200.
+    /// Creates an answer with a body of this content type and status 200.
     #[must_use]
     pub fn body(content_type: &str, body: impl Into<Vec<u8>>) -> Self {
         Self {
@@ -62,38 +62,38 @@ impl MockAnswer {
         }
     }
 
-    /// An event stream, byte for byte.
+    /// Creates an answer with an event stream, byte for byte.
     #[must_use]
     pub fn sse(body: impl Into<Vec<u8>>) -> Self {
         Self::body("text/event-stream", body)
     }
 
-    /// A reply, streamed; see [`chat_sse`].
+    /// Creates an answer with a streamed reply; see [`chat_sse`].
     #[must_use]
     pub fn reply(reply: &Reply) -> Self {
         Self::sse(chat_sse(reply))
     }
 
-    /// A JSON document.
+    /// Creates an answer with a JSON document.
     #[must_use]
     pub fn json(value: &Value) -> Self {
         Self::body("application/json", value.to_string())
     }
 
-    /// A failure as such servers tell it.
+    /// Creates an error in the format of such servers.
     #[must_use]
     pub fn error(status: u16, message: &str) -> Self {
         Self::json(&json!({"error": {"message": message}})).status(status)
     }
 
-    /// The same with another status.
+    /// Sets the status.
     #[must_use]
     pub fn status(mut self, status: u16) -> Self {
         self.status = status;
         self
     }
 
-    /// The same with a header more; one of the same name is replaced.
+    /// Adds a header, replacing one of the same name.
     #[must_use]
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.retain(|(known, _)| !known.eq_ignore_ascii_case(name));
@@ -101,68 +101,68 @@ impl MockAnswer {
         self
     }
 
-    /// The body in pieces of so many bytes.
+    /// Sends the body in pieces of this many bytes.
     #[must_use]
     pub fn pieces(mut self, bytes: usize) -> Self {
         self.pieces = bytes.max(1);
         self
     }
 
-    /// Nothing is sent before this time has passed.
+    /// Sends nothing before this time has passed.
     #[must_use]
     pub fn after(mut self, latency: Duration) -> Self {
         self.latency = latency;
         self
     }
 
-    /// Nothing is sent before the gate lets it through.
+    /// Sends nothing before the barrier lets it through.
     #[must_use]
     pub fn held_by(mut self, gate: &Barrier) -> Self {
         self.held = Some(gate.clone());
         self
     }
 
-    /// So many bytes of the body are sent, and the connection is closed inside it.
+    /// Closes the connection after this many bytes of the body.
     #[must_use]
     pub fn cut_at(self, bytes: usize) -> Self {
         Self { end: BodyEnd::Cut, ..self.ending_at(bytes) }
     }
 
-    /// So many bytes of the body are sent, and the connection is reset.
+    /// Resets the connection after this many bytes of the body.
     #[must_use]
     pub fn reset_at(self, bytes: usize) -> Self {
         Self { end: BodyEnd::Reset, ..self.ending_at(bytes) }
     }
 
-    /// So many bytes of the body are sent, and all looks as if that were all.
+    /// Ends the body after this many bytes, as if it were complete.
     #[must_use]
     pub fn ending_at(mut self, bytes: usize) -> Self {
         self.body.truncate(bytes);
         self
     }
 
-    /// Whether it goes out in one piece, as HTTP has it.
+    /// Returns whether it is sent in one piece, as regular HTTP.
     pub(super) fn is_plain(&self) -> bool {
         let whole = self.pieces >= self.body.len() && self.end == BodyEnd::InOrder;
         whole && self.stall.is_none() && self.forever.is_none()
     }
 
-    /// The body has no length and ends with the connection.
+    /// Sends a body without a length, which ends with the connection.
     #[must_use]
     pub fn ending_with_connection(mut self) -> Self {
         self.end = BodyEnd::WithConnection;
         self
     }
 
-    /// So many bytes of the body are sent, the rest when the gate lets it through.
+    /// Sends this many bytes of the body, and the rest when the barrier lets it through.
     #[must_use]
     pub fn stall_at(mut self, bytes: usize, gate: &Barrier) -> Self {
         self.stall = Some((bytes, gate.clone()));
         self
     }
 
-    /// After the body the same bytes again and again, with a pause before each, until the
-    /// client leaves.
+    /// Sends these bytes repeatedly after the body, with a pause before each, until the client
+    /// disconnects.
     #[must_use]
     pub fn then_forever(mut self, bytes: impl Into<Vec<u8>>, pause: Duration) -> Self {
         self.forever = Some((bytes.into(), pause));

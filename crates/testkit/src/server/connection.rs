@@ -1,4 +1,4 @@
-//! One connection: requests and answers of HTTP/1.1, one after the other.
+//! One connection: HTTP/1.1 requests and answers, one after the other.
 
 use std::io::{self, ErrorKind};
 
@@ -9,12 +9,12 @@ use tokio::net::TcpStream;
 use super::ServerShared;
 use super::answer::{BodyEnd, MockAnswer};
 
-/// Bytes of a request's head.
+/// Maximum bytes of a request's head.
 const HEAD_BYTES: usize = 64 * 1024;
-/// Bytes of a request's body.
+/// Maximum bytes of a request's body.
 const BODY_BYTES: usize = 64 * 1024 * 1024;
 
-/// A request as it came.
+/// A request as received.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpRequest {
     /// Its method, such as `POST`.
@@ -28,20 +28,20 @@ pub struct HttpRequest {
 }
 
 impl HttpRequest {
-    /// A header, by its name in any case.
+    /// Returns a header by its name, in any case.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
         found.map(|(_, value)| value.as_str())
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     #[must_use]
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.body).into_owned()
     }
 
-    /// The body as JSON; null when it is none.
+    /// Returns the body as JSON; null if it is not valid JSON.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
@@ -72,7 +72,8 @@ fn wrong(what: &str) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, what.to_owned())
 }
 
-/// The next request; nothing when the client closed. What comes after it stays in `received`.
+/// Reads the next request; `None` if the client closed the connection. Bytes after it stay in
+/// `received`.
 async fn read_request(
     stream: &mut TcpStream,
     received: &mut Vec<u8>,
@@ -123,7 +124,7 @@ fn parse_head(head: &str) -> io::Result<HttpRequest> {
     })
 }
 
-/// Writes an answer; says whether the connection stays open.
+/// Writes an answer. Returns whether the connection stays open.
 async fn write_answer(stream: &mut TcpStream, answer: &MockAnswer) -> io::Result<bool> {
     if !answer.latency.is_zero() && client_left(stream, tokio::time::sleep(answer.latency)).await {
         return Ok(false);
@@ -160,7 +161,7 @@ async fn write_answer(stream: &mut TcpStream, answer: &MockAnswer) -> io::Result
     }
 }
 
-/// An answer without a fault, as it goes out at once.
+/// Returns an answer without faults as sent in one piece.
 fn plain(answer: &MockAnswer) -> Vec<u8> {
     let mut bytes = head(answer, true).into_bytes();
     chunk(&mut bytes, &answer.body);
@@ -209,11 +210,11 @@ async fn write_pieces(
     Ok(())
 }
 
-/// Waits; says whether the client went away before the end.
+/// Waits for `wait`. Returns whether the client disconnected before.
 async fn client_left(stream: &TcpStream, wait: impl Future<Output = ()>) -> bool {
     let gone = async {
         let mut byte = [0];
-        // Bytes of a next request are left where they are; only an end matters here.
+        // Bytes of a next request stay unread; only the end of the stream matters here.
         !matches!(stream.peek(&mut byte).await, Ok(1..))
     };
     tokio::select! {

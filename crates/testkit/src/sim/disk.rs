@@ -1,4 +1,4 @@
-//! A disk in memory that fails, tears and forgets as told.
+//! An in-memory disk with simulated faults and crashes.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, Cursor};
@@ -14,21 +14,21 @@ use super::handle::Handle;
 use super::page_cache::PageCache;
 use super::seed::Seed;
 
-/// The longest that a sync takes, in virtual milliseconds.
+/// Maximum duration of a sync, in virtual milliseconds.
 const LONGEST_SYNC: u64 = 40;
 
-/// What is wrong with an operation.
+/// A fault of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskFault {
-    /// No space is left; a write leaves a part of what it was to write.
+    /// No space is left; a write stores only part of its data.
     Full,
-    /// The medium fails; a write leaves nothing, a sync drops what it was to save.
+    /// The medium fails; a write stores nothing, a sync drops its data.
     Broken,
-    /// The medium fails; a write leaves a part.
+    /// The medium fails; a write stores only part of its data.
     Short,
     /// The file system has become read-only.
     ReadOnly,
-    /// The process ends in the middle of it.
+    /// The process is killed during the operation.
     Killed,
 }
 
@@ -43,19 +43,19 @@ impl DiskFault {
     }
 }
 
-/// How everything ends that was using the disk.
+/// How the users of the disk end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CrashKind {
-    /// The process does: what was written stays.
+    /// The process crashes: written data stays.
     Process,
-    /// The machine does: what was not synced may be lost, in any order.
+    /// The machine loses power: data that was not synced may be lost, in any order.
     Power,
 }
 
-/// A disk in memory, as a machine sees it through its page cache. Clones are the same disk.
+/// An in-memory disk, as seen through the machine's page cache. Clones share the same disk.
 ///
-/// Each operation that could fail in reality is counted, so that a test can let the Nth one
-/// fail, for every N. After its end a process gets only errors, whatever it still tries.
+/// Each operation that can fail on a real disk is counted, so that a test can make the Nth one
+/// fail, for every N. After its end, a process only gets errors.
 ///
 /// ```
 /// use std::path::Path;
@@ -88,13 +88,13 @@ impl std::fmt::Debug for SimDisk {
 pub(super) struct DiskState {
     pub(super) dice: Rng,
     files: BTreeMap<PathBuf, SimFile>,
-    /// Folders, and whether their name is durable.
+    /// Folders, and whether their names are durable.
     folders: BTreeMap<PathBuf, bool>,
     operations: u64,
     trouble: BTreeMap<u64, DiskFault>,
-    /// From here on all changes fail.
+    /// The fault with which all changes fail from now on.
     stuck: Option<DiskFault>,
-    /// Which process uses it, as a count; a dead one has no number.
+    /// Number of the process that uses it; a dead process has none.
     pub(super) process: u64,
     pub(super) dead: bool,
 }
@@ -108,7 +108,7 @@ pub(super) struct SimFile {
 }
 
 impl SimDisk {
-    /// An empty disk.
+    /// Creates an empty disk.
     #[must_use]
     pub fn new(seed: Seed) -> Self {
         Self(Arc::new(Mutex::new(DiskState {
@@ -127,18 +127,18 @@ impl SimDisk {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many operations there were.
+    /// Returns the number of operations so far.
     #[must_use]
     pub fn operations(&self) -> u64 {
         self.state().operations
     }
 
-    /// The operation of this number, from 1, meets trouble.
+    /// Makes the operation with this number, from 1, fail.
     pub fn trouble_at(&self, operation: u64, trouble: DiskFault) {
         self.state().trouble.insert(operation, trouble);
     }
 
-    /// The same, and so does every change after it until [`SimDisk::heal`].
+    /// Makes this operation fail, and every change after it until [`SimDisk::heal`].
     pub fn trouble_from(&self, operation: u64, trouble: DiskFault) {
         let mut state = self.state();
         state.trouble.insert(operation, trouble);
@@ -147,25 +147,25 @@ impl SimDisk {
         }
     }
 
-    /// There is no trouble any more, and none to come.
+    /// Removes all present and future faults.
     pub fn heal(&self) {
         let mut state = self.state();
         state.trouble.clear();
         state.stuck = None;
     }
 
-    /// The process that uses the disk is dead: whatever it still tries fails.
+    /// Kills the process that uses the disk: everything it still tries fails.
     pub fn kill(&self) {
         self.state().dead = true;
     }
 
-    /// Whether it is, by [`SimDisk::kill`] or [`DiskFault::Killed`].
+    /// Returns whether the process is dead, by [`SimDisk::kill`] or [`DiskFault::Killed`].
     #[must_use]
     pub fn is_dead(&self) -> bool {
         self.state().dead
     }
 
-    /// Ends all that used the disk; another process may begin.
+    /// Ends all users of the disk; another process may begin.
     pub fn end(&self, end: CrashKind) {
         let mut state = self.state();
         state.process += 1;
@@ -176,20 +176,20 @@ impl SimDisk {
         }
     }
 
-    /// A file as readers see it.
+    /// Returns the content of a file as readers see it.
     #[must_use]
     pub fn bytes(&self, path: &Path) -> Option<Vec<u8>> {
         self.state().files.get(path).map(|file| file.content.now.clone())
     }
 
-    /// How many bytes readers see in a file; 0 where there is none.
+    /// Returns the size of a file as readers see it; 0 if it does not exist.
     #[must_use]
     pub fn len(&self, path: &Path) -> usize {
         self.state().files.get(path).map_or(0, |file| file.content.now.len())
     }
 
-    /// How many bytes of a file are certain to survive the end of the machine: none where its
-    /// name is not.
+    /// Returns how many bytes of a file are certain to survive a crash of the machine: 0 if its
+    /// name is not durable.
     #[must_use]
     pub fn durable_len(&self, path: &Path) -> usize {
         let state = self.state();
@@ -198,7 +198,7 @@ impl SimDisk {
         file.map_or(0, |file| file.content.certain())
     }
 
-    /// Changes a file behind everybody's back, as decay and other programs do.
+    /// Changes a file without the process noticing, as decay and other programs do.
     pub fn tamper(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
         if let Some(file) = self.state().files.get_mut(path) {
             change(&mut file.content.now);
@@ -206,7 +206,7 @@ impl SimDisk {
         }
     }
 
-    /// Counts an operation; gives the trouble that it meets, if any.
+    /// Counts an operation. Returns its fault, if any.
     pub(super) fn operation(
         &self,
         process: u64,
@@ -223,14 +223,14 @@ impl SimDisk {
             state.stuck = state.trouble.get(&u64::MAX).copied();
         }
         let trouble = trouble.or_else(|| state.stuck.filter(|_| changes));
-        // What only looks is not stopped by a disk that is full or read-only.
+        // A full or read-only disk does not prevent reading.
         let harmless = !changes && matches!(trouble, Some(DiskFault::Full | DiskFault::ReadOnly));
         let trouble = trouble.filter(|_| !harmless);
         state.dead |= trouble == Some(DiskFault::Killed);
         Ok(trouble)
     }
 
-    /// An operation that is done whole or not at all.
+    /// Runs an operation that is done completely or not at all.
     pub(super) fn whole<T>(
         &self,
         process: u64,
@@ -254,7 +254,7 @@ impl SimDisk {
         self.state().process
     }
 
-    /// Takes a moment, in which others go on; gives what happens at its end.
+    /// Waits for a random moment, in which other tasks run.
     pub(super) async fn moment(&self) {
         let ms = self.state().dice.u64(..=LONGEST_SYNC);
         if ms == 0 {

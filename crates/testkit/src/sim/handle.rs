@@ -1,4 +1,4 @@
-//! A file of the disk in memory, as a process has it open.
+//! An open file of the in-memory disk.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use deputize_runtime::DiskFile;
 use super::disk::{DiskFault, SimDisk};
 use super::page_cache::PageCache;
 
-/// A file that a process has open.
+/// A file that a process has opened.
 pub(super) struct Handle {
     pub(super) disk: SimDisk,
     pub(super) path: PathBuf,
@@ -51,7 +51,7 @@ impl DiskFile for Handle {
         let (disk, path, process) = (self.disk.clone(), self.path.clone(), self.process);
         Box::pin(async move {
             let trouble = disk.operation(process, true)?;
-            // What is written while it runs may be too late for it.
+            // Writes that happen during the sync may be too late for it.
             let now = disk.state().get(&path)?.content.now.clone();
             disk.moment().await;
             let mut state = disk.state();

@@ -1,57 +1,57 @@
-//! One file between the memory of a machine and its storage.
+//! The content of one file between the page cache and the storage.
 
 use std::ops::Range;
 
 use fastrand::Rng;
 
-/// A file's content as readers see it, and what of it is certain to survive.
+/// A file's content as readers see it, and the part that is certain to survive.
 #[derive(Debug, Default)]
 pub(super) struct PageCache {
-    /// What readers see.
+    /// The content that readers see.
     pub(super) now: Vec<u8>,
-    /// What was there when a sync last succeeded.
+    /// The content at the last successful sync.
     pub(super) durable: Vec<u8>,
-    /// What a failed sync dropped: readers see it until the power is cut, and no later sync
-    /// writes it.
+    /// Ranges that a failed sync dropped: readers see them until the power is cut, and no later
+    /// sync writes them.
     dropped: Vec<Range<usize>>,
-    /// Where it was cut off since the last sync: behind that, what was durable may come back.
+    /// Where it was truncated since the last sync: durable content after that may come back.
     cut: Option<usize>,
 }
 
 impl PageCache {
-    /// How many bytes are certain to survive.
+    /// Returns how many bytes are certain to survive.
     pub(super) fn certain(&self) -> usize {
         let whole = self.durable.len().min(self.cut.unwrap_or(usize::MAX));
         self.dropped.iter().map(|range| range.start).fold(whole, usize::min)
     }
 
-    /// It is cut off behind so many bytes.
+    /// Truncates the content to this many bytes.
     pub(super) fn truncate(&mut self, bytes: usize) {
         self.now.truncate(bytes);
         self.cut = Some(bytes.min(self.cut.unwrap_or(bytes)));
     }
 
-    /// A sync of this content succeeded.
+    /// Records a successful sync of this content.
     pub(super) fn synced(&mut self, content: Vec<u8>) {
         self.durable = content;
         self.cut = None;
     }
 
-    /// A sync of so many bytes failed.
+    /// Records a failed sync of this many bytes.
     pub(super) fn sync_failed(&mut self, bytes: usize) {
         if bytes > self.durable.len() {
             self.dropped.push(self.durable.len()..bytes);
         }
     }
 
-    /// What is there from this byte on is written once more: what was dropped is not any more.
+    /// Writes the content from this byte on again, so that dropped ranges can be synced.
     pub(super) fn rewritten(&mut self, from: usize) {
         self.dropped.iter_mut().for_each(|range| range.end = range.end.min(from));
         self.dropped.retain(|range| range.start < range.end);
     }
 
-    /// The power is cut. Of what was not durable, each sector was written or was not, in any
-    /// order, and the length is the old one, the new one, or one between.
+    /// Cuts the power. Each sector that was not durable was written or not, in any order, and the
+    /// length is the old one, the new one, or one between.
     pub(super) fn power_cut(&mut self, dice: &mut Rng) {
         let sector = 32 << dice.usize(..5);
         let luck = dice.choice([0, 50, 90, 100]).unwrap_or_default();

@@ -1,10 +1,10 @@
-//! Chance that can be repeated.
+//! Repeatable randomness.
 
 use fastrand::Rng;
 
-/// What all chance of a simulation follows from. Who asks under one name always gets the same
-/// numbers, whatever else was asked for before: so a scenario stays what it is although
-/// something in it happens in another order.
+/// The source of all randomness in a simulation. A name always gets the same numbers, whatever was
+/// drawn before under others, so that a scenario stays the same even if something in it happens in
+/// another order.
 ///
 /// ```
 /// use deputize_testkit::Seed;
@@ -16,16 +16,16 @@ use fastrand::Rng;
 pub struct Seed(pub u64);
 
 impl Seed {
-    /// The numbers of this name.
+    /// Returns the generator of this name.
     #[must_use]
     pub fn dice(self, name: &str) -> Rng {
-        // FNV-1a, which tells names apart; the generator does the mixing.
+        // FNV-1a distinguishes names; the generator does the mixing.
         let start = 0xcbf2_9ce4_8422_2325 ^ self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = name
             .bytes()
             .fold(start, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         let mut rng = Rng::with_seed(hash);
-        // Seeds that are alike give first numbers that are alike.
+        // Similar seeds give similar first numbers.
         rng.u64(..);
         rng
     }

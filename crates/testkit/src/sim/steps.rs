@@ -1,4 +1,4 @@
-//! A runtime that lets one task run at a time, so that a test can act between any two steps.
+//! A runtime that runs one task at a time, so that a test can act between any two steps.
 
 use std::future::poll_fn;
 use std::io;
@@ -10,25 +10,25 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Polls of the probe in a row, with nothing between them, that tell that all tasks wait.
+/// Consecutive polls of the probe, with nothing between them, that show that all tasks wait.
 const ROUNDS: u32 = 3;
-/// Tasks of ours: the probe.
+/// Number of internal tasks: the probe.
 const OURS: usize = 1;
 
-/// How a piece of work ended.
+/// How the work ended.
 #[derive(Debug, PartialEq, Eq)]
 pub enum StepsEnd<T> {
-    /// It gave this.
+    /// It finished with this result.
     Done(T),
     /// The test stopped it; its tasks are dropped with the runtime.
     Stopped,
-    /// The time that it had in virtual time passed.
+    /// Its virtual time limit passed.
     Hung,
 }
 
-/// A runtime on this thread whose clock stands while any task can go on, and then jumps to
-/// the next timer. Between any two polls of tasks the test has a say: a crash is a stop there,
-/// and whatever else happens in the world happens there.
+/// A runtime on this thread whose clock stands still while any task can run, and then jumps to the
+/// next timer. The test is called between any two polls of tasks: a crash is a stop there, and any
+/// other outside event happens there too.
 ///
 /// ```
 /// use std::ops::ControlFlow;
@@ -46,11 +46,11 @@ pub enum StepsEnd<T> {
 pub struct Steps {
     runtime: Runtime,
     probe: Arc<Probe>,
-    /// Who waits for the clock to have jumped.
+    /// Waker of the task that waits for the clock to jump.
     jumped: Arc<Mutex<Option<Waker>>>,
 }
 
-/// A task that is always ready, and so tells by its turns when no other is.
+/// A task that is always ready, whose turns show when no other task is.
 #[derive(Debug, Default)]
 struct Probe {
     polls: AtomicU64,
@@ -59,10 +59,10 @@ struct Probe {
 }
 
 impl Steps {
-    /// A runtime of its own.
+    /// Creates a runtime.
     ///
     /// # Errors
-    /// When the system gives none.
+    /// If the system provides none.
     pub fn new() -> io::Result<Self> {
         let jumped: Arc<Mutex<Option<Waker>>> = Arc::default();
         let wake = Arc::clone(&jumped);
@@ -86,18 +86,18 @@ impl Steps {
         Ok(Self { runtime, probe, jumped })
     }
 
-    /// Runs a piece of work, which may spawn tasks. Before each step the test is told how many
-    /// there were, and may stop it.
+    /// Runs some work, which may spawn tasks. `before` is called before each step with the number
+    /// of steps so far, and may stop the work.
     ///
     /// # Panics
-    /// When the work does.
+    /// If the work panics.
     pub fn run<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
         longest: Duration,
         mut before: impl FnMut(u64) -> ControlFlow<()>,
     ) -> StepsEnd<T> {
-        // Inside, so that they go where woken tasks go: behind each other, in order.
+        // Spawned inside, so that they are queued behind each other like woken tasks.
         let (mut work, mut hung) = self.inside(|| {
             let runtime = Handle::current();
             (runtime.spawn(work), runtime.spawn(tokio::time::sleep(longest)))
@@ -136,7 +136,7 @@ impl Steps {
         }
     }
 
-    /// Does something inside the runtime, and then lets one task have its turn.
+    /// Runs something inside the runtime, and then lets one task run.
     fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
         let (mut work, mut done) = (Some(work), None);
         self.runtime.block_on(poll_fn(|cx| match work.take() {
@@ -149,7 +149,7 @@ impl Steps {
         }))
     }
 
-    /// Tasks that have not ended, after the work has.
+    /// Returns the number of tasks that have not ended after the work.
     #[must_use]
     pub fn tasks(&self) -> usize {
         self.runtime.metrics().num_alive_tasks().saturating_sub(OURS)
@@ -179,7 +179,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 mod tests {
     use super::*;
 
-    /// What two tasks do by turns, with the step that each word was said before.
+    /// Returns what two tasks do in turn, each word with the step before which it was recorded.
     fn words() -> Vec<(u64, String)> {
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let mut seen = Vec::new();
