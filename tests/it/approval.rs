@@ -106,6 +106,33 @@ async fn a_command_that_cannot_be_saved_is_denied() {
 }
 
 #[tokio::test]
+async fn a_command_runs_with_the_marks_that_the_file_has() {
+    let lab = Lab::new();
+    fs::write(lab.work("tokens"), "a <unk> b</s>\n").unwrap();
+    let server = model(|asked: &ChatRequest| {
+        let results = asked.results();
+        MockAnswer::reply(&match results.len() {
+            0 => Reply::calls("mock", [("read_file", json!({"path": "tokens"}))]),
+            1 => {
+                assert!(results[0].contains("a ‹unk> b‹/s>"), "{}", results[0]);
+                let command = "sed -i 's,‹unk> b‹/s>,<unknown>,' tokens";
+                Reply::calls("mock", [("terminal", json!({"command": command}))])
+            }
+            _ => Reply::text("mock", results[1].to_string()),
+        })
+    })
+    .await;
+    let (mut person, running) = lab.on_terminal(&server, &["--output", "events", "Go"]);
+    let screen = sees(&person, "Run it? [y/N] ").await;
+    assert!(screen.contains("  | sed -i 's,<unk> b</s>,<unknown>,' tokens\r\n"), "{screen}");
+    person.write_all(b"y\n").unwrap();
+    let ended = running.end().await.with_code(0);
+    assert_eq!(fs::read_to_string(lab.work("tokens")).unwrap(), "a <unknown>\n");
+    let note = "[2 chat-format marks given with ‹ ran in the original form]";
+    assert!(ended.out.contains(note), "{}", ended.out);
+}
+
+#[tokio::test]
 async fn a_question_shows_every_argument_beside_the_command() {
     let lab = Lab::new();
     let server = model(|asked: &ChatRequest| {

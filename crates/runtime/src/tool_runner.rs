@@ -21,8 +21,10 @@ use crate::session_config::SyncMode;
 use crate::settle::{GRACE, GRACE_PER_LEVEL, MAX_GRACE_LEVELS, settle};
 
 mod hooks;
+mod restored_commands;
 mod result;
 
+use restored_commands::{restore_commands, restored_note};
 use result::{FinishedCall, scrubbed_display, scrubbed_fact};
 
 /// Maximum bytes of the arguments that a question shows beside a command.
@@ -31,6 +33,15 @@ const BESIDE_BYTES: usize = 2048;
 const UNREADABLE_CHARS: usize = 600;
 /// How alike a tool's name must be to be suggested, of 1.
 const NEAR: f64 = 0.8;
+
+/// A call that may run.
+struct AdmittedCall<'a> {
+    entry: &'a CatalogEntry,
+    arguments: Value,
+    /// How many marks of chat formats were restored in its commands.
+    marks: usize,
+}
+
 /// Runs the tool calls of one agent.
 pub(crate) struct ToolRunner {
     cx: Arc<AgentContext>,
@@ -127,7 +138,7 @@ impl ToolRunner {
         let started = Instant::now();
         let mut done = match self.admit(call, work).await? {
             Err(refused) => refused,
-            Ok((entry, arguments)) => {
+            Ok(AdmittedCall { entry, arguments, marks }) => {
                 let start = self.cx.shared.bus.record(
                     &self.cx.view.spec,
                     Event::ToolStart {
@@ -145,6 +156,7 @@ impl ToolRunner {
                 let shown = hooks::shown_after(&self.cx, &arguments);
                 let mut done = self.run_tool(call, entry, arguments, work).await;
                 hooks::after_tool(&self.cx, call, shown, &mut done, work).await?;
+                done.add(restored_note(marks));
                 done
             }
         };
@@ -166,13 +178,13 @@ impl ToolRunner {
         &self,
         call: &ToolCall,
         work: &Cancel,
-    ) -> Result<Result<(&CatalogEntry, Value), FinishedCall>, JournalError> {
+    ) -> Result<Result<AdmittedCall<'_>, FinishedCall>, JournalError> {
         if let Some(entry) = self.taken_up_by(call) {
             // Nobody is asked again.
             let read = self
                 .read_arguments(entry, call)
                 .map_err(|text| FinishedCall::own(CallStatus::Error, text));
-            return Ok(read.map(|arguments| (entry, arguments)));
+            return Ok(read.map(|arguments| AdmittedCall { entry, arguments, marks: 0 }));
         }
         let entry = match self.find(call) {
             Ok(entry) => entry,
@@ -187,10 +199,12 @@ impl ToolRunner {
             let text = format!("{} cannot be used now: {why}", call.name);
             return Ok(Err(FinishedCall::own(CallStatus::Error, text)));
         }
-        let arguments = match self.read_arguments(entry, call) {
+        let mut arguments = match self.read_arguments(entry, call) {
             Ok(arguments) => arguments,
             Err(text) => return Ok(Err(FinishedCall::own(CallStatus::Error, text))),
         };
+        // Before anyone judges the command, so that what is approved is what runs.
+        let marks = restore_commands(&spec.subject, &mut arguments);
         if work.is_cancelled() {
             let text = if self.cx.state.read().started_call(call.id).is_some() {
                 "interrupted: it had begun before the program ended and was not taken up again, \
@@ -208,13 +222,15 @@ impl ToolRunner {
             return Ok(Err(stopped));
         }
         match verdict {
-            Verdict::Allow | Verdict::Deny { .. } => Ok(Ok((entry, arguments))),
+            Verdict::Allow | Verdict::Deny { .. } => {
+                Ok(Ok(AdmittedCall { entry, arguments, marks }))
+            }
             Verdict::Ask { class, reason } => {
                 let question = self.question(call, entry, &arguments, (class, reason));
                 let answer =
                     self.cx.shared.approvals.decide(&self.cx.view, &question, work).await?;
                 if answer.allowed {
-                    return Ok(Ok((entry, arguments)));
+                    return Ok(Ok(AdmittedCall { entry, arguments, marks }));
                 }
                 let more = if answer.reason.is_empty() {
                     String::new()

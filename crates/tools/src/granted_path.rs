@@ -12,6 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt as _};
 use deputize_core::ToolCx;
+use deputize_core::sanitize::{has_inert_mark, restored};
 use rustix::fs::OFlags;
 
 use crate::nearest_name;
@@ -42,8 +43,19 @@ pub(crate) struct GrantedPath {
 }
 
 impl GrantedPath {
-    /// The place of something that exists, with all links on the way to it followed.
+    /// The place of something that exists, with all links on the way to it followed. Names are
+    /// shown with inert marks of chat formats, so a path that leads to nothing as it is written is
+    /// tried with its marks restored.
     pub(crate) fn existing(cx: &ToolCx, path: &str, access: Access) -> Result<Self, PathError> {
+        match (Self::existing_as_written(cx, path, access), path_with_marks(path)) {
+            (Err(error), Some(path)) if error.is_about_no_file() => {
+                Self::existing_as_written(cx, &path, access)
+            }
+            (result, _) => result,
+        }
+    }
+
+    fn existing_as_written(cx: &ToolCx, path: &str, access: Access) -> Result<Self, PathError> {
         let asked = Self::asked(cx, path, access)?;
         match canonical(&asked.dir, &asked.root, &asked.rel) {
             Ok(rel) => Self { rel, ..asked }.unguarded(cx, access),
@@ -52,8 +64,23 @@ impl GrantedPath {
         }
     }
 
-    /// The place to write to: it need not exist, nor the directories above it.
+    /// The place to write to: it need not exist, nor the directories above it. Of a path with inert
+    /// marks of chat formats, the form of which more exists is meant; else the restored form.
     pub(crate) fn to_write(cx: &ToolCx, path: &str) -> Result<Self, PathError> {
+        let written = Self::to_write_as_written(cx, path);
+        let Some(path) = path_with_marks(path) else { return written.map(|(place, _)| place) };
+        let restored = Self::to_write_as_written(cx, &path);
+        match (written, restored) {
+            (Ok((written, missing)), Ok((_, more))) if missing == 0 || missing < more => {
+                Ok(written)
+            }
+            (Ok((written, _)), Err(error)) if error.is_about_no_file() => Ok(written),
+            (_, restored) => restored.map(|(place, _)| place),
+        }
+    }
+
+    /// The same for one spelling of a path, and how many of its last names do not exist.
+    fn to_write_as_written(cx: &ToolCx, path: &str) -> Result<(Self, usize), PathError> {
         let asked = Self::asked(cx, path, Access::Write)?;
         if path.ends_with('/') {
             return Err(PathError::Directory(asked.shown));
@@ -76,7 +103,8 @@ impl GrantedPath {
             above = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
         };
         let rel = missing.iter().rev().fold(found, |path, name| path.join(name));
-        Self { rel: tidy(&rel), ..asked }.unguarded(cx, Access::Write)
+        let place = Self { rel: tidy(&rel), ..asked }.unguarded(cx, Access::Write)?;
+        Ok((place, missing.len()))
     }
 
     /// Itself, if it is not written to or nothing guards where the links led.
@@ -217,6 +245,12 @@ impl<'r> LexicalPath<'r> {
         let rel = tidy(as_written.or(plain.strip_prefix(root).ok()).unwrap_or(Path::new(".")));
         Ok(Self { root, rel, shown: name })
     }
+}
+
+/// A path with its marks of chat formats restored; nothing if none of them is inert.
+fn path_with_marks(path: &str) -> Option<String> {
+    let restored = has_inert_mark(path).then(|| restored(path, ""))?;
+    restored.ok().map(|restored| restored.text.into_owned())
 }
 
 /// Opens something beneath a directory without waiting for a writer and without becoming its
@@ -501,6 +535,25 @@ mod tests {
         let spilled = spilled.to_string_lossy();
         assert!(GrantedPath::existing(&blind, &spilled, Access::Read).is_ok());
         assert!(GrantedPath::to_write(&bench.cx, &spilled).is_err());
+    }
+
+    #[test]
+    fn a_name_with_marks_of_chat_formats_is_found_by_the_form_that_is_shown() {
+        let bench = ToolFixture::new();
+        bench.put("<s>/a", "").put("b</think>", "").put("‹eos>/own", "").put("<unk>", "");
+        bench.put("‹unk>", "");
+        let rows = ["‹s>/a", "./‹s>/../‹s>/a", "b‹/think>", "‹eos>/own", "‹unk>", "<unk>"];
+        let found = rows.map(|path| existing(&bench.cx, path));
+        assert_eq!(found, ["<s>/a", "<s>/a", "b</think>", "‹eos>/own", "‹unk>", "<unk>"]);
+        let rows = ["‹s>/new", "‹eos>/new", "‹pad>/new", "‹unk>", "b‹/think>", "‹x>/new"];
+        let written = rows.map(|path| to_write(&bench.cx, path));
+        let meant = ["<s>/new", "‹eos>/new", "<pad>/new", "‹unk>", "b</think>", "‹x>/new"];
+        assert_eq!(written, meant);
+        bench.put("<s>/name", "");
+        let wrong = existing(&bench.cx, "‹s>/nam");
+        assert_eq!(wrong, "not found: <s>/nam; did you mean <s>/name?");
+        let absolute = bench.path("‹s>/a").to_string_lossy().into_owned();
+        assert_eq!(existing(&bench.within("<s>"), &absolute), "<s>/a");
     }
 
     /// Also when a pipe takes a file's place after it was looked at.

@@ -65,6 +65,13 @@ impl PathError {
     }
 }
 
+impl PathError {
+    /// Returns whether nothing that may be used is at the path, so that another may be meant.
+    pub(crate) fn is_about_no_file(&self) -> bool {
+        matches!(self, Self::NotFound { .. } | Self::Outside(_) | Self::ReadOnly(_))
+    }
+}
+
 impl From<PathError> for ToolError {
     fn from(error: PathError) -> Self {
         match error.source() {

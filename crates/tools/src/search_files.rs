@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use deputize_core::sanitize::pattern_of_marks;
 use deputize_core::{
     ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput,
     ToolSpec, TypedTool, spec_of,
@@ -154,7 +155,7 @@ impl Glob {
             )));
         }
         let plain = glob.trim_start_matches("./").trim_start_matches('/');
-        let built = GlobBuilder::new(plain).literal_separator(true).build();
+        let built = GlobBuilder::new(&pattern_of_marks(plain)).literal_separator(true).build();
         let glob = built.map_err(|error| ToolError::refused(error.to_string()))?;
         Ok(Self { matcher: glob.compile_matcher(), by_name: !plain.contains('/') })
     }
@@ -555,5 +556,15 @@ mod tests {
         let arguments = json!({"pattern": "fn", "path": "README.md"});
         let text = show(&result(&bench.cx, SearchFiles, arguments).await);
         assert!(text.starts_with("cancelled\n\n[no match in 1 file]"), "{text}");
+    }
+
+    #[tokio::test]
+    async fn a_glob_matches_names_with_marks_of_chat_formats_by_the_form_that_is_shown() {
+        let bench = ToolFixture::new();
+        bench.put("<s>/a.txt", "").put("[INST].txt", "").put("‹s>.md", "");
+        let found = async |glob: &str| search_in(&bench, json!({"glob": glob})).await;
+        assert_eq!(found("‹s>/*").await, "<s>/a.txt\t0\n[1 file]");
+        assert_eq!(found("‹INST].*").await, "[INST].txt\t0\n[1 file]");
+        assert_eq!(found("‹s>.md").await, "‹s>.md\t0\n[1 file]");
     }
 }

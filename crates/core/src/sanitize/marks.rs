@@ -13,9 +13,11 @@
 //!   contains the inert form: an edit ([`restored`]) keeps the form of what it replaces, and a file
 //!   written whole ([`restored_whole`]) keeps the inert form if the file has no other form and at
 //!   least as many. Ambiguous cases are refused. A mark and its partner count as one.
+//! - In a command every inert mark is restored, because no file says which form it means. A path
+//!   is restored where nothing exists under its inert form.
 //! - Placeholders for media and for code completion, and tags that are plain text to tokenizers
-//!   and ordinary markup elsewhere (`<parameter>`, `</function>`, `<image>`, `[IMG]`, `[MASK]`),
-//!   are no marks. `[ARGS]`, which stands in the help of many programs, is one only directly before
+//!   and ordinary markup elsewhere (`<parameter>` without a name, `</function>`, `<image>`, `[IMG]`,
+//!   `[MASK]`), are no marks. `[ARGS]`, which stands in the help of many programs, is one only directly before
 //!   the arguments of a call.
 
 use std::borrow::Cow;
