@@ -118,7 +118,7 @@ async fn a_command_runs_with_the_marks_that_the_file_has() {
                 let command = "sed -i 's,‹unk> b‹/s>,<unknown>,' tokens";
                 Reply::calls("mock", [("terminal", json!({"command": command}))])
             }
-            _ => Reply::text("mock", results[1].to_string()),
+            _ => Reply::text("mock", results[1]),
         })
     })
     .await;

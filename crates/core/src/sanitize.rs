@@ -17,8 +17,8 @@ mod marks;
 pub(crate) use clean::is_invisible;
 pub use clean::{CleanText, clean, clean_json, restored_json, visible_json};
 pub use marks::{
-    AmbiguousMark, InertText, RestoredText, has_inert_mark, pattern_of_marks, restored,
-    restored_whole,
+    AmbiguousMark, InertText, RestoredText, glob_of_marks, has_inert_mark, pattern_of_marks,
+    restored, restored_whole,
 };
 
 /// The source of a text. It grants nothing and only informs.

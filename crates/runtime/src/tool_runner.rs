@@ -206,13 +206,7 @@ impl ToolRunner {
         // Before anyone judges the command, so that what is approved is what runs.
         let marks = restore_commands(&spec.subject, &mut arguments);
         if work.is_cancelled() {
-            let text = if self.cx.state.read().started_call(call.id).is_some() {
-                "interrupted: it had begun before the program ended and was not taken up again, \
-                 so its outcome is unknown. Look at what it left before you repeat it."
-            } else {
-                "cancelled before it started"
-            };
-            return Ok(Err(FinishedCall::own(CallStatus::Cancelled, text)));
+            return Ok(Err(self.cancelled_before_start(call)));
         }
         let verdict = self.cx.shared.parts.policy.judge(spec, &arguments, &self.cx.view);
         if let Verdict::Deny { reason } = verdict {
@@ -241,6 +235,17 @@ impl ToolRunner {
                 Ok(Err(FinishedCall::own(CallStatus::Denied, text)))
             }
         }
+    }
+
+    /// Returns the result of a call that was cancelled before it ran in this process.
+    fn cancelled_before_start(&self, call: &ToolCall) -> FinishedCall {
+        let text = if self.cx.state.read().started_call(call.id).is_some() {
+            "interrupted: it had begun before the program ended and was not taken up again, \
+             so its outcome is unknown. Look at what it left before you repeat it."
+        } else {
+            "cancelled before it started"
+        };
+        FinishedCall::own(CallStatus::Cancelled, text)
     }
 
     /// Returns whether a call names a tool of a shared list that this agent lacks because nobody

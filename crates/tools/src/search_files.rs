@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use deputize_core::sanitize::pattern_of_marks;
+use deputize_core::sanitize::glob_of_marks;
 use deputize_core::{
     ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput,
     ToolSpec, TypedTool, spec_of,
@@ -155,7 +155,7 @@ impl Glob {
             )));
         }
         let plain = glob.trim_start_matches("./").trim_start_matches('/');
-        let built = GlobBuilder::new(&pattern_of_marks(plain)).literal_separator(true).build();
+        let built = GlobBuilder::new(&glob_of_marks(plain)).literal_separator(true).build();
         let glob = built.map_err(|error| ToolError::refused(error.to_string()))?;
         Ok(Self { matcher: glob.compile_matcher(), by_name: !plain.contains('/') })
     }

@@ -307,11 +307,32 @@ pub fn has_inert_mark(text: &str) -> bool {
 /// ```
 #[must_use]
 pub fn pattern_of_marks(pattern: &str) -> Cow<'_, str> {
+    with_first_characters(pattern, |first| {
+        let escape = if first == '[' { "\\" } else { "" };
+        format!("[{INERT}{escape}{first}]")
+    })
+}
+
+/// Extends a glob so that an inert mark in it matches the true form too.
+///
+/// ```
+/// use deputize_core::sanitize::glob_of_marks;
+/// assert_eq!(glob_of_marks("‹s>/*"), "{‹,<}s>/*");
+/// assert_eq!(glob_of_marks("‹INST]?"), "{‹,[[]}INST]?");
+/// ```
+#[must_use]
+pub fn glob_of_marks(glob: &str) -> Cow<'_, str> {
+    with_first_characters(glob, |first| match first {
+        '[' => format!("{{{INERT},[[]}}"),
+        first => format!("{{{INERT},{first}}}"),
+    })
+}
+
+/// Replaces the first character of each inert mark in a pattern, by its true first character.
+fn with_first_characters(pattern: &str, either: impl Fn(char) -> String) -> Cow<'_, str> {
     rewritten(pattern, &[INERT], |from| {
         let (active, _) = active(&unescaped(from))?;
-        let first = active.chars().next()?;
-        let escape = if first == '[' { "\\" } else { "" };
-        Some((INERT.len_utf8(), format!("[{INERT}{escape}{first}]")))
+        Some((INERT.len_utf8(), either(active.chars().next()?)))
     })
 }
 
