@@ -18,12 +18,12 @@
 //!
 //! let max_concurrency = 3;
 //! while let Some(task) = schedule.ready(max_concurrency).next() {
-//!     schedule.apply(Event::Started { task })?;
+//!     schedule.apply(TaskEvent::Started { task })?;
 //! }
 //! assert_eq!(schedule.running(), 1); // the others wait for `research`
 //!
-//! schedule.apply(Event::Finished { task: 0, outcome: Outcome::Failed })?;
-//! assert_eq!(schedule.state(2), Some(State::Skipped { root: 0 }));
+//! schedule.apply(TaskEvent::Finished { task: 0, outcome: Outcome::Failed })?;
+//! assert_eq!(schedule.state(2), Some(TaskState::Skipped { root: 0 }));
 //! assert!(schedule.is_finished());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
