@@ -2,7 +2,7 @@
 
 use deputize_core::{Delta, Reply};
 use deputize_providers::limits::CALLS;
-use deputize_providers::{StreamEnd, StreamStatus, StreamError};
+use deputize_providers::{StreamEnd, StreamError, StreamStatus};
 
 use crate::cuts::deliveries;
 use crate::meter::{Allowed, asked};

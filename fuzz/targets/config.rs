@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use deputize::config::{ConfigError, Problem, Source, Sources, Verb, load, run};
+use deputize::config::{ConfigError, ConfigSource, Problem, Sources, Verb, load, run};
 use deputize_fuzz::meter::Allowed;
 use libfuzzer_sys::fuzz_target;
 
@@ -49,7 +49,7 @@ fuzz_target!(|input: &[u8]| {
 fn within(problem: &Problem, file: &[u8]) {
     deputize_fuzz::one_line(&problem.message, PROBLEM_CHARS);
     let Some((line, column)) = problem.place.position() else { return };
-    assert!(matches!(problem.place.source(), Source::File(_)));
+    assert!(matches!(problem.place.source(), ConfigSource::File(_)));
     // In a text that is not UTF-8 only line feeds end lines; YAML knows more ends.
     let text = String::from_utf8_lossy(file);
     let yaml = text.replace("\r\n", "\n").replace('\r', "\n");

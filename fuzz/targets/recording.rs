@@ -15,7 +15,7 @@ use deputize_core::{
 use deputize_delegate::{DelegateTool, Policy};
 use deputize_fuzz::meter::Allowed;
 use deputize_fuzz::one_line;
-use deputize_runtime::{SessionConfig, Recording, Replay, top_agent};
+use deputize_runtime::{Recording, Replay, SessionConfig, top_agent};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 

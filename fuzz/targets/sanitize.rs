@@ -2,7 +2,8 @@
 #![no_main]
 
 use deputize_core::sanitize::{
-    FrameSecret, Secrets, TextSource, clean, frame_for_model, frame_quote, for_terminal_line, for_question, for_terminal,
+    FrameSecret, Secrets, TextSource, clean, for_question, for_terminal, for_terminal_line,
+    frame_for_model, frame_quote,
 };
 use deputize_core::{AgentId, CallId, SessionId};
 use deputize_fuzz::meter::Allowed;
@@ -41,7 +42,7 @@ fn visible(text: &str) {
 fn framed(text: &str) {
     let agent = AgentId::root(&SessionId::literal("s"));
     let secret = FrameSecret::new(&[7; 16]);
-    let source = TextTextSource::Tool(text.to_owned());
+    let source = TextSource::Tool(text.to_owned());
     let framed = frame_for_model(&secret, &agent, CallId { step: 1, slot: 0 }, &source, text);
     for framed in [framed, frame_quote(&source, text)] {
         let framed = framed.as_str();

@@ -16,7 +16,8 @@ use deputize_core::{
 use deputize_delegate::{DelegateTool, Policy};
 use deputize_fuzz::meter::Allowed;
 use deputize_runtime::{
-    Continue, Header, SessionConfig, Session, SessionDir, SessionError, StoredSession, SyncMode, FileTail,
+    Continue, FileTail, Header, Session, SessionConfig, SessionDir, SessionError, StoredSession,
+    SyncMode,
 };
 use libfuzzer_sys::fuzz_target;
 
@@ -170,7 +171,7 @@ fn number(text: &str) -> Option<u64> {
 fn taken_up(dir: &SessionDir, stored: &StoredSession, bytes: &[u8], folder: &Path) {
     let id = SessionId::literal("s");
     let unpaired = Arc::new(AtomicBool::new(false));
-    let (parts, model) = parts(stored, &unpaired);
+    let (parts, model) = session_config(stored, &unpaired);
     let session = match Session::open(dir, id.clone(), parts) {
         Ok((session, recovery)) => {
             assert!(stored.damage.is_none());
@@ -194,7 +195,11 @@ fn taken_up(dir: &SessionDir, stored: &StoredSession, bytes: &[u8], folder: &Pat
     drop((session, runtime));
     assert!(!unpaired.load(Ordering::SeqCst), "a request with calls and results unpaired");
     let after = dir.read(&id).expect("still a session");
-    assert!(after.damage.is_none() && after.tail == FileTail::Whole, "{:?} {outcome:?}", after.damage);
+    assert!(
+        after.damage.is_none() && after.tail == FileTail::Whole,
+        "{:?} {outcome:?}",
+        after.damage
+    );
     assert_eq!(after.records.get(..stored.records.len()), Some(stored.records.as_slice()));
     assert!(outcome.is_err() || after.records.len() > stored.records.len());
     let strays = std::fs::read_dir(folder).expect("the folder").count();
@@ -202,12 +207,18 @@ fn taken_up(dir: &SessionDir, stored: &StoredSession, bytes: &[u8], folder: &Pat
 }
 
 /// A program that can answer all models of the session, with `delegate_task` as its only tool.
-fn session_config(stored: &StoredSession, unpaired: &Arc<AtomicBool>) -> (SessionConfig, Option<String>) {
+fn session_config(
+    stored: &StoredSession,
+    unpaired: &Arc<AtomicBool>,
+) -> (SessionConfig, Option<String>) {
     let mut catalog = Catalog::default();
     let delegate = DelegateTool::new(Policy::default(), Arc::new(FixedClock(0)));
     catalog.insert(delegate.expect("a tool").into_entry()).expect("one tool");
-    let mut parts =
-        SessionConfig { sync: SyncMode::Never, clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
+    let mut parts = SessionConfig {
+        sync: SyncMode::Never,
+        clock: Arc::new(FixedClock(0)),
+        ..SessionConfig::new(catalog)
+    };
     let unpaired = (!has_prefill(stored)).then(|| Arc::clone(unpaired));
     let model: Arc<dyn Model> = Arc::new(Agreeing { unpaired });
     parts.models.insert(MODEL, "model", model);

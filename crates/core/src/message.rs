@@ -14,7 +14,7 @@ pub struct ModelText(String);
 
 impl ModelText {
     /// Wraps text that this program or a tool's author wrote for the model. Content from anywhere
-    /// else goes through [`crate::sanitize::to_model`].
+    /// else goes through [`crate::sanitize::frame_for_model`].
     #[must_use]
     pub fn own(text: impl Into<String>) -> Self {
         Self(text.into())
