@@ -6,7 +6,7 @@
 
 use deputize_core::sanitize::has_inert_mark;
 use deputize_fuzz::meter::Allowed;
-use deputize_tools::fuzz::{Edit, edit, nearest, text};
+use deputize_tools::fuzz::{EditResult, edit, nearest, text};
 use libfuzzer_sys::fuzz_target;
 
 const ALLOWED: Allowed = Allowed { base: 64 * 1024, each: 100 };
@@ -55,7 +55,7 @@ fn part(file: &str, seed: usize, len: usize) -> &str {
 }
 
 /// What is not replaced stays, byte by byte, and what replaces it is the new text.
-fn holds(file: &str, (old, new): (&str, &str), all: bool, edited: &Edit) {
+fn holds(file: &str, (old, new): (&str, &str), all: bool, edited: &EditResult) {
     let (mut from, mut now) = (0, 0);
     for (was, is) in &edited.changes {
         assert_eq!(file[from..was.start], edited.text[now..is.start]);

@@ -40,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
     let first = recording.before().len() as u64;
     assert!(records.iter().zip(first..).all(|(record, seq)| record.seq == seq));
     let (called, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
-    let parts = parts(&called, &seen);
+    let parts = session_config(&called, &seen);
     let spec = recording.top_agent().unwrap_or_else(|| somebody(&recording));
     let replay = Replay::new(recording, parts);
     let authority = Authority::root(replay.session().catalog(), &Grant::default());
@@ -122,7 +122,7 @@ impl Tool for Forbidden {
 struct Seen(Mutex<Vec<Record>>);
 
 impl Observer for Seen {
-    fn see(&self, record: &Record) {
+    fn on_record(&self, record: &Record) {
         self.0.lock().expect("nobody panics").push(record.clone());
     }
 }
