@@ -71,10 +71,17 @@ struct HandshakeError {
 enum NextHandshake {
     OlderGreeting,
     NewerGreeting,
+    /// The server refused `initialize` alone, which it took before.
+    BothGreetings,
     Nothing,
 }
 
 type SupervisorFn<'a> = dyn Fn() -> Result<Arc<Supervisor>, McpErrorKind> + Send + Sync + 'a;
+
+/// The longest that `server/discover` may stay unanswered before `initialize` is sent.
+const DISCOVER_TIMEOUT: Duration = Duration::from_secs(2);
+/// The part of a start's limit that this may take at most: one in so many.
+const DISCOVER_SHARE: u32 = 10;
 
 /// How long an answer may take.
 #[derive(Debug, Clone, Copy)]
@@ -88,26 +95,40 @@ pub(crate) struct Timeouts {
 impl Connection {
     /// Starts or reaches a server, and agrees with it. One that answers the newer greeting with
     /// something else than a refusal is started anew and greeted the older way; one that answers it
-    /// late and knows no other is started anew and waited for.
+    /// late and knows no other is started anew and waited for. `known_protocol` is the version that
+    /// this server agreed on before, or empty: one that took `initialize` gets nothing else.
     pub(crate) async fn open(
         server: &ServerConfig,
         root: &Path,
         supervisor: &SupervisorFn<'_>,
+        known_protocol: &str,
     ) -> Result<Self, McpError> {
+        if takes_initialize(known_protocol) {
+            let mode = ClientLifecycleMode::Initialize;
+            match Self::open_as(server, root, supervisor, mode, Duration::ZERO).await {
+                Err((_, NextHandshake::BothGreetings)) => {}
+                opened => return opened.map_err(|(error, _)| error),
+            }
+        }
+        let limit = discover_timeout(server.limits.start, known_protocol);
         let preferred_versions = vec![ProtocolVersion::LATEST];
         let both = ClientLifecycleMode::Auto {
             preferred_versions: preferred_versions.clone(),
             legacy_version: None,
         };
-        let mode = match Self::open_as(server, root, supervisor, both).await {
+        let mode = match Self::open_as(server, root, supervisor, both, limit).await {
             Ok(link) => return Ok(link),
-            Err((error, NextHandshake::Nothing)) => return Err(error),
+            Err((error, NextHandshake::Nothing | NextHandshake::BothGreetings)) => {
+                return Err(error);
+            }
             Err((_, NextHandshake::OlderGreeting)) => ClientLifecycleMode::Initialize,
             Err((_, NextHandshake::NewerGreeting)) => {
                 ClientLifecycleMode::Discover { preferred_versions }
             }
         };
-        Self::open_as(server, root, supervisor, mode).await.map_err(|(error, _)| error)
+        // In the second mode the only limit is that of the whole start.
+        let limit = server.limits.start;
+        Self::open_as(server, root, supervisor, mode, limit).await.map_err(|(error, _)| error)
     }
 
     async fn open_as(
@@ -115,6 +136,7 @@ impl Connection {
         root: &Path,
         supervisor: &SupervisorFn<'_>,
         mode: ClientLifecycleMode,
+        discover_timeout: Duration,
     ) -> Result<Self, (McpError, NextHandshake)> {
         let wrong = |fault: McpErrorKind| McpError::new(&server.name, fault);
         let ends = |fault: McpErrorKind| (wrong(fault), NextHandshake::Nothing);
@@ -122,7 +144,8 @@ impl Connection {
             ServerTransport::Url { url, headers } => {
                 let transport = crate::http::transport(url, headers).map_err(ends)?;
                 let heard = Arc::new(ConnectionStatus::default());
-                let running = agree(ConnectionHandler::new(root), transport, mode).await;
+                let handler = ConnectionHandler::new(root);
+                let running = agree(handler, transport, mode, discover_timeout).await;
                 let running = running.map_err(|HandshakeError { why, unreached, next }| {
                     let fault = if unreached {
                         McpErrorKind::Http(why)
@@ -149,20 +172,20 @@ impl Connection {
                 let heard = Arc::new(ConnectionStatus::default());
                 let stdin = stdin.ok_or_else(|| ends(McpErrorKind::Unknown))?;
                 let lines = PipeTransport::new(stdout, stdin, Arc::clone(&heard));
-                let HandshakeError { why, next, .. } =
-                    match agree(ConnectionHandler::new(root), lines, mode).await {
-                        Ok(running) => {
-                            let program = Some((life, supervisor));
-                            return Ok(Self::new(
-                                server,
-                                running,
-                                heard,
-                                program,
-                                (words, hearing),
-                            ));
-                        }
-                        Err(error) => error,
-                    };
+                let HandshakeError { why, next, .. } = match agree(
+                    ConnectionHandler::new(root),
+                    lines,
+                    mode,
+                    discover_timeout,
+                )
+                .await
+                {
+                    Ok(running) => {
+                        let program = Some((life, supervisor));
+                        return Ok(Self::new(server, running, heard, program, (words, hearing)));
+                    }
+                    Err(error) => error,
+                };
                 let fault = match heard.fault() {
                     Some(garbage) => garbage.into(),
                     None => McpErrorKind::Handshake(describe(why, &heard, ended(&mut life).await)),
@@ -385,20 +408,39 @@ fn hears_changes(
     });
 }
 
+/// Returns whether a server that agreed on this version before did so by `initialize`.
+fn takes_initialize(protocol: &str) -> bool {
+    // Versions are dates, so that their order is that of their texts.
+    !protocol.is_empty() && protocol < ProtocolVersion::V_2026_07_28.as_str()
+}
+
+/// Returns how long `server/discover` may stay unanswered at a start of this limit: half of it where
+/// the server answered that before, and otherwise a small part.
+fn discover_timeout(start: Duration, known_protocol: &str) -> Duration {
+    if known_protocol.is_empty() || takes_initialize(known_protocol) {
+        DISCOVER_TIMEOUT.min(start / DISCOVER_SHARE)
+    } else {
+        start / 2
+    }
+}
+
 /// Agrees on the protocol.
 async fn agree<T>(
     host: ConnectionHandler,
     transport: T,
     mode: ClientLifecycleMode,
+    discover_timeout: Duration,
 ) -> Result<RunningService<RoleClient, ConnectionHandler>, HandshakeError>
 where
     T: Transport<RoleClient> + 'static,
 {
-    let (transport, late) = HandshakeTransport::new(transport);
+    let (transport, late) = HandshakeTransport::new(transport, discover_timeout);
+    let is_initialize = matches!(mode, ClientLifecycleMode::Initialize);
     let running = Box::pin(host.serve_with_lifecycle(transport, mode)).await;
     running.map_err(|error| {
         let next = match &error {
             _ if late.took_it() => NextHandshake::NewerGreeting,
+            ClientInitializeError::JsonRpcError(_) if is_initialize => NextHandshake::BothGreetings,
             ClientInitializeError::ExpectedInitResult(_)
             | ClientInitializeError::TransportError { .. } => NextHandshake::OlderGreeting,
             _ => NextHandshake::Nothing,
@@ -502,7 +544,8 @@ mod tests {
             legacy_version: None,
         };
         let lines = PipeTransport::new(input, output, Arc::default());
-        let running = agree(ConnectionHandler::new(Path::new("/")), lines, mode).await?;
+        let handler = ConnectionHandler::new(Path::new("/"));
+        let running = agree(handler, lines, mode, DISCOVER_TIMEOUT).await?;
         let version = running.peer().peer_info().unwrap().protocol_version.to_string();
         Ok(version)
     }
@@ -545,6 +588,52 @@ mod tests {
             _ => None,
         });
         assert_eq!(both.await.unwrap(), "2025-06-18");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_is_half_read_when_discover_has_waited_too_long_is_not_lost() {
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let mut server = JoinSet::new();
+        server.spawn(async move {
+            let (input, mut output) = tokio::io::split(theirs);
+            let mut lines = BufReader::new(input).lines();
+            let asked = lines.next_line().await.unwrap().unwrap();
+            let asked: Value = serde_json::from_str(&asked).unwrap();
+            let mut answer = discovered().unwrap();
+            answer["jsonrpc"] = json!("2.0");
+            answer["id"] = asked["id"].clone();
+            let answer = format!("{answer}\n");
+            let (first, rest) = answer.split_at(20);
+            output.write_all(first.as_bytes()).await.unwrap();
+            // Sent once `discover` has waited too long.
+            let asked = lines.next_line().await.unwrap().unwrap();
+            let asked: Value = serde_json::from_str(&asked).unwrap();
+            assert_eq!(asked["method"], "initialize");
+            output.write_all(rest.as_bytes()).await.unwrap();
+            let mut answer = refused().unwrap();
+            answer["jsonrpc"] = json!("2.0");
+            answer["id"] = asked["id"].clone();
+            output.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+            let _end = lines.next_line().await;
+        });
+        let (input, output) = tokio::io::split(ours);
+        let mode = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::LATEST],
+            legacy_version: None,
+        };
+        let lines = PipeTransport::new(input, output, Arc::default());
+        let handler = ConnectionHandler::new(Path::new("/"));
+        let error = agree(handler, lines, mode, DISCOVER_TIMEOUT).await.unwrap_err();
+        assert_eq!(error.next, NextHandshake::NewerGreeting);
+    }
+
+    #[test]
+    fn discover_waits_a_short_part_of_a_start_unless_the_server_answered_it_before() {
+        let seconds = Duration::from_secs;
+        assert_eq!(discover_timeout(seconds(60), ""), seconds(2));
+        assert_eq!(discover_timeout(seconds(5), "2025-06-18"), Duration::from_millis(500));
+        assert_eq!(discover_timeout(seconds(60), "2026-07-28"), seconds(30));
+        assert!(takes_initialize("2025-11-25") && !takes_initialize("2026-07-28"));
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,18 +1,24 @@
 //! The greeting of a server that is slow.
 //!
-//! A server is greeted the newer way, and after some seconds of silence the older way too: some
-//! that know only that one answer nothing else. One that was merely slow, because it is downloaded
-//! first, then answers both, and the first answer must not be taken for that to the second greeting.
+//! A server is asked `server/discover` first, and after a short silence gets `initialize` too: some
+//! that know only that one answer nothing else. How long the silence lasts is decided here, since
+//! the library waits for ten seconds whatever the limit of the start is. One that was merely slow,
+//! because it is downloaded first, then answers both, and the first answer must not be taken for
+//! that to the second greeting.
 //! Answers to what nobody asked are dropped, as they are after the greeting: the library would take
 //! one for a failed start. Whoever reads the messages bounds how many there may be.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use rmcp::RoleClient;
-use rmcp::model::{ClientRequest, JsonRpcMessage, RequestId};
+use rmcp::model::{ClientRequest, ErrorData, JsonRpcMessage, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
+use tokio::time::{Instant, timeout_at};
+
+use crate::json::as_answer;
 
 /// A connection on which each greeting has its own answer.
 pub(crate) struct HandshakeTransport<T> {
@@ -23,6 +29,10 @@ pub(crate) struct HandshakeTransport<T> {
     given_up: Option<RequestId>,
     /// The greeting that waits for its answer.
     open: Option<RequestId>,
+    /// How long `server/discover` may stay unanswered.
+    discover_timeout: Duration,
+    /// When the request that is unanswered now has been so for too long.
+    discover_deadline: Option<Instant>,
     late: LateHandshake,
 }
 
@@ -37,9 +47,26 @@ impl LateHandshake {
 }
 
 impl<T> HandshakeTransport<T> {
-    pub(crate) fn new(inner: T) -> (Self, LateHandshake) {
+    pub(crate) fn new(inner: T, discover_timeout: Duration) -> (Self, LateHandshake) {
         let late = LateHandshake::default();
-        (Self { inner, newer: None, given_up: None, open: None, late: late.clone() }, late)
+        let transport = Self {
+            inner,
+            newer: None,
+            given_up: None,
+            open: None,
+            discover_timeout,
+            discover_deadline: None,
+            late: late.clone(),
+        };
+        (transport, late)
+    }
+
+    /// Returns the answer that stands for the missing one to `server/discover`: the library takes it
+    /// for that of a server that knows only `initialize`, and sends this next.
+    fn unanswered_discover(&self) -> Option<RxJsonRpcMessage<RoleClient>> {
+        let id = self.newer.as_ref()?;
+        let error = ErrorData::invalid_request("no answer to server/discover", None);
+        Some(as_answer(error, id))
     }
 
     /// Whether a message answers what nobody waits for any more.
@@ -85,8 +112,14 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for HandshakeTransport<T> {
     ) -> impl Future<Output = Result<(), T::Error>> + Send + 'static {
         if let JsonRpcMessage::Request(message) = &item {
             match message.request {
-                ClientRequest::DiscoverRequest(_) => self.newer = Some(message.id.clone()),
-                ClientRequest::InitializeRequest(_) => self.given_up = self.newer.take(),
+                ClientRequest::DiscoverRequest(_) => {
+                    self.newer = Some(message.id.clone());
+                    self.discover_deadline = Some(Instant::now() + self.discover_timeout);
+                }
+                ClientRequest::InitializeRequest(_) => {
+                    self.given_up = self.newer.take();
+                    self.discover_deadline = None;
+                }
                 _ => return self.inner.send(item),
             }
             self.open = Some(message.id.clone());
@@ -96,7 +129,19 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for HandshakeTransport<T> {
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
-            let message = self.inner.receive().await?;
+            let message = match self.discover_deadline {
+                None => self.inner.receive().await?,
+                Some(deadline) => match timeout_at(deadline, self.inner.receive()).await {
+                    Ok(message) => message?,
+                    Err(_) => {
+                        self.discover_deadline = None;
+                        match self.unanswered_discover() {
+                            Some(answer) => return Some(answer),
+                            None => continue,
+                        }
+                    }
+                },
+            };
             if !self.is_late(&message) && !self.is_stray(&message) {
                 return Some(message);
             }

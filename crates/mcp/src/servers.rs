@@ -209,8 +209,14 @@ impl Servers {
         let begun = Instant::now();
         let slow = |_| McpError::new(&server.name, McpErrorKind::Slow(start));
         let supervisor = || (self.supervisor)(settings).map_err(McpErrorKind::from);
-        let opening = Connection::open(server, &self.root, &supervisor);
-        let link = tokio::time::timeout(start, Box::pin(opening)).await.map_err(slow)??;
+        let known = self.known_protocol(server);
+        let opening = Connection::open(server, &self.root, &supervisor, &known);
+        let opened = tokio::time::timeout(start, Box::pin(opening)).await;
+        let opened = opened.map_err(slow).flatten();
+        if opened.is_err() {
+            self.forget_protocol(server);
+        }
+        let link = opened?;
         let left = start.saturating_sub(begun.elapsed());
         let timeouts = Timeouts { idle: left, total: left };
         let known = link.notifications().tool_changes();
@@ -224,11 +230,38 @@ impl Servers {
         })
     }
 
+    fn store_of(&self, server: &str) -> Option<&ApprovalStore> {
+        self.apart.get(server).or(self.records.as_ref())
+    }
+
+    /// Returns the protocol version that a server agreed on when it was last started the same way;
+    /// empty if none is known.
+    fn known_protocol(&self, server: &ServerConfig) -> String {
+        let start = server.start();
+        let record =
+            self.store_of(&server.name).and_then(|store| store.read(&server.name, &start).ok());
+        let record = record.filter(|record| !record.is_stale(&start));
+        record.and_then(|record| record.listed).map(|listed| listed.protocol).unwrap_or_default()
+    }
+
+    /// Forgets which protocol version a server agreed on, so that the next start tries each way: a
+    /// server that was updated may not know the old one any more.
+    fn forget_protocol(&self, server: &ServerConfig) {
+        let Some(store) = self.store_of(&server.name) else { return };
+        let start = server.start();
+        let Ok(mut record) = store.read(&server.name, &start) else { return };
+        let Some(listed) = record.listed.as_mut().filter(|listed| !listed.protocol.is_empty())
+        else {
+            return;
+        };
+        listed.protocol.clear();
+        let _kept = store.write(&server.name, &start, &record);
+    }
+
     /// Keeps what a server says for later runs. That this cannot be done hinders no call: what
     /// is offered now was decided before.
     fn keep(&self, server: &ServerConfig, listed: &ServerListing) {
-        let records = self.apart.get(&server.name).or(self.records.as_ref());
-        let Some(records) = records else { return };
+        let Some(records) = self.store_of(&server.name) else { return };
         let start = server.start();
         let Ok(mut record) = records.read(&server.name, &start) else { return };
         let before = record.clone();
@@ -267,9 +300,7 @@ impl Servers {
     /// When it does not tell, or what is kept of it cannot be read.
     pub async fn now(&self, name: &str) -> Result<Option<ServerRecord>, ListingError> {
         let Some(managed) = self.servers.get(name) else { return Ok(None) };
-        let Some(records) = self.apart.get(name).or(self.records.as_ref()) else {
-            return Ok(None);
-        };
+        let Some(records) = self.store_of(name) else { return Ok(None) };
         let Some(up) = managed.running() else {
             return Ok(Some(records.read(name, &managed.server.start())?));
         };

@@ -158,3 +158,74 @@ async fn a_variable_that_the_person_names_for_a_server_is_passed() {
     let ended = RunningProgram::start(run).end().await.with_code(1);
     assert!(ended.err.contains("No module named planted"), "{}", ended.err);
 }
+
+/// A server in Python that keeps a list of the methods it is asked, and does as the first word of a file
+/// says: `initialize` alone is answered, `server/discover` alone, or the first request ends it.
+const GREETED: &str = r#"
+import json, sys
+log, mode = sys.argv[1], open(sys.argv[2]).read()
+for line in sys.stdin:
+    asked = json.loads(line)
+    with open(log, "a") as methods: methods.write(asked["method"] + "\n")
+    if "id" not in asked: continue
+    said, info = {"jsonrpc": "2.0", "id": asked["id"]}, {"name": "greeted", "version": "1"}
+    method = asked["method"]
+    if mode == "discover" and method == "server/discover":
+        said["result"] = {"resultType": "complete", "supportedVersions": ["2026-07-28"], "serverInfo": info,
+            "capabilities": {"tools": {}}, "ttlMs": 0, "cacheScope": "private"}
+    elif mode == "ends": sys.exit(3)
+    elif mode == "initialize" and method == "server/discover": continue
+    elif mode == "initialize" and method == "initialize":
+        said["result"] = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info}
+    elif method == "tools/list":
+        tool = {"name": "echo", "description": "Echoes.", "inputSchema": {"type": "object"}}
+        said["result"] = {"resultType": "complete", "tools": [tool], "ttlMs": 0, "cacheScope": "private"}
+    elif method == "tools/call":
+        content = [{"type": "text", "text": "echo: hello"}]
+        said["result"] = {"resultType": "complete", "content": content}
+    else:
+        said["error"] = {"code": -32601, "message": "no such method"}
+    print(json.dumps(said), flush=True)
+"#;
+
+#[tokio::test]
+async fn a_server_is_greeted_as_it_was_before_and_otherwise_once_it_changed() {
+    require!(program("python3"));
+    let lab = Lab::new();
+    let (script, log, mode) = (lab.path("server.py"), lab.path("methods"), lab.path("mode"));
+    fs::write(&script, GREETED).unwrap();
+    let command = [&script, &log, &mode].map(|path| path.to_str().unwrap());
+    let add = [&["mcp", "add", "w", "--yes", "--", "python3"], command.as_slice()].concat();
+    // Returns which methods the server is asked in a run that calls its tool, and the run's words.
+    let greet = async |way: &str| {
+        fs::write(&mode, way).unwrap();
+        let _absent = fs::remove_file(&log);
+        let ended = lab.run(&caller().await, &["--approve", "auto", "go"]).end().await;
+        let asked = fs::read_to_string(&log).unwrap_or_default();
+        let asked: Vec<_> = asked.lines().map(str::to_owned).collect();
+        (asked, ended.with_code(0).out)
+    };
+    fs::write(&mode, "initialize").unwrap();
+    RunningProgram::start(lab.deputize(&add)).end().await.with_code(0);
+    assert!(fs::read_to_string(&log).unwrap().starts_with("server/discover\ninitialize\n"));
+
+    // What it took before is all it gets.
+    let (asked, out) = greet("initialize").await;
+    assert!(asked[0] == "initialize" && out.contains("echo: hello"), "{asked:?}: {out}");
+
+    // A new version refuses that: it is asked the other way in the same start.
+    let (asked, out) = greet("discover").await;
+    assert_eq!(asked[..2], ["initialize", "server/discover"], "{out}");
+    assert!(out.contains("echo: hello"), "{out}");
+    let (asked, out) = greet("discover").await;
+    assert!(asked[0] == "server/discover" && out.contains("echo: hello"), "{asked:?}: {out}");
+
+    // One that ends instead is asked both ways at its next start.
+    let (asked, _) = greet("initialize").await;
+    assert_eq!(asked[0], "server/discover");
+    let (asked, out) = greet("ends").await;
+    assert!(asked[0] == "initialize" && !out.contains("echo: hello"), "{asked:?}: {out}");
+    let (asked, out) = greet("discover").await;
+    assert!(asked[0] == "server/discover" && out.contains("echo: hello"), "{asked:?}: {out}");
+    assert_eq!(lab.processes(), []);
+}
