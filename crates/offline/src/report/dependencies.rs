@@ -28,16 +28,56 @@ struct Knowledge {
     incomplete: bool,
 }
 
+/// Says what the packages of a project need, apart for each tool that has packages.
 pub(super) fn dependencies(report: &Report) -> Option<String> {
-    let manifests = report.packages.iter().filter(|package| {
-        matches!(package.tool, Tool::Cargo | Tool::Npm | Tool::Python | Tool::Go | Tool::Maven)
-    });
-    if manifests.count() == 0 {
-        return None;
+    let mut groups: BTreeMap<Tool, Vec<&Package>> = BTreeMap::new();
+    for package in report.packages.iter().filter(|package| registry(package.tool).is_some()) {
+        groups.entry(package.tool).or_default().push(package);
     }
+    if groups.len() > 1 {
+        groups.retain(|_, packages| packages.iter().any(|package| states_needs(package)));
+    }
+    let many = groups.len() > 1;
+    let texts = groups.into_iter().filter_map(|(tool, packages)| {
+        let text = of_packages(report, &packages, many)?;
+        Some(match registry(tool).filter(|_| many) {
+            Some(registry) => format!("{registry}: {text}"),
+            None => text,
+        })
+    });
+    let texts: Vec<String> = texts.collect();
+    (!texts.is_empty()).then(|| texts.join("\n\n"))
+}
+
+/// Returns what dependencies of a tool's packages are known by. `None` for a tool whose manifests
+/// are not read for dependencies.
+fn registry(tool: Tool) -> Option<&'static str> {
+    match tool {
+        Tool::Cargo => Some("Cargo"),
+        Tool::Npm => Some("npm"),
+        Tool::Python => Some("Python"),
+        Tool::Go => Some("Go"),
+        Tool::Maven => Some("Maven"),
+        Tool::Gradle | Tool::CMake | Tool::Meson | Tool::Autotools | Tool::Make => None,
+    }
+}
+
+/// Whether a manifest is one of a package, and not only of settings of tools.
+fn states_needs(package: &Package) -> bool {
+    let sets = [&package.optional, &package.development];
+    !package.name.is_empty()
+        || !package.dependencies.is_empty()
+        || sets.iter().any(|set| !set.is_empty())
+}
+
+/// Says what the packages of one tool need. `many` tells that there are others.
+fn of_packages(report: &Report, packages: &[&Package], many: bool) -> Option<String> {
     let published = report.packages.iter().any(Package::is_published);
     let (private, own): (Vec<&Package>, Vec<&Package>) =
-        report.packages.iter().partition(|package| published && package.private);
+        packages.iter().partition(|package| published && package.private);
+    if many && own.is_empty() {
+        return of_private(report, &private);
+    }
     let mut conditions = by_condition(report, &own);
     let private = only_private(by_condition(report, &private), &conditions);
     let always = conditions.remove("").unwrap_or_default();
@@ -45,7 +85,7 @@ pub(super) fn dependencies(report: &Report) -> Option<String> {
         unconditional: conditions.keys().all(|condition| says_importers(condition)),
         incomplete: conditions.keys().any(|condition| is_incomplete(condition)),
     };
-    let mut out = summary(report, &always, known);
+    let mut out = summary(report, packages, &always, known);
     let unread = always.iter().chain(conditions.values().flatten()).chain(&private);
     let unread = unread.filter(|it| it.dependency.leaves_to_workspace()).count();
     if unread > 0 {
@@ -63,6 +103,14 @@ pub(super) fn dependencies(report: &Report) -> Option<String> {
         out.push_str(&format!("\n\n{lines}"));
     }
     Some(out)
+}
+
+/// Says what packages need of which none is published.
+fn of_private(report: &Report, packages: &[&Package]) -> Option<String> {
+    let needed = only_private(by_condition(report, packages), &BTreeMap::new());
+    let named = (!needed.is_empty()).then(|| names(report, &needed));
+    let all: Vec<String> = named.into_iter().chain(on_demand(report, packages)).collect();
+    (!all.is_empty()).then(|| format!("private packages need {}.", all.join("; ")))
 }
 
 /// Returns what private packages always need, without what others need too.
@@ -107,10 +155,15 @@ fn by_condition<'r>(
 }
 
 /// Says what is needed at run time on every platform, and how many others there are.
-fn summary(report: &Report, always: &[RequiredDependency<'_>], known: Knowledge) -> String {
+fn summary(
+    report: &Report,
+    packages: &[&Package],
+    always: &[RequiredDependency<'_>],
+    known: Knowledge,
+) -> String {
     // A manifest with settings of tools alone is no package that could need something.
-    let unstated = report.packages.iter().any(|it| it.unstated && !it.name.is_empty());
-    let computed = report.packages.iter().find_map(|package| package.computed.as_ref());
+    let unstated = packages.iter().any(|it| it.unstated && !it.name.is_empty());
+    let computed = packages.iter().find_map(|package| package.computed.as_ref());
     let computed = computed.map(|at| format!("omputed in {}, at line {}", code(&at.path), at.line));
     let at_run_time =
         if known.incomplete { "at run time by the files that were parsed" } else { "at run time" };
@@ -126,20 +179,28 @@ fn summary(report: &Report, always: &[RequiredDependency<'_>], known: Knowledge)
     if let (false, Some(computed)) = (always.is_empty(), computed) {
         out.push_str(&format!("; others are c{computed}"));
     }
+    for more in on_demand(report, packages) {
+        out.push_str(&format!("; {more}"));
+    }
+    out
+}
+
+/// Says how many dependencies are optional, and how many are for development.
+fn on_demand(report: &Report, packages: &[&Package]) -> impl Iterator<Item = String> {
     let own: BTreeSet<&str> = report.packages.iter().map(|package| package.name.as_str()).collect();
     let number_of = |names: fn(&Package) -> &BTreeSet<String>| {
         let all: BTreeSet<&str> =
-            report.packages.iter().flat_map(names).map(String::as_str).collect();
+            packages.iter().flat_map(|package| names(package)).map(String::as_str).collect();
         all.difference(&own).count() as u64
     };
-    let (optional, development) = (number_of(|it| &it.optional), number_of(|it| &it.development));
-    if optional > 0 {
-        out.push_str(&format!("; {} optional", number(optional)));
-    }
-    if development > 0 {
-        out.push_str(&format!("; {} for development and building", number(development)));
-    }
-    out
+    let kinds = [
+        (number_of(|it| &it.optional), "optional"),
+        (number_of(|it| &it.development), "for development and building"),
+    ];
+    kinds
+        .into_iter()
+        .filter(|(found, _)| *found > 0)
+        .map(|(n, kind)| format!("{} {kind}", number(n)))
 }
 
 fn names(report: &Report, needed: &[RequiredDependency<'_>]) -> String {

@@ -7,7 +7,7 @@ use super::{Grammar, Source, rust};
 /// The names that a file gives to others, in their order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PublicNames {
-    /// What the file does with them: `exports`, `defines` or `declares`.
+    /// What the file does with them: `exports`, `re-exports`, `defines` or `declares`.
     pub(crate) verb: &'static str,
     pub(crate) names: Vec<String>,
     /// Public methods, where there is one name and that of a class.
@@ -78,6 +78,7 @@ fn is_closed_body(body: Node<'_>) -> bool {
 
 fn of_rust(source: Source<'_>) -> PublicNames {
     let (mut public, mut own) = (PublicNames::new("defines"), PublicNames::new("defines"));
+    let mut re_exported = PublicNames::new("re-exports");
     let mut exported = false;
     for node in source.children(source.root) {
         if node.kind() == "attribute_item" {
@@ -96,9 +97,43 @@ fn of_rust(source: Source<'_>) -> PublicNames {
                 own.add(name);
             }
         }
+        if node.kind() == "use_declaration" && !rust::is_test_item(source, node) {
+            let visible = node.named_child(0).is_some_and(|it| source.text_of(it) == "pub");
+            if let Some(used) = node.child_by_field_name("argument").filter(|_| visible) {
+                add_used(source, used, "", &mut re_exported);
+            }
+        }
         exported = false;
     }
-    if public.names.is_empty() { own } else { public }
+    [public, re_exported].into_iter().find(|all| !all.names.is_empty()).unwrap_or(own)
+}
+
+/// Adds the names that a `use` brings in. `self` stands for the module `within`.
+fn add_used(source: Source<'_>, used: Node<'_>, within: &str, names: &mut PublicNames) {
+    match used.kind() {
+        "scoped_use_list" => {
+            let path = source.field(used, "path");
+            let within = path.rsplit("::").next().unwrap_or_default().trim();
+            if let Some(list) = used.child_by_field_name("list") {
+                add_used(source, list, within, names);
+            }
+        }
+        "use_list" => {
+            for child in used.named_children(&mut used.walk()) {
+                add_used(source, child, within, names);
+            }
+        }
+        // A trait that is exported as `_` has no name.
+        "use_as_clause" => match source.field(used, "alias") {
+            "_" => {}
+            alias => names.add(alias),
+        },
+        "use_wildcard" => names.open = true,
+        "scoped_identifier" => names.add(source.field(used, "name")),
+        "identifier" => names.add(source.text_of(used)),
+        "self" => names.add(within),
+        _ => {}
+    }
 }
 
 fn of_python(source: Source<'_>) -> PublicNames {
@@ -383,6 +418,12 @@ mod tests {
                 "defines Kite fly wing",
             ),
             ("main.rs", "mod a;\nstruct Args;\nfn main() {}\nfn run() {}\n", "defines Args run"),
+            (
+                "a.rs",
+                "mod wing;\nmod tail;\nuse x::Own;\n#[cfg(test)]\npub use x::Gust;\npub(crate) use x::Rope;\n\
+                 pub use wing::{self, Kite, lift::{Fly as Up, Land}};\npub use self::tail::End;\npub use far::*;\npub use far::Lift as _;\nfn own() {}\n",
+                "re-exports wing Kite Up Land End and more",
+            ),
             (
                 "a.py",
                 "__all__ = ['Kite', \"fly\"]\nclass Kite: pass\nclass Other: pass\n",

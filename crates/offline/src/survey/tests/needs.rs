@@ -211,20 +211,35 @@ fn a_licence_too_many_is_said_after_all_files() {
 
 #[test]
 fn tools_of_a_manifest_without_a_name_are_not_needed_at_run_time() {
-    let report = survey_in(
-        "Survey this repository",
-        &[
-            ("Cargo.toml", "[package]\nname = \"kite\"\n[dependencies]\nwing = \"1\"\n"),
-            (
-                "package.json",
-                r#"{"dependencies": {"eslint": "^10"}, "scripts": {"lint": "eslint"}}"#,
-            ),
-            ("src/lib.rs", "fn a() {}\n"),
-        ],
+    let files = [
+        ("Cargo.toml", "[package]\nname = \"kite\"\n[dependencies]\nwing = \"1\"\n"),
+        ("package.json", r#"{"dependencies": {"eslint": "^10"}, "scripts": {"lint": "eslint"}}"#),
+        ("src/lib.rs", "fn a() {}\n"),
+    ];
+    assert_eq!(
+        dependencies_of(&files),
+        "Cargo: 1 at run time: `wing` 1.\n\nnpm: private packages need `eslint` ^10."
     );
-    let section = report.split_once("## Dependencies\n\n").unwrap().1;
-    let needed = "1 at run time: `wing` 1.\n\n- Private packages need: `eslint` ^10\n";
-    assert!(section.starts_with(needed), "{report}");
+}
+
+#[test]
+fn dependencies_stand_apart_for_each_tool() {
+    let cargo = "[package]\nname = \"kite\"\n[dependencies]\nwing = \"1\"\n[dev-dependencies]\ngust = \"1\"\n\
+                 [target.'cfg(unix)'.dependencies]\nlibc = \"0.2\"\n";
+    let python = "[project]\nname = \"kite\"\ndependencies = [\"rope>=2\"]\n\
+                  [project.optional-dependencies]\nfly = [\"tail\"]\n";
+    let cargo_needs =
+        "1 at run time: `wing` 1; 1 for development and building.\n\n- On Unix: `libc` 0.2";
+    assert_eq!(
+        dependencies_of(&[("Cargo.toml", cargo), ("pyproject.toml", python)]),
+        format!("Cargo: {cargo_needs}\n\nPython: 1 at run time: `rope` >=2; 1 optional.")
+    );
+    // Settings of tools alone are no package.
+    let settings = "[tool.ruff]\nline-length = 100\n";
+    assert_eq!(
+        dependencies_of(&[("Cargo.toml", cargo), ("pyproject.toml", settings)]),
+        cargo_needs
+    );
 }
 
 #[test]
