@@ -317,6 +317,11 @@ impl AgentRow {
         self.calls.first().map(|(_, tool)| tool.as_str())
     }
 
+    /// The calls with a result and those that run.
+    fn calls_begun(&self) -> usize {
+        self.tool_calls + self.calls.len()
+    }
+
     fn json(&self, id: &AgentId, runs: bool, now: u64) -> Value {
         #[expect(clippy::cast_precision_loss, reason = "no run takes ten million years")]
         let seconds = self.took(now) as f64 / 1000.0;
@@ -330,7 +335,7 @@ impl AgentRow {
             "model": self.model,
             "current_tool": self.tool(),
             "iterations": self.iterations,
-            "tool_calls": self.tool_calls,
+            "tool_calls": self.calls_begun(),
             "tokens": tokens_of(self.usage),
             "cost_usd": self.cost.known_usd().map(shown_usd),
             "started": time(self.started),
@@ -346,7 +351,7 @@ impl AgentRow {
             for_terminal_line(&self.model, self.model.len()),
             self.tool().map(|tool| for_terminal_line(tool, tool.len())).unwrap_or_default(),
             self.iterations.to_string(),
-            self.tool_calls.to_string(),
+            self.calls_begun().to_string(),
             tokens(self.usage.input + self.usage.output),
             dollars(self.cost.known_usd()).unwrap_or_default(),
             running(self.took(now)),
@@ -448,6 +453,19 @@ mod tests {
         let took = (last - first) as f64 / 1000.0;
         assert!((seconds(false) - took).abs() < 0.001, "{}", seconds(false));
         assert!((seconds(true) - took - 60.0).abs() < 0.001, "{}", seconds(true));
+    }
+
+    #[test]
+    fn a_call_counts_from_its_start() {
+        let mut records = TestWriter::default();
+        records.add(&root(), started(&root(), "all"));
+        let (tool, arguments) = ("terminal".to_owned(), "{}".to_owned());
+        records.add(&root(), Event::ToolStart { call: CALL, tool, arguments });
+        let agents = AgentTree::of(&records.records).json(true, 0);
+        assert_eq!(
+            (&agents[0]["current_tool"], &agents[0]["tool_calls"]),
+            (&json!("terminal"), &json!(1))
+        );
     }
 
     #[test]
