@@ -142,7 +142,7 @@ impl Assembly {
             most => most,
         };
         let authority = Authority::root(
-            &self.tools.catalog,
+            &*self.tools.catalog,
             &Grant {
                 tools: Some(self.tools.names.iter().cloned().collect()),
                 read: Some(BTreeSet::from([cwd.clone()])),

@@ -1,13 +1,9 @@
-//! Typed answers: the text for the model about the schema of its answer, and finding a value in the
-//! answer.
+//! Typed answers: the texts for the model about the schema of its answer, and finding a value in
+//! the answer.
 
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::agent::AgentSpec;
-use crate::outcome::Outcome;
 use crate::prompt::fill;
-use crate::schema::plain_schema;
 
 mod values;
 
@@ -18,68 +14,6 @@ const REJECTED: &str = include_str!("../prompts/answer_rejected.md");
 
 /// Maximum corrections of an answer that does not match its schema.
 pub const CORRECTIONS: u32 = 2;
-
-impl AgentSpec {
-    /// Requires an answer that matches a JSON Schema, and appends the schema with instructions to
-    /// the task.
-    #[must_use]
-    pub fn answering(mut self, schema: Value) -> Self {
-        let text = fill(SCHEMA, &[("schema", &schema.to_string())]).unwrap_or_default();
-        self.task = format!("{}\n\n{}", self.task.trim_end(), text.trim_end());
-        self.output_schema = Some(schema);
-        self
-    }
-
-    /// Requires an answer that is a value of a type; [`Outcome::value`] returns it.
-    ///
-    /// ```
-    /// use deputize_core::{AgentSpec, Outcome};
-    ///
-    /// #[derive(serde::Deserialize, schemars::JsonSchema)]
-    /// struct Count {
-    ///     /// How many tests there are.
-    ///     tests: u32,
-    /// }
-    ///
-    /// fn before(spec: AgentSpec) -> AgentSpec {
-    ///     spec.answering_as::<Count>()
-    /// }
-    ///
-    /// fn after(outcome: &Outcome) -> Result<u32, deputize_core::ValueError> {
-    ///     Ok(outcome.value::<Count>()?.tests)
-    /// }
-    /// ```
-    #[must_use]
-    pub fn answering_as<T: schemars::JsonSchema>(self) -> Self {
-        self.answering(plain_schema::<T>())
-    }
-}
-
-/// Why an outcome has no value of a type.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ValueError {
-    /// The agent gave no value that matches its schema.
-    #[error("the agent gave no value: {0}")]
-    None(String),
-    /// The value has another type.
-    #[error("the agent's value is not of the type asked for")]
-    Type(#[source] serde_json::Error),
-}
-
-impl Outcome {
-    /// Returns the typed answer as a value of the requested type.
-    ///
-    /// # Errors
-    /// If the agent gave no value, or one of another type.
-    pub fn value<T: DeserializeOwned>(&self) -> Result<T, ValueError> {
-        let value = self.output.clone().ok_or_else(|| {
-            let why = self.error.clone();
-            ValueError::None(why.unwrap_or_else(|| "it was asked for text".to_owned()))
-        })?;
-        serde_json::from_value(value).map_err(ValueError::Type)
-    }
-}
 
 /// Returns the JSON value that an answer is, or the last complete objects and arrays in it, in
 /// order.
@@ -100,6 +34,12 @@ pub fn values_in(answer: &str) -> Vec<AnswerValue<'_>> {
         Ok(value) => vec![AnswerValue { value, text: answer, fenced: false }],
         Err(_) => values::values(answer).into(),
     }
+}
+
+/// Returns a task followed by instructions to answer it with a value that matches a schema.
+pub(crate) fn with_schema(task: &str, schema: &Value) -> String {
+    let text = fill(SCHEMA, &[("schema", &schema.to_string())]).unwrap_or_default();
+    format!("{}\n\n{}", task.trim_end(), text.trim_end())
 }
 
 /// Returns the message to the model about an answer that does not match its schema.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::catalog::{Catalog, CatalogEntry, Origin};
 use crate::name::ToolName;
+use crate::origin::{Origin, ToolIdentity};
 use crate::protected_path::ProtectedPath;
 
 /// How a request for permission is answered, in order of trust.
@@ -56,7 +56,7 @@ pub struct Grant {
     pub models: Option<BTreeSet<String>>,
 }
 
-/// Identity of the tool that a right applies to; another tool of the same name does not match.
+/// The tool that a right applies to, beside its name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Binding {
     origin: Origin,
@@ -64,14 +64,12 @@ struct Binding {
 }
 
 impl Binding {
-    fn of(entry: &CatalogEntry) -> Self {
-        let schema = entry.tool.spec().decl.parameters.digest();
-        Self { origin: entry.origin.clone(), schema }
+    fn of(tool: ToolIdentity<'_>) -> Self {
+        Self { origin: tool.origin.clone(), schema: tool.schema }
     }
 
-    fn is_of(&self, entry: &CatalogEntry) -> bool {
-        let schema = entry.tool.spec().decl.parameters.digest();
-        self.origin == entry.origin && self.schema == schema
+    fn is_of(&self, tool: &ToolIdentity<'_>) -> bool {
+        self.origin == *tool.origin && self.schema == tool.schema
     }
 }
 
@@ -113,17 +111,19 @@ pub struct Authority {
 }
 
 impl Authority {
-    /// Returns the authority of a top agent: the part of the catalog that the person grants.
-    /// Defaults for what the grant leaves out: all tools, no paths, no network, no approver, no
-    /// children, any model.
+    /// Returns the authority of a top agent: the part of these tools that the person grants, such
+    /// as a whole [`Catalog`](crate::Catalog). Defaults for what the grant leaves out: all tools,
+    /// no paths, no network, no approver, no children, any model.
     #[must_use]
-    pub fn root(catalog: &Catalog, grant: &Grant) -> Self {
+    pub fn root<'t, T: Into<ToolIdentity<'t>>>(
+        tools: impl IntoIterator<Item = T>,
+        grant: &Grant,
+    ) -> Self {
         let wanted = |name: &ToolName| grant.tools.as_ref().is_none_or(|some| some.contains(name));
-        let tools = catalog.iter().filter(|entry| wanted(entry.name()));
+        let tools = tools.into_iter().map(Into::into).filter(|tool| wanted(tool.name));
+        let bound = |tool: ToolIdentity<'_>| (tool.name.clone(), Arc::new(Binding::of(tool)));
         Self {
-            tools: tools
-                .map(|entry| (entry.name().clone(), Arc::new(Binding::of(entry))))
-                .collect(),
+            tools: tools.map(bound).collect(),
             read: grant.read.clone().unwrap_or_default(),
             write: grant.write.clone().unwrap_or_default(),
             kept: BTreeSet::new(),
@@ -188,10 +188,11 @@ impl Authority {
     ///
     /// # Errors
     /// If the agent does not have it, or has a different one of that name.
-    pub fn permits(&self, entry: &CatalogEntry) -> Result<(), NotPermitted> {
-        match self.tools.get(entry.name()) {
+    pub fn permits<'t>(&self, tool: impl Into<ToolIdentity<'t>>) -> Result<(), NotPermitted> {
+        let tool = tool.into();
+        match self.tools.get(tool.name) {
             None => Err(NotPermitted::NoTool),
-            Some(binding) if !binding.is_of(entry) => Err(NotPermitted::Changed),
+            Some(binding) if !binding.is_of(&tool) => Err(NotPermitted::Changed),
             Some(_) => Ok(()),
         }
     }

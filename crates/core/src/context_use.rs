@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::agent::Resource;
+use crate::resource::Resource;
 
 /// Tokens of an agent's conversation at its last reply, as counted by its provider. Stored per
 /// agent, for tools with large outputs.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::AgentSpec;
+use crate::agent_spec::AgentSpec;
 use crate::budget::Cost;
 use crate::cancel::CancelReason;
 use crate::file_state::FileVersion;
@@ -15,10 +15,12 @@ use crate::hook::HookRun;
 use crate::message::{ToolResult, UserMessage};
 use crate::model::{Delta, ModelError, Reply, Usage};
 use crate::name::{AgentId, CallId};
-use crate::outcome::{Outcome, Status};
+use crate::outcome::Outcome;
 use crate::run::{BudgetUnit, Input, WrapUpReason};
 use crate::sanitize::remove_frames;
-use crate::tool::{Display, ToolEffect};
+use crate::status::Status;
+use crate::tool_effect::ToolEffect;
+use crate::tool_output::Display;
 
 /// An event with its number, time and agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -393,7 +395,7 @@ pub trait Journal: Send + Sync {
     fn append(&self, record: &Record) -> Result<(), JournalError>;
 
     /// Waits until all records up to this one survive a crash of the machine.
-    fn durable<'a>(&'a self, seq: u64) -> crate::model::BoxFuture<'a, Result<(), JournalError>>;
+    fn durable<'a>(&'a self, seq: u64) -> crate::future::BoxFuture<'a, Result<(), JournalError>>;
 }
 
 /// Returns a hint for an error about a full disk.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::sanitize::{for_question, is_invisible};
+use crate::escape::{for_question, is_invisible};
 
 /// Maximum bytes at the beginning, and at the end.
 const SIDE_BYTES: usize = 4 * 1024;

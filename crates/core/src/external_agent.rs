@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::agent::{Agent, AgentSpec};
+use crate::agent::Agent;
+use crate::agent_spec::AgentSpec;
 use crate::authority::Authority;
 use crate::cancel::Cancel;
+use crate::future::BoxFuture;
 use crate::message::CallStatus;
-use crate::model::BoxFuture;
 use crate::name::CallId;
 use crate::policy::ApprovalAnswer;
 

@@ -3,10 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::agent::AgentSpec;
+use crate::agent_spec::AgentSpec;
 use crate::cancel::Cancel;
+use crate::future::BoxFuture;
 use crate::message::CallStatus;
-use crate::model::BoxFuture;
 use crate::name::{AgentId, CallId, SessionId};
 use crate::outcome::Outcome;
 

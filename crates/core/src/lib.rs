@@ -38,53 +38,55 @@
 //! version before it deprecates the old form.
 
 mod agent;
+mod agent_spec;
 mod answer;
 mod authority;
 mod budget;
 mod cancel;
-mod catalog;
 mod clock;
 mod context_use;
 mod error_text;
+mod escape;
 mod event;
 mod excerpt;
 mod external_agent;
 mod file_state;
+mod future;
 mod hook;
 mod memory;
 mod message;
 mod model;
 mod name;
+mod origin;
 mod outcome;
 mod policy;
 mod prompt;
 mod protected_path;
 mod rate_limit;
+mod resource;
 mod retry;
 mod run;
 pub mod sanitize;
 mod schema;
 mod shell_directory;
+mod status;
 mod step_calls;
 mod tool;
+mod tool_effect;
+mod tool_output;
 mod tool_return;
+mod tool_spec;
 mod tool_subject;
 
-pub use agent::{
-    Agent, AgentActivity, AgentLimits, AgentSpec, AgentSummary, AgentView, AttachError,
-    ChildLifecycle, Delivery, Progress, Resource, ResourceMap, Role, SessionView, Spawn, SpawnedBy,
-    ToolCx,
-};
-pub use answer::{AnswerValue, CORRECTIONS, ValueError, rejection, values_in};
+pub use agent::{Agent, AgentActivity, AgentSummary, AttachError, Delivery};
+pub use agent_spec::{AgentLimits, AgentSpec, Role, SpawnedBy};
+pub use answer::{AnswerValue, CORRECTIONS, rejection, values_in};
 pub use authority::{ApproverMode, Authority, Grant, NotPermitted};
 pub use budget::{
     Budget, BudgetAccount, Cost, OutputEstimator, Price, Reservation, ReserveRequest,
     ReserveResult, TaskCost, TaskCostEstimator, TokenEstimator, shown_usd,
 };
 pub use cancel::{Cancel, CancelReason};
-pub use catalog::{
-    Catalog, CatalogEntry, CatalogError, Origin, Registration, ToolCrate, ToolSource,
-};
 pub use clock::{Clock, FixedClock};
 pub use context_use::ContextUse;
 #[cfg(feature = "macros")]
@@ -97,6 +99,7 @@ pub use event::{
 pub use excerpt::{Excerpt, SavedCommand};
 pub use external_agent::{ExternalAgentHost, ExternalAgents, ExternalToolCall};
 pub use file_state::{FileLedger, FileVersion, OnStaleWrite, ReadRange, StaleWrite};
+pub use future::{BoxFuture, poll_once};
 pub use hook::{Hook, HookAnswer, HookDecision, HookEvent, HookInput, HookPoint, HookRun};
 pub use inventory;
 pub use memory::{MEMORY_SECONDS, Memory, MemoryError};
@@ -105,11 +108,12 @@ pub use message::{
     UserMessage,
 };
 pub use model::{
-    BoxFuture, Delta, FailedModel, FailureKind, Finish, Model, ModelError, ModelOptions,
-    PARTIAL_BYTES, RawCall, Reply, Request, ToolChoice, Usage, bounded_partial, poll_once,
+    Delta, FailedModel, FailureKind, Finish, Model, ModelError, ModelOptions, PARTIAL_BYTES,
+    RawCall, Reply, Request, ToolChoice, Usage, bounded_partial,
 };
 pub use name::{AgentId, CallId, NameError, SessionId, ToolName, ToolsetName};
-pub use outcome::{ChildInspection, ExitReason, Outcome, Receipts, Status, ToolTrace};
+pub use origin::{Origin, ToolIdentity};
+pub use outcome::{ChildInspection, Outcome, Receipts, ToolTrace, ValueError};
 pub use policy::{
     AllowAll, ApprovalAnswer, Approver, NoPerson, Policy, Question, Verdict, effective_mode,
 };
@@ -118,6 +122,7 @@ pub use protected_path::ProtectedPath;
 pub use rate_limit::{
     Admission, LimiterState, NextAttempt, Permit, QueueTicket, RateLimiter, SendLease,
 };
+pub use resource::{Resource, ResourceMap};
 pub use retry::{RetryPolicy, retry_wait};
 pub use run::{BudgetUnit, Input, Run, Step, TASK_NOT_DONE, TurnEnd, WrapUpReason};
 pub use schema::{
@@ -127,10 +132,14 @@ pub use schemars;
 pub use serde;
 pub use serde_json;
 pub use shell_directory::ShellPlace;
+pub use status::{ExitReason, Status};
 pub use step_calls::{StepCall, StepCalls};
 pub use tool::{
-    Availability, Display, Effects, Example, Tool, ToolCallResult, ToolDecl, ToolEffect, ToolError,
-    ToolOutput, ToolSpec, TypedTool, erase, headline, spec_of,
+    AgentView, Catalog, CatalogEntry, CatalogError, ChildLifecycle, Progress, Registration,
+    SessionView, Spawn, Tool, ToolCrate, ToolCx, ToolSource, TypedTool, erase,
 };
+pub use tool_effect::ToolEffect;
+pub use tool_output::{Display, ToolCallResult, ToolError, ToolOutput};
 pub use tool_return::{IntoToolCallResult, IntoToolOutput, Json};
+pub use tool_spec::{Availability, Effects, Example, ToolDecl, ToolSpec, headline, spec_of};
 pub use tool_subject::{ArgumentRole, Subject, ToolKind};

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use crate::model::BoxFuture;
+use crate::future::BoxFuture;
 use crate::name::AgentId;
 use crate::outcome::Outcome;
 

@@ -1,32 +1,14 @@
 //! The interface to a model: one attempt of one request.
 
-use std::future::{Future, ready};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::cancel::Cancel;
+use crate::future::BoxFuture;
 use crate::message::{Message, OpaqueBlock};
-use crate::tool::ToolDecl;
-
-/// A boxed future that may move between threads.
-pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
-
-/// Polls a future once, now, and returns it with whether it is ready.
-///
-/// Anything that serves in the order of first polls, such as a semaphore, then serves it in this
-/// order, whenever it is awaited.
-pub fn poll_once<T: Send + 'static>(
-    mut future: BoxFuture<'static, T>,
-) -> (BoxFuture<'static, T>, bool) {
-    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(value) => (Box::pin(ready(value)), true),
-        Poll::Pending => (future, false),
-    }
-}
+use crate::tool_spec::ToolDecl;
 
 /// Whether the model may call tools in this request. The tools are sent in any case, so that the
 /// cache prefix stays the same.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::sanitize::for_exact_line;
+use crate::escape::for_exact_line;
 
 /// Maximum characters shown of an invalid name.
 const SHOWN_CHARS: usize = 80;

@@ -3,78 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::agent::AgentSpec;
+use crate::agent_spec::AgentSpec;
 use crate::file_state::FileVersion;
-use crate::message::CallStatus;
+use crate::message::{CallStatus, ToolCall, ToolResult};
 use crate::model::Usage;
 use crate::name::AgentId;
-use crate::tool::ToolEffect;
-
-/// How an agent ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// With an answer.
-    Completed,
-    /// Without an answer.
-    Failed,
-    /// By an internal error of the host.
-    Error,
-    /// By the time limit.
-    Timeout,
-    /// By an interrupt.
-    Interrupted,
-}
-
-/// Why an agent ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ExitReason {
-    /// The model finished.
-    Completed,
-    /// It had made its maximum number of model requests.
-    MaxIterations,
-    /// Its budget had no room for another request.
-    Budget,
-    /// The model's output limit cut the answer.
-    MaxOutputTokens,
-    /// Its answer does not match the schema, even after corrections.
-    SchemaInvalid,
-    /// The conversation is too long for the model.
-    ContextOverflow,
-    /// An error occurred.
-    Error,
-    /// Its time limit passed.
-    Timeout,
-    /// It was interrupted.
-    Interrupted,
-}
-
-macro_rules! words {
-    ($type:ident { $($variant:ident => $word:literal),+ $(,)? }) => {
-        impl $type {
-            /// Returns the name used in events and results.
-            #[must_use]
-            pub const fn as_str(self) -> &'static str {
-                match self { $(Self::$variant => $word),+ }
-            }
-        }
-    };
-}
-
-words!(Status {
-    Completed => "completed", Failed => "failed", Error => "error", Timeout => "timeout",
-    Interrupted => "interrupted",
-});
-words!(ExitReason {
-    Completed => "completed", MaxIterations => "max_iterations",
-    Budget => "budget", MaxOutputTokens => "max_output_tokens",
-    SchemaInvalid => "schema_invalid", ContextOverflow => "context_overflow", Error => "error",
-    Timeout => "timeout", Interrupted => "interrupted",
-});
+use crate::status::{ExitReason, Status};
+use crate::tool_effect::ToolEffect;
 
 /// A call, as a line of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,6 +26,19 @@ pub struct ToolTrace {
     pub result_bytes: u64,
     /// How it ended.
     pub status: CallStatus,
+}
+
+impl ToolTrace {
+    /// Returns the trace of a call with its result.
+    #[must_use]
+    pub fn of(call: &ToolCall, result: &ToolResult) -> Self {
+        Self {
+            tool: call.name.clone(),
+            args_bytes: call.arguments.len() as u64,
+            result_bytes: result.text.as_str().len() as u64,
+            status: result.status,
+        }
+    }
 }
 
 /// The effects of an agent as the host observed them, never as the agent claims.
@@ -150,6 +102,18 @@ pub struct ChildInspection {
     /// The file with diagnostics of a child that timed out before it began.
     #[serde(default)]
     pub diagnostic_path: Option<PathBuf>,
+}
+
+/// Why an outcome has no value of a type.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ValueError {
+    /// The agent gave no value that matches its schema.
+    #[error("the agent gave no value: {0}")]
+    None(String),
+    /// The value has another type.
+    #[error("the agent's value is not of the type asked for")]
+    Type(#[source] serde_json::Error),
 }
 
 /// What an agent returns, however it ended. Every failure has a place for partial work.
@@ -284,6 +248,18 @@ impl Outcome {
     pub fn may_change_unseen(&self) -> bool {
         let unseen = |seen: &Receipts| seen.external || !seen.commands.is_empty();
         self.external || self.all_receipts().any(|(_, seen)| unseen(seen))
+    }
+
+    /// Returns the typed answer as a value of the requested type.
+    ///
+    /// # Errors
+    /// If the agent gave no value, or one of another type.
+    pub fn value<T: DeserializeOwned>(&self) -> Result<T, ValueError> {
+        let value = self.output.clone().ok_or_else(|| {
+            let why = self.error.clone();
+            ValueError::None(why.unwrap_or_else(|| "it was asked for text".to_owned()))
+        })?;
+        serde_json::from_value(value).map_err(ValueError::Type)
     }
 
     /// Returns the tokens of the agent and all its descendants.

@@ -3,14 +3,14 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::agent::AgentView;
 use crate::authority::ApproverMode;
 use crate::cancel::Cancel;
+use crate::escape::for_question;
 use crate::excerpt::SavedCommand;
-use crate::model::BoxFuture;
+use crate::future::BoxFuture;
 use crate::name::{AgentId, CallId, ToolName};
-use crate::sanitize::for_question;
-use crate::tool::ToolSpec;
+use crate::tool::AgentView;
+use crate::tool_spec::ToolSpec;
 
 /// The verdict of a policy on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Component, Path, PathBuf};
 
-use crate::sanitize::is_invisible;
+use crate::escape::is_invisible;
 
 /// Path endings of files that other programs obey without asking anyone. The first is a directory,
 /// or a file that names one.

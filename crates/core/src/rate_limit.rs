@@ -15,7 +15,8 @@
 use std::time::Duration;
 
 use crate::cancel::Cancel;
-use crate::model::{BoxFuture, FailureKind, ModelError};
+use crate::future::BoxFuture;
+use crate::model::{FailureKind, ModelError};
 use crate::retry::RetryPolicy;
 
 /// The rate limiters of a program, one for each provider and model.

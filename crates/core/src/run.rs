@@ -3,81 +3,42 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use crate::agent::{AgentLimits, AgentSpec};
+use crate::agent_spec::{AgentLimits, AgentSpec};
+use crate::answer::{CORRECTIONS, rejection};
 use crate::cancel::CancelReason;
-use crate::message::{Message, ToolCall, ToolResult, UserMessage};
-use crate::model::{ModelError, Reply, ToolChoice, Usage};
-use crate::name::AgentId;
-use crate::outcome::{ExitReason, Status, ToolTrace};
+use crate::message::{
+    AssistantMessage, CallStatus, Message, ModelText, ToolCall, ToolResult, UserMessage,
+};
+use crate::model::{FailureKind, Finish, ModelError, Reply, ToolChoice, Usage};
+use crate::name::{AgentId, CallId};
+use crate::outcome::ToolTrace;
+use crate::status::{ExitReason, Status};
 
-mod calls;
-mod ending;
+mod conversation;
+mod input;
+mod open_calls;
 mod repetition;
-mod replies;
+mod serving_model;
+mod step_count;
+mod turn_end;
+mod turn_text;
 
-use repetition::Repetition;
+use conversation::Conversation;
+use open_calls::{OpenCalls, calls_of};
+use repetition::{Repetition, StepNovelty};
+use serving_model::ServingModel;
+use step_count::StepCount;
+use turn_end::LastRequestReason;
+use turn_text::TurnText;
 
-pub use replies::TASK_NOT_DONE;
+pub use input::{BudgetUnit, Input, WrapUpReason};
+pub use turn_end::{TASK_NOT_DONE, TurnEnd};
 
 const GO_ON: &str = include_str!("../prompts/go_on.md");
-/// Separates a report from what the agent said after it.
-const LATER_ANSWER: &str = include_str!("../prompts/later_answer.md");
-
-/// An input of a [`Run`]: exactly what the journal holds of it.
-#[derive(Debug, Clone, Copy)]
-pub enum Input<'a> {
-    /// A message for the model.
-    Message(&'a UserMessage),
-    /// A request was sent to the model of this name, as agents know it.
-    Request(&'a str),
-    /// A complete reply.
-    Reply(&'a Reply),
-    /// An attempt failed, and the request is retried.
-    Broke(&'a ModelError),
-    /// The request failed for good.
-    Failed(&'a ModelError),
-    /// The result of a call.
-    Result(&'a ToolResult),
-    /// The answer does not match its schema, for these reasons.
-    Rejected(&'a str),
-    /// A limit was reached; the next request is the closing one.
-    WrapUp(WrapUpReason),
-    /// The turn is over, and the agent waits until the next message. Its answer stays in the
-    /// result.
-    Rest,
-    /// It must end now.
-    Stop(CancelReason),
-    /// The agent continues; if it had ended, with a new turn.
-    Resume {
-        /// The limit on model requests of its turns from now on.
-        max_iterations: u32,
-    },
-}
-
-/// The limit that calls for a closing answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum WrapUpReason {
-    /// The time limit.
-    #[default]
-    Time,
-    /// The budget.
-    Budget,
-}
-
-/// The unit of a budget.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BudgetUnit {
-    /// Seconds of all children together.
-    Seconds,
-    /// Tokens.
-    Tokens,
-    /// Dollars.
-    Usd,
-}
+const EMPTY: &str = include_str!("../prompts/empty.md");
+const LOOP_NOTE: &str = include_str!("../prompts/loop_note.md");
+const CUT_CALL: &str = include_str!("../prompts/cut_call.md");
+const STOPPED_CALL: &str = include_str!("../prompts/stopped_call.md");
 
 /// The next action. Exhaustive on purpose, since a driver handles every one.
 #[derive(Debug, PartialEq)]
@@ -97,41 +58,21 @@ pub enum Step<'a> {
     Done(&'a TurnEnd),
 }
 
-/// How a turn ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TurnEnd {
-    /// How it ended.
-    pub status: Status,
-    /// Why it ended.
-    pub reason: ExitReason,
-    /// The answer, or the last text before the end.
-    pub text: Option<String>,
-    /// Whether the text is only the part of a reply that arrived before it broke off.
-    pub partial: bool,
-    /// What went wrong, for the operator.
-    pub error: Option<String>,
-    /// The error without figures that differ between agents that failed for the same reason; `None`
-    /// if it has no such figures.
-    pub cause: Option<String>,
-    /// Whether the provider was unusable.
-    pub unavailable: bool,
-}
-
-/// Why the next request is the last of its turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum LastRequestReason {
-    Iterations,
-    Time,
-    Budget,
-    Loop,
-}
-
 #[derive(Debug, Clone, PartialEq)]
 enum RunState {
     Resting,
     Asking,
-    Calling { calls: Vec<ToolCall>, results: Vec<Option<ToolResult>> },
+    Calling(OpenCalls),
     Done(TurnEnd),
+}
+
+/// How often the model was asked again for an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+struct Retries {
+    /// Because its reply was empty.
+    empty: u32,
+    /// Because its answer did not match the schema.
+    corrections: u32,
 }
 
 /// The loop of one agent as a value: `step` returns the next action and may be called any number of
@@ -150,32 +91,16 @@ enum RunState {
 /// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
-    limits: AgentLimits,
-    messages: Vec<Arc<Message>>,
-    /// Messages that arrived while calls were open.
-    waiting: Vec<UserMessage>,
+    conversation: Conversation,
+    steps: StepCount,
     state: RunState,
     closing: Option<LastRequestReason>,
-    iteration: u32,
-    /// Iterations before this turn.
-    turn_start: u32,
-    empty_replies: u32,
-    corrections: u32,
+    text: TurnText,
+    retries: Retries,
     repetition: Repetition,
-    /// Answers of this turn that a message followed. They remain part of its result.
-    reports: Vec<String>,
-    last_text: Option<String>,
-    /// Text of a broken attempt, until a reply arrives.
-    broken_text: Option<String>,
-    /// Whether the last text is only a part of a reply.
-    partial: bool,
-    /// The model of the last request, by the name that agents use.
-    asked: String,
-    served: String,
+    model: ServingModel,
     usage: Usage,
     trace: Vec<ToolTrace>,
-    /// Children whose end was reported to it.
-    delivered: BTreeSet<AgentId>,
 }
 
 impl Run {
@@ -183,25 +108,16 @@ impl Run {
     #[must_use]
     pub fn new(limits: AgentLimits, prefill: impl IntoIterator<Item = Message>) -> Self {
         Self {
-            limits,
-            messages: prefill.into_iter().map(Arc::new).collect(),
-            waiting: Vec::new(),
+            conversation: Conversation::new(prefill),
+            steps: StepCount::new(limits.max_iterations),
             state: RunState::Resting,
             closing: None,
-            iteration: 0,
-            turn_start: 0,
-            empty_replies: 0,
-            corrections: 0,
+            text: TurnText::default(),
+            retries: Retries::default(),
             repetition: Repetition::default(),
-            reports: Vec::new(),
-            last_text: None,
-            broken_text: None,
-            partial: false,
-            asked: String::new(),
-            served: String::new(),
+            model: ServingModel::default(),
             usage: Usage::default(),
             trace: Vec::new(),
-            delivered: BTreeSet::new(),
         }
     }
 
@@ -217,14 +133,11 @@ impl Run {
         match &self.state {
             RunState::Resting => Step::Rest,
             RunState::Asking => {
-                let tools =
-                    if self.closing.is_some() { ToolChoice::None } else { ToolChoice::Auto };
-                Step::Ask { iteration: self.iteration + 1, tools }
+                let is_closing = self.closing.is_some();
+                let tools = if is_closing { ToolChoice::None } else { ToolChoice::Auto };
+                Step::Ask { iteration: self.steps.all + 1, tools }
             }
-            RunState::Calling { calls, results } => {
-                let open = calls.iter().zip(results).filter(|(_, result)| result.is_none());
-                Step::Call(open.map(|(call, _)| call).collect())
-            }
+            RunState::Calling(open) => Step::Call(open.without_result().collect()),
             RunState::Done(end) => Step::Done(end),
         }
     }
@@ -250,20 +163,20 @@ impl Run {
     /// Returns the conversation. Each call in it is followed by its result, in the order of calls.
     #[must_use]
     pub fn messages(&self) -> &[Arc<Message>] {
-        &self.messages
+        self.conversation.messages()
     }
 
     /// Returns the number of replies.
     #[must_use]
     pub const fn iterations(&self) -> u32 {
-        self.iteration
+        self.steps.all
     }
 
     /// Returns the model that served the last reply, or part of one, by the name that agents use;
     /// empty before the first.
     #[must_use]
     pub fn served(&self) -> &str {
-        &self.served
+        self.model.served()
     }
 
     /// Returns the number of consecutive calls that could not be parsed, once it is so high that
@@ -290,9 +203,7 @@ impl Run {
     /// message or the end of a child, then the last text, whether or not that is an answer.
     #[must_use]
     pub fn text(&self) -> Option<String> {
-        let last = self.last_text.as_ref().filter(|last| !self.reports.contains(last));
-        let texts: Vec<&str> = self.reports.iter().chain(last).map(String::as_str).collect();
-        (!texts.is_empty()).then(|| texts.join(&format!("\n\n{}\n\n", LATER_ANSWER.trim_end())))
+        self.text.join()
     }
 
     /// Returns the answers of this turn, in order.
@@ -300,14 +211,13 @@ impl Run {
     pub fn answers(&self) -> Vec<&str> {
         let completed =
             matches!(&self.state, RunState::Done(TurnEnd { status: Status::Completed, .. }));
-        let last = self.last_text.as_ref().filter(|_| completed);
-        self.reports.iter().chain(last).map(String::as_str).collect()
+        self.text.answers(completed)
     }
 
     /// Returns the children whose end was reported to it by a message.
     #[must_use]
     pub const fn delivered(&self) -> &BTreeSet<AgentId> {
-        &self.delivered
+        self.conversation.delivered()
     }
 
     /// Returns whether the turn is over in a way that lets a message begin another one: with an
@@ -319,7 +229,7 @@ impl Run {
             RunState::Done(end) => {
                 end.status == Status::Completed && end.reason != ExitReason::Budget
             }
-            RunState::Asking | RunState::Calling { .. } => false,
+            RunState::Asking | RunState::Calling(_) => false,
         }
     }
 
@@ -337,7 +247,7 @@ impl Run {
     /// Returns whether its turn has steps left; if not, the next request is the closing one.
     #[must_use]
     pub const fn has_steps(&self) -> bool {
-        self.iteration - self.turn_start < self.limits.max_iterations
+        self.steps.has_more()
     }
 
     fn rest(&mut self) {
@@ -345,46 +255,31 @@ impl Run {
             return;
         }
         if let RunState::Done(_) = std::mem::replace(&mut self.state, RunState::Resting) {
-            let answer = self.last_text.take();
-            let new = answer.filter(|answer| !self.reports.contains(answer));
-            self.reports.extend(new);
+            self.text.report();
         }
     }
 
     fn request(&mut self, model: &str) {
-        if self.asked != model {
-            model.clone_into(&mut self.asked);
+        if self.model.record_request(model) {
             self.repetition = Repetition::default();
         }
     }
 
-    fn push(&mut self, message: Message) {
-        self.messages.push(Arc::new(message));
-    }
-
-    fn say(&mut self, text: &str) {
-        let text = text.trim_end().to_owned();
-        self.push(Message::User(UserMessage { text, from: None }));
-    }
-
     fn message(&mut self, message: &UserMessage) {
-        // A child ends once, and its end is reported to the parent once.
-        if message.from.as_ref().is_some_and(|from| !self.delivered.insert(from.clone())) {
+        if !self.conversation.record_delivery(message) {
             return;
         }
+        if matches!(self.state, RunState::Calling(_)) {
+            self.conversation.postpone(message.clone());
+            return;
+        }
+        self.conversation.push(Message::User(message.clone()));
         match &self.state {
-            RunState::Calling { .. } => self.waiting.push(message.clone()),
-            RunState::Asking => self.push(Message::User(message.clone())),
+            RunState::Asking | RunState::Calling(_) => {}
             // A message that ends a rest continues the current turn; only a person's message after
             // the turn's end begins another one.
-            RunState::Resting => {
-                self.push(Message::User(message.clone()));
-                self.wake();
-            }
-            RunState::Done(_) => {
-                self.push(Message::User(message.clone()));
-                if message.from.is_some() { self.wake() } else { self.begin_turn() }
-            }
+            RunState::Done(_) if message.from.is_none() => self.begin_turn(),
+            RunState::Resting | RunState::Done(_) => self.wake(),
         }
     }
 
@@ -395,35 +290,224 @@ impl Run {
 
     /// Starts a new count of steps; earlier text belongs to the previous turn.
     fn renew_turn(&mut self) {
-        self.turn_start = self.iteration;
-        self.last_text = None;
-        self.reports.clear();
-        self.corrections = 0;
+        self.steps.begin_turn();
+        self.text.clear();
+        self.retries.corrections = 0;
     }
 
     /// Continues the same turn: its steps are counted on, and the last text remains until there is
     /// more.
     fn wake(&mut self) {
         self.closing = None;
-        self.broken_text = None;
-        self.empty_replies = 0;
+        self.text.forget_broken();
+        self.retries.empty = 0;
         self.repetition = Repetition::default();
         self.state = RunState::Asking;
         self.check_iterations();
     }
 
     fn resume(&mut self, max_iterations: u32) {
-        self.limits.max_iterations = max_iterations;
+        self.steps.most = max_iterations;
         if matches!(self.state, RunState::Resting) {
             // The message that begins the new turn follows.
             self.renew_turn();
         }
         if matches!(self.state, RunState::Done(_)) {
             // Some providers reject a conversation that ends with a message of the model.
-            if self.messages.last().is_some_and(|it| matches!(**it, Message::Assistant(_))) {
-                self.say(GO_ON);
+            if self.conversation.ends_with_reply() {
+                self.conversation.push_host(GO_ON);
             }
             self.begin_turn();
         }
+    }
+
+    fn reply(&mut self, reply: &Reply) {
+        if !matches!(self.state, RunState::Asking) {
+            return;
+        }
+        self.steps.all += 1;
+        self.usage += reply.usage;
+        self.model.record_reply(&reply.model);
+        self.text.record_reply(&reply.text);
+        // Nothing would run these calls, so they would have no results.
+        let is_unwilling = matches!(reply.finish, Finish::Refused | Finish::Undone);
+        let no_calls = self.closing.is_some() || is_unwilling;
+        let calls = if no_calls { Vec::new() } else { calls_of(reply, self.steps.all) };
+        let is_empty = reply.text.trim().is_empty() && calls.is_empty();
+        let may_pause = calls.is_empty() && self.closing.is_none();
+        let paused = reply.finish == Finish::Paused && may_pause;
+        let paused = paused && !(is_empty && reply.opaque.is_empty());
+        // Providers reject empty messages, so it does not enter the conversation.
+        if !is_empty || paused {
+            self.conversation.push(Message::Assistant(AssistantMessage {
+                text: reply.text.clone(),
+                reasoning: reply.reasoning.clone(),
+                calls: calls.clone(),
+                opaque: reply.opaque.clone(),
+            }));
+        }
+        if is_unwilling {
+            self.end(TurnEnd::of_unwilling(reply.finish));
+        } else if paused {
+            // The next request sends it back unchanged.
+            self.check_iterations();
+        } else if !calls.is_empty() {
+            self.open(calls, reply.finish);
+        } else if is_empty {
+            self.empty_reply(reply);
+        } else {
+            self.end(TurnEnd::of_answer(self.closing, reply.finish));
+        }
+    }
+
+    fn empty_reply(&mut self, reply: &Reply) {
+        let answer = TurnEnd::of_answer(self.closing, reply.finish);
+        match self.closing {
+            None if self.retries.empty == 0 => {
+                self.retries.empty += 1;
+                self.conversation.push_host(EMPTY);
+                self.check_iterations();
+            }
+            // It reported before, and has nothing to add after the last message.
+            None | Some(LastRequestReason::Iterations) if self.text.has_reports() => {
+                self.end(answer);
+            }
+            None => self.end(TurnEnd::of_no_answer(!reply.reasoning.trim().is_empty())),
+            // The reason for closing matters more. Earlier text beside calls is no answer.
+            Some(LastRequestReason::Time | LastRequestReason::Loop) => self.end(answer),
+            Some(LastRequestReason::Budget) => self.stop(CancelReason::Budget),
+            Some(LastRequestReason::Iterations) => {
+                self.end(TurnEnd::of_no_answer_at_limit(self.steps.most));
+            }
+        }
+    }
+
+    /// Requests another answer, up to [`CORRECTIONS`] times, because this one did not match its
+    /// schema.
+    fn rejected(&mut self, mistakes: &str) {
+        let RunState::Done(TurnEnd { status: Status::Completed, reason, .. }) = &self.state else {
+            return;
+        };
+        // At a limit there is no request left for another answer.
+        let at_limit = Some(*reason).filter(|reason| *reason != ExitReason::Completed);
+        if self.retries.corrections == CORRECTIONS || at_limit.is_some() {
+            self.end(TurnEnd::of_schema_mismatch(mistakes, at_limit));
+            return;
+        }
+        self.retries.corrections += 1;
+        self.conversation.push_host(&rejection(mistakes));
+        self.state = RunState::Asking;
+        self.check_iterations();
+    }
+
+    fn record_broken_stream(&mut self, error: &ModelError) {
+        self.usage += error.usage.as_deref().copied().unwrap_or_default();
+        if matches!(self.state, RunState::Asking) && !error.partial.trim().is_empty() {
+            self.text.record_broken(&error.partial);
+            if !error.served.is_empty() {
+                self.model.record_reply(&error.served);
+            }
+        }
+    }
+
+    fn failed(&mut self, error: &ModelError) {
+        if !matches!(self.state, RunState::Asking) {
+            return;
+        }
+        self.record_broken_stream(error);
+        self.text.keep_broken();
+        // After a cancellation, a stop or the closing request follows as a separate input.
+        if error.kind != FailureKind::Cancelled {
+            self.end(TurnEnd::of_failure(self.closing, error));
+        }
+    }
+
+    fn open(&mut self, calls: Vec<ToolCall>, finish: Finish) {
+        self.state = RunState::Calling(OpenCalls::new(calls));
+        if finish == Finish::Length {
+            self.settle_open(CallStatus::Error, CUT_CALL);
+        }
+    }
+
+    /// Gives every open call a result from the host, so that none remains without one.
+    fn settle_open(&mut self, status: CallStatus, text: &str) {
+        let RunState::Calling(open) = &self.state else { return };
+        let ids: Vec<CallId> = open.without_result().map(|call| call.id).collect();
+        for call in ids {
+            let text = ModelText::own(text.trim_end());
+            self.result(&ToolResult { call, status, text, fingerprint: String::new() });
+        }
+    }
+
+    fn result(&mut self, result: &ToolResult) {
+        let RunState::Calling(open) = &mut self.state else { return };
+        if open.record_result(result) {
+            self.results_complete();
+        }
+    }
+
+    fn results_complete(&mut self) {
+        let RunState::Calling(open) = std::mem::replace(&mut self.state, RunState::Asking) else {
+            return;
+        };
+        for (call, result) in open.into_results() {
+            self.repetition.record(&call, &result);
+            self.trace.push(ToolTrace::of(&call, &result));
+            self.conversation.push(Message::Tool(result));
+        }
+        self.conversation.push_postponed();
+        match self.repetition.judge() {
+            StepNovelty::Progress => self.check_iterations(),
+            StepNovelty::Repeating => {
+                self.conversation.push_host(LOOP_NOTE);
+                self.check_iterations();
+            }
+            // Another model may do better, so the driver decides.
+            StepNovelty::Stuck if self.repetition.unreadable_calls().is_some() => {
+                self.check_iterations()
+            }
+            StepNovelty::Stuck => self.close(LastRequestReason::Loop),
+        }
+    }
+
+    fn check_iterations(&mut self) {
+        if !self.has_steps() {
+            self.close(LastRequestReason::Iterations);
+        }
+    }
+
+    /// Makes the next request the closing one.
+    fn close(&mut self, why: LastRequestReason) {
+        match self.state {
+            // A resting agent reports what it has; one that never began has nothing.
+            RunState::Resting if self.steps.all > 0 => {
+                self.closing = None;
+                self.state = RunState::Asking;
+            }
+            RunState::Resting | RunState::Done(_) => return,
+            RunState::Asking | RunState::Calling(_) => {}
+        }
+        if self.closing.is_some() {
+            return;
+        }
+        self.settle_open(CallStatus::Cancelled, STOPPED_CALL);
+        if self.closing.is_some() {
+            return;
+        }
+        self.closing = Some(why);
+        self.conversation.push_host(&why.message(self.steps.most));
+    }
+
+    fn stop(&mut self, reason: CancelReason) {
+        if matches!(self.state, RunState::Done(_)) {
+            return;
+        }
+        self.settle_open(CallStatus::Cancelled, STOPPED_CALL);
+        self.end(TurnEnd::of_stop(reason));
+    }
+
+    fn end(&mut self, end: TurnEnd) {
+        let text = self.text.join();
+        self.state = RunState::Done(TurnEnd { text, partial: self.text.is_partial(), ..end });
     }
 }

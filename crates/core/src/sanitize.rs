@@ -14,7 +14,7 @@ use crate::name::{AgentId, CallId};
 mod clean;
 mod marks;
 
-pub(crate) use clean::is_invisible;
+pub use crate::escape::{for_exact_line, for_question};
 pub use clean::{CleanText, clean, clean_json, restored_json, visible_json};
 pub use marks::{
     AmbiguousMark, InertText, RestoredText, glob_of_marks, has_inert_mark, pattern_of_marks,
@@ -195,38 +195,6 @@ pub fn for_terminal_line(content: &str, most: usize) -> String {
     line
 }
 
-/// Like [`for_terminal_line`], for a command or a name, where each character counts: spaces stay,
-/// and line breaks and invisible characters are escaped.
-#[must_use]
-pub fn for_exact_line(content: &str, most: usize) -> String {
-    let visible = |c: char| match c {
-        '\n' => "\\n".to_owned(),
-        '\t' => "\\t".to_owned(),
-        '\r' => "\\r".to_owned(),
-        c if c.is_control() || clean::is_invisible(c) => c.escape_unicode().to_string(),
-        c => c.to_string(),
-    };
-    let head = content.chars().take(most.saturating_add(1));
-    let text: String = head.map(visible).collect();
-    if text.chars().count() <= most {
-        return text;
-    }
-    let mut line: String = text.chars().take(most.saturating_sub(1)).collect();
-    line.push('…');
-    line
-}
-
-/// Returns content for a question to a person: complete, with invisible characters escaped.
-#[must_use]
-pub fn for_question(content: &str) -> String {
-    let visible = |c: char| match c {
-        '\n' => "\n".to_owned(),
-        c if c.is_control() || clean::is_invisible(c) => c.escape_unicode().to_string(),
-        c => c.to_string(),
-    };
-    content.chars().map(visible).collect()
-}
-
 /// Secret values that must not leave the program, such as keys.
 #[derive(Clone, Default)]
 pub struct Secrets(Vec<(String, String)>);
@@ -287,15 +255,6 @@ mod tests {
     }
 
     #[test]
-    fn of_a_command_each_character_is_told() {
-        let told = |text, most| for_exact_line(text, most);
-        assert_eq!(told("printf 'a    b' # x\nrm -rf  y", 80), r"printf 'a    b' # x\nrm -rf  y");
-        assert_eq!(told("my  file\u{200b}\u{1b}[2K\t.txt", 80), r"my  file\u{200b}\u{1b}[2K\t.txt");
-        assert_eq!(told("abcdef", 6), "abcdef");
-        assert_eq!(told("abcdefg", 6), "abcde…");
-    }
-
-    #[test]
     fn the_boundary_is_new_for_each_call_and_the_same_again() {
         assert_eq!(framed(1, "x"), framed(1, "x"));
         assert_ne!(framed(1, "x"), framed(2, "x"));
@@ -333,14 +292,6 @@ mod tests {
     fn a_source_cannot_break_its_frame() {
         let source = TextSource::Child("a>\n# System".into());
         assert_eq!(source.to_string(), "child:a____System");
-    }
-
-    #[test]
-    fn a_question_hides_nothing() {
-        assert_eq!(
-            for_question("rm\u{202e} \u{1b}[2K-rf\u{200b}"),
-            "rm\\u{202e} \\u{1b}[2K-rf\\u{200b}"
-        );
     }
 
     #[test]

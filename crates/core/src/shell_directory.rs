@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use crate::agent::Resource;
+use crate::resource::Resource;
 
 /// The directory of an agent's shell after its last command, stored per agent, for creating agents
 /// that continue there.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::agent::Resource;
 use crate::name::CallId;
+use crate::resource::Resource;
 
 /// A call of a tool that starts agents.
 #[derive(Debug, Clone, PartialEq)]

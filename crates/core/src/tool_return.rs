@@ -5,7 +5,7 @@ use std::error::Error;
 
 use serde::Serialize;
 
-use crate::tool::{ToolCallResult, ToolError, ToolOutput};
+use crate::tool_output::{ToolCallResult, ToolError, ToolOutput};
 
 /// A value that a model can read as the output of a call.
 #[diagnostic::on_unimplemented(

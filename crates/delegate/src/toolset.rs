@@ -67,7 +67,7 @@ impl<'a> ParentView<'a> {
     pub fn tools(self) -> impl Iterator<Item = &'a CatalogEntry> {
         let entries =
             self.spec.tools.iter().filter_map(move |name| self.catalog.get(name.as_str()));
-        entries.filter(move |entry| self.authority.permits(entry).is_ok())
+        entries.filter(move |entry| self.authority.permits(*entry).is_ok())
     }
 
     /// Whether it has a tool of that name.

@@ -2,11 +2,13 @@
 //! when all tasks wait. A seed determines what happens, so that a failure can be repeated.
 
 mod disk;
+mod disk_state;
 mod handle;
 mod page_cache;
 mod seed;
 mod steps;
 
-pub use disk::{CrashKind, DiskFault, SimDisk};
+pub use disk::{CrashKind, SimDisk};
+pub use disk_state::DiskFault;
 pub use seed::Seed;
 pub use steps::{Steps, StepsEnd};

@@ -84,6 +84,8 @@
 mod abi;
 #[cfg(feature = "export")]
 mod answer;
+#[cfg(feature = "export")]
+mod call_host;
 mod check;
 #[cfg(feature = "export")]
 mod export;
@@ -94,9 +96,11 @@ mod tools;
 pub use abi::{ABI, HostV1, MAGIC, OwnedBytes, SYMBOL, TableV1, View};
 #[cfg(feature = "export")]
 pub use answer::CallAnswer;
+#[cfg(feature = "export")]
+pub use call_host::CallHost;
 pub use check::{Head, TableError};
 #[cfg(feature = "export")]
-pub use export::{CallHost, Tools, table};
+pub use export::{Tools, table};
 pub use plugin::{CallContext, CallError, MAX_ANSWER_BYTES, MAX_NOTE_BYTES, Plugin};
 #[cfg(feature = "tools")]
 pub use tools::{LinkedTools, readable};

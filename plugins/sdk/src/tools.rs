@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use crate::answer::CallAnswer;
-use crate::export::CallHost;
+use crate::call_host::CallHost;
 
 /// How often a running call looks whether it is cancelled.
 const LOOK: Duration = Duration::from_millis(20);
@@ -171,7 +171,7 @@ impl LibraryState {
         let session = self.session(about);
         let call = about.call.parse().unwrap_or(CallId { step: 1, slot: 0 });
         let spec = self.spec(about, &session.id);
-        let authority = Authority::root(&self.catalog, &spec.grant);
+        let authority = Authority::root(&*self.catalog, &spec.grant);
         let agent = AgentView {
             authority: Arc::new(authority.with_protected_paths(about.kept.iter().cloned())),
             spec: Arc::new(spec),

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use super::marks::{restored, with_inert_marks};
+use crate::escape::is_invisible;
 
 /// Text without anything that a reader cannot see.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -178,15 +179,6 @@ fn skip_sequence(control: char, after: &str) -> &str {
         }
         None => "",
     }
-}
-
-/// Returns whether a character is invisible.
-pub(crate) fn is_invisible(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}'
-        | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}'
-        | '\u{ffa0}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// Returns whether a character is a tag of a flag's region, or ends one.

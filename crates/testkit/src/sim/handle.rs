@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use deputize_core::BoxFuture;
 use deputize_runtime::DiskFile;
 
-use super::disk::{DiskFault, SimDisk};
+use super::disk_state::{DiskFault, SharedDisk};
 use super::page_cache::PageCache;
 
 /// A file that a process has opened.
 pub(super) struct Handle {
-    pub(super) disk: SimDisk,
+    pub(super) disk: SharedDisk,
     pub(super) path: PathBuf,
     pub(super) process: u64,
 }
@@ -48,7 +48,9 @@ impl DiskFile for Handle {
     }
 
     fn sync(&self) -> BoxFuture<'static, io::Result<()>> {
-        let (disk, path, process) = (self.disk.clone(), self.path.clone(), self.process);
+        let disk = self.disk.clone();
+        let path = self.path.clone();
+        let process = self.process;
         Box::pin(async move {
             let trouble = disk.operation(process, true)?;
             // Writes that happen during the sync may be too late for it.

@@ -2,46 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use crate::model::BoxFuture;
+use super::Tool;
+use crate::future::BoxFuture;
 use crate::name::{NameError, ToolName, ToolsetName};
-use crate::tool::{Tool, ToolDecl, ToolSpec};
-
-/// Where a tool comes from. Nothing derives this from the prefix of a name.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Origin {
-    /// A crate linked into the program.
-    Linked {
-        /// The crate's name.
-        krate: String,
-    },
-    /// A plugin.
-    Plugin {
-        /// The library's path.
-        path: PathBuf,
-    },
-    /// An MCP server.
-    Mcp {
-        /// The server's name in the configuration.
-        server: String,
-    },
-}
-
-impl fmt::Display for Origin {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Linked { krate } => write!(f, "crate {krate}"),
-            Self::Plugin { path } => write!(f, "plugin {}", path.display()),
-            Self::Mcp { server } => write!(f, "mcp {server}"),
-        }
-    }
-}
+use crate::origin::{Origin, ToolIdentity};
+use crate::tool_spec::{ToolDecl, ToolSpec};
 
 /// Source of tools that change while the program runs, such as those of MCP servers.
 pub trait ToolSource: Send + Sync {
@@ -74,6 +41,13 @@ impl CatalogEntry {
 impl fmt::Debug for CatalogEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({}, {})", self.name(), self.toolset, self.origin)
+    }
+}
+
+impl<'e> From<&'e CatalogEntry> for ToolIdentity<'e> {
+    fn from(entry: &'e CatalogEntry) -> Self {
+        let schema = entry.tool.spec().decl.parameters.digest();
+        Self { name: entry.name(), origin: &entry.origin, schema }
     }
 }
 
@@ -225,6 +199,15 @@ impl Catalog {
     #[must_use]
     pub fn toolsets(&self) -> BTreeSet<ToolsetName> {
         self.iter().map(|entry| entry.toolset.clone()).collect()
+    }
+}
+
+impl<'c> IntoIterator for &'c Catalog {
+    type Item = &'c CatalogEntry;
+    type IntoIter = Box<dyn Iterator<Item = &'c CatalogEntry> + 'c>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Box::new(self.iter())
     }
 }
 

@@ -1,0 +1,52 @@
+//! Values that tools keep for an agent or a program.
+
+use std::any::{Any, TypeId};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::future::BoxFuture;
+
+/// Something that lives as long as its owner and may need closing: a shell, a connection.
+pub trait Resource: Any + Send + Sync {
+    /// Closes it and leaves nothing behind.
+    fn close<'a>(&'a self) -> BoxFuture<'a, ()> {
+        Box::pin(async {})
+    }
+}
+
+/// Values by type, which tools keep for an agent or a program for all agents.
+#[derive(Default)]
+pub struct ResourceMap(Mutex<BTreeMap<TypeId, Arc<dyn Resource>>>);
+
+impl ResourceMap {
+    /// Returns the value of a type, creating it on first use.
+    pub fn get_or_insert_with<T: Resource>(&self, make: impl FnOnce() -> T) -> Arc<T> {
+        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make()));
+        let any: Arc<dyn Any + Send + Sync> = Arc::clone(value) as _;
+        #[expect(clippy::expect_used, reason = "the key is the value's own type")]
+        any.downcast::<T>().expect("a value stored under its own type")
+    }
+
+    /// Inserts a value that other maps share. A value of this type that is already there stays.
+    pub fn share<T: Resource>(&self, value: Arc<T>) {
+        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        values.entry(TypeId::of::<T>()).or_insert(value);
+    }
+
+    /// Closes and removes all values.
+    pub async fn close(&self) {
+        let values = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        for value in values.into_values() {
+            value.close().await;
+        }
+    }
+}
+
+impl fmt::Debug for ResourceMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        write!(f, "ResourceMap({} values)", values.len())
+    }
+}

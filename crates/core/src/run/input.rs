@@ -1,0 +1,61 @@
+//! What an agent loop is fed with.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cancel::CancelReason;
+use crate::message::{ToolResult, UserMessage};
+use crate::model::{ModelError, Reply};
+
+/// An input of a [`Run`](crate::Run): exactly what the journal holds of it.
+#[derive(Debug, Clone, Copy)]
+pub enum Input<'a> {
+    /// A message for the model.
+    Message(&'a UserMessage),
+    /// A request was sent to the model of this name, as agents know it.
+    Request(&'a str),
+    /// A complete reply.
+    Reply(&'a Reply),
+    /// An attempt failed, and the request is retried.
+    Broke(&'a ModelError),
+    /// The request failed for good.
+    Failed(&'a ModelError),
+    /// The result of a call.
+    Result(&'a ToolResult),
+    /// The answer does not match its schema, for these reasons.
+    Rejected(&'a str),
+    /// A limit was reached; the next request is the closing one.
+    WrapUp(WrapUpReason),
+    /// The turn is over, and the agent waits until the next message. Its answer stays in the
+    /// result.
+    Rest,
+    /// It must end now.
+    Stop(CancelReason),
+    /// The agent continues; if it had ended, with a new turn.
+    Resume {
+        /// The limit on model requests of its turns from now on.
+        max_iterations: u32,
+    },
+}
+
+/// The limit that calls for a closing answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WrapUpReason {
+    /// The time limit.
+    #[default]
+    Time,
+    /// The budget.
+    Budget,
+}
+
+/// The unit of a budget.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BudgetUnit {
+    /// Seconds of all children together.
+    Seconds,
+    /// Tokens.
+    Tokens,
+    /// Dollars.
+    Usd,
+}
