@@ -5,11 +5,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use deputize_core::agent::AgentLimits;
+use deputize_core::authority::Grant;
+use deputize_core::event::Journal as _;
+use deputize_core::message::{CallStatus, UserMessage};
+use deputize_core::model::{ModelOptions, Reply, Request, ToolChoice};
+use deputize_core::run::{Input, Run};
 use deputize_core::sanitize::{FrameSecret, TextSource, frame_for_model};
 use deputize_core::{
-    AgentId, AgentLimits, Authority, CallId, CallStatus, Catalog, Event, Grant, Input,
-    Journal as _, Message, ModelOptions, Record, Reply, Request, Run, SessionId, ToolChoice,
-    ToolDecl, ToolResult, UserMessage,
+    AgentId, Authority, CallId, Catalog, Event, Message, Record, SessionId, ToolDecl, ToolResult,
 };
 use deputize_providers::{Endpoint, StreamEnd, anthropic_messages, openai_chat, openai_responses};
 use deputize_runtime::prompt::{BaseParts, Directory, Environment, base_prompt};

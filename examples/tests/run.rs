@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The laws of a wire format's parser, whatever a server sends.
 
-use deputize_core::{Delta, Reply};
+use deputize_core::model::{Delta, Reply};
 use deputize_providers::limits::CALLS;
 use deputize_providers::{StreamEnd, StreamError, StreamStatus};
 
@@ -80,7 +80,7 @@ macro_rules! wire {
                 self,
                 ending: deputize_providers::StreamEnd,
                 live: &mut $crate::stream::Live<'_>,
-            ) -> Result<deputize_core::Reply, deputize_providers::StreamError> {
+            ) -> Result<deputize_core::model::Reply, deputize_providers::StreamError> {
                 self.0.finish(ending, live)
             }
         }

@@ -8,9 +8,12 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::Grant;
+use deputize_core::clock::FixedClock;
 use deputize_core::{
-    AgentSpec, AgentView, Authority, BoxFuture, Cancel, Catalog, FixedClock, Grant, Observer,
-    Record, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolSpec,
+    AgentView, Authority, BoxFuture, Cancel, Catalog, Observer, Record, Tool, ToolCallResult,
+    ToolCx, ToolDecl, ToolError, ToolSpec,
 };
 use deputize_delegate::{DelegateTool, Policy};
 use deputize_fuzz::meter::Allowed;

@@ -9,9 +9,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use deputize_core::authority::Grant;
+use deputize_core::clock::FixedClock;
+use deputize_core::model::{Delta, ModelError, Reply, Request};
 use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, Delta, Event, FixedClock, Grant, Message, Model,
-    ModelError, Record, Reply, Request, SessionId,
+    Authority, BoxFuture, Cancel, Catalog, Event, Message, Model, Record, SessionId,
 };
 use deputize_delegate::{DelegateTool, Policy};
 use deputize_fuzz::meter::Allowed;

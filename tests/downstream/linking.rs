@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::LazyLock;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command as Blocking;
 use std::time::Duration;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_requirements::{program, require};
 use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;

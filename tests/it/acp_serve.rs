@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};

@@ -5,10 +5,15 @@ use std::io::Write as _;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use deputize_core::authority::Grant;
+use deputize_core::clock::FixedClock;
+use deputize_core::model::Reply;
+use deputize_core::outcome::ExitReason;
+use deputize_core::schema::Schema;
 use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Event, ExitReason, FixedClock, Grant,
-    Observer, Origin, Outcome, Record, Reply, Schema, SessionId, Status, Tool, ToolCallResult,
-    ToolCx, ToolDecl, ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Event, Observer, Origin, Outcome, Record,
+    SessionId, Status, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolName, ToolOutput,
+    ToolSpec, ToolsetName,
 };
 use deputize_delegate::{DelegateTool, Policy};
 use deputize_runtime::{Heartbeat, Session, SessionConfig, SessionDir, SyncMode};

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::MockAnswer;
 use serde_json::json;
 

@@ -4,7 +4,7 @@
 use std::fs;
 use std::time::Instant;
 
-use deputize_core::{Reply, Usage};
+use deputize_core::model::{Reply, Usage};
 use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};

@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Delegation through the program as a person starts it: forms, models, results, shared files.
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::Value;
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use deputize_core::{Finish, Reply, Usage};
+use deputize_core::model::{Finish, Reply, Usage};
 use deputize_testkit::{Barrier, HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 

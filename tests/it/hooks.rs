@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 

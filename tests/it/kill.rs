@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_requirements::{check, program, require, root, test_path};
 use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};

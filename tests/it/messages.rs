@@ -4,10 +4,11 @@
 use std::fs;
 use std::sync::Arc;
 
-use deputize_core::{
-    Authority, Cancel, Catalog, FailureKind, FixedClock, Grant, Message, Model as _, ModelOptions,
-    OpaqueBlock, Reply, Request, SessionId, ToolChoice, Usage, UserMessage,
-};
+use deputize_core::authority::Grant;
+use deputize_core::clock::FixedClock;
+use deputize_core::message::{OpaqueBlock, UserMessage};
+use deputize_core::model::{FailureKind, ModelOptions, Reply, Request, ToolChoice, Usage};
+use deputize_core::{Authority, Cancel, Catalog, Message, Model as _, SessionId};
 use deputize_providers::{AnthropicMessages, Endpoint, Key, KeyHeader, http_client};
 use deputize_runtime::{Session, SessionConfig, SessionDir};
 use deputize_testkit::{Barrier, HttpRequest, MockAnswer, MockServer, messages_sse};
@@ -25,7 +26,7 @@ fn model(endpoint: Endpoint) -> AnthropicMessages {
     AnthropicMessages::new(endpoint, &http_client(Arc::new(FixedClock(0)))).unwrap()
 }
 
-async fn ask(model: &AnthropicMessages) -> Result<Reply, deputize_core::ModelError> {
+async fn ask(model: &AnthropicMessages) -> Result<Reply, deputize_core::model::ModelError> {
     let user = UserMessage { text: "Hello.".into(), from: None };
     let request = Request {
         model: "m-1",

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command as Blocking;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_requirements::{program, require};
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::MockAnswer;
 use serde_json::json;
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 

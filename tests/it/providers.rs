@@ -13,10 +13,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use deputize_core::{
-    Cancel, CancelReason, Delta, FailureKind, FixedClock, Message, Model as _, ModelError,
-    ModelOptions, Reply, Request, ToolChoice, UserMessage,
+use deputize_core::clock::FixedClock;
+use deputize_core::message::UserMessage;
+use deputize_core::model::{
+    Delta, FailureKind, ModelError, ModelOptions, Reply, Request, ToolChoice,
 };
+use deputize_core::{Cancel, CancelReason, Message, Model as _};
 use deputize_providers::openai_chat::{Dialect, request_body};
 use deputize_providers::{Endpoint, Key, OpenAiChat, http_client};
 use deputize_testkit::{Barrier, MockAnswer, MockServer, chat_sse};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_requirements::{program, require};
 use deputize_testkit::{MockAnswer, MockServer};
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};

@@ -5,10 +5,11 @@ use std::fs;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::{
-    Authority, Cancel, Catalog, Finish, FixedClock, Grant, Message, Model as _, ModelError,
-    ModelOptions, OpaqueBlock, Reply, Request, SessionId, ToolChoice, UserMessage,
-};
+use deputize_core::authority::Grant;
+use deputize_core::clock::FixedClock;
+use deputize_core::message::{OpaqueBlock, UserMessage};
+use deputize_core::model::{Finish, ModelError, ModelOptions, Reply, Request, ToolChoice};
+use deputize_core::{Authority, Cancel, Catalog, Message, Model as _, SessionId};
 use deputize_providers::{Endpoint, Key, OpenAiResponses, http_client};
 use deputize_runtime::{Session, SessionConfig, SessionDir};
 use deputize_testkit::{Barrier, MockAnswer, MockServer, responses_sse};

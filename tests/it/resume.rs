@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deputize_core::{Reply, Usage};
+use deputize_core::model::{Reply, Usage};
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 

@@ -5,10 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::authority::Grant;
+use deputize_core::model::{Delta, FailureKind, ModelError, Reply, Request, ToolChoice};
 use deputize_core::sanitize::FrameSecret;
 use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, Clock, Delta, Event, FailureKind, Grant, Message, Model,
-    ModelError, Outcome, Record, Reply, Request, SessionId, ToolChoice,
+    Authority, BoxFuture, Cancel, Catalog, Clock, Event, Message, Model, Outcome, Record, SessionId,
 };
 use deputize_delegate::{BackgroundPolicy, ControlTool, DelegateTool, Policy};
 use deputize_runtime::{Continue, Session, SessionConfig, SessionDir, SyncMode};

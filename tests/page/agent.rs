@@ -1,4 +1,4 @@
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_core::serde_json::json;
 use deputize_testkit::{AgentTest, ScriptedModel};
 

@@ -1,4 +1,5 @@
-use deputize_core::{PromptParts, Reply, Section};
+use deputize_core::model::Reply;
+use deputize_core::prompt::{PromptParts, Section};
 use deputize_testkit::{AgentTest, RedactedText, ScriptedModel, assert_prompt};
 
 #[test]

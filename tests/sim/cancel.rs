@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-use deputize_core::{AgentId, CallId, CallStatus, Event, Record};
+use deputize_core::message::CallStatus;
+use deputize_core::{AgentId, CallId, Event, Record};
 use deputize_runtime::SyncMode;
 use deputize_testkit::Seed;
 use serde_json::Value;

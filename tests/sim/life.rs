@@ -5,8 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::agent::AgentLimits;
+use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::sanitize::{FrameSecret, Secrets};
-use deputize_core::{AgentLimits, ApproverMode, Authority, Cancel, Grant, Outcome, ToolsetName};
+use deputize_core::{Authority, Cancel, Outcome, ToolsetName};
 use deputize_delegate::{BackgroundPolicy, OverLimit, Policy, PromptLayout, ToolSchemas};
 use deputize_runtime::{Budgets, Continue, Heartbeat, Models, Session, SessionConfig, SyncMode};
 use deputize_testkit::{CrashKind, DiskFault, Steps, StepsEnd};

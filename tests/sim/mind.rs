@@ -1,7 +1,8 @@
 //! Who decides what models say and tools do: chance, or a plan that stays the same.
 
-use deputize_core::{
-    FailureKind, Finish, Message, ModelError, RawCall, Reply, Request, ToolChoice, Usage,
+use deputize_core::Message;
+use deputize_core::model::{
+    FailureKind, Finish, ModelError, RawCall, Reply, Request, ToolChoice, Usage,
 };
 use deputize_testkit::Seed;
 use fastrand::Rng;

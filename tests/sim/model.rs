@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::{
-    BoxFuture, Cancel, Delta, FailureKind, Message, Model, ModelError, Reply, Request,
-};
+use deputize_core::model::{Delta, FailureKind, ModelError, Reply, Request};
+use deputize_core::{BoxFuture, Cancel, Message, Model};
 
 use crate::mind::{ModelBehaviour, identity};
 use crate::world::{SECRET, World};

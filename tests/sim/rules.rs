@@ -3,10 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::{
-    AgentView, ApprovalAnswer, Approver, BoxFuture, Cancel, Clock, Hook, HookAnswer, HookInput,
-    HookPoint, Policy, Question, ToolSpec, Verdict,
-};
+use deputize_core::hook::{Hook, HookAnswer, HookInput, HookPoint};
+use deputize_core::policy::{ApprovalAnswer, Question, Verdict};
+use deputize_core::{AgentView, Approver, BoxFuture, Cancel, Clock, Policy, ToolSpec};
 use serde_json::Value;
 use tokio::time::Instant;
 

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::file_state::FileVersion;
+use deputize_core::schema::Schema;
 use deputize_core::{
-    BoxFuture, Catalog, CatalogEntry, Clock, Effects, Event, FileVersion, Origin, Schema, Tool,
-    ToolCallResult, ToolCx, ToolDecl, ToolEffect, ToolError, ToolName, ToolOutput, ToolSpec,
-    ToolsetName,
+    BoxFuture, Catalog, CatalogEntry, Clock, Effects, Event, Origin, Tool, ToolCallResult, ToolCx,
+    ToolDecl, ToolEffect, ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use deputize_delegate::{ControlTool, DelegateTool};
 use deputize_runtime::SyncMode;

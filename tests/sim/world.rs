@@ -5,8 +5,10 @@ use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use deputize_core::{AgentId, Authority, CallId, Cancel, CancelReason, Delta, Event, Message};
-use deputize_core::{HookDecision, Observer, Record, SessionId};
+use deputize_core::hook::HookDecision;
+use deputize_core::model::Delta;
+use deputize_core::{AgentId, Authority, CallId, Cancel, CancelReason, Event, Message};
+use deputize_core::{Observer, Record, SessionId};
 use deputize_delegate::CONTROL;
 use deputize_runtime::fuzz::StateCheck;
 use deputize_runtime::{Session, SessionDir, SyncMode};

@@ -5,9 +5,11 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::sync::Arc;
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::external_agent::{ExternalAgentHost, ExternalAgents};
+use deputize_core::outcome::ExitReason;
 use deputize_core::{
-    Agent, AgentId, AgentSpec, Authority, BoxFuture, Cancel, ExitReason, ExternalAgentHost,
-    ExternalAgents, Outcome, Status, ToolName, describe_error,
+    Agent, AgentId, Authority, BoxFuture, Cancel, Outcome, Status, ToolName, describe_error,
 };
 use deputize_process::{Owner, ProgramError, Supervisor, SupervisorError, resolve_program};
 

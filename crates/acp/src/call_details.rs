@@ -1,8 +1,9 @@
 //! What a program tells of a call, over all its updates, and what of it whoever is asked sees.
 
 use agent_client_protocol::v1::schema::{ToolCallContent, ToolCallUpdateFields, ToolKind};
+use deputize_core::CallId;
+use deputize_core::external_agent::ExternalToolCall;
 use deputize_core::sanitize::for_exact_line;
-use deputize_core::{CallId, ExternalToolCall};
 use serde_json::{Map, Value, json};
 
 use crate::transcript::words;

@@ -15,7 +15,10 @@ use agent_client_protocol::{
     Agent, Client, ErrorCode, JsonRpcResponse, Lines, is_incoming_transport_closed,
     on_receive_notification, on_receive_request,
 };
-use deputize_core::{AgentSpec, ApprovalAnswer, Cancel, CancelReason, ExternalAgentHost};
+use deputize_core::agent::AgentSpec;
+use deputize_core::external_agent::ExternalAgentHost;
+use deputize_core::policy::ApprovalAnswer;
+use deputize_core::{Cancel, CancelReason};
 use deputize_process::{Command, DRAIN_LIMIT, Owner, ServiceProcess};
 
 use crate::agents::AcpProgram;

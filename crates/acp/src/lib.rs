@@ -9,7 +9,7 @@
 //! use std::collections::BTreeMap;
 //! use std::sync::Arc;
 //! use deputize_acp::{AcpAgents, AcpProgram};
-//! use deputize_core::ExternalAgents;
+//! use deputize_core::external_agent::ExternalAgents;
 //! use deputize_process::Supervisor;
 //!
 //! let supervisor = Arc::new(Supervisor::start()?);

@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use agent_client_protocol::v1::schema::{
     ContentBlock, SessionUpdate, ToolCallContent, ToolCallStatus, ToolCallUpdate,
 };
-use deputize_core::{CallId, CallStatus, ExternalAgentHost};
+use deputize_core::CallId;
+use deputize_core::external_agent::ExternalAgentHost;
+use deputize_core::message::CallStatus;
 use serde_json::Value;
 
 use crate::call_details::{CallDetails, PermissionRequest};

@@ -7,10 +7,14 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::ApproverMode;
+use deputize_core::hook::Hook;
+use deputize_core::outcome::ValueError;
+use deputize_core::rate_limit::RateLimiter;
 use deputize_core::sanitize::Secrets;
 use deputize_core::{
-    AgentSpec, Approver, ApproverMode, Cancel, Hook, Observer, Outcome, RateLimiter, ResourceMap,
-    SessionId, Status, ValueError, describe_error,
+    Approver, Cancel, Observer, Outcome, ResourceMap, SessionId, Status, describe_error,
 };
 use deputize_runtime::{
     Continue, Models, ResumeError, Session, SessionConfig, SessionDir, SessionError,

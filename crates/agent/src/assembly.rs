@@ -5,11 +5,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::agent::{AgentLimits, AgentSpec, Role};
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::file_state::FileLedger;
+use deputize_core::memory::Memory;
+use deputize_core::model::ModelOptions;
 use deputize_core::sanitize::Secrets;
+use deputize_core::tool::SessionView;
 use deputize_core::{
-    AgentLimits, AgentSpec, AgentView, ApproverMode, Authority, Catalog, CatalogEntry, Clock,
-    Effects, FileLedger, Grant, Memory, Message, ModelOptions, ResourceMap, Role, SessionId,
-    SessionView, ToolDecl, ToolName, ToolSource, ToolsetName,
+    AgentView, Authority, Catalog, CatalogEntry, Clock, Effects, Message, ResourceMap, SessionId,
+    ToolDecl, ToolName, ToolSource, ToolsetName,
 };
 use deputize_delegate::{BackgroundPolicy, Policy as DelegationConfig, children_grant};
 use deputize_runtime::{Budgets, Heartbeat, Models, SessionConfig, SyncMode, declare, top_agent};

@@ -3,8 +3,8 @@
 
 use std::sync::Arc;
 
+use deputize_core::prompt::{FillError, PromptParts};
 use deputize_core::sanitize::{TextSource, frame_quote};
-use deputize_core::{FillError, PromptParts};
 use deputize_delegate::ToolSchemas;
 use deputize_runtime::prompt::{BaseParts, base_prompt};
 

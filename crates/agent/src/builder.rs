@@ -5,10 +5,16 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use deputize_core::agent::AgentLimits;
+use deputize_core::authority::ApproverMode;
+use deputize_core::budget::Budget;
+use deputize_core::hook::Hook;
+use deputize_core::policy::{ApprovalAnswer, NoPerson, Question};
+use deputize_core::prompt::FillError;
+use deputize_core::retry::RetryPolicy;
 use deputize_core::sanitize::Secrets;
 use deputize_core::{
-    AgentLimits, ApprovalAnswer, Approver, ApproverMode, BoxFuture, Budget, Cancel, Catalog, Clock,
-    FillError, Hook, NoPerson, Observer, Origin, Question, Record, RetryPolicy, ToolCrate,
+    Approver, BoxFuture, Cancel, Catalog, Clock, Observer, Origin, Record, ToolCrate,
 };
 use deputize_delegate::{Policy as DelegationConfig, send_order};
 use deputize_runtime::prompt::{BaseParts, Directory, Environment, ProjectFile};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use deputize_core::{Catalog, CatalogError, Clock, SchemaError};
+use deputize_core::schema::SchemaError;
+use deputize_core::{Catalog, CatalogError, Clock};
 use deputize_delegate::{ControlTool, DelegateTool, Policy as DelegationConfig, ToolFlavor};
 
 /// Why the delegation tools cannot be added.

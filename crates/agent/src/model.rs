@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use deputize_core::budget::Price;
 use deputize_core::sanitize::Secrets;
-use deputize_core::{Clock, Model, Price};
+use deputize_core::{Clock, Model};
 #[cfg(feature = "http")]
 use deputize_providers::{
     Endpoint, EndpointError, KNOWN_PROVIDERS, Key, Wire, http_client, known_provider,

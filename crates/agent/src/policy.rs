@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use deputize_core::{AgentView, Effects, Policy, ToolSpec, Verdict};
+use deputize_core::policy::Verdict;
+use deputize_core::{AgentView, Effects, Policy, ToolSpec};
 use serde_json::Value;
 
 use crate::deny_list::denied_command;
@@ -72,7 +73,8 @@ fn by_effects(effects: Effects) -> Verdict {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{Schema, ToolDecl, ToolKind, ToolName};
+    use deputize_core::schema::Schema;
+    use deputize_core::{ToolDecl, ToolKind, ToolName};
     use serde_json::json;
 
     use super::*;

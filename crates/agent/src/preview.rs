@@ -1,6 +1,8 @@
 //! Stands in for a session where an agent is only looked at.
 
-use deputize_core::{Agent, AgentSpec, AgentView, AttachError, Cancel, Spawn};
+use deputize_core::agent::{AgentSpec, AttachError};
+use deputize_core::tool::Spawn;
+use deputize_core::{Agent, AgentView, Cancel};
 
 /// Attaches no agents.
 pub(crate) struct NoAgents;

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use deputize_agent::{Agent, AgentBuilder, AgentModel, BuildError, DelegationConfig};
-use deputize_core::{
-    ApprovalAnswer, Budget, Cancel, CancelReason, Event, ExitReason, Reply, Status,
-};
+use deputize_core::budget::Budget;
+use deputize_core::model::Reply;
+use deputize_core::outcome::ExitReason;
+use deputize_core::policy::ApprovalAnswer;
+use deputize_core::{Cancel, CancelReason, Event, Status};
 use deputize_testkit::{
     MockAnswer as HttpAnswer, MockServer, ScriptedModel, ScriptedTurn, SeenRequest,
 };

@@ -1,7 +1,8 @@
 //! Checks a tool's specification. Pure.
 
 use deputize_core::sanitize::clean;
-use deputize_core::{Availability, Tool, ToolSpec, looks_within};
+use deputize_core::schema::looks_within;
+use deputize_core::{Availability, Tool, ToolSpec};
 use jsonschema::Validator;
 use serde_json::Value;
 

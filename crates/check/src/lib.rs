@@ -10,7 +10,8 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use deputize_check::check_tool;
 //! use deputize_core::{Example, ToolCallResult, ToolCx, ToolOutput, ToolSpec, TypedTool};
-//! use deputize_core::{erase, spec_of};
+//! use deputize_core::erase;
+//! use deputize_core::tool::spec_of;
 //!
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Args {

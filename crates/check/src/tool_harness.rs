@@ -4,10 +4,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use deputize_core::agent::{AgentLimits, AgentSpec, AttachError, Role};
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::file_state::FileLedger;
+use deputize_core::model::ModelOptions;
+use deputize_core::tool::{SessionView, Spawn};
 use deputize_core::{
-    Agent, AgentId, AgentLimits, AgentSpec, AgentView, ApproverMode, AttachError, Authority,
-    CallId, Cancel, Catalog, CatalogEntry, FileLedger, Grant, ModelOptions, Origin, ResourceMap,
-    Role, SessionId, SessionView, Spawn, Tool, ToolCallResult, ToolCx, ToolsetName,
+    Agent, AgentId, AgentView, Authority, CallId, Cancel, Catalog, CatalogEntry, Origin,
+    ResourceMap, SessionId, Tool, ToolCallResult, ToolCx, ToolsetName,
 };
 use serde_json::Value;
 
@@ -35,7 +39,8 @@ impl Spawn for NoSpawn {
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// use deputize_core::{ToolCallResult, ToolCx, ToolOutput, ToolSpec, TypedTool, spec_of};
+/// use deputize_core::{ToolCallResult, ToolCx, ToolOutput, ToolSpec, TypedTool};
+/// use deputize_core::tool::spec_of;
 /// use deputize_check::ToolHarness;
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
@@ -214,7 +219,8 @@ fn spec(id: AgentId, dir: PathBuf, catalog: &Catalog) -> AgentSpec {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{ToolOutput, ToolSpec, TypedTool, erase, spec_of};
+    use deputize_core::tool::spec_of;
+    use deputize_core::{ToolOutput, ToolSpec, TypedTool, erase};
     use serde_json::json;
 
     use super::*;

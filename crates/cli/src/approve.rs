@@ -7,8 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use deputize_core::excerpt::Excerpt;
+use deputize_core::policy::{ApprovalAnswer, Question};
 use deputize_core::sanitize::{for_question, for_terminal_line};
-use deputize_core::{ApprovalAnswer, Approver, BoxFuture, Cancel, Excerpt, Question};
+use deputize_core::{Approver, BoxFuture, Cancel};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::getpgrp;

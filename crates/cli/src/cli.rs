@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory as _, Parser as _};
-use deputize_core::{Hook, Memory, ToolCrate};
+use deputize_core::ToolCrate;
+use deputize_core::hook::Hook;
+use deputize_core::memory::Memory;
 use deputize_process::keep_private;
 
 use crate::args::{Arguments, Command, Sessions};
@@ -36,10 +38,9 @@ use crate::processes;
 /// ```no_run
 /// use std::process::ExitCode;
 ///
-/// use deputize_core::{
-///     AgentId, BoxFuture, Cancel, Hook, HookAnswer, HookInput, HookPoint, Memory, MemoryError,
-///     HookEvent, Outcome,
-/// };
+/// use deputize_core::{AgentId, BoxFuture, Cancel, Outcome};
+/// use deputize_core::hook::{Hook, HookAnswer, HookEvent, HookInput, HookPoint};
+/// use deputize_core::memory::{Memory, MemoryError};
 ///
 /// struct NoNetwork;
 ///

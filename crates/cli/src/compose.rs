@@ -7,10 +7,12 @@ use std::sync::Arc;
 use deputize_agent::{
     Assembly, DelegationError, PromptConfig, ToolSelection, Workspace, add_delegation_tools,
 };
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::Grant;
+use deputize_core::model::ModelOptions;
+use deputize_core::prompt::FillError;
 use deputize_core::sanitize::Secrets;
-use deputize_core::{
-    AgentSpec, Catalog, CatalogError, Clock, FillError, Grant, ModelOptions, ResourceMap, ToolCrate,
-};
+use deputize_core::{Catalog, CatalogError, Clock, ResourceMap, ToolCrate};
 use deputize_delegate::{Policy, send_order};
 use deputize_mcp::Servers;
 use deputize_runtime::{Models, SessionConfig, SystemClock};

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use deputize_core::{Hook, Memory};
+use deputize_core::hook::Hook;
+use deputize_core::memory::Memory;
 
 /// Hooks and a memory of the program's own.
 #[derive(Clone, Default)]

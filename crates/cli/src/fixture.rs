@@ -4,11 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use deputize_core::agent::{AgentLimits, AgentSpec, Role, SpawnedBy};
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::event::{AgentStart, ToolEnd};
+use deputize_core::file_state::FileVersion;
+use deputize_core::message::{CallStatus, ModelText};
+use deputize_core::model::{Finish, ModelOptions, RawCall, Reply, Usage};
+use deputize_core::outcome::{ExitReason, Receipts, ToolTrace};
 use deputize_core::{
-    AgentId, AgentLimits, AgentSpec, AgentStart, ApproverMode, CallId, CallStatus, Catalog, Event,
-    ExitReason, FileVersion, Finish, Grant, ModelOptions, ModelText, Outcome, RawCall, Receipts,
-    Record, Reply, Role, SessionId, SpawnedBy, Status, ToolEffect, ToolEnd, ToolName, ToolResult,
-    ToolTrace, ToolsetName, Usage,
+    AgentId, CallId, Catalog, Event, Outcome, Record, SessionId, Status, ToolEffect, ToolName,
+    ToolResult, ToolsetName,
 };
 
 use crate::compose::linked_catalog;

@@ -3,7 +3,8 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use deputize_core::{AgentId, CallId, Delta, Event, Observer, Record};
+use deputize_core::model::Delta;
+use deputize_core::{AgentId, CallId, Event, Observer, Record};
 use tokio::time::Instant;
 
 /// When something last came of a turn. A record marks it active, and so does a piece of a reply;

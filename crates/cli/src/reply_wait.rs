@@ -5,7 +5,8 @@ use std::convert::Infallible;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deputize_core::{AgentId, Delta, Event, Observer, Record};
+use deputize_core::model::Delta;
+use deputize_core::{AgentId, Event, Observer, Record};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};

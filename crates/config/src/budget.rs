@@ -18,8 +18,8 @@ pub struct Budget {
 
 impl Budget {
     /// The budget without its time, which is a limit of each agent.
-    pub fn spending(&self) -> deputize_core::Budget {
-        deputize_core::Budget { usd: self.usd, tokens: self.tokens }
+    pub fn spending(&self) -> deputize_core::budget::Budget {
+        deputize_core::budget::Budget { usd: self.usd, tokens: self.tokens }
     }
 }
 
@@ -43,7 +43,7 @@ pub struct ModelPrice {
     pub output: f64,
 }
 
-impl From<ModelPrice> for deputize_core::Price {
+impl From<ModelPrice> for deputize_core::budget::Price {
     fn from(price: ModelPrice) -> Self {
         let ModelPrice { input, cached, cache_write, output } = price;
         let (cached, cache_write) = (cached.unwrap_or(input), cache_write.unwrap_or(input));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deputize_core::ApproverMode;
+use deputize_core::authority::ApproverMode;
 use deputize_delegate::{OverLimit, Policy, PromptLayout, ToolFlavor, ToolSchemas};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -4,7 +4,8 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::{ApproverMode, OnStaleWrite};
+use deputize_core::authority::ApproverMode;
+use deputize_core::file_state::OnStaleWrite;
 use deputize_runtime::SyncMode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,6 @@
 //! Running agents, as seen from outside.
 
+pub use crate::agent_spec::{AgentLimits, AgentSpec, Role, SpawnedBy};
 use crate::future::BoxFuture;
 use crate::name::AgentId;
 use crate::outcome::Outcome;

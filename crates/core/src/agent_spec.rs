@@ -148,7 +148,8 @@ impl AgentSpec {
     /// Requires an answer that is a value of a type; [`Outcome::value`] returns it.
     ///
     /// ```
-    /// use deputize_core::{AgentSpec, Outcome};
+    /// use deputize_core::Outcome;
+    /// use deputize_core::agent::AgentSpec;
     ///
     /// #[derive(serde::Deserialize, schemars::JsonSchema)]
     /// struct Count {
@@ -160,7 +161,7 @@ impl AgentSpec {
     ///     spec.answering_as::<Count>()
     /// }
     ///
-    /// fn after(outcome: &Outcome) -> Result<u32, deputize_core::ValueError> {
+    /// fn after(outcome: &Outcome) -> Result<u32, deputize_core::outcome::ValueError> {
     ///     Ok(outcome.value::<Count>()?.tests)
     /// }
     /// ```

@@ -23,7 +23,7 @@ pub const CORRECTIONS: u32 = 2;
 ///
 /// ```
 /// let answer = "Two files fit.\n```json\n{\"files\": 2}\n```\nThey are those of [1].";
-/// let values = deputize_core::values_in(answer);
+/// let values = deputize_core::answer::values_in(answer);
 /// assert_eq!(values[0].value, serde_json::json!({"files": 2}));
 /// assert_eq!(values[1].value, serde_json::json!([1]));
 /// ```

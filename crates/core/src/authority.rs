@@ -91,7 +91,8 @@ pub enum NotPermitted {
 /// the parent's present authority, so no resume and no remote side can forge one.
 ///
 /// ```
-/// use deputize_core::{ApproverMode, Authority, Catalog, Grant};
+/// use deputize_core::{Authority, Catalog};
+/// use deputize_core::authority::{ApproverMode, Grant};
 /// let root = Authority::root(&Catalog::default(), &Grant::default());
 /// let child = root.intersect(&Grant { spawn_depth: Some(0), ..Grant::default() });
 /// assert!(child.is_within(&root));

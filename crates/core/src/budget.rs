@@ -30,7 +30,8 @@ impl Price {
     /// Returns the cost of some tokens, in dollars.
     ///
     /// ```
-    /// use deputize_core::{Price, Usage};
+    /// use deputize_core::budget::Price;
+    /// use deputize_core::model::Usage;
     ///
     /// let price = Price { input: 2.0, cached: 0.5, cache_write: 2.5, output: 8.0 };
     /// let usage = Usage { input: 1_000_000, cached: 400_000, output: 100_000, ..Usage::default() };

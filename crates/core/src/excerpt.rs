@@ -50,7 +50,7 @@ impl Excerpt {
     /// Creates the excerpt of a text. The two sides of a short text meet, but never overlap.
     ///
     /// ```
-    /// let excerpt = deputize_core::Excerpt::new(&format!("first\n{}\u{200b}last", "x".repeat(9000)));
+    /// let excerpt = deputize_core::excerpt::Excerpt::new(&format!("first\n{}\u{200b}last", "x".repeat(9000)));
     /// assert!(excerpt.head.starts_with("first\nxxx"));
     /// assert_eq!(excerpt.omitted, "[821 bytes left out; invisible characters in them: 0]");
     /// assert!(excerpt.tail.ends_with("xxx\\u{200b}last"));

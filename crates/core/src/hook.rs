@@ -193,7 +193,8 @@ impl HookAnswer {
 /// A hook that protects a file from being overwritten:
 ///
 /// ```
-/// use deputize_core::{BoxFuture, Cancel, Hook, HookAnswer, HookInput, HookPoint, HookEvent};
+/// use deputize_core::{BoxFuture, Cancel};
+/// use deputize_core::hook::{Hook, HookAnswer, HookEvent, HookInput, HookPoint};
 ///
 /// struct KeepTheLicence;
 ///

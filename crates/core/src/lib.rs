@@ -28,6 +28,22 @@
 //! # Ok::<(), deputize_core::CatalogError>(())
 //! ```
 //!
+//! # Where things are
+//!
+//! The root has what an author of tools needs. The rest is in modules by subject:
+//!
+//! | module | what is in it |
+//! | --- | --- |
+//! | [`agent`], [`authority`], [`outcome`] | what an agent is made of, may do, and ends with |
+//! | [`run`], [`step_calls`] | the loop as a state machine |
+//! | [`model`], [`message`], [`prompt`], [`context_use`] | requests and replies, conversations, prompts |
+//! | [`mod@tool`], [`schema`], [`origin`], [`excerpt`] | tools, their arguments, where they come from, large results |
+//! | [`policy`], [`hook`], [`protected_path`], [`file_state`] | what judges and watches calls and files |
+//! | [`event`], [`clock`], [`future`], [`name`] | the stream of facts, time, futures, identifiers |
+//! | [`budget`], [`rate_limit`], [`retry`] | costs, waiting and trying again |
+//! | [`answer`], [`sanitize`] | typed answers, and text that is safe to show or send |
+//! | [`external_agent`], [`memory`], [`shell_directory`] | what a host may connect |
+//!
 //! # Features and stability
 //!
 //! | feature | by default | what it adds |
@@ -37,109 +53,74 @@
 //! Stability: to build on. A breaking change waits for the next minor version; where possible, a
 //! version before it deprecates the old form.
 
-mod agent;
+pub mod agent;
 mod agent_spec;
-mod answer;
-mod authority;
-mod budget;
+pub mod answer;
+pub mod authority;
+pub mod budget;
 mod cancel;
-mod clock;
-mod context_use;
+pub mod clock;
+pub mod context_use;
 mod error_text;
 mod escape;
-mod event;
-mod excerpt;
-mod external_agent;
-mod file_state;
-mod future;
-mod hook;
-mod memory;
-mod message;
-mod model;
-mod name;
-mod origin;
-mod outcome;
-mod policy;
-mod prompt;
-mod protected_path;
-mod rate_limit;
+pub mod event;
+pub mod excerpt;
+pub mod external_agent;
+pub mod file_state;
+pub mod future;
+pub mod hook;
+pub mod memory;
+pub mod message;
+pub mod model;
+pub mod name;
+pub mod origin;
+pub mod outcome;
+pub mod policy;
+pub mod prompt;
+pub mod protected_path;
+pub mod rate_limit;
 mod resource;
-mod retry;
-mod run;
+pub mod retry;
+pub mod run;
 pub mod sanitize;
-mod schema;
-mod shell_directory;
+pub mod schema;
+pub mod shell_directory;
 mod status;
-mod step_calls;
-mod tool;
+pub mod step_calls;
+pub mod tool;
 mod tool_effect;
 mod tool_output;
 mod tool_return;
 mod tool_spec;
 mod tool_subject;
 
-pub use agent::{Agent, AgentActivity, AgentSummary, AttachError, Delivery};
-pub use agent_spec::{AgentLimits, AgentSpec, Role, SpawnedBy};
-pub use answer::{AnswerValue, CORRECTIONS, rejection, values_in};
-pub use authority::{ApproverMode, Authority, Grant, NotPermitted};
-pub use budget::{
-    Budget, BudgetAccount, Cost, OutputEstimator, Price, Reservation, ReserveRequest,
-    ReserveResult, TaskCost, TaskCostEstimator, TokenEstimator, shown_usd,
-};
+pub use agent::Agent;
+pub use authority::Authority;
 pub use cancel::{Cancel, CancelReason};
-pub use clock::{Clock, FixedClock};
-pub use context_use::ContextUse;
+pub use clock::Clock;
 #[cfg(feature = "macros")]
 pub use deputize_macros::{arguments, tool};
 pub use error_text::describe_error;
-pub use event::{
-    AgentStart, Event, Journal, JournalError, LogLevel, ModelEndpoint, Observer, Record,
-    SessionStart, ToolEnd,
-};
-pub use excerpt::{Excerpt, SavedCommand};
-pub use external_agent::{ExternalAgentHost, ExternalAgents, ExternalToolCall};
-pub use file_state::{FileLedger, FileVersion, OnStaleWrite, ReadRange, StaleWrite};
-pub use future::{BoxFuture, poll_once};
-pub use hook::{Hook, HookAnswer, HookDecision, HookEvent, HookInput, HookPoint, HookRun};
+pub use event::{Event, Observer, Record};
+pub use future::BoxFuture;
 pub use inventory;
-pub use memory::{MEMORY_SECONDS, Memory, MemoryError};
-pub use message::{
-    AssistantMessage, CallStatus, Message, ModelText, OpaqueBlock, ToolCall, ToolResult,
-    UserMessage,
-};
-pub use model::{
-    Delta, FailedModel, FailureKind, Finish, Model, ModelError, ModelOptions, PARTIAL_BYTES,
-    RawCall, Reply, Request, ToolChoice, Usage, bounded_partial,
-};
-pub use name::{AgentId, CallId, NameError, SessionId, ToolName, ToolsetName};
-pub use origin::{Origin, ToolIdentity};
-pub use outcome::{ChildInspection, Outcome, Receipts, ToolTrace, ValueError};
-pub use policy::{
-    AllowAll, ApprovalAnswer, Approver, NoPerson, Policy, Question, Verdict, effective_mode,
-};
-pub use prompt::{FillError, Prompt, PromptParts, Section, fill};
-pub use protected_path::ProtectedPath;
-pub use rate_limit::{
-    Admission, LimiterState, NextAttempt, Permit, QueueTicket, RateLimiter, SendLease,
-};
+pub use message::{Message, ToolCall, ToolResult};
+pub use model::Model;
+pub use name::{AgentId, CallId, SessionId, ToolName, ToolsetName};
+pub use origin::Origin;
+pub use outcome::Outcome;
+pub use policy::{Approver, Policy};
 pub use resource::{Resource, ResourceMap};
-pub use retry::{RetryPolicy, retry_wait};
-pub use run::{BudgetUnit, Input, Run, Step, TASK_NOT_DONE, TurnEnd, WrapUpReason};
-pub use schema::{
-    SCHEMA_LAYERS, SCHEMA_NESTING, SCHEMA_PARTS, Schema, SchemaError, bounded_schema, looks_within,
-};
 pub use schemars;
 pub use serde;
 pub use serde_json;
-pub use shell_directory::ShellPlace;
-pub use status::{ExitReason, Status};
-pub use step_calls::{StepCall, StepCalls};
+pub use status::Status;
 pub use tool::{
-    AgentView, Catalog, CatalogEntry, CatalogError, ChildLifecycle, Progress, Registration,
-    SessionView, Spawn, Tool, ToolCrate, ToolCx, ToolSource, TypedTool, erase,
+    AgentView, Catalog, CatalogEntry, CatalogError, Tool, ToolCrate, ToolCx, ToolSource, TypedTool,
+    erase,
 };
 pub use tool_effect::ToolEffect;
 pub use tool_output::{Display, ToolCallResult, ToolError, ToolOutput};
 pub use tool_return::{IntoToolCallResult, IntoToolOutput, Json};
-pub use tool_spec::{Availability, Effects, Example, ToolDecl, ToolSpec, headline, spec_of};
+pub use tool_spec::{Availability, Effects, Example, ToolDecl, ToolSpec};
 pub use tool_subject::{ArgumentRole, Subject, ToolKind};

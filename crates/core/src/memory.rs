@@ -13,7 +13,8 @@ pub type MemoryError = Box<dyn Error + Send + Sync>;
 ///
 /// ```
 /// use std::sync::Mutex;
-/// use deputize_core::{AgentId, BoxFuture, Memory, MemoryError, Outcome};
+/// use deputize_core::{AgentId, BoxFuture, Outcome};
+/// use deputize_core::memory::{Memory, MemoryError};
 ///
 /// #[derive(Default)]
 /// struct Notes(Mutex<Vec<String>>);

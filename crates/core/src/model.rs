@@ -227,7 +227,7 @@ const WORD: usize = 1024;
 /// text this is its beginning and end, with a note on the omission between them.
 ///
 /// ```
-/// use deputize_core::{PARTIAL_BYTES, bounded_partial};
+/// use deputize_core::model::{PARTIAL_BYTES, bounded_partial};
 ///
 /// assert_eq!(bounded_partial("so it"), ("so it".to_owned(), 0));
 /// let (kept, left_out) = bounded_partial(&"so it goes ".repeat(1_000_000));
@@ -362,7 +362,7 @@ impl ModelError {
     /// several models were tried, with a line for each.
     ///
     /// ```
-    /// use deputize_core::{FailureKind, ModelError};
+    /// use deputize_core::model::{FailureKind, ModelError};
     ///
     /// let error = ModelError::new(FailureKind::Transient, "provider local: 503");
     /// let error = ModelError { attempts: 5, ..error };

@@ -175,7 +175,7 @@ impl AgentId {
     /// let session = SessionId::new("s1")?;
     /// let child = AgentId::root(&session).child(CallId { step: 1, slot: 0 }, 0);
     /// assert_eq!(child.session(), session);
-    /// # Ok::<(), deputize_core::NameError>(())
+    /// # Ok::<(), deputize_core::name::NameError>(())
     /// ```
     #[must_use]
     pub fn session(&self) -> SessionId {

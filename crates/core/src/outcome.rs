@@ -12,7 +12,8 @@ use crate::file_state::FileVersion;
 use crate::message::{CallStatus, ToolCall, ToolResult};
 use crate::model::Usage;
 use crate::name::AgentId;
-use crate::status::{ExitReason, Status};
+pub use crate::status::ExitReason;
+use crate::status::Status;
 use crate::tool_effect::ToolEffect;
 
 /// A call, as a line of a trace.

@@ -100,9 +100,9 @@ pub enum FillError {
 /// Fills the `{{name}}` slots of a template. Slots in values are not filled.
 ///
 /// ```
-/// let text = deputize_core::fill("{{n}} of {{all}}", &[("n", "2"), ("all", "5")])?;
+/// let text = deputize_core::prompt::fill("{{n}} of {{all}}", &[("n", "2"), ("all", "5")])?;
 /// assert_eq!(text, "2 of 5");
-/// # Ok::<(), deputize_core::FillError>(())
+/// # Ok::<(), deputize_core::prompt::FillError>(())
 /// ```
 ///
 /// # Errors

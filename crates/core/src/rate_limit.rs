@@ -65,7 +65,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 ///
 /// ```
 /// use std::time::Duration;
-/// use deputize_core::{Admission, FailureKind, LimiterState, ModelError, NextAttempt, RetryPolicy};
+/// use deputize_core::model::{FailureKind, ModelError};
+/// use deputize_core::rate_limit::{Admission, LimiterState, NextAttempt};
+/// use deputize_core::retry::RetryPolicy;
 ///
 /// let now = Duration::ZERO;
 /// let mut gate = LimiterState::new(RetryPolicy::default());
@@ -218,7 +220,7 @@ impl LimiterState {
         }
     }
 
-    /// Reports the result of an attempt; `jitter` as in [`retry_wait`](crate::retry_wait).
+    /// Reports the result of an attempt; `jitter` as in [`retry_wait`](crate::retry::retry_wait).
     pub fn finish(
         &mut self,
         leave: SendLease,

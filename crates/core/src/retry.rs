@@ -70,7 +70,8 @@ impl RetryPolicy {
 /// should know rather than wait. If another key is ready, the wait is zero.
 ///
 /// ```
-/// use deputize_core::{FailureKind, ModelError, RetryPolicy, retry_wait};
+/// use deputize_core::model::{FailureKind, ModelError};
+/// use deputize_core::retry::{RetryPolicy, retry_wait};
 ///
 /// let error = ModelError::new(FailureKind::Transient, "provider local: 503");
 /// let wait = |attempt| retry_wait(&RetryPolicy::default(), attempt, &error, 0);

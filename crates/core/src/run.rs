@@ -80,7 +80,10 @@ struct Retries {
 /// are the same.
 ///
 /// ```
-/// use deputize_core::{Input, AgentLimits, Reply, Run, Step, UserMessage};
+/// use deputize_core::agent::AgentLimits;
+/// use deputize_core::message::UserMessage;
+/// use deputize_core::model::Reply;
+/// use deputize_core::run::{Input, Run, Step};
 /// let mut run = Run::new(AgentLimits { max_iterations: 9, time_ms: 0, wrap_up_ms: 0 }, []);
 /// assert_eq!(run.step(), Step::Rest);
 /// run.apply(Input::Message(&UserMessage { text: "Hello".into(), from: None }));

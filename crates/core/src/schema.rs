@@ -51,9 +51,9 @@ pub enum SchemaError {
 /// that no feature flag of any crate can change the bytes that a provider caches.
 ///
 /// ```
-/// let schema = deputize_core::Schema::new(&serde_json::json!({"type": "object"}))?;
+/// let schema = deputize_core::schema::Schema::new(&serde_json::json!({"type": "object"}))?;
 /// assert_eq!(schema.as_str(), r#"{"type":"object"}"#);
-/// # Ok::<(), deputize_core::SchemaError>(())
+/// # Ok::<(), deputize_core::schema::SchemaError>(())
 /// ```
 #[derive(Clone)]
 pub struct Schema(Arc<SchemaText>);

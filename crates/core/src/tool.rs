@@ -13,6 +13,7 @@ use crate::tool_spec::{ToolDecl, ToolSpec};
 mod catalog;
 mod context;
 
+pub use crate::tool_spec::{headline, spec_of};
 pub use catalog::{Catalog, CatalogEntry, CatalogError, Registration, ToolCrate, ToolSource};
 pub use context::{AgentView, ChildLifecycle, Progress, SessionView, Spawn, ToolCx};
 
@@ -60,9 +61,8 @@ pub trait Tool: Send + Sync {
 /// the machine are a [`ToolError::failed`], for which the model gets one neutral sentence.
 ///
 /// ```
-/// use deputize_core::{
-///     ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool, spec_of,
-/// };
+/// use deputize_core::{ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool};
+/// use deputize_core::tool::spec_of;
 ///
 /// #[derive(serde::Deserialize, schemars::JsonSchema)]
 /// struct Args {

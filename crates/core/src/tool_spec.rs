@@ -113,7 +113,8 @@ impl ToolSpec {
     /// follows from the kind, except that `path` is a path and `command` a command.
     ///
     /// ```
-    /// use deputize_core::{ArgumentRole, ToolKind, ToolSpec, spec_of};
+    /// use deputize_core::{ArgumentRole, ToolKind, ToolSpec};
+    /// use deputize_core::tool::spec_of;
     ///
     /// #[derive(schemars::JsonSchema)]
     /// struct Args {

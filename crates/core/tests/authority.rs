@@ -7,9 +7,11 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use deputize_core::authority::{ApproverMode, Grant, NotPermitted};
+use deputize_core::schema::Schema;
 use deputize_core::{
-    ApproverMode, Authority, BoxFuture, Catalog, CatalogEntry, Grant, NotPermitted, Origin, Schema,
-    Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    Authority, BoxFuture, Catalog, CatalogEntry, Origin, Tool, ToolCallResult, ToolCx, ToolDecl,
+    ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use deputize_core::agent::Role;
 use deputize_core::sanitize::{for_terminal_line, visible_json};
-use deputize_core::{Role, bounded_schema};
+use deputize_core::schema::bounded_schema;
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::{Value, json};

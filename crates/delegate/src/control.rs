@@ -6,12 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary};
+use deputize_core::outcome::ChildInspection;
 use deputize_core::sanitize::{TextSource, for_terminal_line};
+use deputize_core::schema::{Schema, SchemaError};
+use deputize_core::tool::ChildLifecycle;
 use deputize_core::{
-    AgentActivity, AgentId, AgentSpec, AgentSummary, AgentView, ArgumentRole, Availability,
-    BoxFuture, CatalogEntry, ChildInspection, ChildLifecycle, Clock, Effects, Origin, Outcome,
-    Schema, SchemaError, Status, Subject, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError,
-    ToolKind, ToolName, ToolOutput, ToolSpec,
+    AgentId, AgentView, ArgumentRole, Availability, BoxFuture, CatalogEntry, Clock, Effects,
+    Origin, Outcome, Status, Subject, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolKind,
+    ToolName, ToolOutput, ToolSpec,
 };
 use serde_json::{Value, json};
 

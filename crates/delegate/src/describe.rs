@@ -1,9 +1,9 @@
 //! What an agent's model is told of `delegate_task`: built from the live settings when the agent
 //! is made, and then fixed.
 
-use deputize_core::{
-    CatalogEntry, FillError, Origin, Schema, SchemaError, ToolDecl, ToolName, fill,
-};
+use deputize_core::prompt::{FillError, fill};
+use deputize_core::schema::{Schema, SchemaError};
+use deputize_core::{CatalogEntry, Origin, ToolDecl, ToolName};
 use serde_json::{Value, json};
 
 use crate::plan::MOST_TASKS;

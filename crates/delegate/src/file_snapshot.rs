@@ -13,7 +13,8 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::slice;
 
-use deputize_core::{AgentId, FileLedger, FileVersion, Outcome, StaleWrite};
+use deputize_core::file_state::{FileLedger, FileVersion, StaleWrite};
+use deputize_core::{AgentId, Outcome};
 
 use crate::report::StaleFile;
 

@@ -3,10 +3,13 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
+use deputize_core::agent::{AgentLimits, AgentSpec, Role};
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::model::ModelOptions;
+use deputize_core::schema::Schema;
 use deputize_core::{
-    AgentId, AgentLimits, AgentSpec, ApproverMode, Authority, BoxFuture, Catalog, CatalogEntry,
-    Effects, Grant, ModelOptions, Origin, Role, Schema, SessionId, Tool, ToolCallResult, ToolCx,
-    ToolDecl, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    AgentId, Authority, BoxFuture, Catalog, CatalogEntry, Effects, Origin, SessionId, Tool,
+    ToolCallResult, ToolCx, ToolDecl, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use serde_json::{Value, json};
 

@@ -9,7 +9,9 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use deputize_core::{AgentId, AgentSpec, AgentView, ChildInspection, Outcome, Resource};
+use deputize_core::agent::AgentSpec;
+use deputize_core::outcome::ChildInspection;
+use deputize_core::{AgentId, AgentView, Outcome, Resource};
 
 use crate::file_snapshot::FileSnapshot;
 use crate::policy::Policy;

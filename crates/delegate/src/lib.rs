@@ -9,7 +9,8 @@
 //!
 //! ```
 //! use std::sync::Arc;
-//! use deputize_core::{Catalog, FixedClock};
+//! use deputize_core::Catalog;
+//! use deputize_core::clock::FixedClock;
 //! use deputize_delegate::{DelegateTool, Policy};
 //!
 //! let policy = Policy { max_concurrent_children: 5, ..Policy::default() };

@@ -5,11 +5,12 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
+use deputize_core::agent::{AgentSpec, Role, SpawnedBy};
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::model::ModelOptions;
+use deputize_core::prompt::FillError;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{
-    AgentSpec, ApproverMode, CallId, FillError, Grant, ModelOptions, Role, SpawnedBy, ToolDecl,
-    ToolName, ToolsetName,
-};
+use deputize_core::{CallId, ToolDecl, ToolName, ToolsetName};
 use serde_json::{Value, json};
 
 use crate::args::{ParsedCall, RequestedTask};

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use deputize_core::{
-    AgentLimits, ApproverMode, ArgumentRole, CatalogEntry, Effects, Subject, ToolName, ToolsetName,
-};
+use deputize_core::agent::AgentLimits;
+use deputize_core::authority::ApproverMode;
+use deputize_core::{ArgumentRole, CatalogEntry, Effects, Subject, ToolName, ToolsetName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
+use deputize_core::ToolName;
+use deputize_core::prompt::{FillError, PromptParts, Section, fill};
 use deputize_core::sanitize::clean;
-use deputize_core::{FillError, PromptParts, Section, ToolName, fill};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -73,7 +74,7 @@ pub struct Nesting {
 ///     layout: PromptLayout::Classic,
 /// };
 /// assert!(child_prompt(&brief)?.render().to_string().contains("YOUR TASK:\nCount the tests."));
-/// # Ok::<(), deputize_core::FillError>(())
+/// # Ok::<(), deputize_core::prompt::FillError>(())
 /// ```
 ///
 /// # Errors

@@ -3,8 +3,10 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
+use deputize_core::context_use::ContextUse;
+use deputize_core::prompt::{FillError, fill};
 use deputize_core::sanitize::{for_exact_line, for_terminal_line};
-use deputize_core::{AgentId, AgentView, ContextUse, FillError, Outcome, ToolOutput, fill};
+use deputize_core::{AgentId, AgentView, Outcome, ToolOutput};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -2,9 +2,9 @@
 
 use std::panic::AssertUnwindSafe;
 
-use deputize_core::{
-    AgentSpec, AttachError, BoxFuture, CancelReason, Outcome, Status, ToolCx, ToolEffect, poll_once,
-};
+use deputize_core::agent::{AgentSpec, AttachError};
+use deputize_core::future::poll_once;
+use deputize_core::{BoxFuture, CancelReason, Outcome, Status, ToolCx, ToolEffect};
 use deputize_workflow::{Graph, Outcome as TaskOutcome, Schedule, TaskEvent};
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};

@@ -9,8 +9,10 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::model::Usage;
 use deputize_core::sanitize::for_terminal;
-use deputize_core::{AgentSpec, AgentView, Outcome, Status, Usage};
+use deputize_core::{AgentView, Outcome, Status};
 use jiff::Timestamp;
 
 use crate::policy::{Policy, ToolFlavor};

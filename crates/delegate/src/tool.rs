@@ -4,10 +4,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::file_state::FileLedger;
+use deputize_core::schema::{Schema, SchemaError};
+use deputize_core::shell_directory::ShellPlace;
+use deputize_core::step_calls::{StepCall, StepCalls};
 use deputize_core::{
-    AgentSpec, AgentView, Availability, BoxFuture, Catalog, CatalogEntry, Clock, Effects,
-    FileLedger, Origin, Outcome, Schema, SchemaError, ShellPlace, StepCall, StepCalls, Tool,
-    ToolCallResult, ToolCx, ToolDecl, ToolEffect, ToolError, ToolKind, ToolSpec,
+    AgentView, Availability, BoxFuture, Catalog, CatalogEntry, Clock, Effects, Origin, Outcome,
+    Tool, ToolCallResult, ToolCx, ToolDecl, ToolEffect, ToolError, ToolKind, ToolSpec,
 };
 use serde_json::{Value, json};
 

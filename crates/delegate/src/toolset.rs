@@ -5,9 +5,9 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_core::{
-    AgentSpec, AgentView, ApproverMode, Authority, Catalog, CatalogEntry, Origin, Role,
-};
+use deputize_core::agent::{AgentSpec, Role};
+use deputize_core::authority::ApproverMode;
+use deputize_core::{AgentView, Authority, Catalog, CatalogEntry, Origin};
 use deputize_core::{ToolDecl, ToolKind, ToolName, ToolsetName};
 
 use crate::policy::{Policy, ToolFlavor, ToolSchemas};
@@ -433,7 +433,7 @@ pub fn send_order<'a>(
 mod tests {
     use std::fmt::Write as _;
 
-    use deputize_core::Grant;
+    use deputize_core::authority::Grant;
 
     use super::*;
     use crate::fixture::{ParentFixture, toolsets};

@@ -1,6 +1,7 @@
 //! What every child may have at most, whoever its parent is and whenever it was made.
 
-use deputize_core::{Catalog, CatalogEntry, Grant};
+use deputize_core::authority::Grant;
+use deputize_core::{Catalog, CatalogEntry};
 
 use crate::policy::Policy;
 use crate::toolset::{is_never, under_ceiling};
@@ -24,7 +25,7 @@ pub fn children_grant(catalog: &Catalog, policy: &Policy) -> Grant {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::ApproverMode;
+    use deputize_core::authority::ApproverMode;
 
     use super::*;
     use crate::fixture::{ParentFixture, tool_name, toolsets};

@@ -110,7 +110,7 @@ fn spec(
     attrs: &[Attribute],
 ) -> TokenStream {
     let description = description(attrs);
-    let declared = quote!(#krate::spec_of::<#arguments>(#name, #description));
+    let declared = quote!(#krate::tool::spec_of::<#arguments>(#name, #description));
     let base = match options.effects {
         Effects::ReadOnly => quote!(#krate::ToolSpec::read_only(#declared)),
         Effects::WritesFiles => {

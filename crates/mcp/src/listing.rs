@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use deputize_core::ToolKind;
 use deputize_core::sanitize::{clean, clean_json, for_terminal_line};
-use deputize_core::{Schema, ToolKind, looks_within};
+use deputize_core::schema::{Schema, looks_within};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};

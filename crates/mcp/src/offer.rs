@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::schema::Schema;
 use deputize_core::{
-    CatalogEntry, Effects, Origin, Schema, Tool, ToolDecl, ToolKind, ToolName, ToolSpec,
-    ToolsetName,
+    CatalogEntry, Effects, Origin, Tool, ToolDecl, ToolKind, ToolName, ToolSpec, ToolsetName,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

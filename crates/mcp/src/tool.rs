@@ -3,9 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deputize_core::{
-    BoxFuture, ModelText, Tool, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec,
-};
+use deputize_core::message::ModelText;
+use deputize_core::{BoxFuture, Tool, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, GetPromptRequest,
     GetPromptRequestParams, ReadResourceRequest, ReadResourceRequestParams,

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use deputize_core::{CallStatus, Message, Request, ToolDecl};
+use deputize_core::message::CallStatus;
+use deputize_core::model::Request;
+use deputize_core::{Message, ToolDecl};
 use serde_json::Value;
 
 use super::frame::unframe;
@@ -227,8 +229,9 @@ impl<'t, 'r> Ask<'t, 'r> {
 
 #[cfg(test)]
 mod tests {
+    use deputize_core::message::{ModelText, UserMessage};
     use deputize_core::sanitize::{TextSource, frame_quote};
-    use deputize_core::{CallId, ModelText, ToolResult, UserMessage};
+    use deputize_core::{CallId, ToolResult};
 
     use super::*;
 

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use deputize_core::agent::AgentLimits;
+use deputize_core::message::{CallStatus, ModelText, UserMessage};
+use deputize_core::model::{ModelOptions, Request};
+use deputize_core::run::{Input, Run, Step};
 use deputize_core::sanitize::{FrameSecret, TextSource, frame_for_model};
-use deputize_core::{
-    AgentId, AgentLimits, CallStatus, Input, ModelOptions, ModelText, Request, Run, Schema,
-    SessionId, Status, Step, ToolDecl, ToolName, ToolResult, UserMessage,
-};
+use deputize_core::schema::Schema;
+use deputize_core::{AgentId, SessionId, Status, ToolDecl, ToolName, ToolResult};
 use serde_json::{Value, json};
 
 use super::answer;

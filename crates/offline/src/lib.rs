@@ -10,7 +10,9 @@
 //! So equal requests give equal replies, and a resumed session goes on where it was.
 //!
 //! ```
-//! use deputize_core::{Cancel, Message, Model, ModelOptions, Request, ToolChoice, UserMessage};
+//! use deputize_core::{Cancel, Message, Model};
+//! use deputize_core::message::UserMessage;
+//! use deputize_core::model::{ModelOptions, Request, ToolChoice};
 //! use deputize_offline::Offline;
 //! use std::sync::Arc;
 //!
@@ -37,10 +39,10 @@
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
-use deputize_core::{
-    BoxFuture, Cancel, Delta, FailureKind, Finish, Model, ModelError, RawCall, Reply, Request,
-    ToolChoice,
+use deputize_core::model::{
+    Delta, FailureKind, Finish, ModelError, RawCall, Reply, Request, ToolChoice,
 };
+use deputize_core::{BoxFuture, Cancel, Model};
 
 mod commands;
 mod conversation;

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use deputize_core::CallStatus;
+use deputize_core::message::CallStatus;
 use regex::Regex;
 use serde_json::{Map, Value};
 

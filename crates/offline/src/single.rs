@@ -118,7 +118,7 @@ pub(super) fn fence(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::CallStatus;
+    use deputize_core::message::CallStatus;
 
     use super::super::fixture::{ok, talk};
     use super::*;

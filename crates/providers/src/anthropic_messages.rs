@@ -27,7 +27,7 @@
 //!
 //! Thinking, redacted thinking, the server's compaction of the conversation, and blocks that this
 //! wire does not know are kept as
-//! [`OpaqueBlock`](deputize_core::OpaqueBlock) of the wire `anthropic-messages`: as received, or, where
+//! [`OpaqueBlock`](deputize_core::message::OpaqueBlock) of the wire `anthropic-messages`: as received, or, where
 //! they came in pieces, as the block of a document with the same texts. Blocks go back in the
 //! order opaque ones, text, calls. Where the reply had another order (thinking between calls),
 //! one more entry, of the wire `anthropic-messages/layout`, says so: a list of `"opaque"`,
@@ -66,7 +66,8 @@ mod usage;
 
 use std::sync::Arc;
 
-use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, ModelOptions, Reply, Request};
+use deputize_core::model::{Delta, ModelError, ModelOptions, Reply, Request};
+use deputize_core::{BoxFuture, Cancel, Model};
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, WireDefaults};
 use crate::http::{HttpClient, RemoteModel, WireRequest, exchange, offers_tools};
@@ -77,7 +78,7 @@ use crate::stream::{
 pub use request::{DEFAULT_MAX_TOKENS, Dialect, request_body};
 use stream::MessagesParser;
 
-/// The wire's name in [`OpaqueBlock`](deputize_core::OpaqueBlock).
+/// The wire's name in [`OpaqueBlock`](deputize_core::message::OpaqueBlock).
 const WIRE: &str = "anthropic-messages";
 
 /// A model behind an endpoint that speaks Messages. The key goes in `x-api-key`, unless the
@@ -85,7 +86,8 @@ const WIRE: &str = "anthropic-messages";
 ///
 /// ```no_run
 /// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
-/// use deputize_core::{Cancel, Model as _, ModelOptions, Request, ToolChoice};
+/// use deputize_core::{Cancel, Model as _};
+/// use deputize_core::model::{ModelOptions, Request, ToolChoice};
 /// use deputize_providers::{AnthropicMessages, Endpoint, Key, http_client};
 ///
 /// let mut endpoint = Endpoint::new("anthropic", "https://api.anthropic.com/v1");

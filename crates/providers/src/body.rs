@@ -1,6 +1,7 @@
 //! A request as bytes.
 
-use deputize_core::{Message, Request};
+use deputize_core::Message;
+use deputize_core::model::Request;
 use serde::Serialize;
 
 /// Bytes of JSON around each text of a request, about.

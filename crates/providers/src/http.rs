@@ -13,8 +13,9 @@ use std::future::ready;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use deputize_core::{
-    Cancel, Finish, ModelError, RawCall, Reply, Request, ToolChoice, bounded_partial,
+use deputize_core::Cancel;
+use deputize_core::model::{
+    Finish, ModelError, RawCall, Reply, Request, ToolChoice, bounded_partial,
 };
 use futures_util::stream;
 use reqwest::header::{self, HeaderMap};

@@ -6,11 +6,11 @@
 //! [`Model::reply`](deputize_core::Model::reply) is one attempt; nothing here tries again.
 //!
 //! Whatever a server sends ends as a reply or as a
-//! [`ModelError`](deputize_core::ModelError): see [`limits`] for what is held at most.
+//! [`ModelError`](deputize_core::model::ModelError): see [`limits`] for what is held at most.
 //!
 //! ```
 //! use std::sync::Arc;
-//! use deputize_core::FixedClock;
+//! use deputize_core::clock::FixedClock;
 //! use deputize_providers::{Endpoint, Key, OpenAiChat, http_client};
 //!
 //! let mut endpoint = Endpoint::new("openai", "https://api.openai.com/v1");

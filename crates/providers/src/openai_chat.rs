@@ -27,7 +27,8 @@ mod thought_splitter;
 
 use std::sync::Arc;
 
-use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, ModelOptions, Reply, Request};
+use deputize_core::model::{Delta, ModelError, ModelOptions, Reply, Request};
+use deputize_core::{BoxFuture, Cancel, Model};
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, WireDefaults};
 use crate::http::{HttpClient, RemoteModel, WireRequest, exchange, offers_tools};
@@ -45,7 +46,8 @@ const WAY: WireDefaults =
 ///
 /// ```no_run
 /// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
-/// use deputize_core::{Cancel, Model as _, ModelOptions, Request, ToolChoice};
+/// use deputize_core::{Cancel, Model as _};
+/// use deputize_core::model::{ModelOptions, Request, ToolChoice};
 /// use deputize_providers::{Endpoint, OpenAiChat, http_client};
 ///
 /// let endpoint = Endpoint::new("local", "http://127.0.0.1:8080/v1");

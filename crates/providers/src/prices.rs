@@ -1,6 +1,6 @@
 //! What models cost, as far as it is published: see `prices.txt`, which has a date.
 
-use deputize_core::Price;
+use deputize_core::budget::Price;
 
 const TABLE: &str = include_str!("../prices.txt");
 

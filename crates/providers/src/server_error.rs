@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use deputize_core::{FailureKind, RawCall};
+use deputize_core::model::{FailureKind, RawCall};
 use serde_json::Value;
 
 use crate::limits::UNREADABLE_CALL_BYTES;

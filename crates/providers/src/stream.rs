@@ -1,7 +1,7 @@
 //! A reply as it arrives: bytes in pieces of any size on one side, the reply or what is wrong
 //! with it on the other. No IO here, and no clock.
 
-use deputize_core::{Delta, FailureKind, Reply, Usage};
+use deputize_core::model::{Delta, FailureKind, Reply, Usage};
 use serde_json::Value;
 
 use crate::json::{self, JsonError};

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::{Model, Request};
+use deputize_core::Model;
+use deputize_core::model::Request;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -18,7 +19,7 @@ use crate::{
 /// A wire format.
 ///
 /// ```
-/// use deputize_core::{ModelOptions, Request, ToolChoice};
+/// use deputize_core::model::{ModelOptions, Request, ToolChoice};
 /// use deputize_providers::{Endpoint, Wire};
 ///
 /// let endpoint = Endpoint::new("local", "http://127.0.0.1:8080/v1");

@@ -4,7 +4,7 @@
 
 mod corpus;
 
-use deputize_core::OpaqueBlock;
+use deputize_core::message::OpaqueBlock;
 use deputize_providers::StreamEnd;
 use deputize_providers::anthropic_messages::ReplyStream;
 use proptest::prelude::*;

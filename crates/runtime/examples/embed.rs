@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use deputize_core::{Authority, Cancel, Catalog, Grant, Reply, SessionId};
+use deputize_core::authority::Grant;
+use deputize_core::model::Reply;
+use deputize_core::{Authority, Cancel, Catalog, SessionId};
 use deputize_delegate::{DelegateTool, Policy};
 use deputize_runtime::{Session, SessionConfig, SessionDir, SystemClock};
 use deputize_testkit::ScriptedModel;

@@ -2,10 +2,12 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deputize_core::{
-    AgentSpec, AgentView, Cancel, CancelReason, ContextUse, Delivery, Event, FailureKind,
-    JournalError, LogLevel, ModelError, ShellPlace,
-};
+use deputize_core::agent::{AgentSpec, Delivery};
+use deputize_core::context_use::ContextUse;
+use deputize_core::event::{JournalError, LogLevel};
+use deputize_core::model::{FailureKind, ModelError};
+use deputize_core::shell_directory::ShellPlace;
+use deputize_core::{AgentView, Cancel, CancelReason, Event};
 
 use crate::agent_handle::AgentHandle;
 use crate::agent_state::{NextStep, SharedState};

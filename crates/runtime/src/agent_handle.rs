@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use deputize_core::{
-    AgentActivity, AgentId, AgentSpec, AgentSummary, AgentView, CallId, Cancel, CancelReason,
-    Delivery, Event, JournalError, Outcome,
-};
+use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, Delivery};
+use deputize_core::event::JournalError;
+use deputize_core::{AgentId, AgentView, CallId, Cancel, CancelReason, Event, Outcome};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use deputize_core::{AgentId, AgentSpec, AgentSummary, BoxFuture, Outcome};
+use deputize_core::agent::{AgentSpec, AgentSummary};
+use deputize_core::{AgentId, BoxFuture, Outcome};
 use tokio::sync::Notify;
 
 use crate::agent_tree::{AgentTree, Spending, ended_summary};

@@ -5,9 +5,14 @@ use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::budget::{Cost, TokenEstimator};
+use deputize_core::hook::HookPoint;
+use deputize_core::model::{ModelError, Reply, ToolChoice, Usage};
+use deputize_core::outcome::Receipts;
+use deputize_core::run::{Run, Step};
 use deputize_core::{
-    AgentId, AgentSpec, CallId, CancelReason, Cost, Event, HookPoint, Message, ModelError, Outcome,
-    Receipts, Record, Reply, Run, Step, TokenEstimator, ToolCall, ToolChoice, ToolEffect, Usage,
+    AgentId, CallId, CancelReason, Event, Message, Outcome, Record, ToolCall, ToolEffect,
 };
 
 use crate::request_size::reply_bytes;

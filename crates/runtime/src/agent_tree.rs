@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
+use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, AttachError};
+use deputize_core::budget::Cost;
+use deputize_core::model::Usage;
+use deputize_core::outcome::Receipts;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{
-    AgentActivity, AgentId, AgentSpec, AgentSummary, AttachError, Cost, Outcome, Receipts, Status,
-    Usage,
-};
+use deputize_core::{AgentId, Outcome, Status};
 
 use crate::agent_handle::AgentHandle;
 use crate::stored_agent::{StoredAgent, tree_cost};

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::ApproverMode;
+use deputize_core::event::{JournalError, LogLevel};
+use deputize_core::policy::{ApprovalAnswer, Question, effective_mode};
 use deputize_core::sanitize::for_exact_line;
-use deputize_core::{
-    AgentSpec, AgentView, ApprovalAnswer, Approver, ApproverMode, Cancel, Event, JournalError,
-    LogLevel, Question, effective_mode,
-};
+use deputize_core::{AgentView, Approver, Cancel, Event};
 
 use crate::agent_handle::AgentHandle;
 use crate::agent_registry::AgentRegistry;

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use deputize_core::{
-    AgentId, AgentSpec, Budget, BudgetAccount, CallId, Cancel, Cost, Reservation, ReserveRequest,
-    ReserveResult, TaskCost, Usage,
+use deputize_core::agent::AgentSpec;
+use deputize_core::budget::{
+    Budget, BudgetAccount, Cost, Reservation, ReserveRequest, ReserveResult, TaskCost,
 };
+use deputize_core::model::Usage;
+use deputize_core::{AgentId, CallId, Cancel};
 use tokio::sync::Notify;
 
 use crate::budget_shortage::{BudgetShortage, shortage};
@@ -431,7 +433,8 @@ impl Budgets {
 mod tests {
     use std::path::Path;
 
-    use deputize_core::{SessionId, SpawnedBy};
+    use deputize_core::SessionId;
+    use deputize_core::agent::SpawnedBy;
     use futures_util::FutureExt as _;
 
     use super::*;

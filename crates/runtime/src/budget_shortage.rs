@@ -2,7 +2,8 @@
 
 use std::fmt;
 
-use deputize_core::{BudgetAccount, BudgetUnit, Cost, ReserveRequest};
+use deputize_core::budget::{BudgetAccount, Cost, ReserveRequest};
+use deputize_core::run::BudgetUnit;
 
 /// How an explanation of a shortage begins.
 const NEXT: &str = "the next request may";

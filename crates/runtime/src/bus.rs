@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use deputize_core::{
-    AgentId, AgentSpec, AgentStart, CallId, Clock, Delta, Event, Journal, JournalError, Observer,
-    Record, ToolDecl,
-};
+use deputize_core::agent::AgentSpec;
+use deputize_core::event::{AgentStart, Journal, JournalError};
+use deputize_core::model::Delta;
+use deputize_core::{AgentId, CallId, Clock, Event, Observer, Record, ToolDecl};
 use sha2::{Digest as _, Sha256};
 
 use crate::agent_state::AgentStates;

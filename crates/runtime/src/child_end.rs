@@ -6,11 +6,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::event::LogLevel;
+use deputize_core::hook::{HookEvent, HookPoint};
+use deputize_core::memory::{MEMORY_SECONDS, Memory};
+use deputize_core::outcome::ChildInspection;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{
-    AgentSpec, Cancel, ChildInspection, Event, HookEvent, HookPoint, LogLevel, MEMORY_SECONDS,
-    Memory, Outcome, describe_error,
-};
+use deputize_core::{Cancel, Event, Outcome, describe_error};
 use futures_util::FutureExt as _;
 
 use crate::recorded_path::recorded_path;

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::{
-    AgentId, Cost, OutputEstimator, TaskCost, TaskCostEstimator, TokenEstimator, Usage,
-};
+use deputize_core::AgentId;
+use deputize_core::budget::{Cost, OutputEstimator, TaskCost, TaskCostEstimator, TokenEstimator};
+use deputize_core::model::Usage;
 
 /// What the replies and tasks of a session cost.
 #[derive(Debug, Clone, Default)]

@@ -1,6 +1,6 @@
 //! Pieces of a reply on their way to who watches.
 
-use deputize_core::Delta;
+use deputize_core::model::Delta;
 use deputize_core::sanitize::Secrets;
 
 /// Takes secrets out of pieces of text, also one that several pieces make up: an end that may

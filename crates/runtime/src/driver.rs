@@ -4,10 +4,11 @@ use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use deputize_core::{
-    BoxFuture, CancelReason, Event, ExitReason, JournalError, Message, Outcome, Run, Status,
-    UserMessage, describe_error,
-};
+use deputize_core::event::JournalError;
+use deputize_core::message::UserMessage;
+use deputize_core::outcome::ExitReason;
+use deputize_core::run::Run;
+use deputize_core::{BoxFuture, CancelReason, Event, Message, Outcome, Status, describe_error};
 use futures_util::FutureExt as _;
 
 use crate::agent_context::AgentContext;

@@ -8,12 +8,19 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use deputize_core::answer::{CORRECTIONS, rejection};
+use deputize_core::authority::ApproverMode;
+use deputize_core::event::{JournalError, LogLevel, ToolEnd};
+use deputize_core::external_agent::{ExternalAgentHost, ExternalAgents, ExternalToolCall};
+use deputize_core::hook::{HookEvent, HookPoint};
+use deputize_core::message::{CallStatus, ModelText};
+use deputize_core::outcome::{ExitReason, ToolTrace};
+use deputize_core::policy::{ApprovalAnswer, Question, effective_mode};
+use deputize_core::run::WrapUpReason;
 use deputize_core::sanitize::{clean, for_terminal_line};
 use deputize_core::{
-    Agent, AgentView, ApprovalAnswer, ApproverMode, BoxFuture, CORRECTIONS, CallId, CallStatus,
-    Cancel, CancelReason, Event, ExitReason, ExternalAgentHost, ExternalAgents, ExternalToolCall,
-    HookEvent, HookPoint, JournalError, LogLevel, Message, ModelText, Outcome, Question, Status,
-    ToolEnd, ToolName, ToolResult, ToolTrace, WrapUpReason, effective_mode, rejection,
+    Agent, AgentView, BoxFuture, CallId, Cancel, CancelReason, Event, Message, Outcome, Status,
+    ToolName, ToolResult,
 };
 use futures_util::FutureExt as _;
 use tokio::sync::{mpsc, watch};

@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 
+use deputize_core::event::JournalError;
+use deputize_core::hook::{HookEvent, HookPoint};
 use deputize_core::sanitize::Secrets;
-use deputize_core::{HookEvent, HookPoint, JournalError, Outcome, Status};
+use deputize_core::{Outcome, Status};
 use serde_json::Value;
 
 use crate::agent_context::AgentContext;

@@ -5,11 +5,13 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::sanitize::{Secrets, for_terminal_line};
-use deputize_core::{
-    AgentSpec, Cancel, CancelReason, Event, Hook, HookAnswer, HookDecision, HookEvent, HookInput,
-    HookPoint, HookRun, JournalError, SessionId,
+use deputize_core::agent::AgentSpec;
+use deputize_core::event::JournalError;
+use deputize_core::hook::{
+    Hook, HookAnswer, HookDecision, HookEvent, HookInput, HookPoint, HookRun,
 };
+use deputize_core::sanitize::{Secrets, for_terminal_line};
+use deputize_core::{Cancel, CancelReason, Event, SessionId};
 use futures_util::FutureExt as _;
 use tokio::time::Instant;
 

@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
+use deputize_core::agent::Delivery;
+use deputize_core::event::JournalError;
+use deputize_core::message::UserMessage;
+use deputize_core::model::ToolChoice;
+use deputize_core::outcome::ExitReason;
+use deputize_core::run::{BudgetUnit, Step, WrapUpReason};
 use deputize_core::sanitize::{TextSource, for_terminal_line, frame_for_model};
-use deputize_core::{
-    BudgetUnit, CallId, CancelReason, Delivery, Event, ExitReason, JournalError, Step, ToolChoice,
-    ToolOutput, UserMessage, WrapUpReason,
-};
+use deputize_core::{CallId, CancelReason, Event, ToolOutput};
 
 use crate::agent_context::AgentContext;
 use crate::agent_handle::ChildOutcome;

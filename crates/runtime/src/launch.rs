@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use deputize_core::{
-    AgentSpec, AgentView, AttachError, Authority, Cancel, Grant, Outcome, describe_error, poll_once,
-};
+use deputize_core::agent::{AgentSpec, AttachError};
+use deputize_core::authority::Grant;
+use deputize_core::future::poll_once;
+use deputize_core::{AgentView, Authority, Cancel, Outcome, describe_error};
 
 use crate::agent_context::AgentContext;
 use crate::agent_handle::AgentHandle;

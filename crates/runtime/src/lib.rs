@@ -7,9 +7,13 @@
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::sync::Arc;
-//! use deputize_core::{Authority, BoxFuture, Cancel, Catalog, Delta, Grant, Model, ModelError};
-//! use deputize_core::{Message, Reply, Request, SessionId, ToolCallResult, ToolCx, ToolOutput};
-//! use deputize_core::{ToolSpec, TypedTool, spec_of};
+//! use deputize_core::{Authority, BoxFuture, Cancel, Catalog, Model};
+//! use deputize_core::authority::Grant;
+//! use deputize_core::model::{Delta, ModelError};
+//! use deputize_core::{Message, SessionId, ToolCallResult, ToolCx, ToolOutput};
+//! use deputize_core::model::{Reply, Request};
+//! use deputize_core::{ToolSpec, TypedTool};
+//! use deputize_core::tool::spec_of;
 //! use deputize_runtime::{SessionConfig, Session, SessionDir};
 //!
 //! deputize_core::tool_crate!();
@@ -71,7 +75,9 @@
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # use std::sync::Arc;
-//! # use deputize_core::{Authority, Cancel, Catalog, Grant, Reply, SessionId};
+//! # use deputize_core::{Authority, Cancel, Catalog, SessionId};
+//! # use deputize_core::authority::Grant;
+//! # use deputize_core::model::Reply;
 //! # use deputize_runtime::{SessionConfig, Session, SessionDir};
 //! # use deputize_testkit::ScriptedModel;
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]

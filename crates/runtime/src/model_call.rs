@@ -6,11 +6,16 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
-use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{
-    Cost, Delta, Event, FailedModel, FailureKind, JournalError, LogLevel, Message, ModelError,
-    NextAttempt, Reply, Request, Run, ToolChoice, retry_wait,
+use deputize_core::budget::Cost;
+use deputize_core::event::{JournalError, LogLevel};
+use deputize_core::model::{
+    Delta, FailedModel, FailureKind, ModelError, Reply, Request, ToolChoice,
 };
+use deputize_core::rate_limit::NextAttempt;
+use deputize_core::retry::retry_wait;
+use deputize_core::run::Run;
+use deputize_core::sanitize::for_terminal_line;
+use deputize_core::{Event, Message};
 use tokio::time::Instant;
 
 use crate::agent_context::AgentContext;
@@ -401,9 +406,8 @@ mod tests {
     use std::collections::BTreeSet;
     use std::sync::Mutex;
 
-    use deputize_core::{
-        Authority, BoxFuture, Cancel, Catalog, Grant, Model, Outcome, SessionId, Status,
-    };
+    use deputize_core::authority::Grant;
+    use deputize_core::{Authority, BoxFuture, Cancel, Catalog, Model, Outcome, SessionId, Status};
 
     use super::*;
     use crate::launch::ReadyAgent;

@@ -3,11 +3,14 @@
 
 use std::sync::Arc;
 
+use deputize_core::agent::{AgentSpec, AttachError};
+use deputize_core::event::{JournalError, ToolEnd};
+use deputize_core::message::{CallStatus, ModelText};
+use deputize_core::run::Step;
 use deputize_core::sanitize::{TextSource, for_terminal_line, frame_for_model};
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, AttachError, CallId, CallStatus, Cancel, CancelReason, Catalog,
-    Effects, Event, JournalError, ModelText, Outcome, Status, Step, ToolEffect, ToolEnd,
-    ToolResult, describe_error,
+    AgentId, AgentView, CallId, Cancel, CancelReason, Catalog, Effects, Event, Outcome, Status,
+    ToolEffect, ToolResult, describe_error,
 };
 
 use crate::agent_state::{AgentState, StartedCall};

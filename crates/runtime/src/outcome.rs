@@ -1,6 +1,8 @@
 //! Makes outcomes of agents' states.
 
-use deputize_core::{AgentSpec, Outcome, Status, Step};
+use deputize_core::agent::AgentSpec;
+use deputize_core::run::Step;
+use deputize_core::{Outcome, Status};
 
 use crate::agent_state::AgentState;
 

@@ -1,8 +1,9 @@
 //! Asks before an external agent starts.
 
-use deputize_core::{
-    ApproverMode, CallId, CancelReason, JournalError, Question, Status, ToolName, effective_mode,
-};
+use deputize_core::authority::ApproverMode;
+use deputize_core::event::JournalError;
+use deputize_core::policy::{Question, effective_mode};
+use deputize_core::{CallId, CancelReason, Status, ToolName};
 use serde_json::Map;
 
 use crate::agent_context::AgentContext;

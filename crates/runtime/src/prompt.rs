@@ -13,13 +13,14 @@
 //!     BaseParts { platform: Some(Platform::Pipe), ..BaseParts::new("2026-01-31", environment) };
 //! let prompt = base_prompt(&parts)?.render().to_string();
 //! assert!(prompt.contains("Working directory: /repo (in a git repository)"));
-//! # Ok::<(), deputize_core::FillError>(())
+//! # Ok::<(), deputize_core::prompt::FillError>(())
 //! ```
 
 use std::path::Path;
 
+use deputize_core::ToolName;
+use deputize_core::prompt::{FillError, PromptParts, Section, fill};
 use deputize_core::sanitize::{TextSource, clean};
-use deputize_core::{FillError, PromptParts, Section, ToolName, fill};
 
 const IDENTITY: &str = include_str!("../prompts/identity.md");
 const RULES: &str = include_str!("../prompts/rules.md");

@@ -5,10 +5,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deputize_core::{
-    Admission, BoxFuture, Cancel, FailureKind, LimiterState, ModelError, NextAttempt, Permit,
-    RateLimiter, RetryPolicy, SendLease,
+use deputize_core::model::{FailureKind, ModelError};
+use deputize_core::rate_limit::{
+    Admission, LimiterState, NextAttempt, Permit, RateLimiter, SendLease,
 };
+use deputize_core::retry::RetryPolicy;
+use deputize_core::{BoxFuture, Cancel};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -16,8 +18,10 @@ use tokio::time::Instant;
 /// among them, as [`SessionConfig::rate_limiter`](crate::SessionConfig).
 ///
 /// ```
-/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), deputize_core::ModelError> {
-/// use deputize_core::{Cancel, RateLimiter as _, RetryPolicy};
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), deputize_core::model::ModelError> {
+/// use deputize_core::Cancel;
+/// use deputize_core::rate_limit::RateLimiter as _;
+/// use deputize_core::retry::RetryPolicy;
 ///
 /// let gates = deputize_runtime::RateLimiters::new(RetryPolicy::default(), 7);
 /// let pass = gates.acquire("local/qwen3", &Cancel::new()).await?;

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use deputize_core::{AssistantMessage, Message};
+use deputize_core::Message;
+use deputize_core::message::AssistantMessage;
 
 /// Returns the conversation without the blocks that only another model can read.
 pub(crate) fn readable_by<'m>(

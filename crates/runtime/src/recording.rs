@@ -36,8 +36,9 @@ pub use write::SessionRecorder;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use deputize_core::model::{ModelOptions, ToolChoice};
 use deputize_core::sanitize::FrameSecret;
-use deputize_core::{AgentId, Message, ModelOptions, Record, SessionId, ToolChoice};
+use deputize_core::{AgentId, Message, Record, SessionId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};

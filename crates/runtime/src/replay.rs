@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use deputize_core::{
-    AgentId, AgentSpec, Authority, BoxFuture, Cancel, Journal, JournalError, Outcome, Record,
-};
+use deputize_core::agent::AgentSpec;
+use deputize_core::event::{Journal, JournalError};
+use deputize_core::{AgentId, Authority, BoxFuture, Cancel, Outcome, Record};
 
 use crate::launch::{register, run_agent};
 use crate::recording::{Playback, Recording, ReplayError};
@@ -22,7 +22,8 @@ use crate::stored_agent::{RestoredSession, StoredAgent, restored};
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
-/// # use deputize_core::{BoxFuture, Cancel, Catalog, Delta, Model, ModelError, Reply, Request};
+/// # use deputize_core::{BoxFuture, Cancel, Catalog, Model};
+/// # use deputize_core::model::{Delta, ModelError, Reply, Request};
 /// # struct Parrot;
 /// # impl Model for Parrot {
 /// #     fn reply<'a>(
@@ -35,7 +36,8 @@ use crate::stored_agent::{RestoredSession, StoredAgent, restored};
 /// #     }
 /// # }
 /// use std::sync::Arc;
-/// use deputize_core::{Authority, Grant, SessionId};
+/// use deputize_core::{Authority, SessionId};
+/// use deputize_core::authority::Grant;
 /// use deputize_runtime::{SessionConfig, Recording, Replay, Session, SessionDir, SessionRecorder};
 ///
 /// // The agent of your program; its models and tools are in the parts.

@@ -4,9 +4,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::hook::{HookDecision, HookPoint};
+use deputize_core::message::{CallStatus, UserMessage};
+use deputize_core::model::{Request, ToolChoice};
+use deputize_core::run::Step;
 use deputize_core::{
-    AgentId, AgentSpec, BoxFuture, CallId, CallStatus, Event, HookDecision, HookPoint, Message,
-    Outcome, Record, Request, Status, Step, ToolCall, ToolChoice, ToolCx, UserMessage,
+    AgentId, BoxFuture, CallId, Event, Message, Outcome, Record, Status, ToolCall, ToolCx,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 

@@ -3,10 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use deputize_core::{
-    CancelReason, Cost, Event, FailureKind, Finish, JournalError, LogLevel, ModelError,
-    ModelOptions, Reply, Request, ReserveRequest, Step, ToolChoice, Usage, WrapUpReason,
+use deputize_core::budget::{Cost, ReserveRequest};
+use deputize_core::event::{JournalError, LogLevel};
+use deputize_core::model::{
+    FailureKind, Finish, ModelError, ModelOptions, Reply, Request, ToolChoice, Usage,
 };
+use deputize_core::run::{Step, WrapUpReason};
+use deputize_core::{CancelReason, Event};
 
 use crate::agent_context::AgentContext;
 use crate::budget_ledger::{AgentBudget, ReserveOutcome, SizedRequest};

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use deputize_core::{Message, Reply, Request, ToolDecl};
+use deputize_core::model::{Reply, Request};
+use deputize_core::{Message, ToolDecl};
 
 /// Returns the bytes of the text of a request: system, tools and messages.
 pub(crate) fn request_bytes(request: &Request<'_>) -> u64 {

@@ -3,9 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::ApproverMode;
+use deputize_core::event::JournalError;
+use deputize_core::hook::HookEvent;
+use deputize_core::message::UserMessage;
+use deputize_core::outcome::ExitReason;
+use deputize_core::run::Step;
 use deputize_core::{
-    AgentId, AgentSpec, ApproverMode, Authority, Cancel, Catalog, Event, ExitReason, HookEvent,
-    JournalError, Outcome, SessionId, Status, Step, UserMessage, describe_error,
+    AgentId, Authority, Cancel, Catalog, Event, Outcome, SessionId, Status, describe_error,
 };
 
 use crate::agent_state::StartedCall;

@@ -5,7 +5,8 @@ use std::io;
 use std::path::Path;
 
 use data_encoding::HEXLOWER;
-use deputize_core::{ApprovalAnswer, Question, SavedCommand};
+use deputize_core::excerpt::SavedCommand;
+use deputize_core::policy::{ApprovalAnswer, Question};
 use sha2::{Digest as _, Sha256};
 
 use crate::store::{Disk, OpenError};

@@ -4,11 +4,15 @@ use std::fmt;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 
+use deputize_core::agent::{AgentLimits, AgentSpec, AttachError, Role};
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::event::Journal;
+use deputize_core::model::ModelOptions;
 use deputize_core::sanitize::{TextSource, frame_quote};
+use deputize_core::tool::{Progress, SessionView};
 use deputize_core::{
-    AgentId, AgentLimits, AgentSpec, AgentView, ApproverMode, AttachError, Authority, Cancel,
-    Catalog, Grant, Journal, ModelOptions, Observer, Outcome, Progress, Record, ResourceMap, Role,
-    SessionId, SessionView, describe_error,
+    AgentId, AgentView, Authority, Cancel, Catalog, Observer, Outcome, Record, ResourceMap,
+    SessionId, describe_error,
 };
 use tokio_util::task::TaskTracker;
 

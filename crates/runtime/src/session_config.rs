@@ -6,12 +6,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::Grant;
+use deputize_core::budget::Price;
+use deputize_core::event::ModelEndpoint;
+use deputize_core::external_agent::ExternalAgents;
+use deputize_core::hook::Hook;
+use deputize_core::memory::Memory;
+use deputize_core::policy::{AllowAll, NoPerson};
+use deputize_core::rate_limit::RateLimiter;
+use deputize_core::retry::RetryPolicy;
 use deputize_core::sanitize::{FrameSecret, Secrets};
-use deputize_core::{
-    AgentSpec, AllowAll, Approver, Catalog, ChildLifecycle, Clock, ExternalAgents, Grant, Hook,
-    Memory, Model, ModelEndpoint, NoPerson, Observer, Policy, Price, RateLimiter, ResourceMap,
-    RetryPolicy, ToolSource,
-};
+use deputize_core::tool::ChildLifecycle;
+use deputize_core::{Approver, Catalog, Clock, Model, Observer, Policy, ResourceMap, ToolSource};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -85,7 +92,7 @@ impl Models {
     }
 
     /// Says the same of agents whose model was named for them
-    /// ([`AgentSpec::model_pinned`](deputize_core::AgentSpec::model_pinned)).
+    /// ([`AgentSpec::model_pinned`](deputize_core::agent::AgentSpec::model_pinned)).
     pub fn pinned_fallback(&mut self, names: Vec<String>) {
         self.pinned_fallback = names;
     }

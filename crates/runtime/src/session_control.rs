@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Weak};
 
-use deputize_core::{AgentId, AgentSummary, CancelReason, Event, JournalError};
+use deputize_core::agent::AgentSummary;
+use deputize_core::event::JournalError;
+use deputize_core::{AgentId, CancelReason, Event};
 
 use crate::session_inner::SessionInner;
 

@@ -5,11 +5,17 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use deputize_core::agent::{AgentSpec, AttachError};
+use deputize_core::authority::Grant;
+use deputize_core::event::{LogLevel, ModelEndpoint};
+use deputize_core::external_agent::ExternalAgents;
+use deputize_core::memory::Memory;
+use deputize_core::rate_limit::RateLimiter;
+use deputize_core::retry::RetryPolicy;
 use deputize_core::sanitize::{FrameSecret, Secrets};
+use deputize_core::tool::{ChildLifecycle, SessionView};
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, AttachError, Authority, Cancel, Catalog, ChildLifecycle, Event,
-    ExternalAgents, Grant, LogLevel, Memory, ModelEndpoint, Policy, RateLimiter, ResourceMap,
-    RetryPolicy, SessionView, ToolSource,
+    AgentId, AgentView, Authority, Cancel, Catalog, Event, Policy, ResourceMap, ToolSource,
 };
 use tokio_util::task::TaskTracker;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use deputize_core::{
-    AgentSpec, Cancel, CancelReason, Event, ExitReason, JournalError, Outcome, SessionStart,
-    Status, describe_error,
-};
+use deputize_core::agent::AgentSpec;
+use deputize_core::event::{JournalError, SessionStart};
+use deputize_core::outcome::ExitReason;
+use deputize_core::{Cancel, CancelReason, Event, Outcome, Status, describe_error};
 
 use crate::launch::ReadyAgent;
 use crate::outcome::host_fault;

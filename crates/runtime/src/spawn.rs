@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
+use deputize_core::agent::{AgentSpec, AgentSummary, AttachError, Delivery};
+use deputize_core::tool::Spawn;
 use deputize_core::{
-    Agent, AgentId, AgentSpec, AgentSummary, AgentView, AttachError, BoxFuture, CallId, Cancel,
-    CancelReason, Catalog, Delivery, Outcome, Spawn,
+    Agent, AgentId, AgentView, BoxFuture, CallId, Cancel, CancelReason, Catalog, Outcome,
 };
 use tokio::sync::oneshot;
 

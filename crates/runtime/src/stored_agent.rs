@@ -4,10 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::{
-    AgentId, AgentSpec, CallId, Cost, Event, ExitReason, FailureKind, FileLedger, ModelError,
-    Outcome, ReadRange, Record, Status, TaskCost, ToolDecl, ToolEffect, Usage,
-};
+use deputize_core::agent::AgentSpec;
+use deputize_core::budget::{Cost, TaskCost};
+use deputize_core::file_state::{FileLedger, ReadRange};
+use deputize_core::model::{FailureKind, ModelError, Usage};
+use deputize_core::outcome::ExitReason;
+use deputize_core::{AgentId, CallId, Event, Outcome, Record, Status, ToolDecl, ToolEffect};
 
 use crate::agent_state::{AgentStates, SharedState};
 use crate::budget_ledger::Budgets;
@@ -288,9 +290,10 @@ mod tests {
     use std::path::PathBuf;
 
     use super::*;
-    use deputize_core::{
-        CallStatus, FileVersion, ModelText, SessionId, StaleWrite, ToolEnd, ToolResult,
-    };
+    use deputize_core::event::ToolEnd;
+    use deputize_core::file_state::{FileVersion, StaleWrite};
+    use deputize_core::message::{CallStatus, ModelText};
+    use deputize_core::{SessionId, ToolResult};
 
     #[test]
     fn what_was_read_in_part_is_known_in_part_after_a_resume() {

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use deputize_core::{AgentSpec, AgentStart, ToolDecl};
+use deputize_core::ToolDecl;
+use deputize_core::agent::AgentSpec;
+use deputize_core::event::AgentStart;
 
 /// Returns the spec of an agent with its texts, and its tools as its model was sent them.
 pub(crate) fn stored_spec(

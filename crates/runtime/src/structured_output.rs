@@ -2,10 +2,12 @@
 
 use std::collections::BTreeSet;
 
+use deputize_core::answer::{AnswerValue, values_in};
+use deputize_core::event::JournalError;
+use deputize_core::run::{Step, TurnEnd};
 use deputize_core::sanitize::{clean, for_terminal_line, restored_json, visible_json};
-use deputize_core::{
-    AnswerValue, Event, JournalError, Status, Step, TurnEnd, bounded_schema, values_in,
-};
+use deputize_core::schema::bounded_schema;
+use deputize_core::{Event, Status};
 use serde_json::Value;
 
 use crate::agent_context::AgentContext;

@@ -4,11 +4,15 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::authority::NotPermitted;
+use deputize_core::event::{JournalError, ToolEnd};
+use deputize_core::message::CallStatus;
+use deputize_core::policy::{Question, Verdict};
 use deputize_core::sanitize::{for_terminal_line, frame_boundary};
+use deputize_core::step_calls::{StepCall, StepCalls};
 use deputize_core::{
-    Availability, CallId, CallStatus, Cancel, CancelReason, CatalogEntry, Event, JournalError,
-    Message, NotPermitted, Question, StepCall, StepCalls, ToolCall, ToolCx, ToolEffect, ToolEnd,
-    ToolResult, ToolSpec, Verdict,
+    Availability, CallId, Cancel, CancelReason, CatalogEntry, Event, Message, ToolCall, ToolCx,
+    ToolEffect, ToolResult, ToolSpec,
 };
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};

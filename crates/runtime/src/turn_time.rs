@@ -4,7 +4,8 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deputize_core::{AgentView, Cancel, CancelReason, WrapUpReason};
+use deputize_core::run::WrapUpReason;
+use deputize_core::{AgentView, Cancel, CancelReason};
 use tokio::time::Instant;
 
 use crate::settle::{GRACE, MAX_GRACE_LEVELS};

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deputize_core::{Schema, Tool, ToolName, ToolSpec, looks_within};
+use deputize_core::schema::{Schema, looks_within};
+use deputize_core::{Tool, ToolName, ToolSpec};
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     fn told(schema: &Value, value: &Value) -> Option<String> {
-        deputize_core::bounded_schema(schema).unwrap();
+        deputize_core::schema::bounded_schema(schema).unwrap();
         let validator = jsonschema::validator_for(schema).unwrap();
         mistakes((&validator, || schema.clone()), value, "it")
     }

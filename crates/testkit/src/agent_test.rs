@@ -3,10 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::clock::FixedClock;
 use deputize_core::sanitize::FrameSecret;
 use deputize_core::{
-    AgentSpec, ApproverMode, Authority, Cancel, Catalog, CatalogEntry, FixedClock, Grant, Origin,
-    Outcome, Record, SessionId, Tool, ToolCrate, ToolsetName,
+    Authority, Cancel, Catalog, CatalogEntry, Origin, Outcome, Record, SessionId, Tool, ToolCrate,
+    ToolsetName,
 };
 use deputize_delegate::{DelegateTool, Policy};
 use deputize_runtime::{Session, SessionConfig, SessionDir, SessionRecorder};
@@ -25,7 +28,8 @@ const MODEL: &str = "trial/m";
 /// so they can be snapshots.
 ///
 /// ```standalone_crate
-/// use deputize_core::{Reply, tool};
+/// use deputize_core::tool;
+/// use deputize_core::model::Reply;
 /// use deputize_testkit::{ScriptedModel, AgentTest};
 ///
 /// deputize_core::tool_crate!();
@@ -51,7 +55,7 @@ const MODEL: &str = "trial/m";
 /// A parent and its children share the model, which distinguishes them by their task:
 ///
 /// ```
-/// # use deputize_core::Reply;
+/// # use deputize_core::model::Reply;
 /// # use deputize_testkit::{ScriptedModel, AgentTest};
 /// # use serde_json::json;
 /// let model = ScriptedModel::rule(|seen| match (seen.task(), seen.replies()) {
@@ -341,7 +345,7 @@ pub fn block_on<F: Future>(future: F) -> F::Output {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::Reply;
+    use deputize_core::model::Reply;
     use serde_json::json;
 
     use super::*;

@@ -155,7 +155,7 @@ impl BaselineConversation {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::Reply;
+    use deputize_core::model::Reply;
 
     use super::*;
     use crate::{MockAnswer, MockServer};

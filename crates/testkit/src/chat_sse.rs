@@ -1,6 +1,6 @@
 //! Streams a reply like a Chat Completions server.
 
-use deputize_core::{Finish, Reply};
+use deputize_core::model::{Finish, Reply};
 use serde_json::{Value, json};
 
 /// Characters in a piece of text.
@@ -9,7 +9,7 @@ const PIECE: usize = 12;
 /// Returns the body of a streamed reply: its pieces, finish reason, usage and `[DONE]`.
 ///
 /// ```
-/// use deputize_core::Reply;
+/// use deputize_core::model::Reply;
 /// let body = deputize_testkit::chat_sse(&Reply::text("m", "Good day."));
 /// assert!(body.starts_with("data: {") && body.ends_with("data: [DONE]\n\n"));
 /// ```
@@ -73,7 +73,7 @@ fn usage(reply: &Reply) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::Usage;
+    use deputize_core::model::Usage;
     use deputize_providers::StreamEnd;
     use deputize_providers::openai_chat::ReplyStream;
 

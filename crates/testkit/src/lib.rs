@@ -18,7 +18,8 @@
 //! An agent with a tool, and a scripted model:
 //!
 //! ```standalone_crate
-//! use deputize_core::{Reply, tool};
+//! use deputize_core::tool;
+//! use deputize_core::model::Reply;
 //! use deputize_testkit::{ScriptedModel, AgentTest};
 //!
 //! deputize_core::tool_crate!();
@@ -78,7 +79,7 @@ pub use chat_sse::chat_sse;
 pub use deputize_check::{
     CheckReport, ContractRule, NoSpawn, ToolCheck, ToolHarness, Violation, Violations, check_tool,
 };
-pub use deputize_core::FixedClock;
+pub use deputize_core::clock::FixedClock;
 pub use insta;
 pub use messages_sse::messages_sse;
 pub use prefix::PrefixDiff;

@@ -1,6 +1,6 @@
 //! Streams a reply like a Messages server.
 
-use deputize_core::{Finish, Reply};
+use deputize_core::model::{Finish, Reply};
 use serde_json::{Value, json};
 
 /// Characters in a piece of text.
@@ -16,7 +16,7 @@ const SIGNATURE: &str = "c2lnbmF0dXJl";
 /// becomes one signed block.
 ///
 /// ```
-/// use deputize_core::Reply;
+/// use deputize_core::model::Reply;
 /// let body = deputize_testkit::messages_sse(&Reply::text("m", "Good day."));
 /// assert!(body.starts_with("event: message_start\n") && body.contains("event: message_stop\n"));
 /// ```
@@ -112,7 +112,8 @@ fn events_of(index: usize, block: &Value) -> Vec<Value> {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{OpaqueBlock, Usage};
+    use deputize_core::message::OpaqueBlock;
+    use deputize_core::model::Usage;
     use deputize_providers::StreamEnd;
     use deputize_providers::anthropic_messages::ReplyStream;
 

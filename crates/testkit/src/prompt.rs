@@ -9,12 +9,12 @@ use regex::Regex;
 use crate::prefix::PrefixDiff;
 
 /// Compares anything that can be displayed with a snapshot: a system text
-/// ([`PromptParts::render`](deputize_core::PromptParts::render)), a whole request of a parent or a
+/// ([`PromptParts::render`](deputize_core::prompt::PromptParts::render)), a whole request of a parent or a
 /// child ([`SeenRequest`](crate::SeenRequest)), a tool's description. The snapshot is stored in
 /// `snapshots/` beside *your* test, or in the test itself:
 ///
 /// ```
-/// use deputize_core::{PromptParts, Section};
+/// use deputize_core::prompt::{PromptParts, Section};
 /// use deputize_testkit::assert_prompt;
 ///
 /// let parts = PromptParts {

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deputize_core::{AgentId, Delta, Event, Observer, Record};
+use deputize_core::model::Delta;
+use deputize_core::{AgentId, Event, Observer, Record};
 use tokio::sync::watch;
 
 /// An observer that stores every record. Clones share the records.
@@ -11,7 +12,8 @@ use tokio::sync::watch;
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
-/// use deputize_core::{AgentId, Event, LogLevel, Observer as _, Record, SessionId};
+/// use deputize_core::{AgentId, Event, Observer as _, Record, SessionId};
+/// use deputize_core::event::LogLevel;
 /// use deputize_testkit::Recorder;
 ///
 /// let recorder = Recorder::default();

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use deputize_core::{AgentSpec, Authority, Cancel, Outcome, Record};
+use deputize_core::agent::AgentSpec;
+use deputize_core::{Authority, Cancel, Outcome, Record};
 use deputize_runtime::{Recording, RecordingError, Replay, ReplayError, Session, SessionConfig};
 
 use crate::recorder::Recorder;
@@ -36,7 +37,10 @@ pub enum ReplayFailure {
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::sync::Arc;
-/// use deputize_core::{AgentSpec, Authority, Cancel, Catalog, Grant, Reply, SessionId};
+/// use deputize_core::{Authority, Cancel, Catalog, SessionId};
+/// use deputize_core::agent::AgentSpec;
+/// use deputize_core::authority::Grant;
+/// use deputize_core::model::Reply;
 /// use deputize_runtime::{SessionConfig, Session, SessionDir, SessionRecorder};
 /// use deputize_testkit::{ScriptedModel, replay};
 ///

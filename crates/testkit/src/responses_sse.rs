@@ -1,6 +1,6 @@
 //! Streams a reply like a Responses server.
 
-use deputize_core::{Finish, Reply};
+use deputize_core::model::{Finish, Reply};
 use serde_json::{Value, json};
 
 use crate::chat_sse::pieces;
@@ -12,7 +12,7 @@ use crate::chat_sse::pieces;
 /// reasoning belongs to the first block. Opaque blocks that are not JSON objects are left out.
 ///
 /// ```
-/// use deputize_core::Reply;
+/// use deputize_core::model::Reply;
 /// let body = deputize_testkit::responses_sse(&Reply::text("m", "Good day."));
 /// assert!(body.starts_with("event: response.created\n"));
 /// assert!(body.contains("event: response.completed\n"));
@@ -125,7 +125,8 @@ fn response(reply: &Reply, status: &str, output: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{OpaqueBlock, Usage};
+    use deputize_core::message::OpaqueBlock;
+    use deputize_core::model::Usage;
     use deputize_providers::StreamEnd;
     use deputize_providers::openai_responses::ReplyStream;
 

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use deputize_core::{BoxFuture, Cancel, Delta, FailureKind, Model, ModelError, Reply, Request};
+use deputize_core::model::{Delta, FailureKind, ModelError, Reply, Request};
+use deputize_core::{BoxFuture, Cancel, Model};
 
 use crate::barrier::Barrier;
 use crate::counter::Counter;
@@ -62,7 +63,7 @@ impl ScriptedModel {
     /// Creates a model that replies in this order, whoever asks.
     ///
     /// ```
-    /// use deputize_core::{FailureKind, ModelError, Reply};
+    /// use deputize_core::model::{FailureKind, ModelError, Reply};
     /// use deputize_testkit::{ScriptedModel, ScriptedTurn};
     /// let busy = ModelError::new(FailureKind::Transient, "try again");
     /// let model = ScriptedModel::turns([ScriptedTurn::Fail(busy), Reply::text("m", "Done.").into()]);
@@ -78,7 +79,7 @@ impl ScriptedModel {
     /// Agents are distinguished by their task and system text.
     ///
     /// ```
-    /// use deputize_core::Reply;
+    /// use deputize_core::model::Reply;
     /// use deputize_testkit::ScriptedModel;
     /// let model = ScriptedModel::rule(|seen| match (seen.task(), seen.replies()) {
     ///     ("Count to two.", 0) => Some(Reply::text("m", "One, two.").into()),
@@ -179,7 +180,8 @@ impl Model for ScriptedModel {
                 live(Delta::Text(&reply.text));
             }
             if !reply.calls.is_empty() {
-                let bytes = |call: &deputize_core::RawCall| call.name.len() + call.arguments.len();
+                let bytes =
+                    |call: &deputize_core::model::RawCall| call.name.len() + call.arguments.len();
                 live(Delta::Call(reply.calls.iter().map(bytes).sum()));
             }
             Ok(reply)
@@ -191,7 +193,9 @@ impl Model for ScriptedModel {
 mod tests {
     use std::sync::Arc;
 
-    use deputize_core::{CancelReason, Message, ModelOptions, ToolChoice, UserMessage};
+    use deputize_core::message::UserMessage;
+    use deputize_core::model::{ModelOptions, ToolChoice};
+    use deputize_core::{CancelReason, Message};
 
     use super::*;
 

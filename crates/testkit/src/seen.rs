@@ -4,7 +4,8 @@ mod show;
 
 use std::sync::Arc;
 
-use deputize_core::{Message, ModelOptions, Request, ToolChoice, ToolDecl, ToolResult};
+use deputize_core::model::{ModelOptions, Request, ToolChoice};
+use deputize_core::{Message, ToolDecl, ToolResult};
 use deputize_providers::openai_chat::{Dialect, request_body};
 
 use crate::prefix::PrefixDiff;

@@ -29,7 +29,8 @@ type Handler = dyn Fn(&HttpRequest) -> MockAnswer + Send + Sync;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::sync::Arc;
-/// use deputize_core::{Cancel, Model as _, ModelOptions, Reply, Request, ToolChoice};
+/// use deputize_core::{Cancel, Model as _};
+/// use deputize_core::model::{ModelOptions, Reply, Request, ToolChoice};
 /// use deputize_providers::{Endpoint, OpenAiChat, http_client};
 /// use deputize_testkit::{MockAnswer, FixedClock, MockServer};
 ///

@@ -2,9 +2,11 @@
 
 use std::sync::PoisonError;
 
+use deputize_core::message::ModelText;
+use deputize_core::tool::spec_of;
 use deputize_core::{
-    ArgumentRole, Effects, Example, ModelText, Subject, ToolCallResult, ToolCx, ToolError,
-    ToolKind, ToolOutput, ToolSpec, TypedTool, spec_of,
+    ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
+    ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -204,7 +206,7 @@ mod tests {
 
     use crate::fixture::{PeakMemory, ToolFixture, again_alone};
     use crate::read_file::ReadFile;
-    use deputize_core::Grant;
+    use deputize_core::authority::Grant;
     use serde_json::json;
 
     async fn edit_in(bench: &ToolFixture, old: &str, new: &str) -> String {
@@ -269,7 +271,7 @@ mod tests {
                 bench.cx.agent.session.files.record_read(
                     bench.cx.agent.id(),
                     &bench.path("f"),
-                    deputize_core::FileVersion::of(&bench.get("f")),
+                    deputize_core::file_state::FileVersion::of(&bench.get("f")),
                 );
                 let most = 10 * bench.get("f").len() as u64;
                 let text =

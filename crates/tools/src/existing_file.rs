@@ -4,10 +4,8 @@ use std::fs::File;
 use std::io::Read as _;
 
 use cap_std::fs::{Metadata, MetadataExt as _};
-use deputize_core::{
-    FileVersion, OnStaleWrite, StaleWrite, ToolCallResult, ToolCx, ToolEffect, ToolError,
-    ToolOutput,
-};
+use deputize_core::file_state::{FileVersion, OnStaleWrite, StaleWrite};
+use deputize_core::{ToolCallResult, ToolCx, ToolEffect, ToolError, ToolOutput};
 use jiff::Timestamp;
 use sha2::{Digest as _, Sha256};
 

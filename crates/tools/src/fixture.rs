@@ -5,10 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
+use deputize_core::agent::{AgentLimits, AgentSpec, AttachError, Role};
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::file_state::FileLedger;
+use deputize_core::model::ModelOptions;
+use deputize_core::tool::{SessionView, Spawn};
 use deputize_core::{
-    Agent, AgentId, AgentLimits, AgentSpec, AgentView, ApproverMode, AttachError, Authority,
-    CallId, Cancel, Catalog, Display, FileLedger, Grant, ModelOptions, ResourceMap, Role,
-    SessionId, SessionView, Spawn, ToolCallResult, ToolCx, ToolError, ToolOutput, TypedTool, erase,
+    Agent, AgentId, AgentView, Authority, CallId, Cancel, Catalog, Display, ResourceMap, SessionId,
+    ToolCallResult, ToolCx, ToolError, ToolOutput, TypedTool, erase,
 };
 use deputize_requirements::{check, harness_name, root};
 use serde_json::Value;

@@ -343,7 +343,7 @@ fn lexical(path: &Path) -> PathBuf {
 mod tests {
     use super::*;
     use crate::fixture::ToolFixture;
-    use deputize_core::Grant;
+    use deputize_core::authority::Grant;
     use std::collections::BTreeSet;
 
     fn existing(cx: &ToolCx, path: &str) -> String {

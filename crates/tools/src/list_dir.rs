@@ -2,9 +2,10 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 
+use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput,
-    ToolSpec, TypedTool, spec_of,
+    ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

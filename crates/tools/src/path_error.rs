@@ -4,7 +4,8 @@ use std::error::Error as _;
 use std::io;
 
 use cap_std::fs::{FileType, FileTypeExt as _};
-use deputize_core::{ProtectedPath, ToolError};
+use deputize_core::ToolError;
+use deputize_core::protected_path::ProtectedPath;
 
 /// Why a path cannot be used. Every path in it is shown as the caller wrote it.
 #[derive(Debug, thiserror::Error)]

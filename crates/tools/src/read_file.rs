@@ -2,9 +2,11 @@
 
 use std::io::Read;
 
+use deputize_core::file_state::{FileVersion, ReadRange};
+use deputize_core::tool::spec_of;
 use deputize_core::{
-    ArgumentRole, Example, FileVersion, ReadRange, Subject, ToolCallResult, ToolCx, ToolEffect,
-    ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, spec_of,
+    ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolEffect, ToolError, ToolKind,
+    ToolOutput, ToolSpec, TypedTool,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use deputize_core::sanitize::glob_of_marks;
+use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput,
-    ToolSpec, TypedTool, spec_of,
+    ToolSpec, TypedTool,
 };
 use globset::{GlobBuilder, GlobMatcher};
 use schemars::JsonSchema;

@@ -5,7 +5,8 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use deputize_core::{OnStaleWrite, Resource, ToolCx};
+use deputize_core::file_state::OnStaleWrite;
+use deputize_core::{Resource, ToolCx};
 
 /// Lines of one page of `read_file`, unless set otherwise.
 pub const READ_LINES: usize = 2_000;

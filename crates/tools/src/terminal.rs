@@ -5,10 +5,11 @@ use std::error::Error;
 use std::ffi::{OsStr, OsString};
 use std::time::Duration;
 
+use deputize_core::message::ModelText;
+use deputize_core::tool::spec_of;
 use deputize_core::{
-    ArgumentRole, BoxFuture, Effects, Example, ModelText, Resource, Subject, ToolCallResult,
-    ToolCx, ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
-    spec_of,
+    ArgumentRole, BoxFuture, Effects, Example, Resource, Subject, ToolCallResult, ToolCx,
+    ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
 };
 use deputize_process::{
     Background, CommandOutcome, Exit, Owner, Script, Shell, ShellOutcome, ShellState, Spill,
@@ -393,7 +394,7 @@ mod tests {
         assert_eq!(run_in(&bench, "ls; echo $A-$B").await, "f\n1 2-\n\n[exit code 0]");
         // Another agent has a shell of its own.
         let roots = bench.cx.agent.authority.read_roots().clone();
-        let grant = deputize_core::Grant { read: Some(roots), ..Default::default() };
+        let grant = deputize_core::authority::Grant { read: Some(roots), ..Default::default() };
         let child = bench.child(&grant);
         let arguments = json!({"command": "pwd; echo $A"});
         assert_eq!(bench.call_as(&child, TerminalTool, arguments).await, "ROOT\n\n\n[exit code 0]");
@@ -534,7 +535,7 @@ mod tests {
         );
         // It is said once, and another agent has nothing of it.
         assert_eq!(run_in(&bench, "pwd").await, "ROOT/build\n\n[exit code 0]");
-        let child = bench.child(&deputize_core::Grant::default());
+        let child = bench.child(&deputize_core::authority::Grant::default());
         let arguments = json!({"command": "pwd; echo $A"});
         assert_eq!(bench.call_as(&child, TerminalTool, arguments).await, "ROOT\n\n\n[exit code 0]");
         // Back to what it was at first is a change too.

@@ -2,9 +2,10 @@
 
 use std::sync::PoisonError;
 
+use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Display, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
-    ToolOutput, ToolSpec, TypedTool, sanitize, spec_of,
+    ToolOutput, ToolSpec, TypedTool, sanitize,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -148,7 +149,8 @@ mod tests {
 
     use crate::fixture::{ToolFixture, again_on_small_disk, again_without_rights, result, show};
     use crate::read_file::ReadFile;
-    use deputize_core::{CancelReason, FileVersion, OnStaleWrite, ToolEffect};
+    use deputize_core::file_state::{FileVersion, OnStaleWrite};
+    use deputize_core::{CancelReason, ToolEffect};
     use serde_json::json;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 

@@ -6,7 +6,9 @@ use std::error::Error;
 use std::process::ExitCode;
 
 use deputize_agent::{Agent, AgentModel, run_as_helper};
-use deputize_core::{AgentId, ApprovalAnswer, Cancel, CancelReason, Delta, Observer, Record};
+use deputize_core::model::Delta;
+use deputize_core::policy::ApprovalAnswer;
+use deputize_core::{AgentId, Cancel, CancelReason, Observer, Record};
 
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
 struct Count {

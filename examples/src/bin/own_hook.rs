@@ -4,10 +4,10 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, Grant, Hook, HookAnswer, HookEvent, HookInput,
-    HookPoint, Reply, SessionId, tool,
-};
+use deputize_core::authority::Grant;
+use deputize_core::hook::{Hook, HookAnswer, HookEvent, HookInput, HookPoint};
+use deputize_core::model::Reply;
+use deputize_core::{Authority, BoxFuture, Cancel, Catalog, SessionId, tool};
 use deputize_runtime::{Session, SessionConfig, SessionDir};
 use deputize_testkit::ScriptedModel;
 use serde_json::json;

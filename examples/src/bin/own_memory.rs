@@ -5,10 +5,9 @@ use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use deputize_core::{
-    AgentId, BoxFuture, Cancel, Hook, HookAnswer, HookEvent, HookInput, HookPoint, Memory,
-    MemoryError, Outcome,
-};
+use deputize_core::hook::{Hook, HookAnswer, HookEvent, HookInput, HookPoint};
+use deputize_core::memory::{Memory, MemoryError};
+use deputize_core::{AgentId, BoxFuture, Cancel, Outcome};
 
 /// What it keeps, in the directory that it was started in.
 const FILE: &str = "memory.txt";

@@ -5,7 +5,8 @@
 use std::error::Error;
 
 use deputize_agent::{Agent, AgentModel};
-use deputize_core::{BoxFuture, Cancel, Delta, Message, Model, ModelError, Reply, Request, tool};
+use deputize_core::model::{Delta, ModelError, Reply, Request};
+use deputize_core::{BoxFuture, Cancel, Message, Model, tool};
 
 deputize_core::tool_crate!();
 

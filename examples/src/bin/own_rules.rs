@@ -5,9 +5,12 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::model::Reply;
+use deputize_core::policy::{ApprovalAnswer, Question, Verdict};
 use deputize_core::{
-    AgentView, ApprovalAnswer, Approver, ApproverMode, Authority, BoxFuture, Cancel, Catalog,
-    Effects, Grant, Policy, Question, Reply, SessionId, ToolSpec, Verdict, tool,
+    AgentView, Approver, Authority, BoxFuture, Cancel, Catalog, Effects, Policy, SessionId,
+    ToolSpec, tool,
 };
 use deputize_runtime::{Session, SessionConfig, SessionDir};
 use deputize_testkit::ScriptedModel;

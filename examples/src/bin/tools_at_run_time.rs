@@ -5,9 +5,12 @@
 use std::error::Error;
 use std::sync::Arc;
 
+use deputize_core::authority::Grant;
+use deputize_core::model::Reply;
+use deputize_core::schema::Schema;
 use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Grant, Origin, Reply, Schema, SessionId,
-    Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Origin, SessionId, Tool, ToolCallResult,
+    ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use deputize_runtime::{Session, SessionConfig, SessionDir};
 use deputize_testkit::ScriptedModel;

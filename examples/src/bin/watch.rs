@@ -5,9 +5,9 @@
 use std::error::Error;
 use std::sync::Arc;
 
-use deputize_core::{
-    AgentId, Authority, Cancel, Catalog, Delta, Event, Grant, Observer, Record, Reply, SessionId,
-};
+use deputize_core::authority::Grant;
+use deputize_core::model::{Delta, Reply};
+use deputize_core::{AgentId, Authority, Cancel, Catalog, Event, Observer, Record, SessionId};
 use deputize_runtime::{Session, SessionConfig, SessionDir};
 use deputize_testkit::ScriptedModel;
 

@@ -8,9 +8,10 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek as _};
 use std::path::{Path, PathBuf};
 
+use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Cancel, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
-    ToolOutput, ToolSpec, TypedTool, spec_of,
+    ToolOutput, ToolSpec, TypedTool,
 };
 use deputize_plugin::readable;
 

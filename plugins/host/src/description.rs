@@ -4,8 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use deputize_core::sanitize::{clean, clean_json, for_terminal_line};
+use deputize_core::schema::Schema;
 use deputize_core::{
-    Availability, Effects, Example, Schema, ToolDecl, ToolKind, ToolName, ToolSpec, ToolsetName,
+    Availability, Effects, Example, ToolDecl, ToolKind, ToolName, ToolSpec, ToolsetName,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;

@@ -7,8 +7,9 @@ use std::fs::File;
 use std::io::{self, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 
+use deputize_core::tool::spec_of;
 use deputize_core::{
-    Example, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, spec_of,
+    Example, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use deputize_plugin::readable;
 use exif::{Exif, In, Tag};

@@ -6,11 +6,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use deputize_core::agent::{AgentLimits, AgentSpec, AttachError, Role};
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::file_state::FileLedger;
+use deputize_core::model::ModelOptions;
+use deputize_core::tool::{Progress, SessionView, Spawn};
 use deputize_core::{
-    Agent, AgentId, AgentLimits, AgentSpec, AgentView, ApproverMode, AttachError, Authority,
-    Availability, CallId, Cancel, CancelReason, Catalog, CatalogEntry, FileLedger, Grant,
-    ModelOptions, Origin, Progress, ResourceMap, Role, SessionId, SessionView, Spawn,
-    ToolCallResult, ToolCrate, ToolCx, ToolError, ToolOutput,
+    Agent, AgentId, AgentView, Authority, Availability, CallId, Cancel, CancelReason, Catalog,
+    CatalogEntry, Origin, ResourceMap, SessionId, ToolCallResult, ToolCrate, ToolCx, ToolError,
+    ToolOutput,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};

@@ -5,8 +5,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use deputize_core::tool::spec_of;
 use deputize_core::{
-    Example, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, spec_of,
+    Example, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
 };
 use deputize_plugin::{CallContext, Plugin, readable};
 use serde_json::{Value, json};

@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use deputize_core::tool::spec_of;
 use deputize_core::{
     Cancel, Example, ToolCallResult, ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
-    spec_of,
 };
 use deputize_plugin::readable;
 use rusqlite::limits::Limit;

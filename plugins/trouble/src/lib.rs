@@ -4,9 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use deputize_core::{
-    Resource, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool, spec_of,
-};
+use deputize_core::tool::spec_of;
+use deputize_core::{Resource, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec, TypedTool};
 
 deputize_core::tool_crate!();
 deputize_plugin::export_plugin!();

@@ -1,6 +1,6 @@
 //! What an editor is told of a session that is over: its list, its title, all that was said.
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{Barrier, MockAnswer};
 use serde_json::{Value, json};
 

@@ -5,10 +5,12 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use deputize_core::authority::Grant;
+use deputize_core::clock::FixedClock;
+use deputize_core::model::Reply;
 use deputize_core::sanitize::FrameSecret;
 use deputize_core::{
-    AgentId, Authority, Cancel, Catalog, Event, FixedClock, Grant, Message, Outcome, Reply,
-    SessionId, Status,
+    AgentId, Authority, Cancel, Catalog, Event, Message, Outcome, SessionId, Status,
 };
 use deputize_delegate::{BackgroundPolicy, ControlTool, DelegateTool, OverLimit, Policy};
 use deputize_runtime::{Continue, Session, SessionConfig, SessionDir, StoredSession};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_delegate::{OverLimit, Policy};
 use proptest::prelude::*;
 use serde_json::{Value, json};

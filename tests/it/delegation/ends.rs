@@ -1,6 +1,6 @@
 //! How the ends of children are told: to their parent's model, and in `--output json`.
 
-use deputize_core::{Reply, Usage};
+use deputize_core::model::{Reply, Usage};
 use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use deputize_core::{Reply, Usage};
+use deputize_core::model::{Reply, Usage};
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 

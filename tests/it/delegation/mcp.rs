@@ -4,10 +4,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use deputize_core::authority::Grant;
+use deputize_core::clock::FixedClock;
+use deputize_core::model::Reply;
+use deputize_core::schema::Schema;
 use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, CatalogEntry, FixedClock, Grant, Origin, Reply,
-    Resource as _, Schema, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput,
-    ToolSpec, ToolsetName,
+    Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Origin, Resource as _, SessionId, Tool,
+    ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use deputize_delegate::{DelegateTool, Policy, send_order};
 use deputize_mcp::{ServerConfig, ServerDirectory, ServerRecord, Servers, ToolFilter, look, offer};

@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::fs;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{HttpRequest, MockAnswer};
 use serde_json::{Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use deputize_core::{RawCall, Reply};
+use deputize_core::model::{RawCall, Reply};
 use deputize_testkit::{HttpRequest, MockAnswer};
 use serde_json::{Value, json};
 

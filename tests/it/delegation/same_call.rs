@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use deputize_core::{Event, Record, Reply};
+use deputize_core::model::Reply;
+use deputize_core::{Event, Record};
 use deputize_delegate::Policy;
 use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};

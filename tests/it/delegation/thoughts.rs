@@ -1,6 +1,6 @@
 //! Models that think in the content of their replies.
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 

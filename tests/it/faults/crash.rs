@@ -6,7 +6,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use deputize_core::{Reply, SessionId};
+use deputize_core::SessionId;
+use deputize_core::model::Reply;
 use deputize_runtime::{OPENINGS_LIMIT, SessionDir};
 use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::Signal;

@@ -6,7 +6,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_requirements::require;
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};

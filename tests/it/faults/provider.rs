@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-use deputize_core::{Finish, Reply};
+use deputize_core::model::{Finish, Reply};
 use deputize_testkit::{Barrier, MockAnswer, MockServer, chat_sse};
 use serde_json::{Value, json};
 

@@ -3,7 +3,7 @@
 use std::io::{PipeReader, pipe};
 use std::process::Stdio;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::json;

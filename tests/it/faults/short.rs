@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::{Command as Program, Stdio};
 use std::time::Duration;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_requirements::{require, root};
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::json;

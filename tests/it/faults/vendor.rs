@@ -1,6 +1,6 @@
 //! Replies and failures of real vendors that are none of the usual ones.
 
-use deputize_core::{RawCall, Reply};
+use deputize_core::model::{RawCall, Reply};
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 

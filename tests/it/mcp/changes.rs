@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 

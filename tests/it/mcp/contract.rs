@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deputize_core::{Catalog, Progress, Resource as _, Tool, ToolCallResult, ToolError};
+use deputize_core::tool::Progress;
+use deputize_core::{Catalog, Resource as _, Tool, ToolCallResult, ToolError};
 use deputize_mcp::{ServerConfig, ServerDirectory, ServerRecord, Servers, ToolFilter, look, offer};
 use deputize_process::Supervisor;
 use deputize_requirements::require;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::json;
 

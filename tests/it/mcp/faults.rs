@@ -7,9 +7,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::authority::Grant;
+use deputize_core::model::Reply;
 use deputize_core::{
-    Authority, Cancel, Catalog, Event, Grant, Observer, Reply, Resource as _, SessionId, ToolCx,
-    ToolError,
+    Authority, Cancel, Catalog, Event, Observer, Resource as _, SessionId, ToolCx, ToolError,
 };
 use deputize_mcp::{
     McpError, ServerConfig, ServerDirectory, ServerLimits, ServerListing, ServerRecord,

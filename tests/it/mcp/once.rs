@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use deputize_core::{RawCall, Reply};
+use deputize_core::model::{RawCall, Reply};
 use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 

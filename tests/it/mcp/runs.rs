@@ -1,6 +1,6 @@
 //! Servers in runs: what children have of them, and a run that is played.
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::MockAnswer;
 use serde_json::json;
 

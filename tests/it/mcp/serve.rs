@@ -4,7 +4,7 @@
 use std::fs;
 use std::sync::Arc;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_requirements::require;
 use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;

@@ -1,6 +1,6 @@
 //! An address that is given for a provider holds for all of its models, and keys go nowhere else.
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::json;
 

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use deputize_core::{Cancel, Delta, ModelOptions, Reply};
+use deputize_core::Cancel;
+use deputize_core::model::{Delta, ModelOptions, Reply};
 use deputize_providers::{Endpoint, Wire, http_client};
 use deputize_testkit::{Barrier, MockAnswer, MockServer, chat_sse, messages_sse, responses_sse};
 use insta::assert_snapshot;
@@ -67,7 +68,7 @@ fn told_inside(wire: Wire) -> String {
 }
 
 async fn ask(wire: Wire, endpoint: Endpoint) -> String {
-    let http = http_client(std::sync::Arc::new(deputize_core::FixedClock(NOW_MS)));
+    let http = http_client(std::sync::Arc::new(deputize_core::clock::FixedClock(NOW_MS)));
     let model = wire.model(endpoint, &http).unwrap();
     let (messages, options) = (messages(), ModelOptions::default());
     let reply = model.reply(&request(&messages, &options), &mut |_| {}, &Cancel::new()).await;
@@ -290,7 +291,7 @@ async fn a_call_is_told_of_while_it_arrives_in_every_wire() {
     for wire in WIRES {
         let body = call(wire);
         let server = MockServer::start([MockAnswer::sse(body)]).await.unwrap();
-        let http = http_client(std::sync::Arc::new(deputize_core::FixedClock(NOW_MS)));
+        let http = http_client(std::sync::Arc::new(deputize_core::clock::FixedClock(NOW_MS)));
         let model = wire.model(endpoint(&server), &http).unwrap();
         let (messages, options, mut told) = (messages(), ModelOptions::default(), 0);
         let mut live = |delta: Delta<'_>| told += u32::from(matches!(delta, Delta::Call(_)));

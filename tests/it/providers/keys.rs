@@ -1,6 +1,6 @@
 //! Several keys of one endpoint: each attempt goes out with one that is worth it.
 
-use deputize_core::{ModelError, Reply};
+use deputize_core::model::{ModelError, Reply};
 use deputize_providers::{Key, KeyHeader};
 use deputize_testkit::{MockAnswer, MockServer};
 use insta::assert_snapshot;

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use deputize_core::{FailureKind, ModelError, Reply};
+use deputize_core::model::{FailureKind, ModelError, Reply};
 use deputize_providers::{CaBundle, Endpoint, Key, Proxy};
 use deputize_testkit::chat_sse;
 use insta::assert_snapshot;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{
     HttpRequest, MockAnswer, MockServer, chat_sse, messages_sse, responses_sse,
 };

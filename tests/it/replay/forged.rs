@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use deputize_core::authority::Grant;
+use deputize_core::clock::FixedClock;
 use deputize_core::{
-    AgentView, Authority, BoxFuture, Cancel, Catalog, FixedClock, Grant, Observer, Record, Tool,
-    ToolCallResult, ToolCx, ToolDecl, ToolError, ToolSpec,
+    AgentView, Authority, BoxFuture, Cancel, Catalog, Observer, Record, Tool, ToolCallResult,
+    ToolCx, ToolDecl, ToolError, ToolSpec,
 };
 use deputize_delegate::{DelegateTool, Policy};
 use deputize_runtime::{Recording, Replay, ReplayError, SessionConfig};

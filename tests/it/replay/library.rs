@@ -4,11 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::Grant;
+use deputize_core::budget::Budget;
+use deputize_core::clock::FixedClock;
+use deputize_core::model::{FailureKind, ModelError, ModelOptions, Reply, ToolChoice, Usage};
+use deputize_core::run::WrapUpReason;
+use deputize_core::schema::Schema;
 use deputize_core::{
-    AgentSpec, Authority, BoxFuture, Budget, Cancel, Catalog, CatalogEntry, Effects, Event,
-    FailureKind, FixedClock, Grant, ModelError, ModelOptions, Origin, Outcome, Reply, Schema,
-    SessionId, Tool, ToolCallResult, ToolChoice, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec,
-    ToolsetName, Usage, WrapUpReason,
+    Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Effects, Event, Origin, Outcome,
+    SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use deputize_delegate::{DelegateTool, OverLimit, Policy};
 use deputize_runtime::{Budgets, Session, SessionConfig, SessionDir, SessionRecorder};

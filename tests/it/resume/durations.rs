@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use deputize_core::{Event, Outcome, Record, Reply};
+use deputize_core::model::Reply;
+use deputize_core::{Event, Outcome, Record};
 use deputize_delegate::Policy;
 use serde_json::{Value, json};
 

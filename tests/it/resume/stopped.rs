@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use serde_json::{Value, json};
 

@@ -1,6 +1,6 @@
 //! The progress that is shown while agents work.
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use deputize_testkit::MockAnswer;
 use serde_json::json;
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use agent_client_protocol::v1::schema::{
     Diff, Meta, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolKind,
 };
-use deputize_core::{
-    ArgumentRole, CallStatus, Display, Effects, Subject, ToolEffect, ToolEnd, ToolSpec,
-};
+use deputize_core::event::ToolEnd;
+use deputize_core::message::CallStatus;
+use deputize_core::{ArgumentRole, Display, Effects, Subject, ToolEffect, ToolSpec};
 use serde_json::{Value, json};
 
 use super::hunk::{Hunk, hunks};

@@ -3,8 +3,9 @@
 use agent_client_protocol::v1::schema::{
     SessionUpdate, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdateFields, ToolKind,
 };
+use deputize_core::event::AgentStart;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{AgentStart, Outcome, Status};
+use deputize_core::{Outcome, Status};
 
 use super::call_view::below;
 use super::session_updates::update;

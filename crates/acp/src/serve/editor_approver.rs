@@ -9,10 +9,11 @@ use agent_client_protocol::v1::schema::{
     SessionNotification, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolCallUpdate,
     ToolCallUpdateFields,
 };
+use deputize_core::authority::ApproverMode;
+use deputize_core::excerpt::Excerpt;
+use deputize_core::policy::{ApprovalAnswer, Question};
 use deputize_core::sanitize::{for_question, for_terminal_line};
-use deputize_core::{
-    AgentId, ApprovalAnswer, Approver, ApproverMode, BoxFuture, Cancel, Excerpt, Question,
-};
+use deputize_core::{AgentId, Approver, BoxFuture, Cancel};
 
 use super::call_view::fenced;
 use super::session_updates::{ApprovalUpdate, SessionUpdates};

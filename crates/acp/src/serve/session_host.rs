@@ -4,9 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use deputize_core::{
-    Approver, ApproverMode, BoxFuture, Cancel, Catalog, Observer, Outcome, Record, SessionId,
-};
+use deputize_core::authority::ApproverMode;
+use deputize_core::{Approver, BoxFuture, Cancel, Catalog, Observer, Outcome, Record, SessionId};
 
 /// The sessions of a program.
 pub trait SessionHost: Send + Sync {

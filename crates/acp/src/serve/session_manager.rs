@@ -11,10 +11,12 @@ use agent_client_protocol::v1::schema::{
 };
 use agent_client_protocol::v1::{ConnectionTo, Responder};
 use agent_client_protocol::{Client, Error, ErrorCode};
+use deputize_core::authority::ApproverMode;
+use deputize_core::model::Delta;
+use deputize_core::outcome::ExitReason;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{
-    AgentId, ApproverMode, CallId, Cancel, CancelReason, Delta, ExitReason, Observer, Outcome,
-    Record, SessionId, Status,
+    AgentId, CallId, Cancel, CancelReason, Observer, Outcome, Record, SessionId, Status,
 };
 use futures_util::future::join_all;
 use tokio_util::task::TaskTracker;

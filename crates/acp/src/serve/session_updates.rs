@@ -6,11 +6,12 @@ use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, MessageId, SessionUpdate, ToolCallContent, ToolCallStatus,
     ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
+use deputize_core::event::{AgentStart, LogLevel, ToolEnd};
+use deputize_core::message::{CallStatus, UserMessage};
+use deputize_core::model::{Delta, ModelError, Reply};
+use deputize_core::run::{BudgetUnit, WrapUpReason};
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{
-    AgentId, AgentStart, BudgetUnit, CallId, CallStatus, Delta, Event, LogLevel, ModelError,
-    Record, Reply, ToolEnd, UserMessage, WrapUpReason,
-};
+use deputize_core::{AgentId, CallId, Event, Record};
 
 use super::call_view::{self, CallView};
 use super::child_view::ChildView;

@@ -1,8 +1,10 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use deputize_core::file_state::FileVersion;
+use deputize_core::schema::Schema;
 use deputize_core::{
-    BoxFuture, Effects, Example, FileVersion, Schema, ToolCallResult, ToolCx, ToolDecl, ToolEffect,
-    ToolError, ToolName, ToolOutput, ToolSpec,
+    BoxFuture, Effects, Example, ToolCallResult, ToolCx, ToolDecl, ToolEffect, ToolError, ToolName,
+    ToolOutput, ToolSpec,
 };
 use serde_json::json;
 

@@ -1,4 +1,5 @@
-use deputize_core::{CancelReason, FixedClock, ToolName};
+use deputize_core::clock::FixedClock;
+use deputize_core::{CancelReason, ToolName};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use super::*;
@@ -191,7 +192,7 @@ fn a_question_shows_all_and_nothing_in_it_can_pass_for_the_question() {
 
 #[test]
 fn a_long_command_names_its_file_in_lines_that_are_not_of_the_command() {
-    let saved = deputize_core::SavedCommand {
+    let saved = deputize_core::excerpt::SavedCommand {
         path: PathBuf::from("/sessions/s/s~call_1_0\n.command.txt"),
         bytes: 9999,
         sha256: "5e5e".to_owned(),

@@ -1,8 +1,8 @@
 use std::sync::{Arc, Mutex};
 
-use deputize_core::{
-    AgentId, BoxFuture, Cancel, HookAnswer, HookEvent, HookInput, HookPoint, MemoryError, Outcome,
-};
+use deputize_core::hook::{HookAnswer, HookEvent, HookInput, HookPoint};
+use deputize_core::memory::MemoryError;
+use deputize_core::{AgentId, BoxFuture, Cancel, Outcome};
 
 use super::*;
 
@@ -82,7 +82,7 @@ fn what_the_memory_has_stands_in_the_prompt_of_the_top_agent_alone() {
             crate::compose::AssemblyInput::here(&cli.links, &loaded.config, &around, &sources);
         let made = crate::compose::AssembledProgram::new(&from).unwrap();
         let session = deputize_core::SessionId::literal("s");
-        let deny = deputize_core::ApproverMode::Deny;
+        let deny = deputize_core::authority::ApproverMode::Deny;
         let top = made.assembly.top_agent(&session, "m", "Go.", deny);
         let told = format!("{}{}", top.system.concat(), top.task);
         assert!(told.contains("<tool:memory "), "{mode}: {told}");

@@ -4,7 +4,8 @@ mod extensions;
 mod models;
 mod storage;
 
-use deputize_core::{ApproverMode, ToolCrate};
+use deputize_core::ToolCrate;
+use deputize_core::authority::ApproverMode;
 use serde_json::{Value, json};
 
 use crate::args::Doctor;

@@ -5,10 +5,11 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_core::{
-    AgentSpec, AgentView, ApproverMode, CallId, Message, Request, SessionId, ToolChoice, ToolCrate,
-    ToolName, UserMessage,
-};
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::ApproverMode;
+use deputize_core::message::UserMessage;
+use deputize_core::model::{Request, ToolChoice};
+use deputize_core::{AgentView, CallId, Message, SessionId, ToolCrate, ToolName};
 use deputize_delegate::{DelegationPlan, ParentView, PlanError, Refusal, TOOLSET, plan, read};
 use serde_json::{Value, json};
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use deputize_acp::AcpProgram;
 use deputize_agent::new_session_id;
-use deputize_core::{
-    AgentSpec, ApproverMode, Clock, ModelEndpoint, Resource as _, SessionStart, ToolCrate, ToolName,
-};
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::ApproverMode;
+use deputize_core::event::{ModelEndpoint, SessionStart};
+use deputize_core::{Clock, Resource as _, ToolCrate, ToolName};
 use deputize_runtime::{SessionConfig, SessionDir, StoredSession, SystemClock};
 use deputize_tools::Processes;
 use serde_json::json;

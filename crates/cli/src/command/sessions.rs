@@ -4,10 +4,9 @@ use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
 
+use deputize_core::budget::shown_usd;
 use deputize_core::sanitize::{for_terminal_line, remove_frame};
-use deputize_core::{
-    AgentId, CallId, Event, Outcome, SessionId, Status, ToolCrate, ToolResult, shown_usd,
-};
+use deputize_core::{AgentId, CallId, Event, Outcome, SessionId, Status, ToolCrate, ToolResult};
 use deputize_runtime::{FileTail, SessionDir, SessionSummary, StoredSession};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

@@ -1,7 +1,8 @@
 //! `deputize tools` and `deputize toolsets`.
 
 use deputize_core::sanitize::{for_question, for_terminal_line};
-use deputize_core::{Availability, CatalogEntry, ToolCrate, headline};
+use deputize_core::tool::headline;
+use deputize_core::{Availability, CatalogEntry, ToolCrate};
 use serde_json::{Value, json};
 
 use crate::args::{Settings, Tools, Toolsets};

@@ -10,9 +10,10 @@ use deputize_acp::serve::{
     TurnRequest, words_of,
 };
 use deputize_agent::new_session_id;
+use deputize_core::authority::ApproverMode;
+use deputize_core::event::ModelEndpoint;
 use deputize_core::{
-    ApproverMode, BoxFuture, Clock as _, Event, ModelEndpoint, Observer, Outcome, Record,
-    Resource as _, SessionId,
+    BoxFuture, Clock as _, Event, Observer, Outcome, Record, Resource as _, SessionId,
 };
 use deputize_runtime::{Continue, ResumeError, Session, SessionConfig, StoredSession, SystemClock};
 use tokio::task::spawn_blocking;

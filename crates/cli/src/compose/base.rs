@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use deputize_agent::BasePrompt;
-use deputize_core::{FillError, ToolName};
+use deputize_core::ToolName;
+use deputize_core::prompt::FillError;
 use deputize_runtime::prompt::BaseParts;
 
 use super::Discovered;

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use deputize_core::{BoxFuture, Cancel, Delta, Model, ModelError, ModelOptions, Reply, Request};
+use deputize_core::model::{Delta, ModelError, ModelOptions, Reply, Request};
+use deputize_core::{BoxFuture, Cancel, Model};
 
 use crate::config::ModelChoice;
 

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_agent::EffectPolicy;
-use deputize_core::{ApproverMode, SessionId, ToolsetName};
+use deputize_core::authority::ApproverMode;
+use deputize_core::{SessionId, ToolsetName};
 use deputize_delegate::{Policy, ToolFlavor};
 use deputize_runtime::Heartbeat;
 

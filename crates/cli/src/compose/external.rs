@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use deputize_acp::{AcpAgents, AcpProgram};
 use deputize_agent::is_secret_name;
-use deputize_core::ExternalAgents;
+use deputize_core::external_agent::ExternalAgents;
 use deputize_core::sanitize::Secrets;
 use deputize_delegate::{Policy, ToolSchemas};
 use deputize_process::{ProgramError, base_env, drop_hooks};

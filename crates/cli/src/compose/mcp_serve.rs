@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_agent::new_session_id;
+use deputize_core::authority::ApproverMode;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{
-    ApproverMode, BoxFuture, Cancel, Clock as _, Observer, Outcome, Resource as _, SessionId,
-    Status, ToolCrate,
+    BoxFuture, Cancel, Clock as _, Observer, Outcome, Resource as _, SessionId, Status, ToolCrate,
 };
 use deputize_mcp::serve::{AgentService, InvalidCall, ProgressSink, ServedAnswer, ServedTool};
 use deputize_runtime::{Session, SystemClock};

@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_agent::add_secrets;
+use deputize_core::Model;
+use deputize_core::model::{ModelOptions, Request};
 use deputize_core::sanitize::Secrets;
-use deputize_core::{Model, ModelOptions, Request};
 use deputize_offline::{NAME, Offline};
 use deputize_providers::limits::ReplyLimit;
 use deputize_providers::{

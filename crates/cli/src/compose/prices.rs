@@ -1,6 +1,6 @@
 //! What models cost, and which runs cannot begin because that is not known.
 
-use deputize_core::Price;
+use deputize_core::budget::Price;
 use deputize_providers::published_price;
 
 use super::external;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use deputize_core::ModelOptions;
+use deputize_core::model::ModelOptions;
 use deputize_core::sanitize::Secrets;
 use deputize_runtime::Models;
 

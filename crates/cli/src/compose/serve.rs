@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_acp::AcpProgram;
-use deputize_core::{
-    ApproverMode, Cancel, CancelReason, Observer, RetryPolicy, SessionStart, ToolCrate,
-};
+use deputize_core::authority::ApproverMode;
+use deputize_core::event::SessionStart;
+use deputize_core::retry::RetryPolicy;
+use deputize_core::{Cancel, CancelReason, Observer, ToolCrate};
 use deputize_runtime::{RateLimiters, SessionConfig, SessionDir};
 use deputize_tools::Processes;
 

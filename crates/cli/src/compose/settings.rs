@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use deputize_agent::AssemblyLimits;
-use deputize_core::{
-    AgentLimits, AssistantMessage, Catalog, Message, ModelOptions, ToolsetName, UserMessage,
-};
+use deputize_core::agent::AgentLimits;
+use deputize_core::message::{AssistantMessage, UserMessage};
+use deputize_core::model::ModelOptions;
+use deputize_core::{Catalog, Message, ToolsetName};
 use deputize_runtime::Budgets;
 use jiff::Timestamp;
 

@@ -1,6 +1,9 @@
 use std::fs;
 
-use deputize_core::{AgentView, ApproverMode, FixedClock, Role, SessionId};
+use deputize_core::agent::Role;
+use deputize_core::authority::ApproverMode;
+use deputize_core::clock::FixedClock;
+use deputize_core::{AgentView, SessionId};
 
 use super::*;
 use crate::config::{ModelOverrides, Sources, load};
@@ -114,7 +117,7 @@ fn children_may_be_approved_although_the_top_agent_is_not() {
     let spec = composition.assembly.top_agent(&session, "offline", "x", ApproverMode::Deny);
     let authority = composition.assembly.authority(ApproverMode::Deny, spec.cwd.clone());
     let view = composition.assembly.view(spec, authority);
-    assert_eq!(deputize_core::effective_mode(&view), ApproverMode::Deny);
+    assert_eq!(deputize_core::policy::effective_mode(&view), ApproverMode::Deny);
     assert_eq!(view.authority.approver(), ApproverMode::Auto);
 }
 

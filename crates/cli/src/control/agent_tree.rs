@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use deputize_core::agent::Role;
+use deputize_core::budget::{Cost, shown_usd};
+use deputize_core::model::Usage;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{AgentId, CallId, Cost, Event, Record, Role, Usage, shown_usd};
+use deputize_core::{AgentId, CallId, Event, Record};
 use serde_json::{Value, json};
 
 use crate::agent_name::short;
@@ -362,7 +365,11 @@ impl AgentRow {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{ExitReason, FailureKind, ModelError, SessionStart, Status, WrapUpReason};
+    use deputize_core::Status;
+    use deputize_core::event::SessionStart;
+    use deputize_core::model::{FailureKind, ModelError};
+    use deputize_core::outcome::ExitReason;
+    use deputize_core::run::WrapUpReason;
 
     use super::*;
 

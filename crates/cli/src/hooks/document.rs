@@ -1,6 +1,7 @@
 //! What a hook reads on its standard input: one JSON object.
 
-use deputize_core::{AgentSpec, HookEvent, HookInput};
+use deputize_core::agent::AgentSpec;
+use deputize_core::hook::{HookEvent, HookInput};
 use deputize_delegate::result_entry;
 use serde::Serialize;
 use serde_json::{Value, json};

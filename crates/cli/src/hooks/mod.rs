@@ -6,7 +6,7 @@ mod shell;
 
 use std::sync::Arc;
 
-use deputize_core::Hook;
+use deputize_core::hook::Hook;
 use deputize_tools::Processes;
 
 use crate::config::Hooks;

@@ -5,9 +5,8 @@ use std::ffi::OsString;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deputize_core::{
-    BoxFuture, Cancel, Hook, HookAnswer, HookDecision, HookInput, HookPoint, describe_error,
-};
+use deputize_core::hook::{Hook, HookAnswer, HookDecision, HookInput, HookPoint};
+use deputize_core::{BoxFuture, Cancel, describe_error};
 use deputize_process::{
     Command, DRAIN_LIMIT, Exit, Owner, Service, SpawnError, SupervisorError, base_env, drop_hooks,
 };

@@ -4,10 +4,12 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_core::{
-    AgentId, AgentStart, CallId, Cost, Delta, Event, FailureKind, Finish, HookRun, ModelError,
-    Outcome, Record, Reply, SessionStart, Status, ToolEnd, Usage, UserMessage, shown_usd,
-};
+use deputize_core::budget::{Cost, shown_usd};
+use deputize_core::event::{AgentStart, SessionStart, ToolEnd};
+use deputize_core::hook::HookRun;
+use deputize_core::message::UserMessage;
+use deputize_core::model::{Delta, FailureKind, Finish, ModelError, Reply, Usage};
+use deputize_core::{AgentId, CallId, Event, Outcome, Record, Status};
 use jiff::Timestamp;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
@@ -251,7 +253,7 @@ fn model_response(
     ms: u64,
     (cost_usd, estimated): (Option<f64>, bool),
 ) -> EventBody<'_> {
-    let call = |(slot, raw): (u32, &'_ deputize_core::RawCall)| EventCall {
+    let call = |(slot, raw): (u32, &'_ deputize_core::model::RawCall)| EventCall {
         id: CallId { step: iteration, slot },
         name: raw.name.clone(),
         args: arguments(&raw.arguments),
@@ -352,7 +354,7 @@ fn hook(run: &HookRun) -> EventBody<'_> {
 }
 
 fn agent_end(outcome: &Outcome) -> EventBody<'_> {
-    let denied = |trace: &&deputize_core::ToolTrace| trace.status.as_str() == "denied";
+    let denied = |trace: &&deputize_core::outcome::ToolTrace| trace.status.as_str() == "denied";
     EventBody::AgentEnd {
         status: outcome.status.as_str(),
         exit_reason: outcome.exit_reason.as_str(),

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::{Mutex, PoisonError};
 
-use deputize_core::{
-    AgentId, CallStatus, Event, Observer, Outcome, Record, Status, ToolEffect, Usage, shown_usd,
-};
+use deputize_core::budget::shown_usd;
+use deputize_core::message::CallStatus;
+use deputize_core::model::Usage;
+use deputize_core::{AgentId, Event, Observer, Outcome, Record, Status, ToolEffect};
 use deputize_delegate::result_entry;
 use serde::Serialize;
 use serde_json::Value;
@@ -166,7 +167,8 @@ impl From<Usage> for ObjectTokens {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{ChildInspection, ExitReason, Status};
+    use deputize_core::Status;
+    use deputize_core::outcome::{ChildInspection, ExitReason};
 
     use super::*;
     use crate::fixture::{

@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use deputize_core::{AgentId, CallId, Clock, Delta, Observer, Record};
+use deputize_core::model::Delta;
+use deputize_core::{AgentId, CallId, Clock, Observer, Record};
 
 use super::events::{Projection, delta_line, progress_line};
 use super::stdout_queue::StdoutQueue;
@@ -61,7 +62,9 @@ mod tests {
     use std::io::{self, Write};
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    use deputize_core::{Cancel, CancelReason, Event, FixedClock, WrapUpReason};
+    use deputize_core::clock::FixedClock;
+    use deputize_core::run::WrapUpReason;
+    use deputize_core::{Cancel, CancelReason, Event};
 
     use super::*;
     use crate::fixture::{TestWriter, root};

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use deputize_core::{AgentId, ArgumentRole, CallId, Catalog, RawCall, ToolKind, ToolSpec};
+use deputize_core::model::RawCall;
+use deputize_core::{AgentId, ArgumentRole, CallId, Catalog, ToolKind, ToolSpec};
 use serde_json::Value;
 
 use super::call::of_call;

@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use deputize_core::{CallStatus, Display, Event, Record, ToolEffect, ToolEnd};
+use deputize_core::event::ToolEnd;
+use deputize_core::message::CallStatus;
+use deputize_core::{Display, Event, Record, ToolEffect};
 
 use super::line::{ScreenLine, Style};
 use super::summary::{as_is, count, unseen};
@@ -176,7 +178,7 @@ fn more(all: usize, listed: usize) -> Option<ScreenLine> {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::CallStatus;
+    use deputize_core::message::CallStatus;
 
     use super::*;
     use crate::fixture::{CALL, TestWriter, child, returned, root, version};

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use deputize_core::outcome::ExitReason;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{AgentId, CallId, Catalog, Event, ExitReason, Record, Status, ToolEffect};
+use deputize_core::{AgentId, CallId, Catalog, Event, Record, Status, ToolEffect};
 
 use super::call::task_goals;
 use super::line::{ScreenLine, Style};
@@ -220,7 +221,7 @@ fn name(tag: &str, id: &AgentId, goal: &str) -> ScreenLine {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{CallStatus, UserMessage};
+    use deputize_core::message::{CallStatus, UserMessage};
 
     use super::*;
     use crate::fixture::{

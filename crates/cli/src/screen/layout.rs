@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use deputize_core::{AgentId, Cost, Status};
+use deputize_core::budget::Cost;
+use deputize_core::{AgentId, Status};
 
 use super::line::{ScreenLine, Style, cut, width};
 use super::summary::{dollars, running, tokens};

@@ -7,7 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use deputize_core::{AgentId, CallId, Catalog, Clock, Delta, Event, Observer, Record};
+use deputize_core::model::Delta;
+use deputize_core::{AgentId, CallId, Catalog, Clock, Event, Observer, Record};
 use tokio::sync::Notify;
 
 use super::Detail;

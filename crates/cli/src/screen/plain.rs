@@ -4,11 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::event::{LogLevel, ToolEnd};
+use deputize_core::hook::{HookDecision, HookRun};
+use deputize_core::message::CallStatus;
+use deputize_core::model::Delta;
+use deputize_core::policy::ApprovalAnswer;
+use deputize_core::run::{BudgetUnit, WrapUpReason};
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
-use deputize_core::{
-    AgentId, ApprovalAnswer, BudgetUnit, CallId, CallStatus, Catalog, Delta, Event, HookDecision,
-    HookRun, LogLevel, Outcome, Record, Status, ToolEffect, ToolEnd, WrapUpReason,
-};
+use deputize_core::{AgentId, CallId, Catalog, Event, Outcome, Record, Status, ToolEffect};
 use serde_json::Value;
 
 use super::Detail;
@@ -511,7 +514,8 @@ fn finished(
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{CallId, ExitReason};
+    use deputize_core::CallId;
+    use deputize_core::outcome::ExitReason;
     use serde_json::json;
 
     use super::*;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::{AgentId, ApprovalAnswer, CallId, Event, Record};
+use deputize_core::policy::ApprovalAnswer;
+use deputize_core::{AgentId, CallId, Event, Record};
 
 use super::summary::as_is;
 use crate::approve::NO_TERMINAL;

@@ -84,7 +84,9 @@ fn child_name(agent: &AgentId) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::{ExitReason, Status, UserMessage};
+    use deputize_core::Status;
+    use deputize_core::message::UserMessage;
+    use deputize_core::outcome::ExitReason;
 
     use super::*;
     use crate::fixture::{TestWriter, child, ended, outcome, root};

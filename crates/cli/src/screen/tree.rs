@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use deputize_core::budget::Cost;
+use deputize_core::event::AgentStart;
+use deputize_core::model::{Reply, Usage};
+use deputize_core::outcome::ExitReason;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{
-    AgentId, AgentStart, CallId, Catalog, Cost, Event, ExitReason, Outcome, Record, Reply, Status,
-    Usage,
-};
+use deputize_core::{AgentId, CallId, Catalog, Event, Outcome, Record, Status};
 
 use super::call::of_call;
 use super::summary::as_is;
@@ -296,7 +297,10 @@ mod tests {
         // Another call has told nothing, and one that has ended tells nothing more.
         let other = CallId { step: 1, slot: 1 };
         tree.progress(&root(), other, "x");
-        tape.add(&root(), returned(CALL, "count", deputize_core::CallStatus::Ok, "2", Vec::new()));
+        tape.add(
+            &root(),
+            returned(CALL, "count", deputize_core::message::CallStatus::Ok, "2", Vec::new()),
+        );
         tree.apply(tape.records.last().unwrap());
         tree.progress(&root(), CALL, "three");
         assert_eq!(doing(&tree), NodeActivity::Model);

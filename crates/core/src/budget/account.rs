@@ -112,7 +112,7 @@ pub enum ReserveResult {
 /// reservations count.
 ///
 /// ```
-/// use deputize_core::{Budget, BudgetAccount, Cost, Reservation, ReserveRequest, ReserveResult};
+/// use deputize_core::budget::{Budget, BudgetAccount, Cost, Reservation, ReserveRequest, ReserveResult};
 ///
 /// let mut account = BudgetAccount::new(Budget { tokens: Some(100), usd: None }, Cost::default());
 /// let tokens = |tokens| Cost { tokens, ..Cost::default() };

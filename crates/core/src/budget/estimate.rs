@@ -48,7 +48,8 @@ impl TokenEstimator {
     /// Records a sent request of this many bytes.
     ///
     /// ```
-    /// use deputize_core::{TokenEstimator, Usage};
+    /// use deputize_core::budget::TokenEstimator;
+    /// use deputize_core::model::Usage;
     ///
     /// let mut estimator = TokenEstimator::default();
     /// estimator.record_request(900);
@@ -73,7 +74,8 @@ impl TokenEstimator {
     /// Guesses the number of tokens in a request of this many bytes.
     ///
     /// ```
-    /// use deputize_core::{TokenEstimator, Usage};
+    /// use deputize_core::budget::TokenEstimator;
+    /// use deputize_core::model::Usage;
     ///
     /// let mut estimator = TokenEstimator::default();
     /// assert_eq!(estimator.guess(900), 300);
@@ -131,7 +133,7 @@ impl OutputEstimator {
     /// of the last replies, and more the fewer there were. `None` before the first reply.
     ///
     /// ```
-    /// use deputize_core::OutputEstimator;
+    /// use deputize_core::budget::OutputEstimator;
     ///
     /// let mut estimator = OutputEstimator::default();
     /// assert_eq!(estimator.likely(), None);

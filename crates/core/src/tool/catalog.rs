@@ -241,7 +241,7 @@ inventory::collect!(Registration);
 macro_rules! register_tool {
     ($toolset:literal, $tool:expr) => {
         $crate::inventory::submit! {
-            $crate::Registration {
+            $crate::tool::Registration {
                 krate: env!("CARGO_PKG_NAME"),
                 toolset: $toolset,
                 make: || $crate::erase($tool),

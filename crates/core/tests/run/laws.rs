@@ -1,9 +1,8 @@
 //! Laws of the loop: each call gets exactly one result, in order, whatever happens.
 
-use deputize_core::{
-    CancelReason, FailureKind, Finish, Input, Message, ModelError, RawCall, Reply, Run, Step,
-    WrapUpReason,
-};
+use deputize_core::model::{FailureKind, Finish, ModelError, RawCall, Reply};
+use deputize_core::run::{Input, Run, Step, WrapUpReason};
+use deputize_core::{CancelReason, Message};
 use proptest::prelude::*;
 
 use crate::{message, result, show, started};

@@ -1,9 +1,10 @@
 //! The end of one child as a plain text, for models that expect no more.
 
+use deputize_core::message::ModelText;
+use deputize_core::outcome::ExitReason;
+use deputize_core::prompt::FillError;
 use deputize_core::sanitize::{TextSource, for_exact_line};
-use deputize_core::{
-    ExitReason, FillError, ModelText, Outcome, Status, ToolCallResult, ToolError, ToolOutput,
-};
+use deputize_core::{Outcome, Status, ToolCallResult, ToolError, ToolOutput};
 
 use super::entry::{error, where_whole};
 use super::fit::PLAIN;

@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
 
-use deputize_core::{
-    CallId, CallStatus, ExitReason, FileVersion, Receipts, SessionId, Status, ToolEffect,
-    ToolTrace, Usage,
-};
+use deputize_core::file_state::FileVersion;
+use deputize_core::message::CallStatus;
+use deputize_core::model::Usage;
+use deputize_core::outcome::{ExitReason, Receipts, ToolTrace};
+use deputize_core::{CallId, SessionId, Status, ToolEffect};
 
 use super::*;
 

@@ -4,11 +4,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
+use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, AttachError, Role};
+use deputize_core::clock::FixedClock;
+use deputize_core::file_state::FileVersion;
+use deputize_core::model::Usage;
+use deputize_core::outcome::{ExitReason, Receipts};
 use deputize_core::sanitize::TextSource;
+use deputize_core::tool::{SessionView, Spawn};
 use deputize_core::{
-    Agent, AgentActivity, AgentId, AgentSpec, AgentSummary, AttachError, Cancel, CancelReason,
-    ExitReason, FileVersion, FixedClock, Receipts, ResourceMap, Role, SessionView, Spawn, Status,
-    ToolEffect, ToolOutput, Usage,
+    Agent, AgentId, Cancel, CancelReason, ResourceMap, Status, ToolEffect, ToolOutput,
 };
 use tokio::sync::Notify;
 
@@ -344,7 +348,8 @@ async fn the_form_with_one_text_says_how_its_child_ended() {
 async fn a_child_works_where_its_parents_shell_is() {
     let rig = Rig::new(Policy::default());
     let cwd = |rig: &Rig| rig.home.attached.lock().unwrap().last().unwrap().cwd.clone();
-    let place = rig.agent.store.get_or_insert_with(deputize_core::ShellPlace::default);
+    let place =
+        rig.agent.store.get_or_insert_with(deputize_core::shell_directory::ShellPlace::default);
     rig.call(json!({"goal": "a"})).await.unwrap();
     assert_eq!(cwd(&rig), Path::new("/repo/app"));
     let folder = rig.folder.path();
@@ -359,7 +364,10 @@ async fn a_child_works_where_its_parents_shell_is() {
     assert_eq!(cwd(&rig), Path::new("/repo/app"));
     // What is configured comes first.
     let rig = Rig::new(Policy { workspace: Some("/configured".into()), ..Policy::default() });
-    rig.agent.store.get_or_insert_with(deputize_core::ShellPlace::default).set(rig.folder.path());
+    rig.agent
+        .store
+        .get_or_insert_with(deputize_core::shell_directory::ShellPlace::default)
+        .set(rig.folder.path());
     rig.call(json!({"goal": "d"})).await.unwrap();
     assert_eq!(cwd(&rig), Path::new("/configured"));
 }

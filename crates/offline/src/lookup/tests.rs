@@ -1,6 +1,6 @@
 use serde_json::Value;
 
-use deputize_core::CallStatus;
+use deputize_core::message::CallStatus;
 
 use super::super::fixture::{Repository, Talk, ok, talk};
 const FILES: &[&str] = &["list_dir", "search_files", "read_file"];
@@ -115,7 +115,7 @@ fn what_is_not_there_is_said_with_what_was_searched() {
         spelled.answer
     );
     let lost = talk("find unwraps in nowhere", FILES, 9, |_, _| {
-        (deputize_core::CallStatus::Error, "not found: nowhere".to_owned(), "")
+        (deputize_core::message::CallStatus::Error, "not found: nowhere".to_owned(), "")
     });
     assert!(lost.failed && lost.answer.contains("failed: not found: nowhere"), "{}", lost.answer);
 }
@@ -159,7 +159,7 @@ fn each_part_of_a_search_is_answered() {
 fn a_broken_pattern_is_shown_with_its_mistake() {
     let mistake = "refused: the pattern is no regular expression: regex parse error:\n    (a\n    ^\nerror: unclosed group";
     let talk = talk("grep /(a/ in src", FILES, 9, |_, _| {
-        (deputize_core::CallStatus::Error, mistake.to_owned(), "")
+        (deputize_core::message::CallStatus::Error, mistake.to_owned(), "")
     });
     assert!(talk.failed && talk.answer.contains("for `(a`"), "{}", talk.answer);
     assert!(talk.answer.contains("    ^\nerror: unclosed group"), "{}", talk.answer);

@@ -1,4 +1,4 @@
-use deputize_core::CallStatus;
+use deputize_core::message::CallStatus;
 
 use super::super::fixture::{Given, Repository, Talk, ok, talk, talk_in};
 use super::*;

@@ -1,6 +1,6 @@
 //! One block of a reply, as far as it has come.
 
-use deputize_core::RawCall;
+use deputize_core::model::RawCall;
 use serde::Serialize;
 use serde_json::{Map, Value};
 

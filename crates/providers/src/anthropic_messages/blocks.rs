@@ -3,7 +3,8 @@
 //! Blocks stand in the order in which they began. All texts are one text, of which a block of
 //! text is a range; between two of them that something else divides stands a blank line.
 
-use deputize_core::{Delta, OpaqueBlock, RawCall};
+use deputize_core::message::OpaqueBlock;
+use deputize_core::model::{Delta, RawCall};
 use serde_json::Value;
 
 use super::block::{BlockKind, OpaquePart, PartialBlock, PartialCall, Thinking};

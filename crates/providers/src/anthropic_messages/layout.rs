@@ -1,6 +1,6 @@
 //! Where the blocks of a message stand, when they do not stand in the usual order.
 
-use deputize_core::OpaqueBlock;
+use deputize_core::message::OpaqueBlock;
 use serde::{Deserialize, Serialize};
 
 /// The name of the entry that holds the order, in [`OpaqueBlock`].

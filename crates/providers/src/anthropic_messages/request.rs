@@ -4,7 +4,9 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::{ModelOptions, Request, Schema, ToolChoice, ToolDecl};
+use deputize_core::ToolDecl;
+use deputize_core::model::{ModelOptions, Request, ToolChoice};
+use deputize_core::schema::Schema;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -166,10 +168,10 @@ fn tool(decl: &ToolDecl) -> ToolParam<'_> {
 mod tests {
     use std::sync::Arc;
 
-    use deputize_core::{
-        AssistantMessage, CallId, CallStatus, Message, ModelText, OpaqueBlock, ToolCall, ToolName,
-        ToolResult, UserMessage,
+    use deputize_core::message::{
+        AssistantMessage, CallStatus, ModelText, OpaqueBlock, UserMessage,
     };
+    use deputize_core::{CallId, Message, ToolCall, ToolName, ToolResult};
     use proptest::prelude::*;
 
     use super::*;

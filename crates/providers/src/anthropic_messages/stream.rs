@@ -1,6 +1,6 @@
 //! From events to a reply.
 
-use deputize_core::{Finish, Reply, Usage};
+use deputize_core::model::{Finish, Reply, Usage};
 use serde_json::Value;
 
 use super::blocks::Blocks;

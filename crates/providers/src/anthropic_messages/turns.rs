@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use deputize_core::{
-    AssistantMessage, CallId, CallStatus, Message, OpaqueBlock, ToolCall, ToolResult,
-};
+use deputize_core::message::{AssistantMessage, CallStatus, OpaqueBlock};
+use deputize_core::{CallId, Message, ToolCall, ToolResult};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;

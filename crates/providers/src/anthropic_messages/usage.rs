@@ -1,6 +1,6 @@
 //! Tokens, as the events of a reply tell them bit by bit.
 
-use deputize_core::Usage;
+use deputize_core::model::Usage;
 use serde_json::Value;
 
 /// What was told so far. Servers tell numbers at the start, at the end or at both, and fill

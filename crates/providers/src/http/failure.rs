@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 use std::time::Duration;
 
-use deputize_core::{FailureKind, ModelError, Usage};
+use deputize_core::model::{FailureKind, ModelError, Usage};
 use reqwest::Url;
 
 use super::keys::{KeyFailure, NextKey};

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use deputize_core::FailureKind;
+use deputize_core::model::FailureKind;
 use reqwest::header::{HeaderName, HeaderValue};
 use tokio::time::Instant;
 

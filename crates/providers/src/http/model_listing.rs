@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deputize_core::{ModelError, Usage};
+use deputize_core::model::{ModelError, Usage};
 use futures_util::future::join_all;
 use reqwest::header::HeaderValue;
 use serde_json::Value;

@@ -1,6 +1,7 @@
 //! Calls, put together from pieces whose indexes and ids cannot be trusted.
 
-use deputize_core::{OpaqueBlock, RawCall};
+use deputize_core::message::OpaqueBlock;
+use deputize_core::model::RawCall;
 use serde_json::Value;
 
 use super::details::ReasoningDetails;

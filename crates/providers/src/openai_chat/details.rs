@@ -1,6 +1,6 @@
 //! Blocks of reasoning that must go back to the server as they came.
 
-use deputize_core::OpaqueBlock;
+use deputize_core::message::OpaqueBlock;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -7,7 +7,8 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::{AssistantMessage, CallId, Message, OpaqueBlock};
+use deputize_core::message::{AssistantMessage, OpaqueBlock};
+use deputize_core::{CallId, Message};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

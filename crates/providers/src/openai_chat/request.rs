@@ -3,10 +3,10 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::{
-    AssistantMessage, Message, ModelOptions, OpaqueBlock, Request, Schema, ToolCall, ToolChoice,
-    ToolDecl,
-};
+use deputize_core::message::{AssistantMessage, OpaqueBlock};
+use deputize_core::model::{ModelOptions, Request, ToolChoice};
+use deputize_core::schema::Schema;
+use deputize_core::{Message, ToolCall, ToolDecl};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -243,7 +243,8 @@ fn call<'a>(call: &'a ToolCall, returned: &'a ReturnedExtras<'_>) -> CallParam<'
 mod tests {
     use std::sync::Arc;
 
-    use deputize_core::{CallId, CallStatus, ModelText, ToolName, ToolResult, UserMessage};
+    use deputize_core::message::{CallStatus, ModelText, UserMessage};
+    use deputize_core::{CallId, ToolName, ToolResult};
 
     use super::*;
 

@@ -1,6 +1,6 @@
 //! From events to a reply.
 
-use deputize_core::{Delta, Finish, Reply, Usage};
+use deputize_core::model::{Delta, Finish, Reply, Usage};
 use serde_json::Value;
 
 use super::calls::Calls;

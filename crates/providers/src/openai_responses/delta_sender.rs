@@ -1,6 +1,6 @@
 //! What of a reply was shown while it arrived.
 
-use deputize_core::Delta;
+use deputize_core::model::Delta;
 
 use super::item::{TextKey, TextPart};
 use super::order::BETWEEN;

@@ -7,7 +7,8 @@
 //! `["calls", NUMBER]`. Whatever is left after the last block follows: the text, then the
 //! calls. The usual reply (reasoning, text, calls) thus needs no mark.
 
-use deputize_core::{AssistantMessage, OpaqueBlock, ToolCall};
+use deputize_core::ToolCall;
+use deputize_core::message::{AssistantMessage, OpaqueBlock};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

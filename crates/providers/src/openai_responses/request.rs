@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::{CallId, Message, ModelOptions, Request, Schema, ToolChoice, ToolDecl};
+use deputize_core::model::{ModelOptions, Request, ToolChoice};
+use deputize_core::schema::Schema;
+use deputize_core::{CallId, Message, ToolDecl};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -239,10 +241,10 @@ fn said(piece: OutputPiece<'_>, id: String) -> InputEntry<'_> {
 mod tests {
     use std::sync::Arc;
 
-    use deputize_core::{
-        AssistantMessage, CallStatus, ModelText, OpaqueBlock, ToolCall, ToolName, ToolResult,
-        UserMessage,
+    use deputize_core::message::{
+        AssistantMessage, CallStatus, ModelText, OpaqueBlock, UserMessage,
     };
+    use deputize_core::{ToolCall, ToolName, ToolResult};
     use proptest::prelude::*;
 
     use super::super::order::WIRE;

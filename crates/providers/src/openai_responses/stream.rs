@@ -1,6 +1,6 @@
 //! From events to a reply.
 
-use deputize_core::{Delta, Finish, RawCall, Reply, Usage};
+use deputize_core::model::{Delta, Finish, RawCall, Reply, Usage};
 use serde_json::Value;
 
 use super::delta_sender::DeltaSender;

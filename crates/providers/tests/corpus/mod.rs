@@ -4,7 +4,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use deputize_core::{Delta, Reply};
+use deputize_core::model::{Delta, Reply};
 use deputize_providers::limits::ReplyLimit;
 use deputize_providers::{StreamEnd, StreamError, StreamStatus};
 use proptest::prelude::*;
@@ -48,7 +48,7 @@ macro_rules! corpus_parser {
             fn feed(
                 &mut self,
                 bytes: &[u8],
-                live: &mut (dyn FnMut(deputize_core::Delta<'_>) + Send),
+                live: &mut (dyn FnMut(deputize_core::model::Delta<'_>) + Send),
             ) -> Result<deputize_providers::StreamStatus, deputize_providers::StreamError> {
                 <$stream>::feed(self, bytes, live)
             }
@@ -60,8 +60,8 @@ macro_rules! corpus_parser {
             fn finish(
                 self,
                 ending: deputize_providers::StreamEnd,
-                live: &mut (dyn FnMut(deputize_core::Delta<'_>) + Send),
-            ) -> Result<deputize_core::Reply, deputize_providers::StreamError> {
+                live: &mut (dyn FnMut(deputize_core::model::Delta<'_>) + Send),
+            ) -> Result<deputize_core::model::Reply, deputize_providers::StreamError> {
                 <$stream>::finish(self, ending, live)
             }
         }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use deputize_core::{Message, Request, ToolDecl};
+use deputize_core::model::Request;
+use deputize_core::{Message, ToolDecl};
 
 use super::excerpt::excerpt;
 use super::{SentRequest, hash};

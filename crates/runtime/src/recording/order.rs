@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use deputize_core::{AgentId, CallId, CallStatus, Event, Record, ToolEnd};
+use deputize_core::event::ToolEnd;
+use deputize_core::message::CallStatus;
+use deputize_core::{AgentId, CallId, Event, Record};
 
 /// The records of a recording until now, as far as later ones need them.
 #[derive(Debug, Default)]

@@ -7,9 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
+use deputize_core::agent::AttachError;
+use deputize_core::event::AgentStart;
+use deputize_core::message::CallStatus;
 use deputize_core::{
-    AgentId, AgentStart, AttachError, BoxFuture, CallId, CallStatus, Cancel, Catalog, Event,
-    Observer, Outcome, Record,
+    AgentId, BoxFuture, CallId, Cancel, Catalog, Event, Observer, Outcome, Record,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 

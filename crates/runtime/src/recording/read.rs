@@ -6,7 +6,10 @@ use std::io::{self, BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use deputize_core::{AgentId, AgentSpec, AgentStart, Event, FixedClock, Record, SessionId};
+use deputize_core::agent::AgentSpec;
+use deputize_core::clock::FixedClock;
+use deputize_core::event::AgentStart;
+use deputize_core::{AgentId, Event, Record, SessionId};
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -4,9 +4,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use deputize_core::event::AgentStart;
 use deputize_core::{
-    AgentStart, BoxFuture, Catalog, CatalogEntry, Origin, Tool, ToolCallResult, ToolCx, ToolDecl,
-    ToolError, ToolName, ToolSpec,
+    BoxFuture, Catalog, CatalogEntry, Origin, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError,
+    ToolName, ToolSpec,
 };
 use serde_json::Value;
 

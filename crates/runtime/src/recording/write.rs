@@ -7,8 +7,9 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use deputize_core::model::Request;
 use deputize_core::sanitize::FrameSecret;
-use deputize_core::{AgentId, Event, Message, Observer, Record, Request, SessionId};
+use deputize_core::{AgentId, Event, Message, Observer, Record, SessionId};
 use serde_json::Value;
 
 use super::{FORMAT, RecorderError, RecordingHeader, RecordingLine, SentRequest, hash};

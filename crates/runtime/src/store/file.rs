@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use deputize_core::{BoxFuture, Journal, JournalError, Record, SessionId};
+use deputize_core::event::{Journal, JournalError};
+use deputize_core::{BoxFuture, Record, SessionId};
 
 use super::disk::{Disk, DiskFile, OpenError};
 use super::read::{ReadError, StoredSession};

@@ -5,8 +5,10 @@ use std::io::{self, BufRead as _, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::event::SessionStart;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{AgentId, AgentSpec, Event, Message, Record, SessionId, SessionStart};
+use deputize_core::{AgentId, Event, Message, Record, SessionId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
-use deputize_core::{Cost, SessionId, SessionStart, Status, Usage};
+use deputize_core::budget::Cost;
+use deputize_core::event::SessionStart;
+use deputize_core::model::Usage;
+use deputize_core::{SessionId, Status};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

@@ -2,8 +2,11 @@
 
 use std::borrow::Cow;
 
+use deputize_core::event::JournalError;
+use deputize_core::hook::{HookEvent, HookPoint};
+use deputize_core::message::CallStatus;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{CallStatus, Cancel, HookEvent, HookPoint, JournalError, ToolCall};
+use deputize_core::{Cancel, ToolCall};
 use serde_json::Value;
 
 use super::result::FinishedCall;

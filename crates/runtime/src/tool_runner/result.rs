@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::sanitize::{Secrets, TextSource, clean, for_terminal_line, frame_for_model};
 use deputize_core::{
-    CallStatus, Display, ModelText, ToolCall, ToolCallResult, ToolEffect, ToolError, ToolOutput,
-    describe_error,
+    Display, ToolCall, ToolCallResult, ToolEffect, ToolError, ToolOutput, describe_error,
 };
 use sha2::{Digest as _, Sha256};
 

@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use deputize_core::{
-    AgentSpec, CORRECTIONS, Cancel, Event, ExitReason, Message, Reply, Request, Status, ToolChoice,
-    ValueError,
-};
+use deputize_core::agent::AgentSpec;
+use deputize_core::answer::CORRECTIONS;
+use deputize_core::model::{Reply, Request, ToolChoice};
+use deputize_core::outcome::{ExitReason, ValueError};
+use deputize_core::{Cancel, Event, Message, Status};
 
 use crate::fixture::{World, parts, run, spec};
 
@@ -25,7 +26,7 @@ type Told = Arc<Mutex<Vec<String>>>;
 fn answers(
     told: &Told,
     texts: &'static [&'static str],
-) -> impl Fn(usize, &Request<'_>) -> Result<Reply, deputize_core::ModelError> + Send + Sync + use<>
+) -> impl Fn(usize, &Request<'_>) -> Result<Reply, deputize_core::model::ModelError> + Send + Sync + use<>
 {
     let seen = Arc::clone(told);
     move |_, request| {
@@ -108,7 +109,7 @@ async fn corrections_count_against_the_iterations() {
         Ok(Reply::text("rule", format!("{:?}", request.tool_choice == ToolChoice::None)))
     };
     let spec = counting(folder.path());
-    let limits = deputize_core::AgentLimits { max_iterations: 1, ..spec.limits };
+    let limits = deputize_core::agent::AgentLimits { max_iterations: 1, ..spec.limits };
     let parts = parts(&world, rule);
     let spec = AgentSpec { limits, ..spec };
     let outcome = run(folder.path(), spec, parts, &Cancel::new()).await;
@@ -122,7 +123,7 @@ async fn corrections_count_against_the_iterations() {
 async fn an_answer_that_was_cut_and_misses_its_schema_is_no_success() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let rule = |_: usize, _: &Request<'_>| {
-        let finish = deputize_core::Finish::Length;
+        let finish = deputize_core::model::Finish::Length;
         Ok(Reply { finish, ..Reply::text("rule", r#"{"tests": 1"#) })
     };
     let parts = parts(&world, rule);

@@ -4,9 +4,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use deputize_core::message::OpaqueBlock;
+use deputize_core::model::{Delta, FailureKind, ModelError, Reply, Request};
+use deputize_core::rate_limit::RateLimiter;
+use deputize_core::retry::RetryPolicy;
 use deputize_core::{
-    BoxFuture, Cancel, CancelReason, Delta, Event, FailureKind, Message, Model, ModelError,
-    OpaqueBlock, Outcome, RateLimiter, Reply, Request, RetryPolicy, SessionId, Status,
+    BoxFuture, Cancel, CancelReason, Event, Message, Model, Outcome, SessionId, Status,
 };
 use deputize_runtime::{Models, RateLimiters, Session, SessionConfig, SessionDir};
 use futures_util::future::join_all;
@@ -230,7 +233,7 @@ async fn side_by_side(count: usize, model: Arc<dyn Model>) -> Vec<Outcome> {
         async move {
             let id = SessionId::new(format!("s{n}")).unwrap();
             let session = Session::create(&SessionDir::new(folder), id, parts).unwrap();
-            let spec = deputize_core::AgentSpec {
+            let spec = deputize_core::agent::AgentSpec {
                 id: deputize_core::AgentId::root(session.id()),
                 ..spec(folder)
             };

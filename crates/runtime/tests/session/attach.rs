@@ -5,11 +5,16 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use deputize_core::agent::{AgentSpec, SpawnedBy};
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::event::LogLevel;
+use deputize_core::model::{Delta, FailureKind, ModelError, Reply, Request};
+use deputize_core::policy::Verdict;
+use deputize_core::schema::Schema;
 use deputize_core::{
-    AgentSpec, AgentView, ApproverMode, Authority, BoxFuture, Cancel, CatalogEntry, Delta, Event,
-    FailureKind, Grant, LogLevel, Message, Model, ModelError, Origin, Outcome, Policy, Reply,
-    Request, Schema, SessionId, SpawnedBy, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError,
-    ToolName, ToolOutput, ToolSpec, ToolsetName, Verdict,
+    AgentView, Authority, BoxFuture, Cancel, CatalogEntry, Event, Message, Model, Origin, Outcome,
+    Policy, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolName, ToolOutput,
+    ToolSpec, ToolsetName,
 };
 use deputize_runtime::{Continue, Session, SessionConfig, SessionDir};
 use serde_json::{Value, json};

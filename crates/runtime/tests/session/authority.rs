@@ -5,10 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use deputize_core::agent::{AgentSpec, SpawnedBy};
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::model::{FailureKind, ModelError, Reply, Request};
+use deputize_core::schema::Schema;
 use deputize_core::{
-    AgentId, AgentSpec, AgentView, ApproverMode, Authority, BoxFuture, Cancel, Catalog,
-    CatalogEntry, Event, FailureKind, Grant, Message, ModelError, Origin, Outcome, Reply, Request,
-    Schema, SessionId, SpawnedBy, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput,
+    AgentId, AgentView, Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Event, Message,
+    Origin, Outcome, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput,
     ToolSpec, ToolsetName,
 };
 use deputize_runtime::{Continue, Models, Session, SessionConfig, SessionDir};

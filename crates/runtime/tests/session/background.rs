@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::agent::{AgentLimits, AgentSpec, Delivery};
+use deputize_core::authority::Grant;
+use deputize_core::model::{Delta, ModelError, Reply, Request, ToolChoice};
+use deputize_core::outcome::ExitReason;
 use deputize_core::{
-    AgentId, AgentLimits, AgentSpec, BoxFuture, CallId, Cancel, Clock, Delivery, Delta, Event,
-    ExitReason, Grant, Message, Model, ModelError, Outcome, Reply, Request, SessionId, Status,
-    ToolChoice,
+    AgentId, BoxFuture, CallId, Cancel, Clock, Event, Message, Model, Outcome, SessionId, Status,
 };
 use deputize_runtime::{Session, SessionConfig, SessionDir};
 use serde_json::json;

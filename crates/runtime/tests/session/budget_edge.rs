@@ -3,9 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::Grant;
+use deputize_core::budget::{Budget, Price};
+use deputize_core::model::{Finish, ModelOptions, Reply, Request, ToolChoice, Usage};
+use deputize_core::outcome::ExitReason;
 use deputize_core::{
-    AgentSpec, Authority, Budget, Cancel, CancelReason, Event, ExitReason, Finish, Grant, Message,
-    ModelOptions, Outcome, Price, Record, Reply, Request, SessionId, Status, ToolChoice, Usage,
+    Authority, Cancel, CancelReason, Event, Message, Outcome, Record, SessionId, Status,
 };
 use deputize_runtime::{Budgets, Session, SessionConfig, SessionDir};
 use serde_json::json;

@@ -4,10 +4,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::Grant;
+use deputize_core::budget::{Budget, Price};
+use deputize_core::model::{
+    Delta, FailureKind, Finish, ModelError, Reply, Request, ToolChoice, Usage,
+};
+use deputize_core::outcome::ExitReason;
 use deputize_core::{
-    AgentSpec, Authority, BoxFuture, Budget, Cancel, Delta, Event, ExitReason, FailureKind, Finish,
-    Grant, Message, Model, ModelError, Outcome, Price, Reply, Request, SessionId, Status,
-    ToolChoice, Usage,
+    Authority, BoxFuture, Cancel, Event, Message, Model, Outcome, SessionId, Status,
 };
 use deputize_runtime::{Budgets, Session, SessionConfig, SessionDir};
 use fastrand::Rng;

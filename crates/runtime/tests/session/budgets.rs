@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use deputize_core::{
-    AgentSpec, BoxFuture, Budget, Cancel, CancelReason, Cost, Delta, Event, ExitReason,
-    FailureKind, Model, ModelError, ModelOptions, Outcome, Price, Reply, Request, Status,
-    ToolChoice, Usage,
+use deputize_core::agent::AgentSpec;
+use deputize_core::budget::{Budget, Cost, Price};
+use deputize_core::model::{
+    Delta, FailureKind, ModelError, ModelOptions, Reply, Request, ToolChoice, Usage,
 };
+use deputize_core::outcome::ExitReason;
+use deputize_core::{BoxFuture, Cancel, CancelReason, Event, Model, Outcome, Status};
 use deputize_runtime::{Budgets, Continue, Session, SessionConfig, SessionDir};
 use serde_json::json;
 use tokio::sync::Notify;
@@ -30,10 +32,11 @@ fn looks(request: &Request<'_>) -> Reply {
     Reply { usage, ..Reply::calls("rule", [("look", json!({"n": n}))]) }
 }
 
-fn small(folder: &std::path::Path) -> deputize_core::AgentSpec {
+fn small(folder: &std::path::Path) -> deputize_core::agent::AgentSpec {
     let spec = spec(folder);
-    let options = deputize_core::ModelOptions { max_output_tokens: Some(100), ..spec.options };
-    deputize_core::AgentSpec { options, ..spec }
+    let options =
+        deputize_core::model::ModelOptions { max_output_tokens: Some(100), ..spec.options };
+    deputize_core::agent::AgentSpec { options, ..spec }
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +126,7 @@ async fn three(most: u64) -> Vec<Outcome> {
     let options = ModelOptions { max_output_tokens: Some(200), ..spec.options };
     // As long a text as makes the first estimate no smaller than what is counted.
     let system = vec!["You are under test. ".repeat(200).into()];
-    let spec = deputize_core::AgentSpec { options, system, ..spec };
+    let spec = deputize_core::agent::AgentSpec { options, system, ..spec };
     run(folder.path(), spec, parts, &Cancel::new()).await;
     let ends = ends(&world);
     assert_eq!(ends.len(), 3);

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use deputize_core::{
-    AgentView, Cancel, Message, Policy, Reply, Request, Status, ToolSpec, Verdict,
-};
+use deputize_core::model::{Reply, Request};
+use deputize_core::policy::Verdict;
+use deputize_core::{AgentView, Cancel, Message, Policy, Status, ToolSpec};
 use deputize_runtime::SessionConfig;
 use serde_json::{Value, json};
 
@@ -60,7 +60,7 @@ async fn a_secret_is_in_no_record() {
     parts.secrets.add("KEY", "key-canary-1");
     let task = "use key-canary-1".to_owned();
     let system = vec!["The key is key-canary-1.".into()];
-    let spec = deputize_core::AgentSpec { task, system, ..spec(folder.path()) };
+    let spec = deputize_core::agent::AgentSpec { task, system, ..spec(folder.path()) };
     run(folder.path(), spec, parts, &Cancel::new()).await;
     let journal = std::fs::read_to_string(folder.path().join("s.jsonl")).unwrap();
     assert!(!journal.contains("key-canary-1"));

@@ -5,11 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::budget::{Budget, Price};
+use deputize_core::external_agent::{ExternalAgentHost, ExternalAgents, ExternalToolCall};
+use deputize_core::message::CallStatus;
+use deputize_core::model::{ModelError, Reply, Request};
+use deputize_core::policy::{ApprovalAnswer, NoPerson, Question};
 use deputize_core::{
-    Agent, AgentId, AgentSpec, AgentView, ApprovalAnswer, Approver, ApproverMode, Authority,
-    BoxFuture, Budget, CallId, CallStatus, Cancel, CancelReason, Catalog, Event, ExternalAgentHost,
-    ExternalAgents, ExternalToolCall, Grant, ModelError, NoPerson, Outcome, Price, Question, Reply,
-    Request, SessionId, Status, ToolName,
+    Agent, AgentId, AgentView, Approver, Authority, BoxFuture, CallId, Cancel, CancelReason,
+    Catalog, Event, Outcome, SessionId, Status, ToolName,
 };
 use deputize_runtime::{Budgets, Continue, Session, SessionConfig, SessionDir};
 use serde_json::json;
@@ -68,7 +73,7 @@ impl Agent for Running {
             if self.spec.task.starts_with("program closes") {
                 let asked = self.host.closing().await;
                 let outcome = Outcome::without_run(&self.spec, Status::Completed, String::new());
-                let exit_reason = deputize_core::ExitReason::Completed;
+                let exit_reason = deputize_core::outcome::ExitReason::Completed;
                 return Outcome { exit_reason, text: Some(asked), error: None, ..outcome };
             }
             if self.spec.task.starts_with("program is deaf") {
@@ -85,7 +90,7 @@ impl Agent for Running {
                 self.host.on_text(&"y".repeat(1_000_000));
                 let first = ExternalToolCall { call: CallId { step: 1, slot: 7 }, ..call.clone() };
                 self.host.on_call_start(&first);
-                self.host.on_call_end(&first, deputize_core::CallStatus::Ok, "");
+                self.host.on_call_end(&first, deputize_core::message::CallStatus::Ok, "");
                 self.host.on_text("Before the call.");
                 self.host.on_call_start(&call);
                 for piece in ["I looked with sk-12", "345678 at ", "half \u{1b}[2Kof it"] {
@@ -97,7 +102,7 @@ impl Agent for Running {
             }
             let text = format!("allowed: {}; sk-12345678", answer.allowed);
             let outcome = Outcome::without_run(&self.spec, Status::Completed, String::new());
-            let exit_reason = deputize_core::ExitReason::Completed;
+            let exit_reason = deputize_core::outcome::ExitReason::Completed;
             Outcome { exit_reason, text: Some(text), error: None, ..outcome }
         })
     }
@@ -170,8 +175,8 @@ impl deputize_core::Policy for NoPoking {
         _: &deputize_core::ToolSpec,
         _: &serde_json::Value,
         _: &AgentView,
-    ) -> deputize_core::Verdict {
-        deputize_core::Verdict::Allow
+    ) -> deputize_core::policy::Verdict {
+        deputize_core::policy::Verdict::Allow
     }
 
     fn never(&self, command: &str) -> Option<String> {
@@ -181,7 +186,8 @@ impl deputize_core::Policy for NoPoking {
 
 #[tokio::test(start_paused = true)]
 async fn what_never_runs_is_refused_to_it_whatever_the_setting() {
-    use deputize_core::{AllowAll, Policy};
+    use deputize_core::Policy;
+    use deputize_core::policy::AllowAll;
     let open: Arc<dyn Policy> = Arc::new(AllowAll);
     for (policy, allowed) in [(open, true), (Arc::new(NoPoking), false)] {
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
@@ -251,7 +257,7 @@ async fn calls_beyond_those_on_record_are_a_warning_and_no_error() {
     let records = world.records.lock().unwrap();
     let warned = records.iter().any(|record| match &record.event {
         Event::Log { level, message } => {
-            *level == deputize_core::LogLevel::Warn && message.starts_with("3 more calls")
+            *level == deputize_core::event::LogLevel::Warn && message.starts_with("3 more calls")
         }
         _ => false,
     });
@@ -290,7 +296,7 @@ async fn it_ends_at_the_time_limit_and_at_an_interrupt_and_one_that_does_not_is_
 
 #[tokio::test(start_paused = true)]
 async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
-    use deputize_core::ExitReason::{Budget, Timeout};
+    use deputize_core::outcome::ExitReason::{Budget, Timeout};
     let timeout = [Status::Timeout; 2];
     let limits = [
         (
@@ -319,7 +325,7 @@ async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
         }
         assert_eq!(started.elapsed().as_secs(), seconds);
         let records = world.records.lock().unwrap();
-        let budget = shared.map(|_| deputize_core::BudgetUnit::Seconds);
+        let budget = shared.map(|_| deputize_core::run::BudgetUnit::Seconds);
         let asks =
             |event: &Event| matches!(event, Event::AgentWrapUp { budget: of, .. } if *of == budget);
         assert_eq!(records.iter().filter(|it| asks(&it.event)).count(), 2);
@@ -336,7 +342,7 @@ async fn it_is_not_had_where_it_may_not_be_and_where_dollars_or_tokens_count() {
     let tools = Some(top.tools.iter().cloned().collect());
     let dir = SessionDir::new(folder.path());
     let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
-    let grant = deputize_core::Grant { tools, ..Default::default() };
+    let grant = deputize_core::authority::Grant { tools, ..Default::default() };
     let authority = authority(session.catalog()).intersect(&grant);
     session.run(top, authority, &Cancel::new()).await;
     assert!(crate::fixture::results(&world).contains("no hands"));

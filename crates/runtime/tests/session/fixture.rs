@@ -4,11 +4,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
+use deputize_core::agent::{AgentLimits, AgentSpec, SpawnedBy};
+use deputize_core::authority::Grant;
+use deputize_core::file_state::FileVersion;
+use deputize_core::model::{Delta, ModelError, Reply, Request};
+use deputize_core::schema::Schema;
 use deputize_core::{
-    AgentLimits, AgentSpec, Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Delta, Effects,
-    Event, FileVersion, Grant, Message, Model, ModelError, Observer, Origin, Outcome, Record,
-    Reply, Request, Schema, SessionId, SpawnedBy, Tool, ToolCallResult, ToolCx, ToolDecl,
-    ToolEffect, ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Effects, Event, Message, Model, Observer,
+    Origin, Outcome, Record, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolEffect,
+    ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use deputize_runtime::{Continue, Models, Session, SessionConfig, SessionDir, top_agent};
 use futures_util::stream::FuturesUnordered;
@@ -31,7 +35,10 @@ where
     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
         Box::pin(async move {
             if cancel.is_cancelled() {
-                return Err(ModelError::new(deputize_core::FailureKind::Cancelled, "told to end"));
+                return Err(ModelError::new(
+                    deputize_core::model::FailureKind::Cancelled,
+                    "told to end",
+                ));
             }
             let results = request.messages.iter().filter(|m| matches!(***m, Message::Tool(_)));
             (self.0)(results.count(), request)
@@ -285,7 +292,7 @@ pub(crate) fn results(world: &World) -> String {
     ends.collect::<Vec<_>>().join("\n\n")
 }
 
-fn show(end: &deputize_core::ToolEnd) -> String {
+fn show(end: &deputize_core::event::ToolEnd) -> String {
     let text = end.result.text.as_str();
     let boundary = text.split_once("\n</").and_then(|(_, tail)| tail.split_once('>'));
     let text = match boundary {

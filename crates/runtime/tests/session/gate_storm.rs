@@ -4,7 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use deputize_core::{Cancel, CancelReason, FailureKind, ModelError, RateLimiter as _, RetryPolicy};
+use deputize_core::model::{FailureKind, ModelError};
+use deputize_core::rate_limit::RateLimiter as _;
+use deputize_core::retry::RetryPolicy;
+use deputize_core::{Cancel, CancelReason};
 use deputize_runtime::RateLimiters;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};

@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use deputize_core::hook::{Hook, HookAnswer, HookEvent, HookInput, HookPoint, HookRun};
+use deputize_core::memory::{Memory, MemoryError};
+use deputize_core::model::{Reply, Request};
 use deputize_core::{
-    AgentId, BoxFuture, CallId, Cancel, CancelReason, Event, Hook, HookAnswer, HookEvent,
-    HookInput, HookPoint, HookRun, Memory, MemoryError, Message, Outcome, Reply, Request,
-    SessionId, Status,
+    AgentId, BoxFuture, CallId, Cancel, CancelReason, Event, Message, Outcome, SessionId, Status,
 };
 use deputize_runtime::{
     Continue, Recording, Replay, Session, SessionConfig, SessionDir, SessionRecorder,
@@ -130,7 +131,7 @@ fn told(world: &World) -> Vec<String> {
 /// One step with these calls, then an answer.
 fn calls(
     names: &'static [&'static str],
-) -> impl Fn(usize, &Request<'_>) -> Result<Reply, deputize_core::ModelError> + Send + Sync {
+) -> impl Fn(usize, &Request<'_>) -> Result<Reply, deputize_core::model::ModelError> + Send + Sync {
     move |results, _| {
         let calls = names.iter().map(|name| (*name, json!({})));
         Ok(if results == 0 { Reply::calls("rule", calls) } else { Reply::text("rule", "done") })
@@ -146,7 +147,10 @@ fn top_text<'r>(request: &'r Request<'_>) -> &'r str {
 }
 
 /// A parent with two children that answer with their task.
-fn family(results: usize, request: &Request<'_>) -> Result<Reply, deputize_core::ModelError> {
+fn family(
+    results: usize,
+    request: &Request<'_>,
+) -> Result<Reply, deputize_core::model::ModelError> {
     let task = top_text(request);
     Ok(match (task, results) {
         ("go", 0) => Reply::calls("rule", [("spawn", json!({"list": ["one", "two"]}))]),

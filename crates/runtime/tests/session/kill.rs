@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_core::{Cancel, Event, ModelError, Reply, Request, SessionId, Status};
+use deputize_core::model::{ModelError, Reply, Request};
+use deputize_core::{Cancel, Event, SessionId, Status};
 use deputize_runtime::{Continue, ResumeError, Session, SessionDir};
 use serde_json::json;
 

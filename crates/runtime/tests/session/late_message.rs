@@ -3,10 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock};
 
-use deputize_core::{
-    AgentId, CallId, Cancel, Delivery, Event, Message, Outcome, Reply, Request, SessionId,
-    SessionView, Status,
-};
+use deputize_core::agent::Delivery;
+use deputize_core::model::{Reply, Request};
+use deputize_core::tool::SessionView;
+use deputize_core::{AgentId, CallId, Cancel, Event, Message, Outcome, SessionId, Status};
 use deputize_runtime::{Session, SessionDir};
 use proptest::prelude::*;
 use serde_json::json;

@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use deputize_core::{
-    CallId, Cancel, CancelReason, Event, Observer, Record, Reply, Request, ToolChoice,
-};
+use deputize_core::model::{Reply, Request, ToolChoice};
+use deputize_core::{CallId, Cancel, CancelReason, Event, Observer, Record};
 use proptest::prelude::*;
 use serde_json::json;
 

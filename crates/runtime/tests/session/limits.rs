@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use deputize_core::{
-    AgentId, AgentLimits, AgentSpec, Cancel, CancelReason, Event, ExitReason, FailureKind, Message,
-    ModelError, Outcome, Reply, Request, Status, ToolChoice,
-};
+use deputize_core::agent::{AgentLimits, AgentSpec};
+use deputize_core::model::{FailureKind, ModelError, Reply, Request, ToolChoice};
+use deputize_core::outcome::ExitReason;
+use deputize_core::{AgentId, Cancel, CancelReason, Event, Message, Outcome, Status};
 use deputize_runtime::SessionConfig;
 use serde_json::json;
 

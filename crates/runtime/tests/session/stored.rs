@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, Mutex};
 
-use deputize_core::{
-    AgentView, Cancel, ContextUse, Policy, Reply, Request, SessionId, Status, ToolSpec, Usage,
-    Verdict,
-};
+use deputize_core::context_use::ContextUse;
+use deputize_core::model::{Reply, Request, Usage};
+use deputize_core::policy::Verdict;
+use deputize_core::{AgentView, Cancel, Policy, SessionId, Status, ToolSpec};
 use deputize_runtime::{
     Continue, FileTail, ReadError, Session, SessionConfig, SessionDir, SessionError,
 };
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{World, authority, cut, parts, resumed, run, spec};
 
-fn answer(_: usize, request: &Request<'_>) -> Result<Reply, deputize_core::ModelError> {
+fn answer(_: usize, request: &Request<'_>) -> Result<Reply, deputize_core::model::ModelError> {
     Ok(Reply::text("rule", format!("answer {}", request.messages.len())))
 }
 

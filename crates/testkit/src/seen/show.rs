@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use deputize_core::{AssistantMessage, Message, ToolChoice};
+use deputize_core::Message;
+use deputize_core::message::AssistantMessage;
+use deputize_core::model::ToolChoice;
 
 use super::SeenRequest;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use deputize_core::Reply;
+use deputize_core::model::Reply;
 use serde_json::{Value, json};
 
 use crate::barrier::Barrier;
@@ -26,7 +26,7 @@ pub(super) enum BodyEnd {
 /// its delivery.
 ///
 /// ```
-/// use deputize_core::Reply;
+/// use deputize_core::model::Reply;
 /// use deputize_testkit::MockAnswer;
 /// let slow = MockAnswer::error(503, "loading").header("retry-after", "1");
 /// let cut = MockAnswer::reply(&Reply::text("m", "A long answer.")).pieces(7).cut_at(150);

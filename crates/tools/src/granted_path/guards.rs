@@ -2,7 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use deputize_core::{Grant, ToolCx};
+use deputize_core::ToolCx;
+use deputize_core::authority::Grant;
 use serde_json::json;
 
 use super::{Access, GrantedPath};

@@ -1,9 +1,10 @@
 use std::sync::Arc;
 
-use deputize_core::{
-    AgentLimits, AgentSpec, ApproverMode, Catalog, Grant, ModelOptions, ModelText, Outcome, Role,
-    SessionId, SpawnedBy, Status, ToolResult,
-};
+use deputize_core::agent::{AgentLimits, AgentSpec, Role, SpawnedBy};
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::message::ModelText;
+use deputize_core::model::ModelOptions;
+use deputize_core::{Catalog, Outcome, SessionId, Status, ToolResult};
 use serde_json::{Value, json};
 
 use super::*;

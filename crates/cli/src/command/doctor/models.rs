@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::ModelError;
+use deputize_core::model::ModelError;
 use deputize_providers::{Endpoint as Address, HttpClient, ModelListing, Proxy, http_client};
 use deputize_runtime::SystemClock;
 use tokio::task::JoinSet;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use deputize_core::headline;
 use deputize_core::sanitize::{for_question, for_terminal_line};
+use deputize_core::tool::headline;
 use deputize_mcp::{ServerChange, ServerListing, ServerTarget, ToolDescription, WORKSPACE, pretty};
 
 use crate::screen::summary::count;

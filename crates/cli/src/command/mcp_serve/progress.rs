@@ -101,7 +101,8 @@ impl Observer for ProgressNotes {
 mod tests {
     use std::sync::Arc;
 
-    use deputize_core::{CallId, ExitReason, Status};
+    use deputize_core::outcome::ExitReason;
+    use deputize_core::{CallId, Status};
 
     use super::*;
     use crate::fixture::{TestWriter, child, ended, root, started, tools};

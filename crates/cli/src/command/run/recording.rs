@@ -5,7 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use deputize_core::{AgentSpec, ApproverMode, ToolCrate};
+use deputize_core::ToolCrate;
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::ApproverMode;
 use deputize_runtime::{Recording, Replay, SessionRecorder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

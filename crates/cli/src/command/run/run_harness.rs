@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::authority::ApproverMode;
+use deputize_core::model::ModelOptions;
+use deputize_core::outcome::ExitReason;
+use deputize_core::run::TASK_NOT_DONE;
 use deputize_core::sanitize::for_terminal;
-use deputize_core::{
-    ApproverMode, Cancel, Clock, ExitReason, ModelOptions, Observer, Outcome, Record, SessionId,
-    TASK_NOT_DONE,
-};
+use deputize_core::{Cancel, Clock, Observer, Outcome, Record, SessionId};
 use deputize_runtime::{
     Continue, MESSAGE_BLOCKED, Recovery, ResumeError, SLOW_SYNC, Session, SessionConfig,
     SessionDir, SessionRecorder, SystemClock,

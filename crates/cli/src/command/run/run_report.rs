@@ -3,8 +3,9 @@
 use std::cell::OnceCell;
 use std::time::Duration;
 
+use deputize_core::outcome::ExitReason;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
-use deputize_core::{ExitReason, Outcome, Status};
+use deputize_core::{Outcome, Status};
 use tokio::time::{Instant, sleep_until};
 
 use super::run_harness::RunHarness;

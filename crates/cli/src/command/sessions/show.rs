@@ -4,8 +4,9 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use deputize_core::agent::AgentSpec;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
-use deputize_core::{AgentId, AgentSpec, Catalog, Event, Message, Outcome, ToolKind, ToolResult};
+use deputize_core::{AgentId, Catalog, Event, Message, Outcome, ToolKind, ToolResult};
 use deputize_runtime::{SpokenText, StoredSession};
 
 use super::result_words::{delivery_words, result_words};

@@ -1,5 +1,7 @@
+use deputize_core::event::SessionStart;
+use deputize_core::message::UserMessage;
+use deputize_core::outcome::ExitReason;
 use deputize_core::sanitize::FrameSecret;
-use deputize_core::{ExitReason, SessionStart, UserMessage};
 use deputize_runtime::{Header, SessionFile};
 
 use super::*;
@@ -8,7 +10,7 @@ use crate::fixture::{
 };
 
 fn stored(tape: &TestWriter) -> (tempfile::TempDir, StoredSession) {
-    use deputize_core::Journal as _;
+    use deputize_core::event::Journal as _;
     let folder = tempfile::tempdir().unwrap();
     let dir = SessionDir::new(folder.path());
     let session = SessionId::literal("s1");
@@ -45,7 +47,7 @@ fn session_with(result: &str) -> TestWriter {
     tape.add(&child(0), Event::Message(UserMessage { text: "Sort".to_owned(), from: None }));
     tape.add(&child(0), replied(1, "Sorted.", &[]));
     tape.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
-    let status = deputize_core::CallStatus::Ok;
+    let status = deputize_core::message::CallStatus::Ok;
     tape.add(&root(), returned(CALL, "delegate_task", status, result, Vec::new()));
     tape.add(&root(), replied(2, "All done.", &[]));
     tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
@@ -156,7 +158,7 @@ fn people_see_content_without_the_frames_that_are_for_the_model() {
     let source = TextSource::Tool("delegate_task".into());
     let text = framed(call, source.clone(), &results);
     tape.add(&root(), called(call, "delegate_task", "{}"));
-    let status = deputize_core::CallStatus::Ok;
+    let status = deputize_core::message::CallStatus::Ok;
     tape.add(&root(), returned(call, "delegate_task", status, &text, Vec::new()));
     let ended = framed(CallId { step: 0, slot: 0 }, source, &results);
     let text = format!("Your background child s1/1.0.0 has ended: completed.\n{ended}");
@@ -229,7 +231,7 @@ fn the_records_of_a_session_are_folded_once() {
     let mut tape = TestWriter::default();
     tape.add(&root(), started(&root(), "All"));
     let text = "Sort the imports".to_owned();
-    tape.add(&root(), Event::Message(deputize_core::UserMessage { text, from: None }));
+    tape.add(&root(), Event::Message(deputize_core::message::UserMessage { text, from: None }));
     let (_dir, stored) = stored(&tape);
     let first = || stored.messages(&root()).unwrap().into_iter().next().unwrap();
     assert!(std::sync::Arc::ptr_eq(&first(), &first()));

@@ -1,6 +1,8 @@
 //! `deputize toolsets resolve`: which tools a child would get, and why not the others.
 
-use deputize_core::{AgentSpec, ApproverMode, Origin, SessionId, ToolsetName};
+use deputize_core::agent::AgentSpec;
+use deputize_core::authority::ApproverMode;
+use deputize_core::{Origin, SessionId, ToolsetName};
 use deputize_delegate::{DelegationPlan, DropReason, DroppedTool, ParentView};
 use serde_json::{Value, json};
 

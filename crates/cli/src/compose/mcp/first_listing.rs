@@ -7,7 +7,7 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use deputize_core::ApproverMode;
+use deputize_core::authority::ApproverMode;
 use deputize_mcp::{ApprovalStore, McpError, ServerConfig, ServerRecord, look};
 use deputize_tools::Processes;
 use futures_util::future::join_all;

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use deputize_core::{
-    BoxFuture, CallStatus, Cancel, Delta, Finish, Message, Model, ModelError, Reply, Request,
-    Status,
-};
+use deputize_core::message::CallStatus;
+use deputize_core::model::{Delta, Finish, ModelError, Reply, Request};
+use deputize_core::{BoxFuture, Cancel, Message, Model, Status};
 use serde_json::Value;
 
 use super::any_completed;
@@ -82,7 +81,7 @@ impl Model for RelayModel {
         }
     }
 
-    fn most_output(&self, options: &deputize_core::ModelOptions) -> Option<u32> {
+    fn most_output(&self, options: &deputize_core::model::ModelOptions) -> Option<u32> {
         self.model.most_output(options)
     }
 

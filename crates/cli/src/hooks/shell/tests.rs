@@ -1,8 +1,10 @@
 use std::path::Path;
 
-use deputize_core::{
-    AgentSpec, CallStatus, CancelReason, ExitReason, HookDecision, HookEvent, SessionId, Status,
-};
+use deputize_core::agent::AgentSpec;
+use deputize_core::hook::{HookDecision, HookEvent};
+use deputize_core::message::CallStatus;
+use deputize_core::outcome::ExitReason;
+use deputize_core::{CancelReason, SessionId, Status};
 use serde_json::{Value, json};
 
 use super::*;

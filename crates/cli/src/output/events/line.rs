@@ -2,7 +2,11 @@
 
 use std::borrow::Cow;
 
-use deputize_core::{BudgetUnit, CallId, CancelReason, FileVersion, LogLevel, Usage, WrapUpReason};
+use deputize_core::event::LogLevel;
+use deputize_core::file_state::FileVersion;
+use deputize_core::model::Usage;
+use deputize_core::run::{BudgetUnit, WrapUpReason};
+use deputize_core::{CallId, CancelReason};
 use serde::Serialize;
 use serde_json::Value;
 

@@ -1,6 +1,9 @@
-use deputize_core::{
-    CallStatus, CancelReason, Cost, ExitReason, LogLevel, Status, UserMessage, WrapUpReason,
-};
+use deputize_core::budget::Cost;
+use deputize_core::event::LogLevel;
+use deputize_core::message::{CallStatus, UserMessage};
+use deputize_core::outcome::ExitReason;
+use deputize_core::run::WrapUpReason;
+use deputize_core::{CancelReason, Status};
 use deputize_core::{SessionId, ToolsetName};
 use serde_json::json;
 

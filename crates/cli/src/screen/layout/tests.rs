@@ -1,4 +1,6 @@
-use deputize_core::{CallId, CallStatus, Event, ExitReason};
+use deputize_core::message::CallStatus;
+use deputize_core::outcome::ExitReason;
+use deputize_core::{CallId, Event};
 use proptest::prelude::*;
 
 use super::*;

@@ -1,6 +1,9 @@
-use deputize_core::{
-    CallStatus, Event, ExitReason, FixedClock, HookDecision, HookPoint, HookRun, LogLevel, Status,
-};
+use deputize_core::clock::FixedClock;
+use deputize_core::event::LogLevel;
+use deputize_core::hook::{HookDecision, HookPoint, HookRun};
+use deputize_core::message::CallStatus;
+use deputize_core::outcome::ExitReason;
+use deputize_core::{Event, Status};
 
 use super::super::frame::frame;
 use super::*;

@@ -22,10 +22,15 @@ async fn a_background_child_is_told_of_as_one_that_was_waited_for() {
     ended(&mut second, "late 0");
     let background = crate::BackgroundPolicy::new(rig.tool.policy.clone(), Arc::new(FixedClock(0)));
     let told = |index: usize, child: &mut Outcome| {
-        let found =
-            deputize_core::ChildLifecycle::inspect(&background, &rig.agent, &specs[index], child);
+        let found = deputize_core::tool::ChildLifecycle::inspect(
+            &background,
+            &rig.agent,
+            &specs[index],
+            child,
+        );
         child.found = found.map(Box::new);
-        let output = deputize_core::ChildLifecycle::report_end(&background, &rig.agent, child);
+        let output =
+            deputize_core::tool::ChildLifecycle::report_end(&background, &rig.agent, child);
         // The facts of the host stand in no frame of the child's.
         assert_eq!(output.source, Some(TextSource::Tool("delegate_task".to_owned())));
         let value: Value = serde_json::from_str(&output.content).unwrap();

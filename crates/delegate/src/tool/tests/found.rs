@@ -70,7 +70,7 @@ async fn what_is_found_out_of_a_child_stands_in_its_entry_for_everybody() {
     let entry = |index: usize, end: &dyn Fn(&mut Outcome)| {
         let mut outcome = outcome(&specs[index], Status::Completed);
         end(&mut outcome);
-        let found = deputize_core::ChildLifecycle::inspect(
+        let found = deputize_core::tool::ChildLifecycle::inspect(
             &background,
             &rig.agent,
             &specs[index],
