@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::Arc;
 
 use deputize_core::{BoxFuture, Catalog, Effects, Tool, ToolCallResult, ToolCx, ToolSpec};
-use deputize_testkit::{CheckReport, ContractRule, ToolCheck, Violations};
+use deputize_testkit::{CallRule, CheckReport, ToolCheck, Violations};
 use deputize_tools::Settings;
 use serde_json::{Value, json};
 
@@ -96,6 +96,6 @@ async fn a_tool_that_hides_what_it_changes_is_found_out() {
         tool.spec.effects = Effects::ReadOnly;
         tool.spec.examples.clear();
         let found = checked(tool, &[call]).await.unwrap_err();
-        assert!(found.has(ContractRule::OnlyLooks), "{name}: {found}");
+        assert!(found.has(CallRule::OnlyLooks), "{name}: {found}");
     }
 }

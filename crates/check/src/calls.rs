@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::declared::Findings;
 use crate::tool_harness::ToolHarness;
-use crate::violation::ContractRule;
+use crate::violation::CallRule;
 
 /// The result of one call.
 enum CallEnd {
@@ -31,22 +31,29 @@ pub(crate) struct Calls<'t> {
     tool: &'t Arc<dyn Tool>,
     dir: &'t Path,
     bench: ToolHarness,
-    limit: Duration,
-    grace: Duration,
+    limits: CallLimits,
     made: usize,
 }
 
+/// Time limits of the calls of a check.
+#[derive(Clone, Copy)]
+pub(crate) struct CallLimits {
+    /// That of a call.
+    pub(crate) call: Duration,
+    /// That of a cancelled call.
+    pub(crate) grace: Duration,
+}
+
 impl<'t> Calls<'t> {
-    /// Creates the calls of a tool in a directory, with session settings, the time limit of a call,
-    /// and the grace period of a cancelled call.
+    /// Creates the calls of a tool in a directory, with session settings.
     pub(crate) fn new(
         tool: &'t Arc<dyn Tool>,
         dir: &'t Path,
         settings: ResourceMap,
-        (limit, grace): (Duration, Duration),
+        limits: CallLimits,
     ) -> Self {
         let bench = ToolHarness::of_one(dir, tool, settings);
-        Self { tool, dir, bench, limit, grace, made: 0 }
+        Self { tool, dir, bench, limits, made: 0 }
     }
 
     pub(crate) fn made(&self) -> usize {
@@ -57,34 +64,31 @@ impl<'t> Calls<'t> {
     pub(crate) async fn try_with(&mut self, arguments: &Value, found: &mut Findings) {
         let spec = self.tool.spec();
         let before = files(self.dir);
-        let alone = self.one(arguments, &Cancel::new(), self.limit).await;
+        let alone = self.one(arguments, &Cancel::new(), self.limits.call).await;
         if let CallEnd::Settled(Err(ToolError::Refused(text))) = &alone
             && let Some(file) = missing(arguments, text.as_str(), self.dir)
         {
-            found.broken(
-                ContractRule::Files,
-                format!("{arguments} needs `{file}`, which is not there"),
-            );
+            found
+                .broken(CallRule::Files, format!("{arguments} needs `{file}`, which is not there"));
             return;
         }
-        if !works(&alone, arguments, self.limit, found) {
+        if !works(&alone, arguments, self.limits.call, found) {
             return;
         }
         if spec.repeatable {
-            let again = self.one(arguments, &Cancel::new(), self.limit).await;
+            let again = self.one(arguments, &Cancel::new(), self.limits.call).await;
             if !is_ok(&again) {
-                found
-                    .broken(ContractRule::Repeats, format!("{arguments} works once and not again"));
+                found.broken(CallRule::Repeats, format!("{arguments} works once and not again"));
             }
         }
         if spec.parallel {
             self.made += 2;
             let cancel = Cancel::new();
-            let call = || one(self.tool, &self.bench, arguments, &cancel, self.limit);
+            let call = || one(self.tool, &self.bench, arguments, &cancel, self.limits.call);
             let (first, second) = join(call(), call()).await;
             if !(is_ok(&first) && is_ok(&second)) {
                 let told = format!("{arguments} works alone and not beside another such call");
-                found.broken(ContractRule::Repeats, told);
+                found.broken(CallRule::Repeats, told);
             }
         }
         self.cancelled(arguments, found).await;
@@ -93,7 +97,7 @@ impl<'t> Calls<'t> {
         {
             let path = changed.display();
             found.broken(
-                ContractRule::OnlyLooks,
+                CallRule::OnlyLooks,
                 format!("{arguments} changed `{path}`; give the tool its true effects"),
             );
         }
@@ -103,10 +107,10 @@ impl<'t> Calls<'t> {
     async fn cancelled(&mut self, arguments: &Value, found: &mut Findings) {
         let cancel = Cancel::new();
         cancel.cancel(CancelReason::Interrupted);
-        let before = self.one(arguments, &cancel, self.grace).await;
+        let before = self.one(arguments, &cancel, self.limits.grace).await;
         self.settled(&before, arguments, "was cancelled before it began", found);
         let cancel = Cancel::new();
-        let call = self.one(arguments, &cancel, self.grace);
+        let call = self.one(arguments, &cancel, self.limits.grace);
         let signal = async {
             // The call is polled first, so it has begun.
             cancel.cancel(CancelReason::Interrupted);
@@ -119,13 +123,13 @@ impl<'t> Calls<'t> {
         match end {
             CallEnd::Settled(_) => {}
             CallEnd::Panicked => {
-                found.broken(ContractRule::NoPanic, format!("{arguments}, which {when}, panicked"))
+                found.broken(CallRule::NoPanic, format!("{arguments}, which {when}, panicked"))
             }
             CallEnd::Late => {
-                let grace = self.grace;
+                let grace = self.limits.grace;
                 let advice = "watch `cx.cancel` and settle with `ToolError::Cancelled`";
                 found.broken(
-                    ContractRule::Cancels,
+                    CallRule::Cancels,
                     format!("{arguments}, which {when}, did not end within {grace:?}; {advice}"),
                 );
             }
@@ -165,18 +169,15 @@ fn works(end: &CallEnd, arguments: &Value, limit: Duration, found: &mut Findings
             facts(output, found);
             return true;
         }
-        CallEnd::Panicked => found.broken(ContractRule::NoPanic, format!("{arguments} panicked")),
+        CallEnd::Panicked => found.broken(CallRule::NoPanic, format!("{arguments} panicked")),
         CallEnd::Late => {
-            found.broken(ContractRule::Ends, format!("{arguments} did not end within {limit:?}"));
+            found.broken(CallRule::Ends, format!("{arguments} did not end within {limit:?}"));
         }
         CallEnd::Settled(Err(error)) => {
             if let ToolError::Refused(text) | ToolError::Partly { text, .. } = error
                 && text.as_str().trim().is_empty()
             {
-                found.broken(
-                    ContractRule::Refusal,
-                    format!("{arguments} is refused without a word"),
-                );
+                found.broken(CallRule::Refusal, format!("{arguments} is refused without a word"));
             }
             let why = describe_error(error);
             // A missing file is refused, or is an error of the system.
@@ -187,8 +188,7 @@ fn works(end: &CallEnd, arguments: &Value, limit: Duration, found: &mut Findings
                 }
                 false => "an example has to work in an empty directory; else give the check one",
             };
-            found
-                .broken(ContractRule::Works, format!("{arguments} does not work: {why}; {advice}"));
+            found.broken(CallRule::Works, format!("{arguments} does not work: {why}; {advice}"));
         }
     }
     false
@@ -209,7 +209,7 @@ fn facts(output: &ToolOutput, found: &mut Findings) {
         {
             let path = path.display();
             found.broken(
-                ContractRule::Facts,
+                CallRule::Facts,
                 format!("it tells of `{path}`, which is no absolute path"),
             );
         }

@@ -7,9 +7,9 @@ use std::time::Duration;
 use deputize_core::{Availability, Resource, ResourceMap, Tool};
 use serde_json::Value;
 
-use crate::calls::Calls;
+use crate::calls::{CallLimits, Calls};
 use crate::declared::{Findings, look};
-use crate::violation::{ContractRule, Violation, Violations};
+use crate::violation::{CallRule, SpecRule, Violation, Violations};
 
 /// Time limit of a cancelled call. Much longer than an agent waits, so that a slow machine causes
 /// no violation.
@@ -131,7 +131,7 @@ impl ToolCheck {
         for call in &self.calls {
             match fits.iter_errors(call).next() {
                 Some(error) => {
-                    found.broken(ContractRule::Schema, format!("it does not take {call}: {error}"))
+                    found.broken(SpecRule::Schema, format!("it does not take {call}: {error}"))
                 }
                 None => tried.push(call),
             }
@@ -146,7 +146,7 @@ impl ToolCheck {
                 Ok(dir) => (dir.path().to_owned(), Some(dir)),
                 Err(error) => {
                     found.broken(
-                        ContractRule::Works,
+                        CallRule::Works,
                         format!("there is no directory to try it in: {error}"),
                     );
                     return 0;
@@ -154,7 +154,8 @@ impl ToolCheck {
             },
         };
         let limit = self.limit.or(spec.time_limit).unwrap_or(LIMIT);
-        let mut calls = Calls::new(&self.tool, &dir, settings, (limit, self.grace));
+        let mut calls =
+            Calls::new(&self.tool, &dir, settings, CallLimits { call: limit, grace: self.grace });
         for arguments in tried {
             calls.try_with(arguments, found).await;
         }

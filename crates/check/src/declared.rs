@@ -6,7 +6,7 @@ use deputize_core::{Availability, Tool, ToolSpec};
 use jsonschema::Validator;
 use serde_json::Value;
 
-use crate::violation::ContractRule;
+use crate::violation::{ContractRule, SpecRule};
 
 /// Maximum size of a description in bytes; it is sent with every request.
 const DESCRIPTION_BYTES: usize = 16 * 1024;
@@ -23,15 +23,15 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    pub(crate) fn broken(&mut self, rule: ContractRule, found: impl Into<String>) {
-        let entry = (rule, found.into());
+    pub(crate) fn broken(&mut self, rule: impl Into<ContractRule>, found: impl Into<String>) {
+        let entry = (rule.into(), found.into());
         if !self.broken.contains(&entry) {
             self.broken.push(entry);
         }
     }
 
-    fn advise(&mut self, rule: ContractRule, found: impl Into<String>) {
-        self.advice.push((rule, found.into()));
+    fn advise(&mut self, rule: SpecRule, found: impl Into<String>) {
+        self.advice.push((rule.into(), found.into()));
     }
 }
 
@@ -39,14 +39,13 @@ impl Findings {
 pub(crate) fn look(tool: &dyn Tool, found: &mut Findings) -> Option<Validator> {
     let spec = tool.spec();
     if spec != tool.spec() {
-        found
-            .broken(ContractRule::Stable, "two looks at its spec differ; make it once and keep it");
+        found.broken(SpecRule::Stable, "two looks at its spec differ; make it once and keep it");
     }
     description(&spec.decl.description, found);
     if let Availability::No(why) = &spec.usable
         && why.trim().is_empty()
     {
-        found.broken(ContractRule::Usable, "it cannot be used and does not say why, or what to do");
+        found.broken(SpecRule::Usable, "it cannot be used and does not say why, or what to do");
     }
     let validator = schema(spec, found);
     if let Some(validator) = &validator {
@@ -58,14 +57,14 @@ pub(crate) fn look(tool: &dyn Tool, found: &mut Findings) -> Option<Validator> {
 fn description(text: &str, found: &mut Findings) {
     if text.trim().is_empty() {
         found.broken(
-            ContractRule::Description,
+            SpecRule::Description,
             "it is empty; say in a sentence what the tool does and when to use it",
         );
     }
     if text.len() > DESCRIPTION_BYTES {
         let size = text.len();
         found.broken(
-            ContractRule::Description,
+            SpecRule::Description,
             format!(
                 "it has {size} bytes and goes out with every request; {DESCRIPTION_BYTES} at most"
             ),
@@ -75,7 +74,7 @@ fn description(text: &str, found: &mut Findings) {
     if !cleaned.is_empty() {
         let notes = cleaned.join(", ");
         found.broken(
-            ContractRule::Description,
+            SpecRule::Description,
             format!("it has what nobody sees ({notes}); remove that"),
         );
     }
@@ -86,14 +85,14 @@ fn schema(spec: &ToolSpec, found: &mut Findings) -> Option<Validator> {
     if text.len() > SCHEMA_BYTES {
         let size = text.len();
         found.broken(
-            ContractRule::Schema,
+            SpecRule::Schema,
             format!("it has {size} bytes and goes out with every request; {SCHEMA_BYTES} at most"),
         );
     }
     let value = spec.decl.parameters.to_value();
     if let Err(error) = jsonschema::meta::validate(&value) {
         let place = error.instance_path();
-        found.broken(ContractRule::Schema, format!("it is no JSON Schema, at `{place}`: {error}"));
+        found.broken(SpecRule::Schema, format!("it is no JSON Schema, at `{place}`: {error}"));
         return None;
     }
     let properties = value.get("properties").and_then(Value::as_object);
@@ -101,7 +100,7 @@ fn schema(spec: &ToolSpec, found: &mut Findings) -> Option<Validator> {
     for name in required.filter_map(Value::as_str) {
         if !properties.is_some_and(|known| known.contains_key(name)) {
             found.broken(
-                ContractRule::Schema,
+                SpecRule::Schema,
                 format!("`{name}` is required and not among its properties"),
             );
         }
@@ -110,7 +109,7 @@ fn schema(spec: &ToolSpec, found: &mut Findings) -> Option<Validator> {
         let said = property.get("description").and_then(Value::as_str).unwrap_or_default();
         if said.trim().is_empty() {
             found.advise(
-                ContractRule::Described,
+                SpecRule::Described,
                 format!("argument `{name}` has no description, which is what a model goes by"),
             );
         }
@@ -118,7 +117,7 @@ fn schema(spec: &ToolSpec, found: &mut Findings) -> Option<Validator> {
     match jsonschema::validator_for(&value) {
         Ok(validator) => Some(validator),
         Err(error) => {
-            found.broken(ContractRule::Schema, format!("it cannot be used by itself: {error}"));
+            found.broken(SpecRule::Schema, format!("it cannot be used by itself: {error}"));
             None
         }
     }
@@ -129,14 +128,14 @@ fn examples(spec: &ToolSpec, validator: &Validator, found: &mut Findings) {
     for example in &spec.examples {
         let title = example.title;
         if title.trim().is_empty() {
-            found.broken(ContractRule::Example, format!("{} has no title", example.arguments));
+            found.broken(SpecRule::Example, format!("{} has no title", example.arguments));
         }
         if validator.is_valid(&example.arguments) {
             continue;
         }
         if !looks_within(&schema, &example.arguments, MOST_LOOKS) {
             found.broken(
-                ContractRule::Example,
+                SpecRule::Example,
                 format!("`{title}` does not fit, and is nested too deep"),
             );
             continue;
@@ -144,13 +143,12 @@ fn examples(spec: &ToolSpec, validator: &Validator, found: &mut Findings) {
         for error in validator.iter_errors(&example.arguments) {
             let place = error.instance_path().to_string();
             let place = if place.is_empty() { "the arguments".to_owned() } else { place };
-            found
-                .broken(ContractRule::Example, format!("`{title}` does not fit: {place}: {error}"));
+            found.broken(SpecRule::Example, format!("`{title}` does not fit: {place}: {error}"));
         }
     }
     if spec.examples.is_empty() {
         found.advise(
-            ContractRule::Example,
+            SpecRule::Example,
             "it has no example, so no call of it was made on its own word",
         );
     }

@@ -59,4 +59,4 @@ mod violation;
 
 pub use conformance::{CheckReport, ToolCheck, check_tool};
 pub use tool_harness::{NoSpawn, ToolHarness};
-pub use violation::{ContractRule, Violation, Violations};
+pub use violation::{CallRule, ContractRule, SpecRule, Violation, Violations};

@@ -5,8 +5,40 @@ use std::fmt;
 
 /// A rule of the contract that tools keep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[non_exhaustive]
 pub enum ContractRule {
+    /// A rule for its specification.
+    Spec(SpecRule),
+    /// A rule for its calls.
+    Call(CallRule),
+}
+
+impl From<SpecRule> for ContractRule {
+    fn from(rule: SpecRule) -> Self {
+        Self::Spec(rule)
+    }
+}
+
+impl From<CallRule> for ContractRule {
+    fn from(rule: CallRule) -> Self {
+        Self::Call(rule)
+    }
+}
+
+impl ContractRule {
+    /// Returns its name, for lists.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Spec(rule) => rule.name(),
+            Self::Call(rule) => rule.name(),
+        }
+    }
+}
+
+/// A rule for the specification of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum SpecRule {
     /// Its specification never changes.
     Stable,
     /// It has a description that is short enough and has only visible characters.
@@ -19,6 +51,25 @@ pub enum ContractRule {
     Example,
     /// If it cannot be used, it explains why.
     Usable,
+}
+
+impl SpecRule {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Stable => "stable",
+            Self::Description => "description",
+            Self::Schema => "schema",
+            Self::Described => "described",
+            Self::Example => "example",
+            Self::Usable => "usable",
+        }
+    }
+}
+
+/// A rule for the calls of a tool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
+pub enum CallRule {
     /// The files that an example names exist. The check's own directory is empty;
     /// [`ToolCheck::inside`](crate::ToolCheck::inside) sets another one.
     Files,
@@ -40,17 +91,9 @@ pub enum ContractRule {
     Facts,
 }
 
-impl ContractRule {
-    /// Returns its name, for lists.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
+impl CallRule {
+    const fn name(self) -> &'static str {
         match self {
-            Self::Stable => "stable",
-            Self::Description => "description",
-            Self::Schema => "schema",
-            Self::Described => "described",
-            Self::Example => "example",
-            Self::Usable => "usable",
             Self::Files => "files",
             Self::Works => "works",
             Self::NoPanic => "no-panic",
@@ -88,7 +131,8 @@ pub struct Violations(pub Vec<Violation>);
 impl Violations {
     /// Returns whether this rule is violated.
     #[must_use]
-    pub fn has(&self, rule: ContractRule) -> bool {
+    pub fn has(&self, rule: impl Into<ContractRule>) -> bool {
+        let rule = rule.into();
         self.0.iter().any(|violation| violation.rule == rule)
     }
 }

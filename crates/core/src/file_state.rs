@@ -198,7 +198,7 @@ impl FileLedger {
     /// Records that an agent changed a file, which now has this version. The agent knows what it
     /// wrote; parts it had not read before stay unread.
     pub fn record_write(&self, agent: &AgentId, path: &Path, version: FileVersion) {
-        self.enter((agent, path), version, |before| match before {
+        self.record_change(agent, path, version, |before| match before {
             None | Some(KnownRead { extent: ReadRange::Whole, .. }) => ReadRange::Whole,
             // A change moves the lines.
             Some(_) => ReadRange::Part,
@@ -207,12 +207,13 @@ impl FileLedger {
 
     /// Records that an agent created a file with this version.
     pub fn record_creation(&self, agent: &AgentId, path: &Path, version: FileVersion) {
-        self.enter((agent, path), version, |_| ReadRange::Whole);
+        self.record_change(agent, path, version, |_| ReadRange::Whole);
     }
 
-    fn enter(
+    fn record_change(
         &self,
-        (agent, path): (&AgentId, &Path),
+        agent: &AgentId,
+        path: &Path,
         version: FileVersion,
         known: impl FnOnce(Option<&KnownRead>) -> ReadRange,
     ) {

@@ -186,13 +186,13 @@ impl Outcome {
     /// Returns the outcome of an agent whose run and cost are unknown.
     #[must_use]
     pub fn without_run(spec: &AgentSpec, status: Status, error: String) -> Self {
-        let known = Self::not_started(spec.id.clone(), spec.model.clone(), (status, error));
+        let known = Self::not_started(spec.id.clone(), spec.model.clone(), status, error);
         Self { cost_usd: None, ..known }
     }
 
     /// Returns the outcome of an agent that never began and cost nothing.
     #[must_use]
-    pub fn not_started(agent: AgentId, model: String, (status, error): (Status, String)) -> Self {
+    pub fn not_started(agent: AgentId, model: String, status: Status, error: String) -> Self {
         Self {
             agent,
             external: false,
@@ -281,8 +281,8 @@ mod tests {
     fn a_program_below_may_have_changed_files_unseen() {
         let agent = AgentId::root(&SessionId::literal("s")).child(CallId { step: 1, slot: 0 }, 0);
         let low = agent.child(CallId { step: 1, slot: 0 }, 0);
-        let end = (Status::Completed, String::new());
-        let mut outcome = Outcome::not_started(agent, "t/m".to_owned(), end);
+        let model = "t/m".to_owned();
+        let mut outcome = Outcome::not_started(agent, model, Status::Completed, String::new());
         assert!(!outcome.may_change_unseen());
         outcome.below.insert(low, Receipts { external: true, ..Receipts::default() });
         assert!(outcome.may_change_unseen());

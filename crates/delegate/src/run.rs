@@ -109,7 +109,7 @@ fn fill_outcomes(
 }
 
 fn never_begun(spec: &AgentSpec, status: Status, error: String) -> Outcome {
-    Outcome::not_started(spec.id.clone(), spec.model.clone(), (status, error))
+    Outcome::not_started(spec.id.clone(), spec.model.clone(), status, error)
 }
 
 /// Waits for the slot of the task that starts next, if there is one.

@@ -54,7 +54,8 @@ pub(crate) fn derives(krate: &TokenStream, closed: bool) -> TokenStream {
         let text = format!("{krate}::{name}").replace(' ', "");
         LitStr::new(&text, Span::call_site())
     };
-    let (serde, schemars) = (path("serde"), path("schemars"));
+    let serde = path("serde");
+    let schemars = path("schemars");
     let closed = closed.then(|| quote!(#[serde(deny_unknown_fields)]));
     quote! {
         #[derive(#krate::serde::Deserialize, #krate::schemars::JsonSchema)]

@@ -6,7 +6,7 @@ use syn::spanned::Spanned as _;
 use syn::{Attribute, Error, ItemFn, LitStr, Result};
 
 use crate::arguments::{derives, says};
-use crate::options::{Effects, Kind, Options};
+use crate::options::{Effects, Example, Kind, Options, SpecOptions};
 use crate::signature::{Argument, Place, camel_case, deprecation, docs, literal, name_of, places};
 
 pub(crate) fn tool(options: TokenStream, function: TokenStream) -> Result<TokenStream> {
@@ -29,16 +29,18 @@ pub(crate) fn tool(options: TokenStream, function: TokenStream) -> Result<TokenS
     let type_name = options.type_name.clone().unwrap_or_else(|| {
         Ident::new(&camel_case(plain.strip_prefix("r#").unwrap_or(&plain)), ident.span())
     });
-    let (krate, vis) = (options.krate(), &function.vis);
+    let krate = options.krate();
+    let vis = &function.vis;
     let cfgs: Vec<&Attribute> =
         function.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).collect();
     // A name that no type of the function's has: they are all named in its scope.
     let arguments = Ident::new(&format!("__{type_name}Arguments"), Span::call_site());
-    if let Some(subject) = &options.subject {
+    if let Some(subject) = &options.spec.subject {
         check_subject(subject, &places)?;
     }
     let structure = structure(&krate, &arguments, &places);
-    let spec = spec(&krate, &options, (&name, &arguments), &function.attrs);
+    let decl = decl(&krate, &name, &arguments, &function.attrs);
+    let spec = spec(&krate, &options.spec, &decl);
     let run = run(&krate, &function, &arguments, &places);
     let summary = format!("The tool `{name}`, made of [`{}`].", plain.trim_start_matches("r#"));
     Ok(quote! {
@@ -76,7 +78,8 @@ fn arguments(places: &[Place]) -> Vec<&Argument> {
 
 /// Checks that the subject is one of the arguments, as far as their names are known here.
 fn check_subject(subject: &LitStr, places: &[Place]) -> Result<()> {
-    let (wanted, arguments) = (subject.value(), arguments(places));
+    let wanted = subject.value();
+    let arguments = arguments(places);
     let is_named = |argument: &&&Argument| argument.ident == wanted.as_str();
     let renames =
         |argument: &&&Argument| says(&argument.attrs, "rename") || says(&argument.attrs, "flatten");
@@ -103,21 +106,20 @@ fn structure(krate: &TokenStream, name: &Ident, places: &[Place]) -> TokenStream
     }
 }
 
-fn spec(
-    krate: &TokenStream,
-    options: &Options,
-    (name, arguments): (&str, &Ident),
-    attrs: &[Attribute],
-) -> TokenStream {
+/// The declaration that the model reads.
+fn decl(krate: &TokenStream, name: &str, arguments: &Ident, attrs: &[Attribute]) -> TokenStream {
     let description = description(attrs);
-    let declared = quote!(#krate::tool::spec_of::<#arguments>(#name, #description));
+    quote!(#krate::tool::spec_of::<#arguments>(#name, #description))
+}
+
+fn spec(krate: &TokenStream, options: &SpecOptions, decl: &TokenStream) -> TokenStream {
     let base = match options.effects {
-        Effects::ReadOnly => quote!(#krate::ToolSpec::read_only(#declared)),
+        Effects::ReadOnly => quote!(#krate::ToolSpec::read_only(#decl)),
         Effects::WritesFiles => {
-            quote!(#krate::ToolSpec::effectful(#declared, #krate::Effects::WritesFiles))
+            quote!(#krate::ToolSpec::effectful(#decl, #krate::Effects::WritesFiles))
         }
         Effects::Unknown => {
-            quote!(#krate::ToolSpec::effectful(#declared, #krate::Effects::Unknown))
+            quote!(#krate::ToolSpec::effectful(#decl, #krate::Effects::Unknown))
         }
     };
     let mut set = Vec::new();
@@ -144,7 +146,7 @@ fn spec(
     }));
     set.extend(options.usable.as_ref().map(|path| quote!(spec.usable = #path();)));
     set.extend(options.examples.iter().map(|example| {
-        let (title, arguments) = (&example.title, &example.arguments);
+        let Example { title, arguments } = example;
         quote!(spec.examples.push(#krate::Example {
             title: #title,
             arguments: #krate::serde_json::json!(#arguments),

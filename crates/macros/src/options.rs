@@ -12,6 +12,13 @@ pub(crate) struct Options {
     pub(crate) toolset: Option<LitStr>,
     pub(crate) name: Option<LitStr>,
     pub(crate) type_name: Option<Ident>,
+    pub(crate) krate: Option<Path>,
+    pub(crate) spec: SpecOptions,
+}
+
+/// The options that become fields of the tool's specification.
+#[derive(Default)]
+pub(crate) struct SpecOptions {
     pub(crate) effects: Effects,
     pub(crate) kind: Option<Kind>,
     pub(crate) subject: Option<LitStr>,
@@ -21,7 +28,6 @@ pub(crate) struct Options {
     pub(crate) time_limit_seconds: Option<LitInt>,
     pub(crate) usable: Option<Path>,
     pub(crate) examples: Vec<Example>,
-    pub(crate) krate: Option<Path>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
@@ -83,7 +89,7 @@ impl Options {
     fn take(&mut self, key: &Ident, input: ParseStream<'_>) -> Result<()> {
         let word = key.to_string();
         if word == "example" {
-            self.examples.push(example(key.span(), input)?);
+            self.spec.examples.push(example(key.span(), input)?);
             return Ok(());
         }
         if !KNOWN.split(", ").any(|known| known == word) {
@@ -95,14 +101,14 @@ impl Options {
             "toolset" => self.toolset = Some(name(input.parse()?, "toolset")?),
             "name" => self.name = Some(name(input.parse()?, "tool")?),
             "type" => self.type_name = Some(input.parse()?),
-            "effects" => self.effects = effects(&input.call(Ident::parse_any)?)?,
-            "kind" => self.kind = Some(kind(&input.call(Ident::parse_any)?)?),
-            "subject" => self.subject = Some(input.parse()?),
-            "verb" => self.verb = Some(input.parse()?),
-            "repeatable" => self.repeatable = Some(input.parse()?),
-            "parallel" => self.parallel = Some(input.parse()?),
-            "time_limit_seconds" => self.time_limit_seconds = Some(input.parse()?),
-            "usable" => self.usable = Some(input.parse()?),
+            "effects" => self.spec.effects = effects(&input.call(Ident::parse_any)?)?,
+            "kind" => self.spec.kind = Some(kind(&input.call(Ident::parse_any)?)?),
+            "subject" => self.spec.subject = Some(input.parse()?),
+            "verb" => self.spec.verb = Some(input.parse()?),
+            "repeatable" => self.spec.repeatable = Some(input.parse()?),
+            "parallel" => self.spec.parallel = Some(input.parse()?),
+            "time_limit_seconds" => self.spec.time_limit_seconds = Some(input.parse()?),
+            "usable" => self.spec.usable = Some(input.parse()?),
             _ => self.krate = Some(input.parse()?),
         }
         Ok(())

@@ -40,8 +40,9 @@ pub(crate) fn message_blocked(reason: &str) -> String {
 /// The outcome of an agent that was not let begin.
 pub(crate) fn blocked(outcome: Outcome, end: (Status, String)) -> Outcome {
     let agent = outcome.agent.clone();
+    let (status, error) = end;
     let Outcome { status, exit_reason, error, .. } =
-        Outcome::not_started(agent, String::new(), end);
+        Outcome::not_started(agent, String::new(), status, error);
     Outcome { status, exit_reason, error, ..outcome }
 }
 

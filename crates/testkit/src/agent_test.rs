@@ -299,7 +299,8 @@ impl AgentTestResult {
     pub fn request(&self, number: usize) -> &SeenRequest {
         let found = number.checked_sub(1).and_then(|index| self.requests.get(index));
         found.unwrap_or_else(|| {
-            let (count, error) = (self.requests.len(), self.outcome.error.as_deref());
+            let count = self.requests.len();
+            let error = self.outcome.error.as_deref();
             let why = error.map_or_else(String::new, |error| format!("; the agent ended: {error}"));
             panic!("there is no request {number}, of {count}{why}")
         })

@@ -130,7 +130,8 @@ impl BaselineConversation {
 
     /// Sends the conversation, padded to `bytes`, and reads the reply.
     async fn ask(&mut self, bytes: usize) -> io::Result<()> {
-        let (begin, end) = (r#"],"pad":""#, r#""}"#);
+        let begin = r#"],"pad":""#;
+        let end = r#""}"#;
         let fill = bytes.saturating_sub(self.messages.len() + begin.len() + end.len());
         let length = self.messages.len() + begin.len() + fill + end.len();
         let mut request = format!(

@@ -57,7 +57,8 @@ impl TypedTool for ArchiveList {
 
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
         let path = readable(cx, &args.path)?;
-        let (wanted, cancel) = (Wanted::of(&args), cx.cancel.clone());
+        let wanted = Wanted::of(&args);
+        let cancel = cx.cancel.clone();
         let (send, mut told) = tokio::sync::mpsc::unbounded_channel();
         let work = move || {
             list(&path, &wanted, &cancel, &|count| {

@@ -10,6 +10,50 @@ use deputize_process::{SpawnError, SupervisorError};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PluginError {
+    /// Its file cannot be used.
+    #[error(transparent)]
+    File(#[from] PluginFileError),
+    /// Its process, or a thread for it, cannot be used.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// What it says of itself cannot be used.
+    #[error("plugin `{plugin}` describes itself wrongly: {why}")]
+    Description {
+        /// Its name, or its file.
+        plugin: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// It answered a call, and the answer cannot be read.
+    #[error("the plugin's answer cannot be used: {0}")]
+    Answer(String),
+    /// It answered a call with nothing to read.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// It could not do what it was asked for, in its own words.
+    #[error("the plugin says: {0}")]
+    Failed(String),
+    /// It panicked.
+    #[error("tool `{0}` panicked in its plugin; its other calls still work")]
+    Panicked(String),
+    /// It said nothing for too long.
+    #[error("the plugin did not describe itself within {0} s")]
+    Slow(u64),
+    /// Too many of its calls did not end when they were told.
+    #[error(
+        "{0} calls of this plugin did not end when they were told, and go on in this program; \
+         end the program, and give the plugin a process of its own (isolated: true)"
+    )]
+    Stuck(usize),
+    /// What its host process told, in the words that this program would have.
+    #[error("{0}")]
+    Told(String),
+}
+
+/// Why the file of a plugin cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum PluginFileError {
     /// Its file cannot be read.
     #[error("plugin `{}` cannot be read", path.display())]
     Read {
@@ -82,35 +126,12 @@ pub enum PluginError {
         #[source]
         source: libloading::Error,
     },
-    /// What it says of itself cannot be used.
-    #[error("plugin `{plugin}` describes itself wrongly: {why}")]
-    Description {
-        /// Its name, or its file.
-        plugin: String,
-        /// What is wrong.
-        why: String,
-    },
-    /// It answered a call, and the answer cannot be read.
-    #[error("the plugin's answer cannot be used: {0}")]
-    Answer(String),
-    /// It answered a call with nothing to read.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// It could not do what it was asked for, in its own words.
-    #[error("the plugin says: {0}")]
-    Failed(String),
-    /// It panicked.
-    #[error("tool `{0}` panicked in its plugin; its other calls still work")]
-    Panicked(String),
-    /// It said nothing for too long.
-    #[error("the plugin did not describe itself within {0} s")]
-    Slow(u64),
-    /// Too many of its calls did not end when they were told.
-    #[error(
-        "{0} calls of this plugin did not end when they were told, and go on in this program; \
-         end the program, and give the plugin a process of its own (isolated: true)"
-    )]
-    Stuck(usize),
+}
+
+/// Why the process of a plugin, or a thread for its calls, cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HostError {
     /// Its host process cannot be started.
     #[error("the plugin's process cannot be started")]
     Start(#[source] SpawnError),
@@ -127,9 +148,6 @@ pub enum PluginError {
         /// How many other calls ran in it.
         others: usize,
     },
-    /// What its host process told, in the words that this program would have.
-    #[error("{0}")]
-    Told(String),
     /// The memory of its host process cannot be limited.
     #[error("the memory of the plugin's process cannot be limited")]
     Memory(#[source] io::Error),

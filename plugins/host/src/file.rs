@@ -8,7 +8,7 @@ use deputize_plugin::{ABI, Head, SYMBOL, TableError};
 use object::{Object as _, ObjectSection as _};
 use sha2::{Digest as _, Sha256};
 
-use crate::error::PluginError;
+use crate::error::PluginFileError;
 
 /// The most bytes of a plugin's file.
 pub const MAX_FILE_BYTES: u64 = 512 * 1024 * 1024;
@@ -35,8 +35,8 @@ impl PluginFile {
     ///
     /// # Errors
     /// When it is no regular file, too large, or cannot be read.
-    pub fn read(path: &Path) -> Result<Self, PluginError> {
-        let failed = |source| PluginError::Read { path: path.to_owned(), source };
+    pub fn read(path: &Path) -> Result<Self, PluginFileError> {
+        let failed = |source| PluginFileError::Read { path: path.to_owned(), source };
         let bytes = bytes(path).map_err(failed)?;
         let sha256 = data_encoding::HEXLOWER.encode(&Sha256::digest(&bytes));
         Ok(Self { path: path.to_owned(), bytes, sha256 })
@@ -74,21 +74,21 @@ impl PluginFile {
     ///
     /// # Errors
     /// When it is another one.
-    pub fn pinned(self, sha256: &str) -> Result<Self, PluginError> {
+    pub fn pinned(self, sha256: &str) -> Result<Self, PluginFileError> {
         if self.sha256.eq_ignore_ascii_case(sha256) {
             return Ok(self);
         }
         let Self { path, sha256: found, .. } = self;
-        Err(PluginError::Digest { path, pinned: sha256.to_owned(), found })
+        Err(PluginFileError::Digest { path, pinned: sha256.to_owned(), found })
     }
 
     /// The name of its table, found and checked in the bytes of the file.
     ///
     /// # Errors
     /// When it is no library, has no table or several, or one that this program cannot use.
-    pub fn table(&self) -> Result<String, PluginError> {
+    pub fn table(&self) -> Result<String, PluginFileError> {
         let path = || self.path.clone();
-        let broken = |source| PluginError::NoLibrary { path: path(), source };
+        let broken = |source| PluginFileError::NoLibrary { path: path(), source };
         let library = object::File::parse(&*self.bytes).map_err(broken)?;
         let mut tables = Vec::new();
         for export in library.exports().map_err(broken)? {
@@ -100,7 +100,7 @@ impl PluginFile {
             }
         }
         tables.sort();
-        let refused = |source| PluginError::Table { path: path(), source };
+        let refused = |source| PluginFileError::Table { path: path(), source };
         let spoken: Vec<_> = tables.iter().filter(|(_, version, _)| *version == ABI).collect();
         let for_all: Vec<_> =
             spoken.iter().copied().filter(|(name, ..)| is_for_all(name)).collect();
@@ -108,16 +108,16 @@ impl PluginFile {
             ([], _) => {
                 return Err(match tables.first() {
                     Some((_, other, _)) => refused(TableError::Abi { plugin: *other, host: ABI }),
-                    None => PluginError::NoTable { path: path() },
+                    None => PluginFileError::NoTable { path: path() },
                 });
             }
             ([only], _) | (_, [only]) => only,
             _ => {
                 let names = tables.into_iter().map(|(name, ..)| name).collect();
-                return Err(PluginError::Several { path: path(), names });
+                return Err(PluginFileError::Several { path: path(), names });
             }
         };
-        let head = head(&library, *address).ok_or(PluginError::NoTable { path: path() })?;
+        let head = head(&library, *address).ok_or(PluginFileError::NoTable { path: path() })?;
         head.check().map_err(refused)?;
         Ok(name.clone())
     }
@@ -198,16 +198,16 @@ mod tests {
             path
         };
         let table = |path: &Path| PluginFile::read(path).unwrap().table().unwrap_err();
-        assert!(matches!(table(&place("a", b"no library")), PluginError::NoLibrary { .. }));
-        assert!(matches!(table(&place("b", b"")), PluginError::NoLibrary { .. }));
+        assert!(matches!(table(&place("a", b"no library")), PluginFileError::NoLibrary { .. }));
+        assert!(matches!(table(&place("b", b"")), PluginFileError::NoLibrary { .. }));
         // A program is a library of sorts, without a table.
         let program = std::env::current_exe().unwrap();
-        assert!(matches!(table(&program), PluginError::NoTable { .. }));
-        assert!(matches!(PluginFile::read(dir.path()), Err(PluginError::Read { .. })));
+        assert!(matches!(table(&program), PluginFileError::NoTable { .. }));
+        assert!(matches!(PluginFile::read(dir.path()), Err(PluginFileError::Read { .. })));
         let empty = PluginFile::read(&place("c", b"x")).unwrap();
         let digest = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881";
         assert_eq!(empty.sha256(), digest);
         let pinned = empty.pinned(&digest.to_uppercase()).unwrap();
-        assert!(matches!(pinned.pinned("00"), Err(PluginError::Digest { .. })));
+        assert!(matches!(pinned.pinned("00"), Err(PluginFileError::Digest { .. })));
     }
 }

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use crate::boundary::{DESCRIBE_LIMIT, PluginCall};
-use crate::error::PluginError;
+use crate::error::{HostError, PluginError};
 use crate::wire::{Ask, Tell, message, read};
 
 /// How long a process whose streams have ended may take to end itself.
@@ -89,11 +89,16 @@ impl Host {
     pub(crate) async fn start(
         service: Service,
         path: &str,
-        (sha256, memory_mb): (&str, u32),
+        sha256: &str,
+        memory_mb: u32,
     ) -> Result<Self, PluginError> {
         let (out, outgoing) = mpsc::unbounded_channel();
-        let (state, kill) = (Mutex::default(), CancellationToken::new());
-        let shared = Arc::new(HostShared { state, out, kill, memory_mb });
+        let shared = Arc::new(HostShared {
+            state: Mutex::default(),
+            out,
+            kill: CancellationToken::new(),
+            memory_mb,
+        });
         let mut task = JoinSet::new();
         task.spawn(serve(service, outgoing, Arc::clone(&shared)));
         let host = Self { shared, next: AtomicU64::new(1), _task: task };
@@ -137,7 +142,8 @@ impl Host {
 
     fn ask(&self, head: impl FnOnce(u64) -> Ask, text: &str) -> PendingCall {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
-        let ((answer, answered), (notes, noted)) = (oneshot::channel(), mpsc::unbounded_channel());
+        let (answer, answered) = oneshot::channel();
+        let (notes, noted) = mpsc::unbounded_channel();
         let waiting = Waiting { answer, notes };
         self.shared.state().waiting.insert(id, waiting);
         self.shared.send(&head(id), text);
@@ -148,7 +154,7 @@ impl Host {
 
 /// The answer that never comes: its sender is gone, and nobody said why.
 pub(crate) fn lost() -> PluginError {
-    PluginError::Ended { how: "has gone".to_owned(), words: String::new(), others: 0 }
+    HostError::Ended { how: "has gone".to_owned(), words: String::new(), others: 0 }.into()
 }
 
 impl HostShared {
@@ -195,8 +201,8 @@ impl HostShared {
         let waiting = std::mem::take(&mut state.waiting);
         let others = waiting.len().saturating_sub(1);
         for waiting in waiting.into_values() {
-            let (how, words) = (how.clone(), words.clone());
-            let _unread = waiting.answer.send(Err(PluginError::Ended { how, words, others }));
+            let ended = HostError::Ended { how: how.clone(), words: words.clone(), others };
+            let _unread = waiting.answer.send(Err(ended.into()));
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use crate::boundary::{
     CancelResult, DESCRIBE_LIMIT, MAX_NOTES, PluginBoundary, PluginCall, SETTLE,
 };
-use crate::error::PluginError;
+use crate::error::{HostError, PluginError};
 use crate::file::PluginFile;
 use crate::load::load;
 
@@ -37,8 +37,12 @@ impl InProcessPlugin {
     /// A plugin whose file has this digest. Nothing of it is read or run yet.
     #[must_use]
     pub fn new(path: PathBuf, sha256: String) -> Self {
-        let (plugin, stuck) = (OnceLock::new(), AtomicUsize::new(0));
-        Self(Arc::new(PluginShared { path, sha256, plugin, stuck }))
+        Self(Arc::new(PluginShared {
+            path,
+            sha256,
+            plugin: OnceLock::new(),
+            stuck: AtomicUsize::new(0),
+        }))
     }
 }
 
@@ -173,9 +177,6 @@ fn on_thread<T: Send + 'static>(
         // Whoever asked may have gone.
         let _unread = send.send(work());
     };
-    std::thread::Builder::new()
-        .name("plugin".to_owned())
-        .spawn(work)
-        .map_err(PluginError::Thread)?;
+    std::thread::Builder::new().name("plugin".to_owned()).spawn(work).map_err(HostError::Thread)?;
     Ok(receive)
 }

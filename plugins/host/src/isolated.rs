@@ -11,7 +11,7 @@ use deputize_process::{Command, Supervisor, SupervisorError};
 use tokio::time::timeout;
 
 use crate::boundary::{CancelResult, PluginBoundary, PluginCall, SETTLE};
-use crate::error::PluginError;
+use crate::error::{HostError, PluginError};
 use crate::host::{Host, lost};
 
 /// How a host process is started: a program whose `main` calls [`host_main`](crate::host_main)
@@ -77,13 +77,13 @@ impl IsolatedPlugin {
     }
 
     async fn start(&self, cx: Option<&ToolCx>) -> Result<Host, PluginError> {
-        let owner = Arc::new((self.supervisor)(cx)?.owner());
+        let owner = Arc::new((self.supervisor)(cx).map_err(HostError::from)?.owner());
         let mut command = Command::new(self.program.program.clone(), "/");
         command.args.clone_from(&self.program.args);
         command.env.clone_from(&self.program.env);
-        let service = owner.open(&command).await.map_err(PluginError::Start)?;
+        let service = owner.open(&command).await.map_err(HostError::Start)?;
         let path = self.path.to_string_lossy();
-        Host::start(service, &path, (&self.sha256, self.program.memory_mb)).await
+        Host::start(service, &path, &self.sha256, self.program.memory_mb).await
     }
 
     /// The session's process for this plugin; another one where the last has gone.
@@ -121,7 +121,7 @@ impl PluginBoundary for IsolatedPlugin {
             };
             let again = call.repeatable.then(|| call.clone());
             let ended = match answered(&host, call, cx).await {
-                Err(ended @ PluginError::Ended { others: 1.., .. }) => ended,
+                Err(ended @ PluginError::Host(HostError::Ended { others: 1.., .. })) => ended,
                 settled => return settled,
             };
             let Some(call) = again.filter(|_| !cx.cancel.is_cancelled()) else { return Err(ended) };

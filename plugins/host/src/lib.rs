@@ -62,7 +62,7 @@ mod wire;
 pub use boundary::{CancelResult, DESCRIBE_LIMIT, PluginBoundary, PluginCall, SETTLE};
 pub use deputize_plugin::ABI;
 pub use description::{Description, ToolDescription};
-pub use error::PluginError;
+pub use error::{HostError, PluginError, PluginFileError};
 pub use file::{MAX_FILE_BYTES, PluginFile};
 pub use inside::{InProcessPlugin, MAX_STUCK};
 pub use isolated::{HostProgram, IsolatedPlugin};

@@ -8,13 +8,13 @@
 use deputize_plugin::{Plugin, TableV1};
 use libloading::os::unix::{Library, RTLD_LOCAL, RTLD_NOW};
 
-use crate::error::PluginError;
+use crate::error::PluginFileError;
 use crate::file::PluginFile;
 
 /// Loads a file whose table was found and checked in its bytes.
-pub(crate) fn load(file: &PluginFile) -> Result<Plugin, PluginError> {
+pub(crate) fn load(file: &PluginFile) -> Result<Plugin, PluginFileError> {
     let name = file.table()?;
-    let failed = |source| PluginError::Open { path: file.path().to_owned(), source };
+    let failed = |source| PluginFileError::Open { path: file.path().to_owned(), source };
     let place = place::of(file)?;
     // SAFETY: opening a library runs its constructors. The person has named this file, and its
     // bytes are the ones that were pinned and that have a table of ours; `place` keeps them.
@@ -26,7 +26,7 @@ pub(crate) fn load(file: &PluginFile) -> Result<Plugin, PluginError> {
     // SAFETY: the address of a static that begins as the bytes in the file do, in a library that
     // is never closed; that its functions keep the contract is what the table says.
     let plugin = unsafe { Plugin::from_table(table) };
-    plugin.map_err(|source| PluginError::Table { path: file.path().to_owned(), source })
+    plugin.map_err(|source| PluginFileError::Table { path: file.path().to_owned(), source })
 }
 
 #[cfg(target_os = "linux")]
@@ -40,14 +40,14 @@ mod place {
     use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
     use rustix::io::Errno;
 
-    use crate::error::PluginError;
+    use crate::error::PluginFileError;
     use crate::file::PluginFile;
 
     /// The bytes as a file that nobody can change and that has no other name. It stays open: its
     /// number is part of the name by which the loader knows the library.
-    pub(super) fn of(file: &PluginFile) -> Result<PathBuf, PluginError> {
+    pub(super) fn of(file: &PluginFile) -> Result<PathBuf, PluginFileError> {
         let kept = sealed(file)
-            .map_err(|source| PluginError::Read { path: file.path().to_owned(), source })?;
+            .map_err(|source| PluginFileError::Read { path: file.path().to_owned(), source })?;
         let kept = ManuallyDrop::new(kept);
         Ok(PathBuf::from(format!("/proc/self/fd/{}", kept.as_raw_fd())))
     }
@@ -73,11 +73,11 @@ mod place {
 mod place {
     use std::path::PathBuf;
 
-    use crate::error::PluginError;
+    use crate::error::PluginFileError;
     use crate::file::PluginFile;
 
     /// The file itself, if it still is the one that was checked.
-    pub(super) fn of(file: &PluginFile) -> Result<PathBuf, PluginError> {
+    pub(super) fn of(file: &PluginFile) -> Result<PathBuf, PluginFileError> {
         PluginFile::read(file.path())?.pinned(file.sha256())?;
         Ok(file.path().to_owned())
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use deputize_plugin::{CallContext, Plugin};
 
 use crate::boundary::MAX_NOTES;
-use crate::error::PluginError;
+use crate::error::{HostError, PluginError};
 use crate::file::PluginFile;
 use crate::load::load;
 use crate::memory::limit_memory;
@@ -124,7 +124,8 @@ fn serve(mut input: File, output: File) -> io::Result<()> {
                 });
             }
             (Ask::Call { id, tool, about }, Some(plugin)) => {
-                call(&shared, plugin, (id, about), tool, text);
+                let request = CallRequest { id, tool, arguments: text, about };
+                call(&shared, plugin, request);
             }
         }
     }
@@ -132,17 +133,20 @@ fn serve(mut input: File, output: File) -> io::Result<()> {
 }
 
 fn loaded(path: &str, sha256: &str, memory_mb: u32) -> Result<Plugin, PluginError> {
-    limit_memory(memory_mb).map_err(PluginError::Memory)?;
-    load(&PluginFile::read(Path::new(path))?.pinned(sha256)?)
+    limit_memory(memory_mb).map_err(HostError::Memory)?;
+    Ok(load(&PluginFile::read(Path::new(path))?.pinned(sha256)?)?)
 }
 
-fn call(
-    shared: &Arc<ServeShared>,
-    plugin: Plugin,
-    (id, about): (u64, String),
+/// A call that the program asks for.
+struct CallRequest {
+    id: u64,
     tool: String,
     arguments: String,
-) {
+    about: String,
+}
+
+fn call(shared: &Arc<ServeShared>, plugin: Plugin, request: CallRequest) {
+    let CallRequest { id, tool, arguments, about } = request;
     let running = Arc::new(RunningCall {
         id,
         about,
@@ -172,6 +176,6 @@ fn on_thread(shared: &ServeShared, id: u64, work: impl FnOnce() + Send + 'static
     let started = std::thread::Builder::new().name("call".to_owned()).spawn(work);
     if let Err(error) = started {
         shared.calls().remove(&id);
-        shared.answer(id, Err(PluginError::Thread(error)));
+        shared.answer(id, Err(HostError::Thread(error).into()));
     }
 }

@@ -71,14 +71,16 @@ fn parsed<T: DeserializeOwned>(head: &[u8], text: Vec<u8>) -> io::Result<(T, Str
 pub(crate) async fn read<T: DeserializeOwned>(
     from: &mut (impl AsyncRead + Unpin),
 ) -> io::Result<Option<(T, String)>> {
-    let (mut head, mut text) = ([0; 4], [0; 4]);
+    let mut head = [0; 4];
+    let mut text = [0; 4];
     match from.read_exact(&mut head).await {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         other => other?,
     };
     from.read_exact(&mut text).await?;
-    let (head, text) = lengths(head, text)?;
-    let (head, text) = (taken(from, head).await?, taken(from, text).await?);
+    let (head_len, text_len) = lengths(head, text)?;
+    let head = taken(from, head_len).await?;
+    let text = taken(from, text_len).await?;
     parsed(&head, text).map(Some)
 }
 
@@ -96,14 +98,16 @@ async fn taken(from: &mut (impl AsyncRead + Unpin), len: usize) -> io::Result<Ve
 pub(crate) fn read_blocking<T: DeserializeOwned>(
     from: &mut impl Read,
 ) -> io::Result<Option<(T, String)>> {
-    let (mut head, mut text) = ([0; 4], [0; 4]);
+    let mut head = [0; 4];
+    let mut text = [0; 4];
     match from.read_exact(&mut head) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
         other => other?,
     }
     from.read_exact(&mut text)?;
     let (head_len, text_len) = lengths(head, text)?;
-    let (mut head, mut text) = (vec![0; head_len], vec![0; text_len]);
+    let mut head = vec![0; head_len];
+    let mut text = vec![0; text_len];
     from.read_exact(&mut head)?;
     from.read_exact(&mut text)?;
     parsed(&head, text).map(Some)

@@ -104,7 +104,8 @@ async fn asked(
     database: &Path,
     ask: impl FnOnce(&Connection) -> Result<ToolOutput, Wrong> + Send + 'static,
 ) -> ToolCallResult {
-    let (path, cancel) = (readable(cx, database)?, cx.cancel.clone());
+    let path = readable(cx, database)?;
+    let cancel = cx.cancel.clone();
     let work = move || {
         let told = cancel.clone();
         let answered = open(&path, cancel).and_then(|database| ask(&database));
@@ -156,7 +157,8 @@ fn address(path: &Path) -> Result<String, Wrong> {
         name.push(ending);
         PathBuf::from(name)
     };
-    let (log, shared) = (beside("-wal"), beside("-shm"));
+    let log = beside("-wal");
+    let shared = beside("-shm");
     let how = match (keeps_a_log(path), log.exists(), shared.exists()) {
         (false, ..) => "mode=ro",
         // Nobody writes: a writer has a log.

@@ -101,7 +101,8 @@ tool!(Sees, "trouble_env", "Name the variables of the environment.", 60_000, |_c
 });
 
 tool!(Where, "trouble_where", "Say where it is and what it may do.", 60_000, |cx| {
-    let (agent, authority) = (&cx.agent, &cx.agent.authority);
+    let agent = &cx.agent;
+    let authority = &agent.authority;
     Ok(ToolOutput::text(format!(
         "session {} agent {} call {} cwd {:?} read {:?} write {:?} network {} pid {}",
         agent.session.id,

@@ -12,7 +12,7 @@ use deputize_core::{Catalog, Resource as _, Tool, ToolCallResult, ToolError};
 use deputize_mcp::{ServerConfig, ServerDirectory, ServerRecord, Servers, ToolFilter, look, offer};
 use deputize_process::Supervisor;
 use deputize_requirements::require;
-use deputize_testkit::{ContractRule, ToolCheck, ToolHarness, check_tool};
+use deputize_testkit::{CallRule, ToolCheck, ToolHarness, check_tool};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -68,7 +68,7 @@ async fn one_check_tells_whether_tools_of_real_servers_keep_their_contract() {
     let mark = mark.path().join("mark");
     let faulty = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
     for (fault, rule) in
-        [("reports an error", ContractRule::Works), ("exits in a call", ContractRule::Works)]
+        [("reports an error", CallRule::Works), ("exits in a call", CallRule::Works)]
     {
         let server = program(faulty, &[fault, mark.to_str().unwrap()]);
         let (catalog, servers) = tools(server, &["echo"]).await;

@@ -9,6 +9,7 @@ use deputize_core::{
 use serde_json::json;
 
 use super::*;
+use crate::violation::ContractRule;
 
 type Behaviour = Box<dyn Fn(usize, &ToolCx) -> BoxFuture<'static, ToolCallResult> + Send + Sync>;
 
@@ -140,7 +141,7 @@ async fn what_would_be_better_is_no_violation() {
     let checked = check_tool(&is_fine(with_schema(&schema))).await.unwrap();
     assert_eq!(checked.calls, 0);
     let rules: Vec<ContractRule> = checked.advice.iter().map(|advice| advice.rule).collect();
-    assert_eq!(rules, [ContractRule::Described, ContractRule::Example]);
+    assert_eq!(rules, [SpecRule::Described.into(), SpecRule::Example.into()]);
 }
 
 #[tokio::test]
@@ -192,7 +193,7 @@ async fn effects_and_repetition_are_as_declared() {
 async fn calls_of_ones_own_must_fit_and_work() {
     let tool = is_fine(good());
     let broken = ToolCheck::new(&tool).call(json!({})).run().await.unwrap_err();
-    assert!(broken.has(ContractRule::Schema) && !broken.has(ContractRule::Works), "{broken}");
+    assert!(broken.has(SpecRule::Schema) && !broken.has(CallRule::Works), "{broken}");
     assert_eq!(ToolCheck::new(&tool).call(json!({"text": "b"})).run().await.unwrap().calls, 12);
 }
 
@@ -208,15 +209,16 @@ async fn a_file_that_an_example_names_is_told_to_be_missing_and_only_that() {
         // The other call is the example.
         let call = json!({"text": name}).to_string();
         found.retain(|one| one.found.starts_with(&call));
-        found.iter().map(|one| one.rule).collect::<Vec<_>>()
+        let [one] = found.as_slice() else { panic!("not one violation: {found:?}") };
+        one.rule
     };
-    assert_eq!(found("cannot open `b.zip`", "b.zip", None).await, [ContractRule::Files]);
-    assert_eq!(found("cannot open it", "b.zip", None).await, [ContractRule::Works]);
-    assert_eq!(found("no word `bee`", "bee", None).await, [ContractRule::Works]);
+    assert_eq!(found("cannot open `b.zip`", "b.zip", None).await, CallRule::Files.into());
+    assert_eq!(found("cannot open it", "b.zip", None).await, CallRule::Works.into());
+    assert_eq!(found("no word `bee`", "bee", None).await, CallRule::Works.into());
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("b.zip"), "").unwrap();
     let there = found("cannot open `b.zip`", "b.zip", Some(dir.path())).await;
-    assert_eq!(there, [ContractRule::Works]);
+    assert_eq!(there, CallRule::Works.into());
 }
 
 #[tokio::test]
@@ -237,5 +239,5 @@ async fn a_tool_finds_what_it_is_lent_in_every_call() {
     };
     let checked = ToolCheck::new(&tool()).lend(Lent("a key")).run().await.unwrap();
     assert!(checked.calls > 1);
-    assert!(check_tool(&tool()).await.unwrap_err().has(ContractRule::Works));
+    assert!(check_tool(&tool()).await.unwrap_err().has(CallRule::Works));
 }

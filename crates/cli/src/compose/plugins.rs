@@ -11,7 +11,7 @@ use deputize_core::{Catalog, CatalogEntry, CatalogError, Origin, ToolName, Tools
 use deputize_mcp::is_server_name;
 use deputize_plugin_host::{
     Description, HostProgram, InProcessPlugin, IsolatedPlugin, PluginBoundary, PluginError,
-    PluginFile, entries,
+    PluginFile, PluginFileError, entries,
 };
 use deputize_process::{Supervisor, base_env, drop_hooks};
 use deputize_tools::Processes;
@@ -76,14 +76,7 @@ impl PluginFault {
     /// What is wrong with the plugin at this path, which is named once.
     fn of(path: &Path, source: PluginError) -> Self {
         match source {
-            PluginError::Read { .. }
-            | PluginError::Digest { .. }
-            | PluginError::NoLibrary { .. }
-            | PluginError::NoTable { .. }
-            | PluginError::Several { .. }
-            | PluginError::Table { .. }
-            | PluginError::Open { .. }
-            | PluginError::Description { .. } => Self::Named(source),
+            PluginError::File(_) | PluginError::Description { .. } => Self::Named(source),
             source => Self::Plugin { path: path.to_owned(), source },
         }
     }
@@ -144,7 +137,7 @@ fn described(
 /// One plugin of the configuration by its file, none of whose code has run yet.
 fn pinned(entry: &PluginEntry, around: &ProcessEnv) -> Result<FoundPlugin, PluginFault> {
     let path = place(entry, around);
-    let failed = |source| PluginFault::of(&path, source);
+    let failed = |source: PluginFileError| PluginFault::of(&path, source.into());
     let file = PluginFile::read(&path).and_then(|file| file.pinned(&entry.sha256));
     let file = file.map_err(failed)?;
     file.table().map_err(failed)?;

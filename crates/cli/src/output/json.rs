@@ -93,8 +93,8 @@ impl ChildTree {
     /// A task for which no child was begun is told of by its call alone.
     fn not_begun(&mut self, parent: &AgentId, fact: &ToolEffect) {
         let ToolEffect::NotBegun { agent, task_index, model, status, error } = fact else { return };
-        let end = (*status, error.clone());
-        let outcome = Some(Outcome::not_started(agent.clone(), model.clone(), end));
+        let outcome = Outcome::not_started(agent.clone(), model.clone(), *status, error.clone());
+        let outcome = Some(outcome);
         let child = ChildObject { task_index: *task_index, outcome };
         if let Entry::Vacant(entry) = self.agents.entry(agent.clone()) {
             entry.insert(child);

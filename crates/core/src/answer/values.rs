@@ -39,7 +39,8 @@ pub(super) fn values(text: &str) -> VecDeque<AnswerValue<'_>> {
         values.push_back(value);
     };
     let mut unclosed = None;
-    let (mut at, mut misses) = (0, 0);
+    let mut at = 0;
+    let mut misses = 0;
     while let Some(next) = text.get(at..).and_then(|rest| rest.find(['{', '[', '`'])) {
         at += next;
         let rest = text.get(at..).unwrap_or_default();

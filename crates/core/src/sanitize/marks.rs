@@ -266,7 +266,8 @@ impl<'t> InertText<'t> {
     #[must_use]
     pub fn of(text: &'t str) -> Self {
         let mut ends = Vec::new();
-        let (mut shown, mut original) = (0, 0);
+        let mut shown = 0;
+        let mut original = 0;
         let whole = text.len();
         let inert = rewritten(text, &FIRST, |from| {
             let mark = mark_in_content(from)?;
@@ -369,7 +370,8 @@ fn rewritten<'t>(
     mut instead: impl FnMut(&str) -> Option<(usize, String)>,
 ) -> Cow<'t, str> {
     let mut out = String::new();
-    let (mut done, mut from) = (0, 0);
+    let mut done = 0;
+    let mut from = 0;
     while let Some(at) = text.get(from..).and_then(|rest| rest.find(first)).map(|at| from + at) {
         let rest = text.get(at..).unwrap_or_default();
         let step = rest.chars().next().map_or(1, char::len_utf8);

@@ -173,7 +173,7 @@ impl<'s> SchemaParts<'s> {
         let mut known = vec![PartSize::Nothing; self.0.len()];
         for start in 0..self.0.len() {
             let mut way = Vec::new();
-            enter(&mut way, &mut known, (start, 1));
+            enter(&mut way, &mut known, start, 1);
             while let Some(step) = way.last_mut() {
                 let Some(part) = self.0.get(step.part) else { break };
                 let Some(&(place, inner)) = part.inner.get(step.next) else {
@@ -196,7 +196,7 @@ impl<'s> SchemaParts<'s> {
                         return Err(SchemaError::Circle);
                     }
                     Some(PartSize::OnTheWay) => step.size.take_in(Size::ONE, times),
-                    Some(PartSize::Nothing) | None => enter(&mut way, &mut known, (inner, times)),
+                    Some(PartSize::Nothing) | None => enter(&mut way, &mut known, inner, times),
                 }
             }
         }
@@ -251,7 +251,7 @@ impl<'s> SchemaParts<'s> {
 }
 
 /// Enters a part of unknown size.
-fn enter(way: &mut Vec<WalkStep>, known: &mut [PartSize], (part, times): (usize, u64)) {
+fn enter(way: &mut Vec<WalkStep>, known: &mut [PartSize], part: usize, times: u64) {
     if let Some(known) = known.get_mut(part)
         && let PartSize::Nothing = known
     {

@@ -55,7 +55,8 @@ impl PageCache {
     pub(super) fn power_cut(&mut self, dice: &mut Rng) {
         let sector = 32 << dice.usize(..5);
         let luck = dice.choice([0, 50, 90, 100]).unwrap_or_default();
-        let (old, new) = (self.durable.len(), self.now.len());
+        let old = self.durable.len();
+        let new = self.now.len();
         let len = match dice.u8(..3) {
             0 => old,
             1 => new,

@@ -102,10 +102,12 @@ impl Steps {
             let runtime = Handle::current();
             (runtime.spawn(work), runtime.spawn(tokio::time::sleep(longest)))
         });
-        let (mut steps, mut rounds, mut told) = (0, 0, None);
+        let mut steps = 0;
+        let mut rounds = 0;
+        let mut last_step = None;
         loop {
             let turns = self.probe.polls.load(Ordering::Relaxed);
-            let asked = self.inside(|| match told.replace(steps) {
+            let asked = self.inside(|| match last_step.replace(steps) {
                 Some(before) if before == steps => ControlFlow::Continue(()),
                 _ => before(steps),
             });
@@ -138,7 +140,8 @@ impl Steps {
 
     /// Runs something inside the runtime, and then lets one task run.
     fn inside<T>(&self, work: impl FnOnce() -> T) -> T {
-        let (mut work, mut done) = (Some(work), None);
+        let mut work = Some(work);
+        let mut done = None;
         self.runtime.block_on(poll_fn(|cx| match work.take() {
             Some(work) => {
                 done = Some(work());

@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_check::{CheckReport, ContractRule, ToolCheck, Violations};
+use deputize_check::{CallRule, CheckReport, ToolCheck, Violations};
 use deputize_core::{Catalog, Effects, Tool, ToolCrate};
 use deputize_plugin_host::{Description, PluginBoundary, PluginFile, entries};
 use deputize_process::Supervisor;
@@ -40,7 +40,7 @@ impl ToolVerdict {
             Ok(checked) => Self::Fine(checked),
             Err(found)
                 if within.is_none()
-                    && found.0.iter().all(|one| one.rule == ContractRule::Files) =>
+                    && found.0.iter().all(|one| one.rule == CallRule::Files.into()) =>
             {
                 Self::Untried(found)
             }
