@@ -6,7 +6,7 @@ use crate::cancel::CancelReason;
 use crate::message::{ToolResult, UserMessage};
 use crate::model::{ModelError, Reply};
 
-/// An input of a [`Run`](crate::Run): exactly what the journal holds of it.
+/// An input of a [`Run`](super::Run): exactly what the journal holds of it.
 #[derive(Debug, Clone, Copy)]
 pub enum Input<'a> {
     /// A message for the model.
