@@ -10,8 +10,8 @@ use deputize_core::sanitize::Secrets;
 use deputize_core::{Catalog, CatalogEntry, CatalogError, Origin, ToolName, ToolsetName};
 use deputize_mcp::is_server_name;
 use deputize_plugin_host::{
-    Description, HostProgram, InProcessPlugin, IsolatedPlugin, PluginBoundary, PluginError,
-    PluginFile, PluginFileError, entries,
+    Description, HostError, HostProgram, InProcessPlugin, IsolatedPlugin, PluginBoundary,
+    PluginError, PluginFile, PluginFileError, entries,
 };
 use deputize_process::{Supervisor, base_env, drop_hooks};
 use deputize_tools::Processes;
@@ -256,7 +256,8 @@ fn ask(found: &FoundPlugin, around: &ProcessEnv) -> Result<String, PluginFault> 
                 return runtime.block_on(boundary(found, around).describe()).map_err(failed);
             }
             let setup = processes::setup(around.open_files);
-            let supervisor = Supervisor::with(setup).map_err(|error| failed(error.into()))?;
+            let supervisor =
+                Supervisor::with(setup).map_err(|error| failed(HostError::from(error).into()))?;
             let by = Arc::new(supervisor);
             let owned = move |_: Option<&_>| Ok(Arc::clone(&by));
             let (path, sha256) = (found.path.clone(), found.sha256.clone());
