@@ -5,8 +5,8 @@
 
 use std::sync::LazyLock;
 
-use deputize_core::clock::FixedClock;
 use deputize_core::{Catalog, ToolSpec};
+use deputize_core::clock::FixedClock;
 use deputize_delegate::{DelegateTool, Policy, read};
 use deputize_fuzz::meter::Allowed;
 use deputize_runtime::fuzz::Arguments;

@@ -5,11 +5,10 @@
 
 use std::io::{Seek as _, Write as _};
 
-use deputize_tools::fuzz::search;
+use deputize_tools::fuzz::{PageSize, search};
 use libfuzzer_sys::fuzz_target;
 
-/// Results of a page, and its bytes.
-const PAGE: (u64, usize) = (20, 4_000);
+const PAGE: PageSize = PageSize { matches: 20, bytes: 4_000 };
 /// What one line of a file may take on a page, with its number and what is said of its rest.
 const LINE_BYTES: usize = 640;
 const MOST_CONTEXT: usize = 10;
@@ -27,10 +26,10 @@ fuzz_target!(|input: &[u8]| {
         Err(told) => assert!(told.len() <= 3 * pattern.len().min(2_000) + 1_000, "{told}"),
         Ok(seen) => {
             let (found, shown, page) = seen.expect("a file that is there");
-            assert!(shown <= found && shown <= PAGE.0);
+            assert!(shown <= found && shown <= PAGE.matches);
             let lines = bytes.split(|byte| matches!(byte, b'\n' | b'\r')).count() as u64;
             assert!(found <= lines, "{found} of {lines} lines");
-            let most = PAGE.1 + (2 * MOST_CONTEXT + 1) * LINE_BYTES;
+            let most = PAGE.bytes + (2 * MOST_CONTEXT + 1) * LINE_BYTES;
             assert!(page.len() <= most, "{} bytes", page.len());
             assert_eq!(page.is_empty(), shown == 0);
         }

@@ -9,12 +9,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use deputize_core::{Authority, BoxFuture, Cancel, Catalog, Event, Message, Model, Record, SessionId};
 use deputize_core::authority::Grant;
 use deputize_core::clock::FixedClock;
 use deputize_core::model::{Delta, ModelError, Reply, Request};
-use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, Event, Message, Model, Record, SessionId,
-};
 use deputize_delegate::{DelegateTool, Policy};
 use deputize_fuzz::meter::Allowed;
 use deputize_runtime::{
@@ -216,11 +214,8 @@ fn session_config(
     let mut catalog = Catalog::default();
     let delegate = DelegateTool::new(Policy::default(), Arc::new(FixedClock(0)));
     catalog.insert(delegate.expect("a tool").into_entry()).expect("one tool");
-    let mut parts = SessionConfig {
-        sync: SyncMode::Never,
-        clock: Arc::new(FixedClock(0)),
-        ..SessionConfig::new(catalog)
-    };
+    let mut parts = SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
+    parts.record.sync = SyncMode::Never;
     let unpaired = (!has_prefill(stored)).then(|| Arc::clone(unpaired));
     let model: Arc<dyn Model> = Arc::new(Agreeing { unpaired });
     parts.models.insert(MODEL, "model", model);

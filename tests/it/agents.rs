@@ -72,12 +72,10 @@ async fn family(
     let folder = tempfile::tempdir().unwrap();
     let seen = Arc::new(RecordList::default());
     let mut policy = Policy { child_timeout_seconds: 0, max_spawn_depth: 2, ..Policy::default() };
-    let mut parts = SessionConfig {
-        observers: vec![seen.clone()],
-        sync: SyncMode::Never,
-        heartbeat: Some(Heartbeat::default()),
-        ..SessionConfig::new(Catalog::default())
-    };
+    let mut parts =
+        SessionConfig { observers: vec![seen.clone()], ..SessionConfig::new(Catalog::default()) };
+    parts.record.sync = SyncMode::Never;
+    parts.children.heartbeat = Some(Heartbeat::default());
     change(&mut parts, &mut policy);
     let mut catalog = Catalog::default();
     let delegate = DelegateTool::new(policy, Arc::new(FixedClock(5))).unwrap();
@@ -90,7 +88,7 @@ async fn family(
     let tool = Arc::new(Hold(ToolSpec { time_limit: None, ..ToolSpec::read_only(decl) }));
     let origin = Origin::Linked { krate: "tests".into() };
     catalog.insert(CatalogEntry { toolset: ToolsetName::literal("t"), origin, tool }).unwrap();
-    parts.catalog = Arc::new(catalog);
+    parts.tools.catalog = Arc::new(catalog);
     let rule = move |task: &str, results: usize| {
         let (seconds, reply) = rule(task, results);
         (seconds * 1000, reply)
@@ -181,7 +179,7 @@ async fn children_have_so_much_time_together_and_a_closing_answer() {
         _ => (0, Reply::text("m", "Done.")),
     };
     let (records, outcome) = family(rule, |parts, _| {
-        parts.children_time = Some(Duration::from_secs(100));
+        parts.children.time_limit = Some(Duration::from_secs(100));
     })
     .await;
     assert_eq!(outcome.status, Status::Completed);

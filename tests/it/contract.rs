@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use deputize_core::{BoxFuture, Catalog, Effects, Tool, ToolCallResult, ToolCx, ToolSpec};
 use deputize_testkit::{CallRule, CheckReport, ToolCheck, Violations};
-use deputize_tools::Settings;
+use deputize_tools::{CommandSettings, Settings};
 use serde_json::{Value, json};
 
 use crate::program::soon;
@@ -51,7 +51,9 @@ impl Tool for DescribedTool {
 async fn checked(tool: DescribedTool, calls: &[Value]) -> Result<CheckReport, Violations> {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("README.md"), "# Title\n\nA tale.\n").unwrap();
-    let settings = Settings { env: std::env::vars_os().collect(), ..Settings::default() };
+    let env = std::env::vars_os().collect();
+    let commands = CommandSettings { env, ..CommandSettings::default() };
+    let settings = Settings { commands, ..Settings::default() };
     let tool: Arc<dyn Tool> = Arc::new(tool);
     let check = ToolCheck::new(&tool).inside(dir.path()).lend(settings);
     let check = calls.iter().cloned().fold(check, ToolCheck::call);

@@ -6,19 +6,16 @@ use std::path::{Path, PathBuf};
 use cargo_metadata::MetadataCommand;
 
 /// Crates whose modules have circles still. A crate that has none any more leaves this list.
-const WITH_CIRCLES: [&str; 8] = [
+const WITH_CIRCLES: [&str; 6] = [
     "deputize",
     "deputize-acp",
     "deputize-agent",
     "deputize-delegate",
     "deputize-mcp",
     "deputize-offline",
-    "deputize-providers",
-    "deputize-tools",
 ];
 /// Crates in which an inherent impl stands outside of its type's module still.
-const WITH_SPREAD_IMPLS: [&str; 4] =
-    ["deputize", "deputize-delegate", "deputize-mcp", "deputize-tools"];
+const WITH_SPREAD_IMPLS: [&str; 3] = ["deputize", "deputize-delegate", "deputize-mcp"];
 
 /// The sources of a crate without comments, texts and tests, by module path.
 type Modules = BTreeMap<Vec<String>, String>;
@@ -35,7 +32,7 @@ fn crates() -> Vec<(String, PathBuf)> {
 }
 
 fn modules(folder: &Path) -> Modules {
-    let mut modules = Modules::new();
+    let mut sources = Vec::new();
     let mut folders = vec![(folder.to_owned(), Vec::new())];
     while let Some((folder, path)) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
@@ -49,18 +46,42 @@ fn modules(folder: &Path) -> Modules {
                 if !["lib", "main", "mod"].contains(&name.as_str()) {
                     path.push(name);
                 }
-                let text = std::fs::read_to_string(&file).unwrap();
-                modules.entry(path).or_default().push_str(&code(&text));
+                sources.push((path, std::fs::read_to_string(&file).unwrap()));
             }
+        }
+    }
+    let tests: BTreeSet<_> =
+        sources.iter().flat_map(|(path, text)| test_files(path, text)).collect();
+    let mut modules = Modules::new();
+    for (path, text) in sources {
+        if !(1..=path.len()).any(|length| tests.contains(&path[..length])) {
+            modules.entry(path).or_default().push_str(&code(&text));
         }
     }
     modules
 }
 
+/// Returns what stands before each `#[cfg(test)] mod NAME`, with the rest that begins with NAME.
+fn test_modules(source: &str) -> impl Iterator<Item = (&str, &str)> {
+    const MARK: &str = "#[cfg(test)]\nmod ";
+    source.match_indices(MARK).map(|(at, mark)| (&source[..at], &source[at + mark.len()..]))
+}
+
+/// Returns the modules in files of their own that only tests have.
+fn test_files(module: &[String], source: &str) -> Vec<Vec<String>> {
+    let names = test_modules(source).filter_map(|(_, rest)| {
+        let end = rest.find([';', '{'])?;
+        rest[end..].starts_with(';').then(|| rest[..end].to_owned())
+    });
+    names.map(|name| module.iter().cloned().chain([name]).collect()).collect()
+}
+
 /// Returns a source without comments, texts and the tests at its end.
 fn code(source: &str) -> String {
     let mut code = String::new();
-    let mut rest = source.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let inline = |rest: &str| rest.find([';', '{']).is_some_and(|at| rest[at..].starts_with('{'));
+    let tests = test_modules(source).find(|(_, rest)| inline(rest));
+    let mut rest = tests.map_or(source, |(before, _)| before);
     while let Some(c) = rest.chars().next() {
         let skipped = if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
@@ -292,10 +313,12 @@ fn an_inherent_impl_stands_in_the_module_of_its_type() {
 fn a_circle_and_a_spread_impl_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let write = |file: &str, text: &str| std::fs::write(folder.path().join(file), text).unwrap();
-    write("lib.rs", "mod a;\nmod b;\nmod c;\npub use b::B;\n");
     write("a.rs", "use crate::{\n    B,\n    c::C,\n};\npub struct A(B, C);\n// impl B {}\n");
     write("b.rs", "pub struct B;\nfn f() { \"crate::a::A\"; }\n");
     write("c.rs", "pub struct C;\nimpl C {}\nimpl<T> From<T> for C {}\n");
+    let tests = "#[cfg(test)]\nmod c_tests;\n";
+    write("c_tests.rs", "use crate::a::A;\nimpl super::c::C {}\n");
+    write("lib.rs", &format!("mod a;\nmod b;\nmod c;\n{tests}pub use b::B;\n"));
     assert_eq!((circles(folder.path()), spread_impls(folder.path())), (vec![], vec![]));
     write("b.rs", "pub struct B;\nfn f(_: super::a::A) {}\n");
     write("c.rs", "pub struct C;\nimpl crate::a::A {}\n");

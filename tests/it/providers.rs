@@ -119,8 +119,8 @@ async fn what_is_sent_is_the_body_and_the_key_and_nothing_more() {
     let mut endpoint = endpoint(&server);
     endpoint.base_url.push_str("/?version=2");
     endpoint.headers.insert("x-team".into(), "blue".into());
-    endpoint.extra = BTreeMap::from([("top_k".to_owned(), 5.into())]);
-    let dialect = Dialect { extra: endpoint.extra.clone(), ..Dialect::default() };
+    endpoint.body.extra = BTreeMap::from([("top_k".to_owned(), 5.into())]);
+    let dialect = Dialect { extra: endpoint.body.extra.clone(), ..Dialect::default() };
     let model = model(endpoint);
     for _ in 0..2 {
         let mut live = String::new();
@@ -336,8 +336,8 @@ async fn silence_ends_by_the_limit_that_it_meets() {
     let never = Barrier::closed();
     let comment = ": still here\n\n";
     let often = Duration::from_millis(2);
-    let first = |endpoint: &mut Endpoint| endpoint.first_byte_timeout = SHORT;
-    let idle = |endpoint: &mut Endpoint| endpoint.idle_timeout = SHORT;
+    let first = |endpoint: &mut Endpoint| endpoint.timeouts.first_byte = SHORT;
+    let idle = |endpoint: &mut Endpoint| endpoint.timeouts.idle = SHORT;
     let sse = |bytes: usize| MockAnswer::sse(&body[..bytes]);
     let part = body.split_inclusive("\n\n").take(3).map(str::len).sum();
     let lines = [

@@ -166,7 +166,7 @@ async fn a_reply_that_is_no_stream() {
     });
     let server = MockServer::start([MockAnswer::json(&document).pieces(7)]).await.unwrap();
     let mut endpoint = endpoint(&server);
-    endpoint.streaming = false;
+    endpoint.body.streaming = false;
     let reply = ask(&model(endpoint)).await.unwrap();
     assert_eq!((reply.text.as_str(), reply.model.as_str()), ("Whole.", "served"));
     assert_eq!((reply.usage.input, reply.usage.cached, reply.usage.output), (7, 4, 5));

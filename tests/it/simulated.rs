@@ -70,13 +70,11 @@ fn parts(policy: &Policy, rule: &Arc<SimulatedRule>, began: u64) -> SessionConfi
     let delegate = DelegateTool::new(policy.clone(), Arc::clone(&clock)).unwrap();
     catalog.insert(delegate.into_entry()).unwrap();
     catalog.insert(ControlTool::new().unwrap().into_entry()).unwrap();
-    let mut parts = SessionConfig {
-        handoff: Some(Arc::new(BackgroundPolicy::new(policy.clone(), Arc::clone(&clock)))),
-        clock,
-        secret: FrameSecret::new(&[1; 16]),
-        sync: SyncMode::Never,
-        ..SessionConfig::new(catalog)
-    };
+    let lifecycle = BackgroundPolicy::new(policy.clone(), Arc::clone(&clock));
+    let mut parts = SessionConfig { clock, ..SessionConfig::new(catalog) };
+    parts.children.lifecycle = Some(Arc::new(lifecycle));
+    parts.record.secret = FrameSecret::new(&[1; 16]);
+    parts.record.sync = SyncMode::Never;
     parts.models.insert("t/m", "m", Arc::new(TimedModel(Arc::clone(rule))));
     parts
 }

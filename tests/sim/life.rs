@@ -10,7 +10,10 @@ use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::sanitize::{FrameSecret, Secrets};
 use deputize_core::{Authority, Cancel, Outcome, ToolsetName};
 use deputize_delegate::{BackgroundPolicy, OverLimit, Policy, PromptLayout, ToolSchemas};
-use deputize_runtime::{Budgets, Continue, Heartbeat, Models, Session, SessionConfig, SyncMode};
+use deputize_runtime::{
+    Budgets, ChildConfig, Continue, Heartbeat, Models, RecordConfig, Session, SessionConfig,
+    SyncMode,
+};
 use deputize_testkit::{CrashKind, DiskFault, Steps, StepsEnd};
 use tokio::time::Instant;
 
@@ -235,23 +238,34 @@ fn parts(world: &Arc<World>, since: Instant, setting: &Setting) -> SessionConfig
     models.insert("sim/m", "m", Arc::new(SimModel(Arc::clone(world))));
     let mut secrets = Secrets::default();
     secrets.add("KEY", SECRET);
-    SessionConfig {
-        handoff: Some(Arc::new(BackgroundPolicy::new(setting.delegation.clone(), clock.clone()))),
+    let lifecycle = BackgroundPolicy::new(setting.delegation.clone(), clock.clone());
+    let children = ChildConfig {
+        time_limit: setting.children_time,
         heartbeat: Some(Heartbeat::default()),
+        lifecycle: Some(Arc::new(lifecycle)),
+        ..ChildConfig::default()
+    };
+    let mut config = SessionConfig {
+        children,
         budgets: setting.budgets,
-        hooks: if setting.hooks { vec![Arc::new(SimHook(Arc::clone(world)))] } else { Vec::new() },
-        children_time: setting.children_time,
         models,
         secrets,
         clock,
         policy: Arc::new(SimRules(Arc::clone(world))),
         approver: Arc::new(SimPerson(Arc::clone(world))),
         observers: vec![Arc::new(WorldObserver(Arc::clone(world)))],
-        seed: world.seed.0,
-        sync: world.sync,
-        secret: FrameSecret::new(&[9; 16]),
+        record: RecordConfig {
+            sync: world.sync,
+            secret: FrameSecret::new(&[9; 16]),
+            ..RecordConfig::new()
+        },
         ..SessionConfig::new(catalog)
+    };
+    config.requests.seed = world.seed.0;
+    if setting.hooks {
+        config.hooks.hooks.push(Arc::new(SimHook(Arc::clone(world))));
     }
+    config
 }
 
 /// How often a session is synced: mostly as by default.

@@ -171,22 +171,26 @@ impl Agent {
         let settings = ResourceMap::default();
         #[cfg(feature = "tools")]
         {
-            let env = self.env.clone();
+            let commands = deputize_tools::CommandSettings {
+                env: self.env.clone(),
+                ..deputize_tools::CommandSettings::default()
+            };
             settings.get_or_insert_with(|| deputize_tools::Settings {
-                env,
+                commands,
                 ..deputize_tools::Settings::default()
             });
             // All sessions share one owner of commands, which starts at the first command.
             settings.share(Arc::clone(&self.processes));
         }
-        SessionConfig {
+        let mut config = SessionConfig {
             approver: Arc::clone(&self.approver),
             observers: self.observers.clone(),
-            hooks: self.hooks.clone(),
-            rate_limiter: Some(Arc::clone(&self.gate)),
-            settings,
             ..self.assembly.parts(self.models.clone(), self.secrets.clone())
-        }
+        };
+        config.hooks.hooks.clone_from(&self.hooks);
+        config.requests.rate_limiter = Some(Arc::clone(&self.gate));
+        config.tools.settings = settings;
+        config
     }
 }
 

@@ -17,7 +17,9 @@ use deputize_core::{
     ToolDecl, ToolName, ToolSource, ToolsetName,
 };
 use deputize_delegate::{BackgroundPolicy, Policy as DelegationConfig, children_grant};
-use deputize_runtime::{Budgets, Heartbeat, Models, SessionConfig, SyncMode, declare, top_agent};
+use deputize_runtime::{
+    Budgets, ChildConfig, Heartbeat, Models, SessionConfig, SyncMode, declare, top_agent,
+};
 
 use crate::base_prompt::BasePrompt;
 use crate::policy::EffectPolicy;
@@ -193,23 +195,26 @@ impl Assembly {
     #[must_use]
     pub fn parts(&self, models: Models, secrets: Secrets) -> SessionConfig {
         let handoff = BackgroundPolicy::new(self.delegation.clone(), Arc::clone(&self.clock));
-        SessionConfig {
-            catalog: Arc::clone(&self.tools.catalog),
-            tools: self.tools.source.clone(),
+        let children = ChildConfig {
+            grant: children_grant(&self.tools.catalog, &self.delegation),
+            time_limit: self.limits.children_time,
+            heartbeat: Some(self.limits.pulse),
+            lifecycle: Some(Arc::new(handoff)),
+        };
+        let mut config = SessionConfig {
             models,
             policy: Arc::new(EffectPolicy { home: self.workspace.home.clone() }),
-            children: children_grant(&self.tools.catalog, &self.delegation),
+            children,
             clock: Arc::clone(&self.clock),
             secrets,
             budgets: self.limits.budgets,
-            sync: self.sync,
-            handoff: Some(Arc::new(handoff)),
-            heartbeat: Some(self.limits.pulse),
-            children_time: self.limits.children_time,
             memory: self.memory.clone(),
-            program: self.program.clone(),
-            ..SessionConfig::new(Catalog::default())
-        }
+            ..SessionConfig::new(Arc::clone(&self.tools.catalog))
+        };
+        config.tools.source.clone_from(&self.tools.source);
+        config.record.sync = self.sync;
+        config.record.program.clone_from(&self.program);
+        config
     }
 
     /// Returns a tool as the top agent's model is sent it, or as its author wrote it where the top

@@ -12,7 +12,7 @@ use deputize_core::authority::Grant;
 use deputize_core::model::ModelOptions;
 use deputize_core::prompt::FillError;
 use deputize_core::sanitize::Secrets;
-use deputize_core::{Catalog, CatalogError, Clock, ResourceMap, ToolCrate};
+use deputize_core::{Catalog, CatalogError, Clock, ToolCrate};
 use deputize_delegate::{Policy, send_order};
 use deputize_mcp::Servers;
 use deputize_runtime::{Models, SessionConfig, SystemClock};
@@ -225,10 +225,10 @@ impl AssembledProgram {
 
     /// The parts of a session. The caller adds who is asked and who watches.
     pub(crate) fn parts(&self, chosen: ResolvedModels) -> SessionConfig {
-        let settings = ResourceMap::default();
-        settings.get_or_insert_with(|| self.settings.clone());
-        settings.get_or_insert_with(|| self.servers.clone());
-        SessionConfig { settings, ..self.assembly.parts(chosen.models, chosen.secrets) }
+        let config = self.assembly.parts(chosen.models, chosen.secrets);
+        config.tools.settings.get_or_insert_with(|| self.settings.clone());
+        config.tools.settings.get_or_insert_with(|| self.servers.clone());
+        config
     }
 
     /// The parts of a session that is played from a recording: no model is there to be asked.
@@ -238,10 +238,12 @@ impl AssembledProgram {
         models.fallback(self.config.fallback_models.clone());
         models.pinned_fallback(self.config.delegation.fallback_models.clone());
         let (options, secrets) = (ModelOptions::default(), Secrets::default());
-        let parts =
+        let mut parts =
             self.parts(ResolvedModels { name, options, models, secrets, warnings: Vec::new() });
         // What children could do is on record, and nothing is done again; the memory was told then.
-        SessionConfig { children: Grant::default(), memory: None, ..parts }
+        parts.children.grant = Grant::default();
+        parts.memory = None;
+        parts
     }
 }
 

@@ -223,7 +223,7 @@ impl HookAnswer {
 /// # let _: &dyn Hook = &KeepTheLicence;
 /// ```
 ///
-/// Passed to `deputize_runtime::SessionConfig::hooks`.
+/// Passed to `deputize_runtime::HookConfig::hooks`.
 pub trait Hook: Send + Sync {
     /// Returns its name, for records.
     fn name(&self) -> &str;

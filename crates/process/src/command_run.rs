@@ -95,8 +95,10 @@ impl<'a> CommandRun<'a> {
                 Stop::TimedOut => (Exit::TimedOut, streams.during(self.end()).await),
                 Stop::Cancelled => (Exit::Cancelled, streams.during(self.end()).await),
             };
-            let (exit, ended) = self.drain(&mut streams, (exit, ended), &cancelled).await;
-            (exit, ended, streams.output_done)
+            match self.drain(&mut streams, exit, &cancelled).await {
+                Some(ended) => (Exit::Cancelled, ended, streams.output_done),
+                None => (exit, ended, streams.output_done),
+            }
         };
         if let Some(report) = &report {
             reported.take_rest(report);
@@ -133,29 +135,29 @@ impl<'a> CommandRun<'a> {
     }
 
     /// Reads what is left of the output, which a background process may hold open. A cancel
-    /// still counts: it ends the background processes too.
+    /// still counts: it ends the background processes too, and then what it ended is returned.
     async fn drain<O, S>(
         &mut self,
         streams: &mut Streams<'_, O, S>,
-        (exit, ended): (Exit, TerminationReport),
+        exit: Exit,
         cancelled: &EitherCancel<'_>,
-    ) -> (Exit, TerminationReport)
+    ) -> Option<TerminationReport>
     where
         O: Future<Output = ()>,
         S: Future<Output = ()>,
     {
         if matches!(exit, Exit::Cancelled | Exit::TimedOut) {
             let _ = tokio::time::timeout(DRAIN_LIMIT, streams.output()).await;
-            return (exit, ended);
+            return None;
         }
         tokio::select! {
             biased;
-            _ = tokio::time::timeout(DRAIN_LIMIT, streams.output()) => return (exit, ended),
+            _ = tokio::time::timeout(DRAIN_LIMIT, streams.output()) => return None,
             () = cancelled.wait() => {}
         }
         let ended = streams.during(self.end()).await;
         let _ = tokio::time::timeout(DRAIN_LIMIT, streams.output()).await;
-        (Exit::Cancelled, ended)
+        Some(ended)
     }
 }
 

@@ -15,7 +15,7 @@ use crate::fault_injection::FaultInjector;
 use crate::kill_respawning::kill_respawning;
 use crate::pid_namespace::{PidNamespace, PidNamespaces};
 use crate::process_table::{Process, Table, attribute, read_environ, read_limit, read_table};
-use crate::process_tag::{ProcessTag, TagCodec, UNKNOWN_COMMAND};
+use crate::process_tag::{ProcessTag, UNKNOWN_COMMAND};
 use crate::protocol::{ReaperConfig, ReaperReport, StartCommand};
 use crate::scope::Scope;
 use crate::signal::send;
@@ -50,11 +50,8 @@ type ProcessTags = BTreeMap<i32, ProcessTag>;
 /// Starts commands, reports their ends, and terminates their process trees.
 #[derive(Debug)]
 pub(crate) struct Reaper {
-    pub(crate) codec: TagCodec,
-    pub(crate) me: i32,
-    pub(crate) owners: BTreeSet<u32>,
-    /// Owners that were asked to end: they start nothing more.
-    pub(crate) ended: BTreeSet<u32>,
+    pub(crate) config: ReaperConfig,
+    pub(crate) owners: OwnerSets,
     leaders: CommandLeaders,
     /// `None` where no namespaces are made.
     pub(crate) namespaces: Option<PidNamespaces>,
@@ -66,18 +63,29 @@ pub(crate) struct Reaper {
     /// Commands that ended since the last look at the table.
     pub(crate) exits_since_round: u32,
     pub(crate) mode: Mode,
-    open_files: Option<u64>,
     steps: FaultInjector,
 }
 
+/// Who has commands here.
+#[derive(Debug, Default)]
+pub(crate) struct OwnerSets {
+    pub(crate) all: BTreeSet<u32>,
+    /// Those that were asked to end: they start nothing more.
+    pub(crate) ended: BTreeSet<u32>,
+}
+
+/// Returns the number of this process.
+fn own_pid() -> i32 {
+    i32::try_from(std::process::id()).unwrap_or_default()
+}
+
 impl Reaper {
-    pub(crate) fn new(hello: ReaperConfig, mode: Mode, steps: FaultInjector) -> Self {
-        let namespaces = hello.namespaces.then(|| PidNamespaces::new(steps.clone()).ok()).flatten();
+    pub(crate) fn new(config: ReaperConfig, mode: Mode, steps: FaultInjector) -> Self {
+        let namespaces =
+            config.namespaces.then(|| PidNamespaces::new(steps.clone()).ok()).flatten();
         Self {
-            codec: hello.codec,
-            me: i32::try_from(std::process::id()).unwrap_or_default(),
-            owners: BTreeSet::new(),
-            ended: BTreeSet::new(),
+            config,
+            owners: OwnerSets::default(),
             leaders: CommandLeaders::default(),
             namespaces,
             jobs: Vec::new(),
@@ -85,7 +93,6 @@ impl Reaper {
             reports: Vec::new(),
             exits_since_round: 0,
             mode,
-            open_files: hello.open_files,
             steps,
         }
     }
@@ -109,19 +116,19 @@ impl Reaper {
         };
         self.steps.take()?;
         let owner = what.tag.owner;
-        self.owners.insert(owner);
+        self.owners.all.insert(owner);
         if let Some(namespaces) = &mut self.namespaces {
             let stray = ProcessTag { owner, command: UNKNOWN_COMMAND };
-            namespaces.of_owner(owner, self.codec.limit(stray))?;
+            namespaces.of_owner(owner, self.config.codec.limit(stray))?;
         }
         let namespaces = self.namespaces.as_ref();
         let namespace = namespaces.and_then(|namespaces| namespaces.get(owner));
         self.steps.take()?;
-        let dies_with = (self.mode == Mode::Process && namespace.is_none()).then_some(self.me);
+        let dies_with = (self.mode == Mode::Process && namespace.is_none()).then_some(own_pid());
         let attributes = SpawnAttributes {
-            codec: &self.codec,
+            codec: &self.config.codec,
             namespace,
-            open_files: self.open_files,
+            open_files: self.config.open_files,
             dies_with,
         };
         let pid = match (namespaces, namespace) {
@@ -140,7 +147,7 @@ impl Reaper {
     pub(crate) fn end(&mut self, scope: Scope, ticket: Option<u64>) {
         let owner = scope.owner();
         if scope == Scope::Owner(owner) {
-            self.ended.insert(owner);
+            self.owners.ended.insert(owner);
         }
         let contained =
             self.namespaces.as_ref().is_some_and(|namespaces| namespaces.get(owner).is_some());
@@ -155,7 +162,7 @@ impl Reaper {
 
     /// Begins to end everything.
     pub(crate) fn end_all(&mut self) {
-        for owner in self.owners.clone() {
+        for owner in self.owners.all.clone() {
             let scope = Scope::Owner(owner);
             if !self.jobs.iter().any(|job| job.scope == scope) {
                 self.end(scope, None);
@@ -301,9 +308,10 @@ impl Reaper {
 
     fn tag_processes(&mut self, table: &Table) -> ProcessTags {
         let adopted = self.adopted();
-        let Self { codec, known, leaders, owners, namespaces, me, .. } = self;
+        let Self { config, known, leaders, owners, namespaces, .. } = self;
+        let codec = &config.codec;
         // Anybody can write what names no owner of ours: it says nothing.
-        let of_ours = |tag: &ProcessTag| owners.contains(&tag.owner);
+        let of_ours = |tag: &ProcessTag| owners.all.contains(&tag.owner);
         let in_limit = |pid| read_limit(pid).and_then(|it| codec.tag_in_limit(it)).filter(of_ours);
         let in_environ = |pid| codec.tag_in_environ(&read_environ(pid)).filter(of_ours);
         let evidence = |process: &Process| {
@@ -314,7 +322,7 @@ impl Reaper {
                 .or_else(|| in_environ(process.pid))
                 .or_else(|| leaders.tag(process.session))
         };
-        let mut tags = attribute(table, *me, adopted, evidence);
+        let mut tags = attribute(table, own_pid(), adopted, evidence);
         for (pid, tag) in &tags {
             if let Some(process) = table.get(pid).filter(|_| Some(*tag) != adopted) {
                 known.insert((process.pid, process.started), *tag);
@@ -336,15 +344,16 @@ impl Reaper {
             }
             _ => None,
         };
-        let alone = self.mode == Mode::Process && self.owners.is_subset(&self.ended);
+        let alone = self.mode == Mode::Process && self.owners.all.is_subset(&self.owners.ended);
         self.jobs.iter().find_map(owned).filter(|_| alone)
     }
 
     fn step_tree_kills(&mut self, now: Instant, table: &Table, tags: &ProcessTags) {
-        let Self { jobs, leaders, reports, me, .. } = self;
+        let Self { jobs, leaders, reports, .. } = self;
+        let me = own_pid();
         // Ours to collect. One whose end is reported says nothing new.
         let is_orphan =
-            |process: &Process| process.parent == *me && !leaders.is_running(process.pid);
+            |process: &Process| process.parent == me && !leaders.is_running(process.pid);
         jobs.retain_mut(|job| {
             let TerminationMethod::TreeKill(kill) = &mut job.way else { return true };
             let tree = tree(table, tags, |tag| job.scope.holds(tag));
@@ -498,14 +507,15 @@ impl Reaper {
         let scopes: Vec<Scope> = restless.map(|job| job.scope).collect();
         if !scopes.is_empty() {
             let wanted = |tag| scopes.iter().any(|scope| scope.holds(tag));
-            kill_respawning(table, &self.codec, wanted);
+            kill_respawning(table, &self.config.codec, wanted);
         }
     }
 
     /// Collects ended orphans, and first processes whose end was reported; by number, never "any
     /// child", which would take the exit status of a running command.
     fn reap(&self, table: &Table, tags: &ProcessTags) {
-        for process in table.values().filter(|process| process.zombie && process.parent == self.me)
+        for process in
+            table.values().filter(|process| process.zombie && process.parent == own_pid())
         {
             if tags.contains_key(&process.pid) {
                 self.leaders.collect(process.pid);

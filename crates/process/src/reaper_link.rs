@@ -266,8 +266,8 @@ impl ReaperLink {
     fn sweep(&self) -> TerminationReport {
         let hello = ReaperConfig { codec: self.codec.clone(), open_files: None, namespaces: false };
         let mut reaper = Reaper::new(hello, Mode::Thread, FaultInjector::default());
-        reaper.owners.clone_from(&self.shared.registry().owners);
-        for owner in reaper.owners.clone() {
+        reaper.owners.all.clone_from(&self.shared.registry().owners);
+        for owner in reaper.owners.all.clone() {
             reaper.end(Scope::Owner(owner), Some(owner.into()));
         }
         let mut all = TerminationReport::default();

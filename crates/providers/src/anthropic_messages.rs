@@ -71,9 +71,9 @@ use deputize_core::{BoxFuture, Cancel, Model};
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, WireDefaults};
 use crate::http::{HttpClient, RemoteModel, WireRequest, exchange, offers_tools};
-use crate::stream::{
-    EventParser as _, ReplyBytes, StreamEnd, StreamError, StreamStatus, reply_stream,
-};
+use crate::stream::{EventParser as _, ReplyBytes, reply_stream};
+use crate::stream_error::StreamError;
+use crate::stream_status::{StreamEnd, StreamStatus};
 
 pub use request::{DEFAULT_MAX_TOKENS, Dialect, request_body};
 use stream::MessagesParser;

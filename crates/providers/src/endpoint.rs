@@ -15,7 +15,7 @@ use crate::secret::{Key, without};
 ///
 /// ```
 /// let endpoint = deputize_providers::Endpoint::new("local", "http://127.0.0.1:8080/v1");
-/// assert_eq!(endpoint.first_byte_timeout.as_secs(), 600);
+/// assert_eq!(endpoint.timeouts.first_byte.as_secs(), 600);
 /// ```
 #[derive(Clone)]
 pub struct Endpoint {
@@ -35,21 +35,41 @@ pub struct Endpoint {
     pub proxy: Proxy,
     /// Authorities to trust beside the system's.
     pub authorities: Option<CaBundle>,
-    /// The longest wait for a connection.
-    pub connect_timeout: Duration,
-    /// The longest wait from sending to the first data of the reply; comments do not count.
-    pub first_byte_timeout: Duration,
-    /// The longest wait between data of the reply; comments do not count.
-    pub idle_timeout: Duration,
+    /// How long a request waits.
+    pub timeouts: EndpointTimeouts,
     /// The most that a reply may hold.
     pub reply_limit: ReplyLimit,
+    /// What the body of a request has at this address.
+    pub body: BodyOptions,
+}
+
+/// How long a request waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct EndpointTimeouts {
+    /// The longest wait for a connection.
+    pub connect: Duration,
+    /// The longest wait from sending to the first data of the reply; comments do not count.
+    pub first_byte: Duration,
+    /// The longest wait between data of the reply; comments do not count.
+    pub idle: Duration,
+}
+
+/// What the body of a request has at some address.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BodyOptions {
     /// Whether the reply is asked for as a stream.
     pub streaming: bool,
     /// Whether reasoning goes back with a message that made calls, in Chat Completions;
-    /// nothing: as is known of the address.
+    /// `None`: as is known of the address.
     pub echo_reasoning: Option<bool>,
-    /// More fields of the request's body.
+    /// More fields.
     pub extra: BTreeMap<String, Value>,
+}
+
+impl Default for BodyOptions {
+    fn default() -> Self {
+        Self { streaming: true, echo_reasoning: None, extra: BTreeMap::new() }
+    }
 }
 
 /// Which proxy requests go through.
@@ -145,13 +165,13 @@ impl Endpoint {
             headers: BTreeMap::new(),
             proxy: Proxy::Environment,
             authorities: None,
-            connect_timeout: Duration::from_secs(10),
-            first_byte_timeout: Duration::from_secs(if local { 600 } else { 60 }),
-            idle_timeout: Duration::from_secs(90),
+            timeouts: EndpointTimeouts {
+                connect: Duration::from_secs(10),
+                first_byte: Duration::from_secs(if local { 600 } else { 60 }),
+                idle: Duration::from_secs(90),
+            },
             reply_limit: ReplyLimit::default(),
-            streaming: true,
-            echo_reasoning: None,
-            extra: BTreeMap::new(),
+            body: BodyOptions::default(),
         }
     }
 
@@ -172,8 +192,11 @@ impl Endpoint {
     /// The headers of every request but the key's.
     pub(crate) fn own_headers(&self, way: &WireDefaults) -> Result<HeaderMap, EndpointError> {
         let mut map = HeaderMap::new();
-        let accept =
-            if self.streaming { "text/event-stream, application/json" } else { "application/json" };
+        let accept = if self.body.streaming {
+            "text/event-stream, application/json"
+        } else {
+            "application/json"
+        };
         // Without it some relays compress, and what is compressed is not read: it may be a bomb.
         let usual = [
             ("content-type", "application/json"),
@@ -335,7 +358,7 @@ mod tests {
         endpoint.keys = vec![Key::new("A", "a"), Key::new("B", "b")];
         endpoint.key_header = Some(KeyHeader::of("X-Api-Key"));
         endpoint.headers.insert("Version-Of-Wire".into(), "2".into());
-        endpoint.streaming = false;
+        endpoint.body.streaming = false;
         let (name, values) = endpoint.key_headers(&way).unwrap();
         assert_eq!((name.as_str(), values.len()), ("x-api-key", 2));
         assert_eq!((values[1].0.as_str(), &values[1].1), ("B", &HeaderValue::from_static("b")));

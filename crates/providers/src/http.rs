@@ -28,7 +28,9 @@ use crate::limits::{
 };
 use crate::retry_after;
 use crate::server_error::{ServerError, UNREADABLE_CALL};
-use crate::stream::{DeltaFn, EventParser, ReplyBytes, StreamEnd, StreamError, StreamStatus};
+use crate::stream::{DeltaFn, EventParser, ReplyBytes};
+use crate::stream_error::StreamError;
+use crate::stream_status::{StreamEnd, StreamStatus};
 use client::ConnectionReuse;
 pub use client::{HttpClient, http_client};
 use failure::{FailureContext, RequestFailure};
@@ -248,7 +250,7 @@ async fn receive<P: EventParser>(
     bytes: &mut ReplyBytes<P>,
     live: &mut DeltaFn<'_>,
 ) -> Result<StreamEnd, RequestFailure> {
-    let first = Instant::now() + remote.endpoint.first_byte_timeout;
+    let first = Instant::now() + remote.endpoint.timeouts.first_byte;
     let mut headers = remote.headers.clone();
     match taken {
         TakenKey::Nothing => {}
@@ -273,8 +275,8 @@ async fn receive<P: EventParser>(
         let seen = bytes.life();
         let until = match (seen, bytes.parser().may_end()) {
             (0, _) => first,
-            (_, true) => alive + AFTER_FINISH.min(remote.endpoint.idle_timeout),
-            (_, false) => alive + remote.endpoint.idle_timeout,
+            (_, true) => alive + AFTER_FINISH.min(remote.endpoint.timeouts.idle),
+            (_, false) => alive + remote.endpoint.timeouts.idle,
         };
         let late = if seen == 0 { RequestFailure::NoAnswer } else { RequestFailure::Idle };
         let Ok(chunk) = timeout_at(until, response.chunk()).await else { return Err(late) };
@@ -332,7 +334,7 @@ async fn refusal(remote: &RemoteModel, mut response: Response) -> RequestFailure
     let header = |name: &str| Some(headers.get(name)?.to_str().ok()?.to_owned());
     let waits = retry_after::from_headers(header, remote.http.clock.now_ms());
     // The status has said what matters: words that do not come are not waited for.
-    let until = Instant::now() + AFTER_FINISH.min(remote.endpoint.idle_timeout);
+    let until = Instant::now() + AFTER_FINISH.min(remote.endpoint.timeouts.idle);
     let mut body = Vec::new();
     while body.len() < most_read(&body) {
         match timeout_at(until, response.chunk()).await {

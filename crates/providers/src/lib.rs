@@ -49,11 +49,15 @@ mod sendable;
 mod server_error;
 mod sse;
 mod stream;
+mod stream_error;
+mod stream_status;
 mod text;
 mod wire;
 
 pub use anthropic_messages::AnthropicMessages;
-pub use endpoint::{CaBundle, Endpoint, EndpointError, KeyHeader, Proxy, is_loopback};
+pub use endpoint::{
+    BodyOptions, CaBundle, Endpoint, EndpointError, EndpointTimeouts, KeyHeader, Proxy, is_loopback,
+};
 pub use http::{HttpClient, ModelListing, http_client};
 pub use known::{KNOWN_PROVIDERS, KnownProvider, known_provider};
 pub use openai_chat::OpenAiChat;
@@ -61,5 +65,6 @@ pub use openai_responses::OpenAiResponses;
 pub use prices::published_price;
 pub use secret::{Key, Secret};
 pub use server_error::ServerError;
-pub use stream::{StreamEnd, StreamError, StreamStatus};
+pub use stream_error::{ForeignBody, ReplyTooLarge, StreamError};
+pub use stream_status::{StreamEnd, StreamStatus};
 pub use wire::{Wire, WireDialect};

@@ -19,6 +19,7 @@
 //! reasoning too; it was passed on as text by then. Further on such a tag is text.
 
 mod calls;
+mod content;
 mod details;
 mod extra_members;
 mod request;
@@ -32,12 +33,15 @@ use deputize_core::{BoxFuture, Cancel, Model};
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, WireDefaults};
 use crate::http::{HttpClient, RemoteModel, WireRequest, exchange, offers_tools};
-use crate::stream::{
-    EventParser as _, ReplyBytes, StreamEnd, StreamError, StreamStatus, reply_stream,
-};
+use crate::stream::{EventParser as _, ReplyBytes, reply_stream};
+use crate::stream_error::StreamError;
+use crate::stream_status::{StreamEnd, StreamStatus};
 
 pub use request::{Dialect, request_body};
 use stream::ChatParser;
+
+/// The wire's name in an opaque block.
+const WIRE: &str = "openai-chat";
 
 const WAY: WireDefaults =
     WireDefaults { path: &["chat", "completions"], key: KeyHeader::Bearer, headers: &[] };

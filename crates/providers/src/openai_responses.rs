@@ -33,9 +33,9 @@ use deputize_core::{BoxFuture, Cancel, Model};
 
 use crate::endpoint::{Endpoint, EndpointError, KeyHeader, WireDefaults};
 use crate::http::{HttpClient, RemoteModel, WireRequest, exchange, offers_tools};
-use crate::stream::{
-    EventParser as _, ReplyBytes, StreamEnd, StreamError, StreamStatus, reply_stream,
-};
+use crate::stream::{EventParser as _, ReplyBytes, reply_stream};
+use crate::stream_error::StreamError;
+use crate::stream_status::{StreamEnd, StreamStatus};
 
 use request::output_limit;
 pub use request::{Dialect, request_body};

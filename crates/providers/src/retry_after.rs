@@ -71,33 +71,40 @@ pub(crate) fn told(wait: Duration) -> Option<String> {
     const DAY: u128 = 24 * HOUR;
     const TWO_DAYS: u128 = 2 * DAY;
     const YEAR: u128 = 365 * DAY;
-    let (ms, seconds) =
-        (wait.as_nanos().div_ceil(1_000_000), wait.as_nanos().div_ceil(1_000_000_000));
+    const SECONDS: TimeUnit = TimeUnit { seconds: 1, name: "s" };
+    const MINUTES: TimeUnit = TimeUnit { seconds: MINUTE, name: "min" };
+    const HOURS: TimeUnit = TimeUnit { seconds: HOUR, name: "h" };
+    let ms = wait.as_nanos().div_ceil(1_000_000);
+    let seconds = wait.as_nanos().div_ceil(1_000_000_000);
     Some(match seconds {
         0 => return None,
         1 if ms < 1000 => format!("{ms} ms"),
-        1..=9 if ms % 1000 != 0 => format!("{}.{} s", ms.div_ceil(100) / 10, ms.div_ceil(100) % 10),
+        1..=9 if !ms.is_multiple_of(1000) => {
+            format!("{}.{} s", ms.div_ceil(100) / 10, ms.div_ceil(100) % 10)
+        }
         1..=MINUTE => format!("{seconds} s"),
-        61..HOUR => pair(seconds, (MINUTE, "min"), (1, "s")),
-        HOUR..TWO_DAYS => pair(seconds, (HOUR, "h"), (MINUTE, "min")),
+        61..HOUR => pair(seconds, MINUTES, SECONDS),
+        HOUR..TWO_DAYS => pair(seconds, HOURS, MINUTES),
         TWO_DAYS..YEAR => format!("{} days", seconds.div_ceil(DAY)),
         _ => "more than a year".to_owned(),
     })
 }
 
 /// So many seconds in two units, the smaller one only when there is any of it.
-fn pair(
-    seconds: u128,
-    (large, large_name): (u128, &str),
-    (small, small_name): (u128, &str),
-) -> String {
-    let all = seconds.div_ceil(small);
-    let (many, rest) = (all / (large / small), all % (large / small));
-    if rest == 0 {
-        format!("{many} {large_name}")
-    } else {
-        format!("{many} {large_name} {rest} {small_name}")
+fn pair(seconds: u128, large: TimeUnit, small: TimeUnit) -> String {
+    let all = seconds.div_ceil(small.seconds);
+    let ratio = large.seconds / small.seconds;
+    let many = format!("{} {}", all / ratio, large.name);
+    match all % ratio {
+        0 => many,
+        rest => format!("{many} {rest} {}", small.name),
     }
+}
+
+#[derive(Clone, Copy)]
+struct TimeUnit {
+    seconds: u128,
+    name: &'static str,
 }
 
 /// The two older forms of an HTTP date, which a server may still send: that of RFC 850 and that of

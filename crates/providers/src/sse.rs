@@ -5,7 +5,8 @@
 //! its blank line is still looked at.
 
 use crate::limits::ReplyLimit;
-use crate::stream::{StreamError, StreamStatus};
+use crate::stream_error::{ReplyTooLarge, StreamError};
+use crate::stream_status::StreamStatus;
 
 /// The fields of a line.
 const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
@@ -111,7 +112,7 @@ impl SseDecoder {
         let found = self.data.len() + self.line.len() + bytes.len();
         let limit = self.limit.event_bytes();
         if found > limit {
-            return Err(StreamError::EventTooLong { limit, found, setting: self.limit.named() });
+            return Err(ReplyTooLarge::Event { limit, found, setting: self.limit.named() }.into());
         }
         self.line.extend_from_slice(bytes);
         Ok(())
@@ -214,9 +215,10 @@ mod tests {
         let mut sink = |_: SseEvent<'_>| Ok(StreamStatus::More);
         decoder.feed(&vec![b'x'; EVENT_BYTES], &mut sink).unwrap();
         let error = decoder.feed(b"x", &mut sink).unwrap_err();
-        assert!(
-            matches!(error, StreamError::EventTooLong { found, .. } if found == EVENT_BYTES + 1)
-        );
+        let StreamError::TooLarge(ReplyTooLarge::Event { found, .. }) = error else {
+            panic!("{error}")
+        };
+        assert_eq!(found, EVENT_BYTES + 1);
         let mut decoder = SseDecoder::new(small());
         let lines = "data: x\n".repeat(EVENT_BYTES);
         assert!(decoder.feed(lines.as_bytes(), &mut sink).is_err(), "many lines of one event");

@@ -1,218 +1,18 @@
 //! A reply as it arrives: bytes in pieces of any size on one side, the reply or what is wrong
 //! with it on the other. No IO here, and no clock.
 
-use deputize_core::model::{Delta, FailureKind, Reply, Usage};
+use deputize_core::model::{Delta, Reply, Usage};
 use serde_json::Value;
 
-use crate::json::{self, JsonError};
-use crate::limits::{CALLS, ERROR_BODY_BYTES, ITEMS, JSON_DEPTH, JSON_VALUES, PARTS, ReplyLimit};
+use crate::json;
+use crate::limits::{ERROR_BODY_BYTES, ReplyLimit};
 use crate::line::{page_title, shown};
-use crate::server_error::ServerError;
 use crate::sse::{SseDecoder, SseEvent};
+use crate::stream_error::{ForeignBody, ReplyTooLarge, StreamError};
+use crate::stream_status::{StreamEnd, StreamStatus};
 
 /// Gets the pieces of a reply while they arrive.
 pub(crate) type DeltaFn<'l> = dyn FnMut(Delta<'_>) + Send + 'l;
-
-/// Whether more bytes are wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StreamStatus {
-    /// Yes.
-    More,
-    /// No: the end mark was seen.
-    Done,
-}
-
-/// How the bytes of a reply ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StreamEnd {
-    /// The body was over, as the transport frames it: by its length or its last chunk.
-    InOrder,
-    /// The connection was closed, and the body had no other end: it may be whole or cut.
-    Closed,
-    /// Nothing came any more.
-    Silent,
-    /// The connection broke inside the body.
-    Broken,
-}
-
-impl StreamEnd {
-    /// Whether the transport says that there was no more.
-    pub(crate) fn is_over(self) -> bool {
-        matches!(self, Self::InOrder | Self::Closed)
-    }
-}
-
-/// Why bytes are no reply.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StreamError {
-    /// It stopped before the format's end mark.
-    #[error("stream ended without an end mark")]
-    NoEndMark,
-    /// There was nothing in it.
-    #[error("the reply is empty")]
-    Empty,
-    /// It ended inside an event, and there was nothing before that.
-    #[error("the reply ended in the middle of an event")]
-    CutEvent,
-    /// There is no answer in it, though it is of this API.
-    #[error("the reply has no choices")]
-    NoChoices,
-    /// It is bare text.
-    #[error("the answer is text and no reply of a model: {shown}; check base_url")]
-    PlainText {
-        /// The beginning of it.
-        shown: String,
-    },
-    /// The server works on it after it has answered.
-    #[error(
-        "the server works on the reply in the background (status `{status}`), which is not \
-         supported: it is not asked again, because each request is paid; leave out `background`"
-    )]
-    Background {
-        /// What it says of the reply.
-        status: String,
-    },
-    /// The whole body is one JSON text that was cut off, or is none.
-    #[error("{problem}: {shown}")]
-    Document {
-        /// Which of the two.
-        problem: &'static str,
-        /// The beginning of it.
-        shown: String,
-        /// Why.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// The server told of a failure inside the reply.
-    #[error("{0}")]
-    Server(ServerError),
-    /// One event is no JSON.
-    #[error("an event of the stream is no JSON: {shown}")]
-    NotJson {
-        /// The beginning of it.
-        shown: String,
-        /// Why.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// The whole body is something else.
-    #[error("the answer is no reply of a model: {shown}; check base_url")]
-    NotAReply {
-        /// What it is, or its beginning.
-        shown: String,
-    },
-    /// The whole body is the page of a gateway, of a trouble that passes.
-    #[error("the answer is {shown}, and no reply of a model")]
-    GatewayPage {
-        /// The page.
-        shown: String,
-    },
-    /// It is of another API than the one that was asked for.
-    #[error("the answer is no reply of this API; it looks like {api}: set `api: {api}`")]
-    OtherApi {
-        /// The configuration's word for the one that it looks like.
-        api: &'static str,
-    },
-    /// One event is too long.
-    #[error("an event of the stream has {found} bytes or more; the limit is {limit}{setting}")]
-    EventTooLong {
-        /// The limit.
-        limit: usize,
-        /// What had arrived.
-        found: usize,
-        /// Which setting changes it, in brackets, or nothing.
-        setting: String,
-    },
-    /// The whole body is too long.
-    #[error("the reply has {found} bytes or more; the limit is {limit}{setting}")]
-    BodyTooLong {
-        /// The limit.
-        limit: usize,
-        /// What had arrived.
-        found: usize,
-        /// Which setting changes it, in brackets, or nothing.
-        setting: String,
-    },
-    /// There is too much in it.
-    #[error(
-        "the reply holds more than {limit} bytes of text and calls, which is the limit{setting}"
-    )]
-    TooMuch {
-        /// The limit.
-        limit: usize,
-        /// Which setting changes it, in brackets, or nothing.
-        setting: String,
-    },
-    /// JSON is nested too deeply.
-    #[error("JSON of the reply is nested {JSON_DEPTH} levels or more; the limit is below that")]
-    TooDeep,
-    /// JSON has too many parts.
-    #[error("JSON of one event has {JSON_VALUES} values or more; the limit is below that")]
-    TooManyValues,
-    /// Too many calls.
-    #[error("the reply asks for more than {CALLS} calls, which is the limit")]
-    TooManyCalls,
-    /// Too many parts of other kinds.
-    #[error(
-        "the reply has more than {ITEMS} items, or one of more than {PARTS} parts; those are the \
-         limits"
-    )]
-    TooManyItems,
-}
-
-impl StreamError {
-    /// What kind of failure it is. `output` tells whether any of the reply had arrived.
-    #[must_use]
-    pub fn kind(&self, output: bool) -> FailureKind {
-        match self {
-            Self::Empty
-            | Self::CutEvent
-            | Self::NoChoices
-            | Self::PlainText { .. }
-            | Self::GatewayPage { .. } => FailureKind::Transient,
-            Self::NoEndMark | Self::NotJson { .. } | Self::Document { .. } => {
-                FailureKind::Incomplete
-            }
-            Self::Background { .. } => FailureKind::Fatal,
-            Self::Server(error) => match error.kind() {
-                FailureKind::Transient if output => FailureKind::Incomplete,
-                kind => kind,
-            },
-            // The request was taken, but what comes back is of no use: another model may be asked.
-            Self::NotAReply { .. }
-            | Self::OtherApi { .. }
-            | Self::EventTooLong { .. }
-            | Self::BodyTooLong { .. }
-            | Self::TooMuch { .. }
-            | Self::TooDeep
-            | Self::TooManyValues
-            | Self::TooManyCalls
-            | Self::TooManyItems => FailureKind::Unavailable,
-        }
-    }
-
-    /// The error for a text that is no JSON that we take.
-    pub(crate) fn of_json(error: JsonError, text: &str) -> Self {
-        match error {
-            JsonError::TooDeep => Self::TooDeep,
-            JsonError::TooManyValues => Self::TooManyValues,
-            JsonError::Syntax(source) => Self::NotJson { shown: shown(text), source },
-        }
-    }
-
-    /// The same of a body that is one JSON text: it has no events.
-    fn of_document(self) -> Self {
-        match self {
-            Self::NotJson { shown, source } => {
-                let problem =
-                    if source.is_eof() { "the reply was cut off" } else { "the reply is no JSON" };
-                Self::Document { problem, shown, source }
-            }
-            other => other,
-        }
-    }
-}
 
 /// What a wire format makes of events.
 pub(crate) trait EventParser {
@@ -391,8 +191,9 @@ impl<P: EventParser> ReplyBytes<P> {
                 let document = std::mem::take(document);
                 let text = String::from_utf8_lossy(&document);
                 self.parser.document(&text, live).map_err(|error| match error {
-                    StreamError::NotAReply { .. } => {
-                        other_than(P::API, &text).map_or(error, |api| StreamError::OtherApi { api })
+                    StreamError::NotAReply(ForeignBody::Other { .. }) => {
+                        let api = other_than(P::API, &text);
+                        api.map_or(error, |api| ForeignBody::OtherApi { api }.into())
                     }
                     error => error.of_document(),
                 })
@@ -410,10 +211,10 @@ impl<P: EventParser> ReplyBytes<P> {
             BodyState::Unknown(_) | BodyState::Document(_) | BodyState::Page(_) => (false, None),
         };
         parser.finish(ending).map_err(|error| match (error, other_api, text) {
-            (StreamError::Empty, Some(api), _) => StreamError::OtherApi { api },
+            (StreamError::Empty, Some(api), _) => ForeignBody::OtherApi { api }.into(),
             (StreamError::Empty, None, _) if is_cut => StreamError::CutEvent,
             (StreamError::Empty, None, Some(text)) => {
-                StreamError::PlainText { shown: shown(&text) }
+                ForeignBody::PlainText { shown: shown(&text) }.into()
             }
             (error, _, _) => error,
         })
@@ -427,11 +228,11 @@ fn check_limit(parser: &impl EventParser, limit: &ReplyLimit) -> Result<(), Stre
     if parser.held() <= limit.bytes {
         return Ok(());
     }
-    Err(StreamError::TooMuch { limit: limit.bytes, setting: limit.named() })
+    Err(ReplyTooLarge::Content { limit: limit.bytes, setting: limit.named() }.into())
 }
 
 fn body_too_long(limit: usize, found: usize, reply: &ReplyLimit) -> StreamError {
-    StreamError::BodyTooLong { limit, found, setting: reply.named() }
+    ReplyTooLarge::Body { limit, found, setting: reply.named() }.into()
 }
 
 pub(crate) const OPENAI_CHAT: &str = "openai-chat";
@@ -477,9 +278,9 @@ fn page_error(page: &[u8]) -> StreamError {
     let shown = page_title(&String::from_utf8_lossy(page));
     let title = shown.to_ascii_lowercase();
     if PASSING.iter().any(|word| title.contains(word)) {
-        StreamError::GatewayPage { shown }
+        ForeignBody::GatewayPage { shown }.into()
     } else {
-        StreamError::NotAReply { shown }
+        ForeignBody::Other { shown }.into()
     }
 }
 

@@ -59,13 +59,13 @@ impl AgentContext {
         let record = self.shared.bus.record(&self.view.spec, event)?;
         self.sync(record.seq).await?;
         self.publish();
-        self.handle.mark_progress();
+        self.handle.progress.mark();
         Ok(())
     }
 
     /// Waits as long as `journal.sync: always` asks for after a record.
     pub(crate) async fn sync(&self, seq: u64) -> Result<(), JournalError> {
-        match self.shared.parts.sync {
+        match self.shared.parts.record.sync {
             SyncMode::Always => self.shared.bus.durable(seq).await,
             SyncMode::Turn | SyncMode::Never => Ok(()),
         }

@@ -2,16 +2,14 @@
 //! nobody waits for.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::Duration;
 
 use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, Delivery};
 use deputize_core::event::JournalError;
-use deputize_core::{AgentId, AgentView, CallId, Cancel, CancelReason, Event, Outcome};
+use deputize_core::{AgentId, AgentView, Cancel, CancelReason, Event, Outcome};
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
+use crate::agent_progress::AgentProgress;
 use crate::agent_state::SharedState;
 use crate::bus::Bus;
 
@@ -29,19 +27,7 @@ pub(crate) struct AgentHandle {
     pub(crate) children: Cancel,
     /// Something has come: a message, or the end of a child.
     pub(crate) news: Notify,
-    born: Instant,
-    /// When something last came of it, in milliseconds since it was born.
-    progress: AtomicU64,
-    iteration: AtomicU32,
-    stalled: AtomicBool,
-    /// It waits for a place among those that run.
-    waits: AtomicBool,
-    /// Its turn is over.
-    rests: AtomicBool,
-    /// How many of its questions a person has not answered.
-    asks: AtomicU32,
-    /// The calls that it is in, in the order they began.
-    calls: Mutex<Vec<(CallId, String)>>,
+    pub(crate) progress: Arc<AgentProgress>,
     state: SharedState,
     mail: Mutex<Mailbox>,
 }
@@ -87,14 +73,7 @@ impl AgentHandle {
             children: cancel.child(),
             cancel,
             news: Notify::new(),
-            born: Instant::now(),
-            progress: AtomicU64::new(0),
-            iteration: AtomicU32::new(0),
-            stalled: AtomicBool::new(false),
-            waits: AtomicBool::new(false),
-            rests: AtomicBool::new(false),
-            asks: AtomicU32::new(0),
-            calls: Mutex::default(),
+            progress: Arc::default(),
             state,
             mail: Mutex::default(),
         }
@@ -104,78 +83,8 @@ impl AgentHandle {
         self.mail.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn calls(&self) -> MutexGuard<'_, Vec<(CallId, String)>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Something has come of it.
-    pub(crate) fn mark_progress(&self) {
-        let now = u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX);
-        self.progress.store(now, Ordering::Relaxed);
-    }
-
-    /// It sends a request.
-    pub(crate) fn asks(&self, iteration: u32) {
-        self.iteration.store(iteration, Ordering::Relaxed);
-        self.mark_progress();
-    }
-
-    /// It is in a call until the guard is dropped.
-    pub(crate) fn mark_tool_call(&self, call: CallId, tool: &str) -> OpenCall<'_> {
-        self.calls().push((call, tool.to_owned()));
-        self.mark_progress();
-        OpenCall { handle: self, call }
-    }
-
-    pub(crate) fn current_tool(&self) -> Option<String> {
-        self.calls().first().map(|(_, tool)| tool.clone())
-    }
-
-    pub(crate) fn iteration(&self) -> u32 {
-        self.iteration.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn idle(&self) -> Duration {
-        let progress = Duration::from_millis(self.progress.load(Ordering::Relaxed));
-        self.born.elapsed().saturating_sub(progress)
-    }
-
-    /// Says whether it is stalled; tells whether it was.
-    pub(crate) fn set_stalled(&self, stalled: bool) -> bool {
-        self.stalled.swap(stalled, Ordering::Relaxed)
-    }
-
-    /// Says whether it waits for a place.
-    pub(crate) fn set_waits(&self, waits: bool) {
-        self.waits.store(waits, Ordering::Relaxed);
-    }
-
-    /// Says whether its turn is over.
-    pub(crate) fn set_rests(&self, rests: bool) {
-        self.rests.store(rests, Ordering::Relaxed);
-    }
-
-    /// It waits for a person's answer until the guard is dropped.
-    pub(crate) fn mark_person_question(self: &Arc<Self>) -> PersonQuestion {
-        self.asks.fetch_add(1, Ordering::Relaxed);
-        PersonQuestion(Arc::clone(self))
-    }
-
     fn activity(&self) -> AgentActivity {
-        let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
-        if self.cancel.is_cancelled() {
-            AgentActivity::Ending
-        } else if is(&self.waits) {
-            AgentActivity::Waiting
-        } else if self.asks.load(Ordering::Relaxed) > 0 {
-            AgentActivity::Asking
-        } else if is(&self.rests) {
-            AgentActivity::Resting
-        } else if is(&self.stalled) {
-            AgentActivity::Stalled
-        } else {
-            AgentActivity::Running
-        }
+        if self.cancel.is_cancelled() { AgentActivity::Ending } else { self.progress.activity() }
     }
 
     pub(crate) fn summary(&self) -> AgentSummary {
@@ -183,9 +92,9 @@ impl AgentHandle {
             id: self.spec.id.clone(),
             goal: self.spec.goal.clone(),
             doing: self.activity(),
-            iteration: self.iteration(),
-            current_tool: self.current_tool(),
-            idle_ms: u64::try_from(self.idle().as_millis()).unwrap_or(u64::MAX),
+            iteration: self.progress.iteration(),
+            current_tool: self.progress.current_tool(),
+            idle_ms: u64::try_from(self.progress.idle().as_millis()).unwrap_or(u64::MAX),
         }
     }
 
@@ -337,27 +246,5 @@ impl AgentHandle {
             }
             news.await;
         }
-    }
-}
-
-/// See [`AgentHandle::asks_person`].
-pub(crate) struct PersonQuestion(Arc<AgentHandle>);
-
-impl Drop for PersonQuestion {
-    fn drop(&mut self) {
-        self.0.asks.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
-/// See [`AgentHandle::calls_tool`].
-pub(crate) struct OpenCall<'p> {
-    handle: &'p AgentHandle,
-    call: CallId,
-}
-
-impl Drop for OpenCall<'_> {
-    fn drop(&mut self) {
-        self.handle.calls().retain(|(call, _)| *call != self.call);
-        self.handle.mark_progress();
     }
 }

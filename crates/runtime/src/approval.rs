@@ -10,7 +10,6 @@ use deputize_core::policy::{ApprovalAnswer, Question, effective_mode};
 use deputize_core::sanitize::for_exact_line;
 use deputize_core::{AgentView, Approver, Cancel, Event};
 
-use crate::agent_handle::AgentHandle;
 use crate::agent_registry::AgentRegistry;
 use crate::bus::Bus;
 use crate::saved_command::with_saved_command;
@@ -59,7 +58,7 @@ impl Approvals {
             }
             ApproverMode::Ask => {
                 let handle = self.registry.tree().live.get(&spec.id).cloned();
-                let _asks = handle.as_ref().map(AgentHandle::mark_person_question);
+                let _asks = handle.as_ref().map(|handle| handle.progress.mark_person_question());
                 self.ask_approver(question, work).await
             }
         };

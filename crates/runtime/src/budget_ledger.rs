@@ -13,12 +13,20 @@ use deputize_core::{AgentId, CallId, Cancel};
 use tokio::sync::Notify;
 
 use crate::budget_shortage::{BudgetShortage, shortage};
-use crate::cost_history::{CostEstimates, CostHistory};
+use crate::cost_history::{CostEstimates, CostHistory, RouteKey};
 
 /// The budgets of a session and what its costs were until now: everyone pays from the first account,
 /// children from the second one as well.
 pub(crate) struct BudgetLedger {
     state: Mutex<LedgerState>,
+}
+
+/// What a session has cost.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SessionCosts {
+    pub(crate) all: Cost,
+    /// What of it children cost.
+    pub(crate) by_children: Cost,
 }
 
 struct LedgerState {
@@ -97,15 +105,11 @@ impl fmt::Debug for AgentBudget {
 }
 
 impl BudgetLedger {
-    /// Returns a ledger of budgets of which something is spent already, by all and by children.
-    pub(crate) fn new(
-        budgets: Budgets,
-        (all, by_children): (Cost, Cost),
-        history: CostHistory,
-    ) -> Self {
+    /// Returns a ledger of budgets of which something is spent already.
+    pub(crate) fn new(budgets: Budgets, spent: SessionCosts, history: CostHistory) -> Self {
         let state = LedgerState {
-            session: BudgetAccount::new(budgets.session, all),
-            children: BudgetAccount::new(budgets.children, by_children),
+            session: BudgetAccount::new(budgets.session, spent.all),
+            children: BudgetAccount::new(budgets.children, spent.by_children),
             agents: BTreeMap::new(),
             history,
             waiting: BTreeMap::new(),
@@ -142,7 +146,7 @@ impl BudgetLedger {
     }
 
     /// Takes a reply of a route, to the top agent or a child, to a request of so many bytes.
-    pub(crate) fn learn(&self, route: (&str, bool), bytes: u64, usage: Usage) {
+    pub(crate) fn learn(&self, route: RouteKey<'_>, bytes: u64, usage: Usage) {
         self.lock().history.record_reply(route, bytes, usage);
     }
 }
@@ -194,7 +198,8 @@ impl LedgerState {
 
     fn estimate(&self, agent: &AgentId, route: &str) -> CostEstimates {
         let Some(entry) = self.agents.get(agent) else { return CostEstimates::default() };
-        self.history.estimate(entry.parent.as_ref(), (route, entry.child))
+        let route = RouteKey { name: route, is_child: entry.child };
+        self.history.estimate(entry.parent.as_ref(), route)
     }
 
     /// Reserves a request that fits. What it takes of its parent's expectation is its own now.
@@ -231,10 +236,11 @@ impl LedgerState {
     /// among those who wait.
     fn reserve(
         &mut self,
-        agent: &AgentId,
+        waiter: &mut Waiter<'_>,
+        route: &str,
         sizes: &dyn Fn(CostEstimates) -> Vec<SizedRequest>,
-        (route, waiter): (&str, &mut Waiter<'_>),
     ) -> Option<ReserveOutcome> {
+        let agent = waiter.agent;
         let Some(entry) = self.agents.get(agent) else { return Some(ReserveOutcome::Cancelled) };
         let (new, number) = (!entry.begun, entry.number);
         let out_of_turn = new && self.is_before_its_turn(entry);
@@ -328,7 +334,7 @@ impl AgentBudget {
             ticket: None,
         };
         loop {
-            let done = self.ledger.lock().reserve(&self.agent, sizes, (route, &mut waiter));
+            let done = self.ledger.lock().reserve(&mut waiter, route, sizes);
             if let Some(done) = done {
                 return done;
             }
@@ -382,9 +388,9 @@ impl AgentBudget {
         if state.agents.get(&self.agent).is_some_and(|entry| entry.child) {
             accounts.push(("the children's budget", &state.children));
         }
-        let told = accounts.into_iter().flat_map(|(name, account)| {
-            shortage((name, account), account.held_by_others(&own), ask)
-        });
+        let told = accounts
+            .into_iter()
+            .flat_map(|(name, account)| shortage(name, account, account.held_by_others(&own), ask));
         let (mut of, told): (Vec<_>, Vec<_>) = told.unzip();
         of.dedup();
         BudgetShortage { of, figures: told.join("; ") }
@@ -460,7 +466,7 @@ mod tests {
     async fn tasks_of_a_call_take_room_in_their_order_whoever_asks_first() {
         let session = Budget { tokens: Some(100), usd: None };
         let budgets = Budgets { session, children: Budget::default() };
-        let spent = (Cost::default(), Cost::default());
+        let spent = SessionCosts::default();
         let ledger = Arc::new(BudgetLedger::new(budgets, spent, CostHistory::default()));
         let top = top_agent(&SessionId::literal("s"), "m", "go", Path::new("/"));
         let _top = ledger.open(&top, true);

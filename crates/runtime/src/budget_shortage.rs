@@ -58,7 +58,8 @@ impl From<String> for LimitReason {
 /// Explains what one budget has too little of for a request, beside what others hold: in tokens
 /// where tokens are the limit, in dollars where dollars are.
 pub(crate) fn shortage(
-    (name, account): (&str, &BudgetAccount),
+    name: &str,
+    account: &BudgetAccount,
     others: Cost,
     ask: &ReserveRequest,
 ) -> Vec<(BudgetUnit, String)> {

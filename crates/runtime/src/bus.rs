@@ -19,14 +19,16 @@ pub(crate) struct Bus {
     journal: Arc<dyn Journal>,
     observers: Vec<Arc<dyn Observer>>,
     states: Arc<AgentStates>,
-    state: Mutex<BusState>,
+    state: Mutex<JournalState>,
 }
 
-#[derive(Default)]
-struct BusState {
-    next: u64,
+/// What a journal holds.
+#[derive(Debug, Default)]
+pub(crate) struct JournalState {
+    /// The number of the next record.
+    pub(crate) next: u64,
     /// Hashes of the texts that the journal holds.
-    texts: BTreeSet<String>,
+    pub(crate) texts: BTreeSet<String>,
 }
 
 /// Which agent a record is of.
@@ -49,19 +51,18 @@ impl fmt::Debug for Bus {
 }
 
 impl Bus {
-    /// Returns a bus onto a journal from which these agents were folded, whose next record has this
-    /// number, and which holds these texts.
+    /// Returns a bus onto a journal, from what it holds and the agents that were folded from it.
     pub(crate) fn new(
         clock: Arc<dyn Clock>,
         journal: Arc<dyn Journal>,
         observers: Vec<Arc<dyn Observer>>,
         states: Arc<AgentStates>,
-        (next, texts): (u64, BTreeSet<String>),
+        state: JournalState,
     ) -> Self {
-        Self { clock, journal, observers, states, state: Mutex::new(BusState { next, texts }) }
+        Self { clock, journal, observers, states, state: Mutex::new(state) }
     }
 
-    fn lock(&self) -> MutexGuard<'_, BusState> {
+    fn lock(&self) -> MutexGuard<'_, JournalState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -129,7 +130,7 @@ impl Bus {
 
     fn put(
         &self,
-        state: &mut BusState,
+        state: &mut JournalState,
         whose: RecordOwner,
         event: Event,
     ) -> Result<Record, JournalError> {

@@ -36,7 +36,7 @@ pub(crate) fn inspect_child(
     child: &AgentSpec,
     end: &Outcome,
 ) -> Option<Box<ChildInspection>> {
-    let handoff = shared.parts.handoff.as_ref()?;
+    let handoff = shared.parts.children.lifecycle.as_ref()?;
     let parent = shared.tree().live.get(child.parent.as_ref()?)?.view.upgrade()?;
     let mut found = handoff.inspect(&parent, child, end).map(Box::new)?;
     found.stale_paths = found.stale_paths.into_iter().map(recorded_path).collect();
@@ -58,7 +58,7 @@ pub(crate) async fn notify_of_end(
     outcome: &Outcome,
     cancel: &Cancel,
 ) {
-    notify_remaining(shared, &[], (spec, outcome), cancel).await;
+    notify_remaining(shared, &[], spec, outcome, cancel).await;
     shared.states.remove(&spec.id);
 }
 
@@ -85,7 +85,7 @@ pub(crate) fn notify_of_earlier_end(
     shared.tasks.spawn(async move {
         let shared = shared_by_task;
         let signal = signal_above(&shared, &spec).unwrap_or_else(|| shared.cancel.child());
-        notify_remaining(&shared, &notified, (&spec, &outcome), &signal).await;
+        notify_remaining(&shared, &notified, &spec, &outcome, &signal).await;
         shared.states.remove(&spec.id);
         tell(outcome);
     });
@@ -94,7 +94,8 @@ pub(crate) fn notify_of_earlier_end(
 async fn notify_remaining(
     shared: &SessionInner,
     ran: &[String],
-    (spec, outcome): (&AgentSpec, &Outcome),
+    spec: &AgentSpec,
+    outcome: &Outcome,
     cancel: &Cancel,
 ) {
     if spec.depth == 0 {

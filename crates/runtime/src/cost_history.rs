@@ -22,6 +22,13 @@ struct RouteUsage {
     densest: u64,
 }
 
+/// A route, and who asks over it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RouteKey<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) is_child: bool,
+}
+
 /// What is known about the requests of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct RouteEstimate {
@@ -35,13 +42,13 @@ pub(crate) struct RouteEstimate {
 
 impl CostHistory {
     /// Takes a reply of a route to a request of so many bytes.
-    pub(crate) fn record_reply(&mut self, (route, child): (&str, bool), bytes: u64, usage: Usage) {
-        if !self.routes.contains_key(route) {
-            self.routes.insert(route.to_owned(), RouteUsage::default());
+    pub(crate) fn record_reply(&mut self, route: RouteKey<'_>, bytes: u64, usage: Usage) {
+        if !self.routes.contains_key(route.name) {
+            self.routes.insert(route.name.to_owned(), RouteUsage::default());
         }
-        if let Some(known) = self.routes.get_mut(route) {
+        if let Some(known) = self.routes.get_mut(route.name) {
             let [top, children] = &mut known.outputs;
-            let outputs = if child { children } else { top };
+            let outputs = if route.is_child { children } else { top };
             outputs.record_reply(usage.output);
             known.densest = known.densest.max(TokenEstimator::density(bytes, usage.input));
         }
@@ -56,16 +63,15 @@ impl CostHistory {
 
     /// Returns what to expect of the requests to a route, by the top agent or a child, and of the
     /// tasks that a parent sets. What children cost says nothing about the top agent's own task.
-    pub(crate) fn estimate(&self, parent: Option<&AgentId>, route: (&str, bool)) -> CostEstimates {
-        let (_, child) = route;
-        let (task, cheapest) = if child { self.task(parent) } else { (None, None) };
+    pub(crate) fn estimate(&self, parent: Option<&AgentId>, route: RouteKey<'_>) -> CostEstimates {
+        let (task, cheapest) = if route.is_child { self.task(parent) } else { (None, None) };
         CostEstimates { route: self.route(route), task, cheapest }
     }
 
-    fn route(&self, (name, child): (&str, bool)) -> RouteEstimate {
-        let Some(known) = self.routes.get(name) else { return RouteEstimate::default() };
+    fn route(&self, route: RouteKey<'_>) -> RouteEstimate {
+        let Some(known) = self.routes.get(route.name) else { return RouteEstimate::default() };
         let [top, children] = &known.outputs;
-        let outputs = if child { children } else { top };
+        let outputs = if route.is_child { children } else { top };
         RouteEstimate {
             densest: Some(known.densest).filter(|density| *density > 0),
             likely: outputs.likely(),

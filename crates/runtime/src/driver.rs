@@ -17,13 +17,13 @@ use crate::agent_tree::Spending;
 use crate::budget_shortage::LimitReason;
 use crate::child_end::{inspect_child, notify_of_end, session_path, signal_above};
 use crate::external_agent::{merged, program_lost_outcome, run_program};
-use crate::hook::{blocked, blocked_start};
+use crate::hook::{StartRefusal, blocked, blocked_start};
 use crate::inbox::Inbox;
 use crate::model_call::ModelCaller;
+use crate::models::ModelRoute;
 use crate::orphan::end_orphans;
 use crate::outcome::outcome_of;
 use crate::program_start::denied_start;
-use crate::session_config::ModelRoute;
 use crate::structured_output::{answer_value, reject_answer};
 use crate::time_limit::{RunningCount, TimeShortage};
 use crate::tool_runner::ToolRunner;
@@ -47,8 +47,8 @@ struct DriverEnd {
     external: Option<Outcome>,
     /// Whether an external agent was started: what that costs is not known here.
     unpriced: bool,
-    /// How the agent ended, and why, where a hook or a person did not let it begin.
-    blocked: Option<(Status, String)>,
+    /// Set if a hook or a person did not let the agent begin.
+    blocked: Option<StartRefusal>,
 }
 
 impl Driver {
@@ -93,8 +93,8 @@ impl Driver {
         if let Some(external) = self.end.external.take() {
             outcome = merged(outcome, external);
         }
-        if let Some(reason) = self.end.blocked.take() {
-            outcome = blocked(outcome, reason);
+        if let Some(refusal) = self.end.blocked.take() {
+            outcome = blocked(outcome, refusal);
         }
         self.finish(outcome).await
     }
@@ -201,7 +201,7 @@ impl Driver {
 
     /// Its time begins, and that of all children together goes on.
     fn begin_time(&self) -> Option<RunningCount> {
-        self.cx.handle.mark_progress();
+        self.cx.handle.progress.mark();
         self.cx.time.begin(self.cx.earlier.agent, self.cx.shared.children_time.as_ref())
     }
 
@@ -245,7 +245,7 @@ async fn enter(cx: &AgentContext, place: Option<SlotWait>) -> Option<Box<dyn Any
         () = cx.cancel.cancelled() => None,
         place = place => Some(place),
     };
-    cx.handle.set_waits(false);
+    cx.handle.progress.set_waits(false);
     place
 }
 

@@ -10,7 +10,7 @@ use crate::session_inner::SessionInner;
 
 /// Lets the children give signs of life, if they are to and nothing does so yet.
 pub(crate) fn start_heartbeat(shared: &Arc<SessionInner>) {
-    let Some(pulse) = shared.parts.pulse else { return };
+    let Some(pulse) = shared.parts.children.heartbeat else { return };
     if std::mem::replace(&mut shared.tree().felt, true) {
         return;
     }
@@ -41,22 +41,22 @@ fn beat(shared: &SessionInner, pulse: Heartbeat) -> bool {
     let mut alive = false;
     for child in children {
         alive = true;
-        let current_tool = child.current_tool();
+        let current_tool = child.progress.current_tool();
         let stalled = pulse.is_stale(child, current_tool.is_some());
-        if child.set_stalled(stalled) && stalled {
+        if child.progress.set_stalled(stalled) && stalled {
             continue;
         }
         let beat = Event::AgentHeartbeat {
-            iteration: child.iteration(),
+            iteration: child.progress.iteration(),
             current_tool,
-            idle_ms: u64::try_from(child.idle().as_millis()).unwrap_or(u64::MAX),
+            idle_ms: u64::try_from(child.progress.idle().as_millis()).unwrap_or(u64::MAX),
             stalled,
         };
         // Whoever works for the journal learns that it takes nothing.
         let _kept = shared.bus.record(&child.spec, beat);
         let parent = child.spec.parent.as_ref().and_then(|parent| tree.live.get(parent));
         if let Some(parent) = parent.filter(|_| !stalled) {
-            parent.mark_progress();
+            parent.progress.mark();
         }
     }
     tree.felt = alive;

@@ -10,10 +10,15 @@ use serde_json::Value;
 
 use crate::agent_context::AgentContext;
 
+/// Why an agent was not let begin, and how it ends.
+#[derive(Debug)]
+pub(crate) struct StartRefusal {
+    pub(crate) status: Status,
+    pub(crate) reason: String,
+}
+
 /// Runs the hooks that may keep an agent from starting. Returns how it ends if one does.
-pub(crate) async fn blocked_start(
-    cx: &AgentContext,
-) -> Result<Option<(Status, String)>, JournalError> {
+pub(crate) async fn blocked_start(cx: &AgentContext) -> Result<Option<StartRefusal>, JournalError> {
     let spec = cx.spec();
     let prompt = cx.shared.parts.secrets.scrub(spec.request());
     let moment = match spec.depth {
@@ -26,7 +31,7 @@ pub(crate) async fn blocked_start(
         HookPoint::UserPromptSubmit => message_blocked(&reason),
         _ => format!("a hook did not let this child begin: {reason}"),
     });
-    Ok(blocked.map(|reason| (Status::Failed, reason)))
+    Ok(blocked.map(|reason| StartRefusal { status: Status::Failed, reason }))
 }
 
 /// What the error of a turn begins with whose message a hook blocked: another message goes on.
@@ -38,11 +43,10 @@ pub(crate) fn message_blocked(reason: &str) -> String {
 }
 
 /// The outcome of an agent that was not let begin.
-pub(crate) fn blocked(outcome: Outcome, end: (Status, String)) -> Outcome {
+pub(crate) fn blocked(outcome: Outcome, refusal: StartRefusal) -> Outcome {
     let agent = outcome.agent.clone();
-    let (status, error) = end;
     let Outcome { status, exit_reason, error, .. } =
-        Outcome::not_started(agent, String::new(), status, error);
+        Outcome::not_started(agent, String::new(), refusal.status, refusal.reason);
     Outcome { status, exit_reason, error, ..outcome }
 }
 

@@ -75,7 +75,7 @@ impl HookRunner {
             };
             let reason = for_terminal_line(&self.secrets.scrub(&answer.reason), REASON_CHARS);
             let ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-            let run = run_of(&**hook, &input, &answer, (reason.clone(), ms));
+            let run = run_of(&**hook, &input, &answer, reason.clone(), ms);
             match moment {
                 // The child has not begun, or has ended: these stand among its parent's records.
                 HookEvent::SubagentStart | HookEvent::SubagentStop { .. } => {
@@ -146,7 +146,8 @@ fn run_of(
     hook: &dyn Hook,
     input: &HookInput<'_>,
     answer: &HookAnswer,
-    (reason, ms): (String, u64),
+    reason: String,
+    ms: u64,
 ) -> HookRun {
     let about = input.moment.call();
     let child = matches!(input.moment, HookEvent::SubagentStart | HookEvent::SubagentStop { .. });

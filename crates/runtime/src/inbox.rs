@@ -69,7 +69,7 @@ impl Inbox {
     fn child_message(&self, ChildOutcome { goal, outcome }: &ChildOutcome) -> String {
         let (parts, view) = (&self.cx.shared.parts, &self.cx.view);
         let status = outcome.status.as_str();
-        let output = match &parts.handoff {
+        let output = match &parts.children.lifecycle {
             Some(handoff) => handoff.report_end(view, outcome),
             None => ToolOutput::text(outcome.text.clone().unwrap_or_default()),
         };
@@ -78,7 +78,7 @@ impl Inbox {
         let source = output.source.clone();
         let source = source.unwrap_or_else(|| TextSource::Child(outcome.agent.to_string()));
         let content = parts.secrets.scrub(&output.content);
-        let framed = frame_for_model(&parts.secret, view.id(), call, &source, &content);
+        let framed = frame_for_model(&parts.record.secret, view.id(), call, &source, &content);
         let goal = for_terminal_line(goal, GOAL_CHARS);
         let mut text = format!(
             "Your background child {} has ended: {status}. Its goal: {goal:?}.\n",
@@ -107,9 +107,9 @@ impl Inbox {
             return Ok(false);
         }
         self.cx.record(Event::AgentRest).await?;
-        self.cx.handle.set_rests(true);
+        self.cx.handle.progress.set_rests(true);
         self.until_news().await;
-        self.cx.handle.set_rests(false);
+        self.cx.handle.progress.set_rests(false);
         Ok(true)
     }
 

@@ -12,10 +12,10 @@ use crate::agent_handle::AgentHandle;
 use crate::child_end::notify_of_earlier_end;
 use crate::driver::{Driver, SlotWait};
 use crate::heartbeat::start_heartbeat;
+use crate::models::ModelRoute;
 use crate::orphan::{end_stored, settle_interrupted, why_it_ends};
 use crate::outcome::host_fault;
 use crate::replay_agent::ReplayAgent;
-use crate::session_config::ModelRoute;
 use crate::session_inner::SessionInner;
 use crate::stored_agent::{EarlierTime, StoredAgent};
 
@@ -183,11 +183,11 @@ fn launch_background(mut agent: ReadyAgent, parent: &AgentView, handle: Arc<Agen
     let cx = Arc::clone(&agent.cx);
     let shared = &cx.shared;
     // Places are granted in the order of those who ask. A replay follows its records.
-    let handoff = shared.parts.handoff.as_ref().filter(|_| shared.play.is_none());
+    let handoff = shared.parts.children.lifecycle.as_ref().filter(|_| shared.play.is_none());
     let place = handoff.map(|handoff| poll_once(handoff.acquire_slot(parent)));
     let waits =
         place.as_ref().is_some_and(|(_, granted)| !granted || shared.registry.paused().is_some());
-    cx.handle.set_waits(waits);
+    cx.handle.progress.set_waits(waits);
     agent.place = place.map(|(place, _)| place);
     launch(agent, Box::new(end_of_background(shared, handle, cx.spec().goal.clone())));
 }

@@ -125,6 +125,7 @@
 
 mod agent_context;
 mod agent_handle;
+mod agent_progress;
 mod agent_registry;
 mod agent_state;
 mod agent_tree;
@@ -140,6 +141,8 @@ mod delta_redactor;
 mod driver;
 mod external_agent;
 mod external_command;
+mod external_reporter;
+mod external_words;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
@@ -149,6 +152,7 @@ mod hook_runner;
 mod inbox;
 mod launch;
 mod model_call;
+mod models;
 mod orphan;
 mod outcome;
 mod program_start;
@@ -185,6 +189,7 @@ pub use budget_shortage::is_budget_shortage;
 pub use clock::SystemClock;
 pub use declare::declare;
 pub use hook::MESSAGE_BLOCKED;
+pub use models::Models;
 pub use pulse::Heartbeat;
 pub use rate_limiters::RateLimiters;
 pub use recording::{
@@ -193,7 +198,10 @@ pub use recording::{
 pub use replay::Replay;
 pub use resume::{Continue, Recovery, ResumeError, UnknownCall};
 pub use session::{Session, SessionError, top_agent};
-pub use session_config::{HOOK_TIME_LIMIT, Models, SessionConfig, SyncMode};
+pub use session_config::{
+    ChildConfig, HOOK_TIME_LIMIT, HookConfig, RecordConfig, RequestConfig, SessionConfig, SyncMode,
+    ToolConfig,
+};
 pub use session_control::{ControlError, SessionControl};
 pub use store::{
     Disk, DiskFile, FileDamage, FileTail, Header, OPENINGS_LIMIT, OpenError, OpeningCount,

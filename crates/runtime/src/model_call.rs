@@ -21,10 +21,10 @@ use tokio::time::Instant;
 use crate::agent_context::AgentContext;
 use crate::budget_shortage::LimitReason;
 use crate::delta_redactor::DeltaRedactor;
+use crate::models::ModelRoute;
 use crate::readable_messages::readable_by;
-use crate::request_budget::RequestBudget;
+use crate::request_budget::{ReplyCost, RequestBudget};
 use crate::request_size::request_bytes;
-use crate::session_config::ModelRoute;
 
 /// How often one request may go on with another key without that counting as an attempt, whatever
 /// a model says of its keys.
@@ -46,6 +46,14 @@ impl FailedAttempt {
     const fn unsent(error: ModelError) -> Self {
         Self { error, next: NextAttempt::GiveUp, arrived: None }
     }
+}
+
+/// A failed attempt whose cost is settled.
+struct SettledFailure {
+    error: ModelError,
+    /// `None` if the attempt cost nothing that is known.
+    cost: Option<Cost>,
+    next: NextAttempt,
 }
 
 /// What follows a failed attempt.
@@ -112,16 +120,17 @@ impl ModelCaller {
                 return Ok(());
             }
             let asked = Instant::now();
-            let reply = self.attempt((iteration, tools), &route, rotations).await?;
+            let reply = self.attempt(iteration, tools, &route, rotations).await?;
             let FailedAttempt { error, next, arrived, .. } = match reply {
                 Ok(mut reply) => {
                     let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);
                     let wider = self.budget.wider_output(tools, &reply, &route);
-                    let (cost, estimated) = self.budget.settle(tools, &mut reply, &route);
+                    let cost = self.budget.settle(tools, &mut reply, &route);
                     if let Some(wider) = wider {
-                        self.cut_by_budget(reply, (cost, estimated), wider).await?;
+                        self.cut_by_budget(reply, cost, wider).await?;
                         continue;
                     }
+                    let ReplyCost { cost, estimated } = cost;
                     let cost_usd = cost.known_usd();
                     let reply = self.kept_reply(reply, &route);
                     let response =
@@ -137,7 +146,8 @@ impl ModelCaller {
             let rotated = error.other_key;
             let counts = !rotated && !matches!(next, NextAttempt::Queue(_));
             let following = attempt + u32::from(counts);
-            match self.after(attempt, following, (self.scrubbed(error), cost), next).await? {
+            let failure = SettledFailure { error: self.scrubbed(error), cost, next };
+            match self.after(attempt, following, failure).await? {
                 AttemptFollowUp::Again => {
                     rotations += u32::from(rotated);
                     attempt = following;
@@ -163,9 +173,10 @@ impl ModelCaller {
     async fn cut_by_budget(
         &mut self,
         reply: Reply,
-        (cost, estimated): (Cost, bool),
+        cost: ReplyCost,
         wider: u32,
     ) -> Result<(), JournalError> {
+        let ReplyCost { cost, estimated } = cost;
         let limit = self.budget.output_limit().unwrap_or_default();
         let message = format!(
             "the reply reached the {limit} tokens of output that the budget had reserved for it; \
@@ -209,7 +220,8 @@ impl ModelCaller {
 
     async fn attempt(
         &self,
-        (iteration, tools): (u32, ToolChoice),
+        iteration: u32,
+        tools: ToolChoice,
         route: &ModelRoute,
         rotations: u32,
     ) -> Result<Result<Reply, FailedAttempt>, JournalError> {
@@ -217,7 +229,7 @@ impl ModelCaller {
             return Ok(Err(FailedAttempt::unsent(error)));
         }
         let work = self.cx.cancel.child();
-        let pass = self.cx.shared.parts.gate.acquire(&route.name, &work);
+        let pass = self.cx.shared.parts.requests.rate_limiter.acquire(&route.name, &work);
         let mut pass = match self.cx.time.bound(&work, pass).await {
             Ok(pass) => pass,
             Err(error) => return Ok(Err(FailedAttempt::unsent(error))),
@@ -234,8 +246,8 @@ impl ModelCaller {
             tool_choice: tools,
             options: &options,
         };
-        self.cx.handle.asks(iteration);
-        if let Some(tape) = &self.cx.shared.tape {
+        self.cx.handle.progress.mark_request(iteration);
+        if let Some(tape) = &self.cx.shared.parts.record.recorder {
             tape.sends(&spec.id, &route.name, &request);
         }
         self.cx.shared.bus.record(
@@ -251,7 +263,7 @@ impl ModelCaller {
         let mut show = |delta: Delta<'_>| self.cx.shared.bus.live(&spec.id, delta);
         let mut arrived: Option<u64> = None;
         let mut live = |delta: Delta<'_>| {
-            self.cx.handle.mark_progress();
+            self.cx.handle.progress.mark();
             if arrived.is_none() {
                 pass.on_response_start();
             }
@@ -274,9 +286,9 @@ impl ModelCaller {
         &mut self,
         attempt: u32,
         following: u32,
-        (error, cost): (ModelError, Option<Cost>),
-        next: NextAttempt,
+        failure: SettledFailure,
     ) -> Result<AttemptFollowUp, JournalError> {
+        let SettledFailure { error, cost, next } = failure;
         let Some(wait) = self.wait_for(attempt, &error, next) else {
             // What was not sent was not tried.
             let is_tried = error.kind != FailureKind::Unavailable;
@@ -288,7 +300,7 @@ impl ModelCaller {
         let spec = &self.cx.view.spec;
         let bus = &self.cx.shared.bus;
         let wait_ms = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
-        let of = self.cx.shared.parts.retry.attempts_after(&error);
+        let of = self.cx.shared.parts.requests.retry.attempts_after(&error);
         let reason = error.message.clone();
         bus.record(spec, Event::ModelRetry { attempt: following, of, reason, wait_ms })?;
         self.waited += wait;
@@ -305,14 +317,15 @@ impl ModelCaller {
     fn wait_for(&self, attempt: u32, error: &ModelError, next: NextAttempt) -> Option<Duration> {
         let parts = &self.cx.shared.parts;
         let (NextAttempt::Wait(opens) | NextAttempt::Queue(opens)) = next else { return None };
-        let jitter = parts.random.lock().unwrap_or_else(PoisonError::into_inner).u32(..=1000);
-        let wait = retry_wait(&parts.retry, attempt, error, jitter)?.max(opens);
-        (self.waited + wait <= parts.retry.total_wait).then_some(wait)
+        let jitter =
+            parts.requests.random.lock().unwrap_or_else(PoisonError::into_inner).u32(..=1000);
+        let wait = retry_wait(&parts.requests.retry, attempt, error, jitter)?.max(opens);
+        (self.waited + wait <= parts.requests.retry.total_wait).then_some(wait)
     }
 
     /// Says that a wait is longer than any that is waited for.
     fn too_long(&self, error: &ModelError) -> String {
-        let longest = self.cx.shared.parts.retry.longest_wait;
+        let longest = self.cx.shared.parts.requests.retry.longest_wait;
         let again = matches!(error.kind, FailureKind::Transient | FailureKind::Incomplete);
         let asked = error.retry_after().filter(|asked| again && *asked > longest);
         let told =

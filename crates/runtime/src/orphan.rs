@@ -98,7 +98,7 @@ pub(crate) fn is_unreported(
         let text = outcome.text.as_deref().or(outcome.error.as_deref())?;
         let source = TextSource::Child(outcome.agent.to_string());
         let text = shared.parts.secrets.scrub(text);
-        let framed = frame_for_model(&shared.parts.secret, parent, call, &source, &text);
+        let framed = frame_for_model(&shared.parts.record.secret, parent, call, &source, &text);
         let goal = for_terminal_line(&stored.spec.goal, GOAL_CHARS);
         let status = outcome.status.as_str();
         Some(format!("Its child {goal:?} had ended ({status}):\n{}", framed.as_str()))
@@ -206,7 +206,7 @@ pub(crate) fn settle_interrupted(
         let event = Event::ModelError { error, retried: true, cost: Some(cost) };
         shared.bus.record(&stored.spec, event)?;
     }
-    let lost = lost_calls(&stored.state.read(), &parts.catalog);
+    let lost = lost_calls(&stored.state.read(), &parts.tools.catalog);
     for (call, StartedCall { tool, arguments }) in lost {
         let facts: Vec<ToolEffect> =
             unknown_command(shared, &tool, &arguments).into_iter().collect();
@@ -236,7 +236,7 @@ pub(crate) fn settle_interrupted(
 
 /// The command of a call of which nothing but its start is known: how it ended is not.
 fn unknown_command(shared: &SessionInner, tool: &str, arguments: &str) -> Option<ToolEffect> {
-    let entry = shared.parts.catalog.get(tool)?;
+    let entry = shared.parts.tools.catalog.get(tool)?;
     if entry.tool.spec().effects != Effects::Unknown {
         return None;
     }

@@ -7,6 +7,7 @@ use deputize_core::{CallId, CancelReason, Status, ToolName};
 use serde_json::Map;
 
 use crate::agent_context::AgentContext;
+use crate::hook::StartRefusal;
 
 /// What is asked before an agent that is a program of its own begins: no call of such an agent has
 /// this place.
@@ -14,9 +15,7 @@ const START: CallId = CallId { step: 0, slot: 0 };
 
 /// Asks whether a program of its own may start, which then does what it wants: what it does not ask
 /// for nobody decides. Returns how it ends if it may not.
-pub(crate) async fn denied_start(
-    cx: &AgentContext,
-) -> Result<Option<(Status, String)>, JournalError> {
+pub(crate) async fn denied_start(cx: &AgentContext) -> Result<Option<StartRefusal>, JournalError> {
     if effective_mode(&cx.view) == ApproverMode::Auto {
         return Ok(None);
     }
@@ -49,9 +48,9 @@ pub(crate) async fn denied_start(
         Some(_) if cx.time.is_up() => (Status::Timeout, CancelReason::TimeLimit.as_text().into()),
         Some(reason) => (Status::Interrupted, cx.own_reason(reason).as_text().into()),
     };
-    let why = format!(
+    let reason = format!(
         "not started ({why}): it is a program of its own, which does what it wants with all \
          the rights of the user; delegation.approvals says who may allow that"
     );
-    Ok(Some((status, why)))
+    Ok(Some(StartRefusal { status, reason }))
 }

@@ -28,6 +28,6 @@ impl Default for Heartbeat {
 impl Heartbeat {
     pub(crate) fn is_stale(self, handle: &AgentHandle, in_tool: bool) -> bool {
         let limit = if in_tool { self.stale_in_tool } else { self.stale_idle };
-        !limit.is_zero() && handle.idle() >= limit
+        !limit.is_zero() && handle.progress.idle() >= limit
     }
 }

@@ -15,7 +15,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// One gate for each provider and model. A program that runs several sessions shares one set
-/// among them, as [`SessionConfig::rate_limiter`](crate::SessionConfig).
+/// among them, as [`RequestConfig::rate_limiter`](crate::RequestConfig).
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), deputize_core::model::ModelError> {

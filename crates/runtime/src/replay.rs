@@ -53,7 +53,7 @@ use crate::stored_agent::{RestoredSession, StoredAgent, restored};
 /// let file = folder.join("polite.jsonl");
 /// let mut parts = SessionConfig::new(Catalog::default());
 /// parts.models.insert("zoo/parrot", "parrot", Arc::new(Parrot));
-/// parts.recorder = Some(Arc::new(SessionRecorder::create(&file)?));
+/// parts.record.recorder = Some(Arc::new(SessionRecorder::create(&file)?));
 /// let session = Session::create(&SessionDir::new(folder), SessionId::literal("s1"), parts)?;
 /// let (spec, authority) = agent(&session);
 /// runtime.block_on(session.run(spec, authority, &Cancel::new()));
@@ -87,8 +87,8 @@ impl Replay {
     pub fn new(recording: Recording, mut parts: SessionConfig) -> Self {
         let header = recording.header();
         let id = header.session.clone();
-        parts.secret = header.secret.clone();
-        parts.recorder = None;
+        parts.record.secret = header.secret.clone();
+        parts.record.recorder = None;
         let restored = restored(&recording.before, &parts);
         let play = Arc::new(Playback::new(recording, std::mem::take(&mut parts.observers)));
         let restored = RestoredSession { play: Some(Arc::clone(&play)), ..restored };

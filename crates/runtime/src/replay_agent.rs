@@ -204,7 +204,7 @@ impl ReplayAgent {
         self.sent.extend(sent.added.iter().cloned());
         let spec = &self.cx.view.spec;
         let models = &self.cx.shared.parts.models;
-        if !models.may_serve(spec, (&sent.model, &sent.at_provider)) {
+        if !models.may_serve(spec, &sent.model, &sent.at_provider) {
             let now = format!(
                 "the model is {}, with no fallback to {} (at its provider {})",
                 spec.model, sent.model, sent.at_provider

@@ -14,10 +14,10 @@ use deputize_core::{CancelReason, Event};
 use crate::agent_context::AgentContext;
 use crate::budget_ledger::{AgentBudget, ReserveOutcome, SizedRequest};
 use crate::budget_shortage::LimitReason;
-use crate::cost_history::CostEstimates;
+use crate::cost_history::{CostEstimates, RouteKey};
+use crate::models::ModelRoute;
 use crate::readable_messages::readable_by;
 use crate::request_size::request_bytes;
-use crate::session_config::ModelRoute;
 use crate::stored_agent::is_completed;
 
 /// Why an agent ends whose first request does not fit into a budget.
@@ -57,6 +57,14 @@ pub(crate) struct RequestBudget {
     wider_output: Option<u32>,
 }
 
+/// What a reply cost.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReplyCost {
+    pub(crate) cost: Cost,
+    /// Whether its tokens are estimated.
+    pub(crate) estimated: bool,
+}
+
 impl RequestBudget {
     pub(crate) fn open(cx: &Arc<AgentContext>) -> Self {
         let (shared, spec) = (&cx.shared, cx.spec());
@@ -74,10 +82,10 @@ impl RequestBudget {
         let budget = self.budget.as_ref().filter(|_| is_new && self.cx.spec().depth > 0)?;
         let work = self.cx.cancel.child();
         let bytes = self.request_bytes(route);
-        let sizes = |known| self.sizes(known, (ToolChoice::Auto, bytes), route);
-        self.cx.handle.set_waits(true);
+        let sizes = |known| self.sizes(known, ToolChoice::Auto, bytes, route);
+        self.cx.handle.progress.set_waits(true);
         let reserved = budget.reserve(&route.name, &sizes, &work).await;
-        self.cx.handle.set_waits(false);
+        self.cx.handle.progress.set_waits(false);
         let ReserveOutcome::Refused(ask) = reserved else { return None };
         Some(budget.explain(&ask).limit_reason(NO_ROOM_FOR_ANY))
     }
@@ -92,7 +100,7 @@ impl RequestBudget {
         let Some(budget) = &self.budget else { return Ok(true) };
         let work = self.cx.cancel.child();
         let bytes = self.request_bytes(route);
-        let sizes = |known| self.sizes(known, (tools, bytes), route);
+        let sizes = |known| self.sizes(known, tools, bytes, route);
         let reserved = budget.reserve(&route.name, &sizes, &work);
         let reserved = self.cx.time.bound(&work, reserved).await;
         let short = match reserved {
@@ -148,10 +156,12 @@ impl RequestBudget {
     /// sending, each with its cost.
     fn sizes(
         &self,
-        CostEstimates { route: known, task, cheapest }: CostEstimates,
-        (tools, bytes): (ToolChoice, u64),
+        estimates: CostEstimates,
+        tools: ToolChoice,
+        bytes: u64,
         route: &ModelRoute,
     ) -> Vec<SizedRequest> {
+        let CostEstimates { route: known, task, cheapest } = estimates;
         let (input, spent, new) = {
             let state = self.cx.state.read();
             let (input, spent) = (state.tokens().bound(bytes, known.densest), state.cost());
@@ -263,14 +273,14 @@ impl RequestBudget {
         (cut && limit < most).then(|| limit.saturating_mul(WIDER).min(most))
     }
 
-    /// Settles a reply; gives its cost, and whether its tokens are estimated, as those are that the
-    /// server did not count: nothing that it said was free.
+    /// Settles a reply; returns its cost. Tokens that the server did not count are estimated: nothing
+    /// that it said was free.
     pub(crate) fn settle(
         &mut self,
         tools: ToolChoice,
         reply: &mut Reply,
         route: &ModelRoute,
-    ) -> (Cost, bool) {
+    ) -> ReplyCost {
         let counts = self.budget.is_some() || route.model.takes_tokens();
         let estimated = counts && reply.usage == Usage::default();
         if estimated {
@@ -283,15 +293,15 @@ impl RequestBudget {
         let cost = Cost::of(usage, route.price);
         self.wider_output = None;
         if !estimated && self.cx.shared.parts.budgets.limit(true) {
-            let child = self.cx.view.spec.depth > 0;
-            self.cx.shared.budget.learn((&route.name, child), self.pending_bytes(), context);
+            let route = RouteKey { name: &route.name, is_child: self.cx.view.spec.depth > 0 };
+            self.cx.shared.budget.learn(route, self.pending_bytes(), context);
         }
         if let Some(budget) = &self.budget {
             let closes = tools == ToolChoice::None;
             let known = context.input.saturating_add(context.output);
             budget.settle(cost, (!closes).then(|| self.closing_cost(known, CLOSING_OUTPUT, route)));
         }
-        (cost, estimated)
+        ReplyCost { cost, estimated }
     }
 
     /// Settles an attempt that broke off or was cancelled: what the provider counted, where it

@@ -72,7 +72,8 @@ impl Recovery {
     /// Describes the agents of a session from whose file so many bytes were dropped.
     pub(crate) fn of(
         agents: &BTreeMap<AgentId, StoredAgent>,
-        (session, catalog): (&SessionId, &Catalog),
+        session: &SessionId,
+        catalog: &Catalog,
         dropped_bytes: u64,
     ) -> Self {
         let root = agents.get(&AgentId::root(session));

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::Path;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use deputize_core::agent::{AgentLimits, AgentSpec, AttachError, Role};
 use deputize_core::authority::{ApproverMode, Grant};
@@ -20,7 +20,7 @@ use crate::agent_registry::AgentRegistry;
 use crate::agent_tree::AgentTree;
 use crate::approval::Approvals;
 use crate::budget_ledger::BudgetLedger;
-use crate::bus::Bus;
+use crate::bus::{Bus, JournalState};
 use crate::hook_runner::HookRunner;
 use crate::launch::{ReadyAgent, resume_agent, start};
 use crate::recording::RecordingStart;
@@ -84,7 +84,7 @@ impl Session {
             format: crate::store::FORMAT,
             session: id.clone(),
             created: parts.clock.now_ms(),
-            secret: parts.secret.clone(),
+            secret: parts.record.secret.clone(),
         };
         let file = SessionFile::create(dir, &header)?;
         begin_recording(&parts, &id, None);
@@ -98,21 +98,21 @@ impl Session {
         journal: Arc<dyn Journal>,
         restored: RestoredSession,
     ) -> Self {
-        let tape = parts.recorder.clone().map(|tape| tape as Arc<dyn Observer>);
+        let tape = parts.record.recorder.clone().map(|tape| tape as Arc<dyn Observer>);
         let bus = Arc::new(Bus::new(
             Arc::clone(&parts.clock),
             journal,
             tape.into_iter().chain(std::mem::take(&mut parts.observers)).collect(),
             Arc::clone(&restored.states),
-            (restored.next, restored.texts),
+            JournalState { next: restored.next, texts: restored.texts },
         ));
         let registry = Arc::new(AgentRegistry::new(AgentTree::of(restored.agents)));
         let secrets = Arc::new(std::mem::take(&mut parts.secrets));
         let shared = Arc::new_cyclic(|weak: &Weak<SessionInner>| SessionInner {
             hooks: HookRunner {
                 session: id.clone(),
-                hooks: std::mem::take(&mut parts.hooks),
-                time_limit: parts.hook_time_limit,
+                hooks: std::mem::take(&mut parts.hooks.hooks),
+                time_limit: parts.hooks.time_limit,
                 secrets: Arc::clone(&secrets),
                 bus: Arc::clone(&bus),
             },
@@ -132,7 +132,7 @@ impl Session {
                 id: id.clone(),
                 spill: dir.spill(&id),
                 files: restored.files,
-                settings: observers_of(std::mem::take(&mut parts.settings), weak),
+                settings: observers_of(std::mem::take(&mut parts.tools.settings), weak),
                 spawn: Arc::new(Spawner { shared: weak.clone() }),
             }),
             cancel: Cancel::new(),
@@ -141,13 +141,12 @@ impl Session {
                 restored.spent,
                 restored.cost_history,
             )),
-            tape: parts.recorder.clone(),
             play: restored.play,
             children_time: parts
-                .children_time
+                .children
+                .time_limit
                 .map(|most| Arc::new(TimeLimit::new(most, restored.children_time))),
             tasks: TaskTracker::new(),
-            catalog: Mutex::new(Arc::clone(&parts.catalog)),
             parts: SessionParts::new(parts, secrets),
         });
         Self { shared, id }
@@ -162,7 +161,7 @@ impl Session {
     /// The program's tools.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
-        &self.shared.parts.catalog
+        &self.shared.parts.tools.catalog
     }
 
     /// The spec of a top agent with a model, a task, all tools of the program, and what the
@@ -253,13 +252,14 @@ impl Session {
         parts: SessionConfig,
     ) -> Result<(Self, Recovery), SessionError> {
         let (file, stored) = SessionFile::open(dir, &id)?;
-        let parts = SessionConfig { secret: stored.header.secret.clone(), ..parts };
+        let mut parts = parts;
+        parts.record.secret = stored.header.secret.clone();
         let dropped_bytes = match stored.tail {
             FileTail::Whole => 0,
             FileTail::Torn { bytes } => bytes,
         };
         let restored = restored(&stored.records, &parts);
-        let recovery = Recovery::of(&restored.agents, (&id, &parts.catalog), dropped_bytes);
+        let recovery = Recovery::of(&restored.agents, &id, &parts.tools.catalog, dropped_bytes);
         begin_recording(&parts, &id, Some(&stored.records));
         Ok((Self::over(dir, id, parts, Arc::new(file), restored), recovery))
     }
@@ -296,12 +296,12 @@ pub(crate) fn begin_recording(
     session: &SessionId,
     before: Option<&[Record]>,
 ) {
-    if let Some(tape) = &parts.recorder {
+    if let Some(tape) = &parts.record.recorder {
         tape.begin(&RecordingStart {
-            program: &parts.program,
+            program: &parts.record.program,
             session,
             created: parts.clock.now_ms(),
-            secret: &parts.secret,
+            secret: &parts.record.secret,
             before,
         });
     }

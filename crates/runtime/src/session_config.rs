@@ -6,9 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::agent::AgentSpec;
 use deputize_core::authority::Grant;
-use deputize_core::budget::Price;
 use deputize_core::event::ModelEndpoint;
 use deputize_core::external_agent::ExternalAgents;
 use deputize_core::hook::Hook;
@@ -18,13 +16,13 @@ use deputize_core::rate_limit::RateLimiter;
 use deputize_core::retry::RetryPolicy;
 use deputize_core::sanitize::{FrameSecret, Secrets};
 use deputize_core::tool::ChildLifecycle;
-use deputize_core::{Approver, Catalog, Clock, Model, Observer, Policy, ResourceMap, ToolSource};
-
+use deputize_core::{Approver, Catalog, Clock, Observer, Policy, ResourceMap, ToolSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::budget_ledger::Budgets;
 use crate::clock::SystemClock;
+use crate::models::Models;
 use crate::pulse::Heartbeat;
 use crate::recording::SessionRecorder;
 
@@ -44,183 +42,189 @@ pub enum SyncMode {
     Never,
 }
 
-/// A model and its names.
-#[derive(Clone)]
-pub(crate) struct ModelRoute {
-    /// As agents use it.
-    pub(crate) name: String,
-    /// As its provider knows it.
-    pub(crate) at_provider: String,
-    pub(crate) model: Arc<dyn Model>,
-    /// What it costs, if that is known.
-    pub(crate) price: Option<Price>,
-}
-
-/// Models by the name that agents use, `PROVIDER/MODEL`.
-#[derive(Clone, Default)]
-pub struct Models {
-    routes: BTreeMap<String, ModelRoute>,
-    fallback: Vec<String>,
-    pinned_fallback: Vec<String>,
-}
-
-impl Models {
-    /// Adds a model: the name agents use, its name at the provider, the way to it.
-    pub fn insert(&mut self, name: &str, at_provider: &str, model: Arc<dyn Model>) {
-        let (name, at_provider) = (name.to_owned(), at_provider.to_owned());
-        self.routes.insert(name.clone(), ModelRoute { name, at_provider, model, price: None });
-    }
-
-    /// Puts something around a model that was added, such as one that answers some requests itself.
-    pub fn wrap(&mut self, name: &str, wrap: impl FnOnce(Arc<dyn Model>) -> Arc<dyn Model>) {
-        if let Some(route) = self.routes.get_mut(name) {
-            route.model = wrap(Arc::clone(&route.model));
-        }
-    }
-
-    /// Says what a model costs that was added.
-    pub fn price(&mut self, name: &str, price: Price) {
-        if let Some(route) = self.routes.get_mut(name) {
-            route.price = Some(price);
-        }
-    }
-
-    /// Says which models an agent goes on with, in this order, when its own cannot be used. A
-    /// name without a model is passed over.
-    pub fn fallback(&mut self, names: Vec<String>) {
-        self.fallback = names;
-    }
-
-    /// Says the same of agents whose model was named for them
-    /// ([`AgentSpec::model_pinned`](deputize_core::agent::AgentSpec::model_pinned)).
-    pub fn pinned_fallback(&mut self, names: Vec<String>) {
-        self.pinned_fallback = names;
-    }
-
-    /// The models that an agent goes on with.
-    fn fallback_of(&self, spec: &AgentSpec) -> &[String] {
-        if spec.model_pinned { &self.pinned_fallback } else { &self.fallback }
-    }
-
-    /// Whether an agent may go on with the other model, known at its provider as told: by the
-    /// names of those to fall back on, because a replay needs no way to them.
-    pub(crate) fn may_serve(&self, spec: &AgentSpec, (other, at_provider): (&str, &str)) -> bool {
-        let known = other == spec.model || self.fallback_of(spec).iter().any(|name| name == other);
-        known && self.routes.get(other).is_none_or(|route| route.at_provider == at_provider)
-    }
-
-    pub(crate) fn route(&self, name: &str) -> Option<&ModelRoute> {
-        self.routes.get(name)
-    }
-
-    /// The model of an agent, and after it those to fall back on.
-    pub(crate) fn routes(&self, spec: &AgentSpec) -> Option<Vec<ModelRoute>> {
-        let own = self.routes.get(&spec.model)?;
-        let others = self.fallback_of(spec).iter().filter(|other| **other != spec.model);
-        let others = others.filter_map(|other| self.routes.get(other));
-        Some(std::iter::once(own).chain(others).cloned().collect())
-    }
-}
-
-impl fmt::Debug for Models {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.routes.keys()).finish()
-    }
-}
-
 /// What a session is made of. Plain fields; start from [`SessionConfig::new`].
 pub struct SessionConfig {
     /// The program's tools.
-    pub catalog: Arc<Catalog>,
-    /// Where the tools come from that children begin with, where the program's change while it
-    /// runs.
-    pub tools: Option<Arc<dyn ToolSource>>,
+    pub tools: ToolConfig,
     /// The models.
     pub models: Models,
+    /// Ways to agents that are programs of their own, by the name that specs have for a model.
+    pub external: BTreeMap<String, Arc<dyn ExternalAgents>>,
+    /// How models are asked.
+    pub requests: RequestConfig,
     /// The rules.
     pub policy: Arc<dyn Policy>,
     /// Who is asked.
     pub approver: Arc<dyn Approver>,
+    /// What holds for children.
+    pub children: ChildConfig,
+    /// What agents may spend.
+    pub budgets: Budgets,
+    /// Values that must not leave the program.
+    pub secrets: Secrets,
+    /// Who sees records.
+    pub observers: Vec<Arc<dyn Observer>>,
+    /// What sees what agents do and may stop some of it.
+    pub hooks: HookConfig,
+    /// What keeps something beyond the session, if there is such a thing.
+    pub memory: Option<Arc<dyn Memory>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// How the session is put on record.
+    pub record: RecordConfig,
+}
+
+impl SessionConfig {
+    /// Returns a configuration with these tools, no model, no person to ask, and rules that allow
+    /// everything.
+    ///
+    /// # Panics
+    /// When the system has no randomness to give.
+    #[must_use]
+    pub fn new(catalog: impl Into<Arc<Catalog>>) -> Self {
+        Self {
+            tools: ToolConfig::new(catalog),
+            models: Models::default(),
+            external: BTreeMap::new(),
+            requests: RequestConfig::default(),
+            policy: Arc::new(AllowAll),
+            approver: Arc::new(NoPerson),
+            children: ChildConfig::default(),
+            budgets: Budgets::default(),
+            secrets: Secrets::default(),
+            observers: Vec::new(),
+            hooks: HookConfig::default(),
+            memory: None,
+            clock: Arc::new(SystemClock),
+            record: RecordConfig::new(),
+        }
+    }
+}
+
+impl fmt::Debug for SessionConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SessionConfig({:?}, {:?})", self.tools, self.models)
+    }
+}
+
+/// The tools of a session.
+pub struct ToolConfig {
+    /// The program's tools.
+    pub catalog: Arc<Catalog>,
+    /// Where the tools come from that children begin with, where the program's change while it
+    /// runs.
+    pub source: Option<Arc<dyn ToolSource>>,
+    /// Settings for tools.
+    pub settings: ResourceMap,
+}
+
+impl ToolConfig {
+    /// Returns these tools without a source or settings.
+    #[must_use]
+    pub fn new(catalog: impl Into<Arc<Catalog>>) -> Self {
+        Self { catalog: catalog.into(), source: None, settings: ResourceMap::default() }
+    }
+}
+
+impl fmt::Debug for ToolConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ToolConfig({:?})", self.catalog)
+    }
+}
+
+/// How models are asked.
+#[derive(Clone)]
+pub struct RequestConfig {
     /// How failed requests are tried again.
     pub retry: RetryPolicy,
     /// What all requests of the program pass, for each provider and model. Sessions of one
     /// program share it; without one the session makes its own.
     pub rate_limiter: Option<Arc<dyn RateLimiter>>,
-    /// What every child may have at most, whenever it was made: no resume gives it more.
-    pub children: Grant,
-    /// What agents may spend.
-    pub budgets: Budgets,
     /// Where chance comes from (the spread of waits): the same seed gives the same run.
     pub seed: u64,
-    /// Values that must not leave the program.
-    pub secrets: Secrets,
-    /// Who sees records.
-    pub observers: Vec<Arc<dyn Observer>>,
-    /// What is told of what agents do and may stop some of it, in this order.
+}
+
+impl Default for RequestConfig {
+    fn default() -> Self {
+        Self { retry: RetryPolicy::default(), rate_limiter: None, seed: fastrand::u64(..) }
+    }
+}
+
+impl fmt::Debug for RequestConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RequestConfig({:?})", self.retry)
+    }
+}
+
+/// What holds for all children of a session.
+#[derive(Clone, Default)]
+pub struct ChildConfig {
+    /// What every child may have at most, whenever it was made: no resume gives it more.
+    pub grant: Grant,
+    /// How long children may take together: the time in which at least one runs.
+    pub time_limit: Option<Duration>,
+    /// When children give signs of life; `None`: they give none.
+    pub heartbeat: Option<Heartbeat>,
+    /// How background children are admitted and reported, where an agent may have any.
+    pub lifecycle: Option<Arc<dyn ChildLifecycle>>,
+}
+
+impl fmt::Debug for ChildConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ChildConfig({:?})", self.grant)
+    }
+}
+
+/// What sees what agents do and may stop some of it.
+#[derive(Clone)]
+pub struct HookConfig {
+    /// The hooks, in the order in which they run.
     pub hooks: Vec<Arc<dyn Hook>>,
     /// How long one run of a hook may take.
-    pub hook_time_limit: Duration,
-    /// Ways to agents that are programs of their own, by the name that specs have for a model.
-    pub external: BTreeMap<String, Arc<dyn ExternalAgents>>,
-    /// What keeps something beyond the session, if there is such a thing.
-    pub memory: Option<Arc<dyn Memory>>,
-    /// How background children are admitted and reported, where an agent may have any.
-    pub handoff: Option<Arc<dyn ChildLifecycle>>,
-    /// When children give signs of life; nothing: they give none.
-    pub heartbeat: Option<Heartbeat>,
-    /// How long children may take together: the time in which at least one runs.
-    pub children_time: Option<Duration>,
-    /// Settings for tools.
-    pub settings: ResourceMap,
+    pub time_limit: Duration,
+}
+
+impl Default for HookConfig {
+    fn default() -> Self {
+        Self { hooks: Vec::new(), time_limit: HOOK_TIME_LIMIT }
+    }
+}
+
+impl fmt::Debug for HookConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names = self.hooks.iter().map(|hook| hook.name());
+        f.debug_list().entries(names).finish()
+    }
+}
+
+/// How a session is put on record.
+#[derive(Debug, Clone)]
+pub struct RecordConfig {
     /// When the session file is synced.
     pub sync: SyncMode,
     /// What frame boundaries are derived from: random bytes.
     pub secret: FrameSecret,
-    /// This program and its version, for the record.
+    /// The program and its version.
     pub program: String,
-    /// Where the top agent's model is reached, for the record, so that a resume goes nowhere
-    /// else.
+    /// Where the top agent's model is reached, so that a resume goes nowhere else.
     pub endpoint: Option<ModelEndpoint>,
-    /// The configuration file that a person named, for the record: an absolute path.
+    /// The configuration file that a person named: an absolute path.
     pub config_file: Option<PathBuf>,
     /// Where the session is recorded, if it is, so that it can be played again.
     pub recorder: Option<Arc<SessionRecorder>>,
 }
 
-impl SessionConfig {
-    /// Parts with these tools, no model, no person to ask, and rules that allow everything.
+impl RecordConfig {
+    /// Returns a configuration with a random frame secret and without a recorder.
     ///
     /// # Panics
     /// When the system has no randomness to give.
     #[must_use]
-    pub fn new(catalog: Catalog) -> Self {
+    pub fn new() -> Self {
         let mut random = [0; 16];
         #[expect(clippy::expect_used, reason = "frames that can be guessed protect nobody")]
         getrandom::fill(&mut random).expect("the system has no randomness for frame boundaries");
         Self {
-            catalog: Arc::new(catalog),
-            tools: None,
-            models: Models::default(),
-            policy: Arc::new(AllowAll),
-            approver: Arc::new(NoPerson),
-            clock: Arc::new(SystemClock),
-            retry: RetryPolicy::default(),
-            rate_limiter: None,
-            children: Grant::default(),
-            budgets: Budgets::default(),
-            seed: fastrand::u64(..),
-            secrets: Secrets::default(),
-            observers: Vec::new(),
-            hooks: Vec::new(),
-            hook_time_limit: HOOK_TIME_LIMIT,
-            external: BTreeMap::new(),
-            memory: None,
-            handoff: None,
-            heartbeat: None,
-            children_time: None,
-            settings: ResourceMap::default(),
             sync: SyncMode::default(),
             secret: FrameSecret::new(&random),
             program: concat!("deputize-runtime ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -231,8 +235,8 @@ impl SessionConfig {
     }
 }
 
-impl fmt::Debug for SessionConfig {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Parts({:?}, {:?})", self.catalog, self.models)
+impl Default for RecordConfig {
+    fn default() -> Self {
+        Self::new()
     }
 }

@@ -7,13 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deputize_core::agent::{AgentSpec, AttachError};
 use deputize_core::authority::Grant;
-use deputize_core::event::{LogLevel, ModelEndpoint};
+use deputize_core::event::LogLevel;
 use deputize_core::external_agent::ExternalAgents;
 use deputize_core::memory::Memory;
 use deputize_core::rate_limit::RateLimiter;
 use deputize_core::retry::RetryPolicy;
-use deputize_core::sanitize::{FrameSecret, Secrets};
-use deputize_core::tool::{ChildLifecycle, SessionView};
+use deputize_core::sanitize::Secrets;
+use deputize_core::tool::SessionView;
 use deputize_core::{
     AgentId, AgentView, Authority, Cancel, Catalog, Event, Policy, ResourceMap, ToolSource,
 };
@@ -27,10 +27,10 @@ use crate::budget_ledger::{BudgetLedger, Budgets};
 use crate::bus::Bus;
 use crate::declare::declare;
 use crate::hook_runner::HookRunner;
-use crate::pulse::Heartbeat;
+use crate::models::{ModelRoute, Models};
 use crate::rate_limiters::RateLimiters;
-use crate::recording::{Playback, SessionRecorder};
-use crate::session_config::{ModelRoute, Models, SessionConfig, SyncMode};
+use crate::recording::Playback;
+use crate::session_config::{ChildConfig, RecordConfig, RequestConfig, SessionConfig};
 use crate::time_limit::TimeLimit;
 use crate::validate::Checker;
 
@@ -48,14 +48,10 @@ pub(crate) struct SessionInner {
     pub(crate) path: PathBuf,
     pub(crate) cancel: Cancel,
     pub(crate) budget: Arc<BudgetLedger>,
-    /// Where what is sent is recorded.
-    pub(crate) tape: Option<Arc<SessionRecorder>>,
     /// The recording that is played instead of a run.
     pub(crate) play: Option<Arc<Playback>>,
     /// The time that children may take together, where it is limited.
     pub(crate) children_time: Option<Arc<TimeLimit>>,
-    /// The tools that agents begin with from now on.
-    pub(crate) catalog: Mutex<Arc<Catalog>>,
     pub(crate) tasks: TaskTracker,
 }
 
@@ -67,51 +63,77 @@ impl std::fmt::Debug for SessionInner {
 
 /// [`SessionConfig`] less what moved elsewhere.
 pub(crate) struct SessionParts {
-    pub(crate) catalog: Arc<Catalog>,
-    pub(crate) tools: Option<Arc<dyn ToolSource>>,
+    pub(crate) tools: SessionTools,
     pub(crate) models: Models,
-    pub(crate) policy: Arc<dyn Policy>,
-    pub(crate) retry: RetryPolicy,
-    pub(crate) children: Grant,
-    pub(crate) budgets: Budgets,
-    pub(crate) gate: Arc<dyn RateLimiter>,
-    pub(crate) random: Mutex<fastrand::Rng>,
-    pub(crate) secrets: Arc<Secrets>,
     pub(crate) external: BTreeMap<String, Arc<dyn ExternalAgents>>,
+    pub(crate) requests: RequestParts,
+    pub(crate) policy: Arc<dyn Policy>,
+    pub(crate) children: ChildConfig,
+    pub(crate) budgets: Budgets,
+    pub(crate) secrets: Arc<Secrets>,
     pub(crate) memory: Option<Arc<dyn Memory>>,
-    pub(crate) handoff: Option<Arc<dyn ChildLifecycle>>,
-    pub(crate) pulse: Option<Heartbeat>,
-    pub(crate) sync: SyncMode,
-    pub(crate) secret: FrameSecret,
-    pub(crate) program: String,
-    pub(crate) endpoint: Option<ModelEndpoint>,
-    pub(crate) config_file: Option<PathBuf>,
+    pub(crate) record: RecordConfig,
+}
+
+/// How the models of a session are asked.
+pub(crate) struct RequestParts {
+    pub(crate) retry: RetryPolicy,
+    pub(crate) rate_limiter: Arc<dyn RateLimiter>,
+    pub(crate) random: Mutex<fastrand::Rng>,
+}
+
+impl RequestParts {
+    fn new(requests: RequestConfig) -> Self {
+        let RequestConfig { retry, rate_limiter, seed } = requests;
+        Self {
+            retry,
+            rate_limiter: rate_limiter.unwrap_or_else(|| Arc::new(RateLimiters::new(retry, seed))),
+            random: Mutex::new(fastrand::Rng::with_seed(seed)),
+        }
+    }
+}
+
+/// The tools of a session's agents.
+pub(crate) struct SessionTools {
+    /// Those with which the session began.
+    pub(crate) catalog: Arc<Catalog>,
+    /// Where they come from, where they change.
+    source: Option<Arc<dyn ToolSource>>,
+    /// Those that agents begin with from now on.
+    current: Mutex<Arc<Catalog>>,
+}
+
+impl SessionTools {
+    fn new(catalog: Arc<Catalog>, source: Option<Arc<dyn ToolSource>>) -> Self {
+        Self { current: Mutex::new(Arc::clone(&catalog)), catalog, source }
+    }
+
+    fn current(&self) -> Arc<Catalog> {
+        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Looks what the tools are now; returns them and notes on what changed.
+    async fn refresh(&self) -> (Arc<Catalog>, Vec<String>) {
+        let Some(source) = &self.source else { return (Arc::clone(&self.catalog), Vec::new()) };
+        let (now, notes) = source.now().await;
+        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&now);
+        (now, notes)
+    }
 }
 
 impl SessionParts {
-    pub(crate) fn new(parts: SessionConfig, secrets: Arc<Secrets>) -> Self {
+    pub(crate) fn new(config: SessionConfig, secrets: Arc<Secrets>) -> Self {
         Self {
-            catalog: parts.catalog,
-            tools: parts.tools,
-            models: parts.models,
-            policy: parts.policy,
-            retry: parts.retry,
-            children: parts.children,
-            budgets: parts.budgets,
-            gate: parts
-                .rate_limiter
-                .unwrap_or_else(|| Arc::new(RateLimiters::new(parts.retry, parts.seed))),
-            random: Mutex::new(fastrand::Rng::with_seed(parts.seed)),
+            tools: SessionTools::new(config.tools.catalog, config.tools.source),
+            models: config.models,
+            external: config.external,
+            requests: RequestParts::new(config.requests),
+            policy: config.policy,
+            children: config.children,
+            budgets: config.budgets,
             secrets,
-            handoff: parts.handoff,
-            pulse: parts.heartbeat,
-            external: parts.external,
-            memory: parts.memory,
-            sync: parts.sync,
-            secret: parts.secret,
-            program: parts.program,
-            endpoint: parts.endpoint,
-            config_file: parts.config_file,
+            memory: config.memory,
+            record: config.record,
         }
     }
 }
@@ -148,7 +170,11 @@ impl SessionInner {
         let levels = parent.authority.spawn_depth().checked_sub(1);
         let below =
             Grant { spawn_depth: Some(levels.ok_or(AttachError::Depth)?), ..Grant::default() };
-        Ok(parent.authority.intersect(grant).intersect(&self.parts.children).intersect(&below))
+        Ok(parent
+            .authority
+            .intersect(grant)
+            .intersect(&self.parts.children.grant)
+            .intersect(&below))
     }
 
     /// The model of an agent, and those to fall back on that it may use. Where dollars are
@@ -197,17 +223,15 @@ impl SessionInner {
     /// The tools that an agent begins with.
     fn catalog_for(&self, agent: &AgentId) -> Arc<Catalog> {
         match &self.play {
-            Some(play) => play.tools_of(agent, &self.parts.catalog),
-            None => Arc::clone(&self.catalog.lock().unwrap_or_else(PoisonError::into_inner)),
+            Some(play) => play.tools_of(agent, &self.parts.tools.catalog),
+            None => self.parts.tools.current(),
         }
     }
 
     /// Looks what the program's tools are now. What is to be told of that goes on record, where
     /// the agent stands for which that is done.
     pub(crate) async fn look_at_tools(&self, by: &AgentSpec) -> Arc<Catalog> {
-        let Some(source) = &self.parts.tools else { return Arc::clone(&self.parts.catalog) };
-        let (now, notes) = source.now().await;
-        *self.catalog.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&now);
+        let (now, notes) = self.parts.tools.refresh().await;
         for message in notes {
             // A journal that takes no records ends the agent at its next one.
             let _kept = self.bus.record(by, Event::Log { level: LogLevel::Warn, message });

@@ -70,7 +70,7 @@ impl Spawn for Spawner {
         Box::pin(async move {
             let Some(shared) = self.shared.upgrade() else { return Arc::clone(&parent.catalog) };
             match &shared.play {
-                Some(play) => play.tools_for(parent.id(), call, &shared.parts.catalog),
+                Some(play) => play.tools_for(parent.id(), call, &shared.parts.tools.catalog),
                 None => shared.look_at_tools(&parent.spec).await,
             }
         })

@@ -12,10 +12,11 @@ use deputize_core::outcome::ExitReason;
 use deputize_core::{AgentId, CallId, Event, Outcome, Record, Status, ToolDecl, ToolEffect};
 
 use crate::agent_state::{AgentStates, SharedState};
-use crate::budget_ledger::Budgets;
-use crate::cost_history::CostHistory;
+use crate::budget_ledger::{Budgets, SessionCosts};
+use crate::cost_history::{CostHistory, RouteKey};
+use crate::models::Models;
 use crate::recording::Playback;
-use crate::session_config::{Models, SessionConfig};
+use crate::session_config::SessionConfig;
 use crate::stored_spec::stored_spec;
 
 /// An agent of the journal that nobody has attached to yet.
@@ -42,8 +43,7 @@ pub(crate) struct RestoredSession {
     pub(crate) files: FileLedger,
     pub(crate) states: Arc<AgentStates>,
     pub(crate) agents: BTreeMap<AgentId, StoredAgent>,
-    /// What was spent by all agents, and by children among them.
-    pub(crate) spent: (Cost, Cost),
+    pub(crate) spent: SessionCosts,
     /// What replies and completed tasks cost.
     pub(crate) cost_history: CostHistory,
     /// The time in which at least one child ran.
@@ -56,14 +56,14 @@ pub(crate) fn restored(records: &[Record], parts: &SessionConfig) -> RestoredSes
     let texts = texts(records);
     let states = AgentStates::of(records);
     let agents = stored_agents(records, &texts, &states);
-    let mut spent = (Cost::default(), Cost::default());
+    let mut spent = SessionCosts::default();
     for agent in agents.values() {
         let mut cost = agent.state.read().cost();
         let lost = agent.lost_request(&parts.models, parts.budgets);
         cost += lost.map(|(_, cost)| cost).unwrap_or_default();
-        spent.0 += cost;
+        spent.all += cost;
         if agent.spec.depth > 0 {
-            spent.1 += cost;
+            spent.by_children += cost;
         }
     }
     RestoredSession {
@@ -93,11 +93,8 @@ fn cost_history(records: &[Record], budgets: Budgets) -> CostHistory {
             }
             Event::ModelResponse { reply, estimated: false, .. } => {
                 if let Some((model, bytes)) = asked.remove(&record.agent) {
-                    history.record_reply(
-                        (model, record.depth > 0),
-                        bytes,
-                        reply.usage.in_context(),
-                    );
+                    let route = RouteKey { name: model, is_child: record.depth > 0 };
+                    history.record_reply(route, bytes, reply.usage.in_context());
                 }
             }
             Event::AgentEnd(end) => {

@@ -88,7 +88,7 @@ pub(crate) fn value_of(schema: &Value, answer: &str) -> Result<Value, String> {
         ));
     }
     let value = visible_json(value);
-    let check = |value: &Value| mistakes((&validator, || schema.clone()), value, "the answer");
+    let check = |value: &Value| mistakes(&validator, || schema.clone(), value, "the answer");
     let Some(mistakes) = check(&value) else { return Ok(value) };
     // The schema was shown with inert marks, and what it names may be answered so.
     let restored = restored_json(&value);

@@ -151,12 +151,13 @@ impl ToolRunner {
                         arguments: call.arguments.clone(),
                     },
                 )?;
-                if !entry.tool.may_repeat(&arguments) && self.cx.shared.parts.sync == SyncMode::Turn
+                if !entry.tool.may_repeat(&arguments)
+                    && self.cx.shared.parts.record.sync == SyncMode::Turn
                 {
                     self.cx.shared.bus.durable(start.seq).await?;
                 }
                 self.cx.sync(start.seq).await?;
-                let _in_call = self.cx.handle.mark_tool_call(call.id, &call.name);
+                let _in_call = self.cx.handle.progress.mark_tool_call(call.id, &call.name);
                 let shown = hooks::shown_after(&self.cx, &arguments);
                 let mut done = self.run_tool(call, entry, arguments, work).await;
                 hooks::after_tool(&self.cx, call, shown, &mut done, work).await?;
@@ -224,7 +225,7 @@ impl ToolRunner {
                 Ok(Ok(AdmittedCall { entry, arguments, marks }))
             }
             Verdict::Ask { class, reason } => {
-                let question = self.question(call, entry, &arguments, (class, reason));
+                let question = Question { class, reason, ..self.question(call, entry, &arguments) };
                 let answer =
                     self.cx.shared.approvals.decide(&self.cx.view, &question, work).await?;
                 if answer.allowed {
@@ -317,13 +318,8 @@ impl ToolRunner {
         Err(format!("there is no tool `{}` here. {hint}", for_terminal_line(&call.name, 80)))
     }
 
-    fn question(
-        &self,
-        call: &ToolCall,
-        entry: &CatalogEntry,
-        arguments: &Value,
-        (class, reason): (String, String),
-    ) -> Question {
+    /// Returns what is asked about a call, without the class and the reason of the question.
+    fn question(&self, call: &ToolCall, entry: &CatalogEntry, arguments: &Value) -> Question {
         let (command, others) = shown_call(entry.tool.spec(), arguments);
         Question {
             agent: self.cx.view.id().clone(),
@@ -333,8 +329,8 @@ impl ToolRunner {
             command,
             arguments: others,
             cwd: self.cx.view.spec.cwd.clone(),
-            class,
-            reason,
+            class: String::new(),
+            reason: String::new(),
             saved: None,
         }
     }
@@ -400,7 +396,8 @@ impl ToolRunner {
             }
         }
         // Nothing else can have it in it: it cannot be guessed.
-        let boundary = frame_boundary(&self.cx.shared.parts.secret, self.cx.view.id(), call.id);
+        let boundary =
+            frame_boundary(&self.cx.shared.parts.record.secret, self.cx.view.id(), call.id);
         let framed = done.text.as_str().contains(&boundary);
         let end = Box::new(ToolEnd {
             tool: call.name.clone(),

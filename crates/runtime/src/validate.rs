@@ -55,7 +55,7 @@ impl Checker {
         })?;
         let schema = &spec.decl.parameters;
         let validator = self.validator(name, schema)?;
-        match mistakes((&validator, || schema.to_value()), &value, "the arguments") {
+        match mistakes(&validator, || schema.to_value(), &value, "the arguments") {
             None => Ok(value),
             Some(told) => Err(format!("the arguments of {name} do not fit its schema:\n{told}")),
         }
@@ -93,7 +93,8 @@ fn beginning(arguments: &str) -> String {
 /// What is wrong with a value, a line for each mistake; nothing when it fits. `whole` names
 /// the value itself.
 pub(crate) fn mistakes(
-    (validator, schema): (&Validator, impl FnOnce() -> Value),
+    validator: &Validator,
+    schema: impl FnOnce() -> Value,
     value: &Value,
     whole: &str,
 ) -> Option<String> {
@@ -160,7 +161,7 @@ mod tests {
     fn told(schema: &Value, value: &Value) -> Option<String> {
         deputize_core::schema::bounded_schema(schema).unwrap();
         let validator = jsonschema::validator_for(schema).unwrap();
-        mistakes((&validator, || schema.clone()), value, "it")
+        mistakes(&validator, || schema.clone(), value, "it")
     }
 
     /// A value of so many levels.

@@ -205,7 +205,7 @@ impl AgentTest {
         if let Some(file) = &self.tape {
             let tape = SessionRecorder::create(file)
                 .unwrap_or_else(|error| panic!("no recording at {}: {error}", file.display()));
-            parts.recorder = Some(Arc::new(tape));
+            parts.record.recorder = Some(Arc::new(tape));
         }
         let sessions = tempfile::tempdir().unwrap_or_else(|error| panic!("no directory: {error}"));
         let dir = SessionDir::new(sessions.path());
@@ -237,9 +237,9 @@ impl AgentTest {
 
     fn session_config(&self) -> SessionConfig {
         let mut parts = SessionConfig::new(self.catalog.clone());
-        parts.secret = FrameSecret::new(&[0; 16]);
+        parts.record.secret = FrameSecret::new(&[0; 16]);
         parts.clock = Arc::new(FixedClock(0));
-        parts.seed = 0;
+        parts.requests.seed = 0;
         parts
     }
 

@@ -57,7 +57,7 @@ pub enum ReplayFailure {
 /// let mut parts = SessionConfig::new(Catalog::default());
 /// let model = ScriptedModel::turns([Reply::text("m", "A rake.")]);
 /// parts.models.insert("test/m", "m", Arc::new(model));
-/// parts.recorder = Some(Arc::new(SessionRecorder::create(&file)?));
+/// parts.record.recorder = Some(Arc::new(SessionRecorder::create(&file)?));
 /// let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), parts)?;
 /// let (spec, authority) = gardener(&session);
 /// session.run(spec, authority, &Cancel::new()).await;

@@ -4,8 +4,10 @@
 //! their size and seconds of time, so the places that are known to differ are shown as they are.
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::time::Duration;
 
+use deputize_core::Display;
 use similar::{ChangeTag, TextDiff};
 
 use crate::shown::count;
@@ -21,7 +23,7 @@ const CONTEXT: usize = 3;
 /// Lines of a diff that a model gets.
 pub(crate) const MODEL_LINES: usize = 80;
 /// Lines of a diff that a screen gets, and the most that are kept.
-pub(crate) const SCREEN_LINES: usize = 2_000;
+const SCREEN_LINES: usize = 2_000;
 /// Bytes of one line of a diff.
 const LINE_BYTES: usize = 500;
 
@@ -134,6 +136,15 @@ impl FileDiff {
         if self.lines.len() < SCREEN_LINES {
             self.lines.push(line);
         }
+    }
+
+    /// Returns what a screen shows of the difference in a file.
+    pub(crate) fn display(&self, path: PathBuf) -> Display {
+        let (mut diff, note) = self.first(SCREEN_LINES);
+        if let Some(note) = note {
+            diff.push_str(&format!("\n[{note}]"));
+        }
+        Display::Diff { path, diff }
     }
 
     /// The first lines of the diff, at most [`SCREEN_LINES`], and a remark on the others.

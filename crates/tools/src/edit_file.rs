@@ -14,14 +14,13 @@ use serde::Deserialize;
 use crate::Settings;
 use crate::blocking::blocking;
 use crate::diff::{FileDiff, MODEL_LINES};
-use crate::existing_file::{ExistingFile, WriteExtent, none_to_change, write};
+use crate::existing_file::{ExistingFile, FileChange, WriteExtent, none_to_change};
 use crate::granted_path::{Access, GrantedPath};
 use crate::matching::{Edit, EditedText, MOST_PLACES, MatchTier, NoMatch, edit};
 use crate::nearest_text::nearest_text;
 use crate::path_error::PathError;
-use crate::shown::count;
+use crate::shown::{count, restored_marks};
 use crate::text::FileText;
-use crate::write_file::shown_diff;
 
 /// Lines of places that an ambiguous edit names.
 const NAMED_LINES: usize = 20;
@@ -90,7 +89,7 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     let lock = cx.agent.session.files.path_lock(&place.path());
     // A writer that panicked left either content whole, so the lock is as good as before.
     let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
-    let limit = Settings::of(cx).edit_bytes;
+    let limit = Settings::of(cx).files.edit_bytes;
     let old = ExistingFile::read(cx, &place, limit)?;
     let Some(bytes) = &old.bytes else {
         let (path, bytes) = (place.shown().to_owned(), old.version.bytes);
@@ -105,13 +104,7 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     let new = text.charset.encode(&edited.text).map_err(refused)?;
     let mut output = report(&place, &text.text, &edited);
     output.notes.extend(warning);
-    write(cx, &place, (Some(&old), &new), output)
-}
-
-/// Says how many marks were not written as they were given.
-pub(crate) fn marks_restored(marks: usize) -> Option<String> {
-    let marks = (marks > 0).then(|| count(marks as u64, "chat-format mark"))?;
-    Some(format!("{marks} given with ‹ written in the original form"))
+    FileChange { place: &place, old: Some(&old), new: &new }.write(cx, output)
 }
 
 /// What is changed, as a diff.
@@ -136,9 +129,9 @@ fn report(place: &GrantedPath, old: &str, edited: &EditedText) -> ToolOutput {
         }
     };
     output.notes.extend(how.map(str::to_owned));
-    output.notes.extend(marks_restored(edited.marks));
+    output.notes.extend(restored_marks(edited.marks));
     output.notes.extend(cut);
-    output.display = Some(shown_diff(place, &difference));
+    output.display = Some(difference.display(place.path()));
     output
 }
 
@@ -204,7 +197,8 @@ mod tests {
     use crate::existing_file::timeless;
     use deputize_requirements::test_path;
 
-    use crate::fixture::{PeakMemory, ToolFixture, again_alone};
+    use crate::FileLimits;
+    use crate::fixture::{PeakMemory, ToolFixture, again_alone, file_limits};
     use crate::read_file::ReadFile;
     use deputize_core::authority::Grant;
     use serde_json::json;
@@ -447,7 +441,8 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_not_text_or_too_large_is_refused() {
-        let bench = ToolFixture::with(Settings { edit_bytes: 20, ..Settings::default() });
+        let bench =
+            ToolFixture::with(file_limits(FileLimits { edit_bytes: 20, ..FileLimits::default() }));
         bench.put("f", "a\n".repeat(11)).call(ReadFile, json!({"path": "f"})).await;
         assert_eq!(
             edit_in(&bench, "a", "b").await,

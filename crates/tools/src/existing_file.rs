@@ -84,7 +84,17 @@ impl ExistingFile {
         });
         // What was never seen is lost in no mode.
         let whole = what == WriteExtent::Part || files.record_full_read(agent, &place.path());
-        warned(cx, place, (allowed, whole))
+        match allowed {
+            Ok(()) => Ok(None),
+            Err(stale @ StaleWrite::Changed { .. }) if !whole => Err(refused(place, &stale)),
+            Err(stale) => stale_write(cx, place, &stale),
+        }
+    }
+
+    /// When it was last changed, as the file system has it.
+    fn when(&self) -> String {
+        let changed = Timestamp::from_second(self.meta.mtime()).ok();
+        changed.map_or_else(String::new, |at| format!(", at {}", at.strftime("%F %T UTC")))
     }
 }
 
@@ -92,7 +102,7 @@ impl ExistingFile {
 /// one that it had read.
 pub(crate) fn may_create(cx: &ToolCx, place: &GrantedPath) -> Result<Option<String>, ToolError> {
     let allowed = cx.agent.session.files.check_none(cx.agent.id(), &place.path());
-    warned(cx, place, (allowed, true))
+    allowed.map(|()| None).or_else(|stale| stale_write(cx, place, &stale))
 }
 
 /// Why there is nothing to change at a path: what is known of a file that the agent had read there.
@@ -101,38 +111,31 @@ pub(crate) fn none_to_change(cx: &ToolCx, path: &str, error: PathError) -> ToolE
     let Ok(place) = GrantedPath::to_write(cx, path) else { return error.into() };
     match cx.agent.session.files.check_none(cx.agent.id(), &place.path()) {
         Ok(()) => error.into(),
-        Err(stale) => ToolError::refused(format!("{}: {stale}", place.shown())),
+        Err(stale) => refused(&place, &stale),
     }
 }
 
-/// What becomes of a write to a file that is another one than the agent read; `whole`: it had seen
-/// all that the write replaces.
-fn warned(
+/// Decides on a write to a file that is another one than the agent read: a note when it may write
+/// all the same.
+fn stale_write(
     cx: &ToolCx,
     place: &GrantedPath,
-    (allowed, whole): (Result<(), StaleWrite>, bool),
+    stale: &StaleWrite,
 ) -> Result<Option<String>, ToolError> {
-    let Err(stale) = allowed else { return Ok(None) };
     let path = place.shown();
-    match (&stale, Settings::of(cx).on_stale_write) {
-        (StaleWrite::Changed { by }, OnStaleWrite::Warn) if whole => Ok(Some(format!(
+    match (stale, Settings::of(cx).on_stale_write) {
+        (StaleWrite::Changed { by }, OnStaleWrite::Warn) => Ok(Some(format!(
             "{path} had changed on disk since you read it ({by}); that change may be lost"
         ))),
         (StaleWrite::Gone, OnStaleWrite::Warn) => {
             Ok(Some(format!("{path} had been deleted or renamed since you read it")))
         }
-        (stale, OnStaleWrite::Refuse | OnStaleWrite::Warn) => {
-            Err(ToolError::refused(format!("{path}: {stale}")))
-        }
+        (stale, OnStaleWrite::Refuse | OnStaleWrite::Warn) => Err(refused(place, stale)),
     }
 }
 
-impl ExistingFile {
-    /// When it was last changed, as the file system has it.
-    fn when(&self) -> String {
-        let changed = Timestamp::from_second(self.meta.mtime()).ok();
-        changed.map_or_else(String::new, |at| format!(", at {}", at.strftime("%F %T UTC")))
-    }
+fn refused(place: &GrantedPath, stale: &StaleWrite) -> ToolError {
+    ToolError::refused(format!("{}: {stale}", place.shown()))
 }
 
 fn next(file: &mut File, piece: &mut [u8]) -> std::io::Result<usize> {
@@ -144,30 +147,35 @@ fn next(file: &mut File, piece: &mut [u8]) -> std::io::Result<usize> {
     }
 }
 
-/// Replaces the content of a file, enters that in the ledger, and answers with `output`. The
-/// caller holds the lock of its path.
-///
-/// The answer is given before the write, so that nothing slow can follow it: a call that is told
-/// to end has either written nothing, or settles at once with the fact that it wrote.
-pub(crate) fn write(
-    cx: &ToolCx,
-    place: &GrantedPath,
-    (old, new): (Option<&ExistingFile>, &[u8]),
-    output: ToolOutput,
-) -> ToolCallResult {
-    let (path, version) = (place.path(), FileVersion::of(new));
-    let output = output.fact(ToolEffect::FileWritten {
-        path: path.clone(),
-        version: version.clone(),
-        created: old.is_none(),
-    });
-    replace(cx, place, old.map(|old| &old.meta), new)?;
-    let (files, agent) = (&cx.agent.session.files, cx.agent.id());
-    match old {
-        Some(_) => files.record_write(agent, &path, version),
-        None => files.record_creation(agent, &path, version),
+/// A file's content that is replaced. The caller holds the lock of its path.
+pub(crate) struct FileChange<'a> {
+    pub(crate) place: &'a GrantedPath,
+    /// `None` if there is no file yet.
+    pub(crate) old: Option<&'a ExistingFile>,
+    pub(crate) new: &'a [u8],
+}
+
+impl FileChange<'_> {
+    /// Writes the content, enters that in the ledger, and answers with `output`.
+    ///
+    /// The answer is given before the write, so that nothing slow can follow it: a call that is
+    /// told to end has either written nothing, or settles at once with the fact that it wrote.
+    pub(crate) fn write(self, cx: &ToolCx, output: ToolOutput) -> ToolCallResult {
+        let path = self.place.path();
+        let version = FileVersion::of(self.new);
+        let output = output.fact(ToolEffect::FileWritten {
+            path: path.clone(),
+            version: version.clone(),
+            created: self.old.is_none(),
+        });
+        replace(cx, self.place, self.old.map(|old| &old.meta), self.new)?;
+        let files = &cx.agent.session.files;
+        match self.old {
+            Some(_) => files.record_write(cx.agent.id(), &path, version),
+            None => files.record_creation(cx.agent.id(), &path, version),
+        }
+        Ok(output)
     }
-    Ok(output)
 }
 
 /// A text with the word TIME where it has one: that of this year's runs and the next ones'.

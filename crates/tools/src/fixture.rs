@@ -18,7 +18,17 @@ use deputize_requirements::{check, harness_name, root};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::Settings;
+use crate::{CommandSettings, FileLimits, Settings};
+
+/// Returns settings that differ from the usual ones in how much of a file is read.
+pub(crate) fn file_limits(files: FileLimits) -> Settings {
+    Settings { files, ..Settings::default() }
+}
+
+/// Returns settings that differ from the usual ones in what holds for commands.
+pub(crate) fn command_settings(commands: CommandSettings) -> Settings {
+    Settings { commands, ..Settings::default() }
+}
 
 struct NoChildren;
 

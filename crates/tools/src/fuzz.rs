@@ -54,6 +54,15 @@ pub fn nearest(text: &str, wanted: &str) -> Option<String> {
     crate::nearest_text::nearest_text(text, wanted)
 }
 
+/// How much of a search one result shows.
+#[derive(Debug, Clone, Copy)]
+pub struct PageSize {
+    /// Most matches.
+    pub matches: u64,
+    /// Most bytes.
+    pub bytes: usize,
+}
+
 /// What a search of one file finds: the number of lines, how many are shown, and those.
 ///
 /// # Errors
@@ -61,12 +70,12 @@ pub fn nearest(text: &str, wanted: &str) -> Option<String> {
 pub fn search(
     pattern: &str,
     context: usize,
-    (limit, bytes): (u64, usize),
+    page: PageSize,
     file: File,
 ) -> Result<io::Result<(u64, u64, String)>, String> {
     let mut search = Search::new(pattern, context % 2 == 1, MatchDisplay::Lines(context))
         .map_err(|error| error.to_string())?;
-    let mut page = SearchPage::new(0, limit, bytes);
+    let mut page = SearchPage::new(0, page.matches, page.bytes);
     let cancel = Cancel::new();
     let seen = search.file("f", CancellableFile { file, cancel: &cancel }, &mut page);
     let (found, shown) = page.counts();

@@ -16,12 +16,14 @@ use deputize_core::sanitize::{has_inert_mark, restored};
 use rustix::fs::OFlags;
 
 use crate::nearest_name;
-use crate::path_error::{PathError, is_escape, special};
+use crate::path_error::{FileKindError, PathDenial, PathError, is_escape, special};
 use crate::shown::shown;
 
 #[cfg(test)]
 mod guards;
 mod in_memory;
+
+pub(crate) use in_memory::read_in_memory;
 
 /// Links that are followed for one path before it counts as a loop, as in the kernel.
 const MAX_LINKS: usize = 40;
@@ -83,7 +85,7 @@ impl GrantedPath {
     fn to_write_as_written(cx: &ToolCx, path: &str) -> Result<(Self, usize), PathError> {
         let asked = Self::asked(cx, path, Access::Write)?;
         if path.ends_with('/') {
-            return Err(PathError::Directory(asked.shown));
+            return Err(FileKindError::Directory(asked.shown).into());
         }
         let mut above = asked.rel.as_path();
         let mut missing = Vec::new();
@@ -117,7 +119,7 @@ impl GrantedPath {
         let root = self.root.canonicalize().unwrap_or_else(|_| self.root.clone());
         let guards = authority.protects(&self.path());
         match guards.or_else(|| authority.protects(&root.join(&self.rel))) {
-            Some(guarded) => Err(PathError::Guarded { path: self.shown, guarded }),
+            Some(guarded) => Err(PathDenial::Guarded { path: self.shown, guarded }.into()),
             None => Ok(self),
         }
     }
@@ -182,8 +184,8 @@ impl GrantedPath {
         let path = self.shown.clone();
         match meta.file_type() {
             kind if kind.is_file() => Ok(()),
-            kind if kind.is_dir() => Err(PathError::Directory(path)),
-            kind => Err(PathError::Special { kind: special(kind), path }),
+            kind if kind.is_dir() => Err(FileKindError::Directory(path).into()),
+            kind => Err(FileKindError::Special { kind: special(kind), path }.into()),
         }
     }
 
@@ -230,14 +232,15 @@ impl<'r> LexicalPath<'r> {
             Access::Write => authority.write_roots().iter().find(under),
         };
         let Some(root) = root else {
-            return Err(match access {
-                Access::Write if readable().is_some() => PathError::ReadOnly(name),
-                Access::Read | Access::Write => PathError::Outside(name),
-            });
+            let denial = match access {
+                Access::Write if readable().is_some() => PathDenial::ReadOnly(name),
+                Access::Read | Access::Write => PathDenial::Outside(name),
+            };
+            return Err(denial.into());
         };
         let guards = || authority.protects(&plain);
         if let Some(guarded) = (access == Access::Write).then(guards).flatten() {
-            return Err(PathError::Guarded { path: name, guarded });
+            return Err(PathDenial::Guarded { path: name, guarded }.into());
         }
         // Dots are the kernel's to follow, but those that go above the root and come back are
         // only a spelling.

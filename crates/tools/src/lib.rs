@@ -54,8 +54,8 @@ mod write_file;
 
 pub use processes::Processes;
 pub use settings::{
-    COMMAND_MAX_SECONDS, COMMAND_SECONDS, EDIT_BYTES, FILE_BYTES, LINE_BYTES, LIST_ENTRIES,
-    READ_BYTES, READ_LINES, SEARCH_MATCHES, SPILL_BYTES, Settings,
+    COMMAND_MAX_SECONDS, COMMAND_SECONDS, CommandSettings, EDIT_BYTES, FILE_BYTES, FileLimits,
+    LINE_BYTES, LIST_ENTRIES, READ_BYTES, READ_LINES, SEARCH_MATCHES, SPILL_BYTES, Settings,
 };
 
 deputize_core::tool_crate!();
@@ -113,7 +113,8 @@ mod tests {
     async fn examples_run() {
         let path = std::env::var_os("PATH").unwrap();
         let env = [("PATH".into(), path)].into();
-        let bench = fixture::ToolFixture::with(Settings { env, ..Settings::default() });
+        let commands = CommandSettings { env, ..CommandSettings::default() };
+        let bench = fixture::ToolFixture::with(Settings { commands, ..Settings::default() });
         bench.put("README.md", "# Title\n\nTODO: a\n");
         let catalog = Catalog::linked(&[LINK]).unwrap();
         for name in ["read_file", "edit_file", "write_file", "list_dir", "search_files", "terminal"]

@@ -13,7 +13,7 @@ use serde::Deserialize;
 use crate::Settings;
 use crate::blocking::blocking;
 use crate::granted_path::{Access, GrantedPath};
-use crate::path_error::PathError;
+use crate::path_error::{FileKindError, PathError, special};
 use crate::shown::{count, shown};
 use crate::walk::{EntryKind, Walk, WalkEntry};
 
@@ -67,7 +67,8 @@ deputize_core::register_tool!("file", ListDir);
 fn list(args: &Args, cx: &ToolCx) -> ToolCallResult {
     let place = GrantedPath::existing(cx, args.path.as_deref().unwrap_or("."), Access::Read)?;
     if !place.metadata()?.is_dir() {
-        return Err(PathError::NotDirectory(place.shown().to_owned()).into());
+        let path = place.shown().to_owned();
+        return Err(PathError::from(FileKindError::NotDirectory(path)).into());
     }
     place.check_readable_directory("list")?;
     let depth = args.depth.unwrap_or(1).clamp(1, MAX_DEPTH);
@@ -136,7 +137,7 @@ fn line(place: &GrantedPath, entry: &WalkEntry) -> String {
             Err(_) => format!("{name} -> ?"),
         },
         EntryKind::Special => match place.root().symlink_metadata(&entry.rel) {
-            Ok(meta) => format!("{name} ({})", crate::path_error::special(meta.file_type())),
+            Ok(meta) => format!("{name} ({})", special(meta.file_type())),
             Err(_) => format!("{name} (?)"),
         },
     }

@@ -14,32 +14,20 @@ pub(crate) enum PathError {
     Empty,
     #[error("the path contains a NUL byte: {0}")]
     Nul(String),
-    #[error("outside the workspace: {0}")]
-    Outside(String),
-    #[error("not writable for this agent: {0} (it may read there, not write)")]
-    ReadOnly(String),
-    #[error("not written: {path}; {guarded}")]
-    Guarded { path: String, guarded: ProtectedPath },
-    #[error("symlink leaves the workspace: {0}")]
-    Escape(String),
+    #[error(transparent)]
+    Denied(#[from] PathDenial),
     #[error("symlinks form a loop: {0}")]
     Loop(String),
     #[error("symlink leads nowhere: {0}")]
     Dangling(String),
     #[error("not found: {path}{hint}")]
     NotFound { path: String, hint: String },
-    #[error("not a regular file ({kind}): {path}")]
-    Special { kind: &'static str, path: String },
-    #[error("is a directory: {0}; list_dir shows what is in it")]
-    Directory(String),
-    #[error("not a directory: {0}; read_file shows a file")]
-    NotDirectory(String),
+    #[error(transparent)]
+    Kind(#[from] FileKindError),
     #[error("is larger than {limit} bytes: {path} ({bytes} bytes); {instead}")]
     TooLarge { path: String, bytes: u64, limit: u64, instead: &'static str },
     #[error("{0}: another program changed it during this call; nothing was written: read it again")]
     Moved(String),
-    #[error("has nothing to read without waiting for more: {0}; read it with the terminal")]
-    Waits(String),
     #[error("cannot {action} {path}")]
     Io {
         action: &'static str,
@@ -49,27 +37,52 @@ pub(crate) enum PathError {
     },
 }
 
+/// Why an agent may not use a path.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PathDenial {
+    #[error("outside the workspace: {0}")]
+    Outside(String),
+    #[error("not writable for this agent: {0} (it may read there, not write)")]
+    ReadOnly(String),
+    #[error("not written: {path}; {guarded}")]
+    Guarded { path: String, guarded: ProtectedPath },
+    #[error("symlink leaves the workspace: {0}")]
+    Escape(String),
+}
+
+/// What is at a path, where a tool needs something else.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FileKindError {
+    #[error("not a regular file ({kind}): {path}")]
+    Special { kind: &'static str, path: String },
+    #[error("is a directory: {0}; list_dir shows what is in it")]
+    Directory(String),
+    #[error("not a directory: {0}; read_file shows a file")]
+    NotDirectory(String),
+    #[error("has nothing to read without waiting for more: {0}; read it with the terminal")]
+    Waits(String),
+}
+
 impl PathError {
     /// The error for what the system answered about a path.
     pub(crate) fn of(action: &'static str, path: &str, source: io::Error) -> Self {
         let path = path.to_owned();
         if is_escape(&source) {
-            return Self::Escape(path);
+            return PathDenial::Escape(path).into();
         }
         if rustix::io::Errno::from_io_error(&source) == Some(rustix::io::Errno::LOOP) {
             return Self::Loop(path);
         }
         if source.kind() == io::ErrorKind::WouldBlock {
-            return Self::Waits(path);
+            return FileKindError::Waits(path).into();
         }
         Self::Io { action, path, source }
     }
-}
 
-impl PathError {
     /// Returns whether nothing that may be used is at the path, so that another may be meant.
     pub(crate) fn is_about_no_file(&self) -> bool {
-        matches!(self, Self::NotFound { .. } | Self::Outside(_) | Self::ReadOnly(_))
+        use PathDenial::{Outside, ReadOnly};
+        matches!(self, Self::NotFound { .. } | Self::Denied(Outside(_) | ReadOnly(_)))
     }
 }
 

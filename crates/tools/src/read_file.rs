@@ -12,11 +12,11 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
-use crate::Settings;
 use crate::blocking::{blocking, still_wanted};
-use crate::granted_path::{Access, GrantedPath};
+use crate::granted_path::{Access, GrantedPath, read_in_memory};
 use crate::page::{PageBounds, PageLine, PagedText, Pager};
 use crate::path_error::PathError;
+use crate::settings::{FileLimits, Settings};
 use crate::shown::count;
 use crate::text::{Charset, HEAD, Utf8Check, guess};
 
@@ -69,9 +69,9 @@ impl TypedTool for ReadFile {
 
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
         // Another thread would have to be woken, which takes longer than to read a small file.
-        if let Some((place, content)) = GrantedPath::in_memory(cx, &args.path) {
+        if let Some((place, content)) = read_in_memory(cx, &args.path) {
             let length = content.len() as u64;
-            return paged(&args, cx, &place, (content.as_slice(), length));
+            return FileReader::new(cx, &place, length).page(&args, content.as_slice());
         }
         blocking(cx, move |cx| read(&args, cx)).await
     }
@@ -98,46 +98,49 @@ fn read(args: &Args, cx: &ToolCx) -> ToolCallResult {
         place => place?,
     };
     let (file, meta) = place.open()?;
-    paged(args, cx, &place, (file, meta.len()))
+    FileReader::new(cx, &place, meta.len()).page(args, file)
 }
 
-/// A page of what is in a file, which has some length.
-fn paged(
-    args: &Args,
-    cx: &ToolCx,
-    place: &GrantedPath,
-    (file, length): (impl Read, u64),
-) -> ToolCallResult {
-    let settings = Settings::of(cx);
-    let page = PageBounds {
-        line: args.offset.unwrap_or(1).max(1),
-        byte: args.byte.unwrap_or(0),
-        lines: args.limit.unwrap_or(settings.read_lines).min(settings.read_lines),
-        bytes: settings.read_bytes,
-        line_bytes: settings.line_bytes,
-    };
-    let limit = settings.file_bytes;
-    let reader = FileReader { cx, place, limit, whole: settings.edit_bytes };
-    let reading = reader.read(file, length, page)?;
-    let output = output(place, page, &reading)?;
-    let (path, version) = (place.path(), reading.version);
-    let (files, extent) = (&cx.agent.session.files, extent(&reading.paged));
-    let whole = files.record_partial_read(cx.agent.id(), &path, version.clone(), extent);
-    Ok(output.fact(ToolEffect::FileRead { path, version, whole }))
-}
-
+/// A file of some length, from which a page is read.
 struct FileReader<'a> {
     cx: &'a ToolCx,
     place: &'a GrantedPath,
-    limit: u64,
-    whole: u64,
+    /// In bytes, as the system says.
+    length: u64,
+    limits: FileLimits,
 }
 
-impl FileReader<'_> {
+impl<'a> FileReader<'a> {
+    fn new(cx: &'a ToolCx, place: &'a GrantedPath, length: u64) -> Self {
+        Self { cx, place, length, limits: Settings::of(cx).files }
+    }
+
+    /// Returns a page of the content, and enters in the ledger what of it the agent sees.
+    fn page(&self, args: &Args, content: impl Read) -> ToolCallResult {
+        let limits = &self.limits;
+        let page = PageBounds {
+            line: args.offset.unwrap_or(1).max(1),
+            byte: args.byte.unwrap_or(0),
+            lines: args.limit.unwrap_or(limits.read_lines).min(limits.read_lines),
+            bytes: limits.read_bytes,
+            line_bytes: limits.line_bytes,
+        };
+        let reading = self.read(content, page)?;
+        let output = output(self.place, page, &reading)?;
+        let path = self.place.path();
+        let version = reading.version;
+        let agent = &self.cx.agent;
+        let seen = extent(&reading.paged);
+        let whole =
+            agent.session.files.record_partial_read(agent.id(), &path, version.clone(), seen);
+        Ok(output.fact(ToolEffect::FileRead { path, version, whole }))
+    }
+
     /// Reads a file to its end, because its version is that of all its bytes, and keeps a page.
-    fn read(&self, file: impl Read, length: u64, page: PageBounds) -> Result<FilePage, ToolError> {
-        self.fits(length, self.limit)?;
-        let mut file = file.take(self.limit + 1);
+    fn read(&self, file: impl Read, page: PageBounds) -> Result<FilePage, ToolError> {
+        let limits = &self.limits;
+        self.check_size(self.length, limits.file_bytes)?;
+        let mut file = file.take(limits.file_bytes + 1);
         let mut sum = Sha256::new();
         let mut head = vec![0; HEAD];
         let got = self.fill(&mut file, &mut head)?;
@@ -146,8 +149,8 @@ impl FileReader<'_> {
             let what = guess(&head);
             let path = self.place.shown();
             // The system gives some files no length, however much comes of them.
-            let length = match length.max(got as u64) {
-                more if more > length && got == HEAD => format!("at least {more} bytes"),
+            let length = match self.length.max(got as u64) {
+                more if more > self.length && got == HEAD => format!("at least {more} bytes"),
                 length => count(length, "byte"),
             };
             let words = format!("binary file ({what}, {length}): {path}; this shows text only");
@@ -163,7 +166,7 @@ impl FileReader<'_> {
             still_wanted(self.cx)?;
             sum.update(&piece);
             bytes += piece.len() as u64;
-            self.fits(bytes, if utf16 { self.whole } else { self.limit })?;
+            self.check_size(bytes, if utf16 { limits.edit_bytes } else { limits.file_bytes })?;
             let mark = if begun { b"" } else { charset.mark() };
             let body = piece.strip_prefix(mark).unwrap_or(&piece);
             begun = true;
@@ -207,7 +210,7 @@ impl FileReader<'_> {
         Ok(filled)
     }
 
-    fn fits(&self, bytes: u64, limit: u64) -> Result<(), PathError> {
+    fn check_size(&self, bytes: u64, limit: u64) -> Result<(), PathError> {
         if bytes <= limit {
             return Ok(());
         }
@@ -319,7 +322,7 @@ fn about(paged: &PagedText, charset: Charset) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{ToolFixture, result, show};
+    use crate::fixture::{ToolFixture, file_limits, result, show};
     use serde_json::json;
 
     async fn read_in(bench: &ToolFixture, arguments: serde_json::Value) -> String {
@@ -424,7 +427,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_huge_line_is_cut_and_can_be_read_on() {
-        let bench = ToolFixture::with(Settings { line_bytes: 10, ..Settings::default() });
+        let bench =
+            ToolFixture::with(file_limits(FileLimits { line_bytes: 10, ..FileLimits::default() }));
         bench.put("f", format!("{}\nend\n", "0123456789".repeat(1 << 20)));
         assert_eq!(
             read_in(&bench, json!({"path": "f"})).await,
@@ -453,7 +457,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_file_above_the_limit_is_refused_with_its_size() {
-        let bench = ToolFixture::with(Settings { file_bytes: 100, ..Settings::default() });
+        let bench =
+            ToolFixture::with(file_limits(FileLimits { file_bytes: 100, ..FileLimits::default() }));
         bench.put("f", "x".repeat(101));
         assert_eq!(
             read_in(&bench, json!({"path": "f"})).await,
@@ -509,12 +514,15 @@ mod tests {
         let cx = &bench.cx;
         let place = GrantedPath::existing(cx, "f", Access::Read).unwrap();
         let args = Args { path: "f".to_owned(), offset: None, limit: None, byte: None };
-        let told = |bytes: &[u8]| paged(&args, cx, &place, (bytes, 0)).unwrap_err().to_string();
+        let told = |bytes: &[u8]| {
+            FileReader::new(cx, &place, 0).page(&args, bytes).unwrap_err().to_string()
+        };
         let environ = told(b"HOME=/\0USER=me\0");
         assert!(environ.contains(", 15 bytes): f;"), "{environ}");
         let much = told(&[0; 2 * HEAD]);
         assert!(much.contains(&format!(", at least {HEAD} bytes): f;")), "{much}");
-        let log = paged(&args, cx, &place, (SlowDevice(b""), 0)).unwrap_err().to_string();
+        let log =
+            FileReader::new(cx, &place, 0).page(&args, SlowDevice(b"")).unwrap_err().to_string();
         assert!(
             log.contains("nothing to read without waiting") && !log.contains("os error"),
             "{log}"

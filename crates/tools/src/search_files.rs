@@ -132,7 +132,7 @@ fn search_files(args: &Args, cx: &ToolCx) -> ToolCallResult {
         glob: args.glob.as_deref().map(Glob::new).transpose()?,
         search,
         show,
-        page: SearchPage::new(args.offset, limit, settings.read_bytes),
+        page: SearchPage::new(args.offset, limit, settings.files.read_bytes),
         tally: SearchCounts::default(),
     };
     let left_out = hunt.all()?;
@@ -322,7 +322,8 @@ impl SearchRun<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{ToolFixture, result, show};
+    use crate::FileLimits;
+    use crate::fixture::{ToolFixture, file_limits, result, show};
     use deputize_core::CancelReason;
     use serde_json::json;
 
@@ -440,7 +441,8 @@ mod tests {
 
     #[tokio::test]
     async fn pages_of_results_make_up_all_of_them() {
-        let bench = ToolFixture::with(Settings { read_bytes: 100, ..Settings::default() });
+        let bench =
+            ToolFixture::with(file_limits(FileLimits { read_bytes: 100, ..FileLimits::default() }));
         for file in ["a", "b", "c"] {
             bench.put(file, (0..40).map(|n| format!("line {n}\n")).collect::<String>());
         }

@@ -37,10 +37,40 @@ pub const SPILL_BYTES: u64 = 512 * 1024 * 1024;
 /// use deputize_core::ResourceMap;
 /// use deputize_tools::Settings;
 /// let settings = ResourceMap::default();
-/// settings.get_or_insert_with(|| Settings { read_lines: 500, ..Settings::default() });
+/// settings.get_or_insert_with(|| Settings { list_entries: 500, ..Settings::default() });
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
+    /// How much of a file the tools read.
+    pub files: FileLimits,
+    /// Entries of one result of `list_dir`.
+    pub list_entries: usize,
+    /// Matches of one result of `search_files` that asks for no number.
+    pub search_matches: usize,
+    /// What to do with a write to a file that changed since the agent read it.
+    pub on_stale_write: OnStaleWrite,
+    /// What holds for commands of `terminal`.
+    pub commands: CommandSettings,
+    /// Bytes of all long outputs of a session that are kept on disk; what is more is only counted.
+    pub spill_bytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            files: FileLimits::default(),
+            list_entries: LIST_ENTRIES,
+            search_matches: SEARCH_MATCHES,
+            on_stale_write: OnStaleWrite::default(),
+            commands: CommandSettings::default(),
+            spill_bytes: SPILL_BYTES,
+        }
+    }
+}
+
+/// How much of a file the tools read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileLimits {
     /// Lines of one page of `read_file`.
     pub read_lines: usize,
     /// Bytes of one result of `read_file` and `search_files`.
@@ -51,25 +81,9 @@ pub struct Settings {
     pub file_bytes: u64,
     /// Bytes of the largest file that is held in memory whole: to edit it, or to decode UTF-16.
     pub edit_bytes: u64,
-    /// Entries of one result of `list_dir`.
-    pub list_entries: usize,
-    /// Matches of one result of `search_files` that asks for no number.
-    pub search_matches: usize,
-    /// What to do with a write to a file that changed since the agent read it.
-    pub on_stale_write: OnStaleWrite,
-    /// Seconds that a command may run that asks for no time.
-    pub command_seconds: u32,
-    /// Seconds that a command may ask for.
-    pub command_max_seconds: u32,
-    /// Bytes of all long outputs of a session that are kept on disk; what is more is only counted.
-    pub spill_bytes: u64,
-    /// The environment of this program, of which commands get the harmless part.
-    pub env: BTreeMap<OsString, OsString>,
-    /// Where a shell starts, when not in its agent's directory.
-    pub terminal_cwd: Option<PathBuf>,
 }
 
-impl Default for Settings {
+impl Default for FileLimits {
     fn default() -> Self {
         Self {
             read_lines: READ_LINES,
@@ -77,14 +91,30 @@ impl Default for Settings {
             line_bytes: LINE_BYTES,
             file_bytes: FILE_BYTES,
             edit_bytes: EDIT_BYTES,
-            list_entries: LIST_ENTRIES,
-            search_matches: SEARCH_MATCHES,
-            on_stale_write: OnStaleWrite::default(),
-            command_seconds: COMMAND_SECONDS,
-            command_max_seconds: COMMAND_MAX_SECONDS,
-            spill_bytes: SPILL_BYTES,
+        }
+    }
+}
+
+/// What holds for commands of `terminal`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandSettings {
+    /// Seconds that a command may run that asks for no time.
+    pub seconds: u32,
+    /// Seconds that a command may ask for.
+    pub max_seconds: u32,
+    /// The environment of this program, of which commands get the harmless part.
+    pub env: BTreeMap<OsString, OsString>,
+    /// Where a shell starts; `None` for its agent's directory.
+    pub cwd: Option<PathBuf>,
+}
+
+impl Default for CommandSettings {
+    fn default() -> Self {
+        Self {
+            seconds: COMMAND_SECONDS,
+            max_seconds: COMMAND_MAX_SECONDS,
             env: BTreeMap::new(),
-            terminal_cwd: None,
+            cwd: None,
         }
     }
 }

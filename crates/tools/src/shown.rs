@@ -1,4 +1,4 @@
-//! Names from elsewhere inside sentences of ours.
+//! Names, numbers and notes in the sentences of results.
 
 use deputize_core::sanitize;
 
@@ -24,6 +24,13 @@ pub(crate) fn count(number: u64, thing: &str) -> String {
         (_, None) if thing.ends_with("ch") => format!("{number} {thing}es"),
         (_, None) => format!("{number} {thing}s"),
     }
+}
+
+/// Returns the note on marks of chat formats that are written in their original form, if there are
+/// any.
+pub(crate) fn restored_marks(number: usize) -> Option<String> {
+    let marks = (number > 0).then(|| count(number as u64, "chat-format mark"))?;
+    Some(format!("{marks} given with ‹ written in the original form"))
 }
 
 #[cfg(test)]

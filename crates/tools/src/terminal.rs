@@ -118,8 +118,8 @@ enum RestoreNote {
 impl RunningShell {
     fn start(cx: &ToolCx) -> Result<Self, ToolError> {
         let settings = Settings::of(cx);
-        let env = base_env(&settings.env);
-        let cwd = settings.terminal_cwd.clone().unwrap_or_else(|| cx.agent.spec.cwd.clone());
+        let env = base_env(&settings.commands.env);
+        let cwd = settings.commands.cwd.clone().unwrap_or_else(|| cx.agent.spec.cwd.clone());
         let path = env.get(OsStr::new("PATH")).map(AsRef::as_ref);
         let shell = Shell::find(path).map_err(|error| unavailable(&error))?;
         let supervisor = Processes::supervisor(cx).map_err(|error| unavailable(&error))?;
@@ -159,8 +159,8 @@ impl RunningShell {
     async fn run(&mut self, args: Args, cx: &ToolCx) -> ToolCallResult {
         self.must_know_its_place(cx)?;
         let settings = Settings::of(cx);
-        let asked = args.timeout_seconds.unwrap_or(settings.command_seconds).max(1);
-        let seconds = asked.min(settings.command_max_seconds);
+        let asked = args.timeout_seconds.unwrap_or(settings.commands.seconds).max(1);
+        let seconds = asked.min(settings.commands.max_seconds);
         let (spill, not_kept) = match spill::file(cx) {
             Ok(file) => (Some(file), None),
             Err(why) => (None, Some(why)),
@@ -320,7 +320,8 @@ fn unavailable(error: &dyn Error) -> ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fixture::{ToolFixture, result, show};
+    use crate::CommandSettings;
+    use crate::fixture::{ToolFixture, command_settings, result, show};
     use crate::read_file::ReadFile;
     use deputize_core::CancelReason;
     use serde_json::json;
@@ -331,9 +332,9 @@ mod tests {
     }
 
     fn bench_with(settings: Settings) -> ToolFixture {
-        let mut env = settings.env.clone();
-        env.insert("PATH".into(), std::env::var_os("PATH").unwrap());
-        ToolFixture::with(Settings { env, ..settings })
+        let mut settings = settings;
+        settings.commands.env.insert("PATH".into(), std::env::var_os("PATH").unwrap());
+        ToolFixture::with(settings)
     }
 
     async fn run_in(bench: &ToolFixture, command: &str) -> String {
@@ -404,7 +405,8 @@ mod tests {
     async fn a_command_sees_no_more_of_the_environment_than_it_should() {
         let env = [("API_KEY", "secret"), ("LD_PRELOAD", "x"), ("LANG", "C")];
         let env = env.map(|(name, value)| (name.into(), value.into())).into();
-        let bench = bench_with(Settings { env, ..Settings::default() });
+        let bench =
+            bench_with(command_settings(CommandSettings { env, ..CommandSettings::default() }));
         let text = run_in(&bench, "env").await;
         assert!(
             text.contains("LANG=C\n") && !text.contains("secret") && !text.contains("LD_PRELOAD")
@@ -476,7 +478,10 @@ mod tests {
 
     #[tokio::test]
     async fn the_time_limit_has_a_limit() {
-        let bench = bench_with(Settings { command_max_seconds: 5, ..Settings::default() });
+        let bench = bench_with(command_settings(CommandSettings {
+            max_seconds: 5,
+            ..CommandSettings::default()
+        }));
         let arguments = json!({"command": "true", "timeout_seconds": 9});
         assert_eq!(
             bench.call(TerminalTool, arguments).await,
@@ -606,7 +611,10 @@ mod tests {
     #[tokio::test]
     async fn without_a_shell_the_terminal_says_what_is_missing() {
         let env = [("PATH".into(), "/nowhere".into())].into();
-        let bench = ToolFixture::with(Settings { env, ..Settings::default() });
+        let bench = ToolFixture::with(command_settings(CommandSettings {
+            env,
+            ..CommandSettings::default()
+        }));
         let text = run_in(&bench, "true").await;
         assert!(
             text.starts_with("refused: terminal unavailable: program `sh` not found in PATH"),
@@ -617,9 +625,10 @@ mod tests {
     #[tokio::test]
     async fn a_terminal_can_start_elsewhere_than_its_agent() {
         let elsewhere = tempfile::tempdir().unwrap();
-        let terminal_cwd = Some(elsewhere.path().canonicalize().unwrap());
-        let expected = format!("{}\n\n[exit code 0]", terminal_cwd.as_ref().unwrap().display());
-        let bench = bench_with(Settings { terminal_cwd, ..Settings::default() });
+        let cwd = Some(elsewhere.path().canonicalize().unwrap());
+        let expected = format!("{}\n\n[exit code 0]", cwd.as_ref().unwrap().display());
+        let bench =
+            bench_with(command_settings(CommandSettings { cwd, ..CommandSettings::default() }));
         assert_eq!(run_in(&bench, "pwd").await, expected);
     }
 }

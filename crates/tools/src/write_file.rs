@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use deputize_core::tool::spec_of;
 use deputize_core::{
-    ArgumentRole, Display, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
+    ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool, sanitize,
 };
 use schemars::JsonSchema;
@@ -12,12 +12,11 @@ use serde::Deserialize;
 
 use crate::Settings;
 use crate::blocking::{blocking, still_wanted};
-use crate::diff::{FileDiff, SCREEN_LINES};
-use crate::edit_file::marks_restored;
-use crate::existing_file::{ExistingFile, WriteExtent, may_create, write};
+use crate::diff::FileDiff;
+use crate::existing_file::{ExistingFile, FileChange, WriteExtent, may_create};
 use crate::granted_path::GrantedPath;
 use crate::path_error::PathError;
-use crate::shown::count;
+use crate::shown::{count, restored_marks};
 use crate::text::{Charset, FileText};
 
 const DESCRIPTION: &str = "Create a text file, or replace one whole. Missing directories are made. \
@@ -62,7 +61,7 @@ fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
     still_wanted(cx)?;
     let old = match place.metadata() {
-        Ok(_) => Some(ExistingFile::read(cx, &place, Settings::of(cx).edit_bytes)?),
+        Ok(_) => Some(ExistingFile::read(cx, &place, Settings::of(cx).files.edit_bytes)?),
         Err(PathError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
         Err(error) => return Err(error.into()),
     };
@@ -91,15 +90,15 @@ fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     }
     let mut output = ToolOutput::text(summary(&place, old.as_ref(), &content));
     output.notes.extend(warning);
-    output.notes.extend(marks_restored(marks));
+    output.notes.extend(restored_marks(marks));
     if let Some(before) = before {
         output.notes.extend(lost(&before, &content));
         // The change for a screen, when both sides are text.
         let difference = FileDiff::of(&before.text, &content);
-        output.display = Some(shown_diff(&place, &difference));
+        output.display = Some(difference.display(place.path()));
     }
     output.notes.extend(old.as_ref().and_then(other_names));
-    write(cx, &place, (old.as_ref(), new), output)
+    FileChange { place: &place, old: old.as_ref(), new }.write(cx, output)
 }
 
 fn summary(place: &GrantedPath, old: Option<&ExistingFile>, new: &str) -> String {
@@ -132,22 +131,16 @@ fn other_names(old: &ExistingFile) -> Option<String> {
     Some(format!("the file had {others} (hard links), which keep the old content"))
 }
 
-/// A diff for a screen.
-pub(crate) fn shown_diff(place: &GrantedPath, difference: &FileDiff) -> Display {
-    let (mut diff, note) = difference.first(SCREEN_LINES);
-    if let Some(note) = note {
-        diff.push_str(&format!("\n[{note}]"));
-    }
-    Display::Diff { path: place.path(), diff }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::existing_file::timeless;
     use deputize_requirements::test_path;
 
-    use crate::fixture::{ToolFixture, again_on_small_disk, again_without_rights, result, show};
+    use crate::FileLimits;
+    use crate::fixture::{
+        ToolFixture, again_on_small_disk, again_without_rights, file_limits, result, show,
+    };
     use crate::read_file::ReadFile;
     use deputize_core::file_state::{FileVersion, OnStaleWrite};
     use deputize_core::{CancelReason, ToolEffect};
@@ -269,7 +262,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_line_that_was_cut_counts_when_it_was_read_to_its_end() {
-        let bench = ToolFixture::with(Settings { line_bytes: 10, ..Settings::default() });
+        let bench =
+            ToolFixture::with(file_limits(FileLimits { line_bytes: 10, ..FileLimits::default() }));
         bench.put("f", "0123456789abc\nend");
         for byte in [0, 10] {
             let refused = "refused: f: ";

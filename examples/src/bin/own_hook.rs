@@ -58,7 +58,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::turns([Reply::calls("m", words), Reply::text("m", "Done.")]);
     let mut parts = SessionConfig::new(Catalog::linked(&[LINK])?);
     parts.models.insert("scripted/m", "m", Arc::new(model));
-    parts.hooks.push(Arc::new(KeepSecrets));
+    parts.hooks.hooks.push(Arc::new(KeepSecrets));
     let folder = tempfile::tempdir()?;
     let session =
         Session::create(&SessionDir::new(folder.path()), SessionId::literal("s1"), parts)?;

@@ -127,12 +127,11 @@ fn parts() -> SessionConfig {
     let delegate = DelegateTool::new(policy.clone(), Arc::new(FixedClock(5))).unwrap();
     catalog.insert(delegate.into_entry()).unwrap();
     catalog.insert(ControlTool::new().unwrap().into_entry()).unwrap();
-    let mut parts = SessionConfig {
-        handoff: Some(Arc::new(BackgroundPolicy::new(policy, Arc::new(FixedClock(7))))),
-        clock: Arc::new(FixedClock(7)),
-        secret: FrameSecret::new(&[1; 16]),
-        ..SessionConfig::new(catalog)
-    };
+    let clock = Arc::new(FixedClock(7));
+    let lifecycle = BackgroundPolicy::new(policy, Arc::clone(&clock) as _);
+    let mut parts = SessionConfig { clock, ..SessionConfig::new(catalog) };
+    parts.children.lifecycle = Some(Arc::new(lifecycle));
+    parts.record.secret = FrameSecret::new(&[1; 16]);
     parts.models.insert("t/m", "m", Arc::new(ScriptedModel::rule(rule)));
     parts
 }

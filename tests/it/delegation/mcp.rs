@@ -94,7 +94,7 @@ async fn child(policy: Policy) -> (Vec<String>, Vec<String>) {
     let folder = tempfile::tempdir().unwrap();
     let mut parts = SessionConfig::new(catalog(&policy).await);
     let servers = Servers::new(vec![git()], "/", |_| Supervisor::start().map(Arc::new));
-    let servers = parts.settings.get_or_insert_with(|| servers);
+    let servers = parts.tools.settings.get_or_insert_with(|| servers);
     parts.models.insert("test/m", "m", model.clone());
     let dir = SessionDir::new(folder.path().join("sessions"));
     let session = Session::create(&dir, SessionId::literal("mcp"), parts).unwrap();

@@ -256,7 +256,7 @@ async fn called_in(
     parts.observers.push(Arc::new(recorder.clone()) as Arc<dyn Observer>);
     parts.models.insert("test/m", "m", model.clone());
     let servers = Servers::new(vec![server], folder, move |_| Ok(Arc::clone(&supervisor)));
-    let servers = parts.settings.get_or_insert_with(|| servers);
+    let servers = parts.tools.settings.get_or_insert_with(|| servers);
     let dir = SessionDir::new(folder.join("sessions"));
     let session = Session::create(&dir, SessionId::literal("mcp"), parts).unwrap();
     let spec = session.top_agent("test/m", "Go", folder);

@@ -101,8 +101,8 @@ async fn outcome(wire: Wire, answer: MockAnswer, short: Short) -> String {
     let mut endpoint = endpoint(&server);
     match short {
         Short::Nothing => {}
-        Short::FirstByte => endpoint.first_byte_timeout = SHORT,
-        Short::Idle => endpoint.idle_timeout = SHORT,
+        Short::FirstByte => endpoint.timeouts.first_byte = SHORT,
+        Short::Idle => endpoint.timeouts.idle = SHORT,
     }
     let told = ask(wire, endpoint).await;
     assert_eq!(server.requests().len(), 1, "nothing is sent twice: {told}");

@@ -114,7 +114,7 @@ impl ReplayProgram {
         let mut parts = self.parts(true);
         parts.models.insert(self.model, "m", Arc::new(model));
         parts.observers.push(Arc::new(recorder.clone()));
-        parts.recorder = Some(Arc::new(SessionRecorder::create(&file).unwrap()));
+        parts.record.recorder = Some(Arc::new(SessionRecorder::create(&file).unwrap()));
         let dir = SessionDir::new(folder.join("sessions"));
         let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
         let (spec, authority) = self.agent(&session);
@@ -240,7 +240,7 @@ async fn a_model_to_fall_back_on_is_played_where_the_program_names_it() {
     let other = ScriptedModel::turns([Reply::text("n", "Done.")]);
     parts.models.insert("test/n", "n", Arc::new(other));
     parts.models.fallback(vec!["test/n".to_owned()]);
-    parts.recorder = Some(Arc::new(SessionRecorder::create(&file).unwrap()));
+    parts.record.recorder = Some(Arc::new(SessionRecorder::create(&file).unwrap()));
     let dir = SessionDir::new(folder.path().join("sessions"));
     let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
     let (spec, authority) = program.agent(&session);

@@ -87,11 +87,11 @@ pub(crate) fn run(
     let (model, model_options) = (chosen.name.clone(), chosen.options.clone());
     let plan = RunPlan { model, options: model_options, mode, cwd, task, material };
     let mut parts = stage.parts(composition.parts(chosen));
-    parts.endpoint = endpoint(overrides);
-    parts.config_file.clone_from(&sources.config_file);
+    parts.record.endpoint = endpoint(overrides);
+    parts.record.config_file.clone_from(&sources.config_file);
     let file = options.record.as_deref();
     let tape = file.map(|file| recording::tape(file, &composition, &plan)).transpose()?;
-    parts.recorder.clone_from(&tape);
+    parts.record.recorder.clone_from(&tape);
     // Whoever lets go of them last waits for their end. That is here, also when the run is left
     // before its end: a thread of the runtime would be left in the middle of it.
     let processes = staff(&mut parts, &composition.config, program, around);
@@ -152,8 +152,8 @@ pub(crate) fn staff(
     around: &ProcessEnv,
 ) -> Arc<Processes> {
     let setup = processes::setup(around.open_files);
-    let processes = parts.settings.get_or_insert_with(|| Processes::with(setup));
-    parts.hooks = hooks::all(&config.hooks, Arc::clone(&processes), around);
+    let processes = parts.tools.settings.get_or_insert_with(|| Processes::with(setup));
+    parts.hooks.hooks = hooks::all(&config.hooks, Arc::clone(&processes), around);
     parts.external = external::agents(config, program, &processes);
     processes
 }

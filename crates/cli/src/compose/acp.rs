@@ -150,7 +150,7 @@ impl AcpConversation {
         let idle = Arc::clone(idle) as Arc<dyn Observer>;
         let mut parts = self.house.parts(&self.begun, vec![Arc::clone(&turn.observer), idle]);
         parts.approver = Arc::clone(&turn.approver);
-        parts.endpoint.clone_from(&self.endpoint);
+        parts.record.endpoint.clone_from(&self.endpoint);
         parts
     }
 

@@ -13,7 +13,8 @@ use deputize_core::sanitize::Secrets;
 use deputize_offline::{NAME, Offline};
 use deputize_providers::limits::ReplyLimit;
 use deputize_providers::{
-    CaBundle, Endpoint as HttpEndpoint, HttpClient, Key, Secret, Wire, WireDialect,
+    BodyOptions, CaBundle, Endpoint as HttpEndpoint, EndpointTimeouts, HttpClient, Key, Secret,
+    Wire, WireDialect,
 };
 
 use super::capped_model::{CappedModel, within};
@@ -240,13 +241,17 @@ fn endpoint(choice: &ModelChoice, at: &config::HttpEndpoint) -> HttpEndpoint {
         key_header: at.key_header.clone(),
         headers: at.headers.iter().map(header).collect(),
         proxy: at.proxy.clone(),
-        connect_timeout: at.connect_timeout,
-        first_byte_timeout: at.first_byte_timeout,
-        idle_timeout: at.stream_idle_timeout,
+        timeouts: EndpointTimeouts {
+            connect: at.connect_timeout,
+            first_byte: at.first_byte_timeout,
+            idle: at.stream_idle_timeout,
+        },
         reply_limit: ReplyLimit { bytes: at.reply_bytes, setting: "limits.reply_bytes".to_owned() },
-        streaming: at.streaming,
-        echo_reasoning: at.echo_reasoning,
-        extra: at.extra.clone(),
+        body: BodyOptions {
+            streaming: at.streaming,
+            echo_reasoning: at.echo_reasoning,
+            extra: at.extra.clone(),
+        },
         ..HttpEndpoint::new(choice.provider.clone(), at.base_url.clone())
     }
 }

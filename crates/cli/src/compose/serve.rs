@@ -131,11 +131,11 @@ impl SharedAssembly {
         let mut parts = begun.composition.parts(begun.chosen.clone());
         // One process starts and ends the commands of all sessions.
         if let Ok(supervisor) = self.processes.shared() {
-            parts.settings.get_or_insert_with(|| Processes::of(supervisor));
+            parts.tools.settings.get_or_insert_with(|| Processes::of(supervisor));
         }
         parts.observers = observers;
-        parts.config_file.clone_from(&begun.config_file);
-        parts.rate_limiter = Some(Arc::clone(&self.gate) as _);
+        parts.record.config_file.clone_from(&begun.config_file);
+        parts.requests.rate_limiter = Some(Arc::clone(&self.gate) as _);
         let (config, program) = (&begun.composition.config, begun.program.clone());
         let _kept_in_the_settings = staff(&mut parts, config, program, &self.around);
         parts

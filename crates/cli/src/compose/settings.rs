@@ -117,11 +117,17 @@ pub(super) fn prefill(config: &Config) -> Vec<Message> {
 pub(super) fn tool_settings(from: &AssemblyInput<'_>) -> deputize_tools::Settings {
     let config = from.config;
     deputize_tools::Settings {
-        read_lines: config.limits.read_lines as usize,
-        read_bytes: config.limits.read_bytes as usize,
+        files: deputize_tools::FileLimits {
+            read_lines: config.limits.read_lines as usize,
+            read_bytes: config.limits.read_bytes as usize,
+            ..deputize_tools::FileLimits::default()
+        },
         on_stale_write: config.file_state.on_stale_write,
-        env: from.surroundings.os_env.clone(),
-        terminal_cwd: Some(&config.terminal.cwd).filter(|cwd| !cwd.is_empty()).map(PathBuf::from),
+        commands: deputize_tools::CommandSettings {
+            env: from.surroundings.os_env.clone(),
+            cwd: Some(&config.terminal.cwd).filter(|cwd| !cwd.is_empty()).map(PathBuf::from),
+            ..deputize_tools::CommandSettings::default()
+        },
         ..deputize_tools::Settings::default()
     }
 }

@@ -12,7 +12,8 @@ use super::layout::{self, BlockSlot};
 use super::piece::StartPiece;
 use crate::arguments::text_of;
 use crate::limits::{CALLS, ITEMS};
-use crate::stream::{DeltaFn, StreamError};
+use crate::stream::DeltaFn;
+use crate::stream_error::{ReplyTooLarge, StreamError};
 use crate::text::Utf16Text;
 
 #[derive(Debug, Default)]
@@ -104,7 +105,7 @@ impl Blocks {
 
     fn push(&mut self, index: Option<u64>, kind: BlockKind) -> Result<(), StreamError> {
         if self.blocks.len() == ITEMS {
-            return Err(StreamError::TooManyItems);
+            return Err(ReplyTooLarge::Items.into());
         }
         self.blocks.push(PartialBlock { index, kind, stopped: false });
         Ok(())
@@ -270,7 +271,7 @@ impl Blocks {
 
     fn push_call(&mut self, index: Option<u64>, call: PartialCall) -> Result<(), StreamError> {
         if self.calls == CALLS {
-            return Err(StreamError::TooManyCalls);
+            return Err(ReplyTooLarge::Calls.into());
         }
         self.calls += 1;
         self.push(index, BlockKind::Call(call))

@@ -38,7 +38,7 @@ pub(super) fn places(opaque: &[OpaqueBlock], text: &str, calls: usize) -> Vec<Bl
     let kept = opaque.iter().find(|entry| entry.wire == WIRE);
     let kept = kept.and_then(|entry| serde_json::from_str::<Vec<BlockSlot>>(&entry.raw).ok());
     let blocks = opaque.iter().filter(|entry| entry.wire == super::WIRE).count();
-    if let Some(kept) = kept.filter(|places| fits(places, text, (blocks, calls))) {
+    if let Some(kept) = kept.filter(|places| fits(places, text, blocks, calls)) {
         return kept;
     }
     let mut places = vec![BlockSlot::Opaque; blocks];
@@ -49,7 +49,7 @@ pub(super) fn places(opaque: &[OpaqueBlock], text: &str, calls: usize) -> Vec<Bl
 
 /// Whether the places take up everything there is: the text may have been changed since (a
 /// secret in it), and the calls of a closing request are dropped.
-fn fits(places: &[BlockSlot], text: &str, (blocks, calls): (usize, usize)) -> bool {
+fn fits(places: &[BlockSlot], text: &str, blocks: usize, calls: usize) -> bool {
     let count = |kind: BlockSlot| places.iter().filter(|place| **place == kind).count();
     let mut end = 0;
     for place in places {

@@ -46,10 +46,10 @@ impl Dialect {
     /// # Errors
     /// When an extra field is one of those that are ours alone.
     pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
-        if let Some(field) = RESERVED.into_iter().find(|it| endpoint.extra.contains_key(*it)) {
+        if let Some(field) = RESERVED.into_iter().find(|it| endpoint.body.extra.contains_key(*it)) {
             return Err(EndpointError::Extra { provider: endpoint.name.clone(), field });
         }
-        Ok(Self { streaming: endpoint.streaming, extra: endpoint.extra.clone() })
+        Ok(Self { streaming: endpoint.body.streaming, extra: endpoint.body.extra.clone() })
     }
 }
 
@@ -362,7 +362,7 @@ mod tests {
 
         for field in RESERVED {
             let mut endpoint = Endpoint::new("p", "http://localhost/v1");
-            endpoint.extra.insert(field.to_owned(), Value::Null);
+            endpoint.body.extra.insert(field.to_owned(), Value::Null);
             let error = Dialect::of(&endpoint).unwrap_err();
             assert_eq!(
                 error.to_string(),

@@ -9,9 +9,9 @@ use super::usage::UsageCount;
 use crate::json::{self, JsonError, MarkedJson};
 use crate::server_error::ServerError;
 use crate::sse::SseEvent;
-use crate::stream::{
-    DeltaFn, EventParser, StreamEnd, StreamError, StreamStatus, each_line_is_whole,
-};
+use crate::stream::{DeltaFn, EventParser, each_line_is_whole};
+use crate::stream_error::{ForeignBody, StreamError};
+use crate::stream_status::{StreamEnd, StreamStatus};
 
 /// What some relays send behind the end mark, as another wire has it.
 const DONE: &str = "[DONE]";
@@ -19,8 +19,8 @@ const DONE: &str = "[DONE]";
 /// A reply that grows with each event. Unknown events and fields are ignored.
 #[derive(Debug, Default)]
 pub(super) struct MessagesParser {
+    /// The one that was asked for, until the reply names another.
     model: String,
-    served: Option<String>,
     id: Option<String>,
     blocks: Blocks,
     usage: UsageCount,
@@ -181,7 +181,7 @@ impl MessagesParser {
     fn head(&mut self, message: &Value) {
         let model = message.get("model").and_then(Value::as_str).filter(|it| !it.is_empty());
         if let Some(model) = model {
-            self.served = Some(model.to_owned());
+            model.clone_into(&mut self.model);
         }
         self.usage.take(message.get("usage"));
     }
@@ -263,7 +263,7 @@ impl EventParser for MessagesParser {
             }
         }
         if !self.begun {
-            return Err(StreamError::NotAReply { shown: crate::line::shown(text) });
+            return Err(ForeignBody::Other { shown: crate::line::shown(text) }.into());
         }
         Ok(())
     }
@@ -277,7 +277,7 @@ impl EventParser for MessagesParser {
     }
 
     fn served(&self) -> &str {
-        self.served.as_deref().unwrap_or(&self.model)
+        &self.model
     }
 
     fn held(&self) -> usize {
@@ -338,7 +338,7 @@ impl EventParser for MessagesParser {
             }
         }
         Ok(Reply {
-            model: self.served.unwrap_or(self.model),
+            model: self.model,
             text: content.text,
             reasoning: content.reasoning,
             calls: content.calls,

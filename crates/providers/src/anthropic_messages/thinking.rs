@@ -5,18 +5,27 @@ use serde_json::{Value, json};
 /// The least budget that servers take.
 const LEAST_BUDGET: u64 = 1024;
 
+/// The first version whose models decide themselves how much they think.
+const FIRST_ADAPTIVE: ClaudeVersion = ClaudeVersion { major: 4, minor: 6 };
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct ClaudeVersion {
+    major: u32,
+    minor: u32,
+}
+
 /// Fields of a request body. `max_tokens` bounds what may be thought.
 pub(super) fn fields(model: &str, effort: &str, max_tokens: u64) -> Vec<(&'static str, Value)> {
     match claude_version(model) {
-        Some(version) if version >= (4, 6) => adaptive(effort, version),
+        Some(version) if version >= FIRST_ADAPTIVE => adaptive(effort, version),
         _ => budget(effort, max_tokens),
     }
 }
 
-fn adaptive(effort: &str, version: (u32, u32)) -> Vec<(&'static str, Value)> {
+fn adaptive(effort: &str, version: ClaudeVersion) -> Vec<(&'static str, Value)> {
     let level = match effort {
         "none" | "minimal" => "low",
-        "xhigh" if version == (4, 6) => "max",
+        "xhigh" if version == FIRST_ADAPTIVE => "max",
         level => level,
     };
     let mut fields = vec![("output_config", json!({ "effort": level }))];
@@ -47,13 +56,16 @@ fn budget(effort: &str, max_tokens: u64) -> Vec<(&'static str, Value)> {
 /// The version in the name of a Claude model, as `claude-sonnet-4-6`, `claude-3-7-sonnet-DATE`,
 /// `anthropic/claude-opus-4.6` or `anthropic.claude-opus-4-6-v1:0` have it. A name without one
 /// is of a new model.
-fn claude_version(model: &str) -> Option<(u32, u32)> {
+fn claude_version(model: &str) -> Option<ClaudeVersion> {
     let (_, name) = model.split_once("claude")?;
     let number =
         |word: &str| -> Option<u32> { (word.len() <= 2).then(|| word.parse().ok()).flatten() };
     let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
-    let Some(major) = words.by_ref().find_map(number) else { return Some((u32::MAX, 0)) };
-    Some((major, words.next().and_then(number).unwrap_or(0)))
+    let Some(major) = words.by_ref().find_map(number) else {
+        return Some(ClaudeVersion { major: u32::MAX, minor: 0 });
+    };
+    let minor = words.next().and_then(number).unwrap_or(0);
+    Some(ClaudeVersion { major, minor })
 }
 
 #[cfg(test)]
@@ -74,8 +86,8 @@ mod tests {
             ("claude-fable-5-1", (5, 1)),
             ("claude-preview", (u32::MAX, 0)),
         ];
-        for (name, version) in versions {
-            assert_eq!(claude_version(name), Some(version), "{name}");
+        for (name, (major, minor)) in versions {
+            assert_eq!(claude_version(name), Some(ClaudeVersion { major, minor }), "{name}");
         }
         assert_eq!(claude_version("deepseek-chat"), None);
     }

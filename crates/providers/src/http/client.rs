@@ -66,7 +66,7 @@ impl ClientKey {
         let direct = is_loopback(url) && endpoint.proxy == Proxy::Environment;
         let proxy = if direct { Proxy::None } else { endpoint.proxy.clone() };
         Self {
-            connect_timeout: endpoint.connect_timeout,
+            connect_timeout: endpoint.timeouts.connect,
             // A proxy may itself be reached by TLS.
             plain: url.scheme() == "http" && proxy == Proxy::None,
             proxy,

@@ -12,7 +12,7 @@ use crate::endpoint::{Endpoint, Proxy, is_loopback};
 use crate::line::shown;
 use crate::retry_after;
 use crate::server_error::ServerError;
-use crate::stream::StreamError;
+use crate::stream_error::StreamError;
 
 /// Attempts where nothing listens at a port of this machine: one more, for a server that is just
 /// being restarted.
@@ -159,7 +159,7 @@ impl RequestFailure {
             Self::Cancelled => format!("cancelled{kept}"),
             Self::Send(error) => unsent(error, told),
             Self::NoAnswer => {
-                let seconds = endpoint.first_byte_timeout.as_secs_f64();
+                let seconds = endpoint.timeouts.first_byte.as_secs_f64();
                 format!("no data within {seconds} s (first_byte_timeout_seconds)")
             }
             Self::Compressed(coding) => {
@@ -169,7 +169,7 @@ impl RequestFailure {
                 format!("the connection broke after {:.1} s{kept}: {}", told.seconds, chain(error))
             }
             Self::Idle => {
-                let seconds = endpoint.idle_timeout.as_secs_f64();
+                let seconds = endpoint.timeouts.idle.as_secs_f64();
                 format!("no data for {seconds} s (stream_idle_timeout_seconds){kept}")
             }
             Self::KeysRest(variable, wait) => {
@@ -279,7 +279,7 @@ fn unsent(error: &reqwest::Error, told: &FailureContext<'_>) -> String {
         };
     }
     if error.is_timeout() {
-        let seconds = endpoint.connect_timeout.as_secs_f64();
+        let seconds = endpoint.timeouts.connect.as_secs_f64();
         let way = told.way();
         return format!("no connection to {way} within {seconds} s (connect_timeout_seconds)");
     }

@@ -166,39 +166,6 @@ impl KeyRing {
         }
     }
 
-    fn failed(
-        &self,
-        held: &mut HeldKey,
-        (used, fault): (usize, KeyFault),
-        now: Instant,
-    ) -> Option<KeyFailure> {
-        let mut state = self.state();
-        let mut others = state.rests.iter().enumerate().filter(|(number, _)| *number != used);
-        let alone = others.all(|(_, rest)| matches!(rest, KeyRest::Refused));
-        let rests = match fault {
-            KeyFault::Limited(_) if alone => return None,
-            KeyFault::Limited(wait) => Some(wait.unwrap_or(KEY_REST).max(LEAST_REST)),
-            KeyFault::Refused => None,
-        };
-        let (variable, _) = self.keys.get(used)?;
-        let until = |wait| now.checked_add(wait).map_or(KeyRest::Refused, KeyRest::Until);
-        if let Some(rest) = state.rests.get_mut(used) {
-            *rest = rests.map_or(KeyRest::Refused, until);
-        }
-        if self.keys.len() < 2 {
-            return None;
-        }
-        held.tried.insert(used);
-        let next = state.best(Some(used), now);
-        if let Some((number, wait)) = next
-            && wait.is_zero()
-        {
-            state.hold(&mut held.key, number);
-        }
-        let next = next.map(|(number, wait)| self.next(held, number, wait));
-        Some(KeyFailure { variable: variable.clone(), rests, next })
-    }
-
     fn next(&self, held: &HeldKey, number: usize, wait: Duration) -> NextKey {
         let variable = self.keys.get(number).map(|(variable, _)| variable.clone());
         let tried = held.tried.contains(&number);
@@ -276,7 +243,32 @@ impl KeyLease {
     /// Takes note of what went wrong with a key. Nothing to tell when no other key could have
     /// been used instead.
     pub(super) fn failed(&self, used: usize, fault: KeyFault, now: Instant) -> Option<KeyFailure> {
-        self.ring.failed(&mut self.held(), (used, fault), now)
+        let mut held = self.held();
+        let mut state = self.ring.state();
+        let mut others = state.rests.iter().enumerate().filter(|(number, _)| *number != used);
+        let alone = others.all(|(_, rest)| matches!(rest, KeyRest::Refused));
+        let rests = match fault {
+            KeyFault::Limited(_) if alone => return None,
+            KeyFault::Limited(wait) => Some(wait.unwrap_or(KEY_REST).max(LEAST_REST)),
+            KeyFault::Refused => None,
+        };
+        let (variable, _) = self.ring.keys.get(used)?;
+        let until = |wait| now.checked_add(wait).map_or(KeyRest::Refused, KeyRest::Until);
+        if let Some(rest) = state.rests.get_mut(used) {
+            *rest = rests.map_or(KeyRest::Refused, until);
+        }
+        if self.ring.keys.len() < 2 {
+            return None;
+        }
+        held.tried.insert(used);
+        let next = state.best(Some(used), now);
+        if let Some((number, wait)) = next
+            && wait.is_zero()
+        {
+            state.hold(&mut held.key, number);
+        }
+        let next = next.map(|(number, wait)| self.ring.next(&held, number, wait));
+        Some(KeyFailure { variable: variable.clone(), rests, next })
     }
 
     /// Something was answered: what failed before is past.

@@ -39,7 +39,7 @@ async fn one(
 ) -> ModelListing {
     let mut endpoint = remote.endpoint.clone();
     // What is said of a late answer names the limit that was met.
-    endpoint.first_byte_timeout = limit;
+    endpoint.timeouts.first_byte = limit;
     let mut url = remote.base.clone();
     if let Ok(mut segments) = url.path_segments_mut() {
         segments.pop_if_empty().push("models");

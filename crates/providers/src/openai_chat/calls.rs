@@ -8,7 +8,7 @@ use super::details::ReasoningDetails;
 use super::extra_members::ExtraMembers;
 use crate::arguments::{self, ObjectProgress, is_object, mended};
 use crate::limits::CALLS;
-use crate::stream::StreamError;
+use crate::stream_error::{ReplyTooLarge, StreamError};
 use crate::text::Utf16Text;
 
 /// The calls of a reply in the order in which they first appeared, or by index where every
@@ -69,7 +69,7 @@ impl Calls {
         }
         let place = self.place(&piece).unwrap_or(self.0.len());
         if place == CALLS {
-            return Err(StreamError::TooManyCalls);
+            return Err(ReplyTooLarge::Calls.into());
         }
         if place == self.0.len() {
             self.0.push(PartialCall { index: piece.index, ..PartialCall::default() });
@@ -288,7 +288,10 @@ mod tests {
         for n in 0..CALLS {
             calls.add(&call(n), None, false).unwrap();
         }
-        assert!(matches!(calls.add(&call(CALLS), None, false), Err(StreamError::TooManyCalls)));
+        assert!(matches!(
+            calls.add(&call(CALLS), None, false),
+            Err(StreamError::TooLarge(ReplyTooLarge::Calls))
+        ));
         assert_eq!(calls.finish(&ReasoningDetails::default()).0.len(), CALLS);
     }
 }

@@ -5,9 +5,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::request::WIRE;
+use super::WIRE;
 use crate::limits::ITEMS;
-use crate::stream::StreamError;
+use crate::stream_error::{ReplyTooLarge, StreamError};
 
 /// The blocks of a reply, in order.
 #[derive(Debug, Default)]
@@ -36,7 +36,7 @@ impl ReasoningDetails {
             let full = self.0.len() == ITEMS;
             match self.0.last_mut() {
                 Some(last) if joins(&last.value, value) => last.join(value, bytes),
-                _ if full => return Err(StreamError::TooManyItems),
+                _ if full => return Err(ReplyTooLarge::Items.into()),
                 last => {
                     last.into_iter().for_each(ReasoningDetail::settle);
                     self.0.push(ReasoningDetail::new(value, raw, bytes));
@@ -166,7 +166,7 @@ mod tests {
             details.add(std::slice::from_ref(&block), "").unwrap();
         }
         let refused = details.add(std::slice::from_ref(&block), "");
-        assert!(matches!(refused, Err(StreamError::TooManyItems)));
+        assert!(matches!(refused, Err(StreamError::TooLarge(ReplyTooLarge::Items))));
         let blocks = details.into_opaque();
         assert_eq!(blocks.len(), ITEMS);
         let whole = block.to_string();

@@ -13,8 +13,8 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::WIRE;
 use super::details::message;
-use super::request::WIRE;
 
 /// The members of a call that are read here.
 const USUAL: [&str; 6] = ["index", "id", "type", "function", "name", "arguments"];

@@ -11,13 +11,11 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::WIRE;
 use super::extra_members::{self, ReturnedExtras};
 use crate::body::json_bytes;
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::sendable;
-
-/// The wire's name in [`OpaqueBlock`].
-pub(super) const WIRE: &str = "openai-chat";
 
 /// Fields that are ours alone.
 const RESERVED: [&str; 5] = ["model", "stream", "tools", "messages", "tool_choice"];
@@ -52,7 +50,7 @@ impl Dialect {
     /// # Errors
     /// When an extra field is one of those that are ours alone.
     pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
-        if let Some(field) = RESERVED.into_iter().find(|it| endpoint.extra.contains_key(*it)) {
+        if let Some(field) = RESERVED.into_iter().find(|it| endpoint.body.extra.contains_key(*it)) {
             return Err(EndpointError::Extra { provider: endpoint.name.clone(), field });
         }
         let host = endpoint.url()?.host_str().unwrap_or_default().to_owned();
@@ -60,10 +58,10 @@ impl Dialect {
             host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         };
         Ok(Self {
-            streaming: endpoint.streaming,
+            streaming: endpoint.body.streaming,
             max_completion_tokens: within("openai.com") || within("openai.azure.com"),
-            echo_reasoning: endpoint.echo_reasoning.unwrap_or_else(|| within("deepseek.com")),
-            extra: endpoint.extra.clone(),
+            echo_reasoning: endpoint.body.echo_reasoning.unwrap_or_else(|| within("deepseek.com")),
+            extra: endpoint.body.extra.clone(),
         })
     }
 }
@@ -247,6 +245,7 @@ mod tests {
     use deputize_core::{CallId, ToolName, ToolResult};
 
     use super::*;
+    use crate::endpoint::BodyOptions;
 
     fn decl(name: &'static str) -> Arc<ToolDecl> {
         let parameters = serde_json::json!({"type": "object", "properties": {"z": {}, "a": {}}});
@@ -384,7 +383,7 @@ mod tests {
         assert!(body.starts_with(head), "{body}");
 
         let mut endpoint = Endpoint::new("p", "http://localhost/v1");
-        endpoint.extra = extra(serde_json::json!({"messages": []}));
+        endpoint.body.extra = extra(serde_json::json!({"messages": []}));
         let error = Dialect::of(&endpoint).unwrap_err();
         assert_eq!(error.to_string(), "provider p: `messages` cannot be an extra field");
     }
@@ -403,8 +402,10 @@ mod tests {
         assert!(of("https://api.openai.com/v1").max_completion_tokens);
         assert!(!of("https://notopenai.com/v1").max_completion_tokens);
         assert!(of("https://api.deepseek.com").echo_reasoning);
-        let told =
-            |url: &str, echo| Endpoint { echo_reasoning: Some(echo), ..Endpoint::new("p", url) };
+        let told = |url: &str, echo| {
+            let body = BodyOptions { echo_reasoning: Some(echo), ..BodyOptions::default() };
+            Endpoint { body, ..Endpoint::new("p", url) }
+        };
         assert!(Dialect::of(&told("http://localhost/v1", true)).unwrap().echo_reasoning);
         assert!(!Dialect::of(&told("https://api.deepseek.com", false)).unwrap().echo_reasoning);
         assert_eq!(of("http://127.0.0.1:1/v1"), Dialect::default());

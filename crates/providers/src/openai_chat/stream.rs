@@ -4,16 +4,15 @@ use deputize_core::model::{Delta, Finish, Reply, Usage};
 use serde_json::Value;
 
 use super::calls::Calls;
+use super::content::{ChatContent, ReplyTexts};
 use super::details::ReasoningDetails;
 use super::extra_members;
-use super::thought_splitter::{ContentPart, ThoughtSplitter, split_unopened, split_whole};
 use crate::json::{self, JsonError, MarkedJson};
 use crate::server_error::ServerError;
 use crate::sse::SseEvent;
-use crate::stream::{
-    DeltaFn, EventParser, StreamEnd, StreamError, StreamStatus, each_line_is_whole,
-};
-use crate::text::Utf16Text;
+use crate::stream::{DeltaFn, EventParser, each_line_is_whole};
+use crate::stream_error::{ForeignBody, StreamError};
+use crate::stream_status::{StreamEnd, StreamStatus};
 
 const DONE: &str = "[DONE]";
 
@@ -22,11 +21,7 @@ const DONE: &str = "[DONE]";
 pub(super) struct ChatParser {
     model: String,
     served: Option<String>,
-    text: Utf16Text,
-    reasoning: Utf16Text,
-    /// Takes thoughts out of the content.
-    splitter: ThoughtSplitter,
-    refusal: Utf16Text,
+    content: ChatContent,
     calls: Calls,
     details: ReasoningDetails,
     /// What only the server understands of the message.
@@ -36,9 +31,16 @@ pub(super) struct ChatParser {
     moves: u64,
     /// Whether the first choice was seen at all.
     begun: bool,
+    end: ChoiceEnd,
+}
+
+/// What is known of the end of a reply.
+#[derive(Debug, Default)]
+struct ChoiceEnd {
     finish: Option<Finish>,
     /// Whether more of the choice came after its finish reason.
     went_on: bool,
+    /// Whether the mark was seen behind which nothing comes.
     done: bool,
 }
 
@@ -80,10 +82,11 @@ impl ChatParser {
     /// Takes a failure that the server tells of. One behind the finish reason `length` does not
     /// change that the reply was cut there.
     fn failed(&mut self, error: ServerError) -> Result<StreamStatus, StreamError> {
-        if self.finish != Some(Finish::Length) {
+        if self.end.finish != Some(Finish::Length) {
             return Err(StreamError::Server(error));
         }
-        (self.done, self.went_on) = (true, false);
+        self.end.done = true;
+        self.end.went_on = false;
         Ok(StreamStatus::Done)
     }
 
@@ -104,14 +107,14 @@ impl ChatParser {
             Some(delta) => self.delta(delta, event, live)?,
             None => false,
         };
-        self.went_on |= grown && self.finish.is_some();
+        self.end.went_on |= grown && self.end.finish.is_some();
         let reason = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
-        let open = self.finish.is_none();
+        let open = self.end.finish.is_none();
         match finish(reason) {
-            Ok(finish) => self.finish = finish.or(self.finish),
+            Ok(finish) => self.end.finish = finish.or(self.end.finish),
             Err(error) => return self.failed(error),
         }
-        self.moves += u64::from(first || grown || (open && self.finish.is_some()));
+        self.moves += u64::from(first || grown || (open && self.end.finish.is_some()));
         Ok(StreamStatus::More)
     }
 
@@ -127,17 +130,9 @@ impl ChatParser {
         // Some servers send the same reasoning under both names.
         let thought = ["reasoning_content", "reasoning"].map(text);
         let thought = thought.into_iter().find(|it| !it.is_empty()).unwrap_or_default();
-        let mut grown = self.think(thought, marked, live);
-        match delta.get("content") {
-            Some(Value::String(text)) => grown |= self.say(text, marked, live),
-            Some(Value::Array(parts)) => {
-                for part in parts {
-                    grown |= self.part(part, marked, live);
-                }
-            }
-            _ => {}
-        }
-        grown |= !self.refusal.push(text("refusal"), marked).is_empty();
+        let mut grown = self.content.add_reasoning(thought, marked, live);
+        grown |= self.content.add(delta.get("content"), marked, live);
+        grown |= self.content.add_refusal(text("refusal"), marked);
         extra_members::take_of_message(&mut self.own, delta, event.text);
         if let Some(Value::Array(details)) = delta.get("reasoning_details") {
             grown |= !details.is_empty();
@@ -159,45 +154,11 @@ impl ChatParser {
         Ok(grown)
     }
 
-    /// Takes a part of a content that is a list.
-    fn part(&mut self, part: &Value, marked: bool, live: &mut DeltaFn<'_>) -> bool {
-        let text = |value: &Value| value.get("text").and_then(Value::as_str).map(str::to_owned);
-        if let Some(thoughts) = part.get("thinking").and_then(Value::as_array) {
-            let thought: String = thoughts.iter().filter_map(text).collect();
-            return self.think(&thought, marked, live);
-        }
-        text(part).is_some_and(|text| self.say(&text, marked, live))
-    }
-
-    /// Takes a piece of the content, which may begin with thoughts.
-    fn say(&mut self, piece: &str, marked: bool, live: &mut DeltaFn<'_>) -> bool {
-        let Self { splitter, text, reasoning, .. } = self;
-        splitter.push(piece, &mut |part, piece| match part {
-            ContentPart::Thought => grow_reasoning(reasoning, piece, marked, live),
-            ContentPart::Answer => grow_text(text, piece, marked, live),
-        });
-        !piece.is_empty()
-    }
-
-    /// Takes what the splitter still holds: the content is over.
-    fn end_content(&mut self, live: &mut DeltaFn<'_>) {
-        let Self { splitter, text, reasoning, .. } = self;
-        splitter.finish(&mut |part, piece| match part {
-            ContentPart::Thought => grow_reasoning(reasoning, piece, false, live),
-            ContentPart::Answer => grow_text(text, piece, false, live),
-        });
-    }
-
-    fn think(&mut self, piece: &str, marked: bool, live: &mut DeltaFn<'_>) -> bool {
-        grow_reasoning(&mut self.reasoning, piece, marked, live);
-        !piece.is_empty()
-    }
-
     /// Takes the data of one event: a chunk, or (from servers that forget the blank lines)
     /// several, one on each line.
     fn data(&mut self, data: &str, live: &mut DeltaFn<'_>) -> Result<StreamStatus, StreamError> {
         if data == DONE {
-            self.done = true;
+            self.end.done = true;
             return Ok(StreamStatus::Done);
         }
         match json::parse(data) {
@@ -234,10 +195,10 @@ impl EventParser for ChatParser {
         if !self.begun {
             return Err(without_choices(text));
         }
-        self.end_content(live);
+        self.content.end(live);
         // A document says with its end what a stream says with a finish reason.
-        self.finish = self.finish.or(Some(Finish::Stop));
-        self.done = true;
+        self.end.finish = self.end.finish.or(Some(Finish::Stop));
+        self.end.done = true;
         Ok(())
     }
 
@@ -246,9 +207,7 @@ impl EventParser for ChatParser {
     }
 
     fn text(&self) -> &str {
-        let text = self.text.as_str();
-        let unopened = if self.reasoning.is_empty() { split_unopened(text) } else { None };
-        unopened.map_or(text, |(_thought, answer)| answer.trim_start())
+        self.content.answer()
     }
 
     fn served(&self) -> &str {
@@ -256,16 +215,12 @@ impl EventParser for ChatParser {
     }
 
     fn held(&self) -> usize {
-        let texts = [&self.text, &self.reasoning, &self.refusal];
-        let texts: usize = texts.iter().map(|text| text.len()).sum();
         let own = self.own.as_ref().map_or(0, String::len);
-        texts + self.splitter.held() + self.calls.held() + self.details.held() + own
+        self.content.held() + self.calls.held() + self.details.held() + own
     }
 
     fn has_output(&self) -> bool {
-        let texts = [&self.reasoning, &self.refusal];
-        let has_text = texts.iter().any(|text| !text.is_empty()) || !self.splitter.is_empty();
-        has_text || !self.calls.is_empty()
+        !self.content.is_empty() || !self.calls.is_empty()
     }
 
     fn moves(&self) -> u64 {
@@ -277,24 +232,24 @@ impl EventParser for ChatParser {
     }
 
     fn may_end(&self) -> bool {
-        match self.finish {
-            Some(_) if !self.went_on => true,
+        match self.end.finish {
+            Some(_) if !self.end.went_on => true,
             // A relay writes the mark also behind what its upstream cut off: calls are believed
             // only where their arguments came to an end.
-            Some(_) | None => self.done && !self.calls.are_open(),
+            Some(_) | None => self.end.done && !self.calls.are_open(),
         }
     }
 
     fn finish(mut self, ending: StreamEnd) -> Result<Reply, StreamError> {
-        self.end_content(&mut |_| {});
-        let marked = self.done && self.may_end();
+        self.content.end(&mut |_| {});
+        let marked = self.end.done && self.may_end();
         // Without the mark, the way it ended tells whether the finish reason is to be believed.
-        let told = self.finish.is_some()
+        let told = self.end.finish.is_some()
             && match ending {
                 // The reason was not the last: calls behind it are believed as with the mark alone.
-                StreamEnd::InOrder => !self.went_on || !self.calls.are_open(),
+                StreamEnd::InOrder => !self.end.went_on || !self.calls.are_open(),
                 StreamEnd::Closed => self.calls.is_empty(),
-                StreamEnd::Silent => !self.went_on,
+                StreamEnd::Silent => !self.end.went_on,
                 StreamEnd::Broken => false,
             };
         if !(marked || told) {
@@ -304,11 +259,10 @@ impl EventParser for ChatParser {
         if !self.begun {
             return Err(StreamError::Empty);
         }
-        let (text, reasoning) =
-            thoughts_apart(self.text.into_string(), self.reasoning.into_string());
-        let refusal = self.refusal.into_string();
+        let ReplyTexts { text, reasoning, refusal } = self.content.into_texts();
         let refused = !refusal.is_empty();
-        let finish = if refused { Finish::Refused } else { self.finish.unwrap_or(Finish::Stop) };
+        let finish =
+            if refused { Finish::Refused } else { self.end.finish.unwrap_or(Finish::Stop) };
         let (calls, mut opaque) = self.calls.finish(&self.details);
         opaque.extend(self.own.map(|raw| extra_members::of_message(&raw)));
         opaque.extend(self.details.into_opaque());
@@ -321,27 +275,6 @@ impl EventParser for ChatParser {
             finish,
             usage: self.usage,
         })
-    }
-}
-
-/// Returns the text of a whole reply and its reasoning. That the text began inside a block of
-/// thoughts shows only when the block is closed: until then it was passed on as text.
-fn thoughts_apart(text: String, reasoning: String) -> (String, String) {
-    let unopened = if reasoning.is_empty() { split_whole(&text) } else { None };
-    unopened.map_or((text, reasoning), |(thought, answer)| (answer, thought))
-}
-
-fn grow_text(text: &mut Utf16Text, piece: &str, marked: bool, live: &mut DeltaFn<'_>) {
-    let grown = text.push(piece, marked);
-    if !grown.is_empty() {
-        live(Delta::Text(grown));
-    }
-}
-
-fn grow_reasoning(reasoning: &mut Utf16Text, piece: &str, marked: bool, live: &mut DeltaFn<'_>) {
-    let grown = reasoning.push(piece, marked);
-    if !grown.is_empty() {
-        live(Delta::Reasoning(grown));
     }
 }
 
@@ -360,7 +293,7 @@ fn without_choices(text: &str) -> StreamError {
     if has("choices") || has("usage") || object.starts_with("chat.completion") {
         return StreamError::NoChoices;
     }
-    StreamError::NotAReply { shown: crate::line::shown(text) }
+    ForeignBody::Other { shown: crate::line::shown(text) }.into()
 }
 
 fn finish(reason: &str) -> Result<Option<Finish>, ServerError> {

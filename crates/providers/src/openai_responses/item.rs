@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::arguments;
 use crate::limits::PARTS;
-use crate::stream::StreamError;
+use crate::stream_error::{ReplyTooLarge, StreamError};
 use crate::text::Utf16Text;
 
 /// What an item is.
@@ -59,8 +59,7 @@ pub(super) struct PartialItem {
     pub(super) kind: ItemKind,
     /// Our number of it, in the order of arrival.
     pub(super) serial: usize,
-    id: String,
-    call_id: String,
+    ids: ItemIds,
     pub(super) index: Option<u64>,
     pub(super) name: String,
     /// Which part of a turn a message belongs to; such a server wants it back.
@@ -72,6 +71,13 @@ pub(super) struct PartialItem {
     texts: BTreeMap<TextKey, Utf16Text>,
     /// Which of its texts is shown as its reasoning: what came first.
     told: Option<TextPart>,
+}
+
+/// What a server calls an item; empty where it says nothing.
+#[derive(Debug, Default)]
+struct ItemIds {
+    item: String,
+    call: String,
 }
 
 /// Items that ask the client for something that we do not offer: no answer to them could go
@@ -91,8 +97,7 @@ impl PartialItem {
         Self {
             kind,
             serial: 0,
-            id: id.to_owned(),
-            call_id: String::new(),
+            ids: ItemIds { item: id.to_owned(), call: String::new() },
             index,
             name: String::new(),
             phase: String::new(),
@@ -121,7 +126,7 @@ impl PartialItem {
             _ => ItemKind::Other,
         };
         let mut item = Self::new(kind, word("id").trim(), None);
-        word("call_id").trim().clone_into(&mut item.call_id);
+        word("call_id").trim().clone_into(&mut item.ids.call);
         match kind {
             ItemKind::Message => {
                 word("phase").clone_into(&mut item.phase);
@@ -176,20 +181,20 @@ impl PartialItem {
 
     /// What it is called: its id, or else that of its call.
     pub(super) fn id(&self) -> &str {
-        if self.id.is_empty() { &self.call_id } else { &self.id }
+        if self.ids.item.is_empty() { &self.ids.call } else { &self.ids.item }
     }
 
     pub(super) fn has_id(&self, id: &str) -> bool {
-        !id.is_empty() && (self.id == id || self.call_id == id)
+        !id.is_empty() && (self.ids.item == id || self.ids.call == id)
     }
 
     /// Whether two items carry the same id.
     pub(super) fn shares_id(&self, other: &Self) -> bool {
-        self.has_id(&other.id) || self.has_id(&other.call_id)
+        self.has_id(&other.ids.item) || self.has_id(&other.ids.call)
     }
 
     pub(super) fn has_no_id(&self) -> bool {
-        self.id.is_empty() && self.call_id.is_empty()
+        self.ids.item.is_empty() && self.ids.call.is_empty()
     }
 
     /// Whether it says nothing at all.
@@ -200,7 +205,7 @@ impl PartialItem {
     /// How many bytes are held of it.
     pub(super) fn held(&self) -> usize {
         let texts = self.texts.values().map(|text| text.len() + size_of::<(TextKey, Utf16Text)>());
-        let words = [&self.id, &self.call_id, &self.name, &self.phase].map(String::len);
+        let words = [&self.ids.item, &self.ids.call, &self.name, &self.phase].map(String::len);
         let raw = self.raw.as_ref().map_or(0, String::len);
         let words: usize = words.iter().sum();
         size_of::<Self>() + raw + words + texts.sum::<usize>()
@@ -217,7 +222,7 @@ impl PartialItem {
             return Ok("");
         }
         if self.texts.len() == PARTS && !self.texts.contains_key(&key) {
-            return Err(StreamError::TooManyItems);
+            return Err(ReplyTooLarge::Items.into());
         }
         if key.0.kind() == ItemKind::Reasoning {
             self.told = self.told.or(Some(key.0));
@@ -257,8 +262,8 @@ impl PartialItem {
                 *old = new;
             }
         };
-        fill(&mut self.id, whole.id);
-        fill(&mut self.call_id, whole.call_id);
+        fill(&mut self.ids.item, whole.ids.item);
+        fill(&mut self.ids.call, whole.ids.call);
         fill(&mut self.name, whole.name);
         fill(&mut self.phase, whole.phase);
         self.index = self.index.or(whole.index);

@@ -10,7 +10,7 @@
 
 use super::item::{ItemKind, PartialItem, TextKey, TextPart};
 use crate::limits::{CALLS, ITEMS};
-use crate::stream::StreamError;
+use crate::stream_error::{ReplyTooLarge, StreamError};
 
 /// Which item an event speaks of.
 #[derive(Debug, Clone, Copy)]
@@ -83,10 +83,10 @@ impl PartialItems {
     fn push(&mut self, mut item: PartialItem) -> Result<usize, StreamError> {
         let calls = self.list.iter().filter(|it| it.kind == ItemKind::Call).count();
         if item.kind == ItemKind::Call && calls == CALLS {
-            return Err(StreamError::TooManyCalls);
+            return Err(ReplyTooLarge::Calls.into());
         }
         if self.list.len() == ITEMS {
-            return Err(StreamError::TooManyItems);
+            return Err(ReplyTooLarge::Items.into());
         }
         item.serial = self.next_serial;
         self.next_serial += 1;

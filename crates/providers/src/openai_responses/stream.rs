@@ -13,9 +13,9 @@ use crate::arguments::{self, mended};
 use crate::json::{self, JsonError};
 use crate::server_error::ServerError;
 use crate::sse::SseEvent;
-use crate::stream::{
-    DeltaFn, EventParser, OPENAI_CHAT, StreamEnd, StreamError, StreamStatus, each_line_is_whole,
-};
+use crate::stream::{DeltaFn, EventParser, OPENAI_CHAT, each_line_is_whole};
+use crate::stream_error::{ForeignBody, StreamError};
+use crate::stream_status::{StreamEnd, StreamStatus};
 
 /// The mark that some servers send after the last event. It ends nothing: that is for the
 /// event before it to say.
@@ -24,10 +24,10 @@ const DONE: &str = "[DONE]";
 /// A reply that grows with each event. Events and fields that are not known are ignored.
 #[derive(Debug, Default)]
 pub(super) struct ResponsesParser {
+    /// The one that was asked for, until the reply names another.
     model: String,
     /// Most tokens that were asked for.
     limit: Option<u64>,
-    served: Option<String>,
     items: PartialItems,
     shown: DeltaSender,
     usage: Usage,
@@ -128,7 +128,7 @@ impl ResponsesParser {
         {
             Some(response) => self.response(event, response, live),
             None if value.get("choices").is_some_and(Value::is_array) => {
-                Err(StreamError::OtherApi { api: OPENAI_CHAT })
+                Err(ForeignBody::OtherApi { api: OPENAI_CHAT }.into())
             }
             None => Ok(StreamStatus::More),
         }
@@ -139,7 +139,7 @@ impl ResponsesParser {
         let Some(response) = response else { return };
         let model = word(response, "model");
         if !model.is_empty() {
-            self.served = Some(model.to_owned());
+            model.clone_into(&mut self.model);
         }
         if let Some(usage) = response.get("usage").filter(|it| it.is_object()) {
             self.usage = read_usage(usage);
@@ -370,7 +370,7 @@ impl EventParser for ResponsesParser {
         self.is_document = true;
         self.data(SseEvent { name: "", data: text.trim() }, live)?;
         if !self.begun {
-            return Err(StreamError::NotAReply { shown: crate::line::shown(text) });
+            return Err(ForeignBody::Other { shown: crate::line::shown(text) }.into());
         }
         Ok(())
     }
@@ -384,7 +384,7 @@ impl EventParser for ResponsesParser {
     }
 
     fn served(&self) -> &str {
-        self.served.as_deref().unwrap_or(&self.model)
+        &self.model
     }
 
     fn held(&self) -> usize {
@@ -419,7 +419,7 @@ impl EventParser for ResponsesParser {
                 None => StreamError::NoEndMark,
             });
         };
-        let mut reply = Reply::text(self.served.unwrap_or(self.model), "");
+        let mut reply = Reply::text(self.model, "");
         let (mut refusal, mut slots) = (String::new(), Vec::new());
         for item in self.items.into_list() {
             slots.extend(append(&mut reply, &mut refusal, item));

@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use super::{FORMAT, RecorderError, RecordingHeader, RecordingLine, SentRequest, hash};
 
-/// Records one session into a file, as [`SessionConfig::recorder`](crate::SessionConfig::recorder).
+/// Records one session into a file, as [`RecordConfig::recorder`](crate::RecordConfig::recorder).
 ///
 /// A recording that fails does not end the run; [`SessionRecorder::fault`] tells of it. Known secrets are
 /// replaced, as in the session file; everything else is there in full.

@@ -79,8 +79,8 @@ impl SessionDir {
     pub fn opening(&self, id: &SessionId) -> Result<Arc<OpeningCount>, ReadError> {
         // Whoever has it open is counted; this one will be refused.
         drop(self.lock(id)?);
-        let session = (id, self.file(id));
-        OpeningCount::begin(Arc::clone(&self.disk), session, self.openings(id)).map(Arc::new)
+        let disk = Arc::clone(&self.disk);
+        OpeningCount::begin(disk, id, self.file(id), self.openings(id)).map(Arc::new)
     }
 
     /// The file whose length is the number of openings that failed. Its name is no session's.

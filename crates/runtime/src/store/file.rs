@@ -79,7 +79,7 @@ impl SessionFile {
             return Err(ReadError::Open { path, source });
         }
         *dir.first_sync.lock().unwrap_or_else(PoisonError::into_inner) = Some(since.elapsed());
-        Ok(Self::over(dir, path, file, (line.len() as u64, 0)))
+        Ok(Self::over(dir, path, file, line.len() as u64, 0))
     }
 
     /// Opens a stored session to go on with it. A torn tail is cut off.
@@ -104,15 +104,17 @@ impl SessionFile {
             file.sync_now()
         };
         mend().map_err(|source| ReadError::Open { path: path.clone(), source })?;
-        let ends = (stored.good_bytes, stored.records.len() as u64);
-        Ok((Self::over(dir, path, file, ends), stored))
+        let records = stored.records.len() as u64;
+        Ok((Self::over(dir, path, file, stored.good_bytes, records), stored))
     }
 
+    /// Returns the writing end of a file that has so many bytes and records.
     fn over(
         dir: &SessionDir,
         path: PathBuf,
         file: Box<dyn DiskFile>,
-        (good, appended): (u64, u64),
+        good: u64,
+        appended: u64,
     ) -> Self {
         Self {
             path,

@@ -44,13 +44,14 @@ impl OpeningCount {
     /// count cannot be kept.
     pub(super) fn begin(
         disk: Arc<dyn Disk>,
-        session: (&SessionId, PathBuf),
+        id: &SessionId,
+        session_file: PathBuf,
         path: PathBuf,
     ) -> Result<Self, ReadError> {
         let openings = count(&*disk, &path)
             .map_err(|source| ReadError::Open { path: path.clone(), source })?;
         if openings >= OPENINGS_LIMIT {
-            return Err(ReadError::Unlucky { session: session.0.clone(), openings, path });
+            return Err(ReadError::Unlucky { session: id.clone(), openings, path });
         }
         let file = match disk.open(&path) {
             Err(OpenError::Io(error)) if error.kind() == io::ErrorKind::NotFound => {
@@ -61,7 +62,7 @@ impl OpeningCount {
         // Another process is counting at this moment, and will have the session.
         let file = match file {
             Err(OpenError::InUse(owner)) => {
-                return Err(ReadError::InUse { path: session.1, owner });
+                return Err(ReadError::InUse { path: session_file, owner });
             }
             file => opened(file, &path)?,
         };

@@ -128,8 +128,13 @@ fn text(
     if !content.is_empty() {
         let tool = || TextSource::Tool(call.name.clone());
         let source = output.source.clone().unwrap_or_else(tool);
-        let framed =
-            frame_for_model(&cx.shared.parts.secret, cx.view.id(), call.id, &source, content);
+        let framed = frame_for_model(
+            &cx.shared.parts.record.secret,
+            cx.view.id(),
+            call.id,
+            &source,
+            content,
+        );
         parts.push(framed.into_string());
     } else if parts.is_empty() && output.notes.is_empty() {
         parts.push("(no output)".to_owned());

@@ -11,7 +11,7 @@ use deputize_core::retry::RetryPolicy;
 use deputize_core::{
     BoxFuture, Cancel, CancelReason, Event, Message, Model, Outcome, SessionId, Status,
 };
-use deputize_runtime::{Models, RateLimiters, Session, SessionConfig, SessionDir};
+use deputize_runtime::{Models, RateLimiters, RequestConfig, Session, SessionConfig, SessionDir};
 use futures_util::future::join_all;
 use tokio::time::Instant;
 
@@ -226,7 +226,10 @@ async fn side_by_side(count: usize, model: Arc<dyn Model>) -> Vec<Outcome> {
         let catalog = catalog(&Arc::new(World::default()));
         let parts = SessionConfig {
             models,
-            rate_limiter: Some(Arc::clone(&gate)),
+            requests: RequestConfig {
+                rate_limiter: Some(Arc::clone(&gate)),
+                ..RequestConfig::default()
+            },
             ..SessionConfig::new(catalog)
         };
         let (folder, cancel) = (folder.path(), &cancel);
@@ -353,7 +356,8 @@ async fn the_waits_of_one_turn_have_an_end_together() {
         Err(ModelError { retry_after_ms: Some(40_000), ..error })
     };
     let retry = RetryPolicy { total_wait: Duration::from_secs(100), ..RetryPolicy::default() };
-    let parts = SessionConfig { retry, ..parts(&world, rule) };
+    let requests = RequestConfig { retry, ..RequestConfig::default() };
+    let parts = SessionConfig { requests, ..parts(&world, rule) };
     let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
     assert_eq!(outcome.error.as_deref(), Some("cut off (tried 3 times)"));
 }
@@ -364,7 +368,8 @@ async fn the_same_seed_waits_the_same() {
     for seed in [5, 5, 6] {
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
         let rule = |_: usize, _: &Request<'_>| Err(ModelError::new(FailureKind::Incomplete, "cut"));
-        let parts = SessionConfig { seed, ..parts(&world, rule) };
+        let requests = RequestConfig { seed, ..RequestConfig::default() };
+        let parts = SessionConfig { requests, ..parts(&world, rule) };
         run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
         let records = world.records.lock().unwrap();
         let wait = |event: &Event| match event {

@@ -16,7 +16,7 @@ use deputize_core::{
     Policy, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolName, ToolOutput,
     ToolSpec, ToolsetName,
 };
-use deputize_runtime::{Continue, Session, SessionConfig, SessionDir};
+use deputize_runtime::{Continue, Session, SessionConfig, SessionDir, ToolConfig};
 use serde_json::{Value, json};
 
 use crate::fixture::{
@@ -78,7 +78,7 @@ fn family(world: &Arc<World>, make: fn(AgentSpec) -> AgentSpec) -> SessionConfig
     let tool = Arc::new(Hand { spec: tool_spec, make });
     let origin = Origin::Linked { krate: "test".into() };
     catalog.insert(CatalogEntry { toolset: ToolsetName::literal("test"), origin, tool }).unwrap();
-    SessionConfig { catalog: Arc::new(catalog), ..parts(world, rule) }
+    SessionConfig { tools: ToolConfig::new(catalog), ..parts(world, rule) }
 }
 
 async fn ran(folder: &Path, parts: SessionConfig, grant: &Grant) -> Outcome {
@@ -174,7 +174,7 @@ async fn one_that_is_taken_up_has_only_a_model_that_it_may_use_now() {
     std::fs::write(&file, kept.collect::<String>()).unwrap();
     let world = Arc::new(World::default());
     let mut now = family(&world, |spec| spec);
-    now.children.models = Some(BTreeSet::from(["t/other".to_owned()]));
+    now.children.grant.models = Some(BTreeSet::from(["t/other".to_owned()]));
     let (session, _) = Session::open(&dir, SessionId::literal("s"), now).unwrap();
     let authority = authority(session.catalog());
     session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap();
@@ -272,7 +272,7 @@ async fn what_a_child_said_reaches_its_parent_also_where_nothing_takes_its_call_
     let dir = cut(folder.path(), again.path(), r#"{\"n\":1}"#);
     let world = Arc::new(World::default());
     let catalog = catalog(&world).filtered(|entry| entry.name().as_str() != "spawn");
-    let parts = SessionConfig { catalog: Arc::new(catalog), ..parts(&world, rule) };
+    let parts = SessionConfig { tools: ToolConfig::new(catalog), ..parts(&world, rule) };
     let outcome = resumed(&dir, parts).await;
     assert_eq!(outcome.text.as_deref(), Some("go said"));
     let told = results(&world);

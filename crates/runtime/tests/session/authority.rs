@@ -14,7 +14,7 @@ use deputize_core::{
     Origin, Outcome, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput,
     ToolSpec, ToolsetName,
 };
-use deputize_runtime::{Continue, Models, Session, SessionConfig, SessionDir};
+use deputize_runtime::{ChildConfig, Continue, Models, Session, SessionConfig, SessionDir};
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -183,7 +183,8 @@ impl SessionProgram {
         }
         models.fallback(MODELS.map(str::to_owned).to_vec());
         let catalog = catalog(seen, &self.left_out, &self.changed);
-        SessionConfig { models, children: self.children.clone(), ..SessionConfig::new(catalog) }
+        let children = ChildConfig { grant: self.children.clone(), ..ChildConfig::default() };
+        SessionConfig { models, children, ..SessionConfig::new(catalog) }
     }
 
     fn authority(&self, catalog: &Catalog) -> Authority {

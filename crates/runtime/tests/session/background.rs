@@ -287,7 +287,7 @@ async fn a_message_is_read_before_a_closing_answer_and_refused_while_it_is_given
         "rule",
         Arc::new(ClosesLate(RuleModel(rule), Arc::clone(&world))),
     );
-    parts.children_time = Some(Duration::from_secs(5));
+    parts.children.time_limit = Some(Duration::from_secs(5));
     let (dir, id) = (SessionDir::new(folder.path()), SessionId::literal("s"));
     let session = Session::create(&dir, id.clone(), parts).unwrap();
     let kid = AgentId::root(&id).child(CallId { step: 1, slot: 0 }, 0);

@@ -16,7 +16,7 @@ use deputize_core::{
     Agent, AgentId, AgentView, Approver, Authority, BoxFuture, CallId, Cancel, CancelReason,
     Catalog, Event, Outcome, SessionId, Status, ToolName,
 };
-use deputize_runtime::{Budgets, Continue, Session, SessionConfig, SessionDir};
+use deputize_runtime::{Budgets, ChildConfig, Continue, Session, SessionConfig, SessionDir};
 use serde_json::json;
 
 use crate::fixture::{World, cut, parts, resumed_with};
@@ -311,7 +311,8 @@ async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
     for (shared, tasks, statuses, reason, seconds) in limits {
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
         let children_time = shared.map(std::time::Duration::from_secs);
-        let parts = SessionConfig { children_time, ..with_programs(&world, tasks) };
+        let children = ChildConfig { time_limit: children_time, ..ChildConfig::default() };
+        let parts = SessionConfig { children, ..with_programs(&world, tasks) };
         let mut top = spec(folder.path());
         top.limits.wrap_up_ms = 20_000;
         let started = tokio::time::Instant::now();
@@ -410,7 +411,7 @@ async fn killed_at_any_record_it_is_not_started_twice_nor_where_it_may_not_be_an
 
         let world = Arc::new(World::default());
         let mut parts = with_programs(&world, &["program works"]);
-        parts.children = Grant { approver, ..Grant::default() };
+        parts.children.grant = Grant { approver, ..Grant::default() };
         let (session, _) = Session::open(&dir, SessionId::literal("s"), parts).unwrap();
         let authority = authority(session.catalog());
         let outcome = session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap();

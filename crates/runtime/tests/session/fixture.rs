@@ -14,7 +14,9 @@ use deputize_core::{
     Origin, Outcome, Record, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolEffect,
     ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
-use deputize_runtime::{Continue, Models, Session, SessionConfig, SessionDir, top_agent};
+use deputize_runtime::{
+    Continue, Models, RecordConfig, Session, SessionConfig, SessionDir, top_agent,
+};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
 use serde_json::{Value, json};
@@ -251,8 +253,9 @@ where
     let mut models = Models::default();
     models.insert("t/rule", "rule", Arc::new(RuleModel(rule)));
     let secret = deputize_core::sanitize::FrameSecret::new(&[3; 16]);
+    let record = RecordConfig { secret, ..RecordConfig::new() };
     let observers: Vec<Arc<dyn Observer>> = vec![Arc::new(Watch(Arc::clone(world)))];
-    SessionConfig { models, secret, observers, ..SessionConfig::new(catalog(world)) }
+    SessionConfig { models, record, observers, ..SessionConfig::new(catalog(world)) }
 }
 
 pub(crate) fn spec(folder: &Path) -> AgentSpec {

@@ -10,7 +10,7 @@ use deputize_core::{
     AgentId, BoxFuture, CallId, Cancel, CancelReason, Event, Message, Outcome, SessionId, Status,
 };
 use deputize_runtime::{
-    Continue, Recording, Replay, Session, SessionConfig, SessionDir, SessionRecorder,
+    Continue, HookConfig, Recording, Replay, Session, SessionConfig, SessionDir, SessionRecorder,
 };
 use serde_json::json;
 
@@ -164,7 +164,7 @@ async fn a_block_denies_the_call_and_the_model_gets_the_reason_cleaned() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let mut parts = parts(&world, calls(&["act", "look"]));
     parts.secrets.add("KEY", "sk-12345678");
-    parts.hooks = vec![hook("strict", blocking)];
+    parts.hooks.hooks = vec![hook("strict", blocking)];
     let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
     assert_eq!(outcome.text.as_deref(), Some("done"));
     assert_eq!(world.done(), ["look call_1_1 {}"]);
@@ -185,8 +185,8 @@ async fn a_block_denies_the_call_and_the_model_gets_the_reason_cleaned() {
 async fn what_fails_is_on_record_and_stops_nothing() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let mut parts = parts(&world, calls(&["act"]));
-    parts.hook_time_limit = Duration::from_secs(60);
-    parts.hooks = vec![
+    parts.hooks.time_limit = Duration::from_secs(60);
+    parts.hooks.hooks = vec![
         hook("fails", fails),
         hook("hangs", hangs),
         hook("deaf", deaf),
@@ -228,7 +228,7 @@ async fn parents_and_children_have_the_same_hooks_and_see_all_of_it_without_secr
         })
     });
     parts.secrets.add("KEY", "sk-12345678");
-    parts.hooks = vec![Arc::clone(&seeing) as _];
+    parts.hooks.hooks = vec![Arc::clone(&seeing) as _];
     let mut spec = spec(folder.path());
     spec.task = "go sk-12345678".into();
     run(folder.path(), spec, parts, &Cancel::new()).await;
@@ -264,7 +264,7 @@ async fn the_end_of_a_child_that_was_stopped_is_told_too() {
                 _ => Reply::calls("rule", [("wait", json!({}))]),
             })
         });
-        parts.hooks = vec![Arc::clone(&seeing) as _];
+        parts.hooks.hooks = vec![Arc::clone(&seeing) as _];
         let session =
             Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), parts);
         let session = session.unwrap();
@@ -295,7 +295,7 @@ async fn the_end_of_a_child_that_was_stopped_is_told_too() {
 async fn a_child_may_be_kept_from_beginning_and_its_sibling_goes_on() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let mut parts = parts(&world, family);
-    parts.hooks = vec![hook("start", at_start)];
+    parts.hooks.hooks = vec![hook("start", at_start)];
     let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
     assert_eq!(outcome.text.as_deref(), Some("both are back"));
     assert!(results(&world).contains("did one; \n"), "{}", results(&world));
@@ -319,7 +319,7 @@ async fn a_blocked_message_reaches_no_model_and_another_one_may_follow() {
     };
     let make = || {
         let mut parts = parts(&world, rule);
-        parts.hooks = vec![hook("start", at_start)];
+        parts.hooks.hooks = vec![hook("start", at_start)];
         parts
     };
     let mut spec = spec(folder.path());
@@ -346,7 +346,7 @@ async fn a_blocked_message_reaches_no_model_and_another_one_may_follow() {
 async fn an_interrupt_ends_a_hook_and_begins_no_other() {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let mut parts = parts(&world, calls(&["act"]));
-    parts.hooks = vec![hook("hangs", hangs), hook("second", panics)];
+    parts.hooks.hooks = vec![hook("hangs", hangs), hook("second", panics)];
     let cancel = Cancel::new();
     let teller = cancel.clone();
     let told_to_end = async move {
@@ -368,15 +368,15 @@ async fn a_replay_runs_no_hook_and_decides_as_recorded() {
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
         let file = folder.path().join("tape");
         let mut recorded = parts(&world, family);
-        recorded.hooks = vec![hook("start", at_start), hook("strict", blocking)];
-        recorded.recorder = Some(Arc::new(SessionRecorder::create(&file).unwrap()));
+        recorded.hooks.hooks = vec![hook("start", at_start), hook("strict", blocking)];
+        recorded.record.recorder = Some(Arc::new(SessionRecorder::create(&file).unwrap()));
         let mut top = spec(folder.path());
         top.task = task.into();
         let outcome = run(folder.path(), top.clone(), recorded, &Cancel::new()).await;
 
         let replayed = Arc::new(World::default());
         let mut played = SessionConfig::new(catalog(&replayed));
-        played.hooks = vec![hook("panics", panics)];
+        played.hooks.hooks = vec![hook("panics", panics)];
         let replay = Replay::new(Recording::read(&file).unwrap(), played);
         let authority = authority(replay.session().catalog());
         let again = replay.run(top, authority, &Cancel::new()).await.unwrap();
@@ -480,7 +480,7 @@ async fn heard_after(last: &str) -> (Vec<String>, Vec<String>) {
     };
     let with = |hooks: Vec<Arc<dyn Hook>>, memory: Arc<Notes>| {
         let mut parts = parts(&Arc::new(World::default()), rule.clone());
-        parts.hooks = hooks;
+        parts.hooks.hooks = hooks;
         parts.memory = Some(memory);
         parts
     };
@@ -525,9 +525,10 @@ async fn after_a_restart_those_hooks_are_told_that_are_not_on_record_whatever_th
     };
     for (now, told) in cases {
         let (folder, again) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let with = |world: &Arc<World>, names: &[&'static str]| SessionConfig {
-            hooks: names.iter().map(|name| hook(name, fails)).collect(),
-            ..parts(world, rule)
+        let with = |world: &Arc<World>, names: &[&'static str]| {
+            let hooks = names.iter().map(|name| hook(name, fails)).collect();
+            let hooks = HookConfig { hooks, ..HookConfig::default() };
+            SessionConfig { hooks, ..parts(world, rule) }
         };
         let first = with(&Arc::default(), &["a"]);
         run(folder.path(), spec(folder.path()), first, &Cancel::new()).await;

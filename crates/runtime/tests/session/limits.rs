@@ -9,7 +9,7 @@ use deputize_core::agent::{AgentLimits, AgentSpec};
 use deputize_core::model::{FailureKind, ModelError, Reply, Request, ToolChoice};
 use deputize_core::outcome::ExitReason;
 use deputize_core::{AgentId, Cancel, CancelReason, Event, Message, Outcome, Status};
-use deputize_runtime::SessionConfig;
+use deputize_runtime::{ChildConfig, SessionConfig};
 use serde_json::json;
 
 use crate::fixture::{World, parts, results, run, spec};
@@ -157,7 +157,8 @@ async fn two_levels(spec: AgentSpec, children_time: Option<Duration>) -> [Outcom
             _ => Reply::text("rule", "done"),
         })
     };
-    let parts = SessionConfig { children_time, ..parts(&world, rule) };
+    let children = ChildConfig { time_limit: children_time, ..ChildConfig::default() };
+    let parts = SessionConfig { children, ..parts(&world, rule) };
     run(folder.path(), AgentSpec { cwd: folder.path().to_owned(), ..spec }, parts, &Cancel::new())
         .await;
     let records = world.records.lock().unwrap();

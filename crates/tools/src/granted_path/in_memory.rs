@@ -7,12 +7,13 @@ use deputize_core::ToolCx;
 /// as well.
 pub(crate) const MOST_BYTES: u64 = 32 * 1024;
 
+#[cfg(target_os = "linux")]
+pub(crate) use linux::read_in_memory;
+
+/// Returns `None`: only Linux can be asked not to wait.
 #[cfg(not(target_os = "linux"))]
-impl GrantedPath {
-    /// Nothing: only Linux can be asked not to wait.
-    pub(crate) fn in_memory(_cx: &ToolCx, _path: &str) -> Option<(Self, Vec<u8>)> {
-        None
-    }
+pub(crate) fn read_in_memory(_cx: &ToolCx, _path: &str) -> Option<(GrantedPath, Vec<u8>)> {
+    None
 }
 
 #[cfg(target_os = "linux")]
@@ -31,31 +32,29 @@ mod linux {
     use super::{GrantedPath, MOST_BYTES, ToolCx};
     use crate::granted_path::{Access, LexicalPath};
 
-    impl GrantedPath {
-        /// The place and the content of a regular file for reading. Nothing when any of it, or of
-        /// the way to it, would have to be waited for (a disk, a network, another program), when
-        /// there is a link on the way, when it is long, or when it cannot be read: who may take
-        /// time then reads it or says what is wrong.
-        pub(crate) fn in_memory(cx: &ToolCx, path: &str) -> Option<(Self, Vec<u8>)> {
-            let LexicalPath { root, rel, shown } = LexicalPath::of(cx, path, Access::Read).ok()?;
-            let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
-            if !rel.components().all(plain) {
-                return None;
-            }
-            let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-            let dir = openat2(CWD, root, flags, Mode::empty(), ResolveFlags::CACHED).ok()?;
-            let beneath = ResolveFlags::CACHED
-                | ResolveFlags::BENEATH
-                | ResolveFlags::NO_SYMLINKS
-                | ResolveFlags::NO_MAGICLINKS;
-            let open = |flags| openat2(&dir, &rel, flags | OFlags::CLOEXEC, Mode::empty(), beneath);
-            // Looked at before it is opened too, because opening a device can already do something.
-            length(&open(OFlags::PATH).ok()?)?;
-            let file = open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
-            let content = content(&file, length(&file)?)?;
-            let (root, dir) = (root.clone(), Dir::from_std_file(File::from(dir)));
-            Some((Self { root, dir, rel, shown }, content))
+    /// Returns the place and the content of a regular file. `None` if any of it, or of the way to
+    /// it, would have to be waited for (a disk, a network, another program), if there is a link on
+    /// the way, if it is long, or if it cannot be read: a caller that may wait then reads it or
+    /// says what is wrong.
+    pub(crate) fn read_in_memory(cx: &ToolCx, path: &str) -> Option<(GrantedPath, Vec<u8>)> {
+        let LexicalPath { root, rel, shown } = LexicalPath::of(cx, path, Access::Read).ok()?;
+        let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
+        if !rel.components().all(plain) {
+            return None;
         }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let dir = openat2(CWD, root, flags, Mode::empty(), ResolveFlags::CACHED).ok()?;
+        let beneath = ResolveFlags::CACHED
+            | ResolveFlags::BENEATH
+            | ResolveFlags::NO_SYMLINKS
+            | ResolveFlags::NO_MAGICLINKS;
+        let open = |flags| openat2(&dir, &rel, flags | OFlags::CLOEXEC, Mode::empty(), beneath);
+        // Looked at before it is opened too, because opening a device can already do something.
+        length(&open(OFlags::PATH).ok()?)?;
+        let file = open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
+        let content = content(&file, length(&file)?)?;
+        let (root, dir) = (root.clone(), Dir::from_std_file(File::from(dir)));
+        Some((GrantedPath { root, dir, rel, shown }, content))
     }
 
     /// The length of a regular file that is not long.
@@ -95,7 +94,7 @@ mod tests {
     use crate::fixture::ToolFixture;
 
     fn content(bench: &ToolFixture, path: &str) -> Option<Vec<u8>> {
-        GrantedPath::in_memory(&bench.cx, path).map(|(_, content)| content)
+        read_in_memory(&bench.cx, path).map(|(_, content)| content)
     }
 
     #[test]
@@ -113,7 +112,7 @@ mod tests {
             assert_eq!(content(&bench, "./a/f").unwrap(), b"text");
             assert_eq!(content(&bench, "empty").unwrap(), b"");
             assert_eq!(content(&bench, "longest").unwrap(), longest);
-            let (place, _) = GrantedPath::in_memory(&bench.cx, "a//f").unwrap();
+            let (place, _) = read_in_memory(&bench.cx, "a//f").unwrap();
             assert_eq!(place.path(), bench.path("a/f"));
             assert_eq!((place.shown(), place.open().is_ok()), ("a//f", true));
         }

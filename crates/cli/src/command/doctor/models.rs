@@ -74,7 +74,7 @@ async fn answers(subjects: &[CheckedModel], around: &ProcessEnv) -> Vec<Provider
         match whole_endpoint(&subject.choice, at, around) {
             Err(error) => *answer = Some(Err(error.chain())),
             Ok(mut endpoint) => {
-                endpoint.connect_timeout = endpoint.connect_timeout.min(CONNECT);
+                endpoint.timeouts.connect = endpoint.timeouts.connect.min(CONNECT);
                 let (wire, http): (_, HttpClient) = (at.api, http.clone());
                 let bare = Address { keys: Vec::new(), ..endpoint.clone() };
                 let keyed = !endpoint.keys.is_empty();

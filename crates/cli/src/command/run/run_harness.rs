@@ -181,7 +181,7 @@ impl RunHarness {
         if place.stored {
             return self.go_on(composition, place, parts, plan).await;
         }
-        let (dir, tape) = (place.dir, parts.recorder.clone());
+        let (dir, tape) = (place.dir, parts.record.recorder.clone());
         let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let created = Session::create(dir, place.id.clone(), parts);
         let session = created.map_err(CliError::failed)?;
@@ -203,7 +203,7 @@ impl RunHarness {
         mut parts: SessionConfig,
         plan: RunPlan,
     ) -> Result<Outcome, CliError> {
-        let (dir, tape) = (place.dir, parts.recorder.clone());
+        let (dir, tape) = (place.dir, parts.record.recorder.clone());
         let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let opening = dir.opening(&place.id).map_err(CliError::failed)?;
         parts.observers.push(Arc::clone(&opening) as Arc<dyn Observer>);

@@ -1,0 +1,86 @@
+//! What an external agent says, on its way to the record.
+
+use deputize_core::sanitize::{Secrets, clean};
+
+/// The most bytes of its words in one record.
+const WORDS_BYTES: usize = 4096;
+/// The most bytes of its words on record between two calls or prompts.
+const REPLY_WORDS_BYTES: usize = 256 * 1024;
+/// The most bytes of all its words on record.
+const ALL_WORDS_BYTES: usize = 8 * 1024 * 1024;
+/// Stands on record for words that are not.
+const WORDS_LEFT_OUT: &str = "\n[what it said then is not on record]\n";
+
+/// What an external agent says. Each function returns the texts that go on record now.
+#[derive(Debug, Default)]
+pub(crate) struct ExternalWords {
+    /// What is not on record.
+    pending: String,
+    /// Bytes on record since its last call or prompt.
+    reply_bytes: usize,
+    /// Bytes of all on record.
+    all_bytes: usize,
+    /// Whether some since its last call or prompt are left out.
+    has_left_out: bool,
+}
+
+impl ExternalWords {
+    /// Adds a piece of what it says.
+    pub(crate) fn push(&mut self, piece: &str, secrets: &Secrets) -> Vec<String> {
+        let mut texts = Vec::new();
+        let mut rest = piece;
+        while !rest.is_empty() {
+            if self.room() == 0 {
+                texts.extend(self.leave_out());
+                break;
+            }
+            let room = WORDS_BYTES.saturating_sub(self.pending.len()).max(4);
+            let (now, later) = rest.split_at(rest.floor_char_boundary(room));
+            self.pending.push_str(now);
+            rest = later;
+            if self.pending.len() >= WORDS_BYTES {
+                texts.append(&mut self.flush(secrets));
+            }
+        }
+        texts
+    }
+
+    /// Takes what it said, but for the end that may be the beginning of a secret.
+    pub(crate) fn flush(&mut self, secrets: &Secrets) -> Vec<String> {
+        let ready = self.pending.len() - secrets.begun(&self.pending);
+        let rest = self.pending.split_off(ready);
+        let words = std::mem::replace(&mut self.pending, rest);
+        let text = clean(&secrets.scrub(&words)).text.into_owned();
+        let kept = text.get(..text.floor_char_boundary(self.room())).unwrap_or_default();
+        let mut texts = Vec::new();
+        if !kept.is_empty() {
+            self.reply_bytes += kept.len();
+            self.all_bytes += kept.len();
+            texts.push(kept.to_owned());
+        }
+        if kept.len() < text.len() {
+            texts.extend(self.leave_out());
+        }
+        texts
+    }
+
+    /// Takes what it said before a call or a prompt: what follows is said anew.
+    pub(crate) fn end(&mut self, secrets: &Secrets) -> Vec<String> {
+        let texts = self.flush(secrets);
+        self.reply_bytes = 0;
+        self.has_left_out = false;
+        texts
+    }
+
+    /// How many more bytes of words may go on record now.
+    fn room(&self) -> usize {
+        let of_reply = REPLY_WORDS_BYTES.saturating_sub(self.reply_bytes);
+        of_reply.min(ALL_WORDS_BYTES.saturating_sub(self.all_bytes))
+    }
+
+    /// Returns the mark that words are left out, once between two calls or prompts.
+    fn leave_out(&mut self) -> Option<String> {
+        let is_first = !std::mem::replace(&mut self.has_left_out, true);
+        is_first.then(|| WORDS_LEFT_OUT.to_owned())
+    }
+}

@@ -1,0 +1,93 @@
+//! The models of a session, and those to fall back on.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use deputize_core::Model;
+use deputize_core::agent::AgentSpec;
+use deputize_core::budget::Price;
+
+/// A model and its names.
+#[derive(Clone)]
+pub(crate) struct ModelRoute {
+    /// As agents use it.
+    pub(crate) name: String,
+    /// As its provider knows it.
+    pub(crate) at_provider: String,
+    pub(crate) model: Arc<dyn Model>,
+    /// What it costs, if that is known.
+    pub(crate) price: Option<Price>,
+}
+
+/// Models by the name that agents use, `PROVIDER/MODEL`.
+#[derive(Clone, Default)]
+pub struct Models {
+    routes: BTreeMap<String, ModelRoute>,
+    fallback: Vec<String>,
+    pinned_fallback: Vec<String>,
+}
+
+impl Models {
+    /// Adds a model: the name agents use, its name at the provider, the way to it.
+    pub fn insert(&mut self, name: &str, at_provider: &str, model: Arc<dyn Model>) {
+        let (name, at_provider) = (name.to_owned(), at_provider.to_owned());
+        self.routes.insert(name.clone(), ModelRoute { name, at_provider, model, price: None });
+    }
+
+    /// Puts something around a model that was added, such as one that answers some requests itself.
+    pub fn wrap(&mut self, name: &str, wrap: impl FnOnce(Arc<dyn Model>) -> Arc<dyn Model>) {
+        if let Some(route) = self.routes.get_mut(name) {
+            route.model = wrap(Arc::clone(&route.model));
+        }
+    }
+
+    /// Says what a model costs that was added.
+    pub fn price(&mut self, name: &str, price: Price) {
+        if let Some(route) = self.routes.get_mut(name) {
+            route.price = Some(price);
+        }
+    }
+
+    /// Says which models an agent goes on with, in this order, when its own cannot be used. A
+    /// name without a model is passed over.
+    pub fn fallback(&mut self, names: Vec<String>) {
+        self.fallback = names;
+    }
+
+    /// Says the same of agents whose model was named for them
+    /// ([`AgentSpec::model_pinned`](deputize_core::agent::AgentSpec::model_pinned)).
+    pub fn pinned_fallback(&mut self, names: Vec<String>) {
+        self.pinned_fallback = names;
+    }
+
+    /// The models that an agent goes on with.
+    fn fallback_of(&self, spec: &AgentSpec) -> &[String] {
+        if spec.model_pinned { &self.pinned_fallback } else { &self.fallback }
+    }
+
+    /// Whether an agent may go on with the other model, known at its provider as told: by the
+    /// names of those to fall back on, because a replay needs no way to them.
+    pub(crate) fn may_serve(&self, spec: &AgentSpec, other: &str, at_provider: &str) -> bool {
+        let known = other == spec.model || self.fallback_of(spec).iter().any(|name| name == other);
+        known && self.routes.get(other).is_none_or(|route| route.at_provider == at_provider)
+    }
+
+    pub(crate) fn route(&self, name: &str) -> Option<&ModelRoute> {
+        self.routes.get(name)
+    }
+
+    /// The model of an agent, and after it those to fall back on.
+    pub(crate) fn routes(&self, spec: &AgentSpec) -> Option<Vec<ModelRoute>> {
+        let own = self.routes.get(&spec.model)?;
+        let others = self.fallback_of(spec).iter().filter(|other| **other != spec.model);
+        let others = others.filter_map(|other| self.routes.get(other));
+        Some(std::iter::once(own).chain(others).cloned().collect())
+    }
+}
+
+impl fmt::Debug for Models {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.routes.keys()).finish()
+    }
+}
