@@ -366,7 +366,8 @@ mod tests {
         let me = AgentId::root(&SessionId::literal("s"));
         let other = me.child(crate::CallId { step: 1, slot: 0 }, 0);
         let path = Path::new("/w/a");
-        let (old, new) = (FileVersion::of(b"old"), FileVersion::of(b"new"));
+        let old = FileVersion::of(b"old");
+        let new = FileVersion::of(b"new");
         assert_eq!(ledger.check(&me, path, &old), Err(StaleWrite::Unread));
         ledger.record_read(&me, path, old.clone());
         assert_eq!(ledger.check(&me, path, &old), Ok(()));
@@ -394,7 +395,8 @@ mod tests {
 
     #[test]
     fn what_is_gone_is_not_created_anew_before_that_was_seen() {
-        let (ledger, path) = (FileLedger::default(), Path::new("/w/a"));
+        let ledger = FileLedger::default();
+        let path = Path::new("/w/a");
         let me = AgentId::root(&SessionId::literal("s"));
         assert_eq!(ledger.check_none(&me, path), Ok(()));
         ledger.record_read(&me, path, FileVersion::of(b"x"));
@@ -405,7 +407,8 @@ mod tests {
 
     #[test]
     fn nothing_is_kept_of_writes_that_are_over_and_of_agents_that_have_ended() {
-        let (ledger, other) = (FileLedger::default(), Path::new("/w/other"));
+        let ledger = FileLedger::default();
+        let other = Path::new("/w/other");
         let me = AgentId::root(&SessionId::literal("s"));
         ledger.record_read(&me, other, FileVersion::of(b"x"));
         for index in 0..100 {
@@ -426,7 +429,8 @@ mod tests {
     /// Returns the refusal for an agent that would overwrite a file of 10 lines after reading these
     /// parts, each as `first..end` or, within a line, `line:byte..line:byte`.
     fn overwrite(parts: &[&str]) -> String {
-        let (ledger, path) = (FileLedger::default(), Path::new("/w/a"));
+        let ledger = FileLedger::default();
+        let path = Path::new("/w/a");
         let me = AgentId::root(&SessionId::literal("s"));
         let version = FileVersion::of(b"x");
         let position = |text: &str| {
@@ -465,10 +469,12 @@ mod tests {
 
     #[test]
     fn a_change_after_a_part_is_told_first_and_leaves_the_rest_unseen() {
-        let (ledger, path) = (FileLedger::default(), Path::new("/w/a"));
+        let ledger = FileLedger::default();
+        let path = Path::new("/w/a");
         let me = AgentId::root(&SessionId::literal("s"));
         let other = me.child(crate::CallId { step: 1, slot: 0 }, 0);
-        let (old, new) = (FileVersion::of(b"old"), FileVersion::of(b"new"));
+        let old = FileVersion::of(b"old");
+        let new = FileVersion::of(b"new");
         let unknown = Err(StaleWrite::Partly { lines: None });
         let part = |lines| ReadRange::Parts { parts: vec![(1, 0)..(2, 0)], lines };
         assert!(!ledger.record_partial_read(&me, path, old, part(2)));

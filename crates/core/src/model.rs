@@ -1,7 +1,6 @@
 //! The interface to a model: one attempt of one request.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -9,6 +8,10 @@ use crate::cancel::Cancel;
 use crate::future::BoxFuture;
 use crate::message::{Message, OpaqueBlock};
 use crate::tool_spec::ToolDecl;
+
+mod error;
+
+pub use error::{FailedModel, FailureKind, ModelError, PARTIAL_BYTES, bounded_partial};
 
 /// Whether the model may call tools in this request. The tools are sent in any case, so that the
 /// cache prefix stays the same.
@@ -197,226 +200,6 @@ impl Reply {
     }
 }
 
-/// The kind of a failed attempt, which determines what happens next.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureKind {
-    /// Failed before any output; worth another attempt.
-    Transient,
-    /// Broke off, so nothing of it is final; worth another attempt.
-    Incomplete,
-    /// The conversation is too long for the model.
-    ContextOverflow,
-    /// The provider cannot be used: key, quota, model name, wrong kind of server at the address.
-    Unavailable,
-    /// The request or the reply is invalid.
-    Fatal,
-    /// Cancelled by this program.
-    Cancelled,
-}
-
-/// Maximum bytes stored of a failed attempt's text: its beginning and its end.
-pub const PARTIAL_BYTES: usize = 256 * 1024;
-
-/// Room in [`PARTIAL_BYTES`] for the note on how much was left out.
-const LEFT_OUT_NOTE: usize = 128;
-/// Bytes around a cut that are searched for a word boundary, so that no word is cut in half.
-const WORD: usize = 1024;
-
-/// Returns the stored part of a failed attempt's text and the number of bytes left out. For a long
-/// text this is its beginning and end, with a note on the omission between them.
-///
-/// ```
-/// use deputize_core::model::{PARTIAL_BYTES, bounded_partial};
-///
-/// assert_eq!(bounded_partial("so it"), ("so it".to_owned(), 0));
-/// let (kept, left_out) = bounded_partial(&"so it goes ".repeat(1_000_000));
-/// assert!(kept.len() <= PARTIAL_BYTES && left_out > 10_000_000);
-/// ```
-#[must_use]
-pub fn bounded_partial(text: &str) -> (String, u64) {
-    if text.len() <= PARTIAL_BYTES {
-        return (text.to_owned(), 0);
-    }
-    let half = (PARTIAL_BYTES - LEFT_OUT_NOTE) / 2;
-    let (head, rest) = text.split_at(text.floor_char_boundary(half));
-    let (middle, tail) = rest.split_at(rest.ceil_char_boundary(rest.len() - half));
-    let from = head.ceil_char_boundary(head.len().saturating_sub(WORD));
-    let cut = head.get(from..).and_then(|end| end.rfind(char::is_whitespace));
-    let head = cut.and_then(|cut| head.get(..from + cut)).unwrap_or(head);
-    let to = tail.floor_char_boundary(WORD);
-    let cut = tail.get(..to).and_then(|begin| begin.find(char::is_whitespace));
-    let tail = cut.and_then(|cut| tail.get(cut..)).unwrap_or(tail);
-    debug_assert!(!middle.is_empty(), "the halves do not meet");
-    let left_out = (text.len() - head.len() - tail.len()) as u64;
-    (
-        format!("{head}\n[{left_out} bytes of an answer that broke off are left out]\n{tail}"),
-        left_out,
-    )
-}
-
-/// A failed attempt. Its message is for the operator and never contains a key.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
-#[error("{message}")]
-pub struct ModelError {
-    /// The kind of failure.
-    pub kind: FailureKind,
-    /// The HTTP status, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<u16>,
-    /// What went wrong, with provider and model, and what to do.
-    pub message: String,
-    /// The wait that the provider asks for, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub retry_after_ms: Option<u64>,
-    /// Text that had arrived before the failure.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub partial: String,
-    /// The model that served that text.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub served: String,
-    /// Bytes left out of that text, see [`PARTIAL_BYTES`].
-    #[serde(default, skip_serializing_if = "is_zero")]
-    pub partial_left_out: u64,
-    /// Usage of the attempt: as the provider counted it, or an estimate if it began to answer and
-    /// counted nothing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub usage: Option<Box<Usage>>,
-    /// Whether the usage is an estimate.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub estimated: bool,
-    /// Whether the next attempt uses another key, so that no wait is needed.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub other_key: bool,
-    /// Upper bound on the attempts of this request, if the failure shows that more are useless.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub most_attempts: Option<u32>,
-    /// Whether the model made the mistake, such as a call that its server cannot parse: the
-    /// provider works, and another model may do better.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub model_mistake: bool,
-    /// Number of attempts of the request, once no other one follows; 0 if unknown.
-    #[serde(default, skip_serializing_if = "is_zero_attempts")]
-    pub attempts: u32,
-    /// Whether nothing was sent, because the model had just failed for other agents.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unsent: bool,
-    /// The models that were tried in turn, this one last; empty if there was only one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tried: Vec<FailedModel>,
-}
-
-/// A model that was tried and failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailedModel {
-    /// The model, as agents name it.
-    pub model: String,
-    /// What went wrong.
-    pub message: String,
-    /// Number of attempts; see [`ModelError::attempts`].
-    #[serde(default, skip_serializing_if = "is_zero_attempts")]
-    pub attempts: u32,
-    /// Whether nothing was sent; see [`ModelError::unsent`].
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unsent: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-const fn is_zero_attempts(attempts: &u32) -> bool {
-    *attempts == 0
-}
-
-/// Returns a remark on how often a request was sent; empty if it was sent once.
-fn attempts_remark(attempts: u32, unsent: bool) -> String {
-    match attempts {
-        _ if unsent => " (not sent: others just gave up)".to_owned(),
-        0 | 1 => String::new(),
-        attempts => format!(" (tried {attempts} times)"),
-    }
-}
-
-impl ModelError {
-    /// Creates an error of a kind, without further details.
-    #[must_use]
-    pub fn new(kind: FailureKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            status: None,
-            message: message.into(),
-            retry_after_ms: None,
-            partial: String::new(),
-            served: String::new(),
-            partial_left_out: 0,
-            usage: None,
-            estimated: false,
-            other_key: false,
-            most_attempts: None,
-            model_mistake: false,
-            attempts: 0,
-            unsent: false,
-            tried: Vec::new(),
-        }
-    }
-
-    /// Describes the failure for the operator: what went wrong and how often it was tried; if
-    /// several models were tried, with a line for each.
-    ///
-    /// ```
-    /// use deputize_core::model::{FailureKind, ModelError};
-    ///
-    /// let error = ModelError::new(FailureKind::Transient, "provider local: 503");
-    /// let error = ModelError { attempts: 5, ..error };
-    /// assert_eq!(error.describe(), "provider local: 503 (tried 5 times)");
-    /// assert_eq!(error.cause(), "provider local: 503");
-    /// ```
-    #[must_use]
-    pub fn describe(&self) -> String {
-        self.lines(attempts_remark)
-    }
-
-    /// Describes the failure without the number of attempts: the same text for all agents that
-    /// failed for the same reason.
-    #[must_use]
-    pub fn cause(&self) -> String {
-        self.lines(|_, _| String::new())
-    }
-
-    fn lines(&self, remark: impl Fn(u32, bool) -> String) -> String {
-        if self.tried.is_empty() {
-            return format!("{}{}", self.message, remark(self.attempts, self.unsent));
-        }
-        let line = |failed: &FailedModel| {
-            let FailedModel { model, message, attempts, unsent } = failed;
-            format!("\n  {model}: {message}{}", remark(*attempts, *unsent))
-        };
-        let lines: String = self.tried.iter().map(line).collect();
-        format!("no model could answer:{lines}")
-    }
-
-    /// Cuts its text to [`PARTIAL_BYTES`].
-    #[must_use]
-    pub fn limited(mut self) -> Self {
-        if self.partial.len() > PARTIAL_BYTES {
-            let before = self.partial_left_out;
-            (self.partial, self.partial_left_out) = bounded_partial(&self.partial);
-            self.partial_left_out = self.partial_left_out.saturating_add(before);
-        }
-        self
-    }
-
-    /// Returns the number of bytes of text that had arrived, including those left out.
-    #[must_use]
-    pub const fn partial_bytes(&self) -> u64 {
-        (self.partial.len() as u64).saturating_add(self.partial_left_out)
-    }
-
-    /// Returns the wait that the provider asks for.
-    #[must_use]
-    pub fn retry_after(&self) -> Option<Duration> {
-        self.retry_after_ms.map(Duration::from_millis)
-    }
-}
-
 /// A model, or access to one. `reply` makes **one attempt**: retries, fallback models and budgets
 /// belong to the driver, so that each attempt is recorded.
 pub trait Model: Send + Sync {
@@ -480,27 +263,6 @@ const fn _object_safe(_: &dyn Model) {}
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn of_the_text_of_a_failed_attempt_the_beginning_and_the_end_are_kept() {
-        let error = || ModelError::new(FailureKind::Incomplete, "x");
-        for (unit, most) in [("word wörd ", 1100), ("ö", 2), ("€x", 4)] {
-            let text = unit.repeat(400_000);
-            let kept = ModelError { partial: text.clone(), ..error() }.limited();
-            assert!(kept.partial.len() <= PARTIAL_BYTES, "{}", kept.partial.len());
-            let (head, rest) = kept.partial.split_once("\n[").unwrap();
-            let (note, tail) = rest.split_once("]\n").unwrap();
-            assert!(text.starts_with(head) && text.ends_with(tail), "{unit}");
-            let whole = head.len() + tail.len() + usize::try_from(kept.partial_left_out).unwrap();
-            assert_eq!(whole, text.len());
-            assert!(note.starts_with(&format!("{} bytes", kept.partial_left_out)), "{note}");
-            assert!(PARTIAL_BYTES - head.len() - tail.len() < LEFT_OUT_NOTE + 2 * most, "{unit}");
-            assert_eq!(kept.clone().limited(), kept);
-            assert_eq!(bounded_partial(&text), (kept.partial, kept.partial_left_out));
-        }
-        let short = "s".repeat(PARTIAL_BYTES);
-        assert_eq!(bounded_partial(&short), (short, 0));
-    }
 
     #[test]
     fn a_sum_of_tokens_ends_at_the_largest_number() {

@@ -147,7 +147,8 @@ mod tests {
             stable: vec![Section::plain("You work."), Section::own("Rules", "Be brief.\n")],
             volatile: vec![Section::own("Task", task)],
         };
-        let (one, two) = (parts("a").render(), parts("b").render());
+        let one = parts("a").render();
+        let two = parts("b").render();
         assert_eq!(one.to_string(), "You work.\n\n# Rules\nBe brief.\n\n# Task\na");
         assert_eq!(one.into_blocks()[0], two.into_blocks()[0]);
     }

@@ -19,6 +19,7 @@ mod input;
 mod open_calls;
 mod repetition;
 mod serving_model;
+mod step;
 mod step_count;
 mod turn_end;
 mod turn_text;
@@ -32,6 +33,7 @@ use turn_end::LastRequestReason;
 use turn_text::TurnText;
 
 pub use input::{BudgetUnit, Input, WrapUpReason};
+pub use step::Step;
 pub use turn_end::{TASK_NOT_DONE, TurnEnd};
 
 const GO_ON: &str = include_str!("../prompts/go_on.md");
@@ -39,24 +41,6 @@ const EMPTY: &str = include_str!("../prompts/empty.md");
 const LOOP_NOTE: &str = include_str!("../prompts/loop_note.md");
 const CUT_CALL: &str = include_str!("../prompts/cut_call.md");
 const STOPPED_CALL: &str = include_str!("../prompts/stopped_call.md");
-
-/// The next action. Exhaustive on purpose, since a driver handles every one.
-#[derive(Debug, PartialEq)]
-pub enum Step<'a> {
-    /// Send a request.
-    Ask {
-        /// Number of this agent's request, from 1.
-        iteration: u32,
-        /// Whether tools may be called.
-        tools: ToolChoice,
-    },
-    /// Run these calls, which have no results yet.
-    Call(Vec<&'a ToolCall>),
-    /// Wait for a message.
-    Rest,
-    /// The turn is over.
-    Done(&'a TurnEnd),
-}
 
 #[derive(Debug, Clone, PartialEq)]
 enum RunState {

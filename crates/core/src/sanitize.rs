@@ -269,7 +269,8 @@ mod tests {
         let agent = AgentId::root(&SessionId::literal("s"));
         let boundary =
             frame_boundary(&FrameSecret::new(&[1; 16]), &agent, CallId { step: 1, slot: 0 });
-        let (frame, alike) = (framed(1, "one\ntwo"), "<tool:t abc>\nx < y\n</abc>");
+        let frame = framed(1, "one\ntwo");
+        let alike = "<tool:t abc>\nx < y\n</abc>";
         let cases = [
             (frame.clone(), "one\ntwo\n"),
             (

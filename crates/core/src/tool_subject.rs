@@ -274,7 +274,8 @@ mod tests {
 
     #[test]
     fn a_tool_that_says_nothing_has_the_usual_arguments() {
-        let (subject, call) = (Subject::default(), json!({"command": "ls", "path": "/w"}));
+        let subject = Subject::default();
+        let call = json!({"command": "ls", "path": "/w"});
         assert_eq!((subject.verb(), subject.main()), (None, None));
         assert_eq!(commands(&subject, &call), ["command: ls"]);
         assert_eq!(subject.text(ArgumentRole::Path, call.as_object().unwrap()), Some("/w"));

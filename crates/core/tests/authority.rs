@@ -124,7 +124,8 @@ proptest! {
 #[test]
 fn what_is_within_allows_no_more() {
     let config = ProptestConfig { source_file: Some(file!()), ..ProptestConfig::default() };
-    let (cases, within) = (config.cases, Cell::new(0));
+    let cases = config.cases;
+    let within = Cell::new(0);
     let sides = || (grants(), kept());
     let law = |(root, one, two, narrowed): (Grant, Side, Side, bool)| {
         let root = Authority::root(&catalog(), &root);

@@ -57,11 +57,11 @@ impl TypedTool for ArchiveList {
 
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
         let path = readable(cx, &args.path)?;
-        let wanted = Wanted::of(&args);
+        let filter = EntryFilter::of(&args);
         let cancel = cx.cancel.clone();
         let (send, mut told) = tokio::sync::mpsc::unbounded_channel();
         let work = move || {
-            list(&path, &wanted, &cancel, &|count| {
+            list(&path, &filter, &cancel, &|count| {
                 // Nobody hears it when the call has ended.
                 let _unheard = send.send(count);
             })
@@ -79,12 +79,12 @@ impl TypedTool for ArchiveList {
 deputize_core::register_tool!("archive", ArchiveList);
 
 /// What of an archive is to be listed.
-struct Wanted {
+struct EntryFilter {
     contains: String,
     limit: usize,
 }
 
-impl Wanted {
+impl EntryFilter {
     fn of(args: &Args) -> Self {
         let limit = args.limit.unwrap_or(LISTED).clamp(1, MOST_LISTED);
         Self { contains: args.contains.clone().unwrap_or_default(), limit }
@@ -93,7 +93,7 @@ impl Wanted {
 
 /// What was found so far.
 struct Listing<'a> {
-    wanted: &'a Wanted,
+    filter: &'a EntryFilter,
     cancel: &'a Cancel,
     tell: &'a dyn Fn(usize),
     lines: String,
@@ -113,9 +113,9 @@ impl Listing<'_> {
         if self.all.is_multiple_of(1000) {
             (self.tell)(self.all);
         }
-        if name.contains(&self.wanted.contains) {
+        if name.contains(&self.filter.contains) {
             self.fitting += 1;
-            if self.listed < self.wanted.limit {
+            if self.listed < self.filter.limit {
                 self.listed += 1;
                 let name = name.escape_debug();
                 let _always_room = if is_dir {
@@ -139,7 +139,12 @@ impl Listing<'_> {
     }
 }
 
-fn list(path: &Path, wanted: &Wanted, cancel: &Cancel, tell: &dyn Fn(usize)) -> ToolCallResult {
+fn list(
+    path: &Path,
+    filter: &EntryFilter,
+    cancel: &Cancel,
+    tell: &dyn Fn(usize),
+) -> ToolCallResult {
     let unreadable = |error: io::Error| {
         ToolError::refused(format!("`{}` cannot be read as an archive: {error}", path.display()))
     };
@@ -151,7 +156,7 @@ fn list(path: &Path, wanted: &Wanted, cancel: &Cancel, tell: &dyn Fn(usize)) -> 
     let count = file.read(&mut start).map_err(unreadable)?;
     file.rewind().map_err(unreadable)?;
     let mut found = Listing {
-        wanted,
+        filter,
         cancel,
         tell,
         lines: String::new(),

@@ -1,4 +1,4 @@
-//! What a plugin is told of a call.
+//! The context of a call, for the plugin.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ struct About<'a> {
     network: bool,
 }
 
-/// The JSON text of [`HostV1::about`](deputize_plugin::HostV1::about).
+/// Returns the JSON text of [`HostV1::about`](deputize_plugin::HostV1::about).
 pub(crate) fn about(cx: &ToolCx) -> String {
     let agent = &cx.agent;
     let about = About {

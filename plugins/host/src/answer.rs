@@ -1,4 +1,4 @@
-//! A plugin's answer, from its JSON text to what a call gives.
+//! Parses a plugin's answers.
 
 use std::collections::BTreeMap;
 
@@ -8,12 +8,12 @@ use serde_json::value::RawValue;
 
 use crate::error::PluginError;
 
-/// The most remarks of one answer.
+/// Maximum number of notes in an answer.
 const MAX_REMARKS: usize = 32;
-/// The most characters of an answer that is no answer, for the person.
+/// Maximum characters shown of an invalid answer.
 const SHOWN_CHARS: usize = 120;
 
-/// What an answer says.
+/// An answer to a call.
 #[derive(Debug)]
 pub(crate) enum ParsedAnswer<'a> {
     Ok { json: &'a str, notes: Vec<String> },
@@ -23,8 +23,8 @@ pub(crate) enum ParsedAnswer<'a> {
     Panicked,
 }
 
-/// Reads an answer.
-pub(crate) fn said(answer: &str) -> Result<ParsedAnswer<'_>, PluginError> {
+/// Parses an answer.
+pub(crate) fn parse_answer(answer: &str) -> Result<ParsedAnswer<'_>, PluginError> {
     let wrong = |why: &str| {
         let shown = for_terminal_line(answer, SHOWN_CHARS);
         PluginError::Answer(format!("{why}: `{shown}`"))
@@ -61,9 +61,9 @@ fn notes(members: &BTreeMap<&str, &RawValue>) -> Vec<String> {
     notes
 }
 
-/// What a call of a tool gives.
-pub(crate) fn result(tool: &str, answer: &str) -> ToolCallResult {
-    match said(answer).map_err(ToolError::failed)? {
+/// Returns the result of a call from its answer.
+pub(crate) fn tool_result(tool: &str, answer: &str) -> ToolCallResult {
+    match parse_answer(answer).map_err(ToolError::failed)? {
         ParsedAnswer::Ok { json, notes } => {
             let mut output = ToolOutput::text(content(json));
             output.notes = notes;
@@ -79,7 +79,7 @@ pub(crate) fn result(tool: &str, answer: &str) -> ToolCallResult {
     }
 }
 
-/// A string as it is, anything else as its JSON text.
+/// Returns a string as it is, and any other value as its JSON text.
 fn content(json: &str) -> String {
     serde_json::from_str(json).unwrap_or_else(|_| json.to_owned())
 }
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     fn told(answer: &str) -> String {
-        match result("count", answer) {
+        match tool_result("count", answer) {
             Ok(output) => format!("{} {:?}", output.content, output.notes),
             Err(ToolError::Failed(source)) => format!("failed: {source}"),
             Err(ToolError::Cancelled(output)) => format!("cancelled: {}", output.content),

@@ -1,4 +1,4 @@
-//! The one way to a plugin's calls, wherever it runs.
+//! Access to a plugin, wherever it runs.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use deputize_core::{BoxFuture, ToolCx};
 
 use crate::error::PluginError;
 
-/// How long a plugin may take to say what it has.
+/// Time limit of a plugin's description.
 pub const DESCRIBE_LIMIT: Duration = Duration::from_secs(10);
-/// How long a call may take to end after it was told to: less than an agent waits.
+/// Time limit of a cancelled call; shorter than the time an agent waits for it.
 pub const SETTLE: Duration = Duration::from_millis(700);
-/// The most notes of one call that are passed on.
+/// Maximum number of notes of a call that are passed on.
 pub(crate) const MAX_NOTES: u32 = 1000;
 
 /// A call of one tool, as it crosses the boundary.
@@ -22,26 +22,27 @@ pub struct PluginCall {
     pub arguments: String,
     /// What the call is about, as JSON text.
     pub about: String,
-    /// Whether it may be made twice: where its process ends while others run in it, it is made
-    /// again, once and in a process of its own.
+    /// Whether it may be repeated. If its process ends while other calls run there, it is made once
+    /// more, in a process of its own.
     pub repeatable: bool,
 }
 
-/// What came of a call that was told to end.
+/// The result of a call that may have been cancelled.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CancelResult {
     /// It answered.
     Answer(String),
-    /// It did not, and was left behind: what became of it.
+    /// It did not answer in time and was abandoned: what became of it.
     Left(&'static str),
 }
 
-/// A plugin, wherever it runs. Calls may be made side by side.
+/// A plugin, wherever it runs. Calls may run concurrently.
 pub trait PluginBoundary: Send + Sync + std::fmt::Debug {
-    /// Its answer to what it has, which is not yet read.
+    /// Returns the plugin's description, as [`Description::parse`](crate::Description::parse) takes
+    /// it.
     fn describe(&self) -> BoxFuture<'_, Result<String, PluginError>>;
 
-    /// Makes a call; what it tells on the way goes to the context. Ends soon after its cancel,
+    /// Makes a call and reports its notes as progress. Returns soon after `cx.cancel` is signalled,
     /// whatever the plugin does.
     fn call<'a>(
         &'a self,

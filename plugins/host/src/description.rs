@@ -1,4 +1,4 @@
-//! What a plugin says of itself, checked.
+//! Parses and checks a plugin's description of itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,29 +12,29 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::answer::{ParsedAnswer, said};
+use crate::answer::{ParsedAnswer, parse_answer};
 use crate::error::PluginError;
 
-/// The most bytes of a description.
+/// Maximum size of a description in bytes.
 const MAX_BYTES: usize = 1024 * 1024;
-/// The most tools of a plugin.
+/// Maximum number of tools of a plugin.
 const MAX_TOOLS: usize = 128;
-/// The most bytes of what is told of one tool, its arguments not counted.
+/// Maximum size of a tool's description in bytes, without its arguments.
 const MAX_DESCRIPTION: usize = 16 * 1024;
-/// The most examples of one tool.
+/// Maximum number of examples of a tool.
 const MAX_EXAMPLES: usize = 32;
-/// The most characters of a version or a title that are shown.
+/// Maximum characters shown of a version or a title.
 const SHOWN_CHARS: usize = 80;
-/// The most characters of a verb.
+/// Maximum characters of a verb.
 const VERB_CHARS: usize = 20;
-/// The most characters of why it is none.
+/// Maximum characters of an explanation.
 const WHY_CHARS: usize = 200;
-/// The time limit of a tool that names none.
+/// Time limit of a tool that names none.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
-/// The longest that a call may take, whatever its tool says.
+/// Maximum time limit of a call, whatever its tool says.
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// What may be said of a tool.
+/// The known keys of a tool.
 const KEYS: [&str; 13] = [
     "description",
     "effects",
@@ -51,7 +51,7 @@ const KEYS: [&str; 13] = [
     "verb",
 ];
 
-/// What a plugin has.
+/// The tools of a plugin, and what it says of itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Description {
     /// Its name.
@@ -60,17 +60,17 @@ pub struct Description {
     pub version: String,
     /// Its tools, by name.
     pub tools: Vec<ToolDescription>,
-    /// Keys that it says and nobody here knows, each with where it stands: a later version of the
-    /// contract may have them, or they are misspelt.
+    /// Descriptions of unknown keys. A later version of the contract may have them, or they are
+    /// misspelt.
     pub unknown: Vec<String>,
 }
 
-/// One tool of it.
+/// A tool of a plugin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ToolDescription {
-    /// The set that it is given with.
+    /// The toolset that it is granted or withheld with.
     pub toolset: ToolsetName,
-    /// What it is.
+    /// Its specification.
     pub spec: ToolSpec,
 }
 
@@ -121,7 +121,7 @@ struct RawExample {
     rest: BTreeMap<String, IgnoredAny>,
 }
 
-/// What is said of keys that nobody knows, with the nearest that there is; of very many, the first.
+/// Describes unknown keys, each with the nearest known one. Of many, only the first are described.
 fn strange(place: &str, rest: &BTreeMap<String, IgnoredAny>, known: &[&str]) -> Vec<String> {
     const MOST: usize = 8;
     let one = |key: &String| {
@@ -143,17 +143,17 @@ const fn unknown() -> Effects {
 }
 
 impl Description {
-    /// Reads a plugin's answer to what it has.
+    /// Parses a plugin's answer to a request for its description.
     ///
     /// # Errors
-    /// When it is not as the contract says, or goes beyond a limit: which tool, and what is wrong.
+    /// If it breaks the contract or exceeds a limit; the error names the tool and the mistake.
     pub fn parse(answer: &str) -> Result<Self, PluginError> {
         let wrong = |why: String| PluginError::Description { plugin: "?".to_owned(), why };
         if answer.len() > MAX_BYTES {
             let why = format!("it has {} bytes, and the limit is {MAX_BYTES}", answer.len());
             return Err(wrong(why));
         }
-        let json = match said(answer).map_err(|error| wrong(error.to_string()))? {
+        let json = match parse_answer(answer).map_err(|error| wrong(error.to_string()))? {
             ParsedAnswer::Ok { json, .. } => json,
             ParsedAnswer::Panicked => return Err(wrong("it panicked".to_owned())),
             ParsedAnswer::Refused(text) | ParsedAnswer::Failed(text) => {
@@ -200,7 +200,7 @@ impl Description {
     }
 }
 
-/// Says that nobody knows a kind: a later version may have it, and it harms nothing.
+/// Describes an unknown kind. It does no harm: a later version may have it.
 fn unknown_kind(tool: &str, kind: Option<&str>) -> Option<String> {
     let kind = kind.filter(|kind| ToolKind::named(kind).is_none())?;
     let known: Vec<&str> = ToolKind::ALL.iter().map(|kind| kind.as_str()).collect();
@@ -252,7 +252,7 @@ fn described(raw: RawTool, plugin: &ToolsetName) -> Result<ToolDescription, Stri
     Ok(ToolDescription { toolset, spec })
 }
 
-/// An example, with a title that lives as long as the plugin: for good.
+/// Returns an example. Its title is leaked, because a plugin is never unloaded.
 fn example(raw: RawExample) -> Example {
     let title = for_terminal_line(&raw.title, SHOWN_CHARS).into_boxed_str();
     Example { title: Box::leak(title), arguments: raw.arguments }

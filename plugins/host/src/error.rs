@@ -1,4 +1,4 @@
-//! Why a plugin cannot be used, in words for the person.
+//! Errors of plugins.
 
 use std::io;
 use std::path::PathBuf;
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use deputize_plugin::{CallError, TableError};
 use deputize_process::{SpawnError, SupervisorError};
 
-/// Why a plugin, or one call of it, gave nothing.
+/// Why a plugin or one of its calls failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PluginError {
@@ -16,7 +16,7 @@ pub enum PluginError {
     /// Its process, or a thread for it, cannot be used.
     #[error(transparent)]
     Host(#[from] HostError),
-    /// What it says of itself cannot be used.
+    /// Its description of itself is invalid.
     #[error("plugin `{plugin}` describes itself wrongly: {why}")]
     Description {
         /// Its name, or its file.
@@ -24,30 +24,30 @@ pub enum PluginError {
         /// What is wrong.
         why: String,
     },
-    /// It answered a call, and the answer cannot be read.
+    /// It answered a call with an invalid answer.
     #[error("the plugin's answer cannot be used: {0}")]
     Answer(String),
-    /// It answered a call with nothing to read.
+    /// It answered a call with bytes that are no text.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// It could not do what it was asked for, in its own words.
+    /// A call failed, for the reason that the plugin gives.
     #[error("the plugin says: {0}")]
     Failed(String),
     /// It panicked.
     #[error("tool `{0}` panicked in its plugin; its other calls still work")]
     Panicked(String),
-    /// It said nothing for too long.
+    /// It did not describe itself in time.
     #[error("the plugin did not describe itself within {0} s")]
     Slow(u64),
-    /// Too many of its calls did not end when they were told.
+    /// Too many of its calls did not end when they were cancelled.
     #[error(
         "{0} calls of this plugin did not end when they were told, and go on in this program; \
          end the program, and give the plugin a process of its own (isolated: true)"
     )]
     Stuck(usize),
-    /// What its host process told, in the words that this program would have.
+    /// A rendered error, such as one of its host process.
     #[error("{0}")]
-    Told(String),
+    Message(String),
 }
 
 /// Why the file of a plugin cannot be used.
@@ -72,12 +72,12 @@ pub enum PluginFileError {
     Digest {
         /// The file.
         path: PathBuf,
-        /// What the configuration has.
+        /// The pinned digest.
         pinned: String,
-        /// What it has.
+        /// Its digest.
         found: String,
     },
-    /// Its file is no dynamic library.
+    /// It is no dynamic library.
     #[error("`{}` is no dynamic library of a known format", path.display())]
     NoLibrary {
         /// The file.
@@ -138,14 +138,14 @@ pub enum HostError {
     /// Processes cannot be started at all.
     #[error("the plugin's process cannot be started")]
     Supervisor(#[from] SupervisorError),
-    /// Its host process ended in the middle.
+    /// Its host process ended during the call.
     #[error("the plugin's process {how}{}{}; the next call starts it anew", heard(words), with(*others))]
     Ended {
         /// How.
         how: String,
-        /// What it said last.
+        /// Its last words on standard error.
         words: String,
-        /// How many other calls ran in it.
+        /// Number of other calls that ran in it.
         others: usize,
     },
     /// The memory of its host process cannot be limited.

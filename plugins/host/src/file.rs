@@ -1,4 +1,4 @@
-//! The file of a plugin: read once, and looked at before any of its code runs.
+//! The file of a plugin, read once and checked before any of its code runs.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,14 +10,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::PluginFileError;
 
-/// The most bytes of a plugin's file.
+/// Maximum size of a plugin's file in bytes.
 pub const MAX_FILE_BYTES: u64 = 512 * 1024 * 1024;
 
-/// What the names of all tables begin with; the version follows.
+/// Prefix of the names of all tables, before the version.
 const PREFIX: &str = "deputize_plugin_v";
 
-/// A plugin's file as it was read: what is checked is what is loaded, whatever happens to the
-/// file meanwhile.
+/// The content of a plugin's file. The checked bytes are those that are loaded, even if the file
+/// changes meanwhile.
 pub struct PluginFile {
     path: PathBuf,
     bytes: Vec<u8>,
@@ -34,7 +34,7 @@ impl PluginFile {
     /// Reads a file. Nothing of it is run.
     ///
     /// # Errors
-    /// When it is no regular file, too large, or cannot be read.
+    /// If it is no regular file, is too large, or cannot be read.
     pub fn read(path: &Path) -> Result<Self, PluginFileError> {
         let failed = |source| PluginFileError::Read { path: path.to_owned(), source };
         let bytes = bytes(path).map_err(failed)?;
@@ -42,25 +42,25 @@ impl PluginFile {
         Ok(Self { path: path.to_owned(), bytes, sha256 })
     }
 
-    /// Its SHA-256, in lower case hexadecimal.
+    /// Returns its SHA-256, in lower case hexadecimal.
     #[must_use]
     pub fn sha256(&self) -> &str {
         &self.sha256
     }
 
-    /// Where it was read.
+    /// Returns its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// How many bytes it has.
+    /// Returns its size in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.bytes.len()
     }
 
-    /// Whether it has none.
+    /// Returns whether it is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.bytes.is_empty()
@@ -70,10 +70,10 @@ impl PluginFile {
         &self.bytes
     }
 
-    /// The same, if it is the file that was pinned.
+    /// Returns the file, if it has the pinned digest.
     ///
     /// # Errors
-    /// When it is another one.
+    /// If it has another one.
     pub fn pinned(self, sha256: &str) -> Result<Self, PluginFileError> {
         if self.sha256.eq_ignore_ascii_case(sha256) {
             return Ok(self);
@@ -82,10 +82,10 @@ impl PluginFile {
         Err(PluginFileError::Digest { path, pinned: sha256.to_owned(), found })
     }
 
-    /// The name of its table, found and checked in the bytes of the file.
+    /// Returns the name of its table, after checking the table in the bytes of the file.
     ///
     /// # Errors
-    /// When it is no library, has no table or several, or one that this program cannot use.
+    /// If it is no library, has no table or several, or one that this program cannot use.
     pub fn table(&self) -> Result<String, PluginFileError> {
         let path = || self.path.clone();
         let broken = |source| PluginFileError::NoLibrary { path: path(), source };
@@ -123,14 +123,15 @@ impl PluginFile {
     }
 }
 
-/// Whether a table stands for all others of its library: its name has two `_` behind the version.
+/// Returns whether a table stands for all others of its library: its name has two `_` after the
+/// version.
 fn is_for_all(name: &str) -> bool {
     name.strip_prefix(PREFIX)
         .is_some_and(|rest| rest.trim_start_matches(char::is_numeric).starts_with("__"))
 }
 
-/// The version in a table's name, if it is one: `deputize_plugin_v1`, with or without `_` and a
-/// crate's name behind it.
+/// Returns the version in a table's name, such as `deputize_plugin_v1` or
+/// `deputize_plugin_v1_words`; `None` if it names no table.
 fn version_of(name: &str) -> Option<u32> {
     debug_assert!(SYMBOL.to_bytes().starts_with(PREFIX.as_bytes()));
     let rest = name.strip_prefix(PREFIX)?;
@@ -138,7 +139,7 @@ fn version_of(name: &str) -> Option<u32> {
     number.parse().ok()
 }
 
-/// The first numbers of a table, as they stand in the file.
+/// Reads the first numbers of a table from the file.
 fn head(library: &object::File<'_>, address: u64) -> Option<Head> {
     const BYTES: u64 = size_of::<Head>() as u64;
     let mut found = library.sections().filter_map(|section| {

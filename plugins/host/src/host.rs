@@ -1,4 +1,4 @@
-//! A host process, from the side of the program that owns it.
+//! A host process, as its owner uses it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,17 +15,17 @@ use tokio_util::sync::CancellationToken;
 
 use crate::boundary::{DESCRIBE_LIMIT, PluginCall};
 use crate::error::{HostError, PluginError};
-use crate::wire::{Ask, Tell, message, read};
+use crate::wire::{HostMessage, HostRequest, message, read};
 
-/// How long a process whose streams have ended may take to end itself.
+/// Time that a process may take to exit after its output has ended.
 const EXIT_LIMIT: Duration = Duration::from_secs(2);
-/// How long its last words are waited for.
+/// Time to wait for the rest of its standard error.
 const WORDS_LIMIT: Duration = Duration::from_millis(200);
-/// How many bytes of its messages are kept.
+/// Maximum bytes stored of its standard error: the last ones.
 const WORDS_BYTES: usize = 4096;
-/// The most characters of them that are told.
+/// Maximum characters shown of them.
 const WORDS_CHARS: usize = 300;
-/// What libraries say when they get no memory and give up.
+/// What libraries print when an allocation fails.
 const NO_MEMORY: [&str; 4] =
     ["memory allocation of", "bad_alloc", "out of memory", "Cannot allocate memory"];
 
@@ -48,18 +48,18 @@ struct HostShared {
 
 #[derive(Debug, Default)]
 struct HostState {
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: BTreeMap<u64, PendingAnswer>,
     /// How the process ended, and its last words.
     ended: Option<(String, String)>,
 }
 
 #[derive(Debug)]
-struct Waiting {
+struct PendingAnswer {
     answer: oneshot::Sender<Result<String, PluginError>>,
     notes: mpsc::UnboundedSender<String>,
 }
 
-/// A call that is under way.
+/// A call that has no answer yet.
 #[derive(Debug)]
 pub(crate) struct PendingCall {
     id: u64,
@@ -69,14 +69,14 @@ pub(crate) struct PendingCall {
 }
 
 impl PendingCall {
-    /// Tells the call to end.
+    /// Cancels the call.
     pub(crate) fn cancel(&self) {
-        self.shared.send(&Ask::Cancel { id: self.id }, "");
+        self.shared.send(&HostRequest::Cancel { id: self.id }, "");
     }
 }
 
 impl Drop for PendingCall {
-    /// Nobody waits for it any more.
+    /// Cancels the call, because nobody waits for it any more.
     fn drop(&mut self) {
         if self.shared.state().waiting.remove(&self.id).is_some() {
             self.cancel();
@@ -85,7 +85,7 @@ impl Drop for PendingCall {
 }
 
 impl Host {
-    /// Has a started process load a plugin.
+    /// Makes a started process load a plugin.
     pub(crate) async fn start(
         service: Service,
         path: &str,
@@ -103,36 +103,36 @@ impl Host {
         task.spawn(serve(service, outgoing, Arc::clone(&shared)));
         let host = Self { shared, next: AtomicU64::new(1), _task: task };
         let sha256 = sha256.to_owned();
-        host.within(host.ask(|id| Ask::Load { id, sha256, memory_mb }, path)).await?;
+        host.within(host.ask(|id| HostRequest::Load { id, sha256, memory_mb }, path)).await?;
         Ok(host)
     }
 
-    /// Whether it is gone, so that another one is needed.
+    /// Returns whether it has ended, so that another one is needed.
     pub(crate) fn has_ended(&self) -> bool {
         self.shared.kill.is_cancelled() || self.shared.state().ended.is_some()
     }
 
-    /// Ends the process, with all calls in it.
+    /// Kills the process with all its calls.
     pub(crate) fn kill(&self) {
         self.shared.kill.cancel();
     }
 
-    /// The plugin's answer to what it has.
+    /// Returns the plugin's description.
     pub(crate) async fn describe(&self) -> Result<String, PluginError> {
-        self.within(self.ask(|id| Ask::Describe { id }, "")).await
+        self.within(self.ask(|id| HostRequest::Describe { id }, "")).await
     }
 
     /// Begins a call.
     pub(crate) fn call(&self, call: PluginCall) -> PendingCall {
         let PluginCall { tool, arguments, about, repeatable: _ } = call;
-        self.ask(|id| Ask::Call { id, tool, about }, &arguments)
+        self.ask(|id| HostRequest::Call { id, tool, about }, &arguments)
     }
 
-    /// Waits for what takes no longer than a description; a process that says nothing is ended.
+    /// Waits for an answer within the time limit of a description, and kills the process after it.
     async fn within(&self, mut asked: PendingCall) -> Result<String, PluginError> {
         match timeout(DESCRIBE_LIMIT, &mut asked.answer).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(lost()),
+            Ok(Err(_)) => Err(host_gone()),
             Err(_) => {
                 self.kill();
                 Err(PluginError::Slow(DESCRIBE_LIMIT.as_secs()))
@@ -140,11 +140,11 @@ impl Host {
         }
     }
 
-    fn ask(&self, head: impl FnOnce(u64) -> Ask, text: &str) -> PendingCall {
+    fn ask(&self, head: impl FnOnce(u64) -> HostRequest, text: &str) -> PendingCall {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
         let (answer, answered) = oneshot::channel();
         let (notes, noted) = mpsc::unbounded_channel();
-        let waiting = Waiting { answer, notes };
+        let waiting = PendingAnswer { answer, notes };
         self.shared.state().waiting.insert(id, waiting);
         self.shared.send(&head(id), text);
         self.shared.fail_if_ended();
@@ -152,8 +152,8 @@ impl Host {
     }
 }
 
-/// The answer that never comes: its sender is gone, and nobody said why.
-pub(crate) fn lost() -> PluginError {
+/// Returns the error of a call whose process is gone for an unknown reason.
+pub(crate) fn host_gone() -> PluginError {
     HostError::Ended { how: "has gone".to_owned(), words: String::new(), others: 0 }.into()
 }
 
@@ -162,26 +162,26 @@ impl HostShared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A process that has gone takes nothing: whoever waits is told of it elsewhere.
-    fn send(&self, head: &Ask, text: &str) {
+    /// Sends a request. If the process has gone, whoever waits gets the error another way.
+    fn send(&self, head: &HostRequest, text: &str) {
         if let Ok(message) = message(head, text) {
             let _unread = self.out.send(message);
         }
     }
 
-    fn take(&self, tell: &Tell, text: String) {
+    fn take(&self, tell: &HostMessage, text: String) {
         let mut state = self.state();
         match tell {
-            Tell::Answer { id } | Tell::Failed { id } => {
+            HostMessage::Answer { id } | HostMessage::Failed { id } => {
                 let answer = match tell {
-                    Tell::Failed { .. } => Err(PluginError::Told(text)),
+                    HostMessage::Failed { .. } => Err(PluginError::Message(text)),
                     _ => Ok(text),
                 };
                 if let Some(waiting) = state.waiting.remove(id) {
                     let _unread = waiting.answer.send(answer);
                 }
             }
-            Tell::Note { id } => {
+            HostMessage::Note { id } => {
                 if let Some(waiting) = state.waiting.get(id) {
                     let _unread = waiting.notes.send(text);
                 }
@@ -194,7 +194,7 @@ impl HostShared {
         self.fail_if_ended();
     }
 
-    /// Tells everybody who waits that there is no process any more.
+    /// Fails all pending calls if the process has ended.
     fn fail_if_ended(&self) {
         let mut state = self.state();
         let Some((how, words)) = state.ended.clone() else { return };
@@ -207,8 +207,7 @@ impl HostShared {
     }
 }
 
-/// Serves the streams of a process until it ends or is to be ended, and sees that nothing of it
-/// is left.
+/// Serves the streams of a process until it ends or is killed, and cleans up after it.
 async fn serve(
     service: Service,
     mut outgoing: mpsc::UnboundedReceiver<Vec<u8>>,
@@ -223,28 +222,28 @@ async fn serve(
                 break;
             }
         }
-        // What it said last may still arrive.
+        // Its last output may still arrive.
         std::future::pending::<()>().await;
     };
-    let hearing = async {
-        hear(&mut stderr, &mut words).await;
+    let stderr_reader = async {
+        read_stderr(&mut stderr, &mut words).await;
         std::future::pending::<()>().await;
     };
     let why = tokio::select! {
-        why = listen(&mut stdout, &shared) => why,
+        why = read_messages(&mut stdout, &shared) => why,
         () = shared.kill.cancelled() => Some("was ended, since a call did not end".to_owned()),
         () = write => None,
-        () = hearing => None,
+        () = stderr_reader => None,
     };
     let mut how = match why {
         Some(why) => why,
-        None => exit(&mut life).await,
+        None => exit_of(&mut life).await,
     };
     let _gone = life.end().await;
     // A descendant may hold the stream.
-    let _rest = timeout(WORDS_LIMIT, hear(&mut stderr, &mut words)).await;
+    let _rest = timeout(WORDS_LIMIT, read_stderr(&mut stderr, &mut words)).await;
     shared.kill.cancel();
-    let words = told(&words);
+    let words = last_lines(&words);
     if NO_MEMORY.iter().any(|said| words.contains(said)) {
         let most = shared.memory_mb;
         how = format!("{how}: it got no more memory (`memory_mb` of the plugin is {most})");
@@ -252,10 +251,14 @@ async fn serve(
     shared.ended(how, words);
 }
 
-/// Takes what the process tells, until its end; why it is to be ended, if that is its fault.
-async fn listen(stdout: &mut (impl AsyncRead + Unpin), shared: &HostShared) -> Option<String> {
+/// Reads the messages of the process until its output ends. Returns why it must be killed, if it
+/// sends something else.
+async fn read_messages(
+    stdout: &mut (impl AsyncRead + Unpin),
+    shared: &HostShared,
+) -> Option<String> {
     loop {
-        match read::<Tell>(stdout).await {
+        match read::<HostMessage>(stdout).await {
             Ok(Some((tell, text))) => shared.take(&tell, text),
             Ok(None) => return None,
             Err(error) => return Some(format!("was ended, since it sent no message ({error})")),
@@ -263,8 +266,8 @@ async fn listen(stdout: &mut (impl AsyncRead + Unpin), shared: &HostShared) -> O
     }
 }
 
-/// How a process ended whose output has.
-async fn exit(life: &mut ServiceProcess) -> String {
+/// Describes how a process ended whose output has.
+async fn exit_of(life: &mut ServiceProcess) -> String {
     match timeout(EXIT_LIMIT, life.exited()).await {
         Ok(Exit::Code(code)) => format!("ended by itself with exit code {code}"),
         Ok(Exit::Signal(signal)) => format!("died of {}", signal_name(signal)),
@@ -287,7 +290,7 @@ fn signal_name(signal: i32) -> String {
     name.to_owned()
 }
 
-async fn hear(stderr: &mut (impl AsyncRead + Unpin), words: &mut Vec<u8>) {
+async fn read_stderr(stderr: &mut (impl AsyncRead + Unpin), words: &mut Vec<u8>) {
     let mut chunk = vec![0; WORDS_BYTES];
     while let Ok(count @ 1..) = stderr.read(&mut chunk).await {
         words.extend(chunk.iter().take(count));
@@ -296,8 +299,8 @@ async fn hear(stderr: &mut (impl AsyncRead + Unpin), words: &mut Vec<u8>) {
     }
 }
 
-/// The last lines of what it said, on one line.
-fn told(words: &[u8]) -> String {
+/// Returns the last lines of its standard error, on one line.
+fn last_lines(words: &[u8]) -> String {
     let text = String::from_utf8_lossy(words);
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let last = lines.get(lines.len().saturating_sub(3)..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! A plugin in a process of its own, which is ended and started anew when it has to be.
+//! A plugin in a process of its own, which is killed and restarted if it hangs or dies.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::boundary::{CancelResult, PluginBoundary, PluginCall, SETTLE};
 use crate::error::{HostError, PluginError};
-use crate::host::{Host, lost};
+use crate::host::{Host, host_gone};
 
 /// How a host process is started: a program whose `main` calls [`host_main`](crate::host_main)
 /// when it is started with these arguments.
@@ -22,17 +22,17 @@ pub struct HostProgram {
     pub program: PathBuf,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// Its whole environment, which the plugin sees.
+    /// Its complete environment, which the plugin sees.
     pub env: BTreeMap<OsString, OsString>,
-    /// How much memory it may take once it loads the plugin, in MB (1,048,576 bytes), beside what
-    /// it has by then. Linux holds it to that.
+    /// Memory limit in MB (1,048,576 bytes) from when it loads the plugin, beside what it uses by
+    /// then. Only Linux enforces it.
     pub memory_mb: u32,
 }
 
-/// Who owns the processes of a call's session; without a call, those of the program.
+/// Returns the supervisor of the processes of a call's session; without a call, the program's.
 type OwnerFn = dyn Fn(Option<&ToolCx>) -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
 
-/// A plugin in a process of its own: one for each session, started at its first call.
+/// A plugin in a process of its own, one for each session, started at its first call.
 pub struct IsolatedPlugin {
     path: PathBuf,
     sha256: String,
@@ -50,7 +50,7 @@ impl fmt::Debug for IsolatedPlugin {
 #[derive(Default)]
 struct Hosts(Mutex<BTreeMap<PathBuf, Arc<Slot>>>);
 
-/// The place of one host process.
+/// The host process of a plugin, if one runs.
 #[derive(Default)]
 struct Slot(tokio::sync::Mutex<Option<Arc<Host>>>);
 
@@ -62,7 +62,7 @@ impl Resource for Hosts {
 }
 
 impl IsolatedPlugin {
-    /// A plugin whose file has this digest. Nothing is started yet.
+    /// Creates the plugin at a path, whose file must have this digest. No process is started yet.
     #[must_use]
     pub fn new(
         path: PathBuf,
@@ -86,7 +86,7 @@ impl IsolatedPlugin {
         Host::start(service, &path, &self.sha256, self.program.memory_mb).await
     }
 
-    /// The session's process for this plugin; another one where the last has gone.
+    /// Returns the session's process for this plugin, and starts one if there is none.
     async fn host(&self, cx: &ToolCx) -> Result<Arc<Host>, PluginError> {
         let hosts = cx.agent.session.settings.get_or_insert_with(Hosts::default);
         let slot = {
@@ -120,33 +120,41 @@ impl PluginBoundary for IsolatedPlugin {
                 () = cx.cancel.cancelled() => return Ok(CancelResult::Left("it was not begun")),
             };
             let again = call.repeatable.then(|| call.clone());
-            let ended = match answered(&host, call, cx).await {
+            let ended = match await_answer(&host, call, cx).await {
                 Err(ended @ PluginError::Host(HostError::Ended { others: 1.., .. })) => ended,
                 settled => return settled,
             };
             let Some(call) = again.filter(|_| !cx.cancel.is_cancelled()) else { return Err(ended) };
-            // Which of the calls ended the process is not known: by itself each harms no other.
+            // It is not known which call ended the process. Alone, each call harms no other.
             let own = tokio::select! {
                 biased;
                 own = self.start(Some(cx)) => own?,
                 () = cx.cancel.cancelled() => return Ok(CancelResult::Left("it was not begun again")),
             };
-            answered(&own, call, cx).await
+            await_answer(&own, call, cx).await
         })
     }
 }
 
-/// Makes a call in a host process, and waits for its answer, its cancel or the end of the process.
-async fn answered(host: &Host, call: PluginCall, cx: &ToolCx) -> Result<CancelResult, PluginError> {
-    let mut asked = host.call(call);
+/// Makes a call in a host process. Returns its answer, or that it was abandoned after a
+/// cancellation.
+///
+/// # Errors
+/// If the process ends first.
+async fn await_answer(
+    host: &Host,
+    call: PluginCall,
+    cx: &ToolCx,
+) -> Result<CancelResult, PluginError> {
+    let mut pending = host.call(call);
     let answered = loop {
         tokio::select! {
             biased;
-            Some(note) = asked.notes.recv() => cx.report_progress(&note),
-            answered = &mut asked.answer => break answered,
+            Some(note) = pending.notes.recv() => cx.report_progress(&note),
+            answered = &mut pending.answer => break answered,
             () = cx.cancel.cancelled() => {
-                asked.cancel();
-                match timeout(SETTLE, &mut asked.answer).await {
+                pending.cancel();
+                match timeout(SETTLE, &mut pending.answer).await {
                     Ok(answered) => break answered,
                     Err(_) => {
                         host.kill();
@@ -158,8 +166,8 @@ async fn answered(host: &Host, call: PluginCall, cx: &ToolCx) -> Result<CancelRe
             }
         }
     };
-    while let Ok(note) = asked.notes.try_recv() {
+    while let Ok(note) = pending.notes.try_recv() {
         cx.report_progress(&note);
     }
-    answered.unwrap_or_else(|_| Err(lost())).map(CancelResult::Answer)
+    answered.unwrap_or_else(|_| Err(host_gone())).map(CancelResult::Answer)
 }

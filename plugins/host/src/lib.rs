@@ -1,13 +1,13 @@
-//! Loads dynamic tool plugins: in this process, or each in a process of its own.
+//! Loads dynamic tool plugins, into this process or each into a process of its own.
 //!
 //! A plugin is a dynamic library that keeps the C contract of `deputize-plugin`. Its file is read
-//! once ([`PluginFile`]); what it is, and which version of the contract it speaks, is known from
-//! its bytes before any of its code runs, and the very bytes that were checked are loaded.
+//! once ([`PluginFile`]) and checked before any of its code runs: its digest, and the version of
+//! the contract. Exactly the checked bytes are loaded.
 //!
-//! Two ways to its calls have one trait, [`PluginBoundary`]: [`InProcessPlugin`] loads it into this process, where
-//! it runs with all of this program's rights and may end it; [`IsolatedPlugin`] has it loaded by a host
-//! process ([`host_main`]), which is ended and started anew when it hangs or dies. Either way
-//! [`entries`] gives tools like any other, and a library that is loaded stays loaded.
+//! [`PluginBoundary`] has two implementations. [`InProcessPlugin`] loads the plugin into this
+//! process, where it has all of this program's rights and may end it. [`IsolatedPlugin`] has a
+//! host process load it ([`host_main`]), which is killed and restarted if it hangs or dies. With
+//! either, [`entries`] returns tools like any others. A loaded library stays loaded.
 //!
 //! ```no_run
 //! use std::sync::Arc;
@@ -17,7 +17,8 @@
 //! # async fn load() -> Result<(), Box<dyn std::error::Error>> {
 //! let file = PluginFile::read("/opt/tools/libwords.so".as_ref())?;
 //! let pinned = "6ae8a75555209fd6c44157c0aed8016e763ff435a19cf186f76863140143ff72";
-//! let (path, sha256) = (file.path().to_owned(), file.sha256().to_owned());
+//! let path = file.path().to_owned();
+//! let sha256 = file.sha256().to_owned();
 //! file.pinned(pinned)?.table()?;
 //! let plugin: Arc<dyn PluginBoundary> = Arc::new(InProcessPlugin::new(path.clone(), sha256));
 //! let description = Description::parse(&plugin.describe().await?)?;
@@ -29,7 +30,7 @@
 //! # }
 //! ```
 //!
-//! What this crate deliberately lacks: a sandbox. A host process may do what its user may.
+//! There is no sandbox: a host process may do what its user may.
 //!
 //! # Features and stability
 //!
@@ -51,7 +52,7 @@ mod file;
 #[doc(hidden)]
 pub mod fuzz;
 mod host;
-mod inside;
+mod in_process;
 mod isolated;
 mod load;
 mod memory;
@@ -64,7 +65,7 @@ pub use deputize_plugin::ABI;
 pub use description::{Description, ToolDescription};
 pub use error::{HostError, PluginError, PluginFileError};
 pub use file::{MAX_FILE_BYTES, PluginFile};
-pub use inside::{InProcessPlugin, MAX_STUCK};
+pub use in_process::{InProcessPlugin, MAX_STUCK};
 pub use isolated::{HostProgram, IsolatedPlugin};
 pub use serve::host_main;
 pub use tool::entries;

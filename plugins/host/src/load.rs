@@ -1,5 +1,5 @@
-//! Loading a library into this process. It stays loaded: what it left behind (threads, values of
-//! threads, handlers) may be used at any time.
+//! Loads a library into this process. It stays loaded, because its threads and handlers may run at
+//! any time.
 #![expect(
     unsafe_code,
     reason = "the system loads libraries and finds their statics by C addresses"
@@ -15,10 +15,10 @@ use crate::file::PluginFile;
 pub(crate) fn load(file: &PluginFile) -> Result<Plugin, PluginFileError> {
     let name = file.table()?;
     let failed = |source| PluginFileError::Open { path: file.path().to_owned(), source };
-    let place = place::of(file)?;
+    let path = file_path::library_path(file)?;
     // SAFETY: opening a library runs its constructors. The person has named this file, and its
-    // bytes are the ones that were pinned and that have a table of ours; `place` keeps them.
-    let library = unsafe { Library::open(Some(&place), RTLD_NOW | RTLD_LOCAL) }.map_err(failed)?;
+    // bytes are the ones that were pinned and that have a table of ours; `file_path` keeps them.
+    let library = unsafe { Library::open(Some(&path), RTLD_NOW | RTLD_LOCAL) }.map_err(failed)?;
     // SAFETY: the symbol is a static, and what is taken is its address.
     let table = unsafe { library.get::<*const TableV1>(name.as_bytes()) }.map_err(failed)?;
     let table: *const TableV1 = *table;
@@ -30,7 +30,7 @@ pub(crate) fn load(file: &PluginFile) -> Result<Plugin, PluginFileError> {
 }
 
 #[cfg(target_os = "linux")]
-mod place {
+mod file_path {
     use std::fs::File;
     use std::io::{self, Write as _};
     use std::mem::ManuallyDrop;
@@ -43,9 +43,9 @@ mod place {
     use crate::error::PluginFileError;
     use crate::file::PluginFile;
 
-    /// The bytes as a file that nobody can change and that has no other name. It stays open: its
-    /// number is part of the name by which the loader knows the library.
-    pub(super) fn of(file: &PluginFile) -> Result<PathBuf, PluginFileError> {
+    /// Returns the path of an anonymous, sealed file with the checked bytes. It stays open, because
+    /// the loader identifies the library by its path.
+    pub(super) fn library_path(file: &PluginFile) -> Result<PathBuf, PluginFileError> {
         let kept = sealed(file)
             .map_err(|source| PluginFileError::Read { path: file.path().to_owned(), source })?;
         let kept = ManuallyDrop::new(kept);
@@ -70,14 +70,14 @@ mod place {
 }
 
 #[cfg(not(target_os = "linux"))]
-mod place {
+mod file_path {
     use std::path::PathBuf;
 
     use crate::error::PluginFileError;
     use crate::file::PluginFile;
 
-    /// The file itself, if it still is the one that was checked.
-    pub(super) fn of(file: &PluginFile) -> Result<PathBuf, PluginFileError> {
+    /// Returns the path of the file itself, if it still is the one that was checked.
+    pub(super) fn library_path(file: &PluginFile) -> Result<PathBuf, PluginFileError> {
         PluginFile::read(file.path())?.pinned(file.sha256())?;
         Ok(file.path().to_owned())
     }

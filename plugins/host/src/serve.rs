@@ -1,4 +1,4 @@
-//! The host process: loads one plugin and makes its calls for the program that started it.
+//! The host process, which loads one plugin and makes its calls for the program that started it.
 
 use deputize_core::describe_error;
 use std::collections::BTreeMap;
@@ -17,15 +17,15 @@ use crate::error::{HostError, PluginError};
 use crate::file::PluginFile;
 use crate::load::load;
 use crate::memory::limit_memory;
-use crate::wire::{Ask, Tell, read_blocking, write};
+use crate::wire::{HostMessage, HostRequest, read_blocking, write};
 
-/// Calls that run side by side at most.
+/// Maximum number of concurrent calls.
 const MAX_CALLS: usize = 64;
 
-/// The whole of a host process: reads what it is asked on its standard input, answers on its
-/// standard output, and ends when its input does. Call it before anything else.
+/// Runs a host process: reads requests from standard input, answers on standard output, and returns
+/// when the input ends. Call it before anything else in `main`.
 ///
-/// What the plugin itself prints goes to standard error, and it reads nothing.
+/// The plugin's own output goes to standard error, and its standard input is empty.
 #[must_use]
 pub fn host_main() -> ExitCode {
     let served = streams().and_then(|(input, output)| serve(input, output));
@@ -39,7 +39,7 @@ pub fn host_main() -> ExitCode {
     }
 }
 
-/// Takes the two streams from where a plugin would find them.
+/// Moves the two streams to where a plugin cannot use them.
 fn streams() -> io::Result<(File, File)> {
     let input = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     let output = File::from(io::stdout().as_fd().try_clone_to_owned()?);
@@ -58,7 +58,7 @@ struct RunningCall {
     id: u64,
     about: String,
     cancelled: AtomicBool,
-    told: AtomicU32,
+    notes_sent: AtomicU32,
     shared: Arc<ServeShared>,
 }
 
@@ -68,8 +68,8 @@ impl CallContext for RunningCall {
     }
 
     fn note(&self, text: &str) {
-        if self.told.fetch_add(1, Ordering::Relaxed) < MAX_NOTES {
-            self.shared.tell(&Tell::Note { id: self.id }, text);
+        if self.notes_sent.fetch_add(1, Ordering::Relaxed) < MAX_NOTES {
+            self.shared.send(&HostMessage::Note { id: self.id }, text);
         }
     }
 
@@ -79,16 +79,16 @@ impl CallContext for RunningCall {
 }
 
 impl ServeShared {
-    /// A program that does not listen any more has closed the input too.
-    fn tell(&self, head: &Tell, text: &str) {
+    /// Sends a message. A program that does not read it has closed the input too.
+    fn send(&self, head: &HostMessage, text: &str) {
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let _unheard = write(&mut *output, head, text);
     }
 
     fn answer(&self, id: u64, answer: Result<String, PluginError>) {
         match answer {
-            Ok(text) => self.tell(&Tell::Answer { id }, &text),
-            Err(error) => self.tell(&Tell::Failed { id }, &describe_error(&error)),
+            Ok(text) => self.send(&HostMessage::Answer { id }, &text),
+            Err(error) => self.send(&HostMessage::Failed { id }, &describe_error(&error)),
         }
     }
 
@@ -100,39 +100,41 @@ impl ServeShared {
 fn serve(mut input: File, output: File) -> io::Result<()> {
     let shared = Arc::new(ServeShared { output: Mutex::new(output), calls: Mutex::default() });
     let mut plugin = None;
-    while let Some((ask, text)) = read_blocking::<Ask>(&mut input)? {
+    while let Some((ask, text)) = read_blocking::<HostRequest>(&mut input)? {
         match (ask, plugin) {
-            (Ask::Load { id, sha256, memory_mb }, _) => match loaded(&text, &sha256, memory_mb) {
-                Ok(loaded) => {
-                    plugin = Some(loaded);
-                    shared.answer(id, Ok(String::new()));
+            (HostRequest::Load { id, sha256, memory_mb }, _) => {
+                match load_plugin(&text, &sha256, memory_mb) {
+                    Ok(loaded) => {
+                        plugin = Some(loaded);
+                        shared.answer(id, Ok(String::new()));
+                    }
+                    Err(error) => shared.answer(id, Err(error)),
                 }
-                Err(error) => shared.answer(id, Err(error)),
-            },
-            (Ask::Cancel { id }, _) => {
+            }
+            (HostRequest::Cancel { id }, _) => {
                 if let Some(call) = shared.calls().get(&id) {
                     call.cancelled.store(true, Ordering::Relaxed);
                 }
             }
-            (Ask::Describe { id } | Ask::Call { id, .. }, None) => {
-                shared.answer(id, Err(PluginError::Told("no plugin is loaded".to_owned())));
+            (HostRequest::Describe { id } | HostRequest::Call { id, .. }, None) => {
+                shared.answer(id, Err(PluginError::Message("no plugin is loaded".to_owned())));
             }
-            (Ask::Describe { id }, Some(plugin)) => {
+            (HostRequest::Describe { id }, Some(plugin)) => {
                 let shared = Arc::clone(&shared);
                 on_thread(&Arc::clone(&shared), id, move || {
                     shared.answer(id, plugin.describe().map_err(PluginError::from));
                 });
             }
-            (Ask::Call { id, tool, about }, Some(plugin)) => {
+            (HostRequest::Call { id, tool, about }, Some(plugin)) => {
                 let request = CallRequest { id, tool, arguments: text, about };
-                call(&shared, plugin, request);
+                start_call(&shared, plugin, request);
             }
         }
     }
     Ok(())
 }
 
-fn loaded(path: &str, sha256: &str, memory_mb: u32) -> Result<Plugin, PluginError> {
+fn load_plugin(path: &str, sha256: &str, memory_mb: u32) -> Result<Plugin, PluginError> {
     limit_memory(memory_mb).map_err(HostError::Memory)?;
     Ok(load(&PluginFile::read(Path::new(path))?.pinned(sha256)?)?)
 }
@@ -145,13 +147,13 @@ struct CallRequest {
     about: String,
 }
 
-fn call(shared: &Arc<ServeShared>, plugin: Plugin, request: CallRequest) {
+fn start_call(shared: &Arc<ServeShared>, plugin: Plugin, request: CallRequest) {
     let CallRequest { id, tool, arguments, about } = request;
     let running = Arc::new(RunningCall {
         id,
         about,
         cancelled: AtomicBool::new(false),
-        told: AtomicU32::new(0),
+        notes_sent: AtomicU32::new(0),
         shared: Arc::clone(shared),
     });
     {
@@ -159,7 +161,7 @@ fn call(shared: &Arc<ServeShared>, plugin: Plugin, request: CallRequest) {
         if calls.len() >= MAX_CALLS {
             drop(calls);
             let why = format!("{MAX_CALLS} calls of this plugin run already");
-            shared.answer(id, Err(PluginError::Told(why)));
+            shared.answer(id, Err(PluginError::Message(why)));
             return;
         }
         calls.insert(id, Arc::clone(&running));
@@ -171,7 +173,7 @@ fn call(shared: &Arc<ServeShared>, plugin: Plugin, request: CallRequest) {
     });
 }
 
-/// Runs something on a thread that nobody joins: a plugin may keep it for good.
+/// Runs work on a thread that is not joined, because a plugin may never return.
 fn on_thread(shared: &ServeShared, id: u64, work: impl FnOnce() + Send + 'static) {
     let started = std::thread::Builder::new().name("call".to_owned()).spawn(work);
     if let Err(error) = started {

@@ -1,4 +1,4 @@
-//! A plugin's tools as tools like any other.
+//! The tools of a plugin as catalog entries.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,11 +9,11 @@ use deputize_core::{
 use serde_json::Value;
 
 use crate::about::about;
-use crate::answer::result;
+use crate::answer::tool_result;
 use crate::boundary::{CancelResult, PluginBoundary, PluginCall};
 use crate::description::Description;
 
-/// The tools of a plugin, for a catalog.
+/// Returns the tools of a plugin, for a catalog.
 #[must_use]
 pub fn entries(
     description: &Description,
@@ -48,7 +48,7 @@ impl Tool for PluginTool {
                 repeatable: self.spec.repeatable,
             };
             match self.boundary.call(call, cx).await.map_err(ToolError::failed)? {
-                CancelResult::Answer(answer) => result(tool, &answer),
+                CancelResult::Answer(answer) => tool_result(tool, &answer),
                 CancelResult::Left(what) => {
                     let output = ToolOutput::default().note(what);
                     Err(ToolError::Cancelled(Box::new(output)))

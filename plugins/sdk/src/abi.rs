@@ -93,7 +93,8 @@ mod tests {
         ($($type:ident: $($field:ident)*;)*) => {{
             let mut lines = Vec::new();
             $(
-                let (size, align) = (size_of::<$type>(), align_of::<$type>());
+                let size = size_of::<$type>();
+                let align = align_of::<$type>();
                 lines.push(format!("{} size {size} align {align}", stringify!($type)));
                 $(lines.push(format!("  {} {}", offset_of!($type, $field), stringify!($field)));)*
             )*

@@ -1,29 +1,29 @@
-//! What a tool answers, and its JSON text.
+//! Answers to calls, and their JSON text.
 
 /// The answer to one call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallAnswer {
-    /// The tool did it. JSON text, passed on as it is: the host refuses the answer if it is not JSON.
+    /// The tool succeeded. JSON text, passed on unchanged; the host rejects what is not JSON.
     Ok(String),
-    /// [`CallAnswer::Ok`], with remarks of the tool itself, which are told apart from the content.
+    /// [`CallAnswer::Ok`] with notes of the tool itself, which are separate from the content.
     Noted(String, Vec<String>),
-    /// The tool saw that the call is cancelled. JSON text: what it has until then, or `null`.
+    /// The call was cancelled. JSON text: the output until then, or `null`.
     Cancelled(String),
-    /// The tool will not do it as asked. Words for the model: what to change.
+    /// The tool refuses the call. Text for the model: what to change.
     Refused(String),
-    /// The tool tried and could not. Words for the operator.
+    /// The tool failed. Text for the operator.
     Failed(String),
 }
 
 impl CallAnswer {
-    /// [`CallAnswer::Ok`] with this text as a JSON string.
+    /// Returns [`CallAnswer::Ok`] with this text as a JSON string.
     #[must_use]
     pub fn text(text: &str) -> Self {
         Self::Ok(quoted(text))
     }
 
-    /// The JSON object that crosses the boundary.
+    /// Returns the JSON object that crosses the boundary.
     #[must_use]
     pub fn to_json(&self) -> String {
         match self {
@@ -39,7 +39,7 @@ impl CallAnswer {
     }
 }
 
-/// A JSON string with this text.
+/// Returns a JSON string with this text.
 fn quoted(text: &str) -> String {
     let mut json = String::with_capacity(text.len() + 2);
     json.push('"');

@@ -8,7 +8,7 @@ use std::slice;
 
 use crate::abi::{ABI, HostV1, LEAST_HOST, View};
 
-/// The host of one call, for as long as that call lasts. Threads of the call may share it.
+/// The host of a call, while that call lasts. Threads of the call may share it.
 #[derive(Clone, Copy, Debug)]
 pub struct CallHost<'a> {
     host: HostV1,
@@ -21,14 +21,14 @@ unsafe impl Send for CallHost<'_> {}
 unsafe impl Sync for CallHost<'_> {}
 
 impl CallHost<'_> {
-    /// Whether the call is cancelled by now. Then answer soon, with what there is; cheap to ask.
+    /// Returns whether the call is cancelled and should answer soon, with what there is. Cheap.
     #[must_use]
     pub fn cancelled(&self) -> bool {
         // SAFETY: asked with its own context while the call lasts, which `'a` is.
         self.host.cancelled.is_some_and(|ask| unsafe { ask(self.host.context) } != 0)
     }
 
-    /// Tells people how far the call is, in a few words. An older host does not show it.
+    /// Reports progress to people, in a few words. An older host does not show it.
     pub fn note(&self, text: &str) {
         let text = View { ptr: text.as_ptr(), len: text.len() };
         if let Some(note) = self.host.note {
@@ -37,8 +37,7 @@ impl CallHost<'_> {
         }
     }
 
-    /// Who calls, where, and what it may touch, as JSON text; empty where an older host does not
-    /// say.
+    /// Returns who calls, where, and what it may access, as JSON text; empty with an older host.
     #[must_use]
     pub fn about(&self) -> &str {
         // SAFETY: the host lends it as long as the call lasts, which this borrow does not outlive.

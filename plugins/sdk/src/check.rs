@@ -1,4 +1,4 @@
-//! Whether a table may be used, decided from its first three numbers. Pure.
+//! Checks whether a table can be used, from its first three numbers. Pure.
 
 use std::error::Error;
 use std::fmt;
@@ -18,14 +18,14 @@ pub struct Head {
     pub abi: u32,
 }
 
-/// The bytes a table of this version has at least.
+/// Minimum size of a table of this version in bytes.
 pub(crate) const LEAST_SIZE: usize = size_of::<TableV1>();
 
 impl Head {
-    /// Whether the rest of the table may be read as a [`TableV1`].
+    /// Checks whether the rest of the table may be read as a [`TableV1`].
     ///
     /// # Errors
-    /// The first thing that differs, with the plugin's value and this crate's.
+    /// The first difference, with the plugin's value and this crate's.
     pub fn check(self) -> Result<(), TableError> {
         if self.magic != MAGIC {
             return Err(TableError::Magic { plugin: self.magic, host: MAGIC });

@@ -19,15 +19,15 @@ compile_error!(
 /// The answer of a call whose tool panicked.
 const PANICKED: &str = r#"{"panicked":true}"#;
 
-/// The tools of a plugin, as JSON text in and out. Both functions may be called from any thread and several
-/// times at once; both may panic, which is then the answer to that one call.
+/// The tools of a plugin, with JSON text as input and output. Both functions may be called from any
+/// thread and concurrently. A panic is the answer to that one call.
 pub trait Tools {
-    /// `{"name","version","tools":[{"name","description","parameters"}]}`, see the front page.
-    /// The same text every time.
+    /// Returns `{"name","version","tools":[{"name","description","parameters"}]}`, see the front page.
+    /// The text is always the same.
     fn describe() -> String;
 
-    /// Calls one tool with its arguments as JSON text, and blocks until it is done. A long one asks
-    /// [`CallHost::cancelled`] again and again.
+    /// Calls a tool with its arguments as JSON text, and blocks until it is done. A long call checks
+    /// [`CallHost::cancelled`] regularly.
     fn call(tool: &str, arguments: &str, host: &CallHost<'_>) -> CallAnswer;
 }
 
@@ -114,7 +114,7 @@ macro_rules! export_plugin {
     };
 }
 
-/// The table that [`export_plugin!`](crate::export_plugin) exports.
+/// Returns the table that [`export_plugin!`](crate::export_plugin) exports.
 #[must_use]
 pub const fn table<T: Tools>() -> TableV1 {
     TableV1 {
@@ -129,7 +129,7 @@ pub const fn table<T: Tools>() -> TableV1 {
 }
 
 unsafe extern "C" fn describe<T: Tools>() -> OwnedBytes {
-    guarded(|| Ok(CallAnswer::Ok(T::describe())))
+    without_panic(|| Ok(CallAnswer::Ok(T::describe())))
 }
 
 unsafe extern "C" fn call<T: Tools>(
@@ -137,7 +137,7 @@ unsafe extern "C" fn call<T: Tools>(
     arguments: View,
     host: *const HostV1,
 ) -> OwnedBytes {
-    guarded(|| {
+    without_panic(|| {
         // SAFETY: the host lends the name until this call returns.
         let tool = unsafe { text(&tool, "the name of the tool") }?;
         // SAFETY: the host lends the arguments until this call returns.
@@ -152,23 +152,23 @@ unsafe extern "C" fn free(bytes: OwnedBytes) {
     if bytes.cap == 0 {
         return;
     }
-    // SAFETY: the host gives back, once, what `give` made of a `Vec` of this library.
+    // SAFETY: the host gives back, once, what `into_owned_bytes` made of a `Vec` of this library.
     let bytes = unsafe { Vec::from_raw_parts(bytes.ptr, bytes.len, bytes.cap) };
     drop(bytes);
 }
 
-/// Runs an entry so that no panic leaves it. An `Err` is a fault of the host, in words for its operator.
-fn guarded(entry: impl FnOnce() -> Result<CallAnswer, String>) -> OwnedBytes {
+/// Runs an entry so that no panic leaves it. An `Err` is a fault of the host, as text for the operator.
+fn without_panic(entry: impl FnOnce() -> Result<CallAnswer, String>) -> OwnedBytes {
     let json = || entry().unwrap_or_else(CallAnswer::Failed).to_json();
     let json = catch_unwind(AssertUnwindSafe(json)).unwrap_or_else(|panic| {
         // Dropping what was thrown can throw again.
         std::mem::forget(panic);
         PANICKED.into()
     });
-    give(json)
+    into_owned_bytes(json)
 }
 
-fn give(json: String) -> OwnedBytes {
+fn into_owned_bytes(json: String) -> OwnedBytes {
     let mut bytes = ManuallyDrop::new(json.into_bytes());
     OwnedBytes { ptr: bytes.as_mut_ptr(), len: bytes.len(), cap: bytes.capacity() }
 }

@@ -1,9 +1,10 @@
-//! The C ABI between Deputize and a dynamic tool plugin. It depends on nothing.
+//! The C ABI between Deputize and a dynamic tool plugin, without dependencies.
 //!
-//! A plugin is a dynamic library with one exported static, a table of functions that take and give JSON
-//! text. In C it is called `deputize_plugin_v1`; from Rust, the name and version of the crate follow. A tool crate becomes one by one line more, `export_plugin!()`, with the
-//! feature `tools`: see `plugins/archive` and its siblings in the repository. By hand, with the feature
-//! `export`, it is this much, in a crate of type `cdylib`:
+//! A plugin is a dynamic library that exports one static: a table of functions that take and return
+//! JSON text. In C its name is `deputize_plugin_v1`; from Rust, the name and version of the crate
+//! follow. One line, `export_plugin!()`, makes a plugin of a tool crate, with the feature `tools`:
+//! see `plugins/archive` and its siblings in the repository. By hand, with the feature `export`, a
+//! plugin is a crate of type `cdylib` with:
 //!
 //! ```
 //! use deputize_plugin::{CallAnswer, CallHost, Tools, export_plugin};
@@ -68,7 +69,7 @@
 //! - **Versions**: the number is in the name of the static and in the table. Within one version fields are
 //!   only appended, and `size` says how many there are.
 //!
-//! It deliberately does not open libraries: `deputize-plugin-host` does.
+//! Opening libraries is the task of `deputize-plugin-host`.
 //!
 //! # Features and stability
 //!
@@ -77,9 +78,9 @@
 //! | `export` | no | what a plugin needs: the `Tools` trait and `export_plugin!(Type)`; no dependency |
 //! | `tools` | no | `export_plugin!()` for what a tool crate registers, on `deputize-core` and `tokio` |
 //!
-//! Stability: to build on. A change that breaks a program waits for the next minor version,
-//! after a version in which the old form is deprecated where that is possible. The C ABI has a
-//! version of its own; within one, fields are only appended.
+//! Stability: to build on. A breaking change waits for the next minor version; where possible, a
+//! version before it deprecates the old form. The C ABI has a version of its own; within one,
+//! fields are only appended.
 
 mod abi;
 #[cfg(feature = "export")]

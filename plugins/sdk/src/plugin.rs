@@ -1,4 +1,4 @@
-//! The host's side: a table that was checked, and calls through it.
+//! The host's side: a checked table, and calls through it.
 #![expect(unsafe_code, reason = "calls functions of another library through their C addresses")]
 
 use std::error::Error;
@@ -11,7 +11,7 @@ use std::slice;
 use crate::abi::{HostV1, OwnedBytes, TableV1, View};
 use crate::check::{Head, TableError};
 
-/// The longest answer a host takes over, in bytes.
+/// Maximum size of an answer in bytes.
 pub const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 /// A plugin whose table was checked. Calls may come from several threads at once; each blocks.
@@ -22,18 +22,18 @@ pub struct Plugin {
     free: unsafe extern "C" fn(OwnedBytes),
 }
 
-/// The most bytes of one note on how far a call is; the rest is cut off.
+/// Maximum size of a note in bytes; the rest is cut off.
 pub const MAX_NOTE_BYTES: usize = 4096;
 
-/// What a host gives to one call of a tool. A function that says whether the call is cancelled is one.
+/// What a host provides to a call. A function that returns whether the call is cancelled is one.
 pub trait CallContext: Sync {
-    /// Whether the call is cancelled by now. Should it panic, the answer is yes.
+    /// Returns whether the call is cancelled. If this panics, it is.
     fn cancelled(&self) -> bool;
 
-    /// Takes a few words on how far the call is.
+    /// Receives a short note on the progress of the call.
     fn note(&self, _text: &str) {}
 
-    /// Who calls, where, and what it may touch, as JSON text.
+    /// Returns who calls, where, and what it may access, as JSON text.
     fn about(&self) -> &str {
         ""
     }
@@ -45,7 +45,7 @@ impl<F: Fn() -> bool + Sync> CallContext for F {
     }
 }
 
-/// What the context of a [`HostV1`] made here points to.
+/// The target of the context pointer of a [`HostV1`] made here.
 type ContextRef<'a> = &'a dyn CallContext;
 
 impl Plugin {
@@ -57,7 +57,7 @@ impl Plugin {
     /// crate. Its library stays loaded as long as the process runs.
     ///
     /// # Errors
-    /// The table is not one that this crate can use. No function of it has been called.
+    /// If the table is not one that this crate can use. None of its functions has been called.
     pub unsafe fn from_table(table: *const TableV1) -> Result<Self, TableError> {
         if table.is_null() {
             return Err(TableError::Null);
@@ -79,21 +79,21 @@ impl Plugin {
         })
     }
 
-    /// What tools there are: an answer, see the front page. Its JSON is not yet checked.
+    /// Returns the description of the plugin, an answer as on the front page. Its JSON is not checked.
     ///
     /// # Errors
-    /// The plugin gave no text, or more than [`MAX_ANSWER_BYTES`] of it.
+    /// If the plugin returns no text, or more than [`MAX_ANSWER_BYTES`].
     pub fn describe(&self) -> Result<String, CallError> {
         // SAFETY: the contract of `from_table`.
         let bytes = unsafe { (self.describe)() };
         self.take(bytes)
     }
 
-    /// Calls one tool and blocks until it has answered. `arguments` is JSON text. The plugin uses
-    /// the context whenever it likes, from any of its threads. The answer's JSON is not yet checked.
+    /// Calls a tool and blocks until it has answered. `arguments` is JSON text. The plugin may use
+    /// the context at any time during the call, from any thread. The answer's JSON is not checked.
     ///
     /// # Errors
-    /// The plugin gave no text, or more than [`MAX_ANSWER_BYTES`] of it.
+    /// If the plugin returns no text, or more than [`MAX_ANSWER_BYTES`].
     pub fn call(
         &self,
         tool: &str,
@@ -105,16 +105,16 @@ impl Plugin {
             size: const { size_of::<HostV1>() as u32 },
             reserved: 0,
             context: (&raw const context).cast(),
-            cancelled: Some(ask),
-            about: lend(context.about()),
-            note: Some(hear),
+            cancelled: Some(is_cancelled),
+            about: view_of(context.about()),
+            note: Some(receive_note),
         };
         // SAFETY: the contract of `from_table`; the views and the host live until the call returns.
-        let bytes = unsafe { (self.call)(lend(tool), lend(arguments), &raw const host) };
+        let bytes = unsafe { (self.call)(view_of(tool), view_of(arguments), &raw const host) };
         self.take(bytes)
     }
 
-    /// Copies an answer and gives its bytes back.
+    /// Copies an answer and frees its bytes.
     fn take(&self, bytes: OwnedBytes) -> Result<String, CallError> {
         let copy = copy(bytes);
         // SAFETY: the bytes are from this table, and this is the only place that frees, once for each.
@@ -123,7 +123,7 @@ impl Plugin {
     }
 }
 
-fn lend(text: &str) -> View {
+fn view_of(text: &str) -> View {
     View { ptr: text.as_ptr(), len: text.len() }
 }
 
@@ -148,7 +148,7 @@ fn copy(bytes: OwnedBytes) -> Result<String, CallError> {
 }
 
 /// The `cancelled` of every [`HostV1`] made here.
-unsafe extern "C" fn ask(context: *const c_void) -> u32 {
+unsafe extern "C" fn is_cancelled(context: *const c_void) -> u32 {
     let context: *const ContextRef<'_> = context.cast();
     // SAFETY: a plugin hands back the context of its host while the call lasts, in which `call` keeps
     // it alive; it is `Sync`, so any thread may ask.
@@ -164,32 +164,32 @@ unsafe extern "C" fn ask(context: *const c_void) -> u32 {
     }
 }
 
-/// The `note` of every [`HostV1`] made here. What is no text is passed over.
-unsafe extern "C" fn hear(context: *const c_void, text: View) {
+/// The `note` of every [`HostV1`] made here. Ignores what is no text.
+unsafe extern "C" fn receive_note(context: *const c_void, text: View) {
     let context: *const ContextRef<'_> = context.cast();
     if text.ptr.is_null() || text.len == 0 {
         return;
     }
-    // SAFETY: as in `ask`.
+    // SAFETY: as in `is_cancelled`.
     let context = unsafe { &*context };
     // SAFETY: not null, and by the contract of `from_table` so many initialised bytes for now.
     let bytes = unsafe { slice::from_raw_parts(text.ptr, text.len.min(MAX_NOTE_BYTES)) };
     let text = String::from_utf8_lossy(bytes);
-    let heard = catch_unwind(AssertUnwindSafe(|| context.note(&text)));
+    let received = catch_unwind(AssertUnwindSafe(|| context.note(&text)));
     // Dropping what was thrown can throw again.
-    heard.unwrap_or_else(std::mem::forget);
+    received.unwrap_or_else(std::mem::forget);
 }
 
-/// Why a call gave nothing to read.
+/// Why a call returned no text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallError {
-    /// The answer has a length and no place.
+    /// The answer has a length and a null pointer.
     Null {
         /// The length.
         len: usize,
     },
-    /// The answer is over the limit; it was not read.
+    /// The answer exceeds the limit; it was not read.
     TooLong {
         /// Its length in bytes.
         found: usize,
@@ -198,7 +198,7 @@ pub enum CallError {
     },
     /// The answer is not text.
     NotUtf8 {
-        /// How many bytes at its start are.
+        /// Number of valid bytes at its start.
         at: usize,
     },
 }

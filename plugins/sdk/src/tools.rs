@@ -1,4 +1,4 @@
-//! A tool crate's registrations as a plugin's tools.
+//! Makes a plugin of the tools that crates register.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -24,9 +24,9 @@ use tokio::sync::mpsc;
 use crate::answer::CallAnswer;
 use crate::call_host::CallHost;
 
-/// How often a running call looks whether it is cancelled.
-const LOOK: Duration = Duration::from_millis(20);
-/// Sessions whose settings are kept at most; the first ones are forgotten.
+/// Time between two checks whether a running call is cancelled.
+const CANCEL_POLL: Duration = Duration::from_millis(20);
+/// Maximum number of sessions whose settings are stored; the first ones are dropped.
 const SESSIONS: usize = 64;
 
 /// The tools that crates register, for [`export_plugin!`](crate::export_plugin).
@@ -38,7 +38,8 @@ pub struct LinkedTools {
     program: OnceLock<Result<LibraryState, String>>,
 }
 
-/// What the calls of a loaded library share. It has statics of its own, so also a runtime.
+/// State that the calls of a loaded library share. The library has its own statics and therefore its
+/// own runtime.
 #[derive(Debug)]
 struct LibraryState {
     catalog: Arc<Catalog>,
@@ -47,10 +48,10 @@ struct LibraryState {
     running: Arc<Mutex<RunningCalls>>,
 }
 
-/// Where running calls tell how far they are.
+/// Channels for the notes of running calls.
 type RunningCalls = BTreeMap<(AgentId, CallId), mpsc::UnboundedSender<String>>;
 
-/// What a call is about, as the host tells it. What it does not tell is not permitted.
+/// The context of a call, from the host. What is missing is not permitted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct About {
@@ -66,7 +67,7 @@ struct About {
 }
 
 impl LinkedTools {
-    /// The tools of these crates, as a plugin of this name and version.
+    /// Creates a plugin with this name and version and the tools of these crates.
     #[must_use]
     pub const fn new(
         name: &'static str,
@@ -76,20 +77,19 @@ impl LinkedTools {
         Self { name, version, links, program: OnceLock::new() }
     }
 
-    /// The text of [`Tools::describe`](crate::Tools::describe).
+    /// Returns the text of [`Tools::describe`](crate::Tools::describe).
     ///
     /// # Panics
-    /// When the crates do not fit together: a mistake of the author that `deputize plugin check`
-    /// meets.
+    /// If the crates do not fit together: a mistake of the author.
     #[must_use]
-    #[expect(clippy::panic, reason = "a mistake in the plugin; the panic is told by its host")]
+    #[expect(clippy::panic, reason = "a mistake in the plugin; its host reports the panic")]
     pub fn describe(&self) -> String {
         let program = self.program().unwrap_or_else(|error| panic!("{error}"));
-        let tools: Vec<Value> = program.catalog.iter().map(described).collect();
+        let tools: Vec<Value> = program.catalog.iter().map(tool_json).collect();
         json!({"name": self.name, "version": self.version, "tools": tools}).to_string()
     }
 
-    /// As [`Tools::call`](crate::Tools::call).
+    /// Makes a call, as [`Tools::call`](crate::Tools::call) does.
     #[must_use]
     pub fn call(&self, tool: &str, arguments: &str, host: &CallHost<'_>) -> CallAnswer {
         let program = match self.program() {
@@ -103,12 +103,12 @@ impl LinkedTools {
             Ok(arguments) => arguments,
             Err(error) => return CallAnswer::Refused(format!("arguments of {tool}: {error}")),
         };
-        let about = match about(host.about()) {
+        let about = match parse_about(host.about()) {
             Ok(about) => about,
             Err(error) => return CallAnswer::Failed(format!("what the call is about: {error}")),
         };
         let result = program.run(entry, arguments, &about, host);
-        answered(result)
+        call_answer(result)
     }
 
     fn program(&self) -> Result<&LibraryState, &str> {
@@ -141,19 +141,19 @@ impl LibraryState {
         about: &About,
         host: &CallHost<'_>,
     ) -> ToolCallResult {
-        let (tell, mut told) = mpsc::unbounded_channel();
+        let (send, mut notes) = mpsc::unbounded_channel();
         let cx = self.cx(about);
-        let place = (cx.agent.id().clone(), cx.call);
-        self.running().insert(place.clone(), tell);
+        let key = (cx.agent.id().clone(), cx.call);
+        self.running().insert(key.clone(), send);
         let call = async {
             let mut call = std::pin::pin!(entry.tool.call(arguments, &cx));
-            let mut look = tokio::time::interval(LOOK);
+            let mut poll = tokio::time::interval(CANCEL_POLL);
             loop {
                 tokio::select! {
                     biased;
-                    Some(text) = told.recv() => host.note(&text),
+                    Some(text) = notes.recv() => host.note(&text),
                     result = &mut call => return result,
-                    _ = look.tick() => {
+                    _ = poll.tick() => {
                         if host.cancelled() {
                             cx.cancel.cancel(CancelReason::Interrupted);
                         }
@@ -162,15 +162,15 @@ impl LibraryState {
             }
         };
         let caught = catch_unwind(AssertUnwindSafe(|| self.runtime.block_on(call)));
-        self.running().remove(&place);
+        self.running().remove(&key);
         self.runtime.block_on(cx.agent.store.close());
-        while let Ok(text) = told.try_recv() {
+        while let Ok(text) = notes.try_recv() {
             host.note(&text);
         }
         caught.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// What the tool may reach: as much of the host's agent as crosses the boundary.
+    /// Returns the context of a call: as much of the host's agent as crosses the boundary.
     fn cx(&self, about: &About) -> ToolCx {
         let session = self.session(about);
         let call = about.call.parse().unwrap_or(CallId { step: 1, slot: 0 });
@@ -187,8 +187,8 @@ impl LibraryState {
         ToolCx { call, agent: Arc::new(agent), cancel: Cancel::new() }
     }
 
-    /// The session of a call. Its settings last as long as the library, so that a tool may keep a
-    /// connection there.
+    /// Returns the session of a call. Its settings live as long as the library, so that a tool can
+    /// store a connection there.
     fn session(&self, about: &About) -> Arc<SessionView> {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(session) = sessions.get(&about.session) {
@@ -202,9 +202,9 @@ impl LibraryState {
         settings.get_or_insert_with(|| {
             Progress::new(move |agent, call, text| {
                 let running = running.lock().unwrap_or_else(PoisonError::into_inner);
-                if let Some(tell) = running.get(&(agent.clone(), call)) {
-                    // Nobody hears it when the call has ended.
-                    let _unheard = tell.send(text.to_owned());
+                if let Some(send) = running.get(&(agent.clone(), call)) {
+                    // The call may have ended.
+                    let _unheard = send.send(text.to_owned());
                 }
             })
         });
@@ -259,7 +259,7 @@ impl LibraryState {
     }
 }
 
-/// A loaded tool starts no agents: those are its host's.
+/// Refuses to start agents: only the host can.
 struct NoSpawn;
 
 impl Spawn for NoSpawn {
@@ -273,12 +273,12 @@ impl Spawn for NoSpawn {
     }
 }
 
-fn about(text: &str) -> Result<About, serde_json::Error> {
+fn parse_about(text: &str) -> Result<About, serde_json::Error> {
     if text.is_empty() { Ok(About::default()) } else { serde_json::from_str(text) }
 }
 
-/// A tool as a description has it.
-fn described(entry: &CatalogEntry) -> Value {
+/// Returns a tool as the description contains it.
+fn tool_json(entry: &CatalogEntry) -> Value {
     let spec = entry.tool.spec();
     let examples: Vec<Value> = spec
         .examples
@@ -303,13 +303,13 @@ fn described(entry: &CatalogEntry) -> Value {
         "repeatable": spec.repeatable,
         "parallel": spec.parallel,
         "examples": examples,
-        // Without one it watches its time itself; the host ends it all the same some day.
+        // A tool without a limit watches its time itself; the host still has a limit.
         "time_limit_ms": limit.unwrap_or(u64::MAX),
         "unusable": unusable,
     })
 }
 
-fn answered(result: ToolCallResult) -> CallAnswer {
+fn call_answer(result: ToolCallResult) -> CallAnswer {
     match result {
         Ok(output) if output.notes.is_empty() => CallAnswer::text(&output.content),
         Ok(ToolOutput { content, notes, .. }) => {
@@ -326,19 +326,18 @@ fn answered(result: ToolCallResult) -> CallAnswer {
     }
 }
 
-/// An error with its causes, in one line.
+/// Returns an error with its causes, in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// The file or directory that a path of a call names, if the agent may read it: links followed,
-/// relative paths from the agent's directory. Nothing else: to open a pipe would wait for whoever
-/// writes to it.
+/// Returns the file or directory at a path of a call, if the agent may read it. Links are followed,
+/// and relative paths start at the agent's directory.
 ///
 /// # Errors
-/// A refusal that says what to do: there is no such file, the agent may not read it, or it is a
-/// pipe, a socket or a device.
+/// A refusal if there is no such file, the agent may not read it, or it is a pipe, a socket or a
+/// device.
 pub fn readable(cx: &ToolCx, path: &Path) -> Result<PathBuf, ToolError> {
     let asked = cx.agent.spec.cwd.join(path);
     let found = asked.canonicalize().map_err(|error| {

@@ -17,7 +17,8 @@ macro_rules! layout {
         $(
             text += &format!("{} size {} align {}\n", $name, size_of::<$type>(), align_of::<$type>());
             $(
-                let (at, size) = (offset_of!($type, $field), size_of_field(|t: &$type| &t.$field));
+                let at = offset_of!($type, $field);
+                let size = size_of_field(|t: &$type| &t.$field);
                 text += &format!("  {at} {} {size}\n", stringify!($field));
             )*
         )*

@@ -196,7 +196,8 @@ fn a_careless_host_is_told() {
         unsafe { table().free.unwrap()(owned) };
         answer
     };
-    let (echo, one) = (view(b"echo"), view(b"1"));
+    let echo = view(b"echo");
+    let one = view(b"1");
     let nowhere = View { ptr: std::ptr::null(), len: 3 };
     let endless = View { len: usize::MAX, ..one };
     let short = HostV1 { size: 8, ..host };

@@ -102,34 +102,34 @@ deputize_core::register_tool!("sqlite", Schema);
 async fn asked(
     cx: &ToolCx,
     database: &Path,
-    ask: impl FnOnce(&Connection) -> Result<ToolOutput, Wrong> + Send + 'static,
+    ask: impl FnOnce(&Connection) -> Result<ToolOutput, QueryError> + Send + 'static,
 ) -> ToolCallResult {
     let path = readable(cx, database)?;
     let cancel = cx.cancel.clone();
     let work = move || {
-        let told = cancel.clone();
+        let cancelled = cancel.clone();
         let answered = open(&path, cancel).and_then(|database| ask(&database));
-        answered.map_err(|wrong| wrong.told(&path, told.is_cancelled()))
+        answered.map_err(|error| error.into_tool_error(&path, cancelled.is_cancelled()))
     };
     tokio::task::spawn_blocking(work).await.map_err(ToolError::failed)?
 }
 
 /// What is wrong: the model wrote the query, or named the file.
-enum Wrong {
+enum QueryError {
     /// SQLite says so.
     Sqlite(rusqlite::Error),
     /// Its last changes are in a log, which only a reader that writes beside it can join.
     Unjoined(PathBuf),
 }
 
-impl From<rusqlite::Error> for Wrong {
+impl From<rusqlite::Error> for QueryError {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sqlite(error)
     }
 }
 
-impl Wrong {
-    fn told(self, path: &Path, cancelled: bool) -> ToolError {
+impl QueryError {
+    fn into_tool_error(self, path: &Path, cancelled: bool) -> ToolError {
         let path = path.display();
         match self {
             Self::Sqlite(error)
@@ -151,7 +151,7 @@ impl Wrong {
 
 /// How a database is opened so that nothing is left beside it. One that keeps a log of changes (WAL)
 /// would be given two files by every reader.
-fn address(path: &Path) -> Result<String, Wrong> {
+fn address(path: &Path) -> Result<String, QueryError> {
     let beside = |ending: &str| {
         let mut name = path.as_os_str().to_owned();
         name.push(ending);
@@ -164,7 +164,7 @@ fn address(path: &Path) -> Result<String, Wrong> {
         // Nobody writes: a writer has a log.
         (true, false, _) => "mode=ro&immutable=1",
         (true, true, true) => "mode=ro&readonly_shm=1",
-        (true, true, false) => return Err(Wrong::Unjoined(log)),
+        (true, true, false) => return Err(QueryError::Unjoined(log)),
     };
     let mut address = "file:".to_owned();
     for byte in path.as_os_str().as_encoded_bytes() {
@@ -185,7 +185,7 @@ fn keeps_a_log(path: &Path) -> bool {
     read.is_ok() && head.starts_with(b"SQLite format 3\0") && head.ends_with(&[2, 2])
 }
 
-fn open(path: &Path, cancel: Cancel) -> Result<Connection, Wrong> {
+fn open(path: &Path, cancel: Cancel) -> Result<Connection, QueryError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY
         | OpenFlags::SQLITE_OPEN_NO_MUTEX
         | OpenFlags::SQLITE_OPEN_URI;
@@ -196,7 +196,7 @@ fn open(path: &Path, cancel: Cancel) -> Result<Connection, Wrong> {
     Ok(database)
 }
 
-fn query(database: &Connection, sql: &str, most: usize) -> Result<ToolOutput, Wrong> {
+fn query(database: &Connection, sql: &str, most: usize) -> Result<ToolOutput, QueryError> {
     let mut statement = database.prepare(sql)?;
     let columns = statement.column_count();
     let names: Vec<&str> = statement.column_names().collect();
@@ -236,7 +236,7 @@ fn shown(value: ValueRef<'_>) -> String {
     }
 }
 
-fn schema(database: &Connection) -> Result<ToolOutput, Wrong> {
+fn schema(database: &Connection) -> Result<ToolOutput, QueryError> {
     let sql = "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY type DESC, name";
     let mut statement = database.prepare(sql)?;
     let rows = statement.query_map([], |row| row.get::<_, String>(0))?;

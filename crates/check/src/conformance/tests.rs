@@ -182,7 +182,8 @@ async fn effects_and_repetition_are_as_declared() {
     assert!(said.contains("works once and not again") && said.contains("not beside"), "{said}");
     let claims = told(good(), |_, _| {
         Box::pin(async {
-            let (path, version) = ("a.txt".into(), FileVersion::of(b""));
+            let path = "a.txt".into();
+            let version = FileVersion::of(b"");
             Ok(ToolOutput::default().fact(ToolEffect::FileRead { path, version, whole: true }))
         })
     });

@@ -361,8 +361,8 @@ mod tests {
     #[test]
     fn one_that_needs_more_than_expected_waits_for_one_that_does_not() {
         let mut account = account(100);
-        let (mut one, mut two) =
-            (begin(&mut account, new(30, 10, 50, 0)), begin(&mut account, new(30, 10, 50, 0)));
+        let mut one = begin(&mut account, new(30, 10, 50, 0));
+        let mut two = begin(&mut account, new(30, 10, 50, 0));
         settle(&mut account, &mut one, tokens(30));
         settle(&mut account, &mut two, tokens(30));
         // 40 are left; the second one is expected to need 20 of them.

@@ -97,7 +97,8 @@ fn it_gives_up_as_soon_as_the_failure_bounds_the_attempts() {
 fn an_answer_that_bounds_the_attempts_of_its_request_bounds_no_other() {
     let mut gate = LimiterState::new(POLICY);
     let waiting = gate.ticket();
-    let (own, other) = (go(&mut gate, secs(0)), go(&mut gate, secs(0)));
+    let own = go(&mut gate, secs(0));
+    let other = go(&mut gate, secs(0));
     let asks_not = ModelError { most_attempts: Some(1), ..failure(503) };
     assert_eq!(gate.finish(own, secs(0), Err(&asks_not), 0), NextAttempt::Wait(secs(1)));
     assert_eq!(gate.finish(other, secs(0), Err(&failure(503)), 0), NextAttempt::Wait(secs(1)));

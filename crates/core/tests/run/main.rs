@@ -77,7 +77,8 @@ fn results_stand_in_the_order_asked_whatever_the_order_they_came_in() {
     let mut run = started(9);
     run.apply(Input::Reply(&calls(&["a", "b"])));
     let Step::Call(open) = run.step() else { panic!() };
-    let (a, b) = (open[0].id, open[1].id);
+    let a = open[0].id;
+    let b = open[1].id;
     run.apply(Input::Result(&result(b, "from b")));
     run.apply(Input::Result(&result(b, "again")));
     run.apply(Input::Result(&result(a, "from a")));

@@ -186,7 +186,8 @@ mod tests {
     fn words() -> Vec<(u64, String)> {
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let mut seen = Vec::new();
-        let (ours, theirs) = (Arc::clone(&said), Arc::clone(&said));
+        let ours = Arc::clone(&said);
+        let theirs = Arc::clone(&said);
         let work = async move {
             let mut set = tokio::task::JoinSet::new();
             for name in ["a", "b"] {

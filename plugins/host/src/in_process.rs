@@ -1,4 +1,4 @@
-//! A plugin in this process. It has all of this program's rights, and may end it.
+//! A plugin in this process. It has all of this program's rights and may end it.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
@@ -16,11 +16,11 @@ use crate::error::{HostError, PluginError};
 use crate::file::PluginFile;
 use crate::load::load;
 
-/// Calls of one plugin that did not end when they were told, before it gets no more.
+/// Maximum number of cancelled calls of a plugin that go on; beyond it, it gets no calls.
 pub const MAX_STUCK: usize = 4;
 
-/// A plugin that is loaded into this process, at its first use. Each call has a thread of its own:
-/// one that never ends holds up nothing else.
+/// A plugin that is loaded into this process at its first use. Each call has a thread of its own,
+/// so one that never ends delays no other.
 #[derive(Debug)]
 pub struct InProcessPlugin(Arc<PluginShared>);
 
@@ -29,12 +29,12 @@ struct PluginShared {
     path: PathBuf,
     sha256: String,
     plugin: OnceLock<Result<Plugin, String>>,
-    /// Calls that were left behind and go on.
+    /// Number of abandoned calls that go on.
     stuck: AtomicUsize,
 }
 
 impl InProcessPlugin {
-    /// A plugin whose file has this digest. Nothing of it is read or run yet.
+    /// Creates the plugin at a path, whose file must have this digest. It is read at its first use.
     #[must_use]
     pub fn new(path: PathBuf, sha256: String) -> Self {
         Self(Arc::new(PluginShared {
@@ -50,18 +50,18 @@ impl PluginShared {
     fn plugin(&self) -> Result<Plugin, PluginError> {
         let load = || load(&PluginFile::read(&self.path)?.pinned(&self.sha256)?);
         let loaded = self.plugin.get_or_init(|| load().map_err(|error| describe_error(&error)));
-        loaded.clone().map_err(PluginError::Told)
+        loaded.clone().map_err(PluginError::Message)
     }
 }
 
-/// What a running call and the one who waits for it share.
+/// State shared between a running call and whoever waits for it.
 struct CallShared {
     about: String,
     cancelled: AtomicBool,
-    /// Nobody waits for it any more.
+    /// Whether it was abandoned.
     left: AtomicBool,
     notes: mpsc::UnboundedSender<String>,
-    told: AtomicU32,
+    notes_sent: AtomicU32,
 }
 
 impl CallContext for CallShared {
@@ -70,8 +70,8 @@ impl CallContext for CallShared {
     }
 
     fn note(&self, text: &str) {
-        if self.told.fetch_add(1, Ordering::Relaxed) < MAX_NOTES {
-            // Nobody hears the notes of a call that was left.
+        if self.notes_sent.fetch_add(1, Ordering::Relaxed) < MAX_NOTES {
+            // An abandoned call has no receiver.
             let _unheard = self.notes.send(text.to_owned());
         }
     }
@@ -81,10 +81,10 @@ impl CallContext for CallShared {
     }
 }
 
-/// Tells a call to end when nobody waits for it any more.
-struct Leave(Arc<CallShared>);
+/// Cancels a call when dropped.
+struct CancelOnDrop(Arc<CallShared>);
 
-impl Drop for Leave {
+impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancelled.store(true, Ordering::Relaxed);
     }
@@ -97,7 +97,7 @@ impl PluginBoundary for InProcessPlugin {
             let described = on_thread(move || Ok(shared.plugin()?.describe()?))?;
             match timeout(DESCRIBE_LIMIT, described).await {
                 Ok(Ok(described)) => described,
-                Ok(Err(_)) => Err(PluginError::Told("the plugin's thread has ended".to_owned())),
+                Ok(Err(_)) => Err(PluginError::Message("the plugin's thread has ended".to_owned())),
                 Err(_) => Err(PluginError::Slow(DESCRIBE_LIMIT.as_secs())),
             }
         })
@@ -113,30 +113,30 @@ impl PluginBoundary for InProcessPlugin {
             if stuck >= MAX_STUCK {
                 return Err(PluginError::Stuck(stuck));
             }
-            let (notes, mut told) = mpsc::unbounded_channel();
-            let lent = Arc::new(CallShared {
+            let (notes, mut noted) = mpsc::unbounded_channel();
+            let call_shared = Arc::new(CallShared {
                 about: call.about.clone(),
                 cancelled: AtomicBool::new(false),
                 left: AtomicBool::new(false),
                 notes,
-                told: AtomicU32::new(0),
+                notes_sent: AtomicU32::new(0),
             });
-            let leave = Leave(Arc::clone(&lent));
+            let leave = CancelOnDrop(Arc::clone(&call_shared));
             let shared = Arc::clone(&self.0);
             let mut answer = on_thread(move || {
-                let answered = shared
-                    .plugin()
-                    .and_then(|plugin| Ok(plugin.call(&call.tool, &call.arguments, &*lent)?));
-                if lent.left.swap(true, Ordering::AcqRel) {
+                let answered = shared.plugin().and_then(|plugin| {
+                    Ok(plugin.call(&call.tool, &call.arguments, &*call_shared)?)
+                });
+                if call_shared.left.swap(true, Ordering::AcqRel) {
                     shared.stuck.fetch_sub(1, Ordering::Relaxed);
                 }
                 answered
             })?;
-            let gone = || PluginError::Told("the plugin's thread has ended".to_owned());
+            let gone = || PluginError::Message("the plugin's thread has ended".to_owned());
             let answered = loop {
                 tokio::select! {
                     biased;
-                    Some(note) = told.recv() => cx.report_progress(&note),
+                    Some(note) = noted.recv() => cx.report_progress(&note),
                     answered = &mut answer => break answered.map_err(|_| gone())?,
                     () = cx.cancel.cancelled() => {
                         leave.0.cancelled.store(true, Ordering::Relaxed);
@@ -147,7 +147,7 @@ impl PluginBoundary for InProcessPlugin {
                     }
                 }
             };
-            while let Ok(note) = told.try_recv() {
+            while let Ok(note) = noted.try_recv() {
                 cx.report_progress(&note);
             }
             answered.map(CancelResult::Answer)
@@ -156,10 +156,10 @@ impl PluginBoundary for InProcessPlugin {
 }
 
 impl InProcessPlugin {
-    fn left_behind(&self, lent: &CallShared) -> CancelResult {
+    fn left_behind(&self, call_shared: &CallShared) -> CancelResult {
         self.0.stuck.fetch_add(1, Ordering::Relaxed);
-        if lent.left.swap(true, Ordering::AcqRel) {
-            // It ended in this moment.
+        if call_shared.left.swap(true, Ordering::AcqRel) {
+            // It ended just now.
             self.0.stuck.fetch_sub(1, Ordering::Relaxed);
         }
         CancelResult::Left(
@@ -168,13 +168,13 @@ impl InProcessPlugin {
     }
 }
 
-/// Runs something on a thread that nobody joins: a plugin may keep it for good.
+/// Runs work on a thread that is not joined, because a plugin may never return.
 fn on_thread<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<oneshot::Receiver<T>, PluginError> {
     let (send, receive) = oneshot::channel();
     let work = move || {
-        // Whoever asked may have gone.
+        // The receiver may be gone.
         let _unread = send.send(work());
     };
     std::thread::Builder::new().name("plugin".to_owned()).spawn(work).map_err(HostError::Thread)?;
