@@ -7,7 +7,7 @@
     reason = "a test fails by panicking"
 )]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, Permissions};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,17 +15,24 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use deputize_agent::{AcpProgram, Agent, AgentModel, DelegationConfig};
+use deputize_core::authority::ApproverMode;
 use deputize_core::model::Reply;
-use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
+use deputize_testkit::{HttpRequest, MockAnswer, MockServer, ScriptedModel};
 use serde_json::{Value, json};
 
 /// What one of them prints.
 fn run(program: &str, args: &[&str]) -> String {
     let home = tempfile::tempdir().unwrap();
+    run_in(home.path(), program, args)
+}
+
+/// What one of them prints in a directory.
+fn run_in(home: &Path, program: &str, args: &[&str]) -> String {
     let output = Command::new(program)
         .args(args)
-        .current_dir(home.path())
-        .env("DEPUTIZE_HOME", home.path())
+        .current_dir(home)
+        .env("DEPUTIZE_HOME", home)
         .output()
         .unwrap();
     let err = String::from_utf8_lossy(&output.stderr);
@@ -52,6 +59,14 @@ fn tester(request: &HttpRequest) -> MockAnswer {
     let text = request.text();
     let reply = |text: &str| MockAnswer::reply(&Reply::text("m", text));
     match () {
+        () if text.contains("What is the license?") && !text.contains("Have a child") => {
+            reply("It is MIT.")
+        }
+        () if text.contains("Have a child") && text.contains("It is MIT.") => reply("MIT."),
+        () if text.contains("Have a child") => {
+            let task = json!({"goal": "What is the license?"});
+            MockAnswer::reply(&Reply::calls("m", [("delegate_task", task)]))
+        }
         () if text.contains("How many tests") => reply(r#"{"tests": 7}"#),
         () if text.contains("And once more.") => reply("They pass again."),
         () if text.contains("\"tool_call_id\"") => reply("They do not run."),
@@ -87,12 +102,42 @@ fn agent_features() {
             "text: They do not ",
             "answer: They do not run.",
             "answer: They pass again.",
+            "/1.0.0\n",
+            "answer: MIT.",
             "tests: 7",
             "status: interrupted",
         ] {
             assert!(out.contains(line), "{line}: {out}");
         }
     });
+}
+
+/// Answers an agent that has the tools of the example server.
+fn counter(request: &HttpRequest) -> MockAnswer {
+    let text = request.text();
+    if text.contains("3 words") {
+        return MockAnswer::reply(&Reply::text("m", "Three."));
+    }
+    let words = json!({"text": "a b c"});
+    MockAnswer::reply(&Reply::calls("m", [("mcp__words__count_words", words)]))
+}
+
+#[test]
+fn agent_extensions() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("recording");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let server = runtime.block_on(MockServer::start_with(counter)).unwrap();
+    let url = server.base_url();
+    let program = env!("CARGO_BIN_EXE_mcp_server");
+    let args = [&url, "m", program, file.to_str().unwrap()];
+    let out = run_in(home.path(), env!("CARGO_BIN_EXE_agent_extensions"), &args);
+    assert_eq!(out, "answer: Three.\nplayed again: Three.\n");
+    // The replay asked nobody and ran nothing again.
+    assert_eq!(server.requests().len(), 2);
+    let hook = fs::read_to_string(home.path().join("hook.log")).unwrap();
+    let seen: Value = serde_json::from_str(&hook).unwrap();
+    assert_eq!(seen["tool"], "mcp__words__count_words");
 }
 
 /// Waits for something that another process does.
@@ -293,6 +338,33 @@ fn acp_agent() {
     let call = ("delegate_task", json!({"goal": "Find the incomprehensibilities"}));
     let result = result_of(call, &[&command, "delegation.approvals=auto"]);
     assert!(result.contains("The longest word is `incomprehensibilities`."), "{result}");
+}
+
+#[test]
+fn acp_agent_of_an_embedder() {
+    let home = tempfile::tempdir().unwrap();
+    let program =
+        AcpProgram::find(env!("CARGO_BIN_EXE_acp_agent"), Vec::new(), BTreeMap::new()).unwrap();
+    let model = ScriptedModel::rule(|seen| {
+        Some(match seen.results().last() {
+            None => {
+                let task = json!({"goal": "Find the incomprehensibilities"});
+                Reply::calls("m", [("delegate_task", task)]).into()
+            }
+            Some(result) => Reply::text("m", result.text.as_str()).into(),
+        })
+    });
+    let agent = Agent::builder()
+        .model(AgentModel::value("m", model))
+        .tools(deputize_tools::LINK)
+        .workspace(home.path())
+        .delegation(DelegationConfig { approvals: ApproverMode::Auto, ..Default::default() })
+        .external_agent(program)
+        .build()
+        .unwrap();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let text = runtime.block_on(agent.run("Find it.")).text.unwrap();
+    assert!(text.contains("The longest word is `incomprehensibilities`."), "{text}");
 }
 
 #[test]

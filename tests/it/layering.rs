@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use cargo_metadata::{DependencyKind, MetadataCommand, Package};
+use cargo_metadata::semver::VersionReq;
+use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 
 /// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
 const ARROWS: [(&str, &[&str]); 23] = [
@@ -39,8 +40,11 @@ const ARROWS: [(&str, &[&str]); 23] = [
     (
         "deputize-agent",
         &[
+            "deputize-acp",
             "deputize-core",
             "deputize-delegate",
+            "deputize-mcp",
+            "deputize-plugin-host",
             "deputize-process",
             "deputize-providers",
             "deputize-runtime",
@@ -108,6 +112,46 @@ fn crates_depend_on_each_other_only_as_the_architecture_says() {
         let ours: BTreeSet<&str> = used.into_iter().filter(|dep| found.contains(dep)).collect();
         assert_eq!(ours, allowed, "{name}");
     }
+}
+
+/// Returns the crates of ours that a registry must have before a package: those that it builds on,
+/// and those that its tests name with a version.
+fn published_before<'p>(
+    package: &'p Package,
+    ours: &BTreeMap<String, Package>,
+) -> BTreeSet<&'p str> {
+    let counts =
+        |dep: &&Dependency| dep.kind != DependencyKind::Development || dep.req != VersionReq::STAR;
+    let ours = |name: &&str| ours.contains_key(*name);
+    package.dependencies.iter().filter(counts).map(|dep| dep.name.as_str()).filter(ours).collect()
+}
+
+#[test]
+fn published_crates_have_an_order_and_say_what_they_are() {
+    let packages = packages();
+    let mut left: BTreeMap<&str, &Package> = packages
+        .iter()
+        .filter(|(_, package)| package.publish.is_none())
+        .map(|(name, package)| (name.as_str(), package))
+        .collect();
+    assert!(left.contains_key("deputize-core") && !left.contains_key("deputize-tests"));
+    for (name, package) in &left {
+        let told = [&package.description, &package.license];
+        assert!(told.into_iter().all(Option::is_some) && package.readme.is_some(), "{name}");
+    }
+    let mut published = BTreeSet::new();
+    loop {
+        let next =
+            left.iter().find(|(_, it)| published_before(it, &packages).is_subset(&published));
+        let Some(name) = next.map(|(name, _)| *name) else { break };
+        published.insert(name);
+        left.remove(name);
+    }
+    assert!(
+        left.is_empty(),
+        "these wait for each other, or for one that is not published: {:?}",
+        left.keys()
+    );
 }
 
 #[test]

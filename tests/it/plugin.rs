@@ -14,6 +14,7 @@ use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 mod begun;
 mod changes;
 mod doctor;
+mod embedded;
 mod faults;
 mod rude;
 

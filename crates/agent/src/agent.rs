@@ -17,14 +17,22 @@ use deputize_core::{
     Approver, Cancel, Observer, Outcome, ResourceMap, SessionId, Status, describe_error,
 };
 use deputize_runtime::{
-    Continue, Models, ResumeError, Session, SessionConfig, SessionDir, SessionError,
+    Continue, Models, RecorderError, ResumeError, Session, SessionConfig, SessionDir, SessionError,
+    SessionRecorder,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use crate::assembly::Assembly;
-use crate::builder::AgentBuilder;
+use crate::extension::{Extension, ExtensionContext};
 use crate::session_id::new_session_id;
+
+mod builder;
+mod replay;
+
+use builder::AgentSetup;
+pub use builder::{AgentBuilder, BuildError};
+pub use replay::AgentReplayError;
 
 /// Why a session does not go on.
 #[derive(Debug, thiserror::Error)]
@@ -44,33 +52,62 @@ pub enum AgentError {
         /// The agent's.
         agent: PathBuf,
     },
+    /// The recording cannot be made.
+    #[error(transparent)]
+    Recorder(#[from] RecorderError),
+    /// The task ended, and its recording is not whole.
+    #[error("the recording `{}` is not whole and cannot be played: {why}", path.display())]
+    Recording {
+        /// Its file.
+        path: PathBuf,
+        /// What failed.
+        why: String,
+        /// How the task ended.
+        outcome: Box<Outcome>,
+    },
 }
 
 /// An agent that is ready for tasks. Each task is a session of its own; tasks may run side by
 /// side.
 pub struct Agent {
-    pub(crate) assembly: Assembly,
-    pub(crate) models: Models,
-    /// Its model, as records name it.
-    pub(crate) model: String,
-    pub(crate) secrets: Secrets,
-    pub(crate) dir: SessionDir,
-    pub(crate) sessions: Sessions,
-    pub(crate) mode: ApproverMode,
-    pub(crate) approver: Arc<dyn Approver>,
-    pub(crate) observers: Vec<Arc<dyn Observer>>,
-    pub(crate) hooks: Vec<Arc<dyn Hook>>,
-    pub(crate) gate: Arc<dyn RateLimiter>,
+    assembly: Assembly,
+    models: AgentModels,
+    sessions: Sessions,
+    handlers: Handlers,
+    extensions: Vec<Box<dyn Extension>>,
+    rate_limiter: Arc<dyn RateLimiter>,
     #[cfg(feature = "tools")]
-    pub(crate) processes: Arc<deputize_tools::Processes>,
-    #[cfg(feature = "tools")]
-    pub(crate) env: BTreeMap<OsString, OsString>,
-    pub(crate) warnings: Vec<String>,
+    commands: Commands,
+    setup: AgentSetup,
+    warnings: Vec<String>,
+}
+
+/// The models of an agent and its children.
+struct AgentModels {
+    /// The agent's own, as records name it.
+    name: String,
+    models: Models,
+    secrets: Secrets,
+}
+
+/// Who answers questions and sees what happens.
+struct Handlers {
+    mode: ApproverMode,
+    approver: Arc<dyn Approver>,
+    observers: Vec<Arc<dyn Observer>>,
+    hooks: Vec<Arc<dyn Hook>>,
+}
+
+/// Who owns commands, and what they get of the environment.
+#[cfg(feature = "tools")]
+struct Commands {
+    processes: Arc<deputize_tools::Processes>,
+    env: BTreeMap<OsString, OsString>,
 }
 
 impl std::fmt::Debug for Agent {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Agent({}, {:?})", self.model, self.assembly)
+        write!(f, "Agent({}, {:?})", self.models.name, self.assembly)
     }
 }
 
@@ -98,7 +135,39 @@ impl Agent {
 
     /// Runs a task to its end or until it is cancelled.
     pub async fn run_until(&self, task: &str, cancel: &Cancel) -> Outcome {
-        self.run_spec(|spec| spec, task, cancel).await
+        self.run_spec(|spec| spec, task, None, cancel).await
+    }
+
+    /// Runs a task to its end and records everything from outside in a new file, so that
+    /// [`Self::replay`] can play it again.
+    ///
+    /// # Errors
+    /// When the recording cannot be made or is not whole.
+    pub async fn record(&self, task: &str, file: impl AsRef<Path>) -> Result<Outcome, AgentError> {
+        let setup = serde_json::to_value(&self.setup).unwrap_or_default();
+        let recorder = Arc::new(SessionRecorder::create(file.as_ref())?.with_setup(setup));
+        let recording = Some(Arc::clone(&recorder));
+        let outcome = self.run_spec(|spec| spec, task, recording, &Cancel::new()).await;
+        match recorder.fault() {
+            None => Ok(outcome),
+            Some(why) => {
+                let (path, outcome) = (file.as_ref().to_owned(), Box::new(outcome));
+                Err(AgentError::Recording { path, why, outcome })
+            }
+        }
+    }
+
+    /// Plays a recording that [`Self::record`] made of an agent with the same settings. No model is
+    /// asked and no tool runs; the observers see what happened.
+    ///
+    /// # Errors
+    /// At the first place where the agent does something else than the recorded one, and when the
+    /// recording cannot be read or an agent of these settings cannot be built.
+    pub async fn replay(
+        settings: AgentBuilder,
+        file: impl AsRef<Path>,
+    ) -> Result<Outcome, AgentReplayError> {
+        Box::pin(replay::replay(settings, file.as_ref())).await
     }
 
     /// Runs a task whose answer is a value. An answer that misses the schema of the type is asked
@@ -110,7 +179,7 @@ impl Agent {
         &self,
         task: &str,
     ) -> Result<T, ValueError> {
-        let outcome = self.run_spec(AgentSpec::answering_as::<T>, task, &Cancel::new()).await;
+        let outcome = self.run_spec(AgentSpec::answering_as::<T>, task, None, &Cancel::new()).await;
         outcome.value()
     }
 
@@ -124,7 +193,7 @@ impl Agent {
         session: &SessionId,
         message: Option<&str>,
     ) -> Result<Outcome, AgentError> {
-        let (session, _) = Session::open(&self.dir, session.clone(), self.parts())?;
+        let (session, _) = Session::open(&self.sessions.dir, session.clone(), self.parts())?;
         let cwd = session.stored_spec()?.cwd;
         let own = &self.assembly.workspace.cwd;
         if cwd != *own {
@@ -132,11 +201,11 @@ impl Agent {
         }
         let next = Continue {
             message: message.map(str::to_owned),
-            model: Some(self.model.clone()),
-            approver: Some(self.mode),
+            model: Some(self.models.name.clone()),
+            approver: Some(self.handlers.mode),
             max_iterations: None,
         };
-        let authority = self.assembly.authority(self.mode, cwd);
+        let authority = self.assembly.authority(self.handlers.mode, cwd);
         Ok(session.resume(next, authority, &Cancel::new()).await?)
     }
 
@@ -156,12 +225,15 @@ impl Agent {
         &self,
         change: impl FnOnce(AgentSpec) -> AgentSpec,
         task: &str,
+        recorder: Option<Arc<SessionRecorder>>,
         cancel: &Cancel,
     ) -> Outcome {
-        let id = new_session_id(self.assembly.clock.now_ms());
-        let spec = change(self.assembly.top_agent(&id, &self.model, task, self.mode));
-        let authority = self.assembly.authority(self.mode, spec.cwd.clone());
-        match Session::create(&self.dir, id, self.parts()) {
+        let (id, mode) = (new_session_id(self.assembly.clock.now_ms()), self.handlers.mode);
+        let spec = change(self.assembly.top_agent(&id, &self.models.name, task, mode));
+        let authority = self.assembly.authority(mode, spec.cwd.clone());
+        let mut config = self.parts();
+        config.record.recorder = recorder;
+        match Session::create(&self.sessions.dir, id, config) {
             Ok(session) => session.run(spec, authority, cancel).await,
             Err(error) => Outcome::without_run(&spec, Status::Error, describe_error(&error)),
         }
@@ -172,7 +244,7 @@ impl Agent {
         #[cfg(feature = "tools")]
         {
             let commands = deputize_tools::CommandSettings {
-                env: self.env.clone(),
+                env: self.commands.env.clone(),
                 ..deputize_tools::CommandSettings::default()
             };
             settings.get_or_insert_with(|| deputize_tools::Settings {
@@ -180,35 +252,51 @@ impl Agent {
                 ..deputize_tools::Settings::default()
             });
             // All sessions share one owner of commands, which starts at the first command.
-            settings.share(Arc::clone(&self.processes));
+            settings.share(Arc::clone(&self.commands.processes));
         }
+        let (models, secrets) = (self.models.models.clone(), self.models.secrets.clone());
         let mut config = SessionConfig {
-            approver: Arc::clone(&self.approver),
-            observers: self.observers.clone(),
-            ..self.assembly.parts(self.models.clone(), self.secrets.clone())
+            approver: Arc::clone(&self.handlers.approver),
+            observers: self.handlers.observers.clone(),
+            ..self.assembly.parts(models, secrets)
         };
-        config.hooks.hooks.clone_from(&self.hooks);
-        config.requests.rate_limiter = Some(Arc::clone(&self.gate));
+        config.hooks.hooks.clone_from(&self.handlers.hooks);
+        config.requests.rate_limiter = Some(Arc::clone(&self.rate_limiter));
         config.tools.settings = settings;
+        let cx = ExtensionContext {
+            cwd: &self.assembly.workspace.cwd,
+            #[cfg(feature = "tools")]
+            env: &self.commands.env,
+            #[cfg(feature = "tools")]
+            processes: &self.commands.processes,
+        };
+        for extension in &self.extensions {
+            extension.change_session(&cx, &mut config);
+        }
         config
     }
 }
 
 /// Where session files are.
-pub(crate) struct Sessions {
-    pub(crate) path: PathBuf,
+struct Sessions {
+    path: PathBuf,
+    dir: SessionDir,
     /// Removes the directory when the agent is gone.
     _temporary: Option<tempfile::TempDir>,
 }
 
 impl Sessions {
-    pub(crate) fn open(given: Option<&Path>) -> std::io::Result<Self> {
+    fn open(given: Option<&Path>) -> std::io::Result<Self> {
         match given {
-            Some(path) => Ok(Self { path: std::path::absolute(path)?, _temporary: None }),
+            Some(path) => Ok(Self::at(std::path::absolute(path)?, None)),
             None => {
                 let folder = tempfile::Builder::new().prefix("deputize-").tempdir()?;
-                Ok(Self { path: folder.path().canonicalize()?, _temporary: Some(folder) })
+                Ok(Self::at(folder.path().canonicalize()?, Some(folder)))
             }
         }
+    }
+
+    fn at(path: PathBuf, temporary: Option<tempfile::TempDir>) -> Self {
+        Self { dir: SessionDir::new(&path), path, _temporary: temporary }
     }
 }

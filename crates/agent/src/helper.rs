@@ -8,13 +8,16 @@ use deputize_tools::Processes;
 
 /// The only argument of a helper process.
 const HELPER: &str = "__deputize_helper";
+/// The only argument of the process of a plugin.
+#[cfg(feature = "plugins")]
+pub(crate) const PLUGIN_HOST: &str = "__deputize_plugin_host";
 
 /// Whether this program starts helpers of itself.
 static HAS_HELPER: AtomicBool = AtomicBool::new(false);
 
-/// Makes commands end with this program, also when it is killed. Call it first in `main`, before
-/// any thread starts: the program starts itself once more as a helper that owns the commands, and
-/// in that process this function returns the exit code.
+/// Makes commands end with this program, also when it is killed, and gives plugins processes of
+/// their own. Call it first in `main`, before any thread starts: the program starts itself once more
+/// as such a process, and there this function returns the exit code.
 ///
 /// Without this call commands end with the agent, and go on when the program is killed by
 /// `kill -9`.
@@ -31,17 +34,33 @@ static HAS_HELPER: AtomicBool = AtomicBool::new(false);
 #[must_use]
 pub fn run_as_helper() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
-    let is_helper = arguments.next().is_some_and(|first| first == HELPER);
-    if is_helper && arguments.next().is_none() {
-        return Some(helper_main());
+    if let (Some(only), None) = (arguments.next(), arguments.next()) {
+        if only == HELPER {
+            return Some(helper_main());
+        }
+        #[cfg(feature = "plugins")]
+        if only == PLUGIN_HOST {
+            return Some(deputize_plugin_host::host_main());
+        }
     }
     HAS_HELPER.store(true, Ordering::Relaxed);
     None
 }
 
-/// What owns the commands of an agent.
-pub(crate) fn processes() -> Processes {
+/// Returns whether this program starts helpers of itself.
+#[cfg(feature = "plugins")]
+pub(crate) fn is_available() -> bool {
+    HAS_HELPER.load(Ordering::Relaxed)
+}
+
+/// How the processes of an agent are owned.
+pub(crate) fn supervisor_config() -> SupervisorConfig {
     let helper = || Helper::this_program([HELPER]);
     let helper = HAS_HELPER.load(Ordering::Relaxed).then(helper).flatten();
-    Processes::with(SupervisorConfig { helper, ..SupervisorConfig::default() })
+    SupervisorConfig { helper, ..SupervisorConfig::default() }
+}
+
+/// What owns the commands of an agent.
+pub(crate) fn processes() -> Processes {
+    Processes::with(supervisor_config())
 }

@@ -29,6 +29,7 @@
 //!   taken out of everything that models, files and observers get. Commands get `PATH` and the harmless rest of the environment.
 //! - The agent has the base system prompt of the command line, with the project's `AGENTS.md` as it
 //!   was when the agent was built, and sends tools in one order to parents and children, so that a provider's cache serves both.
+//! - A budget in dollars is refused where nobody knows what a model costs.
 //! - Commands end with the agent. For commands to end also when the program is killed, `main`
 //!   begins with [`run_as_helper`].
 //!
@@ -44,6 +45,14 @@
 //! | go on with a session | [`Agent::resume`] |
 //! | cancel | [`Agent::run_until`] |
 //! | use a model of your own | [`AgentModel::value`] |
+//! | set everything of a model's endpoint | [`AgentModel::endpoint`] |
+//! | go on with another model | [`AgentBuilder::fallback_model`] |
+//! | limit tokens or dollars | [`AgentBuilder::budget`] |
+//! | run a shell command at a point | [`AgentBuilder::shell_hook`] |
+//! | use MCP servers (feature `mcp`) | `AgentBuilder::mcp_servers` |
+//! | use dynamic plugins (feature `plugins`) | `AgentBuilder::plugin` |
+//! | have another program as children (feature `acp`) | `AgentBuilder::external_agent` |
+//! | record a task and play it again | [`Agent::record`], [`Agent::replay`] |
 //!
 //! [`Assembly`] is what lies below: a program that has a configuration of its own makes one from it,
 //! as the command line does.
@@ -53,36 +62,58 @@
 //! | feature | by default | what it adds |
 //! | --- | --- | --- |
 //! | `http` | yes | models by name and by address |
-//! | `tools` | yes | the settings of the built-in tools, and the owner of their commands |
+//! | `tools` | yes | the settings of the built-in tools, the owner of their commands, and hooks that are shell commands |
+//! | `mcp` | no | the tools of MCP servers |
+//! | `plugins` | no | dynamic plugins |
+//! | `acp` | no | children that are runs of another program, over ACP |
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
 mod agent;
 mod assembly;
 mod base_prompt;
-mod builder;
+mod capped_model;
 mod delegation;
 mod deny_list;
+mod extension;
+#[cfg(feature = "acp")]
+mod external;
 #[cfg(feature = "tools")]
 mod helper;
+#[cfg(feature = "mcp")]
+pub mod mcp;
 mod model;
+#[cfg(feature = "plugins")]
+pub mod plugins;
 mod policy;
 mod preview;
 pub mod project;
+mod prompt_sources;
 mod protected;
 mod secrets;
 mod session_id;
+#[cfg(feature = "tools")]
+mod shell_hooks;
 
-pub use agent::{Agent, AgentError};
+pub use agent::{Agent, AgentBuilder, AgentError, AgentReplayError, BuildError};
 pub use assembly::{Assembly, AssemblyLimits, PromptConfig, ToolSelection, Workspace};
 pub use base_prompt::BasePrompt;
-pub use builder::{AgentBuilder, BuildError};
+pub use capped_model::{cap_options, cap_output};
 pub use delegation::{DelegationError, add_delegation_tools};
+#[cfg(feature = "acp")]
+pub use deputize_acp::AcpProgram;
 pub use deputize_delegate::Policy as DelegationConfig;
+#[cfg(feature = "acp")]
+pub use external::{external_agent_name, external_agents, use_external_agent};
 #[cfg(feature = "tools")]
 pub use helper::run_as_helper;
 pub use model::{AgentModel, ModelSourceError};
+#[cfg(feature = "plugins")]
+pub use plugins::{PluginConfig, PluginProcess};
 pub use policy::EffectPolicy;
+pub use prompt_sources::{PromptSettings, PromptSources, local_date};
 pub use protected::protected_paths;
 pub use secrets::{add_secrets, is_secret_name};
 pub use session_id::new_session_id;
+#[cfg(feature = "tools")]
+pub use shell_hooks::{HookCommand, shell_hooks};

@@ -8,9 +8,11 @@ use deputize_core::sanitize::Secrets;
 use deputize_core::{Clock, Model};
 #[cfg(feature = "http")]
 use deputize_providers::{
-    Endpoint, EndpointError, KNOWN_PROVIDERS, Key, Wire, http_client, known_provider,
+    Endpoint, EndpointError, KNOWN_PROVIDERS, Key, Wire, http_client, is_loopback, known_provider,
     published_price,
 };
+
+use crate::capped_model::cap_output;
 
 /// The model of an agent: a name such as `openai/gpt-5`, an address, or a value.
 ///
@@ -27,6 +29,8 @@ pub struct AgentModel {
     source: AgentModelSource,
     /// What it costs, where that is not published.
     price: Option<Price>,
+    /// The most tokens of one answer; `None` for the provider's own limit.
+    max_output_tokens: Option<u32>,
 }
 
 #[derive(Clone)]
@@ -38,6 +42,13 @@ enum AgentModelSource {
         base_url: String,
         model: String,
         key_variable: Option<String>,
+    },
+    #[cfg(feature = "http")]
+    Endpoint {
+        name: String,
+        wire: Wire,
+        endpoint: Box<Endpoint>,
+        model: String,
     },
     Value {
         name: String,
@@ -54,6 +65,8 @@ impl std::fmt::Debug for AgentModel {
             AgentModelSource::Server { base_url, model, .. } => {
                 write!(f, "AgentModel({model} {base_url})")
             }
+            #[cfg(feature = "http")]
+            AgentModelSource::Endpoint { name, .. } => write!(f, "AgentModel({name})"),
             AgentModelSource::Value { name, .. } => write!(f, "AgentModel({name})"),
         }
     }
@@ -75,13 +88,20 @@ impl From<String> for AgentModel {
 
 impl AgentModel {
     const fn of(source: AgentModelSource) -> Self {
-        Self { source, price: None }
+        Self { source, price: None, max_output_tokens: None }
     }
 
     /// Sets what the model costs. A budget in dollars needs it where no price is published.
     #[must_use]
     pub const fn with_price(mut self, price: Price) -> Self {
         self.price = Some(price);
+        self
+    }
+
+    /// Limits the tokens of one answer, whichever agent asks.
+    #[must_use]
+    pub const fn with_max_output_tokens(mut self, tokens: u32) -> Self {
+        self.max_output_tokens = Some(tokens);
         self
     }
 
@@ -104,6 +124,17 @@ impl AgentModel {
         self
     }
 
+    /// A model at an endpoint, of which everything can be set: the format, keys, headers, proxies,
+    /// limits of time. Agents and records know it by the endpoint's name and its own.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn endpoint(wire: Wire, endpoint: Endpoint, model: impl Into<String>) -> Self {
+        let model = model.into();
+        let name = format!("{}/{model}", endpoint.name);
+        let endpoint = Box::new(endpoint);
+        Self::of(AgentModelSource::Endpoint { name, wire, endpoint, model })
+    }
+
     /// A model that settings name.
     pub(crate) fn named(name: &str) -> Result<Self, ModelSourceError> {
         #[cfg(feature = "http")]
@@ -124,17 +155,39 @@ impl AgentModel {
         Self::of(AgentModelSource::Value { name: name.into(), model })
     }
 
+    /// Returns the name by which agents know the model.
+    pub(crate) fn name(&self) -> &str {
+        match &self.source {
+            #[cfg(feature = "http")]
+            AgentModelSource::Name(name) | AgentModelSource::Endpoint { name, .. } => name,
+            #[cfg(feature = "http")]
+            AgentModelSource::Server { model, .. } => model,
+            AgentModelSource::Value { name, .. } => name,
+        }
+    }
+
     /// What it costs, where the program says it.
     pub(crate) const fn price(&self) -> Option<Price> {
         self.price
     }
 
     /// Makes the model. Its key becomes a secret.
+    pub(crate) fn connect(
+        &self,
+        env: &BTreeMap<String, String>,
+        clock: &Arc<dyn Clock>,
+        secrets: &mut Secrets,
+    ) -> Result<ConnectedModel, ModelSourceError> {
+        let connected = self.connect_source(env, clock, secrets)?;
+        let model = cap_output(connected.model, self.max_output_tokens);
+        Ok(ConnectedModel { model, ..connected })
+    }
+
     #[cfg_attr(
         not(feature = "http"),
         expect(unused_variables, reason = "a value needs neither key nor clock")
     )]
-    pub(crate) fn connect(
+    fn connect_source(
         &self,
         env: &BTreeMap<String, String>,
         clock: &Arc<dyn Clock>,
@@ -150,18 +203,35 @@ impl AgentModel {
             #[cfg(feature = "http")]
             AgentModelSource::Name(name) => {
                 let no_provider = || ModelSourceError::Name { name: name.clone() };
-                let (provider, model) = name.split_once('/').ok_or_else(no_provider)?;
+                let (provider, at_provider) = name.split_once('/').ok_or_else(no_provider)?;
                 let known = known_provider(provider).ok_or_else(no_provider)?;
                 let endpoint = Endpoint::new(provider, known.base_url);
                 let endpoint = with_key(endpoint, known.key_variable, env, secrets)?;
-                let price = published_price(provider, model);
-                connect((name, model), known.wire, endpoint, (clock, price))
+                let price =
+                    published_price(provider, at_provider).or_else(|| price_here(&endpoint));
+                let model = known.wire.model(endpoint, &http_client(Arc::clone(clock)))?;
+                Ok(ConnectedModel {
+                    name: name.clone(),
+                    at_provider: at_provider.to_owned(),
+                    model,
+                    price,
+                })
             }
             #[cfg(feature = "http")]
             AgentModelSource::Server { base_url, model, key_variable } => {
                 let endpoint = Endpoint::new("server", base_url.clone());
                 let endpoint = with_key(endpoint, key_variable.as_deref(), env, secrets)?;
-                connect((model, model), Wire::OpenAiChat, endpoint, (clock, None))
+                let (name, price) = (model.clone(), price_here(&endpoint));
+                let model = Wire::OpenAiChat.model(endpoint, &http_client(Arc::clone(clock)))?;
+                Ok(ConnectedModel { at_provider: name.clone(), name, model, price })
+            }
+            #[cfg(feature = "http")]
+            AgentModelSource::Endpoint { name, wire, endpoint, model } => {
+                endpoint.add_secrets(secrets);
+                let (name, at_provider) = (name.clone(), model.clone());
+                let price = price_here(endpoint);
+                let model = wire.model((**endpoint).clone(), &http_client(Arc::clone(clock)))?;
+                Ok(ConnectedModel { name, at_provider, model, price })
             }
         }
     }
@@ -191,15 +261,11 @@ fn with_key(
     Ok(Endpoint { keys: vec![Key::new(variable, key)], ..endpoint })
 }
 
+/// Returns the price of a model on this machine: nothing.
 #[cfg(feature = "http")]
-fn connect(
-    (name, at_provider): (&str, &str),
-    wire: Wire,
-    endpoint: Endpoint,
-    (clock, price): (&Arc<dyn Clock>, Option<Price>),
-) -> Result<ConnectedModel, ModelSourceError> {
-    let model = wire.model(endpoint, &http_client(Arc::clone(clock)))?;
-    Ok(ConnectedModel { name: name.to_owned(), at_provider: at_provider.to_owned(), model, price })
+fn price_here(endpoint: &Endpoint) -> Option<Price> {
+    let url = endpoint.base_url.parse().ok()?;
+    is_loopback(&url).then_some(Price::FREE)
 }
 
 /// Why a model cannot be asked.

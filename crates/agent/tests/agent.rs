@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use deputize_agent::{Agent, AgentBuilder, AgentModel, BuildError, DelegationConfig};
 use deputize_core::budget::Budget;
+use deputize_core::hook::HookPoint;
 use deputize_core::model::Reply;
 use deputize_core::outcome::ExitReason;
 use deputize_core::policy::ApprovalAnswer;
@@ -287,4 +288,72 @@ fn what_is_missing_is_named() {
     let nowhere = error(Agent::builder().model("ollama/m").workspace(dir.path().join("no")));
     assert!(nowhere.contains("/no`"), "{nowhere}");
     assert!(error(Agent::builder().model("ollama/m")).contains("workspace"));
+}
+
+#[tokio::test]
+async fn another_model_goes_on_when_the_first_cannot_be_used() {
+    let dir = tempfile::tempdir().unwrap();
+    let refuse = HttpAnswer::error(401, "no");
+    let first = MockServer::start([refuse]).await.unwrap();
+    let second = MockServer::start([HttpAnswer::reply(&Reply::text("b", "Yes."))]).await.unwrap();
+    let agent = Agent::builder()
+        .model(AgentModel::at(first.base_url(), "a"))
+        .fallback_model(AgentModel::at(second.base_url(), "b"))
+        .workspace(dir.path())
+        .env(env());
+    let outcome = agent.build().unwrap().run("Is it there?").await;
+    assert_eq!(outcome.text.as_deref(), Some("Yes."), "{outcome:?}");
+    assert_eq!((first.requests().len(), second.requests().len()), (1, 1));
+}
+
+#[test]
+fn a_budget_in_dollars_needs_prices() {
+    let dir = tempfile::tempdir().unwrap();
+    let in_dollars = |model: AgentModel| {
+        let (agent, _) = builder(dir.path(), |_| None);
+        agent.model(model).budget(Budget { tokens: None, usd: Some(1.0) }).build()
+    };
+    let model = || AgentModel::value("mine", ScriptedModel::rule(|_| None));
+    let error = in_dollars(model()).unwrap_err().to_string();
+    assert!(error.contains("the price of `mine` is not known"), "{error}");
+    let price = deputize_core::budget::Price::FREE;
+    assert!(in_dollars(model().with_price(price)).is_ok());
+    // What runs on this machine costs nothing.
+    assert!(in_dollars(AgentModel::at("http://127.0.0.1:9/v1", "m")).is_ok());
+}
+
+#[tokio::test]
+async fn a_shell_command_may_stop_a_call() {
+    let dir = tempfile::tempdir().unwrap();
+    let (agent, _) =
+        builder(dir.path(), call("write_file", json!({"path": "a.txt", "content": "x"})));
+    let agent = agent.shell_hook(HookPoint::PreToolUse, "echo not today >&2; exit 2");
+    let text = agent.build().unwrap().run("Write it.").await.text.unwrap();
+    assert!(text.contains("not today") && !dir.path().join("a.txt").exists(), "{text}");
+}
+
+#[tokio::test]
+async fn a_recorded_task_is_played_again_without_its_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("recording");
+    std::fs::write(dir.path().join("a.txt"), "one").unwrap();
+    let (agent, model) = builder(dir.path(), call("read_file", json!({"path": "a.txt"})));
+    let outcome = agent.build().unwrap().record("Read it.", &file).await.unwrap();
+    assert_eq!(model.requests().len(), 2);
+
+    std::fs::write(dir.path().join("a.txt"), "two").unwrap();
+    std::fs::write(dir.path().join("AGENTS.md"), "Answer in rhyme.").unwrap();
+    let settings = || Agent::builder().tools(deputize_tools::LINK).env(env());
+    let seen = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&seen);
+    let watched = settings().on_record(move |_| *count.lock().unwrap() += 1);
+    let again = Agent::replay(watched, &file).await.unwrap();
+    assert_eq!((again.text, again.status), (outcome.text, Status::Completed));
+    assert!(*seen.lock().unwrap() > 4);
+
+    // Another prompt is another request.
+    let error = Agent::replay(settings().system_prompt("Be rude."), &file).await.unwrap_err();
+    assert!(error.to_string().contains("+ Be rude."), "{error}");
+    let taken = builder(dir.path(), |_| None).0.build().unwrap().record("Again.", &file).await;
+    assert!(taken.unwrap_err().to_string().contains("exists already"));
 }

@@ -20,8 +20,9 @@ use crate::exit::CliError;
 use crate::extensions::Extensions;
 use crate::invocation::{format_command, remember_config};
 use crate::later;
-use crate::process_env::{ProcessEnv, print, tell};
+use crate::process_env::ProcessEnv;
 use crate::processes;
+use crate::stdio::{print, tell};
 
 /// A `deputize` program. A user's own one is the same five lines with more `LINK`s:
 ///

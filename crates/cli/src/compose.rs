@@ -4,8 +4,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use deputize_agent::plugins::PluginLoadError;
 use deputize_agent::{
-    Assembly, DelegationError, PromptConfig, ToolSelection, Workspace, add_delegation_tools,
+    Assembly, DelegationError, PromptConfig, PromptSettings, ToolSelection, Workspace,
+    add_delegation_tools,
 };
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::Grant;
@@ -17,28 +19,22 @@ use deputize_delegate::{Policy, send_order};
 use deputize_mcp::Servers;
 use deputize_runtime::{Models, SessionConfig, SystemClock};
 
-use crate::config::{Config, ModelOverrides, Sources};
+use crate::config::{Config, ModelOverrides, PluginEntry, Sources};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
 use crate::task::attachment::message;
 
-pub(crate) mod acp;
-mod base;
-mod capped_model;
 mod delegation;
 mod discovered;
 pub(crate) mod external;
 mod kept;
 pub(crate) mod mcp;
-pub(crate) mod mcp_serve;
 mod model;
 pub(crate) mod plugins;
 mod prices;
 mod resolved_models;
-pub(crate) mod serve;
 mod settings;
 
-use base::{child_base, top_base};
 pub(crate) use delegation::approvals;
 pub(crate) use discovered::Discovered;
 pub(crate) use model::{
@@ -46,7 +42,7 @@ pub(crate) use model::{
 };
 pub(crate) use prices::{DollarLimits, Unpriced};
 pub(crate) use resolved_models::ResolvedModels;
-use settings::{date, limits, options, prefill, tool_settings, toolsets};
+use settings::{limits, options, prefill, tool_settings, toolsets};
 
 /// The values that programs of others are given and that nobody else may see.
 pub(crate) fn given_secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {
@@ -110,7 +106,7 @@ enum ComposeError {
     #[error(transparent)]
     Catalog(#[from] CatalogError),
     #[error(transparent)]
-    Plugin(#[from] plugins::PluginFault),
+    Plugin(#[from] PluginLoadError),
     #[error("the prompt cannot be built")]
     Prompt(#[from] FillError),
     #[error(transparent)]
@@ -147,7 +143,7 @@ pub(crate) fn linked_catalog(links: &[ToolCrate]) -> Catalog {
 pub(crate) fn without_plugins(from: &AssemblyInput<'_>) -> Result<Catalog, CliError> {
     // The names of tools do not depend on what children are told.
     let found = Discovered::read(from, &mut Vec::new());
-    let delegation = delegation::policy((from, &found), Vec::new(), &mut Vec::new());
+    let delegation = delegation::policy(from, &found, Vec::new(), &mut Vec::new());
     brought(from, &delegation).map_err(CliError::usage)
 }
 
@@ -156,7 +152,11 @@ impl AssembledProgram {
     pub(crate) fn new(from: &AssemblyInput<'_>) -> Result<Self, CliError> {
         let mut warnings = Vec::new();
         let mut found = Discovered::read(from, &mut warnings);
-        found.plugins = plugins::find(from).map_err(CliError::usage)?;
+        let loader = plugins::loader(from.surroundings);
+        let describe =
+            |entry: &PluginEntry| loader.describe(&plugins::plugin(entry, from.surroundings));
+        let described = from.config.plugins.iter().map(describe);
+        found.plugins = described.collect::<Result<_, _>>().map_err(CliError::usage)?;
         warnings.extend(plugins::unset(from.config, from.surroundings));
         Self::compose(from, found, warnings).map_err(CliError::usage)
     }
@@ -172,15 +172,19 @@ impl AssembledProgram {
         mut warnings: Vec<String>,
     ) -> Result<Self, ComposeError> {
         let config = from.config;
-        let child_base = child_base(config, &found)?;
-        let mut delegation = delegation::policy((from, &found), child_base, &mut warnings);
+        let schemas = config.delegation.tool_schemas;
+        let child_base = found.prompt.child_prompt(&config.system_prompt, schemas)?;
+        let mut delegation = delegation::policy(from, &found, child_base, &mut warnings);
         external::apply(config, &mut delegation, &mut warnings);
         let mut catalog = brought(from, &delegation)?;
-        plugins::add(&found.plugins, from.surroundings, &mut catalog)?;
-        let others = catalog.clone();
-        let notes = mcp::add(config, &found.mcp, &mut catalog);
+        let loader = plugins::loader(from.surroundings);
+        for plugin in &found.plugins {
+            loader.add(plugin, &mut catalog)?;
+        }
+        let (others, offers) = (catalog.clone(), mcp::offers(config));
+        let notes = offers.add(&found.mcp, &mut catalog);
         let servers = mcp::reached(config, from.surroundings, &from.cwd);
-        let source = mcp::source(config, (&found.mcp, others), &servers, &notes);
+        let source = offers.source(&found.mcp, others, &servers, &notes);
         let untold = notes.into_iter().filter(|note| !from.told.contains(&note.server));
         warnings.extend(untold.map(|note| note.text));
         let toolsets = toolsets(config, &catalog)?;
@@ -188,7 +192,12 @@ impl AssembledProgram {
         let tools = send_order(own, &delegation);
         let tool = delegation.tool();
         let hands_on = tools.contains(&tool).then_some(tool);
-        let base = top_base(config, &found, hands_on)?;
+        let base = found.prompt.top_prompt(PromptSettings {
+            system_text: &config.system_prompt,
+            schemas: delegation.tool_schemas,
+            delegation_tool: hands_on,
+            platform: Some(found.platform()),
+        })?;
         let prompt =
             PromptConfig { base, prefill: prefill(config), options: options(config, None) };
         let workspace = Workspace {
@@ -215,6 +224,43 @@ impl AssembledProgram {
             settings: tool_settings(from),
             servers,
         })
+    }
+
+    /// Which models a run asks, and what is wanted of them. No key is looked for.
+    pub(crate) fn asked(&self, overrides: &ModelOverrides) -> Result<ModelSelection, CliError> {
+        ModelSelection::of(&self.config, overrides).map_err(CliError::usage)
+    }
+
+    /// Why a run that asks these models cannot begin, if it limits dollars and does not know what
+    /// they cost.
+    pub(crate) fn unpriced(
+        &self,
+        asked: &ModelSelection,
+        surroundings: &ProcessEnv,
+    ) -> Vec<Unpriced> {
+        self.dollars().refusals(asked, surroundings)
+    }
+
+    /// A preview of a run for which no model is given or configured.
+    pub(crate) fn asked_nothing(&self, name: &str) -> ModelSelection {
+        ModelSelection::new(name, options(&self.config, None))
+    }
+
+    fn dollars(&self) -> DollarLimits<'_> {
+        DollarLimits { config: &self.config, hands_on: self.assembly.can_delegate() }
+    }
+
+    /// The models of a run, with their keys.
+    pub(crate) fn models(
+        &self,
+        overrides: &ModelOverrides,
+        surroundings: &ProcessEnv,
+    ) -> Result<ResolvedModels, CliError> {
+        let asked = self.asked(overrides)?;
+        if let Some(unpriced) = self.unpriced(&asked, surroundings).into_iter().next() {
+            return Err(CliError::usage(unpriced));
+        }
+        ResolvedModels::connect(asked, self.dollars(), &self.assembly.clock, surroundings)
     }
 
     /// The top agent with material before the person's words.

@@ -43,8 +43,10 @@ mod processes;
 mod reply_wait;
 mod runtime;
 mod screen;
+mod stdio;
 mod stop;
 mod task;
+mod wording;
 mod zone;
 
 pub use cli::Cli;

@@ -2,22 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
 use std::path::{Component, Path, PathBuf};
 
-use deputize_core::SessionId;
-use deputize_core::sanitize::for_terminal;
 use deputize_process::{OpenFiles, raise_open_files};
-use deputize_runtime::{ReadError, SessionDir};
-use rustix::termios::tcgetwinsize;
+use deputize_runtime::SessionDir;
 
 use crate::approve::can_ask;
 use crate::args::Settings;
-use crate::command::sessions::candidates;
 use crate::config::{FlagValue, LoadedConfig, Sources, load};
 use crate::exit::CliError;
 use crate::extensions::Extensions;
-use crate::screen::line::{ScreenLine, Style};
+use crate::stdio::tell;
 
 /// The environment, the working directory, and which of the standard streams are terminals.
 pub(crate) struct ProcessEnv {
@@ -57,10 +53,6 @@ enum DirectoryError {
     Unnamed(PathBuf),
     #[error("there is no place for sessions: set DEPUTIZE_HOME to a directory")]
     NoState,
-    #[error("there is no session `{0}`")]
-    NoSession(String),
-    #[error("`{name}` begins the names of {count} sessions")]
-    Ambiguous { name: String, count: usize },
 }
 
 impl ProcessEnv {
@@ -202,91 +194,3 @@ fn plain(path: PathBuf) -> PathBuf {
         parts.filter(|_| up).and_then(|(dir, name)| Some(dir.canonicalize().ok()?.join(name)));
     whole.unwrap_or(path)
 }
-
-/// How many sessions are named where one was meant.
-const CANDIDATES: usize = 8;
-
-/// A stored session by its id, or by the beginning of it where no other begins so.
-pub(crate) fn session_named(dir: &SessionDir, name: &str) -> Result<SessionId, CliError> {
-    let missing = || {
-        CliError::usage(DirectoryError::NoSession(name.to_owned()))
-            .hint("`deputize sessions list` shows those there are")
-    };
-    let id = SessionId::new(name).map_err(|_| missing())?;
-    let path = dir.file(&id);
-    match std::fs::metadata(&path) {
-        Ok(file) if file.is_file() => return Ok(id),
-        Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
-            return Err(CliError::failed(ReadError::Open { path, source }));
-        }
-        Ok(_) | Err(_) => {}
-    }
-    let mut found = dir.list().map_err(CliError::failed)?;
-    found.retain(|id| id.as_str().starts_with(name));
-    found.sort();
-    match found.as_slice() {
-        [] => Err(missing()),
-        [only] => Ok(only.clone()),
-        several => {
-            let (name, count) = (name.to_owned(), several.len());
-            let newest = several.iter().rev().take(CANDIDATES);
-            let shown = candidates(dir, newest);
-            let more = match count.saturating_sub(CANDIDATES) {
-                0 => String::new(),
-                more => format!("\nand {more} older"),
-            };
-            Err(CliError::usage(DirectoryError::Ambiguous { name, count })
-                .hint(format!("name one of them in full:\n{}{more}", shown.trim_end())))
-        }
-    }
-}
-
-/// Columns and rows of the terminal that standard error is; `None` where it is none, or does not
-/// say.
-pub(crate) fn terminal_size() -> Option<(usize, usize)> {
-    let size = tcgetwinsize(io::stderr()).ok()?;
-    (size.ws_col > 0).then(|| (size.ws_col.into(), size.ws_row.into()))
-}
-
-/// Returns how many columns a line on standard output may take: those of the terminal but one, and
-/// no limit where it is none.
-pub(crate) fn output_columns() -> usize {
-    let size = tcgetwinsize(io::stdout()).ok().filter(|size| size.ws_col > 0);
-    size.map_or(usize::MAX, |size| usize::from(size.ws_col).saturating_sub(1))
-}
-
-/// The same of standard error.
-pub(crate) fn error_columns() -> usize {
-    terminal_size().map_or(usize::MAX, |(columns, _)| columns.saturating_sub(1))
-}
-
-/// Tells the person at standard error, wrapped where that is a terminal. Whether anyone reads it
-/// does not matter.
-pub(crate) fn tell(text: &str) {
-    let rows = wrap_lines(&for_terminal(text), error_columns());
-    let _unread = io::stderr().write_all(rows.as_bytes());
-}
-
-/// Returns lines in rows of at most so many columns, wrapped at words.
-pub(crate) fn wrap_lines(text: &str, columns: usize) -> String {
-    let rows = text.lines().flat_map(|line| {
-        let rows = ScreenLine::default().with(Style::Plain, line).wrap(columns);
-        rows.into_iter().map(|row| row.render(false) + "\n")
-    });
-    rows.collect()
-}
-
-/// Prints on standard output. A reader that has gone is no failure.
-pub(crate) fn print(text: &str) -> Result<(), CliError> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(CliError::failed(PrintError(error)))
-        }
-        _ => Ok(()),
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write to standard output")]
-pub(crate) struct PrintError(#[source] pub(crate) io::Error);

@@ -12,7 +12,7 @@ use rustix::process::{Resource, getrlimit};
 use tokio::runtime::Runtime;
 
 use crate::exit::CliError;
-use crate::process_env::PrintError;
+use crate::stdio::PrintError;
 
 /// After the end, how long threads that are stuck are waited for: in foreign code, or reading
 /// standard input.

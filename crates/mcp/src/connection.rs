@@ -1,7 +1,7 @@
 //! A running server, and questions to it.
 
 use deputize_core::describe_error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -27,9 +27,11 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::connection_handler::{ConnectionHandler, Notifications, ProgressNote};
 use crate::error::{McpError, McpErrorKind, ProtocolViolation};
 use crate::handshake::HandshakeTransport;
-use crate::request_error::{RequestError, unanswered};
+use crate::http;
+use crate::request_error::RequestError;
 use crate::server::{ServerConfig, ServerTransport};
 use crate::stdio_transport::{ConnectionStatus, PipeTransport, StderrTail};
+use crate::transport_error::{from_service, root};
 
 /// How long a server may take to end by itself when it is told to.
 const END_GRACE: Duration = Duration::from_millis(300);
@@ -55,6 +57,15 @@ pub(crate) struct Connection {
     supervisor: Option<Arc<Supervisor>>,
     /// Hears its standard error, and that its list of tools changed.
     _hearing: JoinSet<()>,
+}
+
+/// A server's program that this one started.
+struct StartedProgram {
+    life: ServiceProcess,
+    supervisor: Arc<Supervisor>,
+    words: Arc<StderrTail>,
+    /// Reads its standard error.
+    hearing: JoinSet<()>,
 }
 
 /// Why nothing was agreed on.
@@ -142,7 +153,7 @@ impl Connection {
         let ends = |fault: McpErrorKind| (wrong(fault), NextHandshake::Nothing);
         match &server.reach {
             ServerTransport::Url { url, headers } => {
-                let transport = crate::http::transport(url, headers).map_err(ends)?;
+                let transport = http::transport(url, headers).map_err(ends)?;
                 let heard = Arc::new(ConnectionStatus::default());
                 let handler = ConnectionHandler::new(root);
                 let running = agree(handler, transport, mode, discover_timeout).await;
@@ -154,7 +165,7 @@ impl Connection {
                     };
                     (wrong(fault), next)
                 })?;
-                Ok(Self::new(server, running, heard, None, (Arc::default(), JoinSet::new())))
+                Ok(Self::new(server, running, heard, None))
             }
             ServerTransport::Program { path, args, env, cwd } => {
                 let supervisor = supervisor().map_err(ends)?;
@@ -181,8 +192,8 @@ impl Connection {
                 .await
                 {
                     Ok(running) => {
-                        let program = Some((life, supervisor));
-                        return Ok(Self::new(server, running, heard, program, (words, hearing)));
+                        let program = StartedProgram { life, supervisor, words, hearing };
+                        return Ok(Self::new(server, running, heard, Some(program)));
                     }
                     Err(error) => error,
                 };
@@ -201,12 +212,14 @@ impl Connection {
         server: &ServerConfig,
         running: RunningService<RoleClient, ConnectionHandler>,
         heard: Arc<ConnectionStatus>,
-        program: Option<(ServiceProcess, Arc<Supervisor>)>,
-        (words, mut hearing): (Arc<StderrTail>, JoinSet<()>),
+        program: Option<StartedProgram>,
     ) -> Self {
         let (peer, notifications) = (running.peer().clone(), running.service().notifications());
+        let (life, supervisor, words, mut hearing) = match program {
+            Some(it) => (Some(it.life), Some(it.supervisor), it.words, it.hearing),
+            None => (None, None, Arc::default(), JoinSet::new()),
+        };
         hears_changes(&peer, &notifications, &mut hearing);
-        let (life, supervisor) = program.unzip();
         Self {
             server: server.name.clone(),
             running: tokio::sync::Mutex::new(running),
@@ -278,7 +291,7 @@ impl Connection {
         };
         let why = tokio::select! {
             biased;
-            answer = asking => return value(answer.map_err(unanswered)?),
+            answer = asking => return value(answer.map_err(from_service)?),
             () = self.heard.closed() => return Err(RequestError::Ended),
             () = cancel.cancelled() => RequestError::Cancelled,
             limit = waited(timeouts, progress, &sent, on_progress) => RequestError::Slow(limit),
@@ -346,7 +359,7 @@ impl Connection {
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Link({})", self.server)
+        write!(f, "Connection({})", self.server)
     }
 }
 
@@ -464,7 +477,7 @@ fn said(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => {
             match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-                Some(StreamableHttpError::Client(error)) => crate::http::root(error),
+                Some(StreamableHttpError::Client(error)) => root(error),
                 _ => describe_error(&*error.error),
             }
         }
@@ -502,12 +515,6 @@ fn value(result: ServerResult) -> Result<Value, RequestError> {
         made: true,
         theirs: String::new(),
     })
-}
-
-/// The program's directory as a root that servers are told.
-pub(crate) fn root_uri(path: &Path) -> Option<String> {
-    let path: PathBuf = path.to_owned();
-    reqwest::Url::from_file_path(path).ok().map(String::from)
 }
 
 #[cfg(test)]

@@ -13,8 +13,6 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
 use tokio::sync::broadcast;
 
-use crate::connection::root_uri;
-
 /// Our end of a connection. It has roots; it has no model for servers to ask (sampling) and no
 /// form for a person to fill (elicitation), and says so.
 #[derive(Debug)]
@@ -104,4 +102,9 @@ impl ClientHandler for ConnectionHandler {
     async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
         self.notifications.record_tools_change();
     }
+}
+
+/// The program's directory as a root that servers are told.
+pub(crate) fn root_uri(path: &Path) -> Option<String> {
+    reqwest::Url::from_file_path(path).ok().map(String::from)
 }

@@ -10,10 +10,10 @@ use sse_stream::{Sse, SseStream};
 
 use futures_util::StreamExt as _;
 
-use crate::http::{PostResult, SseEvents, failed, refused, status};
 use crate::json::{as_answer, error_in, mended, read, unreadable};
 use crate::request_error::RequestError;
 use crate::stdio_transport::UNASKED;
+use crate::transport_error::{PostResult, SseEvents, failed, refused, status};
 
 /// The most bytes of an answer in JSON.
 const ANSWER_BYTES: usize = 16 * 1024 * 1024;
@@ -22,21 +22,25 @@ const FAILURE_BYTES: usize = 64 * 1024;
 /// The header that names a session.
 pub(crate) const SESSION: &str = "mcp-session-id";
 
-/// Sends a request, within a session or not, and reads what it is answered.
+/// The request whose answer is read.
+#[derive(Clone, Copy)]
+pub(crate) struct SentRequest<'a> {
+    pub(crate) id: &'a RequestId,
+    /// Whether it is sent within a session.
+    pub(crate) in_session: bool,
+}
+
+/// Sends a request and reads its answer.
 pub(crate) async fn post(
     request: RequestBuilder,
     message: Vec<u8>,
-    (id, session): (&RequestId, Option<&str>),
+    SentRequest { id, in_session }: SentRequest<'_>,
     event_bytes: usize,
 ) -> PostResult {
     let request = request
         .header(ACCEPT, "text/event-stream, application/json")
         .header(CONTENT_TYPE, "application/json")
         .body(message);
-    let request = match session {
-        Some(session) => request.header(SESSION, session),
-        None => request,
-    };
     let response = request.send().await?;
     let (code, headers) = (response.status(), response.headers());
     let kind = text(headers, CONTENT_TYPE.as_str());
@@ -45,7 +49,7 @@ pub(crate) async fn post(
     let named = text(headers, SESSION);
     if !code.is_success() {
         let said = body(response, FAILURE_BYTES).await.unwrap_or_default();
-        return failure(code, &said, id, session.is_some());
+        return failure(code, &said, id, in_session);
     }
     if code == StatusCode::ACCEPTED || code == StatusCode::NO_CONTENT {
         return Ok(StreamableHttpPostResponse::Accepted);
@@ -260,7 +264,7 @@ pub(crate) fn answering(events: SseEvents, id: &RequestId) -> SseEvents {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::http::unanswered;
+    use crate::transport_error::from_transport;
 
     const SEVEN: RequestId = RequestId::Number(7);
 
@@ -271,7 +275,7 @@ mod tests {
 
     fn describe(posted: PostResult) -> String {
         match posted {
-            Err(error) => match unanswered(&error) {
+            Err(error) => match from_transport(&error) {
                 RequestError::Forgotten { undone, .. } => format!("forgotten, undone: {undone}"),
                 RequestError::Way { made, said, theirs } => {
                     format!("made: {made}, {said}, {theirs}")

@@ -57,6 +57,7 @@ mod server_record;
 mod servers;
 mod stdio_transport;
 mod tool;
+mod transport_error;
 
 pub use approval_store::{ApprovalStore, ApprovalStoreError};
 pub use content::TEXT_BYTES;

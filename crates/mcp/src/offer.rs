@@ -14,7 +14,7 @@ use crate::listing::ToolDescription;
 use crate::names::{names, tool_name, toolset};
 use crate::server::ServerTarget;
 use crate::server_record::{ServerChange, ServerRecord};
-use crate::tool::{ServerTool, ToolAction};
+use crate::tool::{ServerTool, ToolAction, hint};
 
 /// Which tools of a server are offered, in the person's words: names as the server gives them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,8 +36,8 @@ impl ToolFilter {
 }
 
 /// Commands of the program that notes and errors about a server tell the person to run. The name
-/// of the server is appended.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// of the server is appended. Without a command the hint is left out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HintCommands {
     /// Shows what a server has, and approves it.
     pub review: String,
@@ -63,39 +63,31 @@ pub fn offer(
     filter: &ToolFilter,
     commands: &HintCommands,
 ) -> ServerOffer {
-    let review = format!("{} {server}", commands.review);
+    let review = command_line(&commands.review, server);
     let mut offer = ServerOffer::default();
     let Some(set) = toolset(server) else {
         offer.notes.push(format!("mcp {server}: this cannot be the name of a server"));
         return offer;
     };
-    let waiting: Vec<ServerChange> =
-        record.changes(start).into_iter().filter(ServerChange::waits).collect();
-    if !waiting.is_empty() {
-        let more = waiting.len().saturating_sub(3);
-        let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-        let first =
-            waiting.iter().take(3).map(ServerChange::describe).collect::<Vec<_>>().join("; ");
-        offer.notes.push(format!("mcp {server}: {first}{more}. Review with: {review}"));
-    }
+    offer.notes.extend(changes_note(server, record, start, &review));
     if record.is_held(start) {
         return offer;
     }
     let Some(listed) = &record.listed else {
         offer.notes.push(format!(
-            "mcp {server}: it has not said yet what it has; try it with: {} {server}",
-            commands.test
+            "mcp {server}: it has not said yet what it has{}",
+            hint("; try it with: ", &command_line(&commands.test, server))
         ));
         return offer;
     };
     let Some(approved) = &record.approved else {
         offer.notes.push(format!(
-            "mcp {server}: you have not approved it yet: {} not offered. Read what it says of \
-             itself, and approve it, with: {review}",
+            "mcp {server}: you have not approved it yet: {} not offered{}",
             match listed.tools.len() {
                 1 => "1 tool is".to_owned(),
                 more => format!("{more} tools are"),
-            }
+            },
+            hint(". Read what it says of itself, and approve it, with: ", &review)
         ));
         return offer;
     };
@@ -109,7 +101,8 @@ pub fn offer(
         let Some(Ok(name)) = names.get(&tool.name) else { continue };
         let only_looks = filter.read_only.contains(&tool.name);
         let kind = listed.kinds.get(&tool.name).copied().unwrap_or_default();
-        offer.entries.extend(entry(of, (name, tool), kind, only_looks));
+        let spec = |decl| ToolSpec { kind, ..spec(decl, only_looks) };
+        offer.entries.extend(entry(of, name, tool, spec));
     }
     let known = |name: &&String| listed.tool(name).is_none() && !own(name);
     let lists = [&filter.include, &filter.exclude, &filter.read_only];
@@ -119,10 +112,39 @@ pub fn offer(
     }));
     let unseen = whole.is_empty() && !listed.tools.is_empty();
     if !unseen && !record.is_withheld(start) {
-        let has = (listed.resources && approved.resources, listed.prompts && approved.prompts);
-        own_tools(of, has, filter, &mut offer.entries);
+        let (resources, prompts) =
+            (listed.resources && approved.resources, listed.prompts && approved.prompts);
+        let is_there = |does: &ToolAction| match does {
+            ToolAction::ListResources | ToolAction::ReadResource => resources,
+            _ => prompts,
+        };
+        own_tools(of, is_there, filter, &mut offer.entries);
     }
     offer
+}
+
+/// Returns a command about a server; empty if the program has none.
+fn command_line(command: &str, server: &str) -> String {
+    if command.is_empty() { String::new() } else { format!("{command} {server}") }
+}
+
+/// Says what a server changed that waits for a review, if there is something.
+fn changes_note(
+    server: &str,
+    record: &ServerRecord,
+    start: &ServerTarget,
+    review: &str,
+) -> Option<String> {
+    let waiting: Vec<ServerChange> =
+        record.changes(start).into_iter().filter(ServerChange::waits).collect();
+    let first = waiting.iter().take(3).map(ServerChange::describe).collect::<Vec<_>>().join("; ");
+    let more = match waiting.len() {
+        0 => return None,
+        1..=3 => String::new(),
+        all => format!("; and {} more", all - 3),
+    };
+    let review = hint(". Review with: ", review);
+    Some(format!("mcp {server}: {first}{more}{review}"))
 }
 
 fn spec(decl: ToolDecl, only_looks: bool) -> ToolSpec {
@@ -142,15 +164,15 @@ struct ToolOrigin<'a> {
     set: &'a ToolsetName,
     /// The digest of its instructions, as they were approved.
     instructions: &'a str,
-    /// The command that reviews it.
+    /// The command that reviews it; empty if there is none.
     review: &'a str,
 }
 
 fn entry(
     of: ToolOrigin<'_>,
-    (name, tool): (&ToolName, &ToolDescription),
-    kind: ToolKind,
-    only_looks: bool,
+    name: &ToolName,
+    tool: &ToolDescription,
+    spec: impl FnOnce(ToolDecl) -> ToolSpec,
 ) -> Option<CatalogEntry> {
     let decl = ToolDecl {
         name: name.clone(),
@@ -158,7 +180,7 @@ fn entry(
         parameters: tool.parameters()?,
     };
     let does = ToolAction::Tool { name: tool.name.clone(), digest: tool.digest() };
-    Some(made(of, ToolSpec { kind, ..spec(decl, only_looks) }, does))
+    Some(made(of, spec(decl), does))
 }
 
 fn made(of: ToolOrigin<'_>, spec: ToolSpec, does: ToolAction) -> CatalogEntry {
@@ -183,19 +205,15 @@ fn own(name: &str) -> bool {
 
 fn own_tools(
     of: ToolOrigin<'_>,
-    (resources, prompts): (bool, bool),
+    is_there: impl Fn(&ToolAction) -> bool,
     filter: &ToolFilter,
     entries: &mut Vec<CatalogEntry>,
 ) {
     for (own, does) in OWN {
-        let has = match does {
-            ToolAction::ListResources | ToolAction::ReadResource => resources,
-            _ => prompts,
-        };
         let Ok(name) = ToolName::new(tool_name(of.server, own)) else { continue };
         // A tool of the server with this name is the one that is meant.
         let taken = entries.iter().any(|entry| *entry.name() == name);
-        if !has || taken || !filter.takes(own) {
+        if !is_there(&does) || taken || !filter.takes(own) {
             continue;
         }
         let (description, parameters) = describe(of.server, &does);

@@ -2,10 +2,6 @@
 
 use std::time::Duration;
 
-use rmcp::ServiceError;
-
-use crate::json::UNREADABLE;
-
 /// How a question came to nothing.
 #[derive(Debug, Clone)]
 pub(crate) enum RequestError {
@@ -38,21 +34,4 @@ pub(crate) enum RequestError {
         /// What the server said, if anything.
         theirs: String,
     },
-}
-
-/// What a failure of the library was, to whoever asked.
-pub(crate) fn unanswered(error: ServiceError) -> RequestError {
-    match error {
-        ServiceError::McpError(error) if error.code.0 == UNREADABLE => {
-            let said = "the server's answer cannot be read".to_owned();
-            RequestError::Way { said, made: true, theirs: error.message.into_owned() }
-        }
-        ServiceError::McpError(error) => {
-            let how = format!("code {}", error.code.0);
-            RequestError::Refused { how, message: error.message.into_owned() }
-        }
-        ServiceError::Timeout { timeout } => RequestError::Slow(timeout),
-        ServiceError::TransportSend(error) => crate::http::unanswered(&*error.error),
-        _ => RequestError::Ended,
-    }
 }

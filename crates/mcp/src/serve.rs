@@ -108,7 +108,7 @@ pub struct ServeState {
 
 impl std::fmt::Debug for ServeState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Desk({})", self.who.name)
+        write!(f, "ServeState({})", self.who.name)
     }
 }
 
@@ -141,6 +141,11 @@ impl ServeState {
         };
         client.settled().await;
         served
+    }
+
+    /// Serves clients by HTTP until the end is signalled.
+    pub async fn http(&self, address: ServedAddress) {
+        http::serve(self, address).await;
     }
 
     /// Ends the calls, and waits for them, not for ever.

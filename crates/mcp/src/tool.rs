@@ -48,7 +48,7 @@ pub(crate) struct ServerTool {
     pub(crate) server: String,
     /// The digest of the server's instructions, as they were approved.
     pub(crate) instructions: String,
-    /// The command with which a person reviews the server.
+    /// The command with which a person reviews the server; empty if there is none.
     pub(crate) review: String,
     pub(crate) spec: ToolSpec,
     pub(crate) does: ToolAction,
@@ -160,7 +160,7 @@ impl ToolCallTask<'_> {
 
     /// What the server has, which is still the one that was approved.
     async fn as_approved(&self) -> Result<Arc<ServerListing>, ToolError> {
-        let (server, review) = (&self.tool.server, &self.tool.review);
+        let (server, review) = (&self.tool.server, hint(". Review with: ", &self.tool.review));
         let limit = self.servers.limits(server).start;
         let now = tokio::select! {
             biased;
@@ -171,8 +171,7 @@ impl ToolCallTask<'_> {
             return Ok(now);
         }
         Err(ToolError::refused(format!(
-            "mcp {server}: its instructions changed since you approved them. Review with: \
-             {review}. Until a person has done that it cannot be called; use another way"
+            "mcp {server}: its instructions changed since you approved them{review}. Until a person has done that it cannot be called; use another way"
         )))
     }
 
@@ -184,10 +183,9 @@ impl ToolCallTask<'_> {
             Some(now) => {
                 let how = difference(&self.describe(name), &now.as_told());
                 let how = if how.is_empty() { String::new() } else { format!(" ({how})") };
-                let review = &self.tool.review;
+                let review = hint(". Review with: ", &self.tool.review);
                 Err(ToolError::refused(format!(
-                    "mcp {server}: {called} changed since you approved it{how}. Review \
-                     with: {review}. Until a person has done that it cannot \
+                    "mcp {server}: {called} changed since you approved it{how}{review}. Until a person has done that it cannot \
                      be called; use another way"
                 )))
             }
@@ -245,7 +243,7 @@ impl ToolCallTask<'_> {
         answer: &Value,
     ) -> Result<std::collections::BTreeMap<String, Value>, ToolError> {
         let requests = answer.get("inputRequests").and_then(Value::as_object);
-        let root = crate::connection::root_uri(&self.cx.agent.spec.cwd);
+        let root = crate::connection_handler::root_uri(&self.cx.agent.spec.cwd);
         let respond = |(key, request): (&String, &Value)| {
             let method = request.get("method").and_then(Value::as_str).unwrap_or_default();
             if method != "roots/list" {
@@ -371,6 +369,11 @@ fn absent(error: McpError) -> ToolError {
 /// An error with what the server said of it.
 fn partly(text: impl Into<String>, theirs: String) -> ToolError {
     ToolError::Partly { text: ModelText::own(text), output: Box::new(ToolOutput::text(theirs)) }
+}
+
+/// Returns a hint that ends with a command; empty without one.
+pub(crate) fn hint(text: &str, command: &str) -> String {
+    if command.is_empty() { String::new() } else { format!("{text}{command}") }
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! How a package is built and tested, by its manifest and the files beside it.
 
-use super::imports::{join, parent};
 use super::inventory::Inventory;
 use super::language::file_name;
 use super::manifest::{Package, Tool};
 use super::part::{Part, part_of};
+use super::paths::{join, parent};
 
 /// Commands to build and to test.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -1,11 +1,11 @@
 //! Where programs and libraries begin.
 
 use super::figures::Figures;
-use super::imports::{join, parent};
 use super::inventory::Inventory;
 use super::language::file_name;
 use super::manifest::{Package, Tool};
 use super::part::{Part, part_of};
+use super::paths::{join, parent};
 use super::wording::count;
 
 mod python;

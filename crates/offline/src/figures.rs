@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::conversation::{Ask, Done};
-use super::imports::{Resolver, join, parent};
-use super::inventory::{File, unnumbered, unread_reason, whole};
+use super::imports::Resolver;
+use super::inventory::{File, Inventory, unnumbered, unread_reason, whole};
 use super::manifest::Package;
 use super::modules::{DOC_LINES, closed};
 use super::part::{Part, is_test_file, may_be_test_script};
+use super::paths::{Reference, join, parent};
 use super::requirements::{Requirements, read_heads};
 use super::syntax::{FILE_BYTES, Grammar, Outline, outline, says_generated};
 use super::wording::{count, number};
@@ -22,13 +23,6 @@ const BYTES: u64 = 32 * 1024 * 1024;
 const ROWS: usize = 60;
 /// Generated files that it names, beside folders of them.
 const GENERATED: usize = 200;
-
-/// A file and a line in it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub(super) struct Reference {
-    pub(super) path: String,
-    pub(super) line: u64,
-}
 
 /// Test files and the test functions in them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -115,6 +109,22 @@ impl Figures {
         self.requirements.shorten();
     }
 
+    /// Marks the files that a program wrote and those of tests, and counts no lines of those that
+    /// cannot be read.
+    pub(super) fn mark_files(&self, inventory: &mut Inventory) {
+        let files: BTreeSet<&String> = self.generated.iter().collect();
+        let tests: BTreeSet<&String> = self.only_tests.iter().collect();
+        let folders: BTreeSet<&str> = self.generated_folders.iter().map(String::as_str).collect();
+        for file in &mut inventory.files {
+            file.generated = files.contains(&file.path)
+                || folders.contains(parent(&file.path)) && may_be_generated(file);
+            file.only_tests = tests.contains(&file.path);
+            if self.unread.contains(&file.path) {
+                file.lines = None;
+            }
+        }
+    }
+
     /// Shortens the lists of files, so that a report with them fits. `files` are those of the part.
     pub(super) fn shorten_lists(&mut self, files: &[File]) {
         self.group_generated(files);
@@ -145,7 +155,7 @@ impl Figures {
 }
 
 /// Whether the head of a file is read to learn whether a program wrote it.
-pub(super) fn may_be_generated(file: &File) -> bool {
+fn may_be_generated(file: &File) -> bool {
     Grammar::of(&file.path).is_some() && file.part() != Part::Foreign && file.bytes > 0
 }
 

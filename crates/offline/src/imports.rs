@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::inventory::Inventory;
 use super::language::file_name;
-use super::requirements::module_of;
+use super::paths::{join, normal, parent};
 use super::syntax::Import;
 
 /// Extensions that an import of JavaScript or TypeScript may leave out. Declarations come last:
@@ -77,7 +77,7 @@ impl<'i> Resolver<'i> {
     pub(super) fn requirement(&self, from: &str, import: &str) -> Option<(&str, &str)> {
         let holds = |folder: &str| folder.is_empty() || from.starts_with(&join(folder, ""));
         let (folder, modules) = self.required.iter().find(|(folder, _)| holds(folder))?;
-        Some((folder, module_of(modules, import)?))
+        Some((folder, longest_module(modules, import)?))
     }
 
     /// Adds an npm package: its folder and name.
@@ -308,39 +308,11 @@ fn is_typescript(path: &str) -> bool {
     [".ts", ".tsx", ".mts", ".cts"].iter().any(|end| path.ends_with(end))
 }
 
-/// Returns the folder of a path, empty for the top.
-pub(super) fn parent(path: &str) -> &str {
-    path.trim_end_matches('/').rsplit_once('/').map_or("", |(folder, _)| folder)
-}
-
-/// Joins a folder, empty for the top, and a path below it.
-pub(super) fn join(folder: &str, path: &str) -> String {
-    if folder.is_empty() || folder == "." {
-        return path.to_owned();
-    }
-    if path.is_empty() { format!("{folder}/") } else { format!("{folder}/{path}") }
-}
-
-/// Resolves `.` and `..` in a path. `None` for what leads out of its first folder. Where the
-/// directory that is looked at is above or elsewhere, its paths begin with `..` or `/`.
-pub(super) fn normal(path: &str) -> Option<String> {
-    let mut rest = path.trim_start_matches('/');
-    let mut start = if rest.len() < path.len() { "/".to_owned() } else { String::new() };
-    while let Some(above) = rest.strip_prefix("../") {
-        start.push_str("../");
-        rest = above;
-    }
-    let mut out: Vec<&str> = Vec::new();
-    for part in rest.split('/') {
-        match part {
-            "" | "." => {}
-            ".." => {
-                out.pop()?;
-            }
-            part => out.push(part),
-        }
-    }
-    Some(format!("{start}{}", out.join("/")))
+/// Returns the longest of some module paths in which an imported package lies.
+pub(super) fn longest_module<'m>(modules: &'m [String], import: &str) -> Option<&'m String> {
+    let holds =
+        |module: &&String| import == module.as_str() || import.starts_with(&join(module, ""));
+    modules.iter().filter(holds).max_by_key(|module| module.len())
 }
 
 #[cfg(test)]

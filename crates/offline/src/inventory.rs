@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::json;
 
 use super::conversation::{Ask, Done};
-use super::figures::{Figures, may_be_generated};
-use super::imports::{join, parent};
 use super::language::{self, Class};
 use super::part::{Part, is_generated_path, part_of};
+use super::paths::join;
 use super::scope::{Scope, under};
 use super::search::{Found, Search};
 use super::wording::{and_more, count};
@@ -175,23 +174,6 @@ impl Inventory {
             self.files.iter().map(|file| is_compiled(&file.path, project)).collect();
         for (file, compiled) in self.files.iter_mut().zip(compiled) {
             file.compiled = compiled;
-        }
-    }
-
-    /// Marks the files that a program wrote and those of tests, and counts no lines of those that
-    /// cannot be read.
-    pub(super) fn mark_read(&mut self, figures: &Figures) {
-        let files: BTreeSet<&String> = figures.generated.iter().collect();
-        let tests: BTreeSet<&String> = figures.only_tests.iter().collect();
-        let folders: BTreeSet<&str> =
-            figures.generated_folders.iter().map(String::as_str).collect();
-        for file in &mut self.files {
-            file.generated = files.contains(&file.path)
-                || folders.contains(parent(&file.path)) && may_be_generated(file);
-            file.only_tests = tests.contains(&file.path);
-            if figures.unread.contains(&file.path) {
-                file.lines = None;
-            }
         }
     }
 

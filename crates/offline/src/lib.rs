@@ -60,6 +60,7 @@ mod manifest;
 mod measure;
 mod modules;
 mod part;
+mod paths;
 mod pattern;
 mod plan;
 mod query;

@@ -132,6 +132,39 @@ pub(super) fn is_licence(name: &str) -> bool {
     known.contains(&stem) && !lower.ends_with(".rs") && !lower.ends_with(".py")
 }
 
+/// Words of licences and of the notices that stand above sources.
+const LEGAL: &[&str] = &[
+    "copyright",
+    "spdx-",
+    "all rights reserved",
+    "licensed under",
+    "licensed to",
+    "under the license",
+    "under the licence",
+    "under the terms",
+    "mit license",
+    "bsd license",
+    "apache license",
+    "public license",
+    "public domain",
+    "license:",
+    "licence:",
+    "redistribution and use",
+    "is hereby granted",
+    "permission to use, copy",
+    "provided \"as is\"",
+    "without warranty",
+    "without any warranty",
+    "this file is part of",
+    "use of this source code",
+];
+
+/// Whether a text belongs to a licence or to a notice of copyright.
+pub(crate) fn is_legal(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    LEGAL.iter().any(|words| lower.contains(words))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

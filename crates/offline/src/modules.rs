@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use super::conversation::Ask;
-use super::imports::{join, parent};
 use super::inventory::{File, Inventory, head};
 use super::language::{self, Class, file_name};
 use super::manifest::Package;
 use super::part::Part;
+use super::paths::{join, parent};
 use super::readme;
-use super::syntax::{Grammar, outline, sentence_end};
+use super::syntax::{Grammar, outline};
+use super::wording::sentence_end;
 
 mod names;
 

@@ -1,10 +1,10 @@
 //! What a README says first.
 
-use super::imports::parent;
 use super::inventory::Inventory;
 use super::language::file_name;
-use super::syntax::{is_legal, sentence_end};
-use super::wording::shorten;
+use super::licence::is_legal;
+use super::paths::parent;
+use super::wording::{sentence_end, shorten};
 
 /// Lines of it that are read.
 pub(super) const LINES: u64 = 80;

@@ -6,8 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::conversation::Ask;
-use super::figures::Figures;
-use super::imports::{Resolver, join};
+use super::imports::Resolver;
 use super::inventory::{File, Inventory, head};
 use super::manifest::{Package, Tool};
 use super::part::{Part, is_vendored};
@@ -146,26 +145,26 @@ pub(super) fn is_incomplete(condition: &str) -> bool {
     condition.contains(PARSED)
 }
 
-/// Tells apart what Go modules need only for tests, examples and tools. `complete` tells that
-/// figures are there for all parts.
+/// Tells apart what Go modules need only for tests, examples and tools. `complete` tells that the
+/// imports of all sources are known; `parsed` is how many sources were parsed.
 pub(super) fn tell_apart(
     packages: &mut [Package],
     inventory: &Inventory,
-    figures: &Figures,
+    known: &Requirements,
     complete: bool,
+    parsed: u64,
 ) {
-    let known = &figures.requirements;
     if known.unknown {
         return;
     }
-    let complete = complete && !known.incomplete && figures.gaps.is_empty();
+    let complete = complete && !known.incomplete;
     for package in packages.iter_mut().filter(|package| package.tool == Tool::Go) {
         let folder = package.folder().to_owned();
         let mut below = inventory.below(if folder.is_empty() { "." } else { &folder });
         let is_source =
             |file: &File| Grammar::of(&file.path) == Some(Grammar::Go) && !is_vendored(&file.path);
         let has_sources = below.any(is_source);
-        if has_sources && figures.parsed == 0 {
+        if has_sources && parsed == 0 {
             continue;
         }
         // Without sources nothing contradicts the manifest.
@@ -185,11 +184,4 @@ pub(super) fn tell_apart(
             !is_tool
         });
     }
-}
-
-/// Returns the longest of some module paths in which an imported package lies.
-pub(super) fn module_of<'m>(modules: &'m [String], import: &str) -> Option<&'m String> {
-    let holds =
-        |module: &&String| import == module.as_str() || import.starts_with(&join(module, ""));
-    modules.iter().filter(holds).max_by_key(|module| module.len())
 }

@@ -20,13 +20,13 @@ use super::modules::{describe, modules};
 use super::part::Part;
 use super::plan;
 use super::readme;
-use super::report::{self, PartReport, Report};
+use super::report::{self, PartReport, Report, Top};
 use super::requirements::tell_apart;
 use super::scope::{Scope, under};
 use super::search::PAGE;
-use super::syntax::{FILE_BYTES, Grammar, sentence_end};
+use super::syntax::{FILE_BYTES, Grammar};
 use super::task::Sharing;
-use super::wording::shorten;
+use super::wording::{sentence_end, shorten};
 
 /// Bytes of a line of source, on average.
 const LINE_BYTES: u64 = 36;
@@ -63,9 +63,10 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
         }
     };
     let complete = parts.iter().all(|part| part.problem.is_none());
-    tell_apart(&mut packages, &inventory, &figures, complete);
+    let complete = complete && figures.gaps.is_empty();
+    tell_apart(&mut packages, &inventory, &figures.requirements, complete, figures.parsed);
     // What is shared must not depend on what the parts say, so this comes after it.
-    inventory.mark_read(&figures);
+    figures.mark_files(&mut inventory);
     let mut parts_of_it = modules(&inventory, root, &packages);
     describe(
         &mut ask,
@@ -168,18 +169,6 @@ fn said_of_all(packages: &[Package], top: &Top, root: &str) -> Vec<String> {
 
 fn first_sentence_of(text: &str) -> &str {
     text.get(..sentence_end(text).unwrap_or(text.len())).unwrap_or_default()
-}
-
-/// What lies at the top of a project beside its packages.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Top {
-    /// Names of its entries, also of hidden ones.
-    pub(super) entries: Vec<String>,
-    pub(super) readme: Option<readme::Readme>,
-    /// Licence files, each with the licences whose texts it has.
-    pub(super) licences: Vec<(String, Vec<&'static str>)>,
-    /// Files that configure continuous integration.
-    pub(super) checks: Vec<String>,
 }
 
 fn entry_names(listing: Option<&Done>) -> Vec<String> {

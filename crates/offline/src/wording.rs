@@ -89,6 +89,15 @@ pub(super) fn percent(part: u64, whole: u64) -> String {
     format!("{}.{} %", thousandths / 10, thousandths % 10)
 }
 
+/// Returns where the first sentence of a line ends.
+pub(crate) fn sentence_end(text: &str) -> Option<usize> {
+    let short = ["e.g.", "i.e.", "etc.", "vs.", "cf.", "approx."];
+    text.match_indices(". ").map(|(at, _)| at + 1).find(|end| {
+        let before = text.get(..*end).unwrap_or_default();
+        !short.iter().any(|word| before.ends_with(word))
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

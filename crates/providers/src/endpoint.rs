@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
+use deputize_core::sanitize::Secrets;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
 use serde_json::Value;
@@ -172,6 +173,16 @@ impl Endpoint {
             },
             reply_limit: ReplyLimit::default(),
             body: BodyOptions::default(),
+        }
+    }
+
+    /// Adds its keys and the values of its headers to the values that must not leave the program.
+    pub fn add_secrets(&self, secrets: &mut Secrets) {
+        for key in &self.keys {
+            key.secret.add_to(&key.variable, secrets);
+        }
+        for (name, value) in &self.headers {
+            secrets.add(name, value);
         }
     }
 

@@ -1,5 +1,6 @@
 //! A key, which nothing can show.
 
+use deputize_core::sanitize::Secrets;
 use reqwest::header::{HeaderValue, InvalidHeaderValue};
 use zeroize::Zeroizing;
 
@@ -87,6 +88,11 @@ impl Secret {
     #[must_use]
     pub fn scrub(&self, text: &str) -> String {
         if self.is_short() { text.to_owned() } else { without(text, &self.0) }
+    }
+
+    /// Adds it to the values that must not leave the program.
+    pub(crate) fn add_to(&self, name: &str, secrets: &mut Secrets) {
+        secrets.add(name, &self.0);
     }
 
     /// The key behind a prefix, as a sensitive header.

@@ -1,11 +1,11 @@
-//! What else an agent does, each in one line: events as they happen, text as it arrives, approvals,
-//! an answer as a value, a session that goes on, a task that is cancelled. Arguments: URL MODEL.
+//! What else an agent does, each in one line: children, events as they happen, text as it arrives,
+//! approvals, an answer as a value, a session that goes on, a task that is cancelled. Arguments: URL MODEL.
 #![expect(clippy::print_stdout, reason = "it shows what comes of it")]
 
 use std::error::Error;
 use std::process::ExitCode;
 
-use deputize_agent::{Agent, AgentModel, run_as_helper};
+use deputize_agent::{Agent, AgentModel, DelegationConfig, run_as_helper};
 use deputize_core::model::Delta;
 use deputize_core::policy::ApprovalAnswer;
 use deputize_core::{AgentId, Cancel, CancelReason, Observer, Record};
@@ -35,6 +35,7 @@ async fn run(url: &str, model: &str) -> Result<(), Box<dyn Error>> {
         .model(AgentModel::at(url, model))
         .tools(deputize_tools::LINK)
         .workspace(".")
+        .delegation(DelegationConfig::default())
         .on_record(|record| println!("record {} of {}", record.seq, record.agent))
         .observer(Print)
         .approve(|question| match question.command.as_str() {
@@ -48,6 +49,9 @@ async fn run(url: &str, model: &str) -> Result<(), Box<dyn Error>> {
 
     let next = agent.resume(&outcome.agent.session(), Some("And once more.")).await?;
     println!("answer: {}", next.text.unwrap_or_default());
+
+    let outcome = agent.run("Have a child name the license.").await;
+    println!("answer: {}", outcome.text.unwrap_or_default());
 
     let count: Count = agent.answer("How many tests are there?").await?;
     println!("tests: {}", count.tests);

@@ -7,13 +7,18 @@ use deputize_acp::serve::{ServerIdentity, serve};
 use deputize_core::{Cancel, ToolCrate};
 
 use crate::args::Acp;
-use crate::compose::acp::AcpSessions;
-use crate::compose::serve::SharedAssembly;
+use crate::command::serve::SharedAssembly;
 use crate::exit::{CliError, Exit};
-use crate::process_env::{ProcessEnv, tell};
+use crate::process_env::ProcessEnv;
 use crate::processes::enough_open_files;
 use crate::runtime::{STUCK, enough_threads, own, take_stdout, threads};
+use crate::stdio::tell;
 use crate::stop::Signals;
+
+mod conversations;
+mod servers;
+
+use conversations::AcpSessions;
 
 /// Serves until the editor is gone.
 pub(crate) fn acp(links: &[ToolCrate], mut around: ProcessEnv, args: &Acp) -> Result<u8, CliError> {

@@ -11,12 +11,14 @@ use crate::agent_name::AgentName;
 use crate::args::{Agents, AgentsCommand};
 use crate::command::Table;
 use crate::command::sessions::NO_SESSIONS;
+use crate::command::sessions::session_named;
 use crate::control::agent_tree::{AgentTree, COLUMNS, GIVE_WAY, Names};
 use crate::control::client::ask;
 use crate::control::lock_holders::{SessionHolder, running};
 use crate::control::{ControlError, ControlRequest};
 use crate::exit::CliError;
-use crate::process_env::{ProcessEnv, output_columns, print, session_named, tell, wrap_lines};
+use crate::process_env::ProcessEnv;
+use crate::stdio::{output_columns, print, tell, wrap_lines};
 
 #[derive(Debug, thiserror::Error)]
 enum AgentsError {

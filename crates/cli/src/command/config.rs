@@ -10,7 +10,8 @@ use crate::config::{
 };
 use crate::exit::CliError;
 use crate::hooks::program::faults;
-use crate::process_env::{ProcessEnv, print, tell};
+use crate::process_env::ProcessEnv;
+use crate::stdio::{print, tell};
 
 /// Runs one verb.
 pub(crate) fn config(around: &ProcessEnv, command: &Config) -> Result<(), CliError> {
@@ -27,8 +28,9 @@ pub(crate) fn config(around: &ProcessEnv, command: &Config) -> Result<(), CliErr
         result = match (load(&sources), result) {
             (Ok(mut loaded), result) => {
                 let hooks = faults(&loaded.config.hooks, around).into_iter();
-                let hooks = hooks
-                    .filter_map(|(key, fault)| Some(Problem::new(loaded.origins.get(key)?, fault)));
+                let hooks = hooks.filter_map(|(key, fault)| {
+                    Some(Problem::new(loaded.origins.get(&key)?, fault))
+                });
                 let hooks: Vec<Problem> = hooks.collect();
                 loaded.warnings.extend(hooks);
                 let skipped_models = skipped_models(&loaded, around);

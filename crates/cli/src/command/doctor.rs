@@ -15,8 +15,9 @@ use crate::compose::{AssembledProgram, AssemblyInput, approvals, external};
 use crate::config::{Config, load};
 use crate::exit::CliError;
 use crate::hooks::program::{faults, on_path};
-use crate::process_env::{ProcessEnv, output_columns, print};
+use crate::process_env::ProcessEnv;
 use crate::processes;
+use crate::stdio::{output_columns, print};
 
 /// How something is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

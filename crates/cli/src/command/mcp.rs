@@ -17,9 +17,10 @@ use crate::compose::mcp::{cards, not_given, server};
 use crate::config::{Config, LoadedConfig, Sources, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
-use crate::process_env::{ProcessEnv, output_columns, print, tell, wrap_lines};
+use crate::process_env::ProcessEnv;
 use crate::processes::setup;
-use crate::screen::summary::count;
+use crate::stdio::{output_columns, print, tell, wrap_lines};
+use crate::wording::count;
 
 mod add;
 mod editor;

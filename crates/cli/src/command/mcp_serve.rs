@@ -7,14 +7,18 @@ use deputize_core::{Cancel, ToolCrate};
 use deputize_mcp::serve::{ServeState, ServerInfo, bind};
 
 use crate::args::McpServe;
-use crate::compose::mcp_serve::{ProgramService, ServiceState};
 use crate::exit::{CliError, Exit};
-use crate::process_env::{ProcessEnv, print, tell};
+use crate::process_env::ProcessEnv;
 use crate::processes::enough_open_files;
 use crate::runtime::{STUCK, enough_threads, own, take_stdout, threads};
+use crate::stdio::{print, tell};
 use crate::stop::Signals;
 
-pub(crate) mod progress;
+mod progress;
+mod relay_model;
+mod service;
+
+use service::{ProgramService, ServiceState};
 
 /// What holds for every tool that may be offered: the settings may change while it serves.
 const INSTRUCTIONS: &str = "Each tool gives work to agents of this program and takes long: ask for \

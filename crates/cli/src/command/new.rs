@@ -8,7 +8,8 @@ use crate::args::{New, Project};
 use crate::compose::toolset_names;
 use crate::config::SERVER_TOOLSETS;
 use crate::exit::CliError;
-use crate::process_env::{ProcessEnv, print};
+use crate::process_env::ProcessEnv;
+use crate::stdio::print;
 
 mod manifest;
 

@@ -2,11 +2,13 @@
 
 use deputize_core::SessionId;
 
+use crate::command::sessions::session_named;
 use crate::control::ControlRequest;
 use crate::control::client::ask;
 use crate::control::lock_holders::running;
 use crate::exit::CliError;
-use crate::process_env::{ProcessEnv, session_named, tell};
+use crate::process_env::ProcessEnv;
+use crate::stdio::tell;
 
 #[derive(Debug, thiserror::Error)]
 #[error("no session runs")]

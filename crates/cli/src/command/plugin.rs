@@ -10,7 +10,8 @@ use crate::command::{new, print_list};
 use crate::compose::{AssemblyInput, plugins, without_plugins};
 use crate::config::{Config, PluginEntry};
 use crate::exit::CliError;
-use crate::process_env::{ProcessEnv, output_columns, print, wrap_lines};
+use crate::process_env::ProcessEnv;
+use crate::stdio::{output_columns, print, wrap_lines};
 
 mod check;
 
@@ -59,11 +60,12 @@ fn list(links: &[ToolCrate], around: &ProcessEnv, view: &View) -> Result<u8, Cli
 
 /// Each is looked at beside those above it, as a run takes them.
 fn rows(config: &Config, around: &ProcessEnv, mut beside: Catalog) -> Vec<PluginRow> {
+    let loader = plugins::loader(around);
     let row = |entry: &PluginEntry| {
-        let found = plugins::one(entry, around).and_then(|found| {
+        let found = loader.describe(&plugins::plugin(entry, around)).and_then(|found| {
             // One that is refused takes no name from those below it.
             let mut with = beside.clone();
-            let description = plugins::add_one(&found, around, &mut with)?;
+            let description = loader.add(&found, &mut with)?;
             beside = with;
             Ok(description)
         });

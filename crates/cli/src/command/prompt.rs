@@ -19,7 +19,8 @@ use crate::compose::{AssembledProgram, AssemblyInput, ModelSelection, mcp};
 use crate::config::{FlagValue, ModelOverrides, SERVER_TOOLSETS};
 use crate::exit::CliError;
 use crate::invocation::format_command;
-use crate::process_env::{ProcessEnv, print, tell};
+use crate::process_env::ProcessEnv;
+use crate::stdio::{print, tell};
 
 /// The model that is named when none is configured.
 const NO_MODEL: &str = "MODEL";

@@ -15,15 +15,19 @@ use deputize_tools::Processes;
 use serde_json::json;
 
 use self::run_harness::{RunHarness, RunPlan, SessionPlace};
+use self::run_report::RunReport;
 use crate::args::{Approve, ModelChoice, RunOptions};
-use crate::compose::{AssembledProgram, AssemblyInput, external, given_secrets, mcp};
+use crate::command::first_listing::first_look;
+use crate::command::sessions::session_named;
+use crate::compose::{AssembledProgram, AssemblyInput, external, given_secrets};
 use crate::config::{Config, FlagValue, LoadedConfig, ModelOverrides};
 use crate::exit::CliError;
 use crate::hooks;
 use crate::invocation::quote_path;
-use crate::process_env::{ProcessEnv, session_named, tell};
+use crate::process_env::ProcessEnv;
 use crate::processes;
 use crate::runtime::own;
+use crate::stdio::tell;
 use crate::task::attachment::Attachment;
 use crate::task::{self, PATIENCE, TaskInput};
 
@@ -58,7 +62,7 @@ pub(crate) fn run(
     };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mode = mode(&loaded, around);
-    let looked = mcp::first_look(&loaded.config, around, &cwd, mode);
+    let looked = first_look(&loaded.config, around, &cwd, mode);
     let mut overrides = overrides(&options.model);
     resume_start(&mut overrides, stored.as_ref(), sources.user_file().as_deref());
     let composition = AssembledProgram::new(&AssemblyInput {
@@ -81,7 +85,8 @@ pub(crate) fn run(
     let material =
         piped.map(|bytes| Attachment::new(bytes, most, &dir.spill(&id), &chosen.secrets));
     material.iter().filter(|_| !options.quiet).for_each(|it| tell(&it.note));
-    announce(job, &composition, mode, (&looked.notes, &chosen.warnings), before.as_ref());
+    looked.notes.iter().for_each(|note| tell(&format!("note: {note}")));
+    announce(job, &composition, mode, &chosen.warnings, before.as_ref());
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
     let stage = RunHarness::set(around, options, &cwd, &composition, before)?.of(&id);
     let (model, model_options) = (chosen.name.clone(), chosen.options.clone());
@@ -100,9 +105,9 @@ pub(crate) fn run(
         let ended = Box::pin(stage.work(&composition, &place, parts, plan)).await;
         composition.servers.catch_up().await;
         composition.servers.close().await;
-        ended
+        RunReport::new(&stage, composition.config.max_iterations).tell(ended).await
     };
-    let code = stage.play(composition.config.max_iterations, work);
+    let code = stage.play(work);
     drop(processes);
     match tape {
         Some(tape) => code.map(|code| recording::told(&tape, code, options.quiet)),
@@ -132,10 +137,9 @@ fn announce(
     job: &RunJob<'_>,
     composition: &AssembledProgram,
     mode: ApproverMode,
-    (notes, warnings): (&[String], &[String]),
+    warnings: &[String],
     before: Option<&AgentSpec>,
 ) {
-    notes.iter().for_each(|note| tell(&format!("note: {note}")));
     notices(composition, mode, job.options.quiet);
     warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     before.and_then(|spec| gone(spec, composition)).iter().for_each(|text| tell(text));

@@ -1,13 +1,13 @@
 //! `deputize sessions`: what is stored, to look at, hand on, and delete.
 
 use std::borrow::Cow;
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use deputize_core::budget::shown_usd;
 use deputize_core::sanitize::{for_terminal_line, remove_frame};
 use deputize_core::{AgentId, CallId, Event, Outcome, SessionId, Status, ToolCrate, ToolResult};
-use deputize_runtime::{FileTail, SessionDir, SessionSummary, StoredSession};
+use deputize_runtime::{FileTail, ReadError, SessionDir, SessionSummary, StoredSession};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
@@ -20,8 +20,9 @@ use crate::control::lock_holders::{SessionHolder, holder, running};
 use crate::exit::CliError;
 use crate::output::child_frames::children_unframed;
 use crate::output::events::{Projection, time};
-use crate::process_env::{ProcessEnv, error_columns, print, session_named, tell};
+use crate::process_env::ProcessEnv;
 use crate::screen::summary::tokens;
+use crate::stdio::{error_columns, print, tell};
 use crate::task::attachment::words_of;
 
 mod markdown;
@@ -67,11 +68,55 @@ pub(crate) fn sessions(
     }
 }
 
+/// Why a name stands for no session.
+#[derive(Debug, thiserror::Error)]
+enum SessionNameError {
+    #[error("there is no session `{0}`")]
+    Unknown(String),
+    #[error("`{name}` begins the names of {count} sessions")]
+    Ambiguous { name: String, count: usize },
+}
+
+/// How many sessions are named where one was meant.
+const CANDIDATES: usize = 8;
+
+/// A stored session by its id, or by the beginning of it where no other begins so.
+pub(crate) fn session_named(dir: &SessionDir, name: &str) -> Result<SessionId, CliError> {
+    let missing = || {
+        CliError::usage(SessionNameError::Unknown(name.to_owned()))
+            .hint("`deputize sessions list` shows those there are")
+    };
+    let id = SessionId::new(name).map_err(|_| missing())?;
+    let path = dir.file(&id);
+    match std::fs::metadata(&path) {
+        Ok(file) if file.is_file() => return Ok(id),
+        Err(source) if source.kind() == io::ErrorKind::PermissionDenied => {
+            return Err(CliError::failed(ReadError::Open { path, source }));
+        }
+        Ok(_) | Err(_) => {}
+    }
+    let mut found = dir.list().map_err(CliError::failed)?;
+    found.retain(|id| id.as_str().starts_with(name));
+    found.sort();
+    match found.as_slice() {
+        [] => Err(missing()),
+        [only] => Ok(only.clone()),
+        several => {
+            let (name, count) = (name.to_owned(), several.len());
+            let newest = several.iter().rev().take(CANDIDATES);
+            let shown = candidates(dir, newest);
+            let more = match count.saturating_sub(CANDIDATES) {
+                0 => String::new(),
+                more => format!("\nand {more} older"),
+            };
+            Err(CliError::usage(SessionNameError::Ambiguous { name, count })
+                .hint(format!("name one of them in full:\n{}{more}", shown.trim_end())))
+        }
+    }
+}
+
 /// Sessions one of which was meant: what each is about, and from when.
-pub(crate) fn candidates<'s>(
-    dir: &SessionDir,
-    sessions: impl Iterator<Item = &'s SessionId>,
-) -> String {
+fn candidates<'s>(dir: &SessionDir, sessions: impl Iterator<Item = &'s SessionId>) -> String {
     let row = |id: &SessionId| match dir.summary(id).map(SessionLine::of) {
         Ok(glance) => {
             let goal = for_terminal_line(&glance.goal, GOAL_CHARS);

@@ -1,8 +1,8 @@
 //! Columns of text: lists with a row a line, and tables that are wrapped at the width of a terminal.
 
 use crate::exit::CliError;
-use crate::process_env::{output_columns, print, tell};
 use crate::screen::line::{ScreenLine, Style, cut, width};
+use crate::stdio::{output_columns, print, tell};
 
 /// Spaces between two columns.
 const GAP: usize = 2;

@@ -11,7 +11,8 @@ use crate::compose::{AssembledProgram, AssemblyInput};
 use crate::config::nearest;
 use crate::exit::CliError;
 use crate::invocation::format_command;
-use crate::process_env::{ProcessEnv, print, tell};
+use crate::process_env::ProcessEnv;
+use crate::stdio::{print, tell};
 
 mod choose;
 mod resolve;

@@ -8,24 +8,14 @@ use deputize_agent::EffectPolicy;
 use deputize_core::authority::ApproverMode;
 use deputize_core::{SessionId, ToolsetName};
 use deputize_delegate::{Policy, ToolFlavor};
-use deputize_runtime::Heartbeat;
 
-use super::settings::{effort, seconds};
+use super::settings::effort;
 use super::{AssembledProgram, AssemblyInput, Discovered};
-use crate::config::{self, Config, LATER_TOOLSETS, child_model_name};
-
-/// When children give signs of life.
-pub(super) fn pulse(config: &config::Config) -> Heartbeat {
-    let set = &config.delegation;
-    Heartbeat {
-        every: seconds(set.heartbeat_seconds.max(1)),
-        stale_idle: seconds(set.stale_idle_seconds),
-        stale_in_tool: seconds(set.stale_in_tool_seconds),
-    }
-}
+use crate::config::{Config, LATER_TOOLSETS, child_model_name};
 
 pub(super) fn policy(
-    (from, found): (&AssemblyInput<'_>, &Discovered),
+    from: &AssemblyInput<'_>,
+    found: &Discovered,
     child_base: Vec<Arc<str>>,
     warnings: &mut Vec<String>,
 ) -> Policy {

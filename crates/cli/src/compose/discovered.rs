@@ -4,26 +4,21 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::plugins::FoundPlugin;
-use deputize_runtime::prompt::{Directory, Environment, Platform, ProjectFile};
+use deputize_agent::mcp::KnownServer;
+use deputize_agent::plugins::PluginRecord;
+use deputize_agent::{PromptSources, local_date, project};
+use deputize_runtime::prompt::Platform;
 use serde::{Deserialize, Serialize};
 
-use super::{AssemblyInput, date, mcp, unreachable};
-use deputize_agent::project;
+use super::{AssemblyInput, mcp, unreachable};
+use crate::zone::zone;
 
 /// What was found around the program.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Discovered {
-    /// The directory that the agent works in.
-    pub(crate) cwd: PathBuf,
-    os: String,
-    /// Whether that is in a git repository.
-    git: bool,
-    pub(super) date: String,
-    /// Who the agent is, as the person's home directory says.
-    pub(super) identity: Option<String>,
-    /// Files of the project that speak to agents: paths as the model reads them, and texts.
-    project: Vec<(String, String)>,
+    /// What the base prompts are made from.
+    #[serde(flatten)]
+    pub(crate) prompt: PromptSources,
     /// Whether a person at a terminal reads the answer.
     terminal: bool,
     /// Whether a person at an editor does.
@@ -37,24 +32,21 @@ pub(crate) struct Discovered {
     pub(super) workspace: Option<PathBuf>,
     /// What is known of MCP servers, by their names.
     #[serde(default)]
-    pub(super) mcp: BTreeMap<String, mcp::KnownServer>,
-    /// What the program's memory has for the system text of top agents.
-    #[serde(default)]
-    pub(super) memory: Option<String>,
+    pub(super) mcp: BTreeMap<String, KnownServer>,
     /// The models of `delegation.models` that cannot be asked, each with why.
     #[serde(default)]
     pub(super) unreachable_models: BTreeMap<String, String>,
     /// The plugins of the configuration, and what they said of themselves.
     #[serde(default)]
-    pub(super) plugins: Vec<FoundPlugin>,
+    pub(super) plugins: Vec<PluginRecord>,
 }
 
 impl Discovered {
     /// Looks around, and tells what could not be read.
     pub(crate) fn read(from: &AssemblyInput<'_>, warnings: &mut Vec<String>) -> Self {
-        let project = project::read(&from.cwd);
-        warnings.extend(project.warnings);
-        let identity = match from.home.as_deref().map(project::identity) {
+        let date = local_date(&*from.clock, zone(from.surroundings));
+        let mut prompt = PromptSources::read(&from.cwd, date, warnings);
+        prompt.identity = match from.home.as_deref().map(project::identity) {
             Some(Ok(text)) => text,
             Some(Err(warning)) => {
                 warnings.push(warning);
@@ -62,19 +54,14 @@ impl Discovered {
             }
             None => None,
         };
+        prompt.memory = from.surroundings.own.memory.as_ref().and_then(|memory| memory.snapshot());
         Self {
-            cwd: from.cwd.clone(),
-            os: std::env::consts::OS.to_owned(),
-            git: project.root.is_some(),
-            date: date(from),
-            identity,
-            project: project.files,
+            prompt,
             terminal: from.surroundings.stdout_is_terminal,
             editor: from.surroundings.at_editor,
             person_available: from.surroundings.person_available,
             workspace: directory(&from.config.terminal.cwd),
             mcp: mcp::known(from.config, from.surroundings, warnings),
-            memory: from.surroundings.own.memory.as_ref().and_then(|memory| memory.snapshot()),
             unreachable_models: unreachable_models(from),
             plugins: Vec::new(),
         }
@@ -82,24 +69,7 @@ impl Discovered {
 
     /// The same with another project, as that is found there.
     pub(crate) fn in_directory(self, cwd: &Path, warnings: &mut Vec<String>) -> Self {
-        let project = project::read(cwd);
-        warnings.extend(project.warnings);
-        let (git, cwd) = (project.root.is_some(), cwd.to_owned());
-        Self { cwd, git, project: project.files, ..self }
-    }
-
-    pub(super) fn environment(&self) -> Environment<'_> {
-        let directory = Some(Directory { path: &self.cwd, git: self.git });
-        Environment { directory, ..self.children_environment() }
-    }
-
-    /// What children share: each works in a directory of its own.
-    pub(super) fn children_environment(&self) -> Environment<'_> {
-        Environment { os: &self.os, directory: None }
-    }
-
-    pub(super) fn files(&self) -> Vec<ProjectFile<'_>> {
-        self.project.iter().map(|(path, text)| ProjectFile { path, text }).collect()
+        Self { prompt: self.prompt.in_directory(cwd, warnings), ..self }
     }
 
     pub(super) const fn platform(&self) -> Platform {

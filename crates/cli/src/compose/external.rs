@@ -1,14 +1,13 @@
 //! Children that are an external agent: `delegation.acp_command`.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
-use deputize_acp::{AcpAgents, AcpProgram};
-use deputize_agent::is_secret_name;
+use deputize_acp::AcpProgram;
+use deputize_agent::{external_agent_name, external_agents, is_secret_name, use_external_agent};
 use deputize_core::external_agent::ExternalAgents;
 use deputize_core::sanitize::Secrets;
-use deputize_delegate::{Policy, ToolSchemas};
+use deputize_delegate::Policy;
 use deputize_process::{ProgramError, base_env, drop_hooks};
 use deputize_tools::Processes;
 
@@ -24,8 +23,7 @@ struct UnusableProgram(#[source] ProgramError);
 /// What a child's spec has for a model; nothing: children are agents of this program.
 pub(super) fn name(config: &Config) -> Option<String> {
     let command = Some(&config.delegation.acp_command).filter(|command| !command.is_empty())?;
-    let file = Path::new(command).file_name().map(|name| name.to_string_lossy().into_owned());
-    Some(format!("acp/{}", file.unwrap_or_else(|| command.clone())))
+    Some(external_agent_name(command))
 }
 
 /// Makes children external, where they are to be: they have no tools of ours to be told of, and
@@ -45,12 +43,7 @@ pub(super) fn apply(config: &Config, policy: &mut Policy, warnings: &mut Vec<Str
             ));
         }
     }
-    policy.model = Some(name);
-    policy.models = Vec::new();
-    policy.unreachable_models = BTreeMap::new();
-    policy.external_needs = deputize_acp::NEEDS.to_vec();
-    policy.tool_schemas = ToolSchemas::Narrowed;
-    policy.child_base = Vec::new();
+    use_external_agent(policy, &name);
 }
 
 /// The program of a configuration, if it names one that is there.
@@ -90,7 +83,5 @@ pub(crate) fn agents(
     processes: &Arc<Processes>,
 ) -> BTreeMap<String, Arc<dyn ExternalAgents>> {
     let (Some(name), Some(program)) = (name(config), program) else { return BTreeMap::new() };
-    let processes = Arc::clone(processes);
-    let agents = AcpAgents::new(program, move || processes.shared());
-    BTreeMap::from([(name, Arc::new(agents) as Arc<dyn ExternalAgents>)])
+    external_agents(name, program, processes)
 }

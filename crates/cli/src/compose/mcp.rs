@@ -3,30 +3,23 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deputize_agent::is_secret_name;
+use deputize_agent::mcp::{KnownServer, ServerOffers};
+use deputize_core::ResourceMap;
 use deputize_core::sanitize::Secrets;
-use deputize_core::{Catalog, CatalogError, ResourceMap, ToolSource};
 use deputize_mcp::{
-    ApprovalStore, HintCommands, ServerConfig, ServerDirectory, ServerLimits, ServerOffer,
-    ServerRecord, ServerTarget, Servers, ToolFilter, WORKSPACE, offer,
+    ApprovalStore, HintCommands, ServerConfig, ServerDirectory, ServerLimits, Servers, ToolFilter,
+    WORKSPACE,
 };
 use deputize_process::{ProgramError, base_env};
 use deputize_tools::Processes;
-use serde::{Deserialize, Serialize};
 
 use crate::config::{Config, McpServer, Secret, UrlFault, server_url};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
-
-mod current_tools;
-mod first_listing;
-
-use current_tools::CurrentTools;
-pub(crate) use first_listing::{FirstListing, first_look};
 
 /// Why a configured server cannot be reached.
 #[derive(Debug, thiserror::Error)]
@@ -45,20 +38,6 @@ pub(crate) enum Unreachable {
     Nothing(String),
 }
 
-/// What is known of a server before it is started: a recording keeps it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct KnownServer {
-    /// What is started or reached.
-    start: ServerTarget,
-    card: ServerRecord,
-}
-
-/// What is to be told of a server.
-pub(crate) struct ServerNote {
-    pub(crate) server: String,
-    pub(crate) text: String,
-}
-
 /// Where cards of servers are kept: beside the sessions.
 pub(crate) fn cards(around: &ProcessEnv) -> Result<ApprovalStore, CliError> {
     let sessions = around.sessions()?;
@@ -74,12 +53,12 @@ pub(crate) fn cards_of_editors(around: &ProcessEnv) -> Result<ApprovalStore, Cli
     Ok(ApprovalStore::new(state.join("mcp").join("editor")))
 }
 
-fn cards_of(entry: &McpServer, around: &ProcessEnv) -> Result<ApprovalStore, CliError> {
+pub(crate) fn cards_of(entry: &McpServer, around: &ProcessEnv) -> Result<ApprovalStore, CliError> {
     if entry.of_editor { cards_of_editors(around) } else { cards(around) }
 }
 
 /// Whether the top agent has a server's tools. Who names one for a session wants them there.
-fn is_wanted(config: &Config, name: &str) -> bool {
+pub(crate) fn is_wanted(config: &Config, name: &str) -> bool {
     let wanted = |set: &String| set.strip_prefix("mcp-") == Some(name);
     let of_editor = config.mcp_servers.get(name).is_some_and(|entry| entry.of_editor);
     config.toolsets.is_empty() || of_editor || config.toolsets.iter().any(wanted)
@@ -241,10 +220,10 @@ pub(super) fn known(
         let start = server.start();
         let card = cards_of(entry, around)
             .and_then(|cards| cards.read(name, &start).map_err(CliError::failed))
-            .map(|card| if card.is_stale(&start) { unasked(card) } else { card });
+            .map(|card| KnownServer::new(start, card));
         match card {
-            Ok(card) => {
-                found.insert(name.clone(), KnownServer { start, card });
+            Ok(server) => {
+                found.insert(name.clone(), server);
             }
             Err(error) => warn(error),
         }
@@ -252,47 +231,23 @@ pub(super) fn known(
     found
 }
 
-/// What is known of a server that is configured otherwise than when it was asked: what was
-/// approved, and nothing of what it has.
-fn unasked(card: ServerRecord) -> ServerRecord {
-    ServerRecord { listed: None, ..card }
-}
-
-/// Adds the tools of servers, also of those whose tools no agent is to have: they are listed as
-/// such. One whose name is taken is left out: no server's tool takes the place of another tool.
-/// What is to be told of each.
-pub(super) fn add(
-    config: &Config,
-    known: &BTreeMap<String, KnownServer>,
-    catalog: &mut Catalog,
-) -> Vec<ServerNote> {
-    let mut told = Vec::new();
-    let mut tell = |name: &String, text| {
-        if is_wanted(config, name) {
-            told.push(ServerNote { server: name.clone(), text });
-        }
-    };
-    let (wanted, others): (Vec<_>, Vec<_>) =
-        known.iter().partition(|(name, _)| is_wanted(config, name));
-    for (name, KnownServer { start, card }) in wanted.into_iter().chain(others) {
-        let filter = config.mcp_servers.get(name).map(|entry| ToolFilter {
+/// Returns how the tools of servers are offered. Those whose tools no agent is to have are listed
+/// as such.
+pub(super) fn offers(config: &Config) -> ServerOffers {
+    let filter = |(name, entry): (&String, &McpServer)| {
+        let filter = ToolFilter {
             include: entry.tools.include.clone(),
             exclude: entry.tools.exclude.clone(),
             read_only: entry.tools.read_only.clone(),
-        });
-        let ServerOffer { entries, notes } =
-            offer(name, card, start, &filter.unwrap_or_default(), &hint_commands());
-        notes.into_iter().for_each(|note| tell(name, note));
-        for entry in entries {
-            if let Err(CatalogError::Twice { name: tool, first, .. }) = catalog.insert(entry) {
-                let what = format!(
-                    "mcp {name}: not offered: the name {tool} is that of a tool of {first}"
-                );
-                tell(name, what);
-            }
-        }
+        };
+        (name.clone(), filter)
+    };
+    let unused = config.mcp_servers.keys().filter(|name| !is_wanted(config, name));
+    ServerOffers {
+        filters: config.mcp_servers.iter().map(filter).collect(),
+        unused: unused.cloned().collect(),
+        commands: hint_commands(),
     }
-    told
 }
 
 /// The servers that agents may call, none of them started. Whoever owns the processes of a session
@@ -313,25 +268,6 @@ pub(super) fn reached(config: &Config, around: &ProcessEnv, cwd: &Path) -> Serve
         }
     }
     servers
-}
-
-/// Where the tools of children come from: nothing where there is no server that could change its
-/// own.
-pub(super) fn source(
-    config: &Config,
-    (known, others): (&BTreeMap<String, KnownServer>, Catalog),
-    servers: &Servers,
-    told: &[ServerNote],
-) -> Option<Arc<dyn ToolSource>> {
-    let wanted = known.iter().filter(|(name, _)| is_wanted(config, name));
-    let starts: BTreeMap<String, ServerTarget> =
-        wanted.map(|(name, known)| (name.clone(), known.start.clone())).collect();
-    if starts.is_empty() {
-        return None;
-    }
-    let told = Mutex::new(told.iter().map(|note| note.text.clone()).collect());
-    let (config, servers) = (config.clone(), servers.clone());
-    Some(Arc::new(CurrentTools { config, others, servers, starts, told }))
 }
 
 #[cfg(test)]

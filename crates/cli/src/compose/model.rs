@@ -6,7 +6,7 @@ use std::io::{self, Read as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use deputize_agent::add_secrets;
+use deputize_agent::{add_secrets, cap_options, cap_output};
 use deputize_core::Model;
 use deputize_core::model::{ModelOptions, Request};
 use deputize_core::sanitize::Secrets;
@@ -17,7 +17,6 @@ use deputize_providers::{
     Wire, WireDialect,
 };
 
-use super::capped_model::{CappedModel, within};
 use super::{external, options};
 use crate::config::{
     self, Config, Endpoint, ModelChoice, ModelOverrides, ResolveError, SPOKEN, resolve_child_model,
@@ -205,7 +204,7 @@ impl ModelSelection {
         };
         let most = choice.max_output_tokens;
         let options =
-            most.map_or_else(|| request.options.clone(), |it| within(request.options, it));
+            most.map_or_else(|| request.options.clone(), |it| cap_options(request.options, it));
         Ok(dialect.body(&Request { model: &choice.model, options: &options, ..request.clone() }))
     }
 }
@@ -343,7 +342,7 @@ pub(super) fn make(
     }
     let endpoint = whole_endpoint(choice, at, surroundings)?;
     let model = at.api.model(endpoint, http).map_err(CliError::usage)?;
-    Ok(CappedModel::of(choice, model))
+    Ok(cap_output(model, choice.max_output_tokens))
 }
 
 /// What is said of keys that are too short to be looked for in what the program shows.

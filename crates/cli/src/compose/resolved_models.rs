@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
+use deputize_core::Clock;
 use deputize_core::model::ModelOptions;
 use deputize_core::sanitize::Secrets;
 use deputize_runtime::Models;
 
-use super::settings::options;
-use super::{AssembledProgram, DollarLimits, ModelSelection, ModelUse, Unpriced, model, prices};
-use crate::config::ModelOverrides;
+use super::{DollarLimits, ModelSelection, ModelUse, model, prices};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
 
@@ -25,45 +24,19 @@ pub(crate) struct ResolvedModels {
     pub(crate) warnings: Vec<String>,
 }
 
-impl AssembledProgram {
-    /// Which models a run asks, and what is wanted of them. No key is looked for.
-    pub(crate) fn asked(&self, overrides: &ModelOverrides) -> Result<ModelSelection, CliError> {
-        ModelSelection::of(&self.config, overrides).map_err(CliError::usage)
-    }
-
-    /// Why a run that asks these models cannot begin, if it limits dollars and does not know what
-    /// they cost.
-    pub(crate) fn unpriced(
-        &self,
-        asked: &ModelSelection,
+impl ResolvedModels {
+    /// Makes the models of a run, with their keys.
+    pub(super) fn connect(
+        asked: ModelSelection,
+        limits: DollarLimits<'_>,
+        clock: &Arc<dyn Clock>,
         surroundings: &ProcessEnv,
-    ) -> Vec<Unpriced> {
-        self.dollars().refusals(asked, surroundings)
-    }
-
-    /// A preview of a run for which no model is given or configured.
-    pub(crate) fn asked_nothing(&self, name: &str) -> ModelSelection {
-        ModelSelection::new(name, options(&self.config, None))
-    }
-
-    fn dollars(&self) -> DollarLimits<'_> {
-        DollarLimits { config: &self.config, hands_on: self.assembly.can_delegate() }
-    }
-
-    /// The models of a run, with their keys.
-    pub(crate) fn models(
-        &self,
-        overrides: &ModelOverrides,
-        surroundings: &ProcessEnv,
-    ) -> Result<ResolvedModels, CliError> {
-        let asked = self.asked(overrides)?;
-        if let Some(unpriced) = self.unpriced(&asked, surroundings).into_iter().next() {
-            return Err(CliError::usage(unpriced));
-        }
+    ) -> Result<Self, CliError> {
+        let config = limits.config;
         let (mut secrets, mut warnings) = (Secrets::default(), Vec::new());
         let mut models = Models::default();
-        let dollars = self.dollars().any();
-        let http = deputize_providers::http_client(Arc::clone(&self.assembly.clock));
+        let dollars = limits.any();
+        let http = deputize_providers::http_client(Arc::clone(clock));
         for (choice, used) in &asked.choices {
             if let Some(why) = used.skip_reason(choice, surroundings) {
                 warnings.push(why);
@@ -74,14 +47,14 @@ impl AssembledProgram {
             let made = model::make(choice, surroundings, &http, &mut secrets, has_fallback)?;
             let name = model::name(choice);
             models.insert(&name, &choice.model, made);
-            if dollars && prices::counts_as_free(choice, &self.config) {
+            if dollars && prices::counts_as_free(choice, config) {
                 warnings.push(format!(
                     "{name} is on this machine and counts as free; set providers.{}.prices if it \
                      is not",
                     choice.provider
                 ));
             }
-            match prices::price(choice, &self.config) {
+            match prices::price(choice, config) {
                 Some(price) => models.price(&name, price),
                 None if dollars && matches!(used, ModelUse::Fallback | ModelUse::ChildFallback) => {
                     warnings.push(format!(
@@ -99,6 +72,6 @@ impl AssembledProgram {
         let ModelSelection { name, options, fallback, child_fallback, .. } = asked;
         models.fallback(fallback);
         models.pinned_fallback(child_fallback);
-        Ok(ResolvedModels { name, options, models, secrets, warnings })
+        Ok(Self { name, options, models, secrets, warnings })
     }
 }

@@ -9,14 +9,12 @@ use deputize_core::agent::AgentLimits;
 use deputize_core::message::{AssistantMessage, UserMessage};
 use deputize_core::model::ModelOptions;
 use deputize_core::{Catalog, Message, ToolsetName};
-use deputize_runtime::Budgets;
-use jiff::Timestamp;
+use deputize_runtime::{Budgets, Heartbeat};
 
-use super::{AssemblyInput, ComposeError, delegation, mcp};
+use super::{AssemblyInput, ComposeError, mcp};
 use crate::config::{
     Config, LATER_TOOLSETS, PrefillMessage, PrefillRole, ReasoningEffort, SERVER_TOOLSETS,
 };
-use crate::zone::zone;
 
 /// What is wanted of a model, that has its own limit of an answer or the configured one.
 pub(super) fn options(config: &Config, max_output_tokens: Option<u32>) -> ModelOptions {
@@ -55,11 +53,21 @@ pub(super) fn limits(config: &Config) -> AssemblyLimits {
             children: config.delegation.budget.spending(),
         },
         children_time: config.delegation.budget.seconds.map(seconds),
-        pulse: delegation::pulse(config),
+        pulse: pulse(config),
     }
 }
 
-pub(super) fn seconds(seconds: u32) -> Duration {
+/// When children give signs of life.
+fn pulse(config: &Config) -> Heartbeat {
+    let set = &config.delegation;
+    Heartbeat {
+        every: seconds(set.heartbeat_seconds.max(1)),
+        stale_idle: seconds(set.stale_idle_seconds),
+        stale_in_tool: seconds(set.stale_in_tool_seconds),
+    }
+}
+
+fn seconds(seconds: u32) -> Duration {
     Duration::from_secs(seconds.into())
 }
 
@@ -91,14 +99,6 @@ pub(super) fn toolsets(
         }
     }
     Ok(chosen)
-}
-
-/// The date where the person is.
-pub(super) fn date(from: &AssemblyInput<'_>) -> String {
-    let now = i64::try_from(from.clock.now_ms()).ok();
-    let now = now.and_then(|ms| Timestamp::from_millisecond(ms).ok());
-    let now = now.unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(zone(from.surroundings));
-    now.strftime("%Y-%m-%d").to_string()
 }
 
 pub(super) fn prefill(config: &Config) -> Vec<Message> {

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use super::commands;
 use crate::config::Hooks;
 use crate::process_env::ProcessEnv;
 
@@ -13,23 +14,15 @@ const SHELL: [&str; 38] = [
     "ulimit", "umask", "unset", "until", "while",
 ];
 
-/// The hooks whose program cannot be run: by the key that names them, and what is wrong.
-pub(crate) fn faults(hooks: &Hooks, around: &ProcessEnv) -> Vec<(&'static str, String)> {
-    let keys = [
-        ("hooks.PreToolUse", &hooks.pre_tool_use),
-        ("hooks.PostToolUse", &hooks.post_tool_use),
-        ("hooks.UserPromptSubmit", &hooks.user_prompt_submit),
-        ("hooks.SubagentStart", &hooks.subagent_start),
-        ("hooks.SubagentStop", &hooks.subagent_stop),
-    ];
-    let told = |(key, commands): (&'static str, &Vec<String>)| {
-        let fault = |command: &String| {
-            let why = fault(command, around)?;
-            Some((key, format!("`{key}`: {why}; a hook that cannot run stops nothing")))
-        };
-        commands.iter().filter_map(fault).collect::<Vec<_>>()
-    };
-    keys.into_iter().flat_map(told).collect()
+/// Returns the keys of the hooks whose program cannot be run, each with what is wrong.
+pub(crate) fn faults(hooks: &Hooks, around: &ProcessEnv) -> Vec<(String, String)> {
+    let faulty = commands(hooks).filter_map(|hook| {
+        let why = fault(&hook.command, around)?;
+        let key = format!("hooks.{}", hook.point.as_str());
+        let text = format!("`{key}`: {why}; a hook that cannot run stops nothing");
+        Some((key, text))
+    });
+    faulty.collect()
 }
 
 /// What is wrong with the first word of a command, where that is a plain path or name. A path that

@@ -3,6 +3,8 @@
 use deputize_core::Outcome;
 use deputize_core::sanitize::{for_question, for_terminal_line};
 
+pub(super) use crate::wording::count;
+
 /// The most characters of the name of a file.
 const NAME_CHARS: usize = 120;
 
@@ -92,11 +94,6 @@ pub(crate) fn unseen(outcome: &Outcome) -> Option<String> {
     };
     let told = format!("names as written, and no write was seen of: {}{more}", shown.join(", "));
     (!names.is_empty()).then_some(told)
-}
-
-/// `1 thing` or `2 things`.
-pub(crate) fn count(n: usize, thing: &str) -> String {
-    if n == 1 { format!("{n} {thing}") } else { format!("{n} {thing}s") }
 }
 
 #[cfg(test)]

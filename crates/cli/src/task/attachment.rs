@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use deputize_core::sanitize::{Secrets, TextSource, frame_quote};
 
-use crate::screen::summary::count;
+use crate::wording::count;
 
 /// What the frame is called.
 const NAME: &str = "stdin";

@@ -59,56 +59,54 @@ pub async fn bind(port: u16) -> io::Result<ServedAddress> {
     Ok(ServedAddress { listener, path, url })
 }
 
-impl ServeState {
-    /// Serves clients by HTTP until the end is signalled.
-    pub async fn http(&self, address: ServedAddress) {
-        let desk = self.clone();
-        let config = StreamableHttpServerConfig::default()
-            .with_allowed_origins(ORIGINS)
-            .with_max_request_body_bytes(LINE_BYTES)
-            .with_cancellation_token(self.end.token().clone());
-        let mut sessions = LocalSessionManager::default();
-        sessions.session_config.keep_alive = Some(SILENT_SESSION);
-        let sessions = Arc::new(sessions);
-        let service =
-            StreamableHttpService::new(move || Ok(desk.clone()), Arc::clone(&sessions), config);
-        let path: Arc<str> = address.path.into();
-        let mut connections = JoinSet::new();
-        loop {
-            let full = connections.len() >= CONNECTIONS;
-            tokio::select! {
-                () = self.end.cancelled() => break,
-                _ended = connections.join_next(), if !connections.is_empty() => {}
-                (stream, _) = taken(|| address.listener.accept()), if !full => {
+/// Serves clients by HTTP until the end is signalled.
+pub(super) async fn serve(state: &ServeState, address: ServedAddress) {
+    let served = state.clone();
+    let config = StreamableHttpServerConfig::default()
+        .with_allowed_origins(ORIGINS)
+        .with_max_request_body_bytes(LINE_BYTES)
+        .with_cancellation_token(state.end.token().clone());
+    let mut sessions = LocalSessionManager::default();
+    sessions.session_config.keep_alive = Some(SILENT_SESSION);
+    let sessions = Arc::new(sessions);
+    let service =
+        StreamableHttpService::new(move || Ok(served.clone()), Arc::clone(&sessions), config);
+    let path: Arc<str> = address.path.into();
+    let mut connections = JoinSet::new();
+    loop {
+        let full = connections.len() >= CONNECTIONS;
+        tokio::select! {
+            () = state.end.cancelled() => break,
+            _ended = connections.join_next(), if !connections.is_empty() => {}
+            (stream, _) = taken(|| address.listener.accept()), if !full => {
+                let (service, path) = (service.clone(), Arc::clone(&path));
+                let sessions = Arc::clone(&sessions);
+                let answer = service_fn(move |request: Request<Incoming>| {
                     let (service, path) = (service.clone(), Arc::clone(&path));
                     let sessions = Arc::clone(&sessions);
-                    let answer = service_fn(move |request: Request<Incoming>| {
-                        let (service, path) = (service.clone(), Arc::clone(&path));
-                        let sessions = Arc::clone(&sessions);
-                        async move {
-                            Ok::<_, Infallible>(if *path != *request.uri().path() {
-                                nothing_here().map(Either::Right)
-                            } else if begins(&request)
-                                && sessions.sessions.read().await.len() >= SESSIONS
-                            {
-                                no_place().map(Either::Right)
-                            } else {
-                                service.handle(request).await.map(Either::Left)
-                            })
-                        }
-                    });
-                    let serving = hyper::server::conn::http1::Builder::new()
-                        .timer(TokioTimer::new())
-                        .header_read_timeout(HEAD)
-                        .serve_connection(TokioIo::new(stream), answer);
-                    connections.spawn(async move {
-                        let _client_is_gone = serving.await;
-                    });
-                }
+                    async move {
+                        Ok::<_, Infallible>(if *path != *request.uri().path() {
+                            nothing_here().map(Either::Right)
+                        } else if begins(&request)
+                            && sessions.sessions.read().await.len() >= SESSIONS
+                        {
+                            no_place().map(Either::Right)
+                        } else {
+                            service.handle(request).await.map(Either::Left)
+                        })
+                    }
+                });
+                let serving = hyper::server::conn::http1::Builder::new()
+                    .timer(TokioTimer::new())
+                    .header_read_timeout(HEAD)
+                    .serve_connection(TokioIo::new(stream), answer);
+                connections.spawn(async move {
+                    let _client_is_gone = serving.await;
+                });
             }
         }
-        self.settled().await;
     }
+    state.settled().await;
 }
 
 /// The next connection. That one cannot be taken, for want of files or because its client is gone

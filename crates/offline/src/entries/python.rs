@@ -1,11 +1,11 @@
 //! Where programs and libraries of Python begin.
 
 use super::{Entry, entry};
-use crate::imports::{join, parent};
 use crate::inventory::Inventory;
 use crate::language::file_name;
 use crate::manifest::{Package, Tool};
 use crate::part::{Part, part_of};
+use crate::paths::{join, parent};
 use crate::wording::{and_more, code};
 
 /// Folders that hold packages and are none themselves.

@@ -3,7 +3,7 @@
 use toml::{Table, Value};
 
 use super::{Dependency, Package, Program, Tool, condition, one_line};
-use crate::imports::{join, normal};
+use crate::paths::{join, normal};
 
 /// Stands for a version that the workspace says, until its manifest is read.
 pub(super) const OF_WORKSPACE: &str = "(workspace)";

@@ -1,7 +1,7 @@
 //! `go.mod`.
 
 use super::{Dependency, Package, Tool};
-use crate::requirements::module_of;
+use crate::imports::longest_module;
 
 pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     let mut out = Package::new(path, Tool::Go);
@@ -37,7 +37,7 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     }
     let direct: Vec<String> = out.dependencies.iter().map(|it| it.name.clone()).collect();
     for tool in tools {
-        let module = [&direct, &indirect].into_iter().flat_map(|it| module_of(it, tool));
+        let module = [&direct, &indirect].into_iter().flat_map(|it| longest_module(it, tool));
         let Some(module) = module.max_by_key(|module| module.len()) else { continue };
         if direct.contains(module) {
             out.tools.insert(module.clone());

@@ -6,11 +6,10 @@ use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::conversation::Ask;
-use super::figures::Reference;
-use super::imports::{join, parent};
 use super::inventory::{Inventory, unnumbered, unread_reason, whole};
 use super::language::file_name;
 use super::part::{Part, part_of};
+use super::paths::{Reference, join, parent};
 
 mod cargo;
 mod condition;

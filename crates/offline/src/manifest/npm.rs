@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::{Dependency, Package, Program, Tool, one_line};
-use crate::imports::{join, normal};
+use crate::paths::{join, normal};
 
 /// Fields of which a package has at least one.
 const PACKAGE_FIELDS: &[&str] = &[

@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::{BYTES, NAMES, READ, TOP_ONLY};
 use crate::conversation::{Ask, Done};
-use crate::imports::{join, parent};
 use crate::inventory::Inventory;
 use crate::language::{LOCKS, file_name};
 use crate::licence::is_licence;
 use crate::part::{Part, part_of};
+use crate::paths::{join, parent};
 use crate::wording::count;
 
 /// Folders that are listed, those nearest to the top first, and levels below it.

@@ -6,11 +6,10 @@ use toml::{Table, Value};
 
 use super::{Dependency, Package, Program, Tool, condition, one_line};
 use crate::conversation::Ask;
-use crate::figures::Reference;
-use crate::imports::parent;
 use crate::inventory::{Inventory, head, whole};
 use crate::language::file_name;
 use crate::part::{Part, part_of};
+use crate::paths::{Reference, parent};
 use crate::syntax::{SetupArgument, assigned_version, setup_arguments};
 
 #[expect(clippy::too_many_lines, reason = "one step for each field")]

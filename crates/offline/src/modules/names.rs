@@ -2,10 +2,10 @@
 
 use super::{Module, is_source};
 use crate::conversation::Ask;
-use crate::imports::parent;
 use crate::inventory::{File, Inventory, whole};
 use crate::language::file_name;
 use crate::part::Part;
+use crate::paths::parent;
 use crate::syntax::{FILE_BYTES, Grammar, PublicNames, public_names};
 use crate::wording::and_more;
 

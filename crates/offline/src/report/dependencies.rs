@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::project::NOT_READ;
-use super::{Report, and_more};
+use super::{NOT_READ, Report, and_more};
 use crate::manifest::{Dependency, Package, Tool};
 use crate::requirements::{is_incomplete, says_importers};
 use crate::wording::{self, bullets, code, count, number};

@@ -1,7 +1,6 @@
 //! Which package stands for a project, and what its manifest says of it: name, version, licence.
 
-use super::Report;
-use super::project::NOT_READ;
+use super::{NOT_READ, Report};
 use crate::licence;
 use crate::manifest::{Package, Tool};
 use crate::modules::is_source;

@@ -20,8 +20,8 @@ use crate::figures::Figures;
 use crate::inventory::Inventory;
 use crate::manifest::Package;
 use crate::modules::Module;
+use crate::readme::Readme;
 use crate::scope::Scope;
-use crate::survey::Top;
 use crate::wording::{bullets, count, printable, quote};
 
 /// Entry points that are named with their places.
@@ -39,6 +39,21 @@ pub(super) struct PartReport {
     pub(super) figures: Option<Figures>,
     /// Why it is not complete.
     pub(super) problem: Option<String>,
+}
+
+/// Says of a field that another manifest has it.
+const NOT_READ: &str = "from the workspace (not read)";
+
+/// What lies at the top of a project beside its packages.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Top {
+    /// Names of its entries, also of hidden ones.
+    pub(super) entries: Vec<String>,
+    pub(super) readme: Option<Readme>,
+    /// Licence files, each with the licences whose texts it has.
+    pub(super) licences: Vec<(String, Vec<&'static str>)>,
+    /// Files that configure continuous integration.
+    pub(super) checks: Vec<String>,
 }
 
 /// All that a report says.

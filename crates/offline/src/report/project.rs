@@ -2,13 +2,9 @@
 
 use super::identity::{licence, main_package, manifests, version};
 use super::size::Sizes;
-use super::{Report, and_more, quoted};
+use super::{NOT_READ, Report, and_more, quoted};
 use crate::manifest::Tool;
-use crate::syntax::sentence_end;
-use crate::wording::{self, bullets, quote, shorten};
-
-/// Says of a field that another manifest has it.
-pub(super) const NOT_READ: &str = "from the workspace (not read)";
+use crate::wording::{self, bullets, quote, sentence_end, shorten};
 
 pub(super) fn introduction(report: &Report) -> String {
     let sizes = Sizes::of(&report.inventory);

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use super::{Report, quoted};
 use crate::figures::{Figures, Tests, group_folders};
-use crate::imports::parent;
 use crate::inventory::{File, Inventory};
 use crate::modules::is_source;
 use crate::part::{Part, is_test_file};
+use crate::paths::parent;
 use crate::syntax::Grammar;
 use crate::wording::{bullets, count, number};
 

@@ -2,9 +2,8 @@
 
 use tree_sitter::Node;
 
-use super::{
-    Import, Outline, Source, first_sentence, has_file_tag, is_doc_block, is_legal, line_of,
-};
+use super::{Import, Outline, Source, first_sentence, has_file_tag, is_doc_block, line_of};
+use crate::licence::is_legal;
 
 pub(super) fn outline(source: Source<'_>) -> Outline {
     let mut out = Outline { doc: head_comment(source), ..Outline::default() };

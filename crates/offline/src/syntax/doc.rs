@@ -1,44 +1,12 @@
 //! The documentation of a file, out of its comments.
 
 use crate::readme::prose;
-
-/// Words of licences and of the notices that stand above sources.
-const LEGAL: &[&str] = &[
-    "copyright",
-    "spdx-",
-    "all rights reserved",
-    "licensed under",
-    "licensed to",
-    "under the license",
-    "under the licence",
-    "under the terms",
-    "mit license",
-    "bsd license",
-    "apache license",
-    "public license",
-    "public domain",
-    "license:",
-    "licence:",
-    "redistribution and use",
-    "is hereby granted",
-    "permission to use, copy",
-    "provided \"as is\"",
-    "without warranty",
-    "without any warranty",
-    "this file is part of",
-    "use of this source code",
-];
+use crate::wording::sentence_end;
 
 /// Tags of documentation whose text describes the whole file.
 const FILE_TAGS: &[&str] = &["brief", "fileoverview", "overview", "description"];
 /// Tags that belong to the whole file, and whose own text is a name.
 const NAME_TAGS: &[&str] = &["file", "module", "packageDocumentation", "namespace"];
-
-/// Whether a text belongs to a licence or to a notice of copyright.
-pub(crate) fn is_legal(text: &str) -> bool {
-    let lower = text.to_ascii_lowercase();
-    LEGAL.iter().any(|words| lower.contains(words))
-}
 
 /// Whether a comment is documentation of the file by its tags.
 pub(super) fn has_file_tag(comment: &str) -> bool {
@@ -113,13 +81,4 @@ fn without_inline_tags(line: &str) -> String {
     }
     out.push_str(rest);
     out
-}
-
-/// Returns where the first sentence of a line ends.
-pub(crate) fn sentence_end(text: &str) -> Option<usize> {
-    let short = ["e.g.", "i.e.", "etc.", "vs.", "cf.", "approx."];
-    text.match_indices(". ").map(|(at, _)| at + 1).find(|end| {
-        let before = text.get(..*end).unwrap_or_default();
-        !short.iter().any(|word| before.ends_with(word))
-    })
 }

@@ -14,7 +14,6 @@ mod script;
 mod tree;
 
 use doc::{first_sentence, has_file_tag, is_doc_block};
-pub(crate) use doc::{is_legal, sentence_end};
 pub(crate) use name::NameRole;
 pub(crate) use public_names::{PublicNames, public_names};
 pub(crate) use python::{SetupArgument, assigned_version, setup_arguments};

@@ -17,7 +17,7 @@ use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 use crate::processes::setup;
-use crate::screen::summary::count;
+use crate::wording::count;
 
 const PLUGIN: &str = "plugin";
 const SERVER: &str = "mcp server";
@@ -26,7 +26,9 @@ const SERVER: &str = "mcp server";
 pub(super) fn plugins(config: &Config, around: &ProcessEnv) -> Vec<Check> {
     let one = |entry: &PluginEntry| {
         let runs = if entry.isolated { "isolated" } else { "inside" };
-        let found = plugins::loaded(entry, around).map_err(|error| CliError::usage(error).chain());
+        let found = plugins::loader(around)
+            .load(&plugins::plugin(entry, around))
+            .map_err(|error| CliError::usage(error).chain());
         let told = found.map(|it| {
             let tools = count(it.tools.len(), "tool");
             format!("{} {}: loads {runs}, {tools}", it.name, for_terminal_line(&it.version, 40))

@@ -16,7 +16,7 @@ use crate::compose::{AssembledProgram, ModelUse, name, whole_endpoint};
 use crate::config::{Endpoint, HttpEndpoint, ModelChoice};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
-use crate::screen::summary::count;
+use crate::wording::count;
 
 /// How long a provider may take to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);

@@ -14,7 +14,8 @@ use crate::compose::mcp::{cards, server};
 use crate::config::{McpServer, Secret};
 use crate::exit::CliError;
 use crate::invocation::format_command;
-use crate::process_env::{ProcessEnv, print, tell};
+use crate::process_env::ProcessEnv;
+use crate::stdio::{print, tell};
 use deputize_agent::is_secret_name;
 
 /// Tries a server, shows all of it, and adds it when the person says so.

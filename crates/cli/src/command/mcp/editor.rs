@@ -7,7 +7,8 @@ use super::{ServerRow, approve, show};
 use crate::compose::mcp::cards_of_editors;
 use crate::config::Config;
 use crate::exit::CliError;
-use crate::process_env::{ProcessEnv, print, tell};
+use crate::process_env::ProcessEnv;
+use crate::stdio::{print, tell};
 
 /// Those of one name: one for each way to start or reach it that an editor said.
 pub(super) struct EditorServer {

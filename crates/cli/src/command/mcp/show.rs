@@ -6,7 +6,7 @@ use deputize_core::sanitize::{for_question, for_terminal_line};
 use deputize_core::tool::headline;
 use deputize_mcp::{ServerChange, ServerListing, ServerTarget, ToolDescription, WORKSPACE, pretty};
 
-use crate::screen::summary::count;
+use crate::wording::count;
 
 /// In short: a line a tool.
 pub(super) fn short(name: &str, listed: &ServerListing, took: Duration) -> String {

@@ -8,9 +8,9 @@ use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{AgentId, Catalog, Event, Observer, Record};
 use deputize_mcp::serve::ProgressSink;
 
-use crate::process_env::tell;
 use crate::screen::call::of_call;
-use crate::screen::summary::count;
+use crate::stdio::tell;
+use crate::wording::count;
 
 /// After so many calls of a child there is a note.
 const CALLS: u32 = 5;

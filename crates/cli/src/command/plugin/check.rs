@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use deputize_agent::plugins::{add_plugin_tools, with_file_name};
 use deputize_check::{CallRule, CheckReport, ToolCheck, Violations};
 use deputize_core::{Catalog, Effects, Tool, ToolCrate};
 use deputize_plugin_host::{Description, PluginBoundary, PluginFile, entries};
@@ -11,13 +12,13 @@ use deputize_process::Supervisor;
 use serde_json::{Value, json};
 
 use crate::args::Settings;
-use crate::compose::plugins::{add_tools, isolated, named};
-use crate::compose::{AssemblyInput, without_plugins};
+use crate::compose::{AssemblyInput, plugins, without_plugins};
 use crate::exit::CliError;
 use crate::invocation::format_command;
-use crate::process_env::{ProcessEnv, print};
+use crate::process_env::ProcessEnv;
 use crate::processes;
-use crate::screen::summary::count;
+use crate::stdio::print;
+use crate::wording::count;
 
 /// What was found out of a plugin.
 struct Report {
@@ -70,7 +71,8 @@ pub(super) fn check(
     let runtime = runtime.map_err(CliError::failed)?;
     let supervisor = Supervisor::with(processes::setup(around.open_files));
     let supervisor = Arc::new(supervisor.map_err(CliError::failed)?);
-    let plugin: Arc<dyn PluginBoundary> = Arc::new(isolated(&file, around, &supervisor));
+    let plugin: Arc<dyn PluginBoundary> =
+        Arc::new(plugins::loader(around).isolate(&file, &supervisor));
     let sources = around.sources(&Settings::default(), Vec::new())?;
     let loaded = around.load(&sources)?;
     let ingredients = AssemblyInput::here(links, &loaded.config, around, &sources);
@@ -91,9 +93,9 @@ async fn look(
 ) -> Result<Report, CliError> {
     let described = plugin.describe().await.map_err(CliError::failed)?;
     let description = Description::parse(&described)
-        .map_err(|error| CliError::failed(named(error, file.path())))?;
+        .map_err(|error| CliError::failed(with_file_name(error, file.path())))?;
     // What every run would refuse is told before anything is tried.
-    add_tools(&description, file.path(), plugin, &mut beside).map_err(CliError::usage)?;
+    add_plugin_tools(&description, file.path(), plugin, &mut beside).map_err(CliError::usage)?;
     let mut checked = Vec::new();
     for entry in entries(&description, file.path(), plugin) {
         let mut check = ToolCheck::new(&entry.tool);

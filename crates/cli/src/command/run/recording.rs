@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use deputize_core::ToolCrate;
@@ -12,13 +12,15 @@ use deputize_runtime::{Recording, Replay, SessionRecorder};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::run_report::RunReport;
 use super::{RunHarness, RunJob, RunPlan, flags};
 use crate::args::RunOptions;
 use crate::compose::{AssembledProgram, AssemblyInput, Discovered, environment_secrets};
 use crate::config::{Config, FlagValue, ModelOverrides, Sources, load, remove_former_keys};
 use crate::exit::{CliError, Exit};
-use crate::process_env::{ProcessEnv, tell};
+use crate::process_env::ProcessEnv;
 use crate::runtime::own;
+use crate::stdio::tell;
 use crate::task::attachment::words_of;
 use crate::task::{PATIENCE, TaskInput, words};
 
@@ -35,8 +37,6 @@ struct RecordingSetup {
 
 #[derive(Debug, thiserror::Error)]
 enum SetupError {
-    #[error("the recording `{}` cannot be written: {fault}", path.display())]
-    Unwritten { path: PathBuf, fault: String },
     #[error("this recording is of another program (`{0}`): replay it with that one")]
     Foreign(String),
     #[error("this recording holds no agent: the recorded run failed before it began")]
@@ -62,14 +62,6 @@ pub(super) fn tape(
         RecordingSetup { config, found: composition.found.clone(), mode: plan.mode, material };
     let setup = serde_json::to_value(setup).map_err(CliError::failed)?;
     Ok(Arc::new(SessionRecorder::create(file).map_err(CliError::usage)?.with_setup(setup)))
-}
-
-/// Nothing begins whose recording cannot be written. What there is of it goes.
-pub(super) fn begun(tape: &SessionRecorder) -> Result<(), CliError> {
-    let Some(fault) = tape.fault() else { return Ok(()) };
-    let _best_effort = std::fs::remove_file(tape.path());
-    let error = SetupError::Unwritten { path: tape.path().to_owned(), fault };
-    Err(CliError::failed(error).hint("give --record a file on a disk that has room"))
 }
 
 /// Says what became of a recording; the exit code of the run with that: a run that was to be
@@ -118,7 +110,7 @@ pub(crate) fn replay(
         None => found,
     };
     warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
-    let cwd = found.cwd.clone();
+    let cwd = found.prompt.cwd.clone();
     let ingredients = AssemblyInput {
         links,
         config: &config,
@@ -133,7 +125,7 @@ pub(crate) fn replay(
     };
     let composition = AssembledProgram::again(&ingredients, found)?;
     let recorded = recording.top_agent().ok_or(SetupError::NoAgent).map_err(CliError::usage)?;
-    same_task(job.prompt, (&recording, &recorded), around)?;
+    same_task(job.prompt, &recording, &recorded, around)?;
     let stage = RunHarness::set(around, options, &cwd, &composition, recording.before())?;
     let parts = stage.parts(composition.played());
     let (model, options) = (recorded.model, recorded.options);
@@ -146,9 +138,10 @@ pub(crate) fn replay(
         spec.options = plan.options;
         let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let outcome = replay.run(spec, authority, &stage.cancel).await;
-        outcome.map_err(CliError::failed)
+        let ended = outcome.map_err(CliError::failed);
+        RunReport::new(&stage, composition.config.max_iterations).tell(ended).await
     };
-    stage.play(composition.config.max_iterations, work)
+    stage.play(work)
 }
 
 /// The recorded configuration, with what the command line says of tools and limits.
@@ -170,7 +163,8 @@ fn config_of(mut recorded: Value, options: &RunOptions) -> Result<Config, CliErr
 /// A task that is given must be the recorded one. Standard input is read when that is said.
 fn same_task(
     prompt: Option<&str>,
-    (recording, top): (&Recording, &AgentSpec),
+    recording: &Recording,
+    top: &AgentSpec,
     around: &ProcessEnv,
 ) -> Result<(), CliError> {
     let Some(prompt) = prompt else { return Ok(()) };

@@ -17,8 +17,6 @@ use deputize_runtime::{
     SessionDir, SessionRecorder, SystemClock,
 };
 
-use super::recording;
-use super::run_report::RunReport;
 use crate::approve::TerminalApprover;
 use crate::args::{OutputFormat, RunOptions};
 use crate::compose::AssembledProgram;
@@ -29,7 +27,7 @@ use crate::output::events::Projection;
 use crate::output::json::Children;
 use crate::output::stdout_queue::{StdoutQueue, WAITING_BYTES};
 use crate::output::stream::EventStream;
-use crate::process_env::{PrintError, ProcessEnv, terminal_size};
+use crate::process_env::ProcessEnv;
 use crate::processes::enough_open_files;
 use crate::reply_wait::{ReplyWaits, SHOWN_AFTER};
 use crate::runtime::{STUCK, enough_threads, own, threads};
@@ -37,6 +35,7 @@ use crate::screen::Detail;
 use crate::screen::call::of_call;
 use crate::screen::line::{ScreenLine, Style};
 use crate::screen::live::{Screen, SizeFn, Surface};
+use crate::stdio::{PrintError, terminal_size};
 use crate::stop::{SignalNotice, Signals};
 use crate::task::attachment::{Attachment, message};
 
@@ -134,21 +133,14 @@ impl RunHarness {
         SessionConfig { observers, approver, ..parts }
     }
 
-    /// Runs the session to its end and tells how it ended, in words and by the exit code.
+    /// Does the work, which runs a session, tells how it ended, and returns the exit code.
     ///
     /// Signals are heard until everything is told: a reader who stalls can be left at any time.
-    pub(super) fn play(
-        &self,
-        max_iterations: u32,
-        work: impl Future<Output = Result<Outcome, CliError>>,
-    ) -> Result<u8, CliError> {
+    pub(super) fn play(&self, work: impl Future<Output = u8>) -> Result<u8, CliError> {
         let runtime = threads()?;
         let code = runtime.block_on(async {
             let mut signals = Signals::listen().map_err(CliError::failed)?;
-            let work = Box::pin(async {
-                let ended = work.await;
-                RunReport::new(self, max_iterations).tell(ended).await
-            });
+            let work = Box::pin(work);
             let told = |heard| {
                 let text = match heard {
                     SignalNotice::First => "interrupted: ending",
@@ -335,7 +327,23 @@ impl RunHarness {
 /// was piped in where that is too long to be shown.
 fn begun(tape: Option<&SessionRecorder>, material: Option<&Attachment>) -> Result<(), CliError> {
     material.map_or(Ok(()), Attachment::keep).map_err(CliError::failed)?;
-    tape.map_or(Ok(()), recording::begun)
+    tape.map_or(Ok(()), check_recorder)
+}
+
+/// The recording of a run that cannot be written.
+#[derive(Debug, thiserror::Error)]
+#[error("the recording `{}` cannot be written: {fault}", path.display())]
+struct UnwritableRecording {
+    path: PathBuf,
+    fault: String,
+}
+
+/// Nothing begins whose recording cannot be written. What there is of it goes.
+fn check_recorder(tape: &SessionRecorder) -> Result<(), CliError> {
+    let Some(fault) = tape.fault() else { return Ok(()) };
+    let _best_effort = std::fs::remove_file(tape.path());
+    let error = UnwritableRecording { path: tape.path().to_owned(), fault };
+    Err(CliError::failed(error).hint("give --record a file on a disk that has room"))
 }
 
 /// What is said of a place where each call that may not be repeated waits.

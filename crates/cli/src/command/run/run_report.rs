@@ -12,8 +12,8 @@ use super::run_harness::RunHarness;
 use crate::args::OutputFormat;
 use crate::exit::{CliError, Exit};
 use crate::output::to_json_line;
-use crate::process_env::PrintError;
-use crate::screen::summary::count;
+use crate::stdio::PrintError;
+use crate::wording::count;
 
 /// How long a reader who does not read is waited for after an interrupt.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -16,9 +16,9 @@ use crate::control::agent_tree::AgentTree;
 use crate::control::lock_holders::SessionHolder;
 use crate::exit::CliError;
 use crate::invocation::format_resume;
-use crate::process_env::{output_columns, print, wrap_lines};
 use crate::screen::call::of_call;
 use crate::screen::summary::{dollars, seconds, tokens, unseen};
+use crate::stdio::{output_columns, print, wrap_lines};
 
 /// The most characters of a goal in the tree.
 const GOAL_CHARS: usize = 100;

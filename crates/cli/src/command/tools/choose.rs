@@ -13,7 +13,8 @@ use crate::config::edit::{FileError, ListChange, UserFile, change, with_item, wi
 use crate::config::{Config, LATER_TOOLSETS, Sources, load, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
-use crate::process_env::{ProcessEnv, tell};
+use crate::process_env::ProcessEnv;
+use crate::stdio::tell;
 
 /// The key that names the toolsets of agents; an empty list is all of them.
 const KEY: &str = "toolsets";

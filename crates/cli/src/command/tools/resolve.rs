@@ -11,7 +11,7 @@ use crate::command::print_table;
 use crate::command::prompt::{above, named, planned, role_word};
 use crate::compose::{AssembledProgram, approvals};
 use crate::exit::CliError;
-use crate::process_env::{print, tell};
+use crate::stdio::{print, tell};
 
 /// Why a child that may have a tool does not get it all the same.
 const EXTERNAL: &str = "the child is another program (delegation.acp_command), with its own tools";

@@ -1,42 +1,79 @@
 use std::path::Path;
 
-use deputize_core::agent::AgentSpec;
+use deputize_core::agent::{AgentSpec, Role, SpawnedBy};
 use deputize_core::hook::{HookDecision, HookEvent};
 use deputize_core::message::CallStatus;
-use deputize_core::outcome::ExitReason;
-use deputize_core::{CancelReason, SessionId, Status};
+use deputize_core::model::Usage;
+use deputize_core::outcome::{ExitReason, ToolTrace};
+use deputize_core::{CallId, CancelReason, Outcome, SessionId, Status, ToolName, ToolsetName};
+use deputize_runtime::top_agent;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixture::{CALL, child, outcome, root, spec};
 
 const SESSION: SessionId = SessionId::literal("s1");
+/// The first call of the first step.
+const CALL: CallId = CallId { step: 1, slot: 0 };
+
+fn parent() -> AgentSpec {
+    AgentSpec {
+        toolsets: vec![ToolsetName::literal("file")],
+        tools: vec![ToolName::literal("read_file"), ToolName::literal("write_file")],
+        ..top_agent(&SESSION, "local/m", "Tidy up.", Path::new("/"))
+    }
+}
+
+/// The second child of the parent's call.
+fn child() -> AgentSpec {
+    let parent = parent();
+    AgentSpec {
+        id: parent.id.child(CALL, 1),
+        parent: Some(parent.id.clone()),
+        depth: 1,
+        role: Role::Leaf,
+        goal: "Count the files.".to_owned(),
+        spawned_by: Some(SpawnedBy { call: CALL, task_index: 1, task_count: 3 }),
+        ..parent
+    }
+}
+
+fn outcome() -> Outcome {
+    let trace = |tool: &str, args_bytes, result_bytes, status| ToolTrace {
+        tool: tool.to_owned(),
+        args_bytes,
+        result_bytes,
+        status,
+    };
+    Outcome {
+        exit_reason: ExitReason::Completed,
+        text: Some("All done.".to_owned()),
+        error: None,
+        model: "m-2026".to_owned(),
+        iterations: 2,
+        requests: 2,
+        usage: Usage { input: 1000, cached: 500, output: 100, ..Usage::default() },
+        duration_ms: 12_340,
+        trace: vec![
+            trace("read_file", 12, 400, CallStatus::Ok),
+            trace("terminal", 20, 30, CallStatus::Denied),
+        ],
+        ..Outcome::without_run(&child(), Status::Completed, String::new())
+    }
+}
 
 /// A hook that is one command, in an environment with a secret.
 fn hook(point: HookPoint, command: &str) -> Arc<dyn Hook> {
-    let mut hooks = Hooks::default();
-    let list = match point {
-        HookPoint::PreToolUse => &mut hooks.pre_tool_use,
-        HookPoint::PostToolUse => &mut hooks.post_tool_use,
-        HookPoint::UserPromptSubmit => &mut hooks.user_prompt_submit,
-        HookPoint::SubagentStart => &mut hooks.subagent_start,
-        HookPoint::SubagentStop => &mut hooks.subagent_stop,
-    };
-    list.push(command.to_owned());
     let env = [("PATH", "/usr/bin:/bin"), ("OPENAI_API_KEY", "sk-1"), ("BASH_ENV", "/x")];
     let env = env.map(|(name, value)| (name.into(), value.into())).into();
-    configured(&hooks, Arc::default(), &env).pop().unwrap()
-}
-
-fn agent(cwd: &Path) -> AgentSpec {
-    AgentSpec { cwd: cwd.to_owned(), ..spec(&root(), "Tidy up.") }
+    let hook = HookCommand { point, command: command.to_owned() };
+    shell_hooks([hook], Arc::default(), &env).pop().unwrap()
 }
 
 /// Runs a command before a call of `write_file`.
 async fn before(command: &str, cwd: &Path, cancel: &Cancel) -> HookAnswer {
     let arguments = json!({"path": "a.txt", "content": "x".repeat(200_000)});
     let moment = HookEvent::PreToolUse { call: CALL, tool: "write_file", arguments: &arguments };
-    let agent = agent(cwd);
+    let agent = AgentSpec { cwd: cwd.to_owned(), ..parent() };
     let input = HookInput { session: &SESSION, agent: &agent, moment };
     hook(HookPoint::PreToolUse, command).run(&input, cancel).await
 }
@@ -130,9 +167,7 @@ async fn given(agent: AgentSpec, moment: HookEvent<'_>) -> Value {
 async fn a_hook_gets_one_json_object() {
     let arguments = json!({"command": "ls"});
     let (tool, arguments) = ("terminal", &arguments);
-    let parent = spec(&root(), "Tidy up.");
-    let kid = spec(&child(1), "Count the files.");
-    let ended = outcome(&child(1), Status::Completed, ExitReason::Completed);
+    let (parent, kid, ended) = (parent(), child(), outcome());
     let status = CallStatus::Ok;
     let all = [
         given(parent.clone(), HookEvent::PreToolUse { call: CALL, tool, arguments }).await,

@@ -13,9 +13,10 @@ use deputize_core::{Cancel, CancelReason, Observer, ToolCrate};
 use deputize_runtime::{RateLimiters, SessionConfig, SessionDir};
 use deputize_tools::Processes;
 
-use super::{AssembledProgram, AssemblyInput, ResolvedModels, external, given_secrets, mcp};
+use super::first_listing::{FirstListing, first_look};
+use super::run::{flags, go_on_with, overrides, staff};
 use crate::args::{RunOptions, Settings};
-use crate::command::run::{flags, go_on_with, overrides, staff};
+use crate::compose::{AssembledProgram, AssemblyInput, ResolvedModels, external, given_secrets};
 use crate::config::{Config, LoadedConfig, ModelOverrides, Sources};
 use crate::exit::CliError;
 use crate::inactivity::Inactivity;
@@ -40,10 +41,17 @@ pub(super) struct SessionStartup {
     pub(super) overrides: ModelOverrides,
     /// The configuration file that the person named, if one.
     config_file: Option<PathBuf>,
-    /// What is to be told to whoever asked for it: of servers, and of all else.
-    pub(super) notes: (Vec<String>, Vec<String>),
+    /// What whoever asked for it should read.
+    pub(super) notes: StartupNotes,
     program: Option<AcpProgram>,
-    _looked: mcp::FirstListing,
+    _looked: FirstListing,
+}
+
+/// What the start of a session says.
+pub(super) struct StartupNotes {
+    /// Notes about MCP servers.
+    pub(super) of_servers: Vec<String>,
+    pub(super) warnings: Vec<String>,
 }
 
 impl SharedAssembly {
@@ -90,11 +98,12 @@ impl SharedAssembly {
     /// Puts a session together, with what an earlier one is gone on with.
     pub(super) fn begin(
         &self,
-        (sources, loaded): &(Sources, LoadedConfig),
+        sources: &Sources,
+        loaded: &LoadedConfig,
         before: Option<&SessionStart>,
     ) -> Result<SessionStartup, CliError> {
         let (config, around) = (&loaded.config, &self.around);
-        let mut looked = mcp::first_look(config, around, &sources.cwd, unasked(config));
+        let mut looked = first_look(config, around, &sources.cwd, unasked(config));
         let of_servers = std::mem::take(&mut looked.notes);
         let mut overrides = overrides(&self.options.model);
         if let Some(start) = before {
@@ -109,7 +118,7 @@ impl SharedAssembly {
         let mut chosen = composition.models(&overrides, around)?;
         given_secrets(config, around, &mut chosen.secrets);
         let warnings = composition.warnings.iter().chain(&chosen.warnings).cloned().collect();
-        let notes = (of_servers, warnings);
+        let notes = StartupNotes { of_servers, warnings };
         let config_file = sources.config_file.clone();
         Ok(SessionStartup {
             composition,
@@ -153,7 +162,8 @@ pub(super) fn unasked(config: &Config) -> ApproverMode {
 /// Waits for the end of a turn, and ends it where nothing comes of it any more. Why, if so.
 pub(super) async fn while_active<T>(
     config: &Config,
-    (idle, cancel): (&Inactivity, &Cancel),
+    idle: &Inactivity,
+    cancel: &Cancel,
     turn: impl Future<Output = T>,
 ) -> (T, Option<String>) {
     let seconds = config.inactivity_timeout_seconds;

@@ -13,15 +13,16 @@ use deputize_tools::Processes;
 use futures_util::future::join_all;
 use tokio::sync::oneshot;
 
-use super::{cards_of, is_wanted, server};
+use super::mcp::show;
 use crate::approve::confirmed;
-use crate::command::mcp::show;
+use crate::compose::mcp::{cards_of, is_wanted, server};
 use crate::config::Config;
 use crate::exit::CliError;
 use crate::invocation::format_command;
-use crate::process_env::{ProcessEnv, tell};
+use crate::process_env::ProcessEnv;
 use crate::processes::setup;
-use crate::screen::summary::count;
+use crate::stdio::tell;
+use crate::wording::count;
 
 /// How long servers that nothing is known of may hold up the first request, all together.
 const FIRST_LOOK: Duration = Duration::from_secs(5);

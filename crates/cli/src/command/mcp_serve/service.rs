@@ -15,21 +15,20 @@ use deputize_runtime::{Session, SystemClock};
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
 
-use self::relay_model::{RelayCall, RelayModel};
-use super::serve::{SessionStartup, SharedAssembly, unasked, while_active};
-use super::{AssembledProgram, mcp};
+use super::progress::ProgressNotes;
+use super::relay_model::{RelayCall, RelayModel, any_completed};
 use crate::args::McpServe;
-use crate::command::mcp_serve::progress::ProgressNotes;
 use crate::command::run::overrides;
+use crate::command::serve::{SessionStartup, SharedAssembly, StartupNotes, unasked, while_active};
+use crate::compose::{AssembledProgram, mcp};
 use crate::config::{Config, LATER_TOOLSETS, load};
 use crate::exit::CliError;
 use crate::inactivity::Inactivity;
 use crate::output::json::Children;
 use crate::output::to_json_line;
-use crate::process_env::{ProcessEnv, tell};
+use crate::process_env::ProcessEnv;
 use crate::screen::call::of_tasks;
-
-mod relay_model;
+use crate::stdio::tell;
 
 /// What all calls of other agents share.
 pub(crate) struct ServiceState {
@@ -145,15 +144,16 @@ fn refused(error: &CliError) -> ServedAnswer {
     failed(error.to_string())
 }
 
-impl SharedAssembly {
-    /// What a session that works there could be asked for.
-    fn services(&self, cwd: &Path) -> Result<(AssembledProgram, Services), CliError> {
-        let sources = self.sources(cwd)?;
-        let loaded = load(&sources).map_err(CliError::usage)?;
-        let composition = self.compose(&sources, &loaded.config)?;
-        let services = Services::of(&loaded.config, &composition);
-        Ok((composition, services))
-    }
+/// What a session that works there could be asked for.
+fn services_at(
+    house: &SharedAssembly,
+    cwd: &Path,
+) -> Result<(AssembledProgram, Services), CliError> {
+    let sources = house.sources(cwd)?;
+    let loaded = load(&sources).map_err(CliError::usage)?;
+    let composition = house.compose(&sources, &loaded.config)?;
+    let services = Services::of(&loaded.config, &composition);
+    Ok((composition, services))
 }
 
 impl ServiceState {
@@ -167,14 +167,14 @@ impl ServiceState {
         let root = house.around.cwd(args.options().settings.cwd.as_deref())?;
         // Its warnings are told once, here.
         house.load(&root)?;
-        let (composition, services) = house.services(&root)?;
+        let (composition, services) = services_at(&house, &root)?;
         composition.models(&overrides(&args.options().model), &house.around)?;
         Ok(Self { house, root, last: Mutex::new(services) })
     }
 
     /// What the configuration offers now, or offered when it could last be read.
     fn services(&self) -> Services {
-        let now = self.house.services(&self.root);
+        let now = services_at(&self.house, &self.root);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok((_, services)) = now {
             *last = services;
@@ -296,14 +296,14 @@ struct PreparedSession {
 
 impl PreparedSession {
     fn new(office: Arc<ServiceState>, cwd: PathBuf, job: ServeJob) -> Result<Self, CliError> {
-        let mut loaded = office.house.load(&cwd)?;
-        let config = &mut loaded.1.config;
+        let (sources, mut loaded) = office.house.load(&cwd)?;
+        let config = &mut loaded.config;
         if let ServeJob::Run { toolsets, max_iterations, .. } = &job {
             narrow(config, toolsets, *max_iterations)?;
         }
         let mode = unasked(config);
-        let begun = office.house.begin(&loaded, None)?;
-        let (of_servers, warnings) = &begun.notes;
+        let begun = office.house.begin(&sources, &loaded, None)?;
+        let StartupNotes { of_servers, warnings } = &begun.notes;
         of_servers.iter().for_each(|note| tell(&format!("note: {note}")));
         warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
         let id = new_session_id(SystemClock.now_ms());
@@ -383,7 +383,7 @@ impl PreparedSession {
         spec.options = chosen.options.clone();
         let authority = composition.assembly.authority(self.mode, self.cwd.clone());
         let run = session.run(spec, authority, cancel);
-        let (mut outcome, error) = while_active(&composition.config, (&*idle, cancel), run).await;
+        let (mut outcome, error) = while_active(&composition.config, &idle, cancel, run).await;
         outcome.error = error.or(outcome.error);
         composition.servers.catch_up().await;
         composition.servers.close().await;
@@ -418,10 +418,6 @@ impl PreparedSession {
         }
         Ok(ServedAnswer { text, data: Some(data), failed })
     }
-}
-
-fn any_completed(results: &[Value]) -> bool {
-    results.iter().any(|result| result["status"] == "completed")
 }
 
 /// What a call asks for, within what the configuration and the command line allow.

@@ -7,8 +7,6 @@ use deputize_core::model::{Delta, Finish, ModelError, Reply, Request};
 use deputize_core::{BoxFuture, Cancel, Message, Model, Status};
 use serde_json::Value;
 
-use super::any_completed;
-
 /// The one call of an agent that only hands on.
 #[derive(Clone)]
 pub(super) struct RelayCall {
@@ -89,4 +87,9 @@ impl Model for RelayModel {
         let model = self.model.for_one_agent()?;
         Some(Arc::new(Self { hands_on: self.hands_on.clone(), model }))
     }
+}
+
+/// Returns whether a child did its work.
+pub(super) fn any_completed(results: &[Value]) -> bool {
+    results.iter().any(|result| result["status"] == "completed")
 }

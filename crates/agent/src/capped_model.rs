@@ -5,27 +5,25 @@ use std::sync::Arc;
 use deputize_core::model::{Delta, ModelError, ModelOptions, Reply, Request};
 use deputize_core::{BoxFuture, Cancel, Model};
 
-use crate::config::ModelChoice;
-
 /// Asks a model for at most so many tokens of one answer. An agent's options are made for its
 /// own model; when another one serves, as a child's or to fall back on, its limit holds too.
-pub(super) struct CappedModel {
+struct CappedModel {
     model: Arc<dyn Model>,
     most: u32,
 }
 
-impl CappedModel {
-    /// The model within the limit that is configured for it, if there is one.
-    pub(super) fn of(choice: &ModelChoice, model: Arc<dyn Model>) -> Arc<dyn Model> {
-        match choice.max_output_tokens {
-            None => model,
-            Some(most) => Arc::new(Self { model, most }),
-        }
+/// Returns a model that is asked for at most so many tokens of one answer; `None` sets no limit.
+#[must_use]
+pub fn cap_output(model: Arc<dyn Model>, most: Option<u32>) -> Arc<dyn Model> {
+    match most {
+        None => model,
+        Some(most) => Arc::new(CappedModel { model, most }),
     }
 }
 
-/// What is asked of a model with this limit.
-pub(super) fn within(options: &ModelOptions, most: u32) -> ModelOptions {
+/// Returns options with at most so many tokens of one answer.
+#[must_use]
+pub fn cap_options(options: &ModelOptions, most: u32) -> ModelOptions {
     let asked = options.max_output_tokens.map_or(most, |asked| asked.min(most));
     ModelOptions { max_output_tokens: Some(asked), ..options.clone() }
 }
@@ -37,7 +35,7 @@ impl Model for CappedModel {
         live: &'a mut (dyn FnMut(Delta<'_>) + Send),
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-        let options = within(request.options, self.most);
+        let options = cap_options(request.options, self.most);
         Box::pin(async move {
             let request = Request { options: &options, ..request.clone() };
             self.model.reply(&request, live, cancel).await
@@ -45,7 +43,7 @@ impl Model for CappedModel {
     }
 
     fn most_output(&self, options: &ModelOptions) -> Option<u32> {
-        self.model.most_output(&within(options, self.most))
+        self.model.most_output(&cap_options(options, self.most))
     }
 
     fn takes_tokens(&self) -> bool {
@@ -66,7 +64,7 @@ mod tests {
     fn the_smaller_limit_holds() {
         let asked = |asked: Option<u32>| {
             let options = ModelOptions { max_output_tokens: asked, ..ModelOptions::default() };
-            within(&options, 100).max_output_tokens
+            cap_options(&options, 100).max_output_tokens
         };
         assert_eq!([None, Some(7), Some(700)].map(asked), [Some(100), Some(7), Some(100)]);
     }

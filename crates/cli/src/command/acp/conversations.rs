@@ -18,16 +18,15 @@ use deputize_core::{
 use deputize_runtime::{Continue, ResumeError, Session, SessionConfig, StoredSession, SystemClock};
 use tokio::task::spawn_blocking;
 
-use super::serve::{SessionStartup, SharedAssembly, while_active};
+use super::servers;
+use crate::command::serve::{SessionStartup, SharedAssembly, while_active};
 use crate::config::ModelOverrides;
 use crate::control::server::ControlServer as Control;
 use crate::exit::{CliError, Exit};
 use crate::inactivity::Inactivity;
 use crate::output::events::time;
-use crate::process_env::tell;
 use crate::screen::call::of_call;
-
-mod servers;
+use crate::stdio::tell;
 
 /// The sessions of this program, for an editor.
 #[derive(Clone)]
@@ -47,7 +46,7 @@ impl SessionHost for AcpSessions {
 
     fn list(&self, cwd: Option<PathBuf>) -> BoxFuture<'_, Result<Vec<SessionListing>, HostError>> {
         let house = Arc::clone(&self.0);
-        Box::pin(blocking(move || house.list(cwd.as_deref())))
+        Box::pin(blocking(move || list_sessions(&house, cwd.as_deref())))
     }
 
     fn delete(&self, id: SessionId) -> BoxFuture<'_, Result<(), HostError>> {
@@ -69,29 +68,32 @@ async fn blocking<T: Send + 'static>(
     done.unwrap_or_else(|_| Err(HostError::Failed("it ended by a fault of the program".to_owned())))
 }
 
-impl SharedAssembly {
-    fn list(&self, cwd: Option<&Path>) -> Result<Vec<SessionListing>, HostError> {
-        let mut ids = self.dir.list().map_err(CliError::failed)?;
-        ids.sort();
-        // Sessions have the directory that a link leads to. One that is gone is looked for as told.
-        let cwd = cwd.map(|cwd| cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned()));
-        let stored = ids.iter().rev().filter_map(|id| match self.dir.read(id) {
-            Ok(stored) => Some(stored),
-            Err(error) => {
-                tell(&format!("warning: {}", CliError::failed(error).chain()));
-                None
-            }
-        });
-        let listed = stored.filter_map(|stored| listed(&stored));
-        Ok(listed.filter(|one| cwd.as_ref().is_none_or(|cwd| one.cwd == *cwd)).collect())
-    }
-
-    fn stored(&self, id: &SessionId) -> Result<StoredSession, HostError> {
-        if !self.dir.file(id).is_file() {
-            return Err(HostError::NoSession(id.to_string()));
+/// Lists the stored sessions of a directory, the newest first.
+fn list_sessions(
+    house: &SharedAssembly,
+    cwd: Option<&Path>,
+) -> Result<Vec<SessionListing>, HostError> {
+    let mut ids = house.dir.list().map_err(CliError::failed)?;
+    ids.sort();
+    // Sessions have the directory that a link leads to. One that is gone is looked for as told.
+    let cwd = cwd.map(|cwd| cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned()));
+    let stored = ids.iter().rev().filter_map(|id| match house.dir.read(id) {
+        Ok(stored) => Some(stored),
+        Err(error) => {
+            tell(&format!("warning: {}", CliError::failed(error).chain()));
+            None
         }
-        self.dir.read(id).map_err(failed)
+    });
+    let listed = stored.filter_map(|stored| listed(&stored));
+    Ok(listed.filter(|one| cwd.as_ref().is_none_or(|cwd| one.cwd == *cwd)).collect())
+}
+
+/// Reads a stored session.
+fn read_session(house: &SharedAssembly, id: &SessionId) -> Result<StoredSession, HostError> {
+    if !house.dir.file(id).is_file() {
+        return Err(HostError::NoSession(id.to_string()));
     }
+    house.dir.read(id).map_err(failed)
 }
 
 /// A session that has something to show.
@@ -121,23 +123,23 @@ struct AcpConversation {
 
 impl AcpConversation {
     fn open(house: Arc<SharedAssembly>, place: &SessionRequest) -> Result<Self, HostError> {
-        let stored = place.stored.as_ref().map(|id| house.stored(id)).transpose()?;
+        let stored = place.stored.as_ref().map(|id| read_session(&house, id)).transpose()?;
         let cwd = house.around.cwd(Some(&place.cwd))?;
         if let Some(stored) = &stored {
             same_place(stored, &cwd)?;
         }
-        let mut loaded = house.load(&cwd)?;
-        let mut notes = servers::add(&place.servers, &mut loaded.1.config);
+        let (sources, mut loaded) = house.load(&cwd)?;
+        let mut notes = servers::add(&place.servers, &mut loaded.config);
         let before = stored.as_ref().and_then(StoredSession::last_start);
-        let mut begun = house.begin(&loaded, before)?;
-        notes.append(&mut begun.notes.0);
-        notes.append(&mut begun.notes.1);
+        let mut begun = house.begin(&sources, &loaded, before)?;
+        notes.append(&mut begun.notes.of_servers);
+        notes.append(&mut begun.notes.warnings);
         let facts = SessionFacts {
             id: place.stored.clone().unwrap_or_else(|| new_session_id(SystemClock.now_ms())),
             cwd,
             catalog: Arc::clone(&begun.composition.assembly.tools.catalog),
             // Somebody is at the editor, so questions are asked unless something else is said.
-            mode: loaded.1.config.approvals.mode,
+            mode: loaded.config.approvals.mode,
             in_words: of_call,
             notes,
         };
@@ -221,7 +223,7 @@ impl Conversation for AcpConversation {
             if !house.dir.file(&id).is_file() {
                 return Ok(Vec::new());
             }
-            Ok(house.stored(&id)?.records)
+            Ok(read_session(&house, &id)?.records)
         }))
     }
 
@@ -230,7 +232,7 @@ impl Conversation for AcpConversation {
             let (idle, cancel) = (Arc::new(Inactivity::new()), turn.cancel.clone());
             let config = &self.begun.composition.config;
             let run = self.run(turn, &idle);
-            let (ended, error) = Box::pin(while_active(config, (&*idle, &cancel), run)).await;
+            let (ended, error) = Box::pin(while_active(config, &idle, &cancel, run)).await;
             // The next session may begin while this one is open.
             self.begun.composition.servers.catch_up().await;
             match error {

@@ -1,4 +1,4 @@
-//! One shell command as a hook.
+//! Shell commands as hooks.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -10,12 +10,16 @@ use deputize_core::{BoxFuture, Cancel, describe_error};
 use deputize_process::{
     Command, DRAIN_LIMIT, Exit, Owner, Service, SpawnError, SupervisorError, base_env, drop_hooks,
 };
+use deputize_runtime::SessionConfig;
 use deputize_tools::Processes;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe::Sender;
 
-use super::document::document;
-use crate::config::Hooks;
+use crate::extension::{Extension, ExtensionContext};
+
+mod document;
+
+use document::document;
 
 /// The exit code by which a hook blocks.
 const BLOCKS: i32 = 2;
@@ -26,29 +30,37 @@ const STRANGE_SHARE: usize = 2;
 /// Bytes read at once.
 const CHUNK: usize = 16 * 1024;
 
-/// The hooks of a configuration, in its order.
-pub(crate) fn configured(
-    hooks: &Hooks,
+/// A shell command that runs at a point of what agents do. It gets one JSON object on its standard
+/// input. Exit code 2 blocks, with standard error as the reason; any other failure blocks nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HookCommand {
+    /// When it runs.
+    pub point: HookPoint,
+    /// The command, for `/bin/sh -c` in the directory of the agent.
+    pub command: String,
+}
+
+/// Makes hooks of shell commands, in their order. They share one owner among `processes`, and get
+/// the harmless part of the environment.
+pub fn shell_hooks(
+    commands: impl IntoIterator<Item = HookCommand>,
     processes: Arc<Processes>,
     environment: &BTreeMap<OsString, OsString>,
 ) -> Vec<Arc<dyn Hook>> {
     let mut env = base_env(environment);
     drop_hooks(&mut env);
     let place = Arc::new(HookDirectory { processes, env, owner: Mutex::default() });
-    let points = [
-        (HookPoint::PreToolUse, &hooks.pre_tool_use),
-        (HookPoint::PostToolUse, &hooks.post_tool_use),
-        (HookPoint::UserPromptSubmit, &hooks.user_prompt_submit),
-        (HookPoint::SubagentStart, &hooks.subagent_start),
-        (HookPoint::SubagentStop, &hooks.subagent_stop),
-    ];
-    let hooks = points.into_iter().flat_map(|(point, commands)| {
-        let place = &place;
-        commands.iter().map(move |command| -> Arc<dyn Hook> {
-            Arc::new(ShellHook { point, command: command.clone(), place: Arc::clone(place) })
-        })
-    });
-    hooks.collect()
+    let hook = |hook: HookCommand| -> Arc<dyn Hook> {
+        Arc::new(ShellHook { hook, place: Arc::clone(&place) })
+    };
+    commands.into_iter().map(hook).collect()
+}
+
+impl Extension for HookCommand {
+    fn change_session(&self, cx: &ExtensionContext<'_>, config: &mut SessionConfig) {
+        let hooks = shell_hooks([self.clone()], Arc::clone(cx.processes), cx.env);
+        config.hooks.hooks.extend(hooks);
+    }
 }
 
 /// Where hooks run: who owns their processes, and what they are given of the environment.
@@ -71,8 +83,7 @@ impl HookDirectory {
 }
 
 struct ShellHook {
-    point: HookPoint,
-    command: String,
+    hook: HookCommand,
     place: Arc<HookDirectory>,
 }
 
@@ -86,11 +97,11 @@ enum HookError {
 
 impl Hook for ShellHook {
     fn name(&self) -> &str {
-        &self.command
+        &self.hook.command
     }
 
     fn wants(&self, point: HookPoint) -> bool {
-        point == self.point
+        point == self.hook.point
     }
 
     fn run<'a>(
@@ -110,7 +121,7 @@ impl Hook for ShellHook {
 impl ShellHook {
     async fn start(&self, input: &HookInput<'_>) -> Result<Service, HookError> {
         let mut command = Command::new("/bin/sh", &input.agent.cwd);
-        command.args = vec!["-c".into(), self.command.clone().into()];
+        command.args = vec!["-c".into(), self.hook.command.clone().into()];
         command.env.clone_from(&self.place.env);
         Ok(self.place.owner()?.open(&command).await?)
     }

@@ -1,0 +1,560 @@
+//! Builds an agent from a few settings.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use deputize_core::agent::AgentLimits;
+use deputize_core::authority::ApproverMode;
+use deputize_core::budget::Budget;
+use deputize_core::hook::Hook;
+use deputize_core::policy::{ApprovalAnswer, NoPerson, Question};
+use deputize_core::prompt::FillError;
+use deputize_core::retry::RetryPolicy;
+use deputize_core::sanitize::Secrets;
+use deputize_core::{
+    Approver, BoxFuture, Cancel, Catalog, CatalogEntry, CatalogError, Clock, Observer, Origin,
+    Record, ToolCrate,
+};
+use deputize_delegate::{Policy as DelegationConfig, send_order};
+use deputize_runtime::{Budgets, Heartbeat, Models, RateLimiters, SyncMode, SystemClock};
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[cfg(feature = "tools")]
+use super::Commands;
+use super::{Agent, AgentModels, Handlers, Sessions};
+use crate::assembly::{Assembly, AssemblyLimits, PromptConfig, ToolSelection, Workspace};
+use crate::delegation::{DelegationError, add_delegation_tools};
+use crate::extension::{Extension, ExtensionContext, ExtensionError};
+use crate::model::{AgentModel, ModelSourceError};
+use crate::policy::EffectPolicy;
+use crate::prompt_sources::{PromptSettings, PromptSources, local_date};
+use crate::protected::protected_paths;
+use crate::secrets::add_secrets;
+
+/// Model requests of one task, unless set otherwise.
+const MAX_ITERATIONS: u32 = 90;
+/// Milliseconds that an agent has for a closing answer.
+const WRAP_UP_MS: u64 = 20_000;
+
+/// Why an agent cannot be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// No model was given.
+    #[error("the agent has no model; call `model` with a name such as `openai/gpt-5`")]
+    NoModel,
+    /// Its model cannot be asked.
+    #[error(transparent)]
+    Model(#[from] ModelSourceError),
+    /// No directory was given.
+    #[error("the agent has no workspace; call `workspace` with the directory that it may change")]
+    NoWorkspace,
+    /// The directory is not there.
+    #[error("the workspace `{path}` is no directory that can be opened")]
+    Workspace {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// There is no place for sessions.
+    #[error("there is no directory for sessions")]
+    Sessions(#[source] std::io::Error),
+    /// Its tools do not fit together.
+    #[error(transparent)]
+    Tools(#[from] deputize_core::CatalogError),
+    /// It cannot hand work on.
+    #[error(transparent)]
+    Delegation(#[from] DelegationError),
+    /// A template of its prompt is broken.
+    #[error("the prompt cannot be built")]
+    Prompt(#[from] FillError),
+    /// A plugin or an MCP server cannot be used.
+    #[error(transparent)]
+    Extension(ExtensionError),
+    /// Dollars are limited, and nobody knows what a model costs.
+    #[error(
+        "the budget is in dollars, and the price of `{model}` is not known; call `with_price` of \
+         `AgentModel`, or limit tokens"
+    )]
+    NoPrice {
+        /// The model.
+        model: String,
+    },
+}
+
+/// The settings of an agent; see [`Agent::builder`].
+#[must_use]
+pub struct AgentBuilder {
+    models: ModelSettings,
+    crates: Vec<ToolCrate>,
+    extensions: Vec<Box<dyn Extension>>,
+    workspace: Option<PathBuf>,
+    delegation: Option<DelegationConfig>,
+    sessions: Option<PathBuf>,
+    system_prompt: String,
+    limits: LimitSettings,
+    pub(super) handlers: HandlerSettings,
+    surroundings: Surroundings,
+}
+
+/// Which models an agent and its children ask.
+#[derive(Debug, Default)]
+struct ModelSettings {
+    own: Option<AgentModel>,
+    children: Vec<AgentModel>,
+    fallback: Vec<AgentModel>,
+}
+
+/// What an agent may use up.
+struct LimitSettings {
+    budget: Budget,
+    max_iterations: u32,
+}
+
+/// Who answers questions and sees what happens.
+#[derive(Default)]
+pub(super) struct HandlerSettings {
+    approver: Option<Arc<dyn Approver>>,
+    pub(super) observers: Vec<Arc<dyn Observer>>,
+    hooks: Vec<Arc<dyn Hook>>,
+}
+
+/// What an agent takes from the process that it is in.
+struct Surroundings {
+    env: Option<BTreeMap<OsString, OsString>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl std::fmt::Debug for AgentBuilder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AgentBuilder({:?}, {:?})", self.models.own, self.workspace)
+    }
+}
+
+impl AgentBuilder {
+    pub(crate) fn new() -> Self {
+        Self {
+            models: ModelSettings::default(),
+            crates: Vec::new(),
+            extensions: Vec::new(),
+            workspace: None,
+            delegation: None,
+            sessions: None,
+            system_prompt: String::new(),
+            limits: LimitSettings { budget: Budget::default(), max_iterations: MAX_ITERATIONS },
+            handlers: HandlerSettings::default(),
+            surroundings: Surroundings { env: None, clock: Arc::new(SystemClock) },
+        }
+    }
+
+    /// Sets the model: a name such as `openai/gpt-5`, whose key is read from the environment, or
+    /// an [`AgentModel`].
+    pub fn model(mut self, model: impl Into<AgentModel>) -> Self {
+        self.models.own = Some(model.into());
+        self
+    }
+
+    /// Adds a model that the settings of delegation name. Models of known providers need no such
+    /// call.
+    pub fn child_model(mut self, model: impl Into<AgentModel>) -> Self {
+        self.models.children.push(model.into());
+        self
+    }
+
+    /// Adds a model with which agents go on, in this order, when their own cannot be used. It is no
+    /// substitute for a model that cannot be connected when the agent is built.
+    pub fn fallback_model(mut self, model: impl Into<AgentModel>) -> Self {
+        self.models.fallback.push(model.into());
+        self
+    }
+
+    /// Adds the tools of a crate. Without any the agent has no tools.
+    pub fn tools(mut self, link: ToolCrate) -> Self {
+        self.crates.push(link);
+        self
+    }
+
+    /// Adds the tools of a dynamic plugin. One that runs in a process of its own needs
+    /// [`run_as_helper`](crate::run_as_helper) in `main`. Plugins that were not described before
+    /// are loaded when the agent is built.
+    #[cfg(feature = "plugins")]
+    pub fn plugin(mut self, plugin: crate::PluginConfig) -> Self {
+        self.extensions.push(Box::new(plugin));
+        self
+    }
+
+    /// Adds the tools of MCP servers. When the agent is built, each is started once and asked what
+    /// it has, which counts as approved; what it changes later is not offered. Each call of its
+    /// tools needs a yes.
+    #[cfg(feature = "mcp")]
+    pub fn mcp_servers(
+        mut self,
+        servers: impl IntoIterator<Item = deputize_mcp::ServerConfig>,
+    ) -> Self {
+        self.extensions.push(Box::new(crate::mcp::AgentServers::new(servers)));
+        self
+    }
+
+    /// Makes children runs of another program that speaks ACP. Delegation has to be on, and the
+    /// agent needs the tools of `deputize-tools` and someone who approves.
+    #[cfg(feature = "acp")]
+    pub fn external_agent(mut self, program: deputize_acp::AcpProgram) -> Self {
+        self.extensions.push(Box::new(program));
+        self
+    }
+
+    /// Adds a shell command that runs at a point of what agents do, and may stop it.
+    #[cfg(feature = "tools")]
+    pub fn shell_hook(mut self, point: deputize_core::hook::HookPoint, command: &str) -> Self {
+        let command = command.to_owned();
+        self.extensions.push(Box::new(crate::HookCommand { point, command }));
+        self
+    }
+
+    /// Sets the directory that the agent works in. It reads and writes below it and nowhere else.
+    pub fn workspace(mut self, cwd: impl AsRef<Path>) -> Self {
+        self.workspace = Some(cwd.as_ref().to_owned());
+        self
+    }
+
+    /// Lets the agent hand work on. Without this call it has no children. The base
+    /// prompt of children, and what needs an approval, follow from the other settings.
+    pub fn delegation(mut self, config: DelegationConfig) -> Self {
+        self.delegation = Some(config);
+        self
+    }
+
+    /// Keeps sessions in a directory, so that they can go on. Without this call they are in a
+    /// temporary directory that is removed with the agent.
+    pub fn sessions(mut self, dir: impl AsRef<Path>) -> Self {
+        self.sessions = Some(dir.as_ref().to_owned());
+        self
+    }
+
+    /// Adds a text to the system prompt of the agent and its children.
+    pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
+        self.system_prompt = text.into();
+        self
+    }
+
+    /// Limits the tokens and dollars of each session, children included.
+    pub fn budget(mut self, budget: Budget) -> Self {
+        self.limits.budget = budget;
+        self
+    }
+
+    /// Limits the model requests of each task; 90 unless set.
+    pub fn max_iterations(mut self, count: u32) -> Self {
+        self.limits.max_iterations = count;
+        self
+    }
+
+    /// Answers the agent's questions, such as whether a command may run, by a function. Without
+    /// this call every answer is no.
+    pub fn approve(
+        self,
+        answer: impl Fn(&Question) -> ApprovalAnswer + Send + Sync + 'static,
+    ) -> Self {
+        self.approver(ApproveFn(answer))
+    }
+
+    /// Answers the agent's questions by a value that may ask a person.
+    pub fn approver(mut self, approver: impl Approver + 'static) -> Self {
+        self.handlers.approver = Some(Arc::new(approver));
+        self
+    }
+
+    /// Calls a function with each record of each session, children's included.
+    pub fn on_record(self, see: impl Fn(&Record) + Send + Sync + 'static) -> Self {
+        self.observer(RecordFn(see))
+    }
+
+    /// Adds an observer, which also sees text while it arrives.
+    pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
+        self.handlers.observers.push(Arc::new(observer));
+        self
+    }
+
+    /// Adds a hook, which may stop calls.
+    pub fn hook(mut self, hook: impl Hook + 'static) -> Self {
+        self.handlers.hooks.push(Arc::new(hook));
+        self
+    }
+
+    /// Sets the environment in place of this process's: keys come from it, commands get the
+    /// harmless part of it, and secrets in it are taken out of all that leaves the program.
+    pub fn env(mut self, env: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        self.surroundings.env = Some(env.into_iter().collect());
+        self
+    }
+
+    /// Sets the clock.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.surroundings.clock = Arc::new(clock);
+        self
+    }
+
+    /// Builds the agent. Nothing is sent to a model yet; MCP servers and plugins are asked what they
+    /// have.
+    ///
+    /// # Errors
+    /// When the model or the workspace is missing or cannot be used, or tools do not fit together.
+    pub fn build(mut self) -> Result<Agent, BuildError> {
+        let cwd = workspace(self.workspace.as_deref())?;
+        let env = self.environment();
+        let texts = texts(&env);
+        let mut secrets = Secrets::default();
+        let variables = texts.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        add_secrets(&mut secrets, variables);
+        let (name, models) = self.connect_models(&texts, &mut secrets)?;
+        let sessions = Sessions::open(self.sessions.as_deref()).map_err(BuildError::Sessions)?;
+        let workspace = Workspace {
+            protected: protected_paths(&texts, &cwd, [sessions.path.clone()], []),
+            home: texts.get("HOME").map(PathBuf::from),
+            cwd,
+        };
+        #[cfg(feature = "tools")]
+        let commands = Commands { processes: Arc::new(crate::helper::processes()), env };
+        let cx = ExtensionContext {
+            cwd: &workspace.cwd.clone(),
+            #[cfg(feature = "tools")]
+            env: &commands.env,
+            #[cfg(feature = "tools")]
+            processes: &commands.processes,
+        };
+        let mut warnings = Vec::new();
+        let date = local_date(&*self.surroundings.clock, TimeZone::system());
+        self.extensions.sort_by_key(|extension| extension.comes_last());
+        let described = self.extensions.iter().map(|extension| extension.describe(&cx));
+        let setup = AgentSetup {
+            prompt: PromptSources::read(&workspace.cwd, date, &mut warnings),
+            extensions: described.collect::<Result<_, _>>().map_err(BuildError::Extension)?,
+        };
+        let assembly = self.assemble(workspace, &setup, &cx)?;
+        Ok(Agent {
+            models: AgentModels { name, models, secrets },
+            sessions,
+            handlers: Handlers {
+                mode: self.mode(),
+                approver: self.handlers.approver.unwrap_or_else(|| Arc::new(NoPerson)),
+                observers: self.handlers.observers,
+                hooks: self.handlers.hooks,
+            },
+            extensions: self.extensions,
+            rate_limiter: Arc::new(RateLimiters::new(RetryPolicy::default(), fastrand::u64(..))),
+            #[cfg(feature = "tools")]
+            commands,
+            assembly,
+            setup,
+            warnings,
+        })
+    }
+
+    /// Builds the assembly of a recorded agent, whose setup and clock are given.
+    pub(super) fn assemble_again(
+        &mut self,
+        setup: &AgentSetup,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Assembly, BuildError> {
+        self.surroundings.clock = clock;
+        self.extensions.sort_by_key(|extension| extension.comes_last());
+        let workspace = Workspace { cwd: setup.prompt.cwd.clone(), ..Workspace::default() };
+        let cx = ExtensionContext {
+            cwd: &workspace.cwd.clone(),
+            #[cfg(feature = "tools")]
+            env: &self.environment(),
+            #[cfg(feature = "tools")]
+            processes: &Arc::default(),
+        };
+        self.assemble(workspace, setup, &cx)
+    }
+
+    /// Returns models that stand for those with which agents may go on, and are never asked.
+    pub(super) fn recorded_models(&self) -> Models {
+        let mut models = Models::default();
+        models.fallback(self.models.fallback.iter().map(|it| it.name().to_owned()).collect());
+        models
+    }
+
+    /// How questions are answered.
+    const fn mode(&self) -> ApproverMode {
+        match self.handlers.approver {
+            Some(_) => ApproverMode::Ask,
+            None => ApproverMode::Deny,
+        }
+    }
+
+    fn environment(&self) -> BTreeMap<OsString, OsString> {
+        self.surroundings.env.clone().unwrap_or_else(|| std::env::vars_os().collect())
+    }
+
+    /// Makes the agent's model and those that its other settings name; the first with its name.
+    fn connect_models(
+        &self,
+        env: &BTreeMap<String, String>,
+        secrets: &mut Secrets,
+    ) -> Result<(String, Models), BuildError> {
+        let mut models = Models::default();
+        let in_dollars = self.limits.budget.usd.is_some();
+        let mut connect = |source: &AgentModel, is_fallback: bool| -> Result<String, BuildError> {
+            let model = source.connect(env, &self.surroundings.clock, secrets)?;
+            let price = source.price().or(model.price);
+            if in_dollars && !is_fallback && price.is_none() {
+                return Err(BuildError::NoPrice { model: model.name });
+            }
+            models.insert(&model.name, &model.at_provider, model.model);
+            if let Some(price) = price {
+                models.price(&model.name, price);
+            }
+            Ok(model.name)
+        };
+        let own = connect(self.models.own.as_ref().ok_or(BuildError::NoModel)?, false)?;
+        let mut names = vec![own.clone()];
+        for model in &self.models.children {
+            names.push(connect(model, false)?);
+        }
+        let settings = self.delegation.iter();
+        for name in settings.flat_map(|config| config.model.iter().chain(&config.models)) {
+            if !names.contains(name) {
+                names.push(connect(&AgentModel::named(name)?, false)?);
+            }
+        }
+        let mut fallback = Vec::new();
+        for model in &self.models.fallback {
+            fallback.push(match names.iter().find(|name| *name == model.name()) {
+                Some(name) => name.clone(),
+                None => connect(model, true)?,
+            });
+        }
+        models.fallback(fallback);
+        Ok((own, models))
+    }
+
+    /// Puts the tools, prompts and limits together.
+    fn assemble(
+        &self,
+        workspace: Workspace,
+        setup: &AgentSetup,
+        cx: &ExtensionContext<'_>,
+    ) -> Result<Assembly, BuildError> {
+        let clock = &self.surroundings.clock;
+        let delegation = self.delegation_config(&setup.prompt)?;
+        let mut catalog = self.linked_tools()?;
+        if self.delegation.is_some() {
+            add_delegation_tools(&mut catalog, &delegation, clock)?;
+        }
+        let mut source = None;
+        for (extension, described) in self.extensions.iter().zip(&setup.extensions) {
+            let added = extension.add_tools(described, cx, &mut catalog);
+            source = added.map_err(BuildError::Extension)?.or(source);
+        }
+        let names = send_order(catalog.iter(), &delegation);
+        let tool = delegation.tool();
+        let base = setup.prompt.top_prompt(PromptSettings {
+            system_text: &self.system_prompt,
+            schemas: delegation.tool_schemas,
+            delegation_tool: names.contains(&tool).then_some(tool),
+            platform: None,
+        })?;
+        let toolsets = catalog.toolsets().into_iter().collect();
+        let catalog = Arc::new(catalog);
+        Ok(Assembly {
+            tools: ToolSelection { catalog, toolsets, names, source },
+            delegation,
+            prompt: PromptConfig { base, ..PromptConfig::default() },
+            workspace,
+            limits: AssemblyLimits {
+                agent: AgentLimits {
+                    max_iterations: self.limits.max_iterations,
+                    time_ms: 0,
+                    wrap_up_ms: WRAP_UP_MS,
+                },
+                budgets: Budgets { session: self.limits.budget, children: Budget::default() },
+                children_time: None,
+                pulse: Heartbeat::default(),
+            },
+            sync: SyncMode::default(),
+            clock: Arc::clone(clock),
+            memory: None,
+            program: concat!("deputize-agent ", env!("CARGO_PKG_VERSION")).to_owned(),
+        })
+    }
+
+    /// The tools of the crates that were named, and of no other linked crate.
+    fn linked_tools(&self) -> Result<Catalog, CatalogError> {
+        if self.crates.is_empty() {
+            return Ok(Catalog::default());
+        }
+        let is_named = |entry: &CatalogEntry| {
+            let named = |krate: &str| self.crates.iter().any(|link| link.name == krate);
+            matches!(&entry.origin, Origin::Linked { krate } if named(krate))
+        };
+        Ok(Catalog::linked(&self.crates)?.filtered(is_named))
+    }
+
+    /// The settings of delegation, with what follows from the other settings.
+    fn delegation_config(&self, sources: &PromptSources) -> Result<DelegationConfig, BuildError> {
+        let config = self.delegation.clone().unwrap_or_default();
+        let child_base = sources.child_prompt(&self.system_prompt, config.tool_schemas)?;
+        let mut config = DelegationConfig {
+            approval_effects: EffectPolicy::approval_effects(),
+            person_available: self.handlers.approver.is_some(),
+            child_base,
+            ..config
+        };
+        for extension in &self.extensions {
+            extension.change_delegation(&mut config);
+        }
+        Ok(config)
+    }
+}
+
+/// What a recording keeps of an agent, to set it up again.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct AgentSetup {
+    pub(super) prompt: PromptSources,
+    /// What each extension described, in their order.
+    extensions: Vec<Value>,
+}
+
+/// The variables whose names and values are text.
+fn texts(env: &BTreeMap<OsString, OsString>) -> BTreeMap<String, String> {
+    let text = |(name, value): (&OsString, &OsString)| {
+        Some((name.to_str()?.to_owned(), value.to_str()?.to_owned()))
+    };
+    env.iter().filter_map(text).collect()
+}
+
+fn workspace(given: Option<&Path>) -> Result<PathBuf, BuildError> {
+    let given = given.ok_or(BuildError::NoWorkspace)?;
+    let failed = |source| BuildError::Workspace { path: given.to_owned(), source };
+    let path = given.canonicalize().map_err(failed)?;
+    if !path.is_dir() {
+        return Err(failed(std::io::ErrorKind::NotADirectory.into()));
+    }
+    Ok(path)
+}
+
+/// Answers questions by a function.
+struct ApproveFn<F>(F);
+
+impl<F: Fn(&Question) -> ApprovalAnswer + Send + Sync> Approver for ApproveFn<F> {
+    fn ask<'a>(&'a self, question: &'a Question, _: &'a Cancel) -> BoxFuture<'a, ApprovalAnswer> {
+        Box::pin(async move { (self.0)(question) })
+    }
+}
+
+/// Calls a function with each record.
+struct RecordFn<F>(F);
+
+impl<F: Fn(&Record) + Send + Sync> Observer for RecordFn<F> {
+    fn on_record(&self, record: &Record) {
+        (self.0)(record);
+    }
+}

@@ -1,0 +1,63 @@
+//! What an agent may have beside linked crates: plugins, MCP servers, external agents, hooks.
+
+#[cfg(feature = "tools")]
+use std::collections::BTreeMap;
+use std::error::Error;
+#[cfg(feature = "tools")]
+use std::ffi::OsString;
+use std::path::Path;
+use std::sync::Arc;
+
+use deputize_core::{Catalog, ToolSource};
+use deputize_delegate::Policy as DelegationConfig;
+use deputize_runtime::SessionConfig;
+use serde_json::Value;
+
+/// Why an extension cannot be used.
+pub(crate) type ExtensionError = Box<dyn Error + Send + Sync>;
+
+/// What extensions find in an agent.
+pub(crate) struct ExtensionContext<'a> {
+    /// The directory of the agent.
+    #[cfg_attr(
+        not(feature = "mcp"),
+        expect(dead_code, reason = "only MCP servers are told the directory")
+    )]
+    pub(crate) cwd: &'a Path,
+    /// The environment of the program.
+    #[cfg(feature = "tools")]
+    pub(crate) env: &'a BTreeMap<OsString, OsString>,
+    /// Who owns the processes of the agent.
+    #[cfg(feature = "tools")]
+    pub(crate) processes: &'a Arc<deputize_tools::Processes>,
+}
+
+/// Something that an agent has beside linked crates.
+pub(crate) trait Extension: Send + Sync {
+    /// Asks the extension what it has. A recording keeps the answer, so that a replay does not ask.
+    fn describe(&self, _: &ExtensionContext<'_>) -> Result<Value, ExtensionError> {
+        Ok(Value::Null)
+    }
+
+    /// Adds its tools to a catalog, by its description. Returns where the tools of children come
+    /// from, if they change while the agent lives.
+    fn add_tools(
+        &self,
+        _: &Value,
+        _: &ExtensionContext<'_>,
+        _: &mut Catalog,
+    ) -> Result<Option<Arc<dyn ToolSource>>, ExtensionError> {
+        Ok(None)
+    }
+
+    /// Returns whether its tools are added after those of other extensions.
+    fn comes_last(&self) -> bool {
+        false
+    }
+
+    /// Changes settings of delegation.
+    fn change_delegation(&self, _: &mut DelegationConfig) {}
+
+    /// Changes a session before it begins.
+    fn change_session(&self, _: &ExtensionContext<'_>, _: &mut SessionConfig) {}
+}

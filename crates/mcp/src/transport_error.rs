@@ -1,0 +1,132 @@
+//! Errors of the library's transport, as errors of requests, and back.
+
+use std::error::Error;
+use std::fmt;
+use std::io;
+
+use deputize_core::sanitize::for_terminal_line;
+use futures_util::stream::BoxStream;
+use reqwest::StatusCode;
+use rmcp::ServiceError;
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpError, StreamableHttpPostResponse,
+};
+use sse_stream::Sse;
+
+use crate::json::UNREADABLE;
+use crate::request_error::RequestError;
+
+/// What came of a request of this protocol by HTTP.
+pub(crate) type PostResult = Result<StreamableHttpPostResponse, HttpError>;
+pub(crate) type HttpError = StreamableHttpError<reqwest::Error>;
+pub(crate) type SseEvents = BoxStream<'static, Result<Sse, SseError>>;
+/// Returns the request error that an error of the library stands for.
+pub(crate) fn from_service(error: ServiceError) -> RequestError {
+    match error {
+        ServiceError::McpError(error) if error.code.0 == UNREADABLE => {
+            let said = "the server's answer cannot be read".to_owned();
+            RequestError::Way { said, made: true, theirs: error.message.into_owned() }
+        }
+        ServiceError::McpError(error) => {
+            let how = format!("code {}", error.code.0);
+            RequestError::Refused { how, message: error.message.into_owned() }
+        }
+        ServiceError::Timeout { timeout } => RequestError::Slow(timeout),
+        ServiceError::TransportSend(error) => from_transport(&*error.error),
+        _ => RequestError::Ended,
+    }
+}
+
+/// Why a request has no answer, on its way through the library.
+#[derive(Debug)]
+struct IoRequestError(RequestError);
+
+impl fmt::Display for IoRequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+impl Error for IoRequestError {}
+
+/// A request without an answer, as an error that the library passes on.
+pub(crate) fn failed(why: RequestError) -> HttpError {
+    StreamableHttpError::Io(io::Error::other(IoRequestError(why)))
+}
+
+/// What went wrong on the way, in words that name no part of a library. What a server may have a
+/// part in is its own words.
+pub(crate) fn from_transport(error: &(dyn Error + 'static)) -> RequestError {
+    let way = |said: &str, made: bool, theirs: String| {
+        let said = format!("the {said}");
+        RequestError::Way { said, made, theirs }
+    };
+    match error.downcast_ref::<HttpError>() {
+        // Not by HTTP: its program does not read any more.
+        None => RequestError::Ended,
+        Some(StreamableHttpError::Io(error)) => {
+            let told = error.get_ref().and_then(|error| error.downcast_ref::<IoRequestError>());
+            told.map_or_else(|| way("way to the server failed", true, root(error)), |t| t.0.clone())
+        }
+        Some(StreamableHttpError::SessionExpired) => {
+            RequestError::Forgotten { words: String::new(), undone: true }
+        }
+        Some(StreamableHttpError::Client(error)) => {
+            let (how, theirs) = cause(error);
+            let what = if error.is_connect() {
+                "server cannot be reached"
+            } else {
+                "connection to the server broke"
+            };
+            way(&format!("{what}{how}"), !error.is_connect(), theirs)
+        }
+        Some(StreamableHttpError::ResponseBodyTooLarge { max_size }) => {
+            way(&format!("server's answer has more than {max_size} bytes"), true, String::new())
+        }
+        Some(StreamableHttpError::UnexpectedContentType(kind)) => {
+            let theirs =
+                kind.as_deref().map(|kind| for_terminal_line(kind, 60)).unwrap_or_default();
+            way("server's answer is neither JSON nor events", true, theirs)
+        }
+        Some(other) => way("way to the server failed", true, root(other)),
+    }
+}
+
+/// The cause of a broken connection, where this machine names it, or else in words that may be the
+/// server's.
+fn cause(error: &reqwest::Error) -> (String, String) {
+    let last = bottom(error);
+    let ours = last.downcast_ref::<io::Error>().filter(|error| error.raw_os_error().is_some());
+    match ours {
+        Some(error) => (format!(" ({error})"), String::new()),
+        None => (String::new(), for_terminal_line(&last.to_string(), 200)),
+    }
+}
+
+pub(crate) fn refused(code: u16) -> String {
+    format!(
+        "the server answered {}: what it was sent under `headers` of its entry in `mcp_servers` does \
+         not let us in, which a person has to change",
+        status(code)
+    )
+}
+
+pub(crate) fn status(code: u16) -> String {
+    match StatusCode::from_u16(code).ok().and_then(|status| status.canonical_reason()) {
+        Some(reason) => format!("HTTP {code} {reason}"),
+        None => format!("HTTP {code}"),
+    }
+}
+
+/// The cause at the bottom: what is above it names addresses, which may be secret, and types.
+pub(crate) fn root(error: &(dyn Error + 'static)) -> String {
+    for_terminal_line(&bottom(error).to_string(), 200)
+}
+
+pub(crate) fn bottom<'e>(error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
+    let mut last = error;
+    while let Some(cause) = last.source() {
+        last = cause;
+    }
+    last
+}
