@@ -239,6 +239,34 @@ async fn sessions_of_delegate_are_listed_as_their_children_ended() {
 }
 
 #[tokio::test]
+async fn a_delegation_passes_on_what_its_call_was_warned_of() {
+    let lab = Lab::new();
+    let server = model(|_| MockAnswer::reply(&Reply::text("mock", "Done."))).await;
+    let (mut input, running) = by_lines(&lab, &server, &[]);
+    let calls = [json!({"goal": "Look", "role": "chief"}), json!({"goal": "Look"})];
+    let mut text = HELLO.to_owned();
+    for (id, arguments) in (2..).zip(&calls) {
+        let params = json!({"name": "delegate", "arguments": arguments});
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+        text.push_str(&format!("{call}\n"));
+    }
+    input.write_all(text.as_bytes()).await.unwrap();
+    running.lines(3).await;
+    drop(input);
+    let ended = running.end().await.with_code(0);
+    let answers = ended.out.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let warnings: std::collections::BTreeMap<u64, Value> = answers
+        .map(|answer| {
+            let data = &answer["result"]["structuredContent"];
+            (answer["id"].as_u64().unwrap(), data["warnings"].clone())
+        })
+        .collect();
+    let told = warnings[&2][0].as_str().unwrap_or_default();
+    assert!(told.starts_with("role `chief` is not known; `leaf` is used"), "{}", ended.out);
+    assert_eq!(warnings[&3], Value::Null, "{}", ended.out);
+}
+
+#[tokio::test]
 async fn wrong_arguments_are_told_what_is_wrong() {
     require!(npm("mcp").await);
     let (lab, server) = (Lab::new(), reader().await);

@@ -51,12 +51,16 @@ impl RelayModel {
 /// Returns whether the result of a delegation tool has work that was done or still goes on: at
 /// least one child completed or runs.
 fn is_done(result: &str) -> bool {
-    let json = result.find('{').and_then(|begin| result.get(begin..)).unwrap_or_default();
-    let value = serde_json::Deserializer::from_str(json).into_iter::<Value>().next();
-    let results = value.and_then(Result::ok).and_then(|value| value.get("results").cloned());
-    let Some(Value::Array(results)) = results else { return true };
+    let Some(value) = delegation_json(result) else { return true };
+    let Some(results) = value["results"].as_array() else { return true };
     let ended = |result: &Value| result["status"].as_str().is_some_and(is_end);
-    any_completed(&results) || !results.iter().all(ended)
+    any_completed(results) || !results.iter().all(ended)
+}
+
+/// The object in the result of a delegation tool, which text may stand before and after.
+pub(super) fn delegation_json(result: &str) -> Option<Value> {
+    let json = result.find('{').and_then(|begin| result.get(begin..))?;
+    serde_json::Deserializer::from_str(json).into_iter::<Value>().next()?.ok()
 }
 
 /// Whether a status is that of a child that has ended.

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
 
 use super::progress::ProgressNotes;
-use super::relay_model::{RelayCall, RelayModel, any_completed};
+use super::relay_model::{RelayCall, RelayModel, any_completed, delegation_json};
 use crate::args::McpServe;
 use crate::command::run::overrides;
 use crate::command::serve::{SessionStartup, SharedAssembly, StartupNotes, unasked, while_active};
@@ -401,7 +401,13 @@ impl PreparedSession {
                 let session = data.get("session").cloned().unwrap_or_default();
                 // Where one child did its work, who asked has something to go on with.
                 let failed = failed || !results.as_array().is_some_and(|all| any_completed(all));
-                let data = json!({"session": session, "results": results});
+                let mut data = json!({"session": session, "results": results});
+                let result = outcome.text.as_deref().and_then(delegation_json);
+                if let Some(warnings) =
+                    result.and_then(|mut it| it.as_object_mut()?.remove("warnings"))
+                {
+                    data["warnings"] = warnings;
+                }
                 return Ok(ServedAnswer { text: data.to_string(), data: Some(data), failed });
             }
             // No child began: what the tool said of that is the answer.
