@@ -18,10 +18,10 @@ impl Default for ReplyLimit {
 }
 
 impl ReplyLimit {
-    /// Returns the upper bound on the bytes of one event of a stream. A reply of the usual size
-    /// never comes in one event; where more is allowed, it may, and JSON may write each byte as two.
+    /// Returns the upper bound on the bytes of one event of a stream: a whole reply may come in one,
+    /// and JSON may write each byte as two.
     pub(crate) fn event_bytes(&self) -> usize {
-        if self.bytes > CONTENT_BYTES { self.bytes.saturating_mul(2) } else { EVENT_BYTES }
+        EVENT_BYTES.max(self.bytes.saturating_mul(2))
     }
 
     /// Returns the upper bound on the bytes of a reply that comes as one JSON document.
@@ -41,9 +41,32 @@ impl ReplyLimit {
             setting => format!(" ({setting})"),
         }
     }
+
+    /// Returns in brackets how the limit of an event follows from the setting; empty if there is none.
+    pub(crate) fn event_rule(&self) -> String {
+        self.rule("twice", EVENT_BYTES)
+    }
+
+    /// Returns in brackets how the limit of a JSON document follows from the setting; empty if there
+    /// is none.
+    pub(crate) fn document_rule(&self) -> String {
+        self.rule("twice", DOCUMENT_BYTES)
+    }
+
+    /// Returns in brackets how the limit of a body follows from the setting; empty if there is none.
+    pub(crate) fn body_rule(&self) -> String {
+        self.rule("eight times", BODY_BYTES)
+    }
+
+    fn rule(&self, times: &str, least: usize) -> String {
+        match self.setting.as_str() {
+            "" => String::new(),
+            setting => format!(" ({times} {setting}, and {least} at least)"),
+        }
+    }
 }
 
-/// Bytes of one event of a stream, unless [`ReplyLimit`] allows more.
+/// Bytes of one event of a stream at least, however small [`ReplyLimit`] is.
 pub const EVENT_BYTES: usize = 1024 * 1024;
 /// Bytes of one reply on the wire, unless [`ReplyLimit`] allows more.
 pub const BODY_BYTES: usize = 32 * 1024 * 1024;

@@ -112,7 +112,8 @@ impl SseDecoder {
         let found = self.data.len() + self.line.len() + bytes.len();
         let limit = self.limit.event_bytes();
         if found > limit {
-            return Err(ReplyTooLarge::Event { limit, found, setting: self.limit.named() }.into());
+            let setting = self.limit.event_rule();
+            return Err(ReplyTooLarge::Event { limit, found, setting }.into());
         }
         self.line.extend_from_slice(bytes);
         Ok(())
@@ -203,7 +204,8 @@ mod tests {
 
     #[test]
     fn comments_are_not_kept() {
-        let flood = [b": ".as_slice(), &vec![b'x'; 2 * EVENT_BYTES], b"\n\n: again\n"];
+        let most = ReplyLimit::default().event_bytes();
+        let flood = [b": ".as_slice(), &vec![b'x'; 2 * most], b"\n\n: again\n"];
         let (found, decoder) = events(&flood);
         assert_eq!((found.len(), decoder.line.len()), (0, 0));
     }

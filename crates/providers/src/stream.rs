@@ -124,7 +124,7 @@ impl<P: EventParser> ReplyBytes<P> {
         self.received += bytes.len();
         let limit = self.limit.body_bytes();
         if self.received > limit {
-            return Err(body_too_long(limit, self.received, &self.limit));
+            return Err(body_too_long(limit, self.received, self.limit.body_rule()));
         }
         let BodyState::Unknown(head) = &mut self.body else { return self.take(bytes, live) };
         let Some((body, head)) = recognise(head, bytes, &self.limit) else {
@@ -162,7 +162,7 @@ impl<P: EventParser> ReplyBytes<P> {
                 let found = document.len();
                 let limit = self.limit.document_bytes();
                 if found > limit {
-                    return Err(body_too_long(limit, found, &self.limit));
+                    return Err(body_too_long(limit, found, self.limit.document_rule()));
                 }
                 Ok(StreamStatus::More)
             }
@@ -231,8 +231,8 @@ fn check_limit(parser: &impl EventParser, limit: &ReplyLimit) -> Result<(), Stre
     Err(ReplyTooLarge::Content { limit: limit.bytes, setting: limit.named() }.into())
 }
 
-fn body_too_long(limit: usize, found: usize, reply: &ReplyLimit) -> StreamError {
-    ReplyTooLarge::Body { limit, found, setting: reply.named() }.into()
+fn body_too_long(limit: usize, found: usize, setting: String) -> StreamError {
+    ReplyTooLarge::Body { limit, found, setting }.into()
 }
 
 pub(crate) const OPENAI_CHAT: &str = "openai-chat";

@@ -227,7 +227,8 @@ async fn the_limit_of_a_reply_has_a_key_and_its_error_names_it() {
     let long = "word ".repeat(20_000);
     let limit = ["--set", "limits.reply_bytes=65536"];
     let (ended, requests) = run([text(&long)], &limit).await;
-    let ended = ended.with_code(3);
+    // The provider works, so this is a failure as any other.
+    let ended = ended.with_code(1);
     assert_eq!(requests.len(), 1);
     assert!(ended.err.contains("more than 65536 bytes"), "{}", ended.err);
     assert!(ended.err.contains("limits.reply_bytes"), "{}", ended.err);
@@ -251,10 +252,33 @@ async fn the_key_of_a_replys_limit_bounds_events_and_bodies_too() {
         assert!(ended.with_code(0).out.trim() == answer, "another answer");
     }
     let (ended, requests) = run([MockAnswer::sse(event(&"word ".repeat(3_000_000)))], &key).await;
-    let ended = ended.with_code(3);
+    let ended = ended.with_code(1);
     assert_eq!(requests.len(), 1);
-    let told = "the limit is 12000000 (limits.reply_bytes)";
+    let told = "the limit is 12000000 (twice limits.reply_bytes, and 1048576 at least)";
     assert!(ended.err.contains(told), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn a_call_of_three_megabytes_in_one_event_runs() {
+    let content = "line\n".repeat(600_000);
+    let call = |content: &str| {
+        let arguments = json!({"path": "a.txt", "content": content}).to_string();
+        let function = json!({"name": "write_file", "arguments": arguments});
+        let call = json!({"index": 0, "id": "c1", "type": "function", "function": function});
+        let chunk = json!({"choices": [{"delta": {"tool_calls": [call]}}]});
+        let end = json!({"choices": [{"delta": {}, "finish_reason": "tool_calls"}]});
+        MockAnswer::sse(format!("data: {chunk}\n\ndata: {end}\n\ndata: [DONE]\n\n"))
+    };
+    let lab = Lab::new();
+    let server = MockServer::start([call(&content), text("Written.")]).await.unwrap();
+    let ended = lab.run(&server, &["Write it."]).end().await.with_code(0);
+    assert_eq!(ended.out, "Written.\n");
+    assert!(std::fs::read_to_string(lab.work("a.txt")).unwrap() == content, "another content");
+    // Above the limit of a reply the error names that limit.
+    let (ended, requests) = run([call(&"line\n".repeat(900_000))], &[]).await;
+    let told = "more than 4194304 bytes of text and calls, which is the limit (limits.reply_bytes)";
+    assert!(ended.with_code(1).err.contains(told));
+    assert_eq!(requests.len(), 1);
 }
 
 #[tokio::test]

@@ -74,6 +74,10 @@ impl RequestFailure {
         self.server().is_some_and(|error| error.unreadable_call().is_some())
     }
 
+    fn is_above_limit(&self) -> bool {
+        matches!(self, Self::Stream(StreamError::TooLarge(_)))
+    }
+
     /// Whether the reply ended before the server had said that it is over.
     pub(super) fn is_broken_off(&self) -> bool {
         use StreamError::{Document, NoEndMark, NotJson};
@@ -96,7 +100,7 @@ impl RequestFailure {
             waits = Some(*wait);
         }
         let most_attempts = self.most_attempts(&told);
-        let model_mistake = self.is_unreadable_call();
+        let model_mistake = self.is_unreadable_call() || self.is_above_limit();
         let mut kind = self.kind(told.output);
         let mut message = self.message(&told);
         let next = turn.and_then(|turn| turn.next.as_ref());

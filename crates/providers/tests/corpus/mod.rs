@@ -176,11 +176,14 @@ pub(crate) fn check_limits<P: Parser>() {
     let flood = (0..33 * 1024 / 64).map(|_| event.as_bytes());
     let seen = outcome_within::<P>(flood.clone(), StreamEnd::InOrder, small());
     assert!(seen.starts_with("Unavailable: the reply has 335"), "{seen}");
-    assert!(seen.contains("the limit is 33554432 (the.key)"), "{seen}");
+    assert!(
+        seen.contains("the limit is 33554432 (eight times the.key, and 33554432 at least)"),
+        "{seen}"
+    );
     let long = format!("data: {}", "x".repeat(1024 * 1024));
     let seen = outcome_within::<P>(long.as_bytes().chunks(4096), StreamEnd::InOrder, small());
     assert!(seen.starts_with("Unavailable: an event of the stream has 104"), "{seen}");
-    assert!(seen.contains("the limit is 1048576 (the.key)"), "{seen}");
+    assert!(seen.contains("the limit is 1048576 (twice the.key, and 1048576 at least)"), "{seen}");
     // The limit of the reply decides where it is larger.
     let large = ReplyLimit { bytes: 8 * 1024 * 1024, ..small() };
     let pieces = flood.chain([b"data: x\n\n".as_slice()]);
