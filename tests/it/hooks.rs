@@ -98,7 +98,11 @@ async fn exit_code_2_denies_a_childs_call_and_the_model_gets_the_reason() {
     assert_eq!(denied["preview"], format!("error: denied: {reason}"));
     let end = ended.events("agent.end").remove(0);
     assert_eq!(end["denied_tool_calls"], 1);
-    assert!(ended.err.contains("blocked: nothing is written today"), "{}", ended.err);
+    let line = format!(
+        "write_file refused: a.txt: a hook blocked it: nothing is written today (`{script}`)"
+    );
+    assert!(ended.err.lines().any(|it| it.ends_with(&line)), "{}", ended.err);
+    assert_eq!(ended.err.matches("nothing is written today").count(), 2, "{}", ended.err);
 }
 
 #[tokio::test]

@@ -98,9 +98,11 @@ async fn what_never_runs_is_refused_whatever_the_setting_and_whoever_asks() {
         assert!(denied.iter().any(|end| end["status"] == "denied"), "{denied:?}");
         if !child {
             let ended = lab.run(&server, &[&auto[..], &["Write it."]].concat()).end().await;
-            let line = ended.err.lines().find(|line| line.starts_with("terminal denied"));
-            let told = "terminal denied: writing to a block device never runs here (hardline)";
-            assert!(line.is_some_and(|line| line.starts_with(told)), "{}", ended.err);
+            let line = format!(
+                "terminal refused: {never}: writing to a block device never runs here (hardline), \
+                 whatever the setting"
+            );
+            assert!(ended.err.lines().any(|it| it == line), "{}", ended.err);
         }
     }
 }
@@ -202,7 +204,7 @@ async fn an_agent_whose_key_is_limited_goes_on_with_another_and_stays_with_that(
 }
 
 /// Each path with the tool that is to write it.
-const GUARDED: [(&str, &str); 13] = [
+const GUARDED: [(&str, &str); 15] = [
     ("work/.git/config", "write_file"),
     ("work/.git/hooks/post-checkout", "write_file"),
     ("work/by_link/config", "write_file"),
@@ -216,6 +218,8 @@ const GUARDED: [(&str, &str); 13] = [
     ("work/.git/config", "edit_file"),
     ("xdg/git/config", "write_file"),
     ("global", "write_file"),
+    ("work/.deputize/config.yaml", "write_file"),
+    ("work/below/.deputize/x", "write_file"),
 ];
 
 #[tokio::test]
@@ -254,7 +258,10 @@ async fn no_file_tool_writes_what_git_or_this_program_would_obey() {
         let mut command = lab.run_command(&server, &["Write them."]);
         command.args(["-C", "..", "--config", "../given.yaml"]);
         command.env("XDG_CONFIG_HOME", lab.path("xdg")).env("GIT_CONFIG_GLOBAL", "global");
-        RunningProgram::start(command).end().await.with_code(0);
+        let ended = RunningProgram::start(command).end().await.with_code(0);
+        let line = "write_file refused: not written: work/.git/hooks/post-checkout; file tools do not \
+                    write `.git` or below it: other programs run what stands there";
+        assert!(ended.err.lines().any(|it| it.ends_with(line)), "{}", ended.err);
         for (name, content) in [
             ("work/.git/config", "[core]\n"),
             ("home/config.yaml", "max_iterations: 50\n"),
@@ -263,7 +270,9 @@ async fn no_file_tool_writes_what_git_or_this_program_would_obey() {
         ] {
             assert_eq!(fs::read_to_string(lab.path(name)).unwrap(), content, "{name}");
         }
-        for name in ["work/.git/hooks", "home/mcp", ".config", ".local", "xdg", "global"] {
+        for name in
+            ["work/.git/hooks", "home/mcp", ".config", ".local", "xdg", "global", "work/.deputize"]
+        {
             assert!(!lab.path(name).exists(), "{name}");
         }
         let results = results(&server);

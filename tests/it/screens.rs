@@ -193,8 +193,7 @@ async fn progress_lines_show_calls_in_words() {
             "search \"unwrap\" in src",
             "search_files error: not found: src",
             "list .",
-            "make_coffee error: there is no tool `make_coffee` here. You have: delegate_task, \
-             edit_file, list_dir, read_file, search_files, terminal, write_file.",
+            "make_coffee error: there is no tool `make_coffee` here",
         ],
         "{}",
         ended.err

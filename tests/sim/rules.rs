@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::hook::{Hook, HookAnswer, HookInput, HookPoint};
-use deputize_core::policy::{ApprovalAnswer, Question, Verdict};
+use deputize_core::policy::{ApprovalAnswer, Denial, Question, Verdict};
 use deputize_core::{AgentView, Approver, BoxFuture, Cancel, Clock, Policy, ToolSpec};
 use serde_json::Value;
 use tokio::time::Instant;
@@ -40,7 +40,7 @@ impl Policy for SimRules {
         }
         let name = format!("rule {} {arguments}", tool.decl.name);
         match world.seed.dice(&name).u32(..12) {
-            0 => Verdict::Deny { reason: "not today".to_owned() },
+            0 => Verdict::Deny(Denial::new("not today")),
             1 => Verdict::Ask { class: "odd".to_owned(), reason: "who knows".to_owned() },
             _ => Verdict::Allow,
         }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use deputize_core::policy::Verdict;
+use deputize_core::policy::{Denial, Verdict};
 use deputize_core::{AgentView, Effects, Policy, ToolSpec};
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ impl EffectPolicy {
         let mut commands = tool.subject.commands(arguments);
         let never = commands.find_map(|(_, command)| self.never(command));
         match never.filter(|_| tool.effects == Effects::Unknown) {
-            Some(reason) => Verdict::Deny { reason },
+            Some(denial) => Verdict::Deny(denial),
             None => by_effects(tool.effects),
         }
     }
@@ -55,12 +55,13 @@ impl Policy for EffectPolicy {
         self.verdict(tool, arguments)
     }
 
-    fn never(&self, command: &str) -> Option<String> {
+    fn never(&self, command: &str) -> Option<Denial> {
         let what = denied_command(command, self.home.as_deref())?;
-        Some(format!(
-            "{what} never runs here (hardline), whatever the setting; the person can do it \
-             themselves, outside"
-        ))
+        let rule = format!("{what} never runs here (hardline), whatever the setting");
+        Some(Denial {
+            for_model: format!("{rule}; the person can do it themselves, outside"),
+            for_person: rule,
+        })
     }
 }
 
@@ -90,7 +91,7 @@ mod tests {
         let named = silent.clone().about(ToolKind::Execute, "script");
         let hidden = silent.clone().about(ToolKind::Think, "command");
         let denied = |tool: &ToolSpec, arguments: Value| {
-            matches!(EffectPolicy::default().verdict(tool, &arguments), Verdict::Deny { .. })
+            matches!(EffectPolicy::default().verdict(tool, &arguments), Verdict::Deny(_))
         };
         assert!(denied(&named, json!({"script": "rm -rf /"})));
         assert!(!denied(&silent, json!({"script": "rm -rf /"})), "it does not say that this runs");

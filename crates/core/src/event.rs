@@ -241,6 +241,10 @@ pub enum Event {
         level: LogLevel,
         /// The message.
         message: String,
+        /// The message without figures, so that messages with the same cause can be shown together;
+        /// `None` if it has no figures.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        cause: Option<String>,
     },
     /// The session's work is done for now.
     #[serde(rename = "session.end")]

@@ -61,6 +61,7 @@ pub mod budget;
 mod cancel;
 pub mod clock;
 pub mod context_use;
+mod denial;
 mod error_text;
 mod escape;
 pub mod event;

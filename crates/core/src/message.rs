@@ -110,6 +110,20 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
+impl ToolCall {
+    /// Returns whether the call could not be parsed where it came from: it names no tool, and its
+    /// arguments are the text that the model wrote instead of a call.
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        names_no_tool(&self.name)
+    }
+}
+
+/// Returns whether a call with this name names no tool.
+pub(crate) fn names_no_tool(name: &str) -> bool {
+    name.trim().is_empty()
+}
+
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

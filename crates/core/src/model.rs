@@ -6,12 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::cancel::Cancel;
 use crate::future::BoxFuture;
-use crate::message::{Message, OpaqueBlock};
+use crate::message::{Message, OpaqueBlock, names_no_tool};
 use crate::tool_spec::ToolDecl;
 
 mod error;
 
-pub use error::{FailedModel, FailureKind, ModelError, PARTIAL_BYTES, bounded_partial};
+pub use error::{FailureKind, ModelError, PARTIAL_BYTES, bounded_partial};
 
 /// Whether the model may call tools in this request. The tools are sent in any case, so that the
 /// cache prefix stays the same.
@@ -99,6 +99,16 @@ pub struct RawCall {
     pub name: String,
     /// The arguments as the model wrote them.
     pub arguments: String,
+}
+
+impl RawCall {
+    /// Returns whether the call could not be parsed; see [`ToolCall::is_unreadable`].
+    ///
+    /// [`ToolCall::is_unreadable`]: crate::ToolCall::is_unreadable
+    #[must_use]
+    pub fn is_unreadable(&self) -> bool {
+        names_no_tool(&self.name)
+    }
 }
 
 /// Tokens of one or more replies, as the provider counted them.

@@ -12,6 +12,8 @@ use crate::name::{AgentId, CallId, ToolName};
 use crate::tool::AgentView;
 use crate::tool_spec::ToolSpec;
 
+pub use crate::denial::Denial;
+
 /// The verdict of a policy on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
@@ -25,10 +27,7 @@ pub enum Verdict {
         reason: String,
     },
     /// The call may not run.
-    Deny {
-        /// The rule, and what to do instead.
-        reason: String,
-    },
+    Deny(Denial),
 }
 
 /// The rules that judge calls: pure, so the same call always gets the same verdict.
@@ -38,7 +37,7 @@ pub trait Policy: Send + Sync {
 
     /// Returns why a command never runs, whoever requests or approves it; `None` if it may be asked
     /// about. Applies to requests of external agents too.
-    fn never(&self, command: &str) -> Option<String> {
+    fn never(&self, command: &str) -> Option<Denial> {
         let _ = command;
         None
     }

@@ -18,22 +18,33 @@ const SHORT_GIT: &str = "git~1";
 pub enum ProtectedPath {
     /// It is, or lies below, a path with a name that other programs obey.
     #[error(
-        "file tools do not write `{0}` or below it: other programs run what stands there, and \
-         nobody would be asked. Leave it to the person, or use a command that they can approve, \
-         such as `git config` for `.git`"
+        "{}, and nobody would be asked. Leave it to the person, or use a command that they can \
+         approve, such as `git config` for `.git`",
+        self.rule()
     )]
     Name(&'static str),
     /// It is, or lies below, a path given to
     /// [`Authority::with_protected_paths`](crate::Authority::with_protected_paths).
     #[error(
-        "file tools do not write `{}` or below it: this program or another obeys what stands \
-         there, and nobody would be asked. Leave it to the person, and tell them what to change",
-        .0.display()
+        "{}, and nobody would be asked. Leave it to the person, and tell them what to change",
+        self.rule()
     )]
     Own(PathBuf),
 }
 
 impl ProtectedPath {
+    /// Returns the rule for a person, without the advice that a model gets.
+    #[must_use]
+    pub fn rule(&self) -> String {
+        let (path, why) = match self {
+            Self::Name(name) => ((*name).to_owned(), "other programs run what stands there"),
+            Self::Own(path) => {
+                (path.display().to_string(), "this program or another obeys what stands there")
+            }
+        };
+        format!("file tools do not write `{path}` or below it: {why}")
+    }
+
     /// Returns why a path is protected by the names in it.
     pub(crate) fn by_name(path: &Path) -> Option<Self> {
         let names = plain_names(path);

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::denial::Denial;
 use crate::message::ModelText;
 use crate::sanitize::TextSource;
 use crate::tool_effect::ToolEffect;
@@ -75,6 +76,9 @@ pub enum ToolError {
         /// The output until then.
         output: Box<ToolOutput>,
     },
+    /// A rule forbids the call, whatever anybody approves.
+    #[error("denied: {}", .0.for_model)]
+    Denied(Denial),
     /// A failure for the operator; the model gets one neutral sentence.
     #[error("the tool failed")]
     Failed(#[source] Box<dyn Error + Send + Sync>),

@@ -11,7 +11,7 @@ use deputize_core::{AgentView, Cancel, CancelReason, Event};
 
 use crate::agent_handle::AgentHandle;
 use crate::agent_state::{NextStep, SharedState};
-use crate::budget_shortage::LimitReason;
+use crate::budget_shortage::{BudgetShortage, LimitReason};
 use crate::session_config::SyncMode;
 use crate::session_inner::SessionInner;
 use crate::stored_agent::EarlierTime;
@@ -73,7 +73,15 @@ impl AgentContext {
 
     /// Records a remark.
     pub(crate) fn log(&self, level: LogLevel, message: String) -> Result<(), JournalError> {
-        self.shared.bus.record(&self.view.spec, Event::Log { level, message }).map(|_| ())
+        let log = Event::Log { level, message, cause: None };
+        self.shared.bus.record(&self.view.spec, log).map(|_| ())
+    }
+
+    /// Warns of what a budget has too little of for the next request.
+    pub(crate) fn warn_of_shortage(&self, short: &BudgetShortage) -> Result<(), JournalError> {
+        let LimitReason { text, cause } = short.warning();
+        let log = Event::Log { level: LogLevel::Warn, message: text, cause };
+        self.shared.bus.record(&self.view.spec, log).map(|_| ())
     }
 
     /// Shows the agent's tools what they may know of its state.

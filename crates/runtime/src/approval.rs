@@ -76,7 +76,9 @@ impl Approvals {
         command: &str,
     ) -> Result<(), JournalError> {
         let message = format!("{done}: {}", for_exact_line(command, COMMAND_CHARS));
-        self.bus.record(spec, Event::Log { level: LogLevel::Warn, message }).map(|_| ())
+        self.bus
+            .record(spec, Event::Log { level: LogLevel::Warn, message, cause: None })
+            .map(|_| ())
     }
 
     /// Asks the approver. A command that is too long to be shown whole is saved first.

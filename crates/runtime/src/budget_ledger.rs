@@ -9,6 +9,7 @@ use deputize_core::budget::{
     Budget, BudgetAccount, Cost, Reservation, ReserveRequest, ReserveResult, TaskCost,
 };
 use deputize_core::model::Usage;
+use deputize_core::run::BudgetUnit;
 use deputize_core::{AgentId, CallId, Cancel};
 use tokio::sync::Notify;
 
@@ -391,8 +392,14 @@ impl AgentBudget {
         let told = accounts
             .into_iter()
             .flat_map(|(name, account)| shortage(name, account, account.held_by_others(&own), ask));
-        let (mut of, told): (Vec<_>, Vec<_>) = told.unzip();
-        of.dedup();
+        let (units, told): (Vec<_>, Vec<_>) = told.unzip();
+        let mut of: Vec<BudgetUnit> = Vec::new();
+        for unit in units {
+            // Both accounts may lack the same.
+            if !of.contains(&unit) {
+                of.push(unit);
+            }
+        }
         BudgetShortage { of, figures: told.join("; ") }
     }
 }

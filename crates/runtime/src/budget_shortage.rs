@@ -10,12 +10,8 @@ const NEXT: &str = "the next request may";
 const CLOSING: &str = "the closing request may";
 const TASK: &str = "a task like this one is expected to";
 
-/// Returns whether a message explains that a request or a task does not fit into a budget. The
-/// figures of such messages differ from agent to agent.
-#[must_use]
-pub fn is_budget_shortage(message: &str) -> bool {
-    [NEXT, CLOSING, TASK].iter().any(|beginning| message.starts_with(beginning))
-}
+/// What a warning of a shortage says without its figures.
+const NO_ROOM: &str = "the budget has no room for the next request";
 
 /// What a budget has too little of for a request.
 pub(crate) struct BudgetShortage {
@@ -27,9 +23,17 @@ pub(crate) struct BudgetShortage {
 impl BudgetShortage {
     /// Returns why an agent ends of which this is what happened.
     pub(crate) fn limit_reason(&self, event: &str) -> LimitReason {
+        LimitReason { text: format!("{event}: {}", self.figures), cause: Some(self.cause(event)) }
+    }
+
+    /// Returns the warning that the next request does not fit.
+    pub(crate) fn warning(&self) -> LimitReason {
+        LimitReason { text: self.figures.clone(), cause: Some(self.cause(NO_ROOM)) }
+    }
+
+    fn cause(&self, event: &str) -> String {
         let units: Vec<&str> = self.of.iter().copied().map(unit).collect();
-        let cause = format!("{event} ({})", units.join(" and "));
-        LimitReason { text: format!("{event}: {}", self.figures), cause: Some(cause) }
+        format!("{event} ({})", units.join(" and "))
     }
 }
 

@@ -111,7 +111,7 @@ async fn notify_remaining(
         let parent_lives =
             spec.parent.as_ref().is_some_and(|id| shared.tree().live.contains_key(id));
         if parent_lives {
-            let log = Event::Log { level: LogLevel::Warn, message };
+            let log = Event::Log { level: LogLevel::Warn, message, cause: None };
             let _recorded = shared.bus.record_above(spec, log);
         }
     }

@@ -124,7 +124,7 @@ impl ExternalReporter {
         let mut state = self.lock();
         let more = Some(state.uncounted).filter(|more| *more > 0)?;
         let message = format!("{more} more calls of its tools are not on record ({CALLS} are)");
-        let log = Event::Log { level: LogLevel::Warn, message: message.clone() };
+        let log = Event::Log { level: LogLevel::Warn, message: message.clone(), cause: None };
         self.record(&mut state, log);
         Some(message)
     }
@@ -195,8 +195,8 @@ impl ExternalReporter {
         let told = commands(&call.arguments, runs_none);
         let command = command.get(..command.floor_char_boundary(JUDGED_BYTES)).unwrap_or_default();
         let mut told = std::iter::once(command).chain(told.iter().map(String::as_str));
-        if let Some(reason) = told.find_map(|command| self.shared.parts.policy.never(command)) {
-            return Err(ApprovalAnswer { reason, ..ApprovalAnswer::no("rule") });
+        if let Some(denial) = told.find_map(|command| self.shared.parts.policy.never(command)) {
+            return Err(ApprovalAnswer { reason: denial.for_person, ..ApprovalAnswer::no("rule") });
         }
         // A person must not be asked about what the rules above did not see.
         if effective_mode(&self.view) == ApproverMode::Ask && asked.len() > APPROVED_BYTES {

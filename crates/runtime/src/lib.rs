@@ -185,7 +185,6 @@ mod turn_time;
 mod validate;
 
 pub use budget_ledger::Budgets;
-pub use budget_shortage::is_budget_shortage;
 pub use clock::SystemClock;
 pub use declare::declare;
 pub use hook::MESSAGE_BLOCKED;

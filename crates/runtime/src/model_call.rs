@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use deputize_core::budget::Cost;
 use deputize_core::event::{JournalError, LogLevel};
-use deputize_core::model::{
-    Delta, FailedModel, FailureKind, ModelError, Reply, Request, ToolChoice,
-};
+use deputize_core::model::{Delta, FailureKind, ModelError, Reply, Request, ToolChoice};
 use deputize_core::rate_limit::NextAttempt;
 use deputize_core::retry::retry_wait;
 use deputize_core::run::Run;
@@ -75,7 +73,7 @@ pub(crate) struct ModelCaller {
     /// How long the agent waited to try again in this turn.
     waited: Duration,
     /// The models that failed for good, in their order.
-    failed: Vec<FailedModel>,
+    failures: Vec<ModelFailure>,
 }
 
 impl ModelCaller {
@@ -86,7 +84,7 @@ impl ModelCaller {
             routes: routes.into(),
             budget,
             waited: Duration::ZERO,
-            failed: Vec::new(),
+            failures: Vec::new(),
         }
     }
 
@@ -197,6 +195,9 @@ impl ModelCaller {
     fn scrubbed(&self, mut error: ModelError) -> ModelError {
         self.scrub(&mut error.message);
         self.scrub(&mut error.partial);
+        if let Some(cause) = &mut error.cause {
+            self.scrub(cause);
+        }
         error
     }
 
@@ -290,11 +291,9 @@ impl ModelCaller {
     ) -> Result<AttemptFollowUp, JournalError> {
         let SettledFailure { error, cost, next } = failure;
         let Some(wait) = self.wait_for(attempt, &error, next) else {
-            // What was not sent was not tried.
-            let is_tried = error.kind != FailureKind::Unavailable;
-            let attempts = if is_tried { attempt } else { 0 };
             let message = format!("{}{}", error.message, self.too_long(&error));
-            return self.fall_back(ModelError { message, attempts, ..error }, cost).await;
+            let error = ModelError { message, ..error };
+            return self.fall_back(with_attempts(error, attempt), cost).await;
         };
         self.cx.record(Event::ModelError { error: error.clone(), retried: true, cost }).await?;
         let spec = &self.cx.view.spec;
@@ -353,20 +352,6 @@ impl ModelCaller {
         }
     }
 
-    /// Notes that a model failed for good. Returns the error with all the models that did, if they
-    /// are several.
-    fn note_failed_model(&mut self, error: ModelError) -> ModelError {
-        let Some(route) = self.routes.front() else { return error };
-        self.failed.push(FailedModel {
-            model: route.name.clone(),
-            message: error.message.clone(),
-            attempts: error.attempts,
-            unsent: error.unsent,
-        });
-        let tried = if self.failed.len() > 1 { self.failed.clone() } else { Vec::new() };
-        ModelError { tried, ..error }
-    }
-
     /// Goes on with the next model, where there is one and it may help.
     async fn fall_back(
         &mut self,
@@ -376,15 +361,17 @@ impl ModelCaller {
         if error.kind == FailureKind::Cancelled {
             return Ok(AttemptFollowUp::Failed(error, cost));
         }
-        let error = self.note_failed_model(error);
+        let Some(route) = self.routes.front() else {
+            return Ok(AttemptFollowUp::Failed(error, cost));
+        };
+        self.failures.push(ModelFailure::new(route.name.clone(), &error));
         let kinds = [FailureKind::Transient, FailureKind::Incomplete, FailureKind::Unavailable];
         let helps = error.model_mistake || kinds.contains(&error.kind);
         let Some(next) = self.routes.get(1).filter(|_| helps).map(|route| route.name.clone())
         else {
-            return Ok(AttemptFollowUp::Failed(error, cost));
+            return Ok(AttemptFollowUp::Failed(of_all_models(error, &self.failures), cost));
         };
-        let alone = ModelError { tried: Vec::new(), ..error.clone() };
-        let message = format!("going on with {next}: {}", alone.describe());
+        let message = format!("going on with {next}: {}", error.message);
         self.cx.record(Event::ModelError { error, retried: true, cost }).await?;
         self.cx.log(LogLevel::Warn, message)?;
         self.routes.pop_front();
@@ -403,6 +390,47 @@ impl ModelCaller {
         };
         self.cx.time.bound(&work, rested).await
     }
+}
+
+/// How a model failed for good.
+struct ModelFailure {
+    /// The model, as agents name it.
+    model: String,
+    message: String,
+    cause: String,
+}
+
+impl ModelFailure {
+    fn new(model: String, error: &ModelError) -> Self {
+        let message = error.message.clone();
+        let cause = error.cause.clone().unwrap_or_else(|| message.clone());
+        Self { model, message, cause }
+    }
+}
+
+/// Returns the last failure of a request with the number of its attempts, if they were several. What
+/// was not sent was not tried.
+fn with_attempts(error: ModelError, attempts: u32) -> ModelError {
+    if attempts < 2 || error.kind == FailureKind::Unavailable {
+        return error;
+    }
+    let message = format!("{} (tried {attempts} times)", error.message);
+    ModelError { cause: Some(error.message), message, ..error }
+}
+
+/// Returns the last of these failures with a line for each model, if several were tried.
+fn of_all_models(error: ModelError, failures: &[ModelFailure]) -> ModelError {
+    if failures.len() < 2 {
+        return error;
+    }
+    let text = |words: fn(&ModelFailure) -> &str| {
+        let line = |failure: &ModelFailure| format!("\n  {}: {}", failure.model, words(failure));
+        let lines: String = failures.iter().map(line).collect();
+        format!("no model could answer:{lines}")
+    };
+    let message = text(|failure| &failure.message);
+    let cause = Some(text(|failure| &failure.cause)).filter(|cause| *cause != message);
+    ModelError { message, cause, ..error }
 }
 
 /// Returns what stands in the last call of a conversation, on one line.

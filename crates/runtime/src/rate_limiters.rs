@@ -110,7 +110,10 @@ impl Limiter {
                     let kind = FailureKind::Unavailable;
                     // Of this attempt nothing was sent, so nothing is paid.
                     let partial = String::new();
-                    return Err(ModelError { kind, partial, usage: None, unsent: true, ..error });
+                    let message = format!("{} (not sent: others just gave up)", error.message);
+                    let cause = Some(error.message);
+                    let usage = None;
+                    return Err(ModelError { kind, message, cause, partial, usage, ..error });
                 }
                 Admission::Until(until) => Some(since + until),
                 Admission::AfterOthers => None,

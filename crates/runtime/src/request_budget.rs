@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use deputize_core::budget::{Cost, ReserveRequest};
-use deputize_core::event::{JournalError, LogLevel};
+use deputize_core::event::JournalError;
 use deputize_core::model::{
     FailureKind, Finish, ModelError, ModelOptions, Reply, Request, ToolChoice, Usage,
 };
@@ -112,7 +112,7 @@ impl RequestBudget {
             ReserveOutcome::Refused(ask) => Some(budget.explain(&ask)),
         };
         let Some(short) = short else { return Ok(false) };
-        self.cx.log(LogLevel::Warn, short.figures.clone())?;
+        self.cx.warn_of_shortage(&short)?;
         let (paid, requests) = {
             let state = self.cx.state.read();
             (state.cost().tokens > 0, state.requests())

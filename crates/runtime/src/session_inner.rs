@@ -234,7 +234,8 @@ impl SessionInner {
         let (now, notes) = self.parts.tools.refresh().await;
         for message in notes {
             // A journal that takes no records ends the agent at its next one.
-            let _kept = self.bus.record(by, Event::Log { level: LogLevel::Warn, message });
+            let _kept =
+                self.bus.record(by, Event::Log { level: LogLevel::Warn, message, cause: None });
         }
         now
     }

@@ -4,11 +4,10 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_core::authority::NotPermitted;
 use deputize_core::event::{JournalError, ToolEnd};
 use deputize_core::message::CallStatus;
-use deputize_core::policy::{Question, Verdict};
-use deputize_core::sanitize::{for_terminal_line, frame_boundary};
+use deputize_core::policy::{Denial, Question, Verdict};
+use deputize_core::sanitize::frame_boundary;
 use deputize_core::step_calls::{StepCall, StepCalls};
 use deputize_core::{
     Availability, CallId, Cancel, CancelReason, CatalogEntry, Event, Message, ToolCall, ToolCx,
@@ -24,19 +23,19 @@ use crate::orphan::is_unreported;
 use crate::session_config::SyncMode;
 use crate::settle::{GRACE, GRACE_PER_LEVEL, MAX_GRACE_LEVELS, settle};
 
+mod denial;
 mod hooks;
+mod lookup;
 mod restored_commands;
 mod result;
 
+use denial::with_subject;
+use lookup::callable_tool;
 use restored_commands::{restore_commands, restored_note};
 use result::{FinishedCall, scrubbed_display, scrubbed_fact};
 
 /// Maximum bytes of the arguments that a question shows beside a command.
 const BESIDE_BYTES: usize = 2048;
-/// How many characters are repeated of a call that names no tool.
-const UNREADABLE_CHARS: usize = 600;
-/// How alike a tool's name must be to be suggested, of 1.
-const NEAR: f64 = 0.8;
 
 /// A call that may run.
 struct AdmittedCall<'a> {
@@ -191,13 +190,9 @@ impl ToolRunner {
                 .map_err(|text| FinishedCall::own(CallStatus::Error, text));
             return Ok(read.map(|arguments| AdmittedCall { entry, arguments, marks: 0 }));
         }
-        let entry = match self.find(call) {
+        let entry = match callable_tool(&self.cx.view, call) {
             Ok(entry) => entry,
-            Err(text) => {
-                let unapproved = self.is_unapproved(call);
-                let status = if unapproved { CallStatus::Denied } else { CallStatus::Error };
-                return Ok(Err(FinishedCall::own(status, text)));
-            }
+            Err(refused) => return Ok(Err(*refused)),
         };
         let spec = entry.tool.spec();
         if let Availability::No(why) = &spec.usable {
@@ -214,16 +209,18 @@ impl ToolRunner {
             return Ok(Err(self.cancelled_before_start(call)));
         }
         let verdict = self.cx.shared.parts.policy.judge(spec, &arguments, &self.cx.view);
-        if let Verdict::Deny { reason } = verdict {
-            return Ok(Err(FinishedCall::own(CallStatus::Denied, format!("denied: {reason}"))));
+        if let Verdict::Deny(Denial { for_model, for_person }) = &verdict {
+            let denial = Denial {
+                for_model: format!("denied: {for_model}"),
+                for_person: with_subject(spec, &arguments, for_person),
+            };
+            return Ok(Err(FinishedCall::denied(&denial)));
         }
-        if let Some(stopped) = hooks::before_tool(&self.cx, call, &arguments, work).await? {
+        if let Some(stopped) = hooks::before_tool(&self.cx, call, spec, &arguments, work).await? {
             return Ok(Err(stopped));
         }
         match verdict {
-            Verdict::Allow | Verdict::Deny { .. } => {
-                Ok(Ok(AdmittedCall { entry, arguments, marks }))
-            }
+            Verdict::Allow | Verdict::Deny(_) => Ok(Ok(AdmittedCall { entry, arguments, marks })),
             Verdict::Ask { class, reason } => {
                 let question = Question { class, reason, ..self.question(call, entry, &arguments) };
                 let answer =
@@ -251,71 +248,6 @@ impl ToolRunner {
             "cancelled before it started"
         };
         FinishedCall::own(CallStatus::Cancelled, text)
-    }
-
-    /// Returns whether a call names a tool of a shared list that this agent lacks because nobody
-    /// approves its calls.
-    fn is_unapproved(&self, call: &ToolCall) -> bool {
-        self.cx.view.spec.unapproved.iter().any(|name| name.as_str() == call.name)
-    }
-
-    /// The tool that a call names, if this agent may call it.
-    fn find(&self, call: &ToolCall) -> Result<&CatalogEntry, String> {
-        let view = &self.cx.view;
-        let permitted = |entry: &CatalogEntry| {
-            view.spec.tools.contains(entry.name()) && view.authority.permits(entry).is_ok()
-        };
-        let known = view.catalog.get(&call.name);
-        if let Some(entry) = known.filter(|entry| permitted(entry)) {
-            return Ok(entry);
-        }
-        if let Some(Err(changed @ NotPermitted::Changed)) =
-            known.map(|entry| view.authority.permits(entry))
-        {
-            return Err(format!("{}: {changed}", call.name));
-        }
-        if let Some(why) = known.and_then(|entry| entry.tool.refusal(view)) {
-            return Err(why);
-        }
-        let mine = view.catalog.iter().filter(|entry| permitted(entry));
-        let mine: Vec<&str> = mine.map(|entry| entry.name().as_str()).collect();
-        if view.declared.iter().any(|tool| tool.name.as_str() == call.name) {
-            return Err(match (&view.spec.declared, mine.as_slice()) {
-                (None, _) => format!("{} may not be used in this turn", call.name),
-                (Some(_), mine) if self.is_unapproved(call) => {
-                    let instead = match mine {
-                        [] => String::new(),
-                        mine => format!(": use {}", mine.join(", ")),
-                    };
-                    format!(
-                        "`{}` needs approval, and nobody gives it to child agents{instead}",
-                        call.name
-                    )
-                }
-                (Some(_), []) => {
-                    format!("you may not use `{}`: no tool is yours to use", call.name)
-                }
-                (Some(_), mine) => {
-                    format!("you may not use `{}`: use {}", call.name, mine.join(", "))
-                }
-            });
-        }
-        if call.name.trim().is_empty() {
-            let written = for_terminal_line(&call.arguments, UNREADABLE_CHARS);
-            return Err(format!(
-                "this call could not be read, so nothing ran: it names no tool. It was: {written}\n\
-                 Call a tool by its name, with one JSON object that fits its schema. You have: {}.",
-                mine.join(", ")
-            ));
-        }
-        let score = |name: &str| strsim::jaro_winkler(name, &call.name);
-        let near = mine.iter().copied().max_by(|a, b| score(a).total_cmp(&score(b)));
-        let hint = match near {
-            Some(near) if score(near) > NEAR => format!("Did you mean {near}?"),
-            Some(_) => format!("You have: {}.", mine.join(", ")),
-            None => "You have no tools.".to_owned(),
-        };
-        Err(format!("there is no tool `{}` here. {hint}", for_terminal_line(&call.name, 80)))
     }
 
     /// Returns what is asked about a call, without the class and the reason of the question.

@@ -18,7 +18,7 @@ use tokio::sync::watch;
 ///
 /// let recorder = Recorder::default();
 /// let agent = AgentId::root(&SessionId::literal("s1"));
-/// let event = Event::Log { level: LogLevel::Info, message: "hello".into() };
+/// let event = Event::Log { level: LogLevel::Info, message: "hello".into(), cause: None };
 /// recorder.on_record(&Record { seq: 0, at: 0, agent: agent.clone(), parent: None, depth: 0, event });
 ///
 /// recorder.until(|records| records.len() == 1).await;

@@ -225,6 +225,7 @@ pub(crate) fn show(result: &ToolCallResult) -> String {
         Err(ToolError::Partly { text, output }) => {
             format!("refused: {text}\n{}", show_output(output))
         }
+        Err(ToolError::Denied(denial)) => format!("denied: {}", denial.for_model),
         Err(ToolError::Failed(source)) => format!("failed: {source}"),
         Err(ToolError::Cancelled(output)) => format!("cancelled\n{}", show_output(output)),
         Err(other) => format!("{other:?}"),

@@ -5,6 +5,7 @@ use std::io;
 
 use cap_std::fs::{FileType, FileTypeExt as _};
 use deputize_core::ToolError;
+use deputize_core::policy::Denial;
 use deputize_core::protected_path::ProtectedPath;
 
 /// Why a path cannot be used. Every path in it is shown as the caller wrote it.
@@ -88,6 +89,10 @@ impl PathError {
 
 impl From<PathError> for ToolError {
     fn from(error: PathError) -> Self {
+        if let PathError::Denied(PathDenial::Guarded { path, guarded }) = &error {
+            let for_person = format!("not written: {path}; {}", guarded.rule());
+            return Self::Denied(Denial { for_model: error.to_string(), for_person });
+        }
         match error.source() {
             Some(source) => Self::refused(format!("{error}: {source}")),
             None => Self::refused(error.to_string()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::model::Reply;
-use deputize_core::policy::{ApprovalAnswer, Question, Verdict};
+use deputize_core::policy::{ApprovalAnswer, Denial, Question, Verdict};
 use deputize_core::{
     AgentView, Approver, Authority, BoxFuture, Cancel, Catalog, Effects, Policy, SessionId,
     ToolSpec, tool,
@@ -33,7 +33,7 @@ struct Careful;
 impl Policy for Careful {
     fn judge(&self, tool: &ToolSpec, arguments: &Value, _agent: &AgentView) -> Verdict {
         if arguments["to"] == "everybody" {
-            return Verdict::Deny { reason: "no letters to everybody: name one".to_owned() };
+            return Verdict::Deny(Denial::new("no letters to everybody: name one"));
         }
         if tool.effects == Effects::ReadOnly {
             return Verdict::Allow;

@@ -104,7 +104,7 @@ async fn where_the_list_stays_one_line_of_the_prompt_says_it() {
     let lab = Lab::new();
     let server = model(family(Value::Null)).await;
     let shares = "delegation.tool_schemas=cache_preserving";
-    run(&lab, &server, &[shares], "Go").await;
+    let ended = run(&lab, &server, &[shares], "Go").await;
     let requests = server.requests();
     let child = of(&requests, "Look at one");
     assert_eq!(tools(child[0]), tools(of(&requests, "Go")[0]));
@@ -114,6 +114,10 @@ async fn where_the_list_stays_one_line_of_the_prompt_says_it() {
     let refused = messages(child[1], "tool").remove(0);
     let told = "`terminal` needs approval, and nobody gives it to child agents";
     assert!(refused.contains(told), "{refused}");
+    // The person reads which setting allows it, and not the advice for the model.
+    let line = "terminal refused: calls of children are not approved; `delegation.approvals: ask` \
+                or `auto` allows it";
+    assert!(ended.err.lines().any(|it| it.ends_with(line)), "{}", ended.err);
     assert!(!lab.work("ran").exists());
 }
 

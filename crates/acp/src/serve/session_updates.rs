@@ -171,7 +171,7 @@ impl SessionUpdates {
                 };
                 return self.remark(&format!("{limit}: it is asked for a closing answer."));
             }
-            Event::Log { level, message } if *level >= LogLevel::Warn => {
+            Event::Log { level, message, .. } if *level >= LogLevel::Warn => {
                 return self.remark(&for_terminal_line(message, REMARK_CHARS));
             }
             Event::ToolStart { call, tool, arguments } => {

@@ -118,7 +118,7 @@ impl Projection {
                 EventBody::AgentResume { max_iterations: *max_iterations }
             }
             Event::AgentEnd(outcome) => agent_end(outcome),
-            Event::Log { level, message } => EventBody::Log { level, message },
+            Event::Log { level, message, .. } => EventBody::Log { level, message },
             Event::SessionEnd { status, exit_code, usage, cost_usd } => {
                 session_end(*status, *exit_code, (*usage, *cost_usd))
             }
@@ -313,7 +313,7 @@ fn model_error(error: &ModelError, cost: Option<Cost>) -> EventBody<'_> {
     EventBody::ModelError {
         kind,
         status: error.status,
-        message: error.describe(),
+        message: &error.message,
         partial_bytes: error.partial_bytes(),
         input_tokens: error.usage.as_deref().map(|usage| usage.input),
         output_tokens: error.usage.as_deref().map(|usage| usage.output),

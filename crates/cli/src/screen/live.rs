@@ -7,6 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use deputize_core::message::CallStatus;
 use deputize_core::model::Delta;
 use deputize_core::{AgentId, CallId, Catalog, Clock, Event, Observer, Record};
 use tokio::sync::Notify;
@@ -324,7 +325,10 @@ impl ScreenState {
         // A live tree tells what plain lines tell; what it has no place for stands above it.
         let remark = match &record.event {
             Event::Log { .. } | Event::Hook(_) | Event::SpawnPaused { .. } => true,
-            Event::ToolEnd(end) => has_no_row(end),
+            Event::ToolEnd(end) => {
+                let is_denied = end.result.status == CallStatus::Denied && end.error.is_some();
+                is_denied || has_no_row(end)
+            }
             // The row has room for the beginning of a reason alone.
             Event::AgentEnd(outcome) => record.depth > 0 && is_failure(outcome.status),
             // The row has room for the count alone; why it waits is told once for all who do.

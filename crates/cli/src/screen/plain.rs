@@ -18,7 +18,7 @@ use super::Detail;
 use super::call::of_result;
 use super::call_groups::CallGroups;
 use super::line::{ScreenLine, Style};
-use super::refused_calls::RefusedCalls;
+use super::refused_calls::{RefusedCalls, is_block_of_call};
 use super::shown_reasons::ShownReasons;
 use super::summary::{as_is, count, dollars, seconds};
 use super::tree::ScreenTree;
@@ -283,11 +283,13 @@ fn worth(
 ) -> Option<ScreenLine> {
     let line = || prefixed(tree, &record.agent);
     match &record.event {
-        Event::Log { level, message } => {
+        Event::Log { level, message, cause } => {
             let is_shown = log(line(), *level, message, detail).is_some();
-            let message = is_shown.then(|| reasons.words_of_log(&record.agent, message))?;
+            let words = || reasons.words_of_log(&record.agent, message, cause.as_deref());
+            let message = is_shown.then(words)?;
             log(line(), *level, &message, detail)
         }
+        Event::Hook(run) if is_block_of_call(run) && detail != Detail::Verbose => None,
         Event::Hook(run) => hook(line(), run, detail),
         _ if detail == Detail::Quiet => None,
         Event::ToolEnd(end) => returned(line(), end, detail),
@@ -554,7 +556,10 @@ mod tests {
         tape.add(&below, ended(&below, Status::Failed, ExitReason::Error));
         tape.add(&kid, ended(&kid, Status::Completed, ExitReason::Completed));
         for level in [LogLevel::Info, LogLevel::Warn, LogLevel::Error] {
-            tape.add(&root(), Event::Log { level, message: "line one\nline two".to_owned() });
+            tape.add(
+                &root(),
+                Event::Log { level, message: "line one\nline two".to_owned(), cause: None },
+            );
         }
         tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
         tape
@@ -616,7 +621,7 @@ mod tests {
         for (call, by) in [(CALL, ApprovalAnswer::AUTO), (other, "user")] {
             if by == ApprovalAnswer::AUTO {
                 let message = "approved without asking: make all".to_owned();
-                tape.add(&root(), Event::Log { level: LogLevel::Warn, message });
+                tape.add(&root(), Event::Log { level: LogLevel::Warn, message, cause: None });
             }
             let (decision, by) = ("allow".to_owned(), by.to_owned());
             tape.add(&root(), Event::ApprovalDecision { call, decision, by });

@@ -5,12 +5,8 @@ use std::collections::BTreeMap;
 
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{AgentId, Event, Outcome, Record};
-use deputize_runtime::is_budget_shortage;
 
 use crate::agent_name::short;
-
-/// The reason of all warnings that a request does not fit into a budget.
-const NO_ROOM: &str = "no room for a request";
 
 /// Reasons, each with the agent with which it was shown.
 #[derive(Debug, Default)]
@@ -46,16 +42,17 @@ impl ShownReasons {
         })
     }
 
-    /// Returns the text of a log entry. The figures of a budget are shown for one child alone,
-    /// which is named.
-    pub(super) fn words_of_log<'m>(&mut self, agent: &AgentId, message: &'m str) -> Cow<'m, str> {
-        let child = child_name(agent).filter(|_| is_budget_shortage(message));
-        let Some(child) = child else { return message.into() };
-        let reason = format!("{NO_ROOM} ({})", budget_units(message));
-        match self.first_other(&reason, child) {
-            Some(first) => {
-                format!("the budget has no room for its next request, as for {first}").into()
-            }
+    /// Returns the text of a log entry. Entries of children that have the same cause are shown whole
+    /// for one child alone, which is named.
+    pub(super) fn words_of_log<'m>(
+        &mut self,
+        agent: &AgentId,
+        message: &'m str,
+        cause: Option<&str>,
+    ) -> Cow<'m, str> {
+        let Some((child, cause)) = child_name(agent).zip(cause) else { return message.into() };
+        match self.first_other(cause, child) {
+            Some(first) => format!("{cause}, as for {first}").into(),
             None => format!("{child}: {message}").into(),
         }
     }
@@ -64,16 +61,6 @@ impl ShownReasons {
     fn first_other(&mut self, reason: &str, child: &str) -> Option<String> {
         let first = self.first.entry(reason.to_owned()).or_insert_with(|| child.to_owned());
         (first != child).then(|| first.clone())
-    }
-}
-
-/// Returns the units that a warning about a short budget speaks of. Empty if there is none.
-fn budget_units(text: &str) -> &'static str {
-    match (text.contains(" tokens"), text.contains('$')) {
-        (true, true) => "tokens and dollars",
-        (true, false) => "tokens",
-        (false, true) => "dollars",
-        (false, false) => "",
     }
 }
 
@@ -156,17 +143,15 @@ mod tests {
     #[test]
     fn a_warning_about_the_budget_is_shown_whole_with_the_first_child() {
         let mut reasons = ShownReasons::default();
-        let short = |left: u32| {
-            format!("the next request may take 9 tokens, and 9 must stay: {left} are left")
+        let short = |left: u32| format!("the next request may take 9 tokens: {left} are left");
+        let cause = "the budget has no room for the next request (tokens)";
+        let mut words = |agent: &AgentId, left: u32, cause: Option<&str>| {
+            reasons.words_of_log(agent, &short(left), cause).into_owned()
         };
-        assert_eq!(reasons.words_of_log(&child(0), &short(3)), format!("1.0.0: {}", short(3)));
-        assert_eq!(
-            reasons.words_of_log(&child(1), &short(4)),
-            "the budget has no room for its next request, as for 1.0.0"
-        );
-        for (agent, other) in [(root(), short(5)), (child(1), "going on with p/m: gone".to_owned())]
-        {
-            assert_eq!(reasons.words_of_log(&agent, &other), other);
-        }
+        assert_eq!(words(&child(0), 3, Some(cause)), format!("1.0.0: {}", short(3)));
+        assert_eq!(words(&child(1), 4, Some(cause)), format!("{cause}, as for 1.0.0"));
+        // Without a cause, and for the top agent, a text stands as it is.
+        assert_eq!(words(&child(1), 5, None), short(5));
+        assert_eq!(words(&root(), 6, Some(cause)), short(6));
     }
 }

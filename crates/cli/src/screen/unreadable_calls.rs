@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use deputize_core::model::RawCall;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{AgentId, Event, Record};
 
@@ -31,7 +32,7 @@ impl UnreadableCalls {
         let agent = &record.agent;
         match &record.event {
             Event::ModelResponse { reply, .. } => {
-                let is_unreadable = reply.calls.iter().all(|call| call.name.trim().is_empty());
+                let is_unreadable = reply.calls.iter().all(RawCall::is_unreadable);
                 if let Some(last) = reply.calls.last().filter(|_| is_unreadable) {
                     let row = self.rows.entry(agent.clone()).or_default();
                     row.calls += reply.calls.len();

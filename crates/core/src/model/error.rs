@@ -73,8 +73,13 @@ pub struct ModelError {
     /// The HTTP status, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
-    /// What went wrong, with provider and model, and what to do.
+    /// What went wrong, with provider and model, and what to do. Of the last failure of a request
+    /// it says how often that was sent, and if several models were tried it has a line for each.
     pub message: String,
+    /// The message without the numbers of attempts, the same for all agents whose requests failed
+    /// for one reason; `None` if it has no such numbers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<String>,
     /// The wait that the provider asks for, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_after_ms: Option<u64>,
@@ -100,48 +105,10 @@ pub struct ModelError {
     /// Upper bound on the attempts of this request, if the failure shows that more are useless.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub most_attempts: Option<u32>,
-    /// Whether the model made the mistake, such as a call that its server cannot parse: the
-    /// provider works, and another model may do better.
+    /// Whether the model made the mistake, such as a call that its server cannot parse or a reply
+    /// above a limit: the provider works, and another model may do better.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub model_mistake: bool,
-    /// Number of attempts of the request, once no other one follows; 0 if unknown.
-    #[serde(default, skip_serializing_if = "is_zero_attempts")]
-    pub attempts: u32,
-    /// Whether nothing was sent, because the model had just failed for other agents.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unsent: bool,
-    /// The models that were tried in turn, this one last; empty if there was only one.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub tried: Vec<FailedModel>,
-}
-
-/// A model that was tried and failed.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct FailedModel {
-    /// The model, as agents name it.
-    pub model: String,
-    /// What went wrong.
-    pub message: String,
-    /// Number of attempts; see [`ModelError::attempts`].
-    #[serde(default, skip_serializing_if = "is_zero_attempts")]
-    pub attempts: u32,
-    /// Whether nothing was sent; see [`ModelError::unsent`].
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unsent: bool,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-const fn is_zero_attempts(attempts: &u32) -> bool {
-    *attempts == 0
-}
-
-/// Returns a remark on how often a request was sent; empty if it was sent once.
-fn attempts_remark(attempts: u32, unsent: bool) -> String {
-    match attempts {
-        _ if unsent => " (not sent: others just gave up)".to_owned(),
-        0 | 1 => String::new(),
-        attempts => format!(" (tried {attempts} times)"),
-    }
 }
 
 impl ModelError {
@@ -152,6 +119,7 @@ impl ModelError {
             kind,
             status: None,
             message: message.into(),
+            cause: None,
             retry_after_ms: None,
             partial: String::new(),
             served: String::new(),
@@ -161,45 +129,7 @@ impl ModelError {
             other_key: false,
             most_attempts: None,
             model_mistake: false,
-            attempts: 0,
-            unsent: false,
-            tried: Vec::new(),
         }
-    }
-
-    /// Describes the failure for the operator: what went wrong and how often it was tried; if
-    /// several models were tried, with a line for each.
-    ///
-    /// ```
-    /// use deputize_core::model::{FailureKind, ModelError};
-    ///
-    /// let error = ModelError::new(FailureKind::Transient, "provider local: 503");
-    /// let error = ModelError { attempts: 5, ..error };
-    /// assert_eq!(error.describe(), "provider local: 503 (tried 5 times)");
-    /// assert_eq!(error.cause(), "provider local: 503");
-    /// ```
-    #[must_use]
-    pub fn describe(&self) -> String {
-        self.lines(attempts_remark)
-    }
-
-    /// Describes the failure without the number of attempts: the same text for all agents that
-    /// failed for the same reason.
-    #[must_use]
-    pub fn cause(&self) -> String {
-        self.lines(|_, _| String::new())
-    }
-
-    fn lines(&self, remark: impl Fn(u32, bool) -> String) -> String {
-        if self.tried.is_empty() {
-            return format!("{}{}", self.message, remark(self.attempts, self.unsent));
-        }
-        let line = |failed: &FailedModel| {
-            let FailedModel { model, message, attempts, unsent } = failed;
-            format!("\n  {model}: {message}{}", remark(*attempts, *unsent))
-        };
-        let lines: String = self.tried.iter().map(line).collect();
-        format!("no model could answer:{lines}")
     }
 
     /// Cuts its text to [`PARTIAL_BYTES`].

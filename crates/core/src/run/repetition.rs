@@ -38,7 +38,7 @@ impl Repetition {
     /// Records a call and its result.
     pub(super) fn record(&mut self, call: &ToolCall, result: &ToolResult) {
         self.last.push(signature(call, result));
-        self.unreadable = if is_unreadable(call) { self.unreadable + 1 } else { 0 };
+        self.unreadable = if call.is_unreadable() { self.unreadable + 1 } else { 0 };
         if self.last.len() > MEMORY {
             self.last.remove(0);
         }
@@ -82,17 +82,12 @@ impl Repetition {
     }
 }
 
-/// Returns whether a call names no tool, like one that its server could not parse.
-fn is_unreadable(call: &ToolCall) -> bool {
-    call.name.trim().is_empty()
-}
-
 /// Identifies a call with its result. All calls that could not be parsed are equal: their arguments
 /// are the text written instead of a call.
 fn signature(call: &ToolCall, result: &ToolResult) -> [u8; 32] {
     let mut hash = Sha256::new();
     let parts = [call.name.as_str(), &call.arguments, &result.fingerprint];
-    for part in parts.into_iter().take(if is_unreadable(call) { 0 } else { parts.len() }) {
+    for part in parts.into_iter().take(if call.is_unreadable() { 0 } else { parts.len() }) {
         hash.update((part.len() as u64).to_le_bytes());
         hash.update(part.as_bytes());
     }

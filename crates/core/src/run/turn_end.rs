@@ -134,14 +134,13 @@ impl TurnEnd {
             )
             | None => (Status::Failed, reason_of(error.kind)),
         };
-        let description = error.describe();
-        let cause = Some(error.cause()).filter(|cause| *cause != description);
         let unavailable = !error.model_mistake
             && matches!(
                 error.kind,
                 FailureKind::Unavailable | FailureKind::Transient | FailureKind::Incomplete
             );
-        Self { cause, unavailable, ..Self::new(status, reason, Some(description)) }
+        let end = Self::new(status, reason, Some(error.message.clone()));
+        Self { cause: error.cause.clone(), unavailable, ..end }
     }
 
     /// Creates the end of a turn whose answer still does not match its schema; `at_limit` is why it

@@ -5,10 +5,12 @@ use std::borrow::Cow;
 use deputize_core::event::JournalError;
 use deputize_core::hook::{HookEvent, HookPoint};
 use deputize_core::message::CallStatus;
+use deputize_core::policy::Denial;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{Cancel, ToolCall};
+use deputize_core::{Cancel, ToolCall, ToolSpec};
 use serde_json::Value;
 
+use super::denial::with_subject;
 use super::result::FinishedCall;
 use crate::agent_context::AgentContext;
 use crate::hook::scrubbed;
@@ -20,16 +22,20 @@ const NOTE_CHARS: usize = 2000;
 pub(super) async fn before_tool(
     cx: &AgentContext,
     call: &ToolCall,
+    tool: &ToolSpec,
     arguments: &Value,
     work: &Cancel,
 ) -> Result<Option<FinishedCall>, JournalError> {
-    let arguments = seen_by_hooks(cx, HookPoint::PreToolUse, arguments);
-    let Some(arguments) = arguments else { return Ok(None) };
-    let moment = HookEvent::PreToolUse { call: call.id, tool: &call.name, arguments: &arguments };
+    let shown = seen_by_hooks(cx, HookPoint::PreToolUse, arguments);
+    let Some(shown) = shown else { return Ok(None) };
+    let moment = HookEvent::PreToolUse { call: call.id, tool: &call.name, arguments: &shown };
     let blocked = Box::pin(cx.shared.hooks.run(&cx.view.spec, moment, work)).await?;
     if let Some(reason) = blocked {
-        let text = format!("denied: a hook blocked this call: {reason}");
-        return Ok(Some(FinishedCall::own(CallStatus::Denied, text)));
+        let denial = Denial {
+            for_model: format!("denied: a hook blocked this call: {reason}"),
+            for_person: with_subject(tool, arguments, &format!("a hook blocked it: {reason}")),
+        };
+        return Ok(Some(FinishedCall::denied(&denial)));
     }
     if work.is_cancelled() {
         return Ok(Some(FinishedCall::own(CallStatus::Cancelled, "cancelled before it started")));

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use deputize_core::message::{CallStatus, ModelText};
+use deputize_core::policy::Denial;
 use deputize_core::sanitize::{Secrets, TextSource, clean, for_terminal_line, frame_for_model};
 use deputize_core::{
     Display, ToolCall, ToolCallResult, ToolEffect, ToolError, ToolOutput, describe_error,
@@ -40,6 +41,14 @@ impl FinishedCall {
             text: ModelText::own(format!("error: {text}")),
             output: ToolOutput::default(),
             error: None,
+        }
+    }
+
+    /// The result of a call that a rule forbids.
+    pub(super) fn denied(denial: &Denial) -> Self {
+        Self {
+            error: Some(bounded(&denial.for_person)),
+            ..Self::own(CallStatus::Denied, denial.for_model.as_str())
         }
     }
 
@@ -92,6 +101,9 @@ pub(super) fn done(
         }
         Err(ToolError::Partly { text, output }) => {
             (CallStatus::Error, Some(text.into_string()), *output, None)
+        }
+        Err(ToolError::Denied(Denial { for_model, for_person })) => {
+            (CallStatus::Denied, Some(for_model), ToolOutput::default(), Some(bounded(&for_person)))
         }
         Err(ToolError::Cancelled(output)) => {
             let lead = timed_out.map_or_else(

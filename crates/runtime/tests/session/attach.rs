@@ -207,7 +207,7 @@ async fn what_is_decided_for_a_child_without_asking_is_a_warning_with_the_comman
         ran(folder.path(), parts, &Grant::default()).await;
         let records = world.records.lock().unwrap();
         let warnings = records.iter().filter(|it| it.depth == 1).filter_map(|it| match &it.event {
-            Event::Log { level: LogLevel::Warn, message } => Some(message.clone()),
+            Event::Log { level: LogLevel::Warn, message, .. } => Some(message.clone()),
             _ => None,
         });
         assert_eq!(warnings.collect::<Vec<_>>(), [expected]);

@@ -194,10 +194,14 @@ async fn told_short(budget: Budget) -> String {
     run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
     let records = world.records.lock().unwrap();
     let told = records.iter().find_map(|record| match &record.event {
-        Event::Log { message, .. } => Some(message.clone()),
+        Event::Log { message, cause, .. } => Some((message.clone(), cause.clone().unwrap())),
         _ => None,
     });
-    told.unwrap()
+    let (message, cause) = told.unwrap();
+    // The cause has the units and none of the figures.
+    assert!(cause.starts_with("the budget has no room for the next request ("), "{cause}");
+    assert!(!cause.contains(|c: char| c.is_ascii_digit()), "{cause}");
+    message
 }
 
 #[tokio::test(start_paused = true)]

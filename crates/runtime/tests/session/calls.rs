@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use deputize_core::model::{Reply, Request};
-use deputize_core::policy::Verdict;
+use deputize_core::policy::{Denial, Verdict};
 use deputize_core::{AgentView, Cancel, Message, Policy, Status, ToolSpec};
 use deputize_runtime::SessionConfig;
 use serde_json::{Value, json};
@@ -72,7 +72,10 @@ struct NoActing;
 impl Policy for NoActing {
     fn judge(&self, tool: &ToolSpec, _: &Value, _: &AgentView) -> Verdict {
         match tool.decl.name.as_str() {
-            "act" => Verdict::Deny { reason: "acting is off; look instead".into() },
+            "act" => Verdict::Deny(Denial {
+                for_model: "acting is off; look instead".into(),
+                for_person: "acting is off".into(),
+            }),
             "look" => Verdict::Ask { class: "dangerous".into(), reason: "looking asks".into() },
             _ => Verdict::Allow,
         }

@@ -179,8 +179,8 @@ impl deputize_core::Policy for NoPoking {
         deputize_core::policy::Verdict::Allow
     }
 
-    fn never(&self, command: &str) -> Option<String> {
-        command.starts_with("poke").then(|| "no poking".to_owned())
+    fn never(&self, command: &str) -> Option<deputize_core::policy::Denial> {
+        command.starts_with("poke").then(|| deputize_core::policy::Denial::new("no poking"))
     }
 }
 
@@ -256,7 +256,7 @@ async fn calls_beyond_those_on_record_are_a_warning_and_no_error() {
     assert_eq!(end.trace.len(), 10_000);
     let records = world.records.lock().unwrap();
     let warned = records.iter().any(|record| match &record.event {
-        Event::Log { level, message } => {
+        Event::Log { level, message, .. } => {
             *level == deputize_core::event::LogLevel::Warn && message.starts_with("3 more calls")
         }
         _ => false,

@@ -170,6 +170,7 @@ async fn a_block_denies_the_call_and_the_model_gets_the_reason_cleaned() {
     assert_eq!(world.done(), ["look call_1_1 {}"]);
     insta::assert_snapshot!(results(&world), @r"
     act [denied] error: denied: a hook blocked this call: not today system: obey [redacted:KEY]
+    (operator: a hook blocked it: not today system: obey [redacted:KEY])
 
     look [ok] <tool:look BOUNDARY>
     saw {}

@@ -61,10 +61,12 @@ async fn neither_written_nor_edited_by_any_way_nor_by_any_agent() {
             let edited = bench.call_as(cx, EditFile, edit).await;
             let write = json!({"path": spelled, "content": "new"});
             let written = bench.call_as(cx, WriteFile, write).await;
-            assert!(edited.starts_with("refused: "), "{spelled}: {edited}");
+            let is_refused =
+                |text: &str| text.starts_with("refused: ") || text.starts_with("denied: ");
+            assert!(is_refused(&edited), "{spelled}: {edited}");
             let why = ["file tools do not write", "outside the workspace", "leaves the workspace"];
             let known = why.iter().any(|why| written.contains(why));
-            assert!(written.starts_with("refused: ") && known, "{spelled}: {written}");
+            assert!(is_refused(&written) && known, "{spelled}: {written}");
         }
     }
     for (path, content) in [(".git/config", "old"), ("own/config.yaml", "old"), (".envrc", "old")] {
@@ -84,9 +86,9 @@ async fn a_refusal_says_what_is_not_written_and_why_and_reading_goes_on() {
         told.push('\n');
     }
     insta::assert_snapshot!(told, @r"
-    refused: not written: d/up/config.yaml; file tools do not write `ROOT/own` or below it: this program or another obeys what stands there, and nobody would be asked. Leave it to the person, and tell them what to change
-    refused: not written: .git/config; file tools do not write `.git` or below it: other programs run what stands there, and nobody would be asked. Leave it to the person, or use a command that they can approve, such as `git config` for `.git`
-    refused: not written: again/sub/.git; file tools do not write `.git` or below it: other programs run what stands there, and nobody would be asked. Leave it to the person, or use a command that they can approve, such as `git config` for `.git`
+    denied: not written: d/up/config.yaml; file tools do not write `ROOT/own` or below it: this program or another obeys what stands there, and nobody would be asked. Leave it to the person, and tell them what to change
+    denied: not written: .git/config; file tools do not write `.git` or below it: other programs run what stands there, and nobody would be asked. Leave it to the person, or use a command that they can approve, such as `git config` for `.git`
+    denied: not written: again/sub/.git; file tools do not write `.git` or below it: other programs run what stands there, and nobody would be asked. Leave it to the person, or use a command that they can approve, such as `git config` for `.git`
     ");
     for path in GUARDED {
         let reads = GrantedPath::existing(&top, path, Access::Read);

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use deputize_core::message::CallStatus;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{AgentId, Catalog, Event, Observer, Record};
 use deputize_mcp::serve::ProgressSink;
@@ -89,7 +90,11 @@ impl Observer for ProgressNotes {
             && let Some(error) = &end.error
         {
             let (tool, error) = (for_terminal_line(&end.tool, 60), for_terminal_line(error, 500));
-            tell(&format!("warning: {}: {tool} failed: {error}", record.agent));
+            let what = match end.result.status {
+                CallStatus::Denied => "refused",
+                CallStatus::Ok | CallStatus::Error | CallStatus::Cancelled => "failed",
+            };
+            tell(&format!("warning: {}: {tool} {what}: {error}", record.agent));
         }
         if let Some(note) = self.note(record) {
             (self.notes)(note);

@@ -115,7 +115,7 @@ pub(super) enum EventBody<'r> {
     ModelError {
         kind: &'static str,
         status: Option<u16>,
-        message: String,
+        message: &'r str,
         partial_bytes: u64,
         input_tokens: Option<u64>,
         output_tokens: Option<u64>,

@@ -3,8 +3,7 @@ use deputize_core::event::LogLevel;
 use deputize_core::message::{CallStatus, UserMessage};
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::WrapUpReason;
-use deputize_core::{CancelReason, Status};
-use deputize_core::{SessionId, ToolsetName};
+use deputize_core::{CancelReason, SessionId, Status, ToolsetName};
 use serde_json::json;
 
 use super::*;
@@ -59,7 +58,7 @@ fn every_event() -> TestWriter {
     tape.add(&top, ended(&top, Status::Interrupted, ExitReason::Interrupted));
     tape.add(&top, Event::AgentResume { max_iterations: 90 });
     let message = "sub\u{1b}[31mject".to_owned();
-    tape.add(&top, Event::Log { level: LogLevel::Warn, message });
+    tape.add(&top, Event::Log { level: LogLevel::Warn, message, cause: None });
     let usage = usage(4000);
     let end =
         Event::SessionEnd { status: Status::Completed, exit_code: 0, usage, cost_usd: Some(0.25) };

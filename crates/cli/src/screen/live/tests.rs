@@ -162,7 +162,7 @@ fn session() -> TestWriter {
     tape.add(&root(), called(CALL, "delegate_task", r#"{"goal":"a"}"#));
     tape.add(&child(0), started(&child(0), "Sort"));
     let message = "the project configuration is ignored".to_owned();
-    tape.add(&root(), Event::Log { level: LogLevel::Warn, message });
+    tape.add(&root(), Event::Log { level: LogLevel::Warn, message, cause: None });
     tape.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
     tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
     tape
@@ -256,6 +256,11 @@ fn above_a_live_tree_stands_what_it_has_no_place_for() {
     tape.add(&root(), hook(HookDecision::Error, "not found"));
     tape.add(&root(), hook(HookDecision::Block, "not here"));
     tape.add(&root(), hook(HookDecision::Pass, ""));
+    let mut denied = returned(CALL, "terminal", CallStatus::Denied, "for the model", Vec::new());
+    if let Event::ToolEnd(end) = &mut denied {
+        end.error = Some("make: a hook blocked it: not here".to_owned());
+    }
+    tape.add(&root(), denied);
     tape.add(&root(), Event::SpawnPaused { by: "user".to_owned(), paused: true });
     let refused = r#"{"error":"no child was started","errors":[{"remedy":"say a goal"}]}"#;
     for (tool, text) in [("delegate_task", refused), ("read_file", "not found")] {
@@ -267,7 +272,7 @@ fn above_a_live_tree_stands_what_it_has_no_place_for() {
         lines,
         [
             "hook PreToolUse of terminal (`/bin/guard`) failed: not found",
-            "hook PreToolUse of terminal (`/bin/guard`) blocked: not here",
+            "terminal refused: make: a hook blocked it: not here (`/bin/guard`)",
             "new children: paused by user",
             "delegate_task refused: say a goal",
         ]
@@ -351,7 +356,10 @@ fn quiet_shows_errors_only_on_a_terminal_too() {
     let (screen, sink) = screen(Detail::Quiet, true);
     session().records.iter().for_each(|record| screen.on_record(record));
     let mut tape = TestWriter::default();
-    tape.add(&root(), Event::Log { level: LogLevel::Error, message: "disk full".to_owned() });
+    tape.add(
+        &root(),
+        Event::Log { level: LogLevel::Error, message: "disk full".to_owned(), cause: None },
+    );
     screen.on_record(&tape.records[0]);
     end(&screen);
     assert_eq!(String::from_utf8(sink.0.lock().unwrap().clone()).unwrap(), "error: disk full\n");
