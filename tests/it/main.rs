@@ -19,6 +19,7 @@ mod faults;
 mod hooks;
 mod kill;
 mod layering;
+mod log;
 mod mcp;
 mod messages;
 mod modules;

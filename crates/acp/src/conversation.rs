@@ -18,7 +18,7 @@ use agent_client_protocol::{
 use deputize_core::agent::AgentSpec;
 use deputize_core::external_agent::ExternalAgentHost;
 use deputize_core::policy::ApprovalAnswer;
-use deputize_core::{Cancel, CancelReason};
+use deputize_core::{Cancel, CancelReason, describe_error};
 use deputize_process::{Command, DRAIN_LIMIT, Owner, ServiceProcess};
 
 use crate::agents::AcpProgram;
@@ -105,6 +105,13 @@ pub(crate) async fn converse(
         end
     };
     story.end();
+    match &end {
+        Ok(end) => tracing::info!(agent = %spec.id, ?end, "external agent ended"),
+        Err(error) => {
+            let error = describe_error(error);
+            tracing::warn!(agent = %spec.id, error, "external agent failed");
+        }
+    }
     let garbage = fault.lock().unwrap_or_else(PoisonError::into_inner).take();
     let end = garbage.map_or(end, |garbage| Err(garbage.into()));
     ConversationResult { end, text: story.answer(), last_words: words.text() }

@@ -44,6 +44,7 @@
 //! | get a value of a type | [`Agent::answer`] |
 //! | go on with a session | [`Agent::resume`] |
 //! | cancel | [`Agent::run_until`] |
+//! | see faults and what happens when | any subscriber of `tracing`, such as `tracing-subscriber` |
 //! | use a model of your own | [`AgentModel::value`] |
 //! | set everything of a model's endpoint | [`AgentModel::endpoint`] |
 //! | go on with another model | [`AgentBuilder::fallback_model`] |

@@ -31,6 +31,9 @@ Exit codes: 0 completed, 1 failed, 2 wrong usage or configuration, 3 the provide
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+    /// Append a log to this file; DEPUTIZE_LOG filters it [default: info]
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -150,7 +150,7 @@ impl Cli {
             Ok(arguments) => arguments,
             Err(error) => return refused(&error, &given),
         };
-        match self.command(&arguments.command) {
+        match self.command(&arguments) {
             Ok(code) => ExitCode::from(code),
             Err(error) => {
                 tell(&error.to_string());
@@ -164,10 +164,11 @@ impl Cli {
         ProcessEnv::of_process(toolset_names(), self.own.clone())
     }
 
-    fn command(&self, command: &Command) -> Result<u8, CliError> {
+    fn command(&self, arguments: &Arguments) -> Result<u8, CliError> {
         let links = self.links.as_slice();
-        let around = self.around()?;
-        let done = match command {
+        let mut around = self.around()?;
+        around.start_log(arguments.log.as_deref())?;
+        let done = match &arguments.command {
             Command::Run(args) => {
                 let (prompt, resume) = (args.prompt.as_deref(), args.resume.as_deref());
                 let job = run::RunJob { prompt, resume, options: &args.options };

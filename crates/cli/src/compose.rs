@@ -19,7 +19,7 @@ use deputize_delegate::{Policy, send_order};
 use deputize_mcp::Servers;
 use deputize_runtime::{Models, SessionConfig, SystemClock};
 
-use crate::config::{Config, ModelOverrides, PluginEntry, Sources};
+use crate::config::{Config, LoadedConfig, ModelOverrides, PluginEntry, Sources};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
 use crate::task::attachment::message;
@@ -49,6 +49,26 @@ pub(crate) fn given_secrets(config: &Config, around: &ProcessEnv, secrets: &mut 
     external::secrets(config, around, secrets);
     mcp::secrets(config, around, secrets);
     plugins::secrets(config, around, secrets);
+}
+
+/// Loads the configuration and tells its warnings; its secrets stay out of the program's log.
+pub(crate) fn load_config(
+    around: &ProcessEnv,
+    sources: &Sources,
+) -> Result<LoadedConfig, CliError> {
+    let loaded = around.load(sources)?;
+    redact_in_log(&loaded.config, around);
+    Ok(loaded)
+}
+
+/// Redacts the secrets of a configuration in the program's log.
+pub(crate) fn redact_in_log(config: &Config, around: &ProcessEnv) {
+    if around.log.is_on() {
+        let mut secrets = Secrets::default();
+        given_secrets(config, around, &mut secrets);
+        model::provider_secrets(config, around, &mut secrets);
+        around.log.redact(&secrets);
+    }
 }
 
 /// What a composition is made from.

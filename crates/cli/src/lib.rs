@@ -37,6 +37,7 @@ mod hooks;
 mod inactivity;
 mod invocation;
 mod later;
+mod log;
 mod output;
 mod process_env;
 mod processes;

@@ -5,6 +5,8 @@ use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::path::{Component, Path, PathBuf};
 
+use deputize_agent::add_secrets;
+use deputize_core::sanitize::Secrets;
 use deputize_process::{OpenFiles, raise_open_files};
 use deputize_runtime::SessionDir;
 
@@ -13,6 +15,7 @@ use crate::args::Settings;
 use crate::config::{FlagValue, LoadedConfig, Sources, load};
 use crate::exit::CliError;
 use crate::extensions::Extensions;
+use crate::log::{LOG_VARIABLE, Log};
 use crate::stdio::tell;
 
 /// The environment, the working directory, and which of the standard streams are terminals.
@@ -35,6 +38,7 @@ pub(crate) struct ProcessEnv {
     pub(crate) person_available: bool,
     /// How many files this process may open, as many as it can; `None` if that was refused.
     pub(crate) open_files: Option<OpenFiles>,
+    pub(crate) log: Log,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -78,6 +82,7 @@ impl ProcessEnv {
             at_editor: false,
             person_available: can_ask(),
             open_files: raise_open_files().ok(),
+            log: Log::default(),
         })
     }
 
@@ -96,7 +101,23 @@ impl ProcessEnv {
             at_editor: false,
             person_available: false,
             open_files: None,
+            log: Log::default(),
         }
+    }
+
+    /// Starts the log that the environment or the command line asks for.
+    pub(crate) fn start_log(&mut self, file: Option<&Path>) -> Result<(), CliError> {
+        let file = file.map(|file| self.cwd.join(file));
+        self.log = Log::start(file.as_deref(), self.var(LOG_VARIABLE))?;
+        if self.log.is_on() {
+            let mut secrets = Secrets::default();
+            add_secrets(
+                &mut secrets,
+                self.env.iter().map(|(name, value)| (name.as_str(), value.as_str())),
+            );
+            self.log.redact(&secrets);
+        }
+        Ok(())
     }
 
     /// A variable that is set to something.

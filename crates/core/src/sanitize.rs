@@ -216,6 +216,25 @@ impl Secrets {
         }
     }
 
+    /// Adds the values that are not known yet.
+    pub fn add_all(&mut self, others: &Self) {
+        for value in &others.0 {
+            if !self.0.contains(value) {
+                self.0.push(value.clone());
+            }
+        }
+    }
+
+    /// Returns those values that look different in quotes, as they are escaped there.
+    #[must_use]
+    pub fn escaped(&self) -> Self {
+        let escaped = |(value, mask): &(String, String)| {
+            let escaped = value.escape_debug().to_string();
+            (escaped != *value).then(|| (escaped, mask.clone()))
+        };
+        Self(self.0.iter().filter_map(escaped).collect())
+    }
+
     /// Returns the text with all values replaced.
     #[must_use]
     pub fn scrub<'t>(&self, text: &'t str) -> Cow<'t, str> {

@@ -131,8 +131,17 @@ fn stored(path: PathBuf, text: &str) -> Option<PathBuf> {
     }
     let mut options = private();
     options.create(true).truncate(true);
-    made(&path, &options).and_then(|mut file| file.write_all(text.as_bytes())).ok()?;
-    Some(path)
+    match made(&path, &options).and_then(|mut file| file.write_all(text.as_bytes())) {
+        Ok(()) => Some(path),
+        Err(error) => {
+            log_unsaved(&path, &error);
+            None
+        }
+    }
+}
+
+fn log_unsaved(path: &Path, error: &io::Error) {
+    tracing::warn!(path = %path.display(), error = error.to_string(), "output of a child not saved");
 }
 
 fn private() -> OpenOptions {
@@ -184,6 +193,7 @@ fn diagnose(
             Err(error) => error,
         };
         if error.kind() != io::ErrorKind::AlreadyExists {
+            log_unsaved(&path, &error);
             return None;
         }
     }

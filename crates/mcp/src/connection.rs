@@ -266,6 +266,9 @@ impl Connection {
         on_progress: &(dyn Fn(&str) + Sync),
     ) -> Result<Value, RequestError> {
         let answer = Box::pin(self.asked(request, timeouts, cancel, on_progress)).await;
+        if let Err(error) = &answer {
+            tracing::debug!(server = self.server, ?error, "request to the server failed");
+        }
         if matches!(answer, Err(RequestError::Forgotten { .. })) {
             self.forgotten.store(true, Ordering::Relaxed);
         }
@@ -311,6 +314,7 @@ impl Connection {
         if told.is_ok() || !self.heard.is_writing() {
             return;
         }
+        tracing::warn!(server = self.server, "server ended: it does not take messages");
         self.heard.close();
         if let Some(life) = self.life.lock().await.take() {
             let _all = life.end().await;
@@ -414,7 +418,14 @@ fn hears_changes(
     let (peer, notifications) = (peer.clone(), notifications.clone());
     hearing.spawn(async move {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        let Ok(mut changes) = peer.listen(filter).await else { return };
+        let mut changes = match peer.listen(filter).await {
+            Ok(changes) => changes,
+            Err(error) => {
+                let error = describe_error(&error);
+                tracing::warn!(error, "the server's changes of tools are not heard of");
+                return;
+            }
+        };
         while let Ok(Some(_)) = changes.next().await {
             notifications.record_tools_change();
         }

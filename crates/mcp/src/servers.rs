@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use deputize_core::{BoxFuture, Resource, ResourceMap};
+use deputize_core::{BoxFuture, Resource, ResourceMap, describe_error};
 use deputize_process::{Supervisor, SupervisorError};
 use futures_util::future::join_all;
 use tokio::time::Instant;
@@ -175,6 +175,7 @@ impl Servers {
             return Ok(Arc::clone(up));
         }
         if let Some(gone) = held.up.take() {
+            tracing::warn!(server = name, "server connection ended");
             gone.link.close().await;
             held.last = Some(Instant::now());
         }
@@ -192,6 +193,7 @@ impl Servers {
         held.starts = held.starts.saturating_add(1);
         let begun = Instant::now();
         let started = self.start(&managed.server, settings).await;
+        log_start(name, (held.starts, begun.elapsed()), &started);
         held.silent = started.is_err() && begun.elapsed() >= limits.start;
         held.last = Some(Instant::now());
         let up = Arc::new(started?);
@@ -255,7 +257,7 @@ impl Servers {
             return;
         };
         listed.protocol.clear();
-        let _kept = store.write(&server.name, &start, &record);
+        log_unwritten(store.write(&server.name, &start, &record));
     }
 
     /// Keeps what a server says for later runs. That this cannot be done hinders no call: what
@@ -267,7 +269,7 @@ impl Servers {
         let before = record.clone();
         record.hear(&start, listed.clone());
         if record != before {
-            let _kept = records.write(&server.name, &start, &record);
+            log_unwritten(records.write(&server.name, &start, &record));
         }
     }
 
@@ -313,6 +315,7 @@ impl Servers {
         let Ok(listed) = tokio::time::timeout(ASKED_AGAIN, asking).await else {
             *up.silent_after.lock().unwrap_or_else(PoisonError::into_inner) =
                 Some((changes, Instant::now()));
+            tracing::warn!(server = name, "server does not say what tools it has now");
             return Err(ListingError::Slow(name.to_owned()));
         };
         let listed = listed?;
@@ -339,6 +342,31 @@ impl Servers {
         if let Some(managed) = self.servers.get(name) {
             managed.held.lock().await.starts = 0;
         }
+    }
+}
+
+fn log_start(
+    server: &str,
+    (starts, took): (u32, Duration),
+    started: &Result<RunningServer, McpError>,
+) {
+    let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+    match started {
+        Ok(up) => {
+            let tools = up.listed().tools.len();
+            tracing::info!(server, starts, ms, tools, "server started");
+        }
+        Err(error) => {
+            let error = describe_error(error);
+            tracing::warn!(server, starts, ms, error, "server not started");
+        }
+    }
+}
+
+/// Reports that a record of a server could not be written: it hinders no call.
+fn log_unwritten(written: Result<(), ApprovalStoreError>) {
+    if let Err(error) = written {
+        tracing::warn!(error = describe_error(&error), "server record not written");
     }
 }
 

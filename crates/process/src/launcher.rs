@@ -132,7 +132,11 @@ impl Launcher {
             // The supervisor is gone: it has ended everything.
             self.shared.registry().answer(ticket, TerminationReport::default());
         }
-        ended.await.unwrap_or_default()
+        let ended = ended.await.unwrap_or_default();
+        if !ended.is_complete() {
+            tracing::warn!(?ended, "processes may be left");
+        }
+        ended
     }
 
     /// Completes when the owner is ended.

@@ -46,7 +46,10 @@ impl Owner {
         }
         let (command, program) = prepared(command).await?;
         let (run, pipes) = CommandRun::start(&self.0, &command, &program).await?;
-        Ok(Box::pin(run.finish(command, pipes, cancel)).await)
+        let outcome = Box::pin(run.finish(command, pipes, cancel)).await;
+        let ms = u64::try_from(outcome.duration.as_millis()).unwrap_or(u64::MAX);
+        tracing::debug!(program = %program.display(), exit = ?outcome.exit, ms, "command ended");
+        Ok(outcome)
     }
 
     /// Starts a long-running program that is talked to through its three descriptors. Must be

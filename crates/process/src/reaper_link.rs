@@ -132,8 +132,14 @@ impl ReaperLink {
                 ReaperRequest::Start(_) | ReaperRequest::Probe => {}
             }
             match self.engage() {
-                Ok(line) => self.reaper = Some(line),
-                Err(error) => return self.refuse(&request, error),
+                Ok(line) => {
+                    tracing::debug!("reaper started");
+                    self.reaper = Some(line);
+                }
+                Err(error) => {
+                    tracing::error!(?error, "reaper not started");
+                    return self.refuse(&request, error);
+                }
             }
         }
         if let Err(error) = self.steps.take() {
@@ -257,7 +263,14 @@ impl ReaperLink {
     fn lose(&mut self) {
         self.due.clear();
         let Some(line) = self.reaper.take() else { return };
-        let ended = if line.dismiss() { TerminationReport::default() } else { self.sweep() };
+        let ended = if line.dismiss() {
+            tracing::debug!("reaper ended in order");
+            TerminationReport::default()
+        } else {
+            let ended = self.sweep();
+            tracing::error!(?ended, "reaper lost: all commands were ended");
+            ended
+        };
         self.shared.registry().lose_all(&ended);
     }
 

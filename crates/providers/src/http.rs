@@ -129,6 +129,7 @@ impl Connector {
             && let Some(single) = single()
         {
             self.kept.broken(Instant::now());
+            tracing::info!(provider = self.endpoint.name, "kept connection was closed; sent again");
             sent = self.post_by(&single, headers, body(), until).await;
         }
         if sent.is_ok() {
@@ -263,6 +264,8 @@ async fn receive<P: EventParser>(
         }
     }
     let mut response = remote.post(headers, body, first).await?;
+    let (provider, status) = (remote.endpoint.name.as_str(), response.status().as_u16());
+    tracing::debug!(provider, status, version = ?response.version(), "answer began");
     if !response.status().is_success() {
         return Err(refusal(remote, response).await);
     }

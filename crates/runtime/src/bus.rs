@@ -7,10 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use deputize_core::agent::AgentSpec;
 use deputize_core::event::{AgentStart, Journal, JournalError};
 use deputize_core::model::Delta;
-use deputize_core::{AgentId, CallId, Clock, Event, Observer, Record, ToolDecl};
+use deputize_core::{AgentId, CallId, Clock, Event, Observer, Record, ToolDecl, describe_error};
 use sha2::{Digest as _, Sha256};
 
 use crate::agent_state::AgentStates;
+use crate::record_log::log_record;
 
 /// Numbers records, keeps them, folds them into the states of agents, and shows them: in that order,
 /// one at a time.
@@ -142,9 +143,13 @@ impl Bus {
             depth: whose.depth,
             event,
         };
-        self.journal.append(&record)?;
+        if let Err(error) = self.journal.append(&record) {
+            tracing::error!(seq = record.seq, error = describe_error(&error), "record not stored");
+            return Err(error);
+        }
         state.next += 1;
         self.states.apply(&record);
+        log_record(&record);
         for observer in &self.observers {
             observer.on_record(&record);
         }
@@ -170,6 +175,8 @@ impl Bus {
     /// # Errors
     /// When the storage fails; the record then counts as lost.
     pub(crate) async fn durable(&self, seq: u64) -> Result<(), JournalError> {
-        self.journal.durable(seq).await
+        self.journal.durable(seq).await.inspect_err(|error| {
+            tracing::error!(seq, error = describe_error(error), "record not synced");
+        })
     }
 }

@@ -10,6 +10,7 @@ use deputize_core::outcome::ExitReason;
 use deputize_core::run::Run;
 use deputize_core::{BoxFuture, CancelReason, Event, Message, Outcome, Status, describe_error};
 use futures_util::FutureExt as _;
+use tracing::{Instrument as _, Span, info_span};
 
 use crate::agent_context::AgentContext;
 use crate::agent_state::NextStep;
@@ -145,11 +146,15 @@ impl Driver {
         }
         // It was told to end while it waited, or its time was over in an earlier process.
         self.end_if_cancelled().await?;
+        let mut step = Span::none();
         loop {
             self.inbox.deliver().await?;
             match cx.next_step() {
-                NextStep::Ask { iteration, tools } => self.caller.call(iteration, tools).await?,
-                NextStep::Call(open) => self.tools.run(&open).await?,
+                NextStep::Ask { iteration, tools } => {
+                    step = info_span!("step", number = iteration);
+                    self.caller.call(iteration, tools).instrument(step.clone()).await?;
+                }
+                NextStep::Call(open) => self.tools.run(&open).instrument(step.clone()).await?,
                 NextStep::Rest | NextStep::Done => {
                     // What its children bring may change the answer: until then it is none.
                     let waits = cx.may_rest() && cx.handle.awaits_children();

@@ -6,6 +6,7 @@ use deputize_core::agent::{AgentSpec, AttachError};
 use deputize_core::authority::Grant;
 use deputize_core::future::poll_once;
 use deputize_core::{AgentView, Authority, Cancel, Outcome, describe_error};
+use tracing::{Instrument as _, info_span};
 
 use crate::agent_context::AgentContext;
 use crate::agent_handle::AgentHandle;
@@ -142,8 +143,9 @@ pub(crate) fn launch(agent: ReadyAgent, on_end: OnEnd) {
 pub(crate) fn run_agent(agent: ReadyAgent) -> impl Future<Output = Outcome> + Send {
     let ReadyAgent { cx, routes, place } = agent;
     let play = cx.shared.play.clone();
+    let span = info_span!("agent", id = %cx.spec().id);
     let driver = play.is_none().then(|| Driver::new(Arc::clone(&cx), routes));
-    async move {
+    let run = async move {
         take_up_children(&cx);
         match (driver, play) {
             (Some(driver), _) => driver.drive(place).await,
@@ -151,7 +153,8 @@ pub(crate) fn run_agent(agent: ReadyAgent) -> impl Future<Output = Outcome> + Se
             (None, Some(play)) => Box::pin(ReplayAgent::new(cx, play).run()).await,
             (None, None) => host_fault(cx.spec(), "the agent has no driver".to_owned()),
         }
-    }
+    };
+    run.instrument(span)
 }
 
 /// Begins a background child. One that is known already is left as it is, so that asking again is

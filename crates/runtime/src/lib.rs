@@ -160,6 +160,7 @@ pub mod prompt;
 mod pulse;
 mod rate_limiters;
 mod readable_messages;
+mod record_log;
 mod recorded_path;
 mod recording;
 mod replay;

@@ -15,6 +15,7 @@ use deputize_core::run::Run;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{Event, Message};
 use tokio::time::Instant;
+use tracing::{Instrument as _, info_span};
 
 use crate::agent_context::AgentContext;
 use crate::budget_shortage::LimitReason;
@@ -118,7 +119,9 @@ impl ModelCaller {
                 return Ok(());
             }
             let asked = Instant::now();
-            let reply = self.attempt(iteration, tools, &route, rotations).await?;
+            let span = info_span!("request", model = route.name, attempt);
+            let reply = self.attempt(iteration, tools, &route, rotations);
+            let reply = reply.instrument(span).await?;
             let FailedAttempt { error, next, arrived, .. } = match reply {
                 Ok(mut reply) => {
                     let ms = u64::try_from(asked.elapsed().as_millis()).unwrap_or(u64::MAX);

@@ -15,6 +15,7 @@ use deputize_core::{
     SessionId, describe_error,
 };
 use tokio_util::task::TaskTracker;
+use tracing::{Instrument as _, Span, info_span};
 
 use crate::agent_registry::AgentRegistry;
 use crate::agent_tree::AgentTree;
@@ -203,13 +204,21 @@ impl Session {
     pub async fn run(&self, spec: AgentSpec, authority: Authority, cancel: &Cancel) -> Outcome {
         let spec = self.shared.without_secrets(spec);
         let shared = &self.shared;
-        let agent = record_start(shared, &spec).map_err(|error| describe_error(&error));
-        let agent = agent.and_then(|()| {
-            let cancel = signal_below(shared, cancel);
-            let started = start(shared, spec.clone(), authority, cancel);
-            started.map_err(|error| describe_error(&error))
-        });
-        run_to_end(shared, &spec, agent).await
+        let run = async {
+            let agent = record_start(shared, &spec).map_err(|error| describe_error(&error));
+            let agent = agent.and_then(|()| {
+                let cancel = signal_below(shared, cancel);
+                let started = start(shared, spec.clone(), authority, cancel);
+                started.map_err(|error| describe_error(&error))
+            });
+            run_to_end(shared, &spec, agent).await
+        };
+        run.instrument(self.span()).await
+    }
+
+    /// Returns the span of this session in the log.
+    fn span(&self) -> Span {
+        info_span!("session", id = %self.id)
     }
 
     /// Makes the top agent of a recording that is played.
@@ -256,7 +265,10 @@ impl Session {
         parts.record.secret = stored.header.secret.clone();
         let dropped_bytes = match stored.tail {
             FileTail::Whole => 0,
-            FileTail::Torn { bytes } => bytes,
+            FileTail::Torn { bytes } => {
+                tracing::warn!(session = %id, bytes, "torn end of the session file cut off");
+                bytes
+            }
         };
         let restored = restored(&stored.records, &parts);
         let recovery = Recovery::of(&restored.agents, &id, &parts.tools.catalog, dropped_bytes);
@@ -286,7 +298,8 @@ impl Session {
         cancel: &Cancel,
     ) -> Result<Outcome, ResumeError> {
         // What it holds across its waits is too large for the stack of every caller.
-        Box::pin(resume_top_agent(&self.shared, how, authority, cancel)).await
+        let run = resume_top_agent(&self.shared, how, authority, cancel);
+        Box::pin(run.instrument(self.span())).await
     }
 }
 

@@ -17,6 +17,7 @@ use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
+use tracing::{Instrument as _, info_span};
 
 use crate::agent_context::AgentContext;
 use crate::orphan::is_unreported;
@@ -120,7 +121,7 @@ impl ToolRunner {
         let mut failed = None;
         let calls = async {
             let mut calls: FuturesUnordered<_> =
-                group.iter().map(|call| self.one(call, signal(call))).collect();
+                group.iter().map(|call| self.one_in_span(call, signal(call))).collect();
             while let Some(end) = calls.next().await {
                 // Without a journal nothing may go on: the others are told to end.
                 if let Err(error) = end {
@@ -134,6 +135,11 @@ impl ToolRunner {
         self.cx.time.bound(&work, calls).await;
         self.cx.publish();
         failed.map_or(Ok(()), Err)
+    }
+
+    async fn one_in_span(&self, call: &ToolCall, work: &Cancel) -> Result<(), JournalError> {
+        let span = info_span!("call", id = %call.id, tool = call.name);
+        self.one(call, work).instrument(span).await
     }
 
     /// One call, from the model's words to a result on record.
@@ -293,6 +299,7 @@ impl ToolRunner {
                 };
             }
             None => {
+                tracing::warn!(call = %call.id, tool = call.name, "call abandoned: it did not end");
                 return FinishedCall::own(
                     CallStatus::Cancelled,
                     "told to end and did not: its outcome is unknown",

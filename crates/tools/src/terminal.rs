@@ -127,7 +127,11 @@ impl RunningShell {
         let (state, news) = match shell_state::load(&shell_state::path(cx), &env) {
             Ok(None) => (fresh, None),
             Ok(Some(state)) => (state, Some(RestoreNote::Restored)),
-            Err(error) => (fresh, Some(RestoreNote::Lost(describe_error(&error)))),
+            Err(error) => {
+                let error = describe_error(&error);
+                tracing::warn!(error, "shell state not restored");
+                (fresh, Some(RestoreNote::Lost(error)))
+            }
         };
         Ok(Self { owner: supervisor.owner(), shell, state, base: env, news })
     }
@@ -153,6 +157,7 @@ impl RunningShell {
         let save = move || folder.and_then(|()| shell_state::save(&path, &base, &state));
         let saved = tokio::task::spawn_blocking(save).await;
         let error = saved.unwrap_or_else(|lost| Err(lost.into())).err()?;
+        tracing::warn!(error = error.to_string(), "shell state not saved");
         Some(format!("directory and variables last until this program ends only: {error}"))
     }
 

@@ -248,6 +248,7 @@ async fn serve(
         let most = shared.memory_mb;
         how = format!("{how}: it got no more memory (`memory_mb` of the plugin is {most})");
     }
+    tracing::warn!(how, words, "plugin process ended");
     shared.ended(how, words);
 }
 

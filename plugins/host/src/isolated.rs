@@ -83,6 +83,7 @@ impl IsolatedPlugin {
         command.env.clone_from(&self.program.env);
         let service = owner.open(&command).await.map_err(HostError::Start)?;
         let path = self.path.to_string_lossy();
+        tracing::debug!(plugin = %path, "plugin process started");
         Host::start(service, &path, &self.sha256, self.program.memory_mb).await
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::args::Doctor;
 use crate::command::aligned;
 use crate::command::run::overrides;
-use crate::compose::{AssembledProgram, AssemblyInput, approvals, external};
+use crate::compose::{AssembledProgram, AssemblyInput, approvals, external, redact_in_log};
 use crate::config::{Config, load};
 use crate::exit::CliError;
 use crate::hooks::program::{faults, on_path};
@@ -83,6 +83,7 @@ pub(crate) fn doctor(
     match load(&sources) {
         Err(error) => checks.push(Check::new("configuration", Err(error.to_string()))),
         Ok(loaded) => {
+            redact_in_log(&loaded.config, around);
             let file = sources.user_file().filter(|path| path.is_file());
             let file =
                 file.map_or("no file, all defaults".to_owned(), |path| path.display().to_string());

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::args::{Mcp, Settings, View};
 use crate::command::print_list;
+use crate::compose::load_config;
 use crate::compose::mcp::{cards, not_given, server};
 use crate::config::{Config, LoadedConfig, Sources, nearest};
 use crate::exit::CliError;
@@ -84,7 +85,7 @@ fn missing(name: &str, loaded: &LoadedConfig) -> CliError {
 
 fn loaded(around: &ProcessEnv, settings: &Settings) -> Result<(Sources, LoadedConfig), CliError> {
     let sources = around.sources(settings, Vec::new())?;
-    let loaded = around.load(&sources)?;
+    let loaded = load_config(around, &sources)?;
     Ok((sources, loaded))
 }
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::args::{Plugin, View};
 use crate::command::{new, print_list};
-use crate::compose::{AssemblyInput, plugins, without_plugins};
+use crate::compose::{AssemblyInput, load_config, plugins, without_plugins};
 use crate::config::{Config, PluginEntry};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
@@ -39,7 +39,7 @@ struct PluginRow {
 
 fn list(links: &[ToolCrate], around: &ProcessEnv, view: &View) -> Result<u8, CliError> {
     let sources = around.sources(&view.settings, Vec::new())?;
-    let loaded = around.load(&sources)?;
+    let loaded = load_config(around, &sources)?;
     let beside = without_plugins(&AssemblyInput::here(links, &loaded.config, around, &sources))?;
     let rows = rows(&loaded.config, around, beside);
     let code = u8::from(rows.iter().any(|row| row.found.is_err()));

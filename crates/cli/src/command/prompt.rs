@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::args::{ChildPrompt, Prompt, Role};
 use crate::command::run::overrides;
-use crate::compose::{AssembledProgram, AssemblyInput, ModelSelection, mcp};
+use crate::compose::{AssembledProgram, AssemblyInput, ModelSelection, load_config, mcp};
 use crate::config::{FlagValue, ModelOverrides, SERVER_TOOLSETS};
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -32,7 +32,7 @@ pub(crate) fn prompt(
     args: &Prompt,
 ) -> Result<(), CliError> {
     let sources = around.sources(&args.settings, flags(args))?;
-    let loaded = around.load(&sources)?;
+    let loaded = load_config(around, &sources)?;
     let overrides = overrides(&args.model);
     let here = AssemblyInput::here(links, &loaded.config, around, &sources);
     let composition =

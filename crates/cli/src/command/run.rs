@@ -19,7 +19,7 @@ use self::run_report::RunReport;
 use crate::args::{Approve, ModelChoice, RunOptions};
 use crate::command::first_listing::first_look;
 use crate::command::sessions::session_named;
-use crate::compose::{AssembledProgram, AssemblyInput, external, given_secrets};
+use crate::compose::{AssembledProgram, AssemblyInput, external, given_secrets, load_config};
 use crate::config::{Config, FlagValue, LoadedConfig, ModelOverrides};
 use crate::exit::CliError;
 use crate::hooks;
@@ -52,7 +52,7 @@ pub(crate) fn run(
 ) -> Result<u8, CliError> {
     let options = job.options;
     let sources = around.sources(&options.settings, flags(options))?;
-    let loaded = around.load(&sources)?;
+    let loaded = load_config(around, &sources)?;
     let dir = around.sessions()?;
     let stored = job.resume.map(|name| stored(&dir, name)).transpose()?;
     let before = stored.as_ref().and_then(StoredSession::root_spec);

@@ -16,7 +16,10 @@ use deputize_tools::Processes;
 use super::first_listing::{FirstListing, first_look};
 use super::run::{flags, go_on_with, overrides, staff};
 use crate::args::{RunOptions, Settings};
-use crate::compose::{AssembledProgram, AssemblyInput, ResolvedModels, external, given_secrets};
+use crate::compose::{
+    AssembledProgram, AssemblyInput, ResolvedModels, external, given_secrets, load_config,
+    redact_in_log,
+};
 use crate::config::{Config, LoadedConfig, ModelOverrides, Sources};
 use crate::exit::CliError;
 use crate::inactivity::Inactivity;
@@ -79,7 +82,7 @@ impl SharedAssembly {
     /// The configuration of a session that works there.
     pub(super) fn load(&self, cwd: &Path) -> Result<(Sources, LoadedConfig), CliError> {
         let sources = self.sources(cwd)?;
-        let loaded = self.around.load(&sources)?;
+        let loaded = load_config(&self.around, &sources)?;
         Ok((sources, loaded))
     }
 
@@ -103,6 +106,8 @@ impl SharedAssembly {
         before: Option<&SessionStart>,
     ) -> Result<SessionStartup, CliError> {
         let (config, around) = (&loaded.config, &self.around);
+        // An editor may have added servers to it.
+        redact_in_log(config, around);
         let mut looked = first_look(config, around, &sources.cwd, unasked(config));
         let of_servers = std::mem::take(&mut looked.notes);
         let mut overrides = overrides(&self.options.model);

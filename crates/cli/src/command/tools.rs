@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::args::{Settings, Tools, Toolsets};
 use crate::command::print_list;
-use crate::compose::{AssembledProgram, AssemblyInput};
+use crate::compose::{AssembledProgram, AssemblyInput, load_config};
 use crate::config::nearest;
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -113,7 +113,7 @@ fn compose(
     settings: &Settings,
 ) -> Result<AssembledProgram, CliError> {
     let sources = around.sources(settings, Vec::new())?;
-    let loaded = around.load(&sources)?;
+    let loaded = load_config(around, &sources)?;
     let composition =
         AssembledProgram::new(&AssemblyInput::here(links, &loaded.config, around, &sources))?;
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));

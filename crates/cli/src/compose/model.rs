@@ -345,6 +345,27 @@ pub(super) fn make(
     Ok(cap_output(model, choice.max_output_tokens))
 }
 
+/// The keys and headers of all providers that are configured.
+pub(super) fn provider_secrets(config: &Config, surroundings: &ProcessEnv, secrets: &mut Secrets) {
+    let delegation = &config.delegation;
+    for entry in config.providers.values() {
+        for variable in entry.api_key_env.iter().chain(&entry.api_key_envs) {
+            if let Some(value) = surroundings.var(variable) {
+                secrets.add(variable, value);
+            }
+        }
+        for (name, value) in &entry.headers {
+            secrets.add(name, value.expose());
+        }
+    }
+    if let Some(value) = surroundings.var(&delegation.api_key_env) {
+        secrets.add(&delegation.api_key_env, value);
+    }
+    if let Some(key) = &delegation.api_key {
+        secrets.add(OWN_KEY, key.expose());
+    }
+}
+
 /// What is said of keys that are too short to be looked for in what the program shows.
 pub(super) fn short_keys(choice: &ModelChoice, surroundings: &ProcessEnv) -> Vec<String> {
     let Endpoint::Http(at) = &choice.endpoint else { return Vec::new() };

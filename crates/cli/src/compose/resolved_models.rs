@@ -69,6 +69,7 @@ impl ResolvedModels {
         }
         // Also those that this run does not use: a command may find them elsewhere.
         model::add_environment(&mut secrets, surroundings);
+        surroundings.log.redact(&secrets);
         let ModelSelection { name, options, fallback, child_fallback, .. } = asked;
         models.fallback(fallback);
         models.pinned_fallback(child_fallback);

@@ -113,8 +113,11 @@ pub(super) async fn serve(state: &ServeState, address: ServedAddress) {
 /// already, ends nothing: it is tried again.
 async fn taken<T, F: Future<Output = io::Result<T>>>(accept: impl Fn() -> F) -> T {
     loop {
-        if let Ok(taken) = accept().await {
-            return taken;
+        match accept().await {
+            Ok(taken) => return taken,
+            Err(error) => {
+                tracing::warn!(error = error.to_string(), "a connection could not be accepted");
+            }
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -268,6 +268,8 @@ impl KeyLease {
             state.hold(&mut held.key, number);
         }
         let next = next.map(|(number, wait)| self.ring.next(&held, number, wait));
+        let other = next.as_ref().map(|next| next.variable.as_str());
+        tracing::warn!(variable, other, "a key is limited or refused");
         Some(KeyFailure { variable: variable.clone(), rests, next })
     }
 

@@ -12,7 +12,7 @@ use deputize_process::Supervisor;
 use serde_json::{Value, json};
 
 use crate::args::Settings;
-use crate::compose::{AssemblyInput, plugins, without_plugins};
+use crate::compose::{AssemblyInput, load_config, plugins, without_plugins};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
@@ -74,7 +74,7 @@ pub(super) fn check(
     let plugin: Arc<dyn PluginBoundary> =
         Arc::new(plugins::loader(around).isolate(&file, &supervisor));
     let sources = around.sources(&Settings::default(), Vec::new())?;
-    let loaded = around.load(&sources)?;
+    let loaded = load_config(around, &sources)?;
     let ingredients = AssemblyInput::here(links, &loaded.config, around, &sources);
     let beside = without_plugins(&ingredients)?;
     let report = runtime.block_on(look(file, &plugin, within.as_deref(), beside));

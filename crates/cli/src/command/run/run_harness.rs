@@ -375,9 +375,10 @@ fn surface(
         (false, true) => Detail::Verbose,
         (false, false) => Detail::Normal,
     };
-    // Event lines and a tree on the same terminal would write over each other.
+    // Event lines, or a log, and a tree on the same terminal would write over each other.
     let mixed = options.output == OutputFormat::Events && around.stdout_is_terminal;
-    let live = around.stderr_is_terminal && around.moves_cursor() && !mixed;
+    let is_free = !mixed && !around.log.is_on_screen();
+    let live = around.stderr_is_terminal && around.moves_cursor() && is_free;
     let size: SizeFn = Box::new(|| terminal_size().unwrap_or((80, 24)));
     let asks = composition.config.approvals.mode != ApproverMode::Deny;
     Ok(Surface {
