@@ -23,9 +23,9 @@ pub(crate) fn log_record(record: &Record) {
         | Event::ApprovalRequest { .. }
         | Event::ApprovalDecision { .. } => log_call(agent, seq, &record.event),
         Event::Hook(run) => log_hook(agent, seq, run),
-        Event::Log { level: LogLevel::Info, message } => info!(seq, %agent, message),
-        Event::Log { level: LogLevel::Warn, message } => warn!(seq, %agent, message),
-        Event::Log { level: LogLevel::Error, message } => error!(seq, %agent, message),
+        Event::Log { level: LogLevel::Info, message, .. } => info!(seq, %agent, message),
+        Event::Log { level: LogLevel::Warn, message, .. } => warn!(seq, %agent, message),
+        Event::Log { level: LogLevel::Error, message, .. } => error!(seq, %agent, message),
         Event::SessionStart(_)
         | Event::AgentStart(_)
         | Event::AnswerRejected { .. }
