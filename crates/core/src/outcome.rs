@@ -94,7 +94,7 @@ pub struct ChildInspection {
     /// Absolute paths of files that its parent had read and that have changed since.
     #[serde(default)]
     pub stale_paths: Vec<PathBuf>,
-    /// Files that its answer claims to have written without an observed write.
+    /// Files that its answer names, that do not exist, and of which no write was observed.
     #[serde(default)]
     pub unseen_writes: Vec<String>,
     /// The file with its whole answer, if its parent gets only a part.

@@ -11,11 +11,7 @@ use deputize_core::outcome::ChildInspection;
 use deputize_core::sanitize::{TextSource, for_terminal_line};
 use deputize_core::schema::{Schema, SchemaError};
 use deputize_core::tool::ChildLifecycle;
-use deputize_core::{
-    AgentId, AgentView, ArgumentRole, Availability, BoxFuture, CatalogEntry, Clock, Effects,
-    Origin, Outcome, Status, Subject, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolKind,
-    ToolName, ToolOutput, ToolSpec,
-};
+use deputize_core::{AgentId, AgentView, ArgumentRole, Availability, BoxFuture, CatalogEntry, Clock, Effects, Origin, Outcome, Status, Subject, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolKind, ToolName, ToolOutput, ToolSpec};
 use serde_json::{Value, json};
 
 use crate::call_error::{CallError, CallErrorCode, Refusal, bounded};
@@ -28,7 +24,6 @@ use crate::policy::Policy;
 use crate::report::{HostObservations, ReportLimits, report};
 use crate::run::fact;
 use crate::save_output::save_output;
-use crate::tool::started;
 use crate::toolset::TOOLSET;
 
 /// The tool by which an agent sees and reaches those below it.
@@ -47,11 +42,7 @@ const GOAL_CHARS: usize = 120;
 const MESSAGE_BYTES: usize = 64 * 1024;
 
 /// Starts the children of a call that does not wait for them, and gives their handles.
-pub(crate) fn handles(
-    plan: DelegationPlan,
-    (before, at): (FileSnapshot, u64),
-    cx: &ToolCx,
-) -> ToolCallResult {
+pub(crate) fn handles(plan: DelegationPlan, before: FileSnapshot, cx: &ToolCx) -> ToolCallResult {
     if cx.cancel.is_cancelled() {
         return Err(ToolError::Cancelled(Box::default()));
     }
@@ -65,7 +56,7 @@ pub(crate) fn handles(
         let attached = match held {
             Some(error) => Err(error),
             None => {
-                begun.begin(&id, &before, started(cx).is_new(&id).then_some(at));
+                begun.begin(&id, &before);
                 let attached = spawn.attach(&cx.agent, spec.clone(), &cx.cancel);
                 attached.map(|_handle| id.clone()).map_err(|error| {
                     begun.forget(&id);

@@ -7,10 +7,7 @@ use deputize_core::agent::{AgentLimits, AgentSpec, Role};
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::model::ModelOptions;
 use deputize_core::schema::Schema;
-use deputize_core::{
-    AgentId, Authority, BoxFuture, Catalog, CatalogEntry, Effects, Origin, SessionId, Tool,
-    ToolCallResult, ToolCx, ToolDecl, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
-};
+use deputize_core::{AgentId, Authority, BoxFuture, Catalog, CatalogEntry, Effects, Origin, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName};
 use serde_json::{Value, json};
 
 use crate::policy::Policy;

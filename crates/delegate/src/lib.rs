@@ -33,7 +33,6 @@
 mod accepted_calls;
 mod args;
 mod call_error;
-mod claims;
 mod concurrency;
 mod control;
 mod describe;
@@ -42,6 +41,7 @@ mod file_snapshot;
 #[cfg(test)]
 mod fixture;
 mod inspect_child;
+mod named_files;
 mod placeholder;
 mod plan;
 mod policy;

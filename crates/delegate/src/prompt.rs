@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use deputize_core::ToolName;
 use deputize_core::prompt::{FillError, PromptParts, Section, fill};
 use deputize_core::sanitize::clean;
+use deputize_core::ToolName;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

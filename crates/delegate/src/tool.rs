@@ -1,7 +1,7 @@
 //! The tool: reads, plans, lets in, runs, reports.
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
@@ -9,21 +9,17 @@ use deputize_core::file_state::FileLedger;
 use deputize_core::schema::{Schema, SchemaError};
 use deputize_core::shell_directory::ShellPlace;
 use deputize_core::step_calls::{StepCall, StepCalls};
-use deputize_core::{
-    AgentView, Availability, BoxFuture, Catalog, CatalogEntry, Clock, Effects, Origin, Outcome,
-    Tool, ToolCallResult, ToolCx, ToolDecl, ToolEffect, ToolError, ToolKind, ToolSpec,
-};
+use deputize_core::{AgentView, Availability, BoxFuture, Catalog, CatalogEntry, Clock, Effects, Origin, Outcome, Tool, ToolCallResult, ToolCx, ToolDecl, ToolEffect, ToolError, ToolKind, ToolSpec};
 use serde_json::{Value, json};
 
 use crate::accepted_calls::AcceptedCalls;
 use crate::args::{ParsedCall, RequestedTask, read};
 use crate::call_error::{CallError, CallErrorCode, Refusal};
-use crate::claims::named_as_written;
 use crate::concurrency::{CallGuard, LimitExceeded, LimitScope, Slots, SpawnRegistry};
 use crate::control::handles;
 use crate::describe::describe;
 use crate::file_snapshot::FileSnapshot;
-use crate::inspect_child::{CallSnapshots, ChildWorkspace};
+use crate::inspect_child::{CallSnapshots, unseen_writes};
 use crate::plan::{DelegationPlan, PlanError, childless_refusal, plan};
 use crate::policy::{OverLimit, Policy, ToolFlavor};
 use crate::report::{HostObservations, ReportLimits, render_plain, report};
@@ -280,7 +276,7 @@ impl DelegateTool {
         let open = CallSnapshots::of(&cx.agent);
         let unseen_of = |(outcome, spec): (&Outcome, &AgentSpec)| match &outcome.found {
             Some(found) => found.unseen_writes.clone(),
-            None => unseen_writes(outcome, files, open.workspace(spec)),
+            None => unseen_writes(&cx.agent, spec, outcome),
         };
         let before = FileSnapshot::take(files, agent);
         let slots = cx.agent.store.get_or_insert_with(|| Slots::new(self.policy.concurrency()));
@@ -291,14 +287,12 @@ impl DelegateTool {
         let taken_up = plan.specs.iter().any(|spec| !started(cx).is_new(&spec.id));
         let before = if taken_up { before.late() } else { before };
         if plan.specs.iter().any(|spec| spec.background) {
-            return handles(plan, (before, begun), cx);
+            return handles(plan, before, cx);
         }
         let tickets = queue(&plan, &slots);
         drop(turn);
-        let (before, counted) = (Arc::new(before), started(cx));
-        for AgentSpec { id, .. } in &plan.specs {
-            open.begin(id, &before, counted.is_new(id).then_some(begun));
-        }
+        let before = Arc::new(before);
+        plan.specs.iter().for_each(|spec| open.begin(&spec.id, &before));
         let (outcomes, not_begun) = run(&plan, cx, tickets).await;
         drop(entered);
 
@@ -393,39 +387,6 @@ fn too_many_children(over: LimitExceeded, key: &str, asks: (&str, &Value)) -> Ca
          is {most}{whose}; work with the results there are, or send fewer tasks"
     );
     CallError::new(CallErrorCode::TooManyChildren, None, asks, remedy)
-}
-
-/// The files that an answer names as written and of which no write was seen: neither by the child
-/// nor by an agent below it. What a command or a foreign tool may have written counts as unseen
-/// only where it is not there, or was there before the child.
-pub(crate) fn unseen_writes(
-    outcome: &Outcome,
-    files: &FileLedger,
-    works: ChildWorkspace<'_>,
-) -> Vec<String> {
-    const OWN: [&str; 5] = ["edit_file", "list_dir", "read_file", "search_files", "write_file"];
-    let own = outcome.trace.iter().all(|line| OWN.contains(&line.tool.as_str()));
-    let seen = |named: &Path| {
-        let mut written = outcome.all_receipts().flat_map(|(_, seen)| seen.files_written.keys());
-        let below = || {
-            let (by, _) = files.last_write(&works.cwd.join(named))?;
-            by.ancestors().chain([by.clone()]).find(|agent| *agent == outcome.agent)
-        };
-        let name = named.strip_prefix(".").unwrap_or(named);
-        written.any(|path| path.ends_with(name)) || below().is_some()
-    };
-    // A name may be told from where a shell was then.
-    let places = || {
-        let moved = outcome.all_receipts().flat_map(|(_, seen)| &seen.directories);
-        moved.map(|cwd| ChildWorkspace { cwd, ..works }).chain([works])
-    };
-    let answer = outcome.text.as_deref().unwrap_or_default();
-    let named = named_as_written(answer, outcome.output.as_ref());
-    let unseen = named.into_iter().filter(|named| {
-        !seen(Path::new(named))
-            && (own || !places().any(|place| place.may_have_written(Path::new(named))))
-    });
-    unseen.map(str::to_owned).collect()
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use std::sync::Arc;
 
 use deputize_core::agent::{AgentSpec, Role};
 use deputize_core::authority::ApproverMode;
-use deputize_core::{AgentView, Authority, Catalog, CatalogEntry, Origin};
-use deputize_core::{ToolDecl, ToolKind, ToolName, ToolsetName};
+use deputize_core::{AgentView, Authority, Catalog, CatalogEntry, Origin, ToolDecl, ToolKind, ToolName, ToolsetName};
 
 use crate::policy::{Policy, ToolFlavor, ToolSchemas};
 

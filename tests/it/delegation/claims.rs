@@ -11,13 +11,17 @@ use crate::program::{Lab, RunningProgram, model};
 #[tokio::test]
 async fn a_claim_without_a_write_is_visible() {
     let lab = Lab::new();
+    fs::create_dir(lab.work("src")).unwrap();
+    fs::write(lab.work("src/known.rs"), "x").unwrap();
     let server = model(|asked| match (is_child(asked), asked.results().len()) {
         (false, 0) => call("delegate_task", json!({"tasks": [{"goal": "Lie"}, {"goal": "Work"}]})),
         (false, _) => say("Looked."),
         (true, 0) if asked.last_user() == "Work" => {
             call("write_file", json!({"path": "real.txt", "content": "x"}))
         }
-        (true, 0) => say("I created `out/report.md` and updated made_up.rs.\nI read a.rs."),
+        (true, 0) => {
+            say("Ich habe `out/report.md` angelegt; made_up.rs ist geändert.\nI read known.rs.")
+        }
         (true, _) => say("I created `real.txt`."),
     })
     .await;
@@ -26,8 +30,9 @@ async fn a_claim_without_a_write_is_visible() {
     let (told, notes) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
     assert_eq!(told["results"][0]["unseen_writes"], json!(["out/report.md", "made_up.rs"]));
     // The person is told too, at the end and by whom it was said.
-    let claim = "names as written, and no write was seen of: `out/report.md`, `made_up.rs`";
-    assert_eq!(ended.err.matches("names as written").count(), 1, "{}", ended.err);
+    let claim =
+        "names files that do not exist, and no write was seen of: `out/report.md`, `made_up.rs`";
+    assert_eq!(ended.err.matches("names files that do not exist").count(), 1, "{}", ended.err);
     assert!(ended.err.contains(&format!("warning: 1.0.0 {claim}\n")), "{}", ended.err);
     let shown = lab.deputize(&["sessions", "show", &lab.session(), "--agent", "1.0.0"]);
     let shown = RunningProgram::start(shown).end().await.with_code(0);
@@ -81,24 +86,6 @@ async fn a_claim_in_a_value_is_held_against_what_was_seen_also_below() {
     assert!(written[0]["path"].as_str().unwrap().ends_with("real.txt"), "{entry}");
     let broken = format!("{}/1.0.1", entry["agent"].as_str().unwrap());
     assert_eq!(entry["receipts"]["unfinished"], json!([broken]), "{entry}");
-}
-
-#[tokio::test]
-async fn a_claim_of_what_was_there_before_is_visible_also_beside_commands() {
-    let lab = Lab::new();
-    fs::write(lab.work("old.md"), "x").unwrap();
-    let server = model(|asked| match (is_child(asked), asked.results().len()) {
-        (false, 0) => call("delegate_task", json!({"goal": "Tidy"})),
-        (false, _) => say("Looked."),
-        (true, 0) => call("terminal", json!({"command": "cp -p old.md new.md"})),
-        (true, _) => say("I created old.md and new.md."),
-    })
-    .await;
-    run(&lab, &server, &["delegation.subagent_auto_approve=true"], "Go").await;
-    let requests = server.requests();
-    let (told, notes) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
-    assert_eq!(told["results"][0]["unseen_writes"], json!(["old.md"]), "{told}");
-    assert!(notes.contains("of which no write was seen: `old.md`."), "{notes}");
 }
 
 #[tokio::test]

@@ -79,7 +79,7 @@ pub(crate) fn seconds(ms: u64) -> String {
     format!("{}.{} s", ms / 1000, ms % 1000 / 100)
 }
 
-/// What a child says that it wrote and nobody saw it write; nothing where there is nothing.
+/// Returns what is said of files that a child names and that do not exist; `None` if there are none.
 pub(crate) fn unseen(outcome: &Outcome) -> Option<String> {
     const NAMED: usize = 5;
     let names = &outcome.found.as_ref()?.unseen_writes;
@@ -92,7 +92,10 @@ pub(crate) fn unseen(outcome: &Outcome) -> Option<String> {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let told = format!("names as written, and no write was seen of: {}{more}", shown.join(", "));
+    let told = format!(
+        "names files that do not exist, and no write was seen of: {}{more}",
+        shown.join(", ")
+    );
     (!names.is_empty()).then_some(told)
 }
 

@@ -6,14 +6,12 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, AttachError, Role};
 use deputize_core::clock::FixedClock;
-use deputize_core::file_state::FileVersion;
+use deputize_core::file_state::{FileLedger, FileVersion};
 use deputize_core::model::Usage;
 use deputize_core::outcome::{ExitReason, Receipts};
 use deputize_core::sanitize::TextSource;
 use deputize_core::tool::{SessionView, Spawn};
-use deputize_core::{
-    Agent, AgentId, Cancel, CancelReason, ResourceMap, Status, ToolEffect, ToolOutput,
-};
+use deputize_core::{Agent, AgentId, Cancel, CancelReason, ResourceMap, Status, ToolEffect, ToolOutput};
 use tokio::sync::Notify;
 
 use super::*;
