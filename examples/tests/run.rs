@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use deputize_agent::{AcpProgram, Agent, AgentModel, DelegationConfig};
+use deputize_agent::{AcpProgram, Agent, AgentModel, ChildApprovals, DelegationConfig};
 use deputize_core::authority::ApproverMode;
 use deputize_core::model::Reply;
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer, ScriptedModel};
@@ -354,11 +354,12 @@ fn acp_agent_of_an_embedder() {
             Some(result) => Reply::text("m", result.text.as_str()).into(),
         })
     });
+    let approvals = ChildApprovals { mode: ApproverMode::Auto, ..Default::default() };
     let agent = Agent::builder()
         .model(AgentModel::value("m", model))
         .tools(deputize_tools::LINK)
         .workspace(home.path())
-        .delegation(DelegationConfig { approvals: ApproverMode::Auto, ..Default::default() })
+        .delegation(DelegationConfig { approvals, ..Default::default() })
         .external_agent(program)
         .build()
         .unwrap();

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use deputize_core::{Catalog, ToolSpec};
 use deputize_core::clock::FixedClock;
-use deputize_delegate::{DelegateTool, Policy, read};
+use deputize_delegate::{DelegateTool, DelegationConfig, read};
 use deputize_fuzz::meter::Allowed;
 use deputize_runtime::fuzz::Arguments;
 use libfuzzer_sys::fuzz_target;
@@ -23,7 +23,7 @@ struct Tools {
 
 static TOOLS: LazyLock<Tools> = LazyLock::new(|| {
     let mut catalog = Catalog::linked(&[deputize_tools::LINK]).expect("the tools of the program");
-    let delegate = DelegateTool::new(Policy::default(), std::sync::Arc::new(FixedClock(0)));
+    let delegate = DelegateTool::new(DelegationConfig::default(), std::sync::Arc::new(FixedClock(0)));
     catalog.insert(delegate.expect("a tool").into_entry()).expect("one more tool");
     let specs: Vec<ToolSpec> = catalog.iter().map(|entry| entry.tool.spec().clone()).collect();
     let tools = Tools { specs, check: Arguments::default() };
@@ -47,7 +47,7 @@ fuzz_target!(|input: &[u8]| {
         }
     }
     if let Ok(arguments) = serde_json::from_str(&text) {
-        let policy = Policy::default();
+        let policy = DelegationConfig::default();
         let reading = ALLOWED.during(text.len(), || read(&arguments, &policy));
         assert!(reading.tasks.len() <= reading.count);
         if reading.errors.is_empty() {

@@ -12,7 +12,7 @@ use deputize_core::{AgentView, Authority, BoxFuture, Cancel, Catalog, Observer, 
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::Grant;
 use deputize_core::clock::FixedClock;
-use deputize_delegate::{DelegateTool, Policy};
+use deputize_delegate::{DelegateTool, DelegationConfig};
 use deputize_fuzz::meter::Allowed;
 use deputize_fuzz::one_line;
 use deputize_runtime::{Recording, Replay, SessionConfig, top_agent};
@@ -86,7 +86,7 @@ fn session_config(called: &Arc<AtomicBool>, seen: &Arc<Seen>) -> SessionConfig {
         entry.tool = Arc::new(Forbidden { tool, called });
         catalog.insert(entry).expect("one of each name");
     }
-    let delegate = DelegateTool::new(Policy::default(), Arc::new(FixedClock(0)));
+    let delegate = DelegateTool::new(DelegationConfig::default(), Arc::new(FixedClock(0)));
     catalog.insert(delegate.expect("a tool").into_entry()).expect("one more tool");
     let mut parts = SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
     parts.observers.push(Arc::clone(seen) as Arc<dyn Observer>);

@@ -13,7 +13,7 @@ use deputize_core::{Authority, BoxFuture, Cancel, Catalog, Event, Message, Model
 use deputize_core::authority::Grant;
 use deputize_core::clock::FixedClock;
 use deputize_core::model::{Delta, ModelError, Reply, Request};
-use deputize_delegate::{DelegateTool, Policy};
+use deputize_delegate::{DelegateTool, DelegationConfig};
 use deputize_fuzz::meter::Allowed;
 use deputize_runtime::{
     Continue, FileTail, Header, Session, SessionConfig, SessionDir, SessionError, StoredSession,
@@ -212,7 +212,7 @@ fn session_config(
     unpaired: &Arc<AtomicBool>,
 ) -> (SessionConfig, Option<String>) {
     let mut catalog = Catalog::default();
-    let delegate = DelegateTool::new(Policy::default(), Arc::new(FixedClock(0)));
+    let delegate = DelegateTool::new(DelegationConfig::default(), Arc::new(FixedClock(0)));
     catalog.insert(delegate.expect("a tool").into_entry()).expect("one tool");
     let mut parts = SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
     parts.record.sync = SyncMode::Never;

@@ -15,7 +15,7 @@ use deputize_core::{
     SessionId, Status, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolName, ToolOutput,
     ToolSpec, ToolsetName,
 };
-use deputize_delegate::{DelegateTool, Policy};
+use deputize_delegate::{DelegateTool, DelegationConfig, DelegationLimits};
 use deputize_runtime::{Heartbeat, Session, SessionConfig, SessionDir, SyncMode};
 use deputize_testkit::{Barrier, MockAnswer};
 use rustix::process::Signal;
@@ -67,11 +67,18 @@ fn hand_on(arguments: Value) -> Reply {
 /// seconds.
 async fn family(
     rule: impl Fn(&str, usize) -> (u64, Reply) + Send + Sync + 'static,
-    change: impl FnOnce(&mut SessionConfig, &mut Policy),
+    change: impl FnOnce(&mut SessionConfig, &mut DelegationConfig),
 ) -> (Vec<Record>, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let seen = Arc::new(RecordList::default());
-    let mut policy = Policy { child_timeout_seconds: 0, max_spawn_depth: 2, ..Policy::default() };
+    let mut policy = DelegationConfig {
+        limits: DelegationLimits {
+            child_timeout_seconds: 0,
+            max_spawn_depth: 2,
+            ..DelegationLimits::default()
+        },
+        ..DelegationConfig::default()
+    };
     let mut parts =
         SessionConfig { observers: vec![seen.clone()], ..SessionConfig::new(Catalog::default()) };
     parts.record.sync = SyncMode::Never;
@@ -217,7 +224,7 @@ async fn a_child_has_the_time_of_its_configuration_and_then_some_to_close() {
     };
     let ended = async |seconds: u32| {
         let (records, outcome) =
-            family(rule, |_, policy| policy.child_timeout_seconds = seconds).await;
+            family(rule, |_, policy| policy.limits.child_timeout_seconds = seconds).await;
         assert_eq!(outcome.status, Status::Completed);
         let told = |end: &Outcome| (end.exit_reason, end.text.clone(), end.duration_ms / 1000);
         ends(&records).iter().map(told).collect::<Vec<_>>()

@@ -11,7 +11,7 @@ use deputize_core::sanitize::FrameSecret;
 use deputize_core::{
     Authority, BoxFuture, Cancel, Catalog, Clock, Event, Message, Model, Outcome, Record, SessionId,
 };
-use deputize_delegate::{BackgroundPolicy, ControlTool, DelegateTool, Policy};
+use deputize_delegate::{BackgroundPolicy, ControlTool, DelegateTool, DelegationConfig};
 use deputize_runtime::{Continue, Session, SessionConfig, SessionDir, SyncMode};
 use tokio::time::{Instant, sleep};
 
@@ -64,7 +64,7 @@ impl Clock for Ticking {
 }
 
 /// A session with `delegate_task` and `delegate_control`, whose clock begins at `began`.
-fn parts(policy: &Policy, rule: &Arc<SimulatedRule>, began: u64) -> SessionConfig {
+fn parts(policy: &DelegationConfig, rule: &Arc<SimulatedRule>, began: u64) -> SessionConfig {
     let clock: Arc<dyn Clock> = Arc::new(Ticking { since: Instant::now(), began });
     let mut catalog = Catalog::default();
     let delegate = DelegateTool::new(policy.clone(), Arc::clone(&clock)).unwrap();
@@ -85,7 +85,11 @@ fn authority(catalog: &Catalog) -> Authority {
 }
 
 /// Runs a session in a folder to its end.
-pub(crate) async fn run(folder: &Path, policy: &Policy, rule: &Arc<SimulatedRule>) -> Outcome {
+pub(crate) async fn run(
+    folder: &Path,
+    policy: &DelegationConfig,
+    rule: &Arc<SimulatedRule>,
+) -> Outcome {
     let (dir, id) = (SessionDir::new(folder), SessionId::literal("s"));
     let session = Session::create(&dir, id, parts(policy, rule, 0)).unwrap();
     let spec = session.top_agent("t/m", "go", folder);
@@ -96,7 +100,7 @@ pub(crate) async fn run(folder: &Path, policy: &Policy, rule: &Arc<SimulatedRule
 /// end and all records.
 pub(crate) async fn resumed(
     lines: &[&str],
-    (policy, rule): (&Policy, &Arc<SimulatedRule>),
+    (policy, rule): (&DelegationConfig, &Arc<SimulatedRule>),
     began: u64,
 ) -> (Outcome, Vec<Record>) {
     let folder = tempfile::tempdir().unwrap();

@@ -9,7 +9,10 @@ use deputize_core::agent::AgentLimits;
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::sanitize::{FrameSecret, Secrets};
 use deputize_core::{Authority, Cancel, Outcome, ToolsetName};
-use deputize_delegate::{BackgroundPolicy, OverLimit, Policy, PromptLayout, ToolSchemas};
+use deputize_delegate::{
+    BackgroundPolicy, DelegationConfig, DelegationLimits, DelegationOptions, OverLimit,
+    PromptLayout, ToolSchemas,
+};
 use deputize_runtime::{
     Budgets, ChildConfig, Continue, Heartbeat, Models, RecordConfig, Session, SessionConfig,
     SyncMode,
@@ -161,7 +164,7 @@ struct Setting {
     task: String,
     limits: AgentLimits,
     grant: Grant,
-    delegation: Policy,
+    delegation: DelegationConfig,
     budgets: Budgets,
     children_time: Option<Duration>,
     hooks: bool,
@@ -171,10 +174,11 @@ impl Setting {
     /// Counts what it has; a seed is counted once, however many processes it takes.
     fn count(&self, world: &World) {
         let figures = &mut world.state().figures;
-        figures.ceilings = self.delegation.toolset_ceiling.is_some().into();
-        figures.cache_first = (self.delegation.prompt_layout == PromptLayout::CacheFirst).into();
+        figures.ceilings = self.delegation.toolsets.ceiling.is_some().into();
+        figures.cache_first =
+            (self.delegation.options.prompt_layout == PromptLayout::CacheFirst).into();
         figures.cache_preserving =
-            (self.delegation.tool_schemas == ToolSchemas::CachePreserving).into();
+            (self.delegation.options.tool_schemas == ToolSchemas::CachePreserving).into();
     }
 
     fn of(world: &World) -> Self {
@@ -186,7 +190,11 @@ impl Setting {
             ..Grant::default()
         };
         let mut limits = AgentLimits { max_iterations: 9, time_ms: 0, wrap_up_ms: 0 };
-        let mut delegation = Policy { max_spawn_depth: 3, background: true, ..Policy::default() };
+        let mut delegation = DelegationConfig {
+            limits: DelegationLimits { max_spawn_depth: 3, ..DelegationLimits::default() },
+            options: DelegationOptions { background: true, ..DelegationOptions::default() },
+            ..DelegationConfig::default()
+        };
         let mut task = "go".to_owned();
         let (mut budgets, mut children_time) = (Budgets::default(), None);
         let mut hooks = false;
@@ -197,15 +205,15 @@ impl Setting {
                 limits.time_ms = dice.u64(500..300_000);
                 limits.wrap_up_ms = if dice.bool() { dice.u64(..10_000) } else { 0 };
             }
-            delegation.max_iterations = dice.u32(1..5);
-            delegation.max_spawn_depth = dice.u32(1..4);
-            delegation.max_children_per_session = dice.u32(3..12);
-            delegation.max_concurrent_children = dice.u32(1..4);
-            delegation.child_timeout_seconds = if dice.bool() { dice.u32(..90) } else { 0 };
-            delegation.wrap_up_seconds = dice.u32(..3) * 5;
+            delegation.limits.max_iterations = dice.u32(1..5);
+            delegation.limits.max_spawn_depth = dice.u32(1..4);
+            delegation.limits.max_children_per_session = dice.u32(3..12);
+            delegation.limits.max_concurrent_children = dice.u32(1..4);
+            delegation.limits.child_timeout_seconds = if dice.bool() { dice.u32(..90) } else { 0 };
+            delegation.limits.wrap_up_seconds = dice.u32(..3) * 5;
             if dice.bool() {
-                delegation.over_limit = OverLimit::Queue;
-                delegation.approvals = ApproverMode::Ask;
+                delegation.limits.over_limit = OverLimit::Queue;
+                delegation.approvals.mode = ApproverMode::Ask;
             }
             task = format!("{SECRET} is for you: go");
             let mut dice = world.seed.dice("budget");
@@ -218,13 +226,13 @@ impl Setting {
             if dice.u32(..3) == 0 {
                 let mut sets = ["delegation", "see", "work"].map(ToolsetName::literal).to_vec();
                 sets.remove(dice.usize(..3));
-                delegation.toolset_ceiling = Some(sets.into_iter().collect());
+                delegation.toolsets.ceiling = Some(sets.into_iter().collect());
             }
             if dice.u32(..3) == 0 {
-                delegation.prompt_layout = PromptLayout::CacheFirst;
+                delegation.options.prompt_layout = PromptLayout::CacheFirst;
             }
             if dice.u32(..3) == 0 {
-                delegation.tool_schemas = ToolSchemas::CachePreserving;
+                delegation.options.tool_schemas = ToolSchemas::CachePreserving;
             }
         }
         Self { task, limits, grant, delegation, budgets, children_time, hooks }

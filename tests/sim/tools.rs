@@ -30,7 +30,7 @@ struct SimTool {
 pub(crate) fn catalog(
     world: &Arc<World>,
     clock: Arc<dyn Clock>,
-    policy: deputize_delegate::Policy,
+    policy: deputize_delegate::DelegationConfig,
 ) -> Catalog {
     let schema = json!({
         "type": "object",

@@ -16,7 +16,7 @@ use deputize_core::{
     AgentView, Authority, Catalog, CatalogEntry, Clock, Effects, Message, ResourceMap, SessionId,
     ToolDecl, ToolName, ToolSource, ToolsetName,
 };
-use deputize_delegate::{BackgroundPolicy, Policy as DelegationConfig, children_grant};
+use deputize_delegate::{BackgroundPolicy, DelegationConfig, children_grant};
 use deputize_runtime::{
     Budgets, ChildConfig, Heartbeat, Models, SessionConfig, SyncMode, declare, top_agent,
 };
@@ -130,12 +130,12 @@ impl Assembly {
     /// their calls.
     #[must_use]
     pub fn tools_denied_to_children(&self) -> Vec<&ToolName> {
-        let ceiling = self.delegation.toolset_ceiling.as_ref();
+        let ceiling = self.delegation.toolsets.ceiling.as_ref();
         let is_denied = |name: &&ToolName| {
             let entry = self.tools.catalog.get(name.as_str());
             entry.is_some_and(|it| {
                 ceiling.is_none_or(|ceiling| ceiling.contains(&it.toolset))
-                    && self.delegation.withholds(it, self.delegation.approvals)
+                    && self.delegation.withholds(it, self.delegation.approvals.mode)
             })
         };
         self.tools.names.iter().filter(is_denied).filter(|_| self.can_delegate()).collect()
@@ -144,7 +144,7 @@ impl Assembly {
     /// Returns what a top agent may do in a directory.
     #[must_use]
     pub fn authority(&self, approver: ApproverMode, cwd: PathBuf) -> Authority {
-        let children = match self.delegation.max_children_per_session {
+        let children = match self.delegation.limits.max_children_per_session {
             0 => u32::MAX,
             most => most,
         };
@@ -157,7 +157,7 @@ impl Assembly {
                 network: Some(true),
                 // Children's questions are answered by a setting of their own, which may allow
                 // more than the top agent's mode.
-                approver: Some(approver.max(self.delegation.approvals)),
+                approver: Some(approver.max(self.delegation.approvals.mode)),
                 spawn_depth: Some(self.delegation.leaf_depth()),
                 spawn_number: Some(children),
                 models: None,

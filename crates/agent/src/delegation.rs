@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use deputize_core::schema::SchemaError;
 use deputize_core::{Catalog, CatalogError, Clock};
-use deputize_delegate::{ControlTool, DelegateTool, Policy as DelegationConfig, ToolFlavor};
+use deputize_delegate::{
+    ControlTool, DelegateTool, DelegationConfig, DelegationOptions, ToolFlavor,
+};
 
 /// Why the delegation tools cannot be added.
 #[derive(Debug, thiserror::Error)]
@@ -30,13 +32,16 @@ pub fn add_delegation_tools(
 ) -> Result<(), DelegationError> {
     let tool = |config| DelegateTool::new(config, Arc::clone(clock));
     catalog.insert(tool(delegation.clone())?.into_entry())?;
-    let other = match delegation.form {
+    let other = match delegation.options.tool_name {
         ToolFlavor::DelegateTask => ToolFlavor::Task,
         ToolFlavor::Task => ToolFlavor::DelegateTask,
     };
-    let former = DelegationConfig { form: other, ..delegation.clone() };
+    let former = DelegationConfig {
+        options: DelegationOptions { tool_name: other, ..delegation.options },
+        ..delegation.clone()
+    };
     catalog.insert_former(tool(former)?.into_entry());
-    if delegation.background {
+    if delegation.options.background {
         catalog.insert(ControlTool::new()?.into_entry())?;
     }
     Ok(())

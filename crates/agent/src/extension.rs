@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use deputize_core::{Catalog, ToolSource};
-use deputize_delegate::Policy as DelegationConfig;
+use deputize_delegate::DelegationConfig;
 use deputize_runtime::SessionConfig;
 use serde_json::Value;
 

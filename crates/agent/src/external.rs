@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use deputize_acp::{AcpAgents, AcpProgram, NEEDS};
 use deputize_core::external_agent::ExternalAgents;
-use deputize_delegate::{Policy as DelegationConfig, ToolSchemas};
+use deputize_delegate::{DelegationConfig, ToolSchemas};
 use deputize_runtime::SessionConfig;
 use deputize_tools::Processes;
 
@@ -22,12 +22,12 @@ pub fn external_agent_name(command: &str) -> String {
 /// Makes children runs of a program. They have none of our tools and no children of their own, and
 /// the program chooses its model.
 pub fn use_external_agent(config: &mut DelegationConfig, name: &str) {
-    config.model = Some(name.to_owned());
-    config.models = Vec::new();
-    config.unreachable_models = BTreeMap::new();
-    config.external_needs = NEEDS.to_vec();
-    config.tool_schemas = ToolSchemas::Narrowed;
-    config.child_base = Vec::new();
+    config.models.model = Some(name.to_owned());
+    config.models.choices = Vec::new();
+    config.models.unreachable = BTreeMap::new();
+    config.host.external_needs = NEEDS.to_vec();
+    config.options.tool_schemas = ToolSchemas::Narrowed;
+    config.host.child_base = Vec::new();
 }
 
 /// Returns the way to children that are runs of a program, by the name that specs have.

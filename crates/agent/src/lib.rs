@@ -103,7 +103,10 @@ pub use capped_model::{cap_options, cap_output};
 pub use delegation::{DelegationError, add_delegation_tools};
 #[cfg(feature = "acp")]
 pub use deputize_acp::AcpProgram;
-pub use deputize_delegate::Policy as DelegationConfig;
+pub use deputize_delegate::{
+    ChildApprovals, ChildModels, ChildToolsets, DelegationConfig, DelegationHost, DelegationLimits,
+    DelegationOptions,
+};
 #[cfg(feature = "acp")]
 pub use external::{external_agent_name, external_agents, use_external_agent};
 #[cfg(feature = "tools")]

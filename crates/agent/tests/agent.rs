@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use deputize_agent::{Agent, AgentBuilder, AgentModel, BuildError, DelegationConfig};
+use deputize_agent::{Agent, AgentBuilder, AgentModel, BuildError, ChildModels, DelegationConfig};
 use deputize_core::budget::Budget;
 use deputize_core::hook::HookPoint;
 use deputize_core::model::Reply;
@@ -226,7 +226,7 @@ async fn children_may_have_models_of_their_own_and_one_that_is_not_there_is_an_e
     });
     let child = Arc::new(ScriptedModel::rule(|_| Some(Reply::text("c", "Seen.").into())));
     let config = |model: &str| DelegationConfig {
-        model: Some(model.to_owned()),
+        models: ChildModels { model: Some(model.to_owned()), ..ChildModels::default() },
         ..DelegationConfig::default()
     };
     let agent = agent.child_model(AgentModel::shared("scripted/c", Arc::clone(&child) as _));

@@ -15,7 +15,7 @@ use deputize_core::model::ModelOptions;
 use deputize_core::prompt::FillError;
 use deputize_core::sanitize::Secrets;
 use deputize_core::{Catalog, CatalogError, Clock, ToolCrate};
-use deputize_delegate::{Policy, send_order};
+use deputize_delegate::{DelegationConfig, DelegationOptions, send_order};
 use deputize_mcp::Servers;
 use deputize_runtime::{Models, SessionConfig, SystemClock};
 
@@ -141,7 +141,10 @@ pub(crate) fn toolset_names() -> BTreeSet<String> {
 }
 
 /// The tools that a program has without its configuration's plugins and servers.
-fn brought(from: &AssemblyInput<'_>, delegation: &Policy) -> Result<Catalog, ComposeError> {
+fn brought(
+    from: &AssemblyInput<'_>,
+    delegation: &DelegationConfig,
+) -> Result<Catalog, ComposeError> {
     let mut catalog = Catalog::linked(from.links)?;
     add_delegation_tools(&mut catalog, delegation, &from.clock)?;
     Ok(catalog)
@@ -153,7 +156,10 @@ fn brought(from: &AssemblyInput<'_>, delegation: &Policy) -> Result<Catalog, Com
 pub(crate) fn linked_catalog(links: &[ToolCrate]) -> Catalog {
     // Crates that do not fit together are told of where their tools are needed.
     let mut catalog = Catalog::linked(links).unwrap_or_default();
-    let delegation = Policy { background: true, ..Policy::default() };
+    let delegation = DelegationConfig {
+        options: DelegationOptions { background: true, ..DelegationOptions::default() },
+        ..DelegationConfig::default()
+    };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let _taken = add_delegation_tools(&mut catalog, &delegation, &clock);
     catalog
@@ -192,7 +198,7 @@ impl AssembledProgram {
         mut warnings: Vec<String>,
     ) -> Result<Self, ComposeError> {
         let config = from.config;
-        let schemas = config.delegation.tool_schemas;
+        let schemas = config.delegation.options.tool_schemas;
         let child_base = found.prompt.child_prompt(&config.system_prompt, schemas)?;
         let mut delegation = delegation::policy(from, &found, child_base, &mut warnings);
         external::apply(config, &mut delegation, &mut warnings);
@@ -214,7 +220,7 @@ impl AssembledProgram {
         let hands_on = tools.contains(&tool).then_some(tool);
         let base = found.prompt.top_prompt(PromptSettings {
             system_text: &config.system_prompt,
-            schemas: delegation.tool_schemas,
+            schemas: delegation.options.tool_schemas,
             delegation_tool: hands_on,
             platform: Some(found.platform()),
         })?;

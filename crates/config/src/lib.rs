@@ -15,7 +15,7 @@
 //!     ..Sources::default()
 //! };
 //! let loaded = load(&sources)?;
-//! assert_eq!(loaded.config.delegation.max_spawn_depth, 2);
+//! assert_eq!(loaded.config.delegation.limits.max_spawn_depth, 2);
 //! let choice = resolve_model(&loaded.config, &ModelOverrides::default())?;
 //! assert_eq!(choice.endpoint, Endpoint::Offline);
 //!

@@ -11,9 +11,9 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::{Value, json};
 
 use crate::call_error::{CallError, CallErrorCode};
+use crate::config::{DelegationConfig, ToolFlavor};
 use crate::fields::{CallFindings, Fields, WORD_CHARS, decode, not_json, object};
 use crate::placeholder::{PLACEHOLDER, is_placeholder};
-use crate::policy::{Policy, ToolFlavor};
 use crate::task::DESCRIPTION;
 
 /// The fields of a call beside `tasks`. The first three are of single mode alone, the others
@@ -144,14 +144,14 @@ impl ParsedCall {
 /// Reads the arguments of a call.
 ///
 /// ```
-/// use deputize_delegate::{Policy, read};
+/// use deputize_delegate::{DelegationConfig, read};
 /// let arguments = serde_json::json!({"tasks": r#"[{"goal": "Count the tests."}]"#});
-/// let reading = read(&arguments, &Policy::default());
+/// let reading = read(&arguments, &DelegationConfig::default());
 /// assert_eq!(reading.tasks[0].goal, "Count the tests.");
 /// assert!(reading.errors.is_empty());
 /// ```
 #[must_use]
-pub fn read(arguments: &Value, policy: &Policy) -> ParsedCall {
+pub fn read(arguments: &Value, config: &DelegationConfig) -> ParsedCall {
     let map = match object(arguments, "`goal` or `tasks`") {
         Ok(map) => map,
         Err(error) => return ParsedCall { errors: vec![*error], ..ParsedCall::default() },
@@ -160,21 +160,21 @@ pub fn read(arguments: &Value, policy: &Policy) -> ParsedCall {
     let top = Fields { map: &map, task: None };
     top.refuse_later(&mut faults);
     top.warn_unknown(|field| is_known(field, &CALL_FIELDS), &mut faults);
-    let background = top.background(policy, &mut faults).unwrap_or_default();
+    let background = top.background(config, &mut faults).unwrap_or_default();
     let defaults = RequestedTask {
         role: top.role(&mut faults).unwrap_or_default(),
-        max_iterations: top.iterations(policy, &mut faults),
+        max_iterations: top.iterations(config, &mut faults),
         output_schema: top.schema(&mut faults),
-        model: top.model(policy, &mut faults),
+        model: top.model(config, &mut faults),
         ..RequestedTask::default()
     };
     let mut out = ParsedCall { background, ..ParsedCall::default() };
     match top.tasks(&mut faults) {
-        Some(tasks) => batch((&top, &tasks), &defaults, policy, (&mut out, &mut faults)),
+        Some(tasks) => batch((&top, &tasks), &defaults, config, (&mut out, &mut faults)),
         // An error about `tasks` is enough: that there is no goal either would only confuse.
         None if faults.errors.iter().any(|error| error.code == CallErrorCode::Tasks) => {}
         None => {
-            out.tasks.push(top.task(&defaults, policy, &mut faults));
+            out.tasks.push(top.task(&defaults, config, &mut faults));
             out.count = 1;
         }
     }
@@ -188,7 +188,7 @@ fn is_known(field: &str, known: &[&str]) -> bool {
 fn batch(
     (top, tasks): (&Fields<'_>, &[Value]),
     defaults: &RequestedTask,
-    policy: &Policy,
+    config: &DelegationConfig,
     (out, faults): (&mut ParsedCall, &mut CallFindings),
 ) {
     let ignored = ["goal", "context", "toolsets"].map(|field| (field, top.present(field)));
@@ -217,14 +217,14 @@ fn batch(
         let fields = Fields { map, task: Some(index) };
         fields.refuse_later(faults);
         fields.warn_unknown(|field| is_known(field, &TASK_FIELDS), faults);
-        said.push(fields.background(policy, faults));
-        out.tasks.push(fields.task(defaults, policy, faults));
+        said.push(fields.background(config, faults));
+        out.tasks.push(fields.task(defaults, config, faults));
     }
     // What a task does not say is as the call says.
     let each: BTreeSet<bool> = said.iter().map(|it| it.unwrap_or(out.background)).collect();
     let mixed = each.len() > 1 || (whole && each.contains(&!out.background));
     // Where it is switched off, that is told.
-    if mixed && policy.background {
+    if mixed && config.options.background {
         let remedy = "`background` holds for all tasks of a call: say it beside `tasks`, or make \
                       two calls";
         let value = Value::Bool(out.background);
@@ -254,14 +254,14 @@ impl Fields<'_> {
     fn task(
         &self,
         defaults: &RequestedTask,
-        policy: &Policy,
+        config: &DelegationConfig,
         faults: &mut CallFindings,
     ) -> RequestedTask {
         let own = self.task.is_some();
         let role = if own { self.role(faults) } else { None };
-        let iterations = if own { self.iterations(policy, faults) } else { None };
+        let iterations = if own { self.iterations(config, faults) } else { None };
         let schema = if own { self.schema(faults) } else { None };
-        let model = if own { self.model(policy, faults) } else { None };
+        let model = if own { self.model(config, faults) } else { None };
         RequestedTask {
             index: self.task,
             goal: self.goal(faults),
@@ -310,17 +310,17 @@ impl Fields<'_> {
         }
     }
 
-    fn iterations(&self, policy: &Policy, faults: &mut CallFindings) -> Option<u32> {
+    fn iterations(&self, config: &DelegationConfig, faults: &mut CallFindings) -> Option<u32> {
         let value = self.present("max_iterations")?;
-        if policy.is_external() {
+        if config.is_external() {
             faults.warnings.push(format!(
                 "{}`max_iterations` has no effect: children are another program here{}",
                 self.place(),
-                policy.setting_note("external_needs"),
+                config.setting_note("external_needs"),
             ));
             return None;
         }
-        let limit = policy.limits(None).max_iterations;
+        let limit = config.limits(None).max_iterations;
         let of = ("max_iterations", value);
         let number = match value {
             Value::String(text) => text.trim().parse().ok(),
@@ -335,7 +335,7 @@ impl Fields<'_> {
             Some(number) if number < 1.0 => {
                 let remedy = format!(
                     "`max_iterations` must be from 1 to {limit}{}",
-                    policy.setting_note("max_iterations"),
+                    config.setting_note("max_iterations"),
                 );
                 faults.errors.push(self.error(CallErrorCode::Range, of, &remedy));
                 None
@@ -344,7 +344,7 @@ impl Fields<'_> {
                 faults.warnings.push(format!(
                     "{}`max_iterations` {number} is above {}; {limit} holds",
                     self.place(),
-                    match policy.setting_name("max_iterations") {
+                    match config.setting_name("max_iterations") {
                         "" => "the limit",
                         name => name,
                     },
@@ -390,12 +390,12 @@ impl Fields<'_> {
         Some(schema)
     }
 
-    fn model(&self, policy: &Policy, faults: &mut CallFindings) -> Option<String> {
+    fn model(&self, config: &DelegationConfig, faults: &mut CallFindings) -> Option<String> {
         let model = self.text("model", faults)?.trim().to_owned();
-        if policy.models.contains(&model) {
+        if config.models.choices.contains(&model) {
             return Some(model);
         }
-        let remedy = model_remedy(&model, policy);
+        let remedy = model_remedy(&model, config);
         faults.errors.push(self.error(
             CallErrorCode::Model,
             ("model", &Value::String(model)),
@@ -423,11 +423,11 @@ impl Fields<'_> {
     }
 
     /// Whether nobody waits; nothing: it is not said.
-    fn background(&self, policy: &Policy, faults: &mut CallFindings) -> Option<bool> {
+    fn background(&self, config: &DelegationConfig, faults: &mut CallFindings) -> Option<bool> {
         let asked = self.flag(BACKGROUND, faults)?;
-        if asked && !policy.background {
+        if asked && !config.options.background {
             let of = (BACKGROUND, self.map.get(BACKGROUND).unwrap_or(&Value::Null));
-            let note = policy.setting_note("background");
+            let note = config.setting_note("background");
             let remedy = format!("`background` is switched off here{note}; leave it out");
             faults.errors.push(self.error(CallErrorCode::BackgroundOff, of, &remedy));
         }
@@ -450,18 +450,18 @@ impl Fields<'_> {
 }
 
 /// What to do about a model that a call may not choose.
-fn model_remedy(model: &str, policy: &Policy) -> String {
-    if let Some(why) = policy.unreachable_models.get(model) {
-        let choice = match policy.models.as_slice() {
+fn model_remedy(model: &str, config: &DelegationConfig) -> String {
+    if let Some(why) = config.models.unreachable.get(model) {
+        let choice = match config.models.choices.as_slice() {
             [] => String::new(),
             models => format!("name one of {}, or ", models.join(", ")),
         };
         return format!("`{model}` cannot be reached ({why}): {choice}leave `model` out");
     }
-    let note = policy.setting_note("models");
-    match policy.models.as_slice() {
-        [] if policy.is_external() => {
-            let note = policy.setting_note("external_needs");
+    let note = config.setting_note("models");
+    match config.models.choices.as_slice() {
+        [] if config.is_external() => {
+            let note = config.setting_note("external_needs");
             format!(
                 "leave `model` out: children are another program here{note}, which chooses its \
                  model itself"
@@ -487,11 +487,15 @@ mod tests {
     use serde_json::{Map, json};
 
     use super::*;
+    use crate::config::ChildModels;
 
     /// The only function here that knows the signature under test.
     fn reads(arguments: &Value) -> String {
-        let policy = Policy { models: vec!["p/small".to_owned()], ..Policy::default() };
-        let ParsedCall { tasks, errors, warnings, .. } = read(arguments, &policy);
+        let config = DelegationConfig {
+            models: ChildModels { choices: vec!["p/small".to_owned()], ..ChildModels::default() },
+            ..DelegationConfig::default()
+        };
+        let ParsedCall { tasks, errors, warnings, .. } = read(arguments, &config);
         let mut out = String::new();
         for task in tasks {
             write!(out, "{:?} {:?}", task.index, task.goal).unwrap();
@@ -628,7 +632,7 @@ mod tests {
                 {"goal": "C", "output_schema": bomb.to_string()},
                 {"goal": "D", "output_schema": {"$defs": {"a": {"$ref": "https://localhost:9/x"}}}},
             ]}),
-            &Policy::default(),
+            &DelegationConfig::default(),
         );
         let told: Vec<_> = reading.errors.iter().map(|it| (it.code, it.remedy.as_str())).collect();
         let unfolds = "`output_schema` must be a JSON Schema: a schema must not unfold to more than \
@@ -707,22 +711,22 @@ mod tests {
     #[test]
     fn a_call_that_says_nothing() {
         for arguments in [json!({}), json!({"goal": " \n"}), json!({"goal": null, "tasks": []})] {
-            let reading = read(&arguments, &Policy::default());
+            let reading = read(&arguments, &DelegationConfig::default());
             let codes: Vec<CallErrorCode> = reading.errors.iter().map(|error| error.code).collect();
             assert_eq!(codes, [CallErrorCode::NoTask], "{arguments}");
         }
         for tasks in [json!("no list"), json!({"goal": "A"}), json!(3), json!("{}")] {
-            let reading = read(&json!({"tasks": tasks}), &Policy::default());
+            let reading = read(&json!({"tasks": tasks}), &DelegationConfig::default());
             let codes: Vec<CallErrorCode> = reading.errors.iter().map(|error| error.code).collect();
             assert_eq!(codes, [CallErrorCode::Tasks], "{tasks}");
         }
-        let reading = read(&json!(["goal"]), &Policy::default());
+        let reading = read(&json!(["goal"]), &DelegationConfig::default());
         assert_eq!(reading.errors[0].code, CallErrorCode::Arguments);
     }
 
     #[test]
     fn a_long_value_is_repeated_in_short() {
-        let reading = read(&json!({"tasks": "x".repeat(100_000)}), &Policy::default());
+        let reading = read(&json!({"tasks": "x".repeat(100_000)}), &DelegationConfig::default());
         assert!(serde_json::to_string(&reading.errors).unwrap().len() < 500);
     }
 }

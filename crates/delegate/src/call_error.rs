@@ -221,7 +221,8 @@ mod tests {
     #[test]
     fn very_many_mistakes_are_counted() {
         let tasks: Vec<Value> = (0..1000).map(|n| json!({"goal": "", "x": n})).collect();
-        let reading = crate::args::read(&json!({"tasks": tasks}), &crate::Policy::default());
+        let reading =
+            crate::args::read(&json!({"tasks": tasks}), &crate::DelegationConfig::default());
         let refusal = Refusal::new(reading.errors, reading.warnings);
         assert_eq!(refusal.errors().len(), LISTED);
         assert_eq!(

@@ -11,23 +11,24 @@ use deputize_core::outcome::ChildInspection;
 use deputize_core::sanitize::{TextSource, for_terminal_line};
 use deputize_core::schema::{Schema, SchemaError};
 use deputize_core::tool::ChildLifecycle;
-use deputize_core::{AgentId, AgentView, ArgumentRole, Availability, BoxFuture, CatalogEntry, Clock, Effects, Origin, Outcome, Status, Subject, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolKind, ToolName, ToolOutput, ToolSpec};
+use deputize_core::{
+    AgentId, AgentView, ArgumentRole, Availability, BoxFuture, CatalogEntry, Clock, Effects,
+    Origin, Outcome, Status, Subject, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolKind,
+    ToolOutput, ToolSpec,
+};
 use serde_json::{Value, json};
 
 use crate::call_error::{CallError, CallErrorCode, Refusal, bounded};
 use crate::concurrency::Slots;
+use crate::config::DelegationConfig;
 use crate::fields::{CallFindings, Fields, WORD_CHARS, object};
 use crate::file_snapshot::FileSnapshot;
 use crate::inspect_child::{CallSnapshots, inspect_child};
+use crate::names::{CONTROL, TOOLSET};
 use crate::plan::DelegationPlan;
-use crate::policy::Policy;
 use crate::report::{HostObservations, ReportLimits, report};
 use crate::run::fact;
 use crate::save_output::save_output;
-use crate::toolset::TOOLSET;
-
-/// The tool by which an agent sees and reaches those below it.
-pub const CONTROL: ToolName = ToolName::literal("delegate_control");
 
 const ACTIONS: [&str; 4] = ["list", "message", "stop", "join"];
 /// What `join` waits for.
@@ -85,27 +86,27 @@ pub(crate) fn handles(plan: DelegationPlan, before: FileSnapshot, cx: &ToolCx) -
 
 /// How children that nobody waits for are let in and told of, under these settings.
 pub struct BackgroundPolicy {
-    policy: Policy,
+    config: DelegationConfig,
     clock: Arc<dyn Clock>,
 }
 
 impl fmt::Debug for BackgroundPolicy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Background").field("policy", &self.policy).finish_non_exhaustive()
+        f.debug_struct("Background").field("config", &self.config).finish_non_exhaustive()
     }
 }
 
 impl BackgroundPolicy {
     /// Under these settings; the clock names the files about children that timed out.
     #[must_use]
-    pub fn new(policy: Policy, clock: Arc<dyn Clock>) -> Self {
-        Self { policy, clock }
+    pub fn new(config: DelegationConfig, clock: Arc<dyn Clock>) -> Self {
+        Self { config, clock }
     }
 }
 
 impl ChildLifecycle for BackgroundPolicy {
     fn acquire_slot(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>> {
-        let children = self.policy.concurrency();
+        let children = self.config.concurrency();
         let slots = parent.store.get_or_insert_with(|| Slots::new(children));
         let slot = slots.acquire();
         Box::pin(async move { Box::new(slot.await) as Box<dyn Any + Send> })
@@ -117,7 +118,7 @@ impl ChildLifecycle for BackgroundPolicy {
         child: &AgentSpec,
         end: &Outcome,
     ) -> Option<ChildInspection> {
-        inspect_child(parent, &self.policy, (child, end), self.clock.now_ms())
+        inspect_child(parent, &self.config, (child, end), self.clock.now_ms())
     }
 
     fn report_end(&self, parent: &AgentView, child: &Outcome) -> ToolOutput {
@@ -128,17 +129,17 @@ impl ChildLifecycle for BackgroundPolicy {
         let stale = before.stale_by(files, parent.id(), child);
         let index = child.agent.as_str().rsplit('.').next().and_then(|last| last.parse().ok());
         let first = index.unwrap_or_default();
-        let caps = ReportLimits::of(parent, &self.policy);
+        let caps = ReportLimits::of(parent, &self.config);
         let unseen = [child.found.as_deref().cloned().unwrap_or_default().unseen_writes];
         let seen =
             HostObservations { first, stale: &stale, unseen: &unseen, kept: &[], warnings: &[] };
-        let (by, now) = ((parent, &self.policy), self.clock.now_ms());
+        let (by, now) = ((parent, &self.config), self.clock.now_ms());
         let kept = save_output(by, (&[], outcomes), seen, caps, now);
         let told =
             report(outcomes, HostObservations { kept: &kept, ..seen }, child.duration_ms, caps);
         let told = told.unwrap_or_else(|error| ToolOutput::text(error.to_string()));
         // It tells of the child what the host saw; the child's own words have a frame in it.
-        ToolOutput { source: Some(TextSource::Tool(self.policy.tool().to_string())), ..told }
+        ToolOutput { source: Some(TextSource::Tool(self.config.tool().to_string())), ..told }
     }
 }
 

@@ -6,9 +6,10 @@ use deputize_core::schema::{Schema, SchemaError};
 use deputize_core::{CatalogEntry, Origin, ToolDecl, ToolName};
 use serde_json::{Value, json};
 
+use crate::config::{DelegationConfig, OverLimit, ToolFlavor};
+use crate::names::{TASK, TOOL};
 use crate::plan::MOST_TASKS;
-use crate::policy::{OverLimit, Policy, ToolFlavor};
-use crate::toolset::{CLARIFY, EXECUTE_CODE, ParentView, TASK, TOOL, is_never, nests, offered};
+use crate::toolset::{CLARIFY, EXECUTE_CODE, ParentView, is_never, nests, offered};
 
 const DESCRIPTION: &str = include_str!("../prompts/tool.md");
 const BACKGROUND: &str = include_str!("../prompts/background.md");
@@ -54,22 +55,25 @@ pub enum DescribeError {
 ///
 /// # Errors
 /// When a text of this crate is broken; its tests build every one.
-pub fn describe(parent: ParentView<'_>, policy: &Policy) -> Result<ToolDecl, DescribeError> {
-    if policy.form == ToolFlavor::Task {
-        return describe_task(parent, policy);
+pub fn describe(
+    parent: ParentView<'_>,
+    config: &DelegationConfig,
+) -> Result<ToolDecl, DescribeError> {
+    if config.options.tool_name == ToolFlavor::Task {
+        return describe_task(parent, config);
     }
-    let nesting = nests(parent, policy);
+    let nesting = nests(parent, config);
     let values = [
-        ("own", own(parent, policy)),
+        ("own", own(parent, config)),
         ("instead", &*instead(parent)),
-        ("limit", &*limit(policy)),
-        ("nesting", &*nesting_text(policy, nesting)),
-        ("lacks", &*lacks(parent, policy)),
-        ("seen", if policy.is_external() { CLAIMED } else { SEEN }),
-        ("lifetime", if policy.background { BACKGROUND.trim_end() } else { LIFETIME }),
+        ("limit", &*limit(config)),
+        ("nesting", &*nesting_text(config, nesting)),
+        ("lacks", &*lacks(parent, config)),
+        ("seen", if config.is_external() { CLAIMED } else { SEEN }),
+        ("lifetime", if config.options.background { BACKGROUND.trim_end() } else { LIFETIME }),
     ];
     let description = fill(DESCRIPTION, &values).map_err(DescribeError::Fill)?;
-    let parameters = Schema::new(&parameters(parent, policy, nesting));
+    let parameters = Schema::new(&parameters(parent, config, nesting));
     Ok(ToolDecl {
         name: TOOL,
         description: description.trim_end().to_owned(),
@@ -78,12 +82,15 @@ pub fn describe(parent: ParentView<'_>, policy: &Policy) -> Result<ToolDecl, Des
 }
 
 /// The same for the form with one text.
-fn describe_task(parent: ParentView<'_>, policy: &Policy) -> Result<ToolDecl, DescribeError> {
-    let tools = match withholds_any(parent, policy) {
+fn describe_task(
+    parent: ParentView<'_>,
+    config: &DelegationConfig,
+) -> Result<ToolDecl, DescribeError> {
+    let tools = match withholds_any(parent, config) {
         true => "the basic tools for files; it cannot run commands",
         false => "the basic tools for files and commands",
     };
-    let values = [("own", own(parent, policy)), ("tools", tools), ("instead", &*instead(parent))];
+    let values = [("own", own(parent, config)), ("tools", tools), ("instead", &*instead(parent))];
     let description = fill(TASK_DESCRIPTION, &values);
     let text = "What to do, complete in itself: the goal, all that must be known for it (paths, \
                 errors, constraints), and what to report";
@@ -100,13 +107,13 @@ fn describe_task(parent: ParentView<'_>, policy: &Policy) -> Result<ToolDecl, De
 }
 
 /// Whether children go without the tools that need an approval.
-fn withholds_any(parent: ParentView<'_>, policy: &Policy) -> bool {
-    policy.withholds_any(parent.child_approver(policy))
+fn withholds_any(parent: ParentView<'_>, config: &DelegationConfig) -> bool {
+    config.withholds_any(parent.child_approver(config))
 }
 
 /// Returns what a child has of its own.
-fn own(parent: ParentView<'_>, policy: &Policy) -> &'static str {
-    if withholds_any(parent, policy) { OWN_WITHOUT_COMMANDS } else { OWN }
+fn own(parent: ParentView<'_>, config: &DelegationConfig) -> &'static str {
+    if withholds_any(parent, config) { OWN_WITHOUT_COMMANDS } else { OWN }
 }
 
 /// What to do rather than hand on; a tool is named only if the parent has it.
@@ -130,18 +137,18 @@ fn instead(parent: ParentView<'_>) -> String {
     all.join("; ")
 }
 
-fn limit(policy: &Policy) -> String {
-    let most = most_tasks(policy);
-    match policy.over_limit {
+fn limit(config: &DelegationConfig) -> String {
+    let most = most_tasks(config);
+    match config.limits.over_limit {
         OverLimit::Refuse => format!("at most {most} in a call"),
-        OverLimit::Queue => format!("at most {most} in a call, {} at a time", policy.concurrency()),
+        OverLimit::Queue => format!("at most {most} in a call, {} at a time", config.concurrency()),
     }
 }
 
 /// How many tasks a call may have, whatever was started before it.
-fn most_tasks(policy: &Policy) -> usize {
-    match (policy.over_limit, policy.max_children_per_session as usize) {
-        (OverLimit::Refuse, _) => (policy.concurrency() as usize).min(MOST_TASKS),
+fn most_tasks(config: &DelegationConfig) -> usize {
+    match (config.limits.over_limit, config.limits.max_children_per_session as usize) {
+        (OverLimit::Refuse, _) => (config.concurrency() as usize).min(MOST_TASKS),
         (OverLimit::Queue, 0) => MOST_TASKS,
         (OverLimit::Queue, session) => session.min(MOST_TASKS),
     }
@@ -149,20 +156,20 @@ fn most_tasks(policy: &Policy) -> usize {
 
 /// The same words at every depth: an agent's own depth is told in its prompt, so that
 /// orchestrators send the very tools of their parent.
-fn nesting_text(policy: &Policy, nesting: bool) -> String {
+fn nesting_text(config: &DelegationConfig, nesting: bool) -> String {
     if nesting {
         return format!(
             "With role `orchestrator` a child may hand on parts of its task (the first agent is at \
              depth 0, agents at depth {} cannot).",
-            policy.leaf_depth()
+            config.leaf_depth()
         );
     }
     "Children cannot hand work on.".to_owned()
 }
 
 /// Which of the parent's tools a child lacks.
-fn lacks(parent: ParentView<'_>, policy: &Policy) -> String {
-    if policy.is_external() {
+fn lacks(parent: ParentView<'_>, config: &DelegationConfig) -> String {
+    if config.is_external() {
         return "It cannot ask you anything.".to_owned();
     }
     let never: Vec<String> = parent
@@ -175,14 +182,14 @@ fn lacks(parent: ParentView<'_>, policy: &Policy) -> String {
         lacks.push_str(&format!("; no child has {}", never.join(", ")));
     }
     lacks.push('.');
-    if withholds_any(parent, policy) {
+    if withholds_any(parent, config) {
         lacks.push_str(&format!(" {CANNOT}"));
     }
     lacks
 }
 
 /// The fields of one task, and of a call with one.
-fn task_fields(policy: &Policy, nesting: bool) -> Value {
+fn task_fields(config: &DelegationConfig, nesting: bool) -> Value {
     let mut task = json!({
         "goal": {"type": "string"},
         "context": {"type": "string"},
@@ -190,17 +197,17 @@ fn task_fields(policy: &Policy, nesting: bool) -> Value {
         "max_iterations": {
             "type": "integer",
             "minimum": 1,
-            "maximum": policy.limits(None).max_iterations,
+            "maximum": config.limits(None).max_iterations,
         },
         "output_schema": {"type": "object"},
     });
-    if !policy.models.is_empty()
+    if !config.models.choices.is_empty()
         && let Some(fields) = task.as_object_mut()
     {
-        let model = json!({"type": "string", "enum": policy.models});
+        let model = json!({"type": "string", "enum": config.models.choices});
         fields.insert("model".to_owned(), model);
     }
-    if policy.is_external()
+    if config.is_external()
         && let Some(fields) = task.as_object_mut()
     {
         // It has tools and limits of its own.
@@ -216,10 +223,10 @@ fn task_fields(policy: &Policy, nesting: bool) -> Value {
     task
 }
 
-fn parameters(parent: ParentView<'_>, policy: &Policy, nesting: bool) -> Value {
-    let task = task_fields(policy, nesting);
+fn parameters(parent: ParentView<'_>, config: &DelegationConfig, nesting: bool) -> Value {
+    let task = task_fields(config, nesting);
     let mut call = task.clone();
-    let ignored = match policy.is_external() {
+    let ignored = match config.is_external() {
         true => "`goal` and `context`",
         false => "`goal`, `context` and `toolsets`",
     };
@@ -230,11 +237,11 @@ fn parameters(parent: ParentView<'_>, policy: &Policy, nesting: bool) -> Value {
         "description": format!("Batch mode; {ignored} beside it are then ignored"),
     });
     if let Some(tasks) = tasks.as_object_mut() {
-        tasks.insert("maxItems".to_owned(), json!(most_tasks(policy)));
+        tasks.insert("maxItems".to_owned(), json!(most_tasks(config)));
     }
     if let Some(fields) = call.as_object_mut() {
         fields.insert("tasks".to_owned(), tasks);
-        if policy.background {
+        if config.options.background {
             let text = "Give handles at once and tell of each end by a message";
             fields.insert(
                 "background".to_owned(),
@@ -246,7 +253,7 @@ fn parameters(parent: ParentView<'_>, policy: &Policy, nesting: bool) -> Value {
             ("goal", "What to accomplish, complete in itself"),
             ("context", "All it needs to know: paths, errors, constraints"),
             ("output_schema", "JSON Schema of its answer; `output` then holds the value"),
-            ("toolsets", &toolsets_text(parent, policy)),
+            ("toolsets", &toolsets_text(parent, config)),
         ] {
             if let Some(field) = fields.get_mut(name).and_then(Value::as_object_mut) {
                 field.insert("description".to_owned(), json!(text));
@@ -257,16 +264,17 @@ fn parameters(parent: ParentView<'_>, policy: &Policy, nesting: bool) -> Value {
 }
 
 /// The parent's toolsets, as far as a child can be given them, with a use for each.
-fn toolsets_text(parent: ParentView<'_>, policy: &Policy) -> String {
-    let sets = offered(parent, policy);
-    let default: Vec<&str> = policy
-        .default_toolsets
+fn toolsets_text(parent: ParentView<'_>, config: &DelegationConfig) -> String {
+    let sets = offered(parent, config);
+    let default: Vec<&str> = config
+        .toolsets
+        .default
         .iter()
         .map(|name| name.as_str())
         .filter(|name| sets.contains_key(name))
         .collect();
     let absent = match default.as_slice() {
-        [] if policy.default_toolsets.is_empty() => "Absent: all of these.".to_owned(),
+        [] if config.toolsets.default.is_empty() => "Absent: all of these.".to_owned(),
         [] => "Absent: none of them.".to_owned(),
         some => format!("Absent: {}.", some.join(", ")),
     };
@@ -279,7 +287,7 @@ fn toolsets_text(parent: ParentView<'_>, policy: &Policy) -> String {
     let is_kept = |entry: &CatalogEntry| {
         matches!(entry.origin, Origin::Mcp { .. }) && sets.contains_key(entry.toolset.as_str())
     };
-    let stays = policy.inherit_mcp_toolsets && parent.tools().any(is_kept);
+    let stays = config.options.inherit_mcp_toolsets && parent.tools().any(is_kept);
     let stays = if stays { " Tools of MCP servers come along though not named." } else { "" };
     format!("Which of your toolsets it gets: {list}. {absent}{stays}")
 }
@@ -314,6 +322,10 @@ fn names_only<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{
+        ChildApprovals, ChildModels, ChildToolsets, DelegationHost, DelegationLimits,
+        DelegationOptions,
+    };
     use crate::fixture::{ParentFixture, toolsets};
 
     const TYPICAL: &str = "file/read_file file/write_file terminal/terminal web/web_fetch \
@@ -322,8 +334,8 @@ mod tests {
         mcp-git/git_show mcp-git/git_blame mcp-git/git_diff code/execute_code core/clarify \
         core/cronjob core/memory core/todo delegation/delegate_task";
 
-    fn show(family: &ParentFixture, policy: &Policy) -> String {
-        let decl = describe(family.parent(), policy).unwrap();
+    fn show(family: &ParentFixture, config: &DelegationConfig) -> String {
+        let decl = describe(family.parent(), config).unwrap();
         let parameters = serde_json::to_string_pretty(&decl.parameters.to_value()).unwrap();
         format!("{}\n\n{parameters}", decl.description)
     }
@@ -334,15 +346,21 @@ mod tests {
             for (nesting, max_spawn_depth, orchestrator_enabled) in
                 [("flat", 1, true), ("nested", 3, true), ("switched_off", 3, false)]
             {
-                let policy = Policy {
-                    over_limit,
-                    max_spawn_depth,
-                    orchestrator_enabled,
-                    max_concurrent_children: 5,
-                    ..Policy::default()
+                let config = DelegationConfig {
+                    limits: DelegationLimits {
+                        over_limit,
+                        max_spawn_depth,
+                        max_concurrent_children: 5,
+                        ..DelegationLimits::default()
+                    },
+                    options: DelegationOptions {
+                        orchestrator_enabled,
+                        ..DelegationOptions::default()
+                    },
+                    ..DelegationConfig::default()
                 };
                 let name = format!("{limit}_{nesting}");
-                insta::assert_snapshot!(name, show(&ParentFixture::new(TYPICAL), &policy));
+                insta::assert_snapshot!(name, show(&ParentFixture::new(TYPICAL), &config));
             }
         }
     }
@@ -350,12 +368,19 @@ mod tests {
     #[test]
     fn where_nobody_approves_commands_they_are_not_offered() {
         let approval_effects = vec![deputize_core::Effects::Unknown];
-        let policy = Policy { approval_effects, max_spawn_depth: 2, ..Policy::default() };
+        let config = DelegationConfig {
+            approvals: ChildApprovals { effects: approval_effects, ..ChildApprovals::default() },
+            limits: DelegationLimits { max_spawn_depth: 2, ..DelegationLimits::default() },
+            ..DelegationConfig::default()
+        };
         insta::assert_snapshot!(
             "no_commands",
-            show(&ParentFixture::under(TYPICAL, &policy), &policy)
+            show(&ParentFixture::under(TYPICAL, &config), &config)
         );
-        let task = Policy { form: ToolFlavor::Task, ..policy };
+        let task = DelegationConfig {
+            options: DelegationOptions { tool_name: ToolFlavor::Task, ..config.options },
+            ..config
+        };
         let tools = TYPICAL.replace("delegate_task", "task");
         insta::assert_snapshot!(
             "task_no_commands",
@@ -386,17 +411,23 @@ mod tests {
                     for max_spawn_depth in [1, 2, 3] {
                         for orchestrator_enabled in [true, false] {
                             for depth in 0..max_spawn_depth {
-                                let policy = Policy {
-                                    background,
-                                    over_limit,
-                                    max_concurrent_children,
-                                    max_spawn_depth,
-                                    orchestrator_enabled,
-                                    ..Policy::default()
+                                let config = DelegationConfig {
+                                    limits: DelegationLimits {
+                                        over_limit,
+                                        max_concurrent_children,
+                                        max_spawn_depth,
+                                        ..DelegationLimits::default()
+                                    },
+                                    options: DelegationOptions {
+                                        background,
+                                        orchestrator_enabled,
+                                        ..DelegationOptions::default()
+                                    },
+                                    ..DelegationConfig::default()
                                 };
                                 let mut family = ParentFixture::new(TYPICAL);
                                 family.spec.depth = depth;
-                                let decl = describe(family.parent(), &policy).unwrap();
+                                let decl = describe(family.parent(), &config).unwrap();
                                 let (own, rest) = differs(&decl);
                                 rests.insert(rest);
                                 writeln!(
@@ -419,40 +450,58 @@ mod tests {
 
     #[test]
     fn the_form_with_one_text() {
-        let policy = Policy { form: ToolFlavor::Task, ..Policy::default() };
-        insta::assert_snapshot!("task", show(&ParentFixture::new(FULL), &policy));
+        let config = DelegationConfig {
+            options: DelegationOptions {
+                tool_name: ToolFlavor::Task,
+                ..DelegationOptions::default()
+            },
+            ..DelegationConfig::default()
+        };
+        insta::assert_snapshot!("task", show(&ParentFixture::new(FULL), &config));
     }
 
     #[test]
     fn a_parent_with_everything_and_an_operator_who_narrows_it() {
         let family = ParentFixture::new(FULL);
-        insta::assert_snapshot!("full", show(&family, &Policy::default()));
-        let policy = Policy {
-            default_toolsets: toolsets("file ghost"),
-            toolset_ceiling: Some(toolsets("file web mcp-git")),
-            ..Policy::default()
+        insta::assert_snapshot!("full", show(&family, &DelegationConfig::default()));
+        let config = DelegationConfig {
+            toolsets: ChildToolsets {
+                default: toolsets("file ghost"),
+                ceiling: Some(toolsets("file web mcp-git")),
+                ..ChildToolsets::default()
+            },
+            ..DelegationConfig::default()
         };
-        insta::assert_snapshot!("full_narrowed", show(&family, &policy));
-        let policy = Policy { background: true, ..Policy::default() };
-        insta::assert_snapshot!("background", show(&ParentFixture::new(TYPICAL), &policy));
-        let policy = Policy {
-            external_needs: vec![ToolName::literal("terminal")],
-            max_spawn_depth: 3,
-            ..Policy::default()
+        insta::assert_snapshot!("full_narrowed", show(&family, &config));
+        let config = DelegationConfig {
+            options: DelegationOptions { background: true, ..DelegationOptions::default() },
+            ..DelegationConfig::default()
         };
-        insta::assert_snapshot!("external", show(&ParentFixture::new(TYPICAL), &policy));
+        insta::assert_snapshot!("background", show(&ParentFixture::new(TYPICAL), &config));
+        let config = DelegationConfig {
+            limits: DelegationLimits { max_spawn_depth: 3, ..DelegationLimits::default() },
+            host: DelegationHost {
+                external_needs: vec![ToolName::literal("terminal")],
+                ..DelegationHost::default()
+            },
+            ..DelegationConfig::default()
+        };
+        insta::assert_snapshot!("external", show(&ParentFixture::new(TYPICAL), &config));
         let bare = ParentFixture::new("delegation/delegate_task");
-        insta::assert_snapshot!("bare", show(&bare, &Policy::default()));
+        insta::assert_snapshot!("bare", show(&bare, &DelegationConfig::default()));
     }
 
     #[test]
     fn agents_of_every_depth_are_told_the_same() {
-        let policy = Policy { max_spawn_depth: 3, ..Policy::default() };
+        let config = DelegationConfig {
+            limits: DelegationLimits { max_spawn_depth: 3, ..DelegationLimits::default() },
+            ..DelegationConfig::default()
+        };
         let mut family = ParentFixture::new(TYPICAL);
-        let first = show(&family, &policy);
+        let first = show(&family, &config);
         for depth in 1..3 {
             family.spec.depth = depth;
-            assert_eq!(show(&family, &policy), first);
+            assert_eq!(show(&family, &config), first);
         }
     }
 
@@ -470,8 +519,12 @@ mod tests {
             "toolsets",
         ];
         let models = vec!["p/small".to_owned()];
-        let policy = Policy { max_spawn_depth: 3, models, ..Policy::default() };
-        let decl = describe(ParentFixture::new(TYPICAL).parent(), &policy).unwrap();
+        let config = DelegationConfig {
+            models: ChildModels { choices: models, ..ChildModels::default() },
+            limits: DelegationLimits { max_spawn_depth: 3, ..DelegationLimits::default() },
+            ..DelegationConfig::default()
+        };
+        let decl = describe(ParentFixture::new(TYPICAL).parent(), &config).unwrap();
         let call = decl.parameters.to_value();
         let mut fields: Vec<&String> = call["properties"].as_object().unwrap().keys().collect();
         fields.sort();
@@ -480,7 +533,7 @@ mod tests {
         for field in fields {
             arguments.insert(field.clone(), json!("x"));
         }
-        let reading = crate::args::read(&Value::Object(arguments), &policy);
+        let reading = crate::args::read(&Value::Object(arguments), &config);
         assert!(!reading.warnings.iter().any(|warning| warning.contains("unknown field")));
     }
 
@@ -489,9 +542,12 @@ mod tests {
         let many: Vec<String> = (0..300)
             .map(|n| format!("mcp-server-with-a-long-name-{n}/tool_with_a_long_name_{n}"))
             .collect();
-        let policy = Policy { max_spawn_depth: 3, ..Policy::default() };
+        let config = DelegationConfig {
+            limits: DelegationLimits { max_spawn_depth: 3, ..DelegationLimits::default() },
+            ..DelegationConfig::default()
+        };
         for tools in [FULL.to_owned(), format!("{FULL} {}", many.join(" "))] {
-            let decl = describe(ParentFixture::new(&tools).parent(), &policy).unwrap();
+            let decl = describe(ParentFixture::new(&tools).parent(), &config).unwrap();
             let bytes = decl.description.len() + decl.parameters.as_str().len();
             assert!(bytes < 3200, "{bytes}");
         }
@@ -500,7 +556,10 @@ mod tests {
     #[test]
     fn toolsets_that_do_not_fit_are_counted() {
         let many: Vec<String> = (0..300).map(|n| format!("mcp-server-{n:03}/t{n}")).collect();
-        let text = toolsets_text(ParentFixture::new(&many.join(" ")).parent(), &Policy::default());
+        let text = toolsets_text(
+            ParentFixture::new(&many.join(" ")).parent(),
+            &DelegationConfig::default(),
+        );
         let named = text.matches("mcp-server-").count();
         assert!(text.contains(&format!(" and {} more.", 300 - named)), "{text}");
     }

@@ -7,10 +7,13 @@ use deputize_core::agent::{AgentLimits, AgentSpec, Role};
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::model::ModelOptions;
 use deputize_core::schema::Schema;
-use deputize_core::{AgentId, Authority, BoxFuture, Catalog, CatalogEntry, Effects, Origin, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName};
+use deputize_core::{
+    AgentId, Authority, BoxFuture, Catalog, CatalogEntry, Effects, Origin, SessionId, Tool,
+    ToolCallResult, ToolCx, ToolDecl, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
+};
 use serde_json::{Value, json};
 
-use crate::policy::Policy;
+use crate::config::DelegationConfig;
 use crate::toolset::{ParentView, send_order};
 
 /// A tool that does nothing.
@@ -37,15 +40,15 @@ impl ParentFixture {
     /// A top agent with tools written `TOOLSET/TOOL`, of an MCP server when the toolset begins
     /// with `mcp-`; those after a `-` are in the catalog and not the parent's.
     pub(crate) fn new(tools: &str) -> Self {
-        Self::under(tools, &Policy::default())
+        Self::under(tools, &DelegationConfig::default())
     }
 
     /// The same under these settings.
-    pub(crate) fn under(tools: &str, policy: &Policy) -> Self {
+    pub(crate) fn under(tools: &str, config: &DelegationConfig) -> Self {
         let (own, others) = tools.split_once(" - ").unwrap_or((tools, ""));
         let catalog = catalog(own.split_whitespace().chain(others.split_whitespace()));
         let own = own.split_whitespace().map(|path| path.rsplit('/').next().unwrap());
-        let tools = send_order(own.filter_map(|name| catalog.get(name)), policy);
+        let tools = send_order(own.filter_map(|name| catalog.get(name)), config);
         let grant = Grant {
             tools: Some(tools.iter().cloned().collect()),
             write: Some(BTreeSet::from([PathBuf::from("/repo/app")])),

@@ -10,9 +10,9 @@ use deputize_core::agent::AgentSpec;
 use deputize_core::outcome::ChildInspection;
 use deputize_core::{AgentId, AgentView, Outcome, Resource};
 
+use crate::config::DelegationConfig;
 use crate::file_snapshot::FileSnapshot;
 use crate::named_files::{missing, unknown_names};
-use crate::policy::Policy;
 use crate::report::{HostObservations, ReportLimits};
 use crate::save_output::save_one;
 
@@ -64,7 +64,7 @@ pub(crate) fn unseen_writes(parent: &AgentView, child: &AgentSpec, end: &Outcome
 /// What there is to find out of a child at its end, if anything.
 pub(crate) fn inspect_child(
     parent: &AgentView,
-    policy: &Policy,
+    config: &DelegationConfig,
     (child, end): (&AgentSpec, &Outcome),
     now_ms: u64,
 ) -> Option<ChildInspection> {
@@ -75,10 +75,10 @@ pub(crate) fn inspect_child(
     // Each background child is told of by itself.
     let by = child.spawned_by.as_ref().filter(|_| !child.background);
     let siblings = by.map_or(1, |by| by.task_count as usize);
-    let caps = ReportLimits::of(parent, policy);
+    let caps = ReportLimits::of(parent, config);
     let unseen = [unseen_writes(parent, child, end)];
     let seen = HostObservations { stale: &stale, unseen: &unseen, ..HostObservations::default() };
-    let kept = save_one((parent, policy), (child, end), seen, (siblings, caps), now_ms);
+    let kept = save_one((parent, config), (child, end), seen, (siblings, caps), now_ms);
     let [unseen_writes] = unseen;
     let found = ChildInspection {
         stale_paths: stale.into_iter().map(|file| file.path).collect(),

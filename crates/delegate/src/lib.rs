@@ -11,11 +11,12 @@
 //! use std::sync::Arc;
 //! use deputize_core::Catalog;
 //! use deputize_core::clock::FixedClock;
-//! use deputize_delegate::{DelegateTool, Policy};
+//! use deputize_delegate::{DelegateTool, DelegationConfig, DelegationLimits};
 //!
-//! let policy = Policy { max_concurrent_children: 5, ..Policy::default() };
+//! let limits = DelegationLimits { max_concurrent_children: 5, ..DelegationLimits::default() };
+//! let config = DelegationConfig { limits, ..DelegationConfig::default() };
 //! let mut catalog = Catalog::default();
-//! catalog.insert(DelegateTool::new(policy, Arc::new(FixedClock(0)))?.into_entry())?;
+//! catalog.insert(DelegateTool::new(config, Arc::new(FixedClock(0)))?.into_entry())?;
 //! assert!(catalog.get("delegate_task").is_some());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -34,6 +35,7 @@ mod accepted_calls;
 mod args;
 mod call_error;
 mod concurrency;
+mod config;
 mod control;
 mod describe;
 mod fields;
@@ -42,9 +44,9 @@ mod file_snapshot;
 mod fixture;
 mod inspect_child;
 mod named_files;
+mod names;
 mod placeholder;
 mod plan;
-mod policy;
 mod prompt;
 mod report;
 mod run;
@@ -56,18 +58,19 @@ mod toolset_ceiling;
 
 pub use args::{ParsedCall, RequestedTask, read};
 pub use call_error::{CallError, CallErrorCode, Refusal};
-pub use control::{BackgroundPolicy, CONTROL, ControlTool};
-pub use describe::{DescribeError, describe};
-pub use plan::{DelegationPlan, PlanError, plan};
-pub use policy::{
-    CHILD_TIMEOUT_FLOOR_SECONDS, MAX_SPAWN_DEPTH_CEILING, OverLimit, Policy, ToolFlavor,
-    ToolSchemas,
+pub use config::{
+    CHILD_TIMEOUT_FLOOR_SECONDS, ChildApprovals, ChildModels, ChildToolsets, DelegationConfig,
+    DelegationHost, DelegationLimits, DelegationOptions, MAX_SPAWN_DEPTH_CEILING, OverLimit,
+    PromptLayout, ToolFlavor, ToolSchemas,
 };
-pub use prompt::{ChildPrompt, Nesting, PromptLayout, child_prompt};
+pub use control::{BackgroundPolicy, ControlTool};
+pub use describe::{DescribeError, describe};
+pub use names::{CONTROL, TASK, TOOL, TOOLSET};
+pub use plan::{DelegationPlan, PlanError, plan};
+pub use prompt::{ChildPrompt, Nesting, child_prompt};
 pub use report::{HostObservations, ReportLimits, SavedOutput, StaleFile, report, result_entry};
 pub use tool::DelegateTool;
 pub use toolset::{
-    ChildTools, DropReason, DroppedTool, LeafReason, ParentView, TASK, TOOL, TOOLSET, child_tools,
-    send_order,
+    ChildTools, DropReason, DroppedTool, LeafReason, ParentView, child_tools, send_order,
 };
 pub use toolset_ceiling::children_grant;

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use crate::args::{ParsedCall, RequestedTask};
 use crate::call_error::{CallError, CallErrorCode, Refusal, bounded};
-use crate::policy::{OverLimit, Policy, ToolSchemas};
+use crate::config::{DelegationConfig, OverLimit, ToolSchemas};
 use crate::prompt::{ChildPrompt, Nesting, child_prompt};
 use crate::toolset::{ChildTools, DropReason, DroppedTool, ParentView, child_tools, offered};
 
@@ -59,23 +59,23 @@ pub fn plan(
     reading: ParsedCall,
     call: CallId,
     parent: ParentView<'_>,
-    policy: &Policy,
+    config: &DelegationConfig,
 ) -> Result<DelegationPlan, PlanError> {
-    let whole = whole_call(&reading, parent, policy);
+    let whole = whole_call(&reading, parent, config);
     let ParsedCall { count, tasks, background, begun, mut errors, mut warnings } = reading;
     errors.extend(whole);
     let mut chosen = Vec::with_capacity(tasks.len());
     for task in &tasks {
-        errors.extend(model_refused(task, parent, policy));
-        match requested(task, parent, policy) {
+        errors.extend(model_refused(task, parent, config));
+        match requested(task, parent, config) {
             Ok(request) => {
-                let tools = child_tools(parent, request.as_ref(), task.role, policy);
-                errors.extend(too_free(task, &tools, policy));
+                let tools = child_tools(parent, request.as_ref(), task.role, config);
+                errors.extend(too_free(task, &tools, config));
                 chosen.push((request, tools));
             }
             Err(unknown) => {
                 errors.extend(unknown);
-                chosen.push((None, child_tools(parent, None, task.role, policy)));
+                chosen.push((None, child_tools(parent, None, task.role, config)));
             }
         }
     }
@@ -90,12 +90,12 @@ pub fn plan(
         let holds = !held.is_empty() && !begun.contains(&task_index);
         out.held.push(holds.then(|| held.join("; ")));
         if !holds {
-            let of = (parent, policy);
+            let of = (parent, config);
             warnings.extend(fewer_than_asked(task_index, request.as_ref(), &tools, of));
         }
         out.dropped.push(tools.dropped.clone());
         let by = SpawnedBy { call, task_index, task_count };
-        let spec = spec(task, tools, by, (parent, policy)).map_err(PlanError::Prompt)?;
+        let spec = spec(task, tools, by, (parent, config)).map_err(PlanError::Prompt)?;
         out.specs.push(AgentSpec { background, ..spec });
     }
     warnings.extend(lost(parent));
@@ -104,21 +104,25 @@ pub fn plan(
 }
 
 /// What is wrong with the call as a whole.
-fn whole_call(reading: &ParsedCall, parent: ParentView<'_>, policy: &Policy) -> Vec<CallError> {
+fn whole_call(
+    reading: &ParsedCall,
+    parent: ParentView<'_>,
+    config: &DelegationConfig,
+) -> Vec<CallError> {
     let count = reading.count;
-    let (field, value) = reading.asks(policy.form);
+    let (field, value) = reading.asks(config.options.tool_name);
     let mut errors = Vec::new();
     errors.extend(
-        childless(parent, policy)
+        childless(parent, config)
             .map(|remedy| CallError::new(CallErrorCode::Depth, None, (field, &value), remedy)),
     );
-    let most = policy.concurrency();
+    let most = config.concurrency();
     let accepted = !reading.begun.is_empty();
-    if policy.over_limit == OverLimit::Refuse && count > most as usize && !accepted {
+    if config.limits.over_limit == OverLimit::Refuse && count > most as usize && !accepted {
         let remedy = format!(
             "`tasks` has {count} entries, and at most {most} may run at once{}: send fewer \
              tasks, send several calls one after the other, or have the person raise that",
-            policy.setting_note("max_concurrent_children"),
+            config.setting_note("max_concurrent_children"),
         );
         errors.push(CallError::new(
             CallErrorCode::TooManyTasks,
@@ -140,15 +144,15 @@ fn whole_call(reading: &ParsedCall, parent: ParentView<'_>, policy: &Policy) -> 
         ));
     }
     errors.extend(
-        unapproved(parent, policy)
+        unapproved(parent, config)
             .map(|remedy| CallError::new(CallErrorCode::External, None, (field, &value), remedy)),
     );
-    let model = policy.model.as_ref().filter(|model| !parent.authority.may_use_model(model));
+    let model = config.models.model.as_ref().filter(|model| !parent.authority.may_use_model(model));
     if let Some(model) = model {
         let remedy = format!(
             "children are configured to use the model `{model}`{}, which this agent may not use; do \
              the work yourself and tell the person",
-            policy.setting_note("model"),
+            config.setting_note("model"),
         );
         errors.push(CallError::new(CallErrorCode::Model, None, ("", &json!(model)), remedy));
     }
@@ -156,25 +160,25 @@ fn whole_call(reading: &ParsedCall, parent: ParentView<'_>, policy: &Policy) -> 
 }
 
 /// Why an agent may have no children, if it may not: by its depth, or because it is a leaf.
-fn childless(parent: ParentView<'_>, policy: &Policy) -> Option<String> {
-    let (depth, limit) = (parent.spec.depth, policy.leaf_depth());
+fn childless(parent: ParentView<'_>, config: &DelegationConfig) -> Option<String> {
+    let (depth, limit) = (parent.spec.depth, config.leaf_depth());
     let named = |key: &str, value: &dyn fmt::Display| match key {
         "" => String::new(),
         key => format!(" ({key} is {value})"),
     };
     if depth >= limit {
-        let key = named(policy.setting_name("max_spawn_depth"), &limit);
+        let key = named(config.setting_name("max_spawn_depth"), &limit);
         return Some(format!(
             "this agent is at depth {depth}, and agents at depth {limit} cannot hand work on{key}; \
              do the work yourself"
         ));
     }
     (parent.authority.spawn_depth() == 0).then(|| {
-        let why = if policy.orchestrator_enabled {
-            let key = named(policy.setting_name("max_spawn_depth"), &limit);
+        let why = if config.options.orchestrator_enabled {
+            let key = named(config.setting_name("max_spawn_depth"), &limit);
             format!("was started as a leaf; agents above depth {limit} may hand work on{key}, leaves not")
         } else {
-            let key = named(policy.setting_name("orchestrator_enabled"), &false);
+            let key = named(config.setting_name("orchestrator_enabled"), &false);
             format!("is a child, and no child may hand work on{key}")
         };
         format!("this agent, at depth {depth}, {why}; do the work yourself")
@@ -182,8 +186,11 @@ fn childless(parent: ParentView<'_>, policy: &Policy) -> Option<String> {
 }
 
 /// The refusal of any call to hand work on, where an agent is a child that may have no children.
-pub(crate) fn childless_refusal(parent: ParentView<'_>, policy: &Policy) -> Option<Refusal> {
-    let remedy = childless(parent, policy).filter(|_| parent.spec.depth > 0)?;
+pub(crate) fn childless_refusal(
+    parent: ParentView<'_>,
+    config: &DelegationConfig,
+) -> Option<Refusal> {
+    let remedy = childless(parent, config).filter(|_| parent.spec.depth > 0)?;
     let error = CallError::new(CallErrorCode::Depth, None, ("", &Value::Null), remedy);
     Some(Refusal::new(vec![error], Vec::new()))
 }
@@ -192,10 +199,10 @@ pub(crate) fn childless_refusal(parent: ParentView<'_>, policy: &Policy) -> Opti
 fn model_refused(
     task: &RequestedTask,
     parent: ParentView<'_>,
-    policy: &Policy,
+    config: &DelegationConfig,
 ) -> Option<CallError> {
     let model = task.model.as_ref().filter(|model| !parent.authority.may_use_model(model))?;
-    let name = match policy.setting_name("models") {
+    let name = match config.setting_name("models") {
         "" => "the list of models",
         name => name,
     };
@@ -207,8 +214,8 @@ fn model_refused(
 
 /// Why no child may be an external program, which asks nobody before it acts, where nobody may
 /// approve anything.
-fn unapproved(parent: ParentView<'_>, policy: &Policy) -> Option<String> {
-    if !policy.is_external() || parent.child_approver(policy) != ApproverMode::Deny {
+fn unapproved(parent: ParentView<'_>, config: &DelegationConfig) -> Option<String> {
+    if !config.is_external() || parent.child_approver(config) != ApproverMode::Deny {
         return None;
     }
     let why = "children are external programs here, which act on their own with all the rights of \
@@ -218,8 +225,12 @@ fn unapproved(parent: ParentView<'_>, policy: &Policy) -> Option<String> {
 
 /// An error when a child would be an external program, which may do all that a command may, and is
 /// not due the tools for that.
-fn too_free(task: &RequestedTask, child: &ChildTools, policy: &Policy) -> Option<CallError> {
-    let missing = policy.external_needs.iter().find(|tool| !child.tools.contains(tool))?;
+fn too_free(
+    task: &RequestedTask,
+    child: &ChildTools,
+    config: &DelegationConfig,
+) -> Option<CallError> {
+    let missing = config.host.external_needs.iter().find(|tool| !child.tools.contains(tool))?;
     let dropped = child.dropped.iter().find(|dropped| dropped.tool == *missing);
     let why = match dropped {
         Some(dropped) => dropped.reason.to_string(),
@@ -234,7 +245,7 @@ fn too_free(task: &RequestedTask, child: &ChildTools, policy: &Policy) -> Option
     let remedy = format!(
         "children are external programs here{}, which may do all that a command may; this child \
          may not have `{missing}` ({why}): {instead}do the work yourself",
-        policy.setting_note("external_needs"),
+        config.setting_note("external_needs"),
     );
     let value = json!(task.toolsets);
     Some(CallError::new(CallErrorCode::External, task.index, ("toolsets", &value), remedy))
@@ -245,7 +256,7 @@ fn too_free(task: &RequestedTask, child: &ChildTools, policy: &Policy) -> Option
 fn requested(
     task: &RequestedTask,
     parent: ParentView<'_>,
-    policy: &Policy,
+    config: &DelegationConfig,
 ) -> Result<Option<BTreeSet<ToolsetName>>, Vec<CallError>> {
     let Some(names) = &task.toolsets else { return Ok(None) };
     // A set that the parent was given is one, also where nothing is left of it.
@@ -255,12 +266,12 @@ fn requested(
     let mut errors = Vec::new();
     for name in names {
         let later = || {
-            let later = policy.later_toolsets.contains(name);
+            let later = config.toolsets.later.contains(name);
             later.then(|| ToolsetName::new(name.as_str()).ok()).flatten()
         };
         match known.get(name.as_str()).cloned().or_else(later) {
             Some(toolset) => _ = found.insert(toolset),
-            None => errors.push(unknown_toolset(name, task, (parent, policy))),
+            None => errors.push(unknown_toolset(name, task, (parent, config))),
         }
     }
     if errors.is_empty() { Ok(Some(found)) } else { Err(errors) }
@@ -269,9 +280,9 @@ fn requested(
 fn unknown_toolset(
     name: &str,
     task: &RequestedTask,
-    (parent, policy): (ParentView<'_>, &Policy),
+    (parent, config): (ParentView<'_>, &DelegationConfig),
 ) -> CallError {
-    let own: Vec<&str> = offered(parent, policy).into_keys().collect();
+    let own: Vec<&str> = offered(parent, config).into_keys().collect();
     let shown = for_terminal_line(name, NAME_CHARS);
     let hint = match parent.catalog.get(name) {
         Some(entry) => format!("`{shown}` is a tool of the toolset `{}`", entry.toolset),
@@ -284,7 +295,7 @@ fn unknown_toolset(
     };
     let remedy = format!(
         "{hint}: {available}{}",
-        match policy.setting_name("toolset_ceiling") {
+        match config.setting_name("toolset_ceiling") {
             "" => String::new(),
             ceiling => format!(" (the configuration's `toolsets` and {ceiling} decide)"),
         }
@@ -298,11 +309,11 @@ fn fewer_than_asked(
     index: u32,
     requested: Option<&BTreeSet<ToolsetName>>,
     child: &ChildTools,
-    (parent, policy): (ParentView<'_>, &Policy),
+    (parent, config): (ParentView<'_>, &DelegationConfig),
 ) -> Option<String> {
     let own = parent.toolsets();
     let who = |toolset: &ToolsetName| {
-        let later = policy.later_toolsets.contains(toolset.as_str());
+        let later = config.toolsets.later.contains(toolset.as_str());
         if later { "this version" } else { "this agent" }
     };
     let mut lost: Vec<String> = requested
@@ -357,31 +368,31 @@ fn spec(
     task: RequestedTask,
     child: ChildTools,
     by: SpawnedBy,
-    (parent, policy): (ParentView<'_>, &Policy),
+    (parent, config): (ParentView<'_>, &DelegationConfig),
 ) -> Result<AgentSpec, FillError> {
     let depth = parent.spec.depth + 1;
-    let FirstRequest { system, first, declared } = first_request(&task, &child, parent, policy)?;
-    let own = task.model.or_else(|| policy.model.clone());
+    let FirstRequest { system, first, declared } = first_request(&task, &child, parent, config)?;
+    let own = task.model.or_else(|| config.models.model.clone());
     let lacks = declared.is_some().then(|| lacks(&child, parent));
     let spec = AgentSpec {
         id: parent.spec.id.child(by.call, by.task_index),
         parent: Some(parent.spec.id.clone()),
         depth,
         role: child.role,
-        grant: grant(&child, by.task_count, parent, policy),
+        grant: grant(&child, by.task_count, parent, config),
         spawned_by: Some(by),
         task: first,
         goal: task.goal,
         model_pinned: own.is_some() || parent.spec.model_pinned,
         model: own.unwrap_or_else(|| parent.spec.model.clone()),
-        options: options(parent, policy),
+        options: options(parent, config),
         system,
         prefill: parent.spec.prefill.clone(),
         toolsets: child.toolsets,
         tools: child.tools,
-        approver: parent.child_approver(policy),
-        limits: policy.limits(task.max_iterations),
-        cwd: cwd(parent, policy).to_owned(),
+        approver: parent.child_approver(config),
+        limits: config.limits(task.max_iterations),
+        cwd: cwd(parent, config).to_owned(),
         context: task.context,
         output_schema: None,
         background: false,
@@ -407,25 +418,29 @@ fn lacks(child: &ChildTools, parent: ParentView<'_>) -> Vec<ToolName> {
 }
 
 /// What a child wants of its model.
-fn options(parent: ParentView<'_>, policy: &Policy) -> ModelOptions {
+fn options(parent: ParentView<'_>, config: &DelegationConfig) -> ModelOptions {
     let own = &parent.spec.options;
     ModelOptions {
-        reasoning_effort: policy.reasoning_effort.clone().or_else(|| own.reasoning_effort.clone()),
-        max_output_tokens: policy.max_output_tokens.or(own.max_output_tokens),
+        reasoning_effort: config
+            .models
+            .reasoning_effort
+            .clone()
+            .or_else(|| own.reasoning_effort.clone()),
+        max_output_tokens: config.models.max_output_tokens.or(own.max_output_tokens),
     }
 }
 
 /// Where a child works: where the operator says, where its parent's shell is, or where its parent
 /// works; the first of them where it may be.
-fn cwd<'a>(parent: ParentView<'a>, policy: &'a Policy) -> &'a Path {
+fn cwd<'a>(parent: ParentView<'a>, config: &'a DelegationConfig) -> &'a Path {
     let authority = parent.authority;
     // Nothing bounds an external program: what it works in is what it may change.
-    let changes = policy.is_external();
+    let changes = config.is_external();
     let allowed = |cwd: &&Path| {
         let may = authority.may_read(cwd) && (!changes || authority.may_write(cwd));
         cwd.is_absolute() && may
     };
-    let places = [policy.workspace.as_deref(), parent.shell];
+    let places = [config.host.workspace.as_deref(), parent.shell];
     places.into_iter().flatten().find(allowed).unwrap_or(&parent.spec.cwd)
 }
 
@@ -442,24 +457,24 @@ fn first_request(
     task: &RequestedTask,
     child: &ChildTools,
     parent: ParentView<'_>,
-    policy: &Policy,
+    config: &DelegationConfig,
 ) -> Result<FirstRequest, FillError> {
-    let preserves = policy.tool_schemas == ToolSchemas::CachePreserving;
+    let preserves = config.options.tool_schemas == ToolSchemas::CachePreserving;
     let fewer = parent.declared.iter().any(|tool| !child.tools.contains(&tool.name));
     let denied = lacks(child, parent);
     let prompt = child_prompt(&ChildPrompt {
         goal: &task.goal,
         context: task.context.as_deref(),
-        workspace: Some(cwd(parent, policy)).filter(|cwd| cwd.is_absolute()),
+        workspace: Some(cwd(parent, config)).filter(|cwd| cwd.is_absolute()),
         only: Some(child.tools.as_slice()).filter(|_| preserves && fewer),
         denied: &denied,
         nesting: (child.role == Role::Orchestrator)
-            .then(|| Nesting { depth: parent.spec.depth + 1, leaf_depth: policy.leaf_depth() }),
-        layout: policy.prompt_layout,
+            .then(|| Nesting { depth: parent.spec.depth + 1, leaf_depth: config.leaf_depth() }),
+        layout: config.options.prompt_layout,
     })?;
     let prompt = prompt.render().into_blocks();
     let goal = Arc::from(task.goal.as_str());
-    let base = policy.child_base.iter().cloned();
+    let base = config.host.child_base.iter().cloned();
     if preserves {
         let (system, declared) = (parent.spec.system.clone(), Some(parent.declared.into()));
         let first: Vec<Arc<str>> = base.chain(prompt).chain([goal]).collect();
@@ -475,21 +490,26 @@ fn first_request(
 
 /// What a child asks for of its parent's authority: paths and network as they are, the tools
 /// computed for it, and a level and some children less.
-fn grant(child: &ChildTools, siblings: u32, parent: ParentView<'_>, policy: &Policy) -> Grant {
+fn grant(
+    child: &ChildTools,
+    siblings: u32,
+    parent: ParentView<'_>,
+    config: &DelegationConfig,
+) -> Grant {
     let authority = parent.authority;
     let (spawn_depth, spawn_number) = match child.role {
         Role::Leaf => (0, 0),
         Role::Orchestrator => (
             authority
                 .spawn_depth()
-                .min(policy.leaf_depth().saturating_sub(parent.spec.depth))
+                .min(config.leaf_depth().saturating_sub(parent.spec.depth))
                 .saturating_sub(1),
             authority.spawn_number().saturating_sub(siblings),
         ),
     };
     Grant {
         tools: Some(child.tools.iter().cloned().collect()),
-        approver: Some(parent.child_approver(policy)),
+        approver: Some(parent.child_approver(config)),
         spawn_depth: Some(spawn_depth),
         spawn_number: Some(spawn_number),
         ..Grant::default()

@@ -2,13 +2,11 @@
 
 use std::path::Path;
 
+use crate::config::PromptLayout;
+use crate::names::TOOL;
+use deputize_core::ToolName;
 use deputize_core::prompt::{FillError, PromptParts, Section, fill};
 use deputize_core::sanitize::clean;
-use deputize_core::ToolName;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-use crate::toolset::TOOL;
 
 const CHILD: &str = include_str!("../prompts/child.md");
 const TASK: &str = include_str!("../prompts/child_task.md");
@@ -20,17 +18,6 @@ const NO_TOOLS: &str = include_str!("../prompts/child_no_tools.md");
 const REPORT: &str = include_str!("../prompts/child_report.md");
 const ORCHESTRATOR: &str = include_str!("../prompts/child_orchestrator.md");
 const LAST_LEVEL: &str = " So your children will be leaves.";
-
-/// Where goal and context stand in a child's prompt.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum PromptLayout {
-    /// At the top.
-    #[default]
-    Classic,
-    /// At the end, so that siblings share more of a provider's cache.
-    CacheFirst,
-}
 
 /// Everything that a child's prompt depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

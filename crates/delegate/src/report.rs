@@ -10,7 +10,7 @@ use deputize_core::{AgentId, AgentView, Outcome, ToolOutput};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::policy::Policy;
+use crate::config::DelegationConfig;
 
 mod entry;
 mod fit;
@@ -120,16 +120,16 @@ struct ReportBody<'a> {
 
 impl<'a> ReportLimits<'a> {
     /// Those of a call of this agent.
-    pub(crate) fn of(agent: &'a AgentView, policy: &Policy) -> Self {
+    pub(crate) fn of(agent: &'a AgentView, config: &DelegationConfig) -> Self {
         let room = || {
             let (provider, _) = agent.spec.model.split_once('/')?;
-            let window = u64::from(*policy.context_windows.get(provider)?);
+            let window = u64::from(*config.models.context_windows.get(provider)?);
             let used = agent.store.get_or_insert_with(ContextUse::default).tokens()?;
             let free = window.saturating_sub(used).saturating_mul(BYTES_PER_TOKEN);
             Some(usize::try_from(free).unwrap_or(usize::MAX))
         };
         let room_bytes = room();
-        Self { summary_bytes: policy.max_summary_bytes, room_bytes, cwd: &agent.spec.cwd }
+        Self { summary_bytes: config.limits.max_summary_bytes, room_bytes, cwd: &agent.spec.cwd }
     }
 
     /// The bytes of a whole result for so many children.

@@ -15,7 +15,7 @@ use deputize_core::sanitize::for_terminal;
 use deputize_core::{AgentView, Outcome, Status};
 use jiff::Timestamp;
 
-use crate::policy::{Policy, ToolFlavor};
+use crate::config::{DelegationConfig, ToolFlavor};
 use crate::report::{
     HostObservations, ReportLimits, SavedOutput, Truncation, cuts, host_value, result_entry,
 };
@@ -31,7 +31,7 @@ pub(crate) fn is_saved(agent: &AgentView) -> bool {
 /// Keeps what a call's result will leave out, and gives the paths for each child. What was kept at
 /// a child's end stays.
 pub(crate) fn save_output(
-    (agent, policy): (&AgentView, &Policy),
+    (agent, config): (&AgentView, &DelegationConfig),
     (specs, outcomes): (&[AgentSpec], &[Outcome]),
     seen: HostObservations<'_>,
     caps: ReportLimits<'_>,
@@ -44,10 +44,10 @@ pub(crate) fn save_output(
     let specs = specs.iter().map(Some).chain(std::iter::repeat(None));
     let diagnosed = |(outcome, spec): (&Outcome, Option<&AgentSpec>)| {
         let known = outcome.found.as_ref().and_then(|found| found.diagnostic_path.clone());
-        known.or_else(|| diagnose(agent, policy, (spec?, outcome), now_ms))
+        known.or_else(|| diagnose(agent, config, (spec?, outcome), now_ms))
     };
     let diagnosed: Vec<Option<PathBuf>> = outcomes.iter().zip(specs).map(diagnosed).collect();
-    let cuts = would_cut((agent, policy), outcomes, (seen, &diagnosed), (outcomes.len(), caps));
+    let cuts = would_cut((agent, config), outcomes, (seen, &diagnosed), (outcomes.len(), caps));
     let all = (0..).zip(outcomes).zip(cuts.iter().zip(diagnosed));
     all.map(|((index, outcome), (cut, diagnostic))| {
         let known = outcome.found.as_ref().and_then(|found| found.summary_path.clone());
@@ -67,7 +67,7 @@ pub(crate) fn save_output(
 /// Keeps at a child's end what a result for so many children will leave out of its answer, and
 /// what is to be known of it if it never began.
 pub(crate) fn save_one(
-    (agent, policy): (&AgentView, &Policy),
+    (agent, config): (&AgentView, &DelegationConfig),
     (spec, outcome): (&AgentSpec, &Outcome),
     seen: HostObservations<'_>,
     (siblings, caps): (usize, ReportLimits<'_>),
@@ -77,8 +77,8 @@ pub(crate) fn save_one(
         return SavedOutput::default();
     }
     let outcomes = std::slice::from_ref(outcome);
-    let diagnosed = [diagnose(agent, policy, (spec, outcome), now_ms)];
-    let cuts = would_cut((agent, policy), outcomes, (seen, &diagnosed), (siblings, caps));
+    let diagnosed = [diagnose(agent, config, (spec, outcome), now_ms)];
+    let cuts = would_cut((agent, config), outcomes, (seen, &diagnosed), (siblings, caps));
     let cut = cuts.first().copied().unwrap_or_default();
     let [diagnostic] = diagnosed;
     SavedOutput { summary: whole_answer(agent, outcome, cut), diagnostic, ..SavedOutput::default() }
@@ -87,12 +87,12 @@ pub(crate) fn save_one(
 /// What a result will leave out, if all of it were kept: so no path that is named then makes an
 /// entry longer than was thought.
 fn would_cut(
-    (agent, policy): (&AgentView, &Policy),
+    (agent, config): (&AgentView, &DelegationConfig),
     outcomes: &[Outcome],
     (seen, diagnosed): (HostObservations<'_>, &[Option<PathBuf>]),
     (children, caps): (usize, ReportLimits<'_>),
 ) -> Vec<Truncation> {
-    if policy.form == ToolFlavor::Task {
+    if config.options.tool_name == ToolFlavor::Task {
         let cut = |outcome: &Outcome| Truncation {
             summary: outcome.text.as_ref().is_some_and(|text| text.len() > caps.plain()),
             ..Truncation::default()
@@ -167,11 +167,11 @@ fn has_begun(outcome: &Outcome) -> bool {
 /// The file about a child that timed out before anything of a reply had come to it.
 fn diagnose(
     agent: &AgentView,
-    policy: &Policy,
+    config: &DelegationConfig,
     (spec, outcome): (&AgentSpec, &Outcome),
     now_ms: u64,
 ) -> Option<PathBuf> {
-    let folder = policy.logs.as_ref()?;
+    let folder = config.host.logs.as_ref()?;
     if outcome.status != Status::Timeout || has_begun(outcome) {
         return None;
     }

@@ -9,24 +9,28 @@ use deputize_core::file_state::FileLedger;
 use deputize_core::schema::{Schema, SchemaError};
 use deputize_core::shell_directory::ShellPlace;
 use deputize_core::step_calls::{StepCall, StepCalls};
-use deputize_core::{AgentView, Availability, BoxFuture, Catalog, CatalogEntry, Clock, Effects, Origin, Outcome, Tool, ToolCallResult, ToolCx, ToolDecl, ToolEffect, ToolError, ToolKind, ToolSpec};
+use deputize_core::{
+    AgentView, Availability, BoxFuture, Catalog, CatalogEntry, Clock, Effects, Origin, Outcome,
+    Tool, ToolCallResult, ToolCx, ToolDecl, ToolEffect, ToolError, ToolKind, ToolSpec,
+};
 use serde_json::{Value, json};
 
 use crate::accepted_calls::AcceptedCalls;
 use crate::args::{ParsedCall, RequestedTask, read};
 use crate::call_error::{CallError, CallErrorCode, Refusal};
 use crate::concurrency::{CallGuard, LimitExceeded, LimitScope, Slots, SpawnRegistry};
+use crate::config::{DelegationConfig, OverLimit, ToolFlavor};
 use crate::control::handles;
 use crate::describe::describe;
 use crate::file_snapshot::FileSnapshot;
 use crate::inspect_child::{CallSnapshots, unseen_writes};
+use crate::names::{TASK, TOOL, TOOLSET};
 use crate::plan::{DelegationPlan, PlanError, childless_refusal, plan};
-use crate::policy::{OverLimit, Policy, ToolFlavor};
 use crate::report::{HostObservations, ReportLimits, render_plain, report};
 use crate::run::{queue, run};
 use crate::save_output::{is_saved, save_output};
 use crate::task::read_task;
-use crate::toolset::{ParentView, TASK, TOOL, TOOLSET};
+use crate::toolset::ParentView;
 
 /// What lists of tools say of it; an agent's model is told more, see [`describe`].
 const HEADLINE: &str = "Hand work to child agents and get their reports.";
@@ -40,13 +44,13 @@ const SAME_CALL: &str = "this call is the same as another one of this step, whos
 /// that calls is in the call's context.
 pub struct DelegateTool {
     spec: ToolSpec,
-    policy: Policy,
+    config: DelegationConfig,
     clock: Arc<dyn Clock>,
 }
 
 impl fmt::Debug for DelegateTool {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DelegateTool").field("policy", &self.policy).finish_non_exhaustive()
+        f.debug_struct("DelegateTool").field("config", &self.config).finish_non_exhaustive()
     }
 }
 
@@ -55,15 +59,15 @@ impl DelegateTool {
     ///
     /// # Errors
     /// Never with a released core: the parameters are a constant of this crate.
-    pub fn new(policy: Policy, clock: Arc<dyn Clock>) -> Result<Self, SchemaError> {
+    pub fn new(config: DelegationConfig, clock: Arc<dyn Clock>) -> Result<Self, SchemaError> {
         // What the model is told is narrower, see `declare`.
         let parameters = Schema::new(&json!({"type": "object"}))?;
         let spec = ToolSpec {
-            decl: ToolDecl { name: policy.tool(), description: HEADLINE.to_owned(), parameters },
+            decl: ToolDecl { name: config.tool(), description: HEADLINE.to_owned(), parameters },
             // By itself it changes nothing: each call of a child is judged where it runs.
             effects: Effects::ReadOnly,
             kind: ToolKind::Delegate,
-            subject: policy.form.subject(),
+            subject: config.options.tool_name.subject(),
             // Children are attached by ids that follow from the call.
             repeatable: true,
             spawns: true,
@@ -73,7 +77,7 @@ impl DelegateTool {
             usable: Availability::Yes,
             examples: Vec::new(),
         };
-        Ok(Self { spec, policy, clock })
+        Ok(Self { spec, config, clock })
     }
 
     /// The tool in its toolset, for a catalog.
@@ -92,7 +96,7 @@ impl DelegateTool {
         cx: &ToolCx,
         slots: &Arc<Slots>,
     ) -> (Option<CallGuard>, Vec<CallError>) {
-        let asks = reading.asks(self.policy.form);
+        let asks = reading.asks(self.config.options.tool_name);
         let asks = (asks.0, &asks.1);
         let mut errors = Vec::new();
         if !reading.begun.is_empty() {
@@ -101,7 +105,7 @@ impl DelegateTool {
                 let remedy = format!(
                     "this agent may not hand work on any more{}; go on with the results there \
                      are, or do the work yourself",
-                    match self.policy.setting_name("form") {
+                    match self.config.setting_name("tool_name") {
                         "" => String::new(),
                         form => format!(" (the configuration's `toolsets`, {form})"),
                     }
@@ -122,11 +126,11 @@ impl DelegateTool {
         // Of one that may not have children at all the depth tells.
         let may = cx.agent.authority.spawn_depth() > 0;
         errors.extend(room.err().filter(|_| may).map(|over| {
-            let key = self.policy.setting_name("max_children_per_session");
+            let key = self.config.setting_name("max_children_per_session");
             too_many_children(over, key, asks)
         }));
-        let most = match self.policy.over_limit {
-            OverLimit::Refuse => self.policy.concurrency(),
+        let most = match self.config.limits.over_limit {
+            OverLimit::Refuse => self.config.concurrency(),
             OverLimit::Queue => u32::MAX,
         };
         let entered = slots.enter(most);
@@ -140,12 +144,12 @@ impl DelegateTool {
         let remedy = format!(
             "{most} calls of `{}` are running, which is the limit: {}make this call when one \
              of them has ended, or have the person raise {}",
-            self.policy.tool(),
-            match self.policy.form {
+            self.config.tool(),
+            match self.config.options.tool_name {
                 ToolFlavor::DelegateTask => "put the work into one call with `tasks`, ",
                 ToolFlavor::Task => "",
             },
-            match self.policy.setting_name("max_concurrent_children") {
+            match self.config.setting_name("max_concurrent_children") {
                 "" => "the limit",
                 name => name,
             }
@@ -155,13 +159,13 @@ impl DelegateTool {
 
     /// How many children the session may have, and how many may be below the agent that calls.
     fn most_children(&self, cx: &ToolCx) -> (Option<u32>, u32) {
-        let session = Some(self.policy.max_children_per_session).filter(|most| *most > 0);
+        let session = Some(self.config.limits.max_children_per_session).filter(|most| *most > 0);
         (session, cx.agent.authority.spawn_number())
     }
 
     fn read(&self, arguments: &Value) -> ParsedCall {
-        match self.policy.form {
-            ToolFlavor::DelegateTask => read(arguments, &self.policy),
+        match self.config.options.tool_name {
+            ToolFlavor::DelegateTask => read(arguments, &self.config),
             ToolFlavor::Task => read_task(arguments),
         }
     }
@@ -184,7 +188,7 @@ impl DelegateTool {
     /// Returns what asks for the same work twice: the call itself, or tasks of it.
     fn repetitions(&self, reading: &ParsedCall, cx: &ToolCx) -> Vec<CallError> {
         if self.is_repeated(reading, cx) {
-            let asks = reading.asks(self.policy.form);
+            let asks = reading.asks(self.config.options.tool_name);
             return vec![CallError::new(
                 CallErrorCode::SameCall,
                 None,
@@ -231,15 +235,15 @@ impl DelegateTool {
         let as_read = reading.clone();
         let (entered, errors) = self.enter(&reading, cx, slots);
         reading.errors.extend(errors);
-        let asks = reading.asks(self.policy.form);
+        let asks = reading.asks(self.config.options.tool_name);
         let shell = shell_of(&cx.agent);
         let parent = ParentView { shell: shell.as_deref(), catalog, ..ParentView::of(&cx.agent) };
-        let mut plan = plan(reading, cx.call, parent, &self.policy)?;
+        let mut plan = plan(reading, cx.call, parent, &self.config)?;
         let begin = plan.specs.iter().zip(&plan.held).filter(|(_, held)| held.is_none());
         let ids = begin.map(|(spec, _)| spec.id.clone()).collect();
         // Another agent may have taken the room meanwhile.
         if let Err(over) = started(cx).count_in(cx.agent.id(), &ids, self.most_children(cx)) {
-            let key = self.policy.setting_name("max_children_per_session");
+            let key = self.config.setting_name("max_children_per_session");
             let error = too_many_children(over, key, (asks.0, &asks.1));
             if !accepted {
                 return Err(Refusal::new(vec![error], plan.warnings).into());
@@ -257,7 +261,7 @@ impl DelegateTool {
 
     /// A refusal in the form of the tool's results.
     fn refusal_text(&self, refusal: &Refusal) -> String {
-        match self.policy.form {
+        match self.config.options.tool_name {
             ToolFlavor::DelegateTask => refusal.to_json(),
             ToolFlavor::Task => refusal.to_string(),
         }
@@ -279,7 +283,7 @@ impl DelegateTool {
             None => unseen_writes(&cx.agent, spec, outcome),
         };
         let before = FileSnapshot::take(files, agent);
-        let slots = cx.agent.store.get_or_insert_with(|| Slots::new(self.policy.concurrency()));
+        let slots = cx.agent.store.get_or_insert_with(|| Slots::new(self.config.concurrency()));
         let turn = slots.plan_turn().await;
         let catalog = cx.agent.session.spawn.tools(&cx.agent, cx.call).await;
         let begun_so = self.begin(arguments, cx, (&slots, &*catalog));
@@ -298,16 +302,16 @@ impl DelegateTool {
 
         let now = self.clock.now_ms();
         let took = Self::ran_before(cx).saturating_add(now.saturating_sub(begun));
-        let caps = ReportLimits::of(&cx.agent, &self.policy);
+        let caps = ReportLimits::of(&cx.agent, &self.config);
         let stale = before.stale(files, agent, &outcomes);
         let unseen: Vec<Vec<String>> = outcomes.iter().zip(&plan.specs).map(unseen_of).collect();
         plan.specs.iter().for_each(|spec| open.forget(&spec.id));
         let (unseen, warnings) = (&*unseen, &*plan.warnings);
         let seen = HostObservations { first: 0, stale: &stale, unseen, kept: &[], warnings };
-        let by = (&*cx.agent, &self.policy);
+        let by = (&*cx.agent, &self.config);
         let kept = save_output(by, (&plan.specs, &outcomes), seen, caps, now);
         let seen = HostObservations { kept: &kept, ..seen };
-        let told = match (self.policy.form, outcomes.as_slice()) {
+        let told = match (self.config.options.tool_name, outcomes.as_slice()) {
             (ToolFlavor::Task, [outcome]) => {
                 render_plain(outcome, seen, caps).map_err(ToolError::failed)?
             }
@@ -333,11 +337,11 @@ impl Tool for DelegateTool {
     }
 
     fn declare(&self, agent: &AgentView) -> Option<ToolDecl> {
-        describe(ParentView::of(agent), &self.policy).ok()
+        describe(ParentView::of(agent), &self.config).ok()
     }
 
     fn refusal(&self, agent: &AgentView) -> Option<String> {
-        let refusal = childless_refusal(ParentView::of(agent), &self.policy)?;
+        let refusal = childless_refusal(ParentView::of(agent), &self.config)?;
         Some(self.refusal_text(&refusal))
     }
 

@@ -7,16 +7,12 @@ use std::sync::Arc;
 
 use deputize_core::agent::{AgentSpec, Role};
 use deputize_core::authority::ApproverMode;
-use deputize_core::{AgentView, Authority, Catalog, CatalogEntry, Origin, ToolDecl, ToolKind, ToolName, ToolsetName};
+use deputize_core::{
+    AgentView, Authority, Catalog, CatalogEntry, Origin, ToolDecl, ToolKind, ToolName, ToolsetName,
+};
 
-use crate::policy::{Policy, ToolFlavor, ToolSchemas};
-
-/// The set that delegation's own tools belong to.
-pub const TOOLSET: ToolsetName = ToolsetName::literal("delegation");
-/// The tool by which an agent hands work on.
-pub const TOOL: ToolName = ToolName::literal("delegate_task");
-/// The same for models that are trained on it, see [`ToolFlavor::Task`].
-pub const TASK: ToolName = ToolName::literal("task");
+use crate::config::{DelegationConfig, ToolFlavor, ToolSchemas};
+use crate::names::{TASK, TOOLSET};
 
 /// The tool that asks the person, if a program has one.
 pub(crate) const CLARIFY: &str = "clarify";
@@ -76,8 +72,8 @@ impl<'a> ParentView<'a> {
     }
 
     /// How questions of its children are answered.
-    pub(crate) fn child_approver(self, policy: &Policy) -> ApproverMode {
-        policy.approvals.min(self.authority.approver())
+    pub(crate) fn child_approver(self, config: &DelegationConfig) -> ApproverMode {
+        config.approvals.mode.min(self.authority.approver())
     }
 
     /// Those that it was given and may not call any more, or that are not there any more.
@@ -87,8 +83,8 @@ impl<'a> ParentView<'a> {
 
     /// Whether a child's model is told of a server's tool what its server says of it by now: where
     /// children have their parent's list, that list is older.
-    fn same_text_for(self, entry: &CatalogEntry, policy: &Policy) -> bool {
-        let shared = policy.tool_schemas == ToolSchemas::CachePreserving;
+    fn same_text_for(self, entry: &CatalogEntry, config: &DelegationConfig) -> bool {
+        let shared = config.options.tool_schemas == ToolSchemas::CachePreserving;
         let told = self.declared.iter().find(|tool| tool.name == *entry.name());
         let told = told.filter(|_| shared && matches!(entry.origin, Origin::Mcp { .. }));
         told.is_none_or(|told| **told == entry.tool.spec().decl)
@@ -253,14 +249,14 @@ pub fn child_tools(
     parent: ParentView<'_>,
     requested: Option<&BTreeSet<ToolsetName>>,
     role: Role,
-    policy: &Policy,
+    config: &DelegationConfig,
 ) -> ChildTools {
-    let leaf = leaf_reason(parent, role, policy);
-    let default = Some(&policy.default_toolsets).filter(|sets| !sets.is_empty());
+    let leaf = leaf_reason(parent, role, config);
+    let default = Some(&config.toolsets.default).filter(|sets| !sets.is_empty());
     let wanted = requested.or(default);
     let unwanted = || match requested {
         Some(_) => DropReason::NotRequested,
-        None => DropReason::NotDefault { key: policy.setting_name("default_toolsets").to_owned() },
+        None => DropReason::NotDefault { key: config.setting_name("default_toolsets").to_owned() },
     };
     let mut out = ChildTools {
         tools: Vec::new(),
@@ -270,8 +266,8 @@ pub fn child_tools(
         demoted: leaf.clone().filter(|_| role == Role::Orchestrator),
     };
     let mut toolsets = BTreeSet::new();
-    let approver = parent.child_approver(policy);
-    let approved = |entry: &CatalogEntry| match policy.withholds(entry, approver) {
+    let approver = parent.child_approver(config);
+    let approved = |entry: &CatalogEntry| match config.withholds(entry, approver) {
         true => Err(DropReason::Unapproved),
         false => Ok(()),
     };
@@ -282,18 +278,18 @@ pub fn child_tools(
                 Some(why) => Err(DropReason::Leaf(why.clone())),
                 None => Ok(()),
             },
-            ToolClass::Common if !policy.may_give(entry) => Err(DropReason::NotBasic),
-            ToolClass::Common if !parent.same_text_for(entry, policy) => {
+            ToolClass::Common if !may_give(config, entry) => Err(DropReason::NotBasic),
+            ToolClass::Common if !parent.same_text_for(entry, config) => {
                 Err(DropReason::ToldOtherwise)
             }
             ToolClass::Common => {
-                let inherited =
-                    policy.inherit_mcp_toolsets && matches!(entry.origin, Origin::Mcp { .. });
+                let inherited = config.options.inherit_mcp_toolsets
+                    && matches!(entry.origin, Origin::Mcp { .. });
                 let named = wanted.is_none_or(|sets| sets.contains(&entry.toolset));
                 if named || inherited { Ok(()) } else { Err(unwanted()) }
             }
         };
-        let judged = judged.and_then(|()| under_ceiling(&entry.toolset, policy));
+        let judged = judged.and_then(|()| under_ceiling(&entry.toolset, config));
         // The last reason: without it the tool would be the child's.
         match judged.and_then(|()| approved(entry)) {
             Ok(()) => {
@@ -311,19 +307,20 @@ pub fn child_tools(
     out
 }
 
-impl Policy {
-    /// Whether a child may have the tool in this form of delegation.
-    fn may_give(&self, entry: &CatalogEntry) -> bool {
-        let is_linked = matches!(entry.origin, Origin::Linked { .. });
-        let is_basic = is_linked && BASIC.contains(&entry.tool.spec().kind);
-        self.form == ToolFlavor::DelegateTask || is_basic
-    }
+/// Returns whether a child may have the tool in this form of delegation.
+fn may_give(config: &DelegationConfig, entry: &CatalogEntry) -> bool {
+    let is_linked = matches!(entry.origin, Origin::Linked { .. });
+    let is_basic = is_linked && BASIC.contains(&entry.tool.spec().kind);
+    config.options.tool_name == ToolFlavor::DelegateTask || is_basic
 }
 
-pub(crate) fn under_ceiling(toolset: &ToolsetName, policy: &Policy) -> Result<(), DropReason> {
-    match &policy.toolset_ceiling {
+pub(crate) fn under_ceiling(
+    toolset: &ToolsetName,
+    config: &DelegationConfig,
+) -> Result<(), DropReason> {
+    match &config.toolsets.ceiling {
         Some(ceiling) if !ceiling.contains(toolset) => {
-            Err(DropReason::Ceiling { key: policy.setting_name("toolset_ceiling").to_owned() })
+            Err(DropReason::Ceiling { key: config.setting_name("toolset_ceiling").to_owned() })
         }
         _ => Ok(()),
     }
@@ -332,14 +329,14 @@ pub(crate) fn under_ceiling(toolset: &ToolsetName, policy: &Policy) -> Result<()
 /// The parent's sets that a call may name, and what a child would get of each.
 pub(crate) fn offered<'a>(
     parent: ParentView<'a>,
-    policy: &Policy,
+    config: &DelegationConfig,
 ) -> BTreeMap<&'a str, Vec<&'a ToolName>> {
     let mut sets: BTreeMap<&str, Vec<&ToolName>> = BTreeMap::new();
-    let approver = parent.child_approver(policy);
+    let approver = parent.child_approver(config);
     for entry in parent.tools() {
-        let common = matches!(class(entry), ToolClass::Common) && policy.may_give(entry);
-        let common = common && !policy.withholds(entry, approver);
-        if common && under_ceiling(&entry.toolset, policy).is_ok() {
+        let common = matches!(class(entry), ToolClass::Common) && may_give(config, entry);
+        let common = common && !config.withholds(entry, approver);
+        if common && under_ceiling(&entry.toolset, config).is_ok() {
             sets.entry(entry.toolset.as_str()).or_default().push(entry.name());
         }
     }
@@ -350,24 +347,24 @@ pub(crate) fn offered<'a>(
 pub(crate) fn leaf_reason(
     parent: ParentView<'_>,
     role: Role,
-    policy: &Policy,
+    config: &DelegationConfig,
 ) -> Option<LeafReason> {
-    let entry = parent.tools().find(|entry| *entry.name() == policy.tool());
+    let entry = parent.tools().find(|entry| *entry.name() == config.tool());
     let Some(entry) = entry else { return Some(LeafReason::Parent) };
-    let (depth, limit) = (parent.spec.depth + 1, policy.leaf_depth());
-    let key = |field| policy.setting_name(field).to_owned();
+    let (depth, limit) = (parent.spec.depth + 1, config.leaf_depth());
+    let key = |field| config.setting_name(field).to_owned();
     if role == Role::Leaf {
         Some(LeafReason::Role)
-    } else if policy.is_external() {
+    } else if config.is_external() {
         Some(LeafReason::External { key: key("external_needs") })
-    } else if !policy.orchestrator_enabled {
+    } else if !config.options.orchestrator_enabled {
         Some(LeafReason::Disabled { key: key("orchestrator_enabled") })
     } else if depth >= limit {
         Some(LeafReason::Depth { depth, limit, key: key("max_spawn_depth") })
     } else if parent.authority.spawn_depth() < 2 {
         Some(LeafReason::OneLevel)
     } else {
-        under_ceiling(&entry.toolset, policy)
+        under_ceiling(&entry.toolset, config)
             .err()
             .map(|_| LeafReason::Ceiling { key: key("toolset_ceiling") })
     }
@@ -375,12 +372,12 @@ pub(crate) fn leaf_reason(
 
 /// Whether children of the parent, or children of those, may hand work on: what agents of every
 /// depth are told.
-pub(crate) fn nests(parent: ParentView<'_>, policy: &Policy) -> bool {
-    let entry = parent.tools().find(|entry| *entry.name() == policy.tool());
-    policy.orchestrator_enabled
-        && !policy.is_external()
-        && policy.leaf_depth() > 1
-        && entry.is_some_and(|entry| under_ceiling(&entry.toolset, policy).is_ok())
+pub(crate) fn nests(parent: ParentView<'_>, config: &DelegationConfig) -> bool {
+    let entry = parent.tools().find(|entry| *entry.name() == config.tool());
+    config.options.orchestrator_enabled
+        && !config.is_external()
+        && config.leaf_depth() > 1
+        && entry.is_some_and(|entry| under_ceiling(&entry.toolset, config).is_ok())
 }
 
 /// What children may have of a tool.
@@ -413,10 +410,10 @@ pub(crate) fn is_never(tool: &ToolName) -> bool {
 #[must_use]
 pub fn send_order<'a>(
     tools: impl IntoIterator<Item = &'a CatalogEntry>,
-    policy: &Policy,
+    config: &DelegationConfig,
 ) -> Vec<ToolName> {
     let group = |entry: &CatalogEntry| match class(entry) {
-        ToolClass::Common if policy.withholds(entry, policy.approvals) => 2_u8,
+        ToolClass::Common if config.withholds(entry, config.approvals.mode) => 2_u8,
         ToolClass::Common => 0,
         ToolClass::Delegating => 1,
         ToolClass::Never(_) => 3,
@@ -435,6 +432,9 @@ mod tests {
     use deputize_core::authority::Grant;
 
     use super::*;
+    use crate::config::{
+        ChildApprovals, ChildToolsets, DelegationHost, DelegationLimits, DelegationOptions,
+    };
     use crate::fixture::{ParentFixture, toolsets};
 
     const PARENT: &str = "file/read_file file/write_file terminal/terminal web/web_fetch \
@@ -445,13 +445,16 @@ mod tests {
         parent: &'a str,
         request: Option<&'a str>,
         role: Role,
-        policy: Policy,
+        config: DelegationConfig,
     }
 
     impl Default for ToolsetCase<'_> {
         fn default() -> Self {
-            let policy = Policy { max_spawn_depth: 2, ..Policy::default() };
-            Self { parent: PARENT, request: None, role: Role::Leaf, policy }
+            let config = DelegationConfig {
+                limits: DelegationLimits { max_spawn_depth: 2, ..DelegationLimits::default() },
+                ..DelegationConfig::default()
+            };
+            Self { parent: PARENT, request: None, role: Role::Leaf, config }
         }
     }
 
@@ -459,7 +462,7 @@ mod tests {
     fn child(case: &ToolsetCase<'_>) -> String {
         let family = ParentFixture::new(case.parent);
         let request = case.request.map(toolsets);
-        let child = child_tools(family.parent(), request.as_ref(), case.role, &case.policy);
+        let child = child_tools(family.parent(), request.as_ref(), case.role, &case.config);
         let names: Vec<&str> = child.tools.iter().map(ToolName::as_str).collect();
         let mut out = format!("{}: {}\n", child.role.as_str(), names.join(" "));
         for dropped in &child.dropped {
@@ -524,8 +527,14 @@ mod tests {
         - mixed/memory: no child has it: what is remembered is the top agent's
         - core/todo: no child has it: the plan is the parent's
         ");
-        let policy = Policy { inherit_mcp_toolsets: false, ..Policy::default() };
-        insta::assert_snapshot!(child(&ToolsetCase { request, policy, ..ToolsetCase::default() }), @"
+        let config = DelegationConfig {
+            options: DelegationOptions {
+                inherit_mcp_toolsets: false,
+                ..DelegationOptions::default()
+            },
+            ..DelegationConfig::default()
+        };
+        insta::assert_snapshot!(child(&ToolsetCase { request, config, ..ToolsetCase::default() }), @"
         leaf: web_fetch
         - mcp-git/git_log: not asked for
         - mixed/note: not asked for
@@ -544,19 +553,23 @@ mod tests {
     fn a_name_that_only_looks_like_mcp_is_not_retained() {
         let family = ParentFixture::new("file/read_file file/mcp__git__log");
         let request = toolsets("web");
-        let child = child_tools(family.parent(), Some(&request), Role::Leaf, &Policy::default());
+        let child =
+            child_tools(family.parent(), Some(&request), Role::Leaf, &DelegationConfig::default());
         assert_eq!(child.tools, []);
     }
 
     #[test]
     fn the_ceiling_cuts_everything_the_way_to_hand_on_too() {
-        let policy = Policy {
-            toolset_ceiling: Some(toolsets("file web")),
-            max_spawn_depth: 2,
-            ..Policy::default()
+        let config = DelegationConfig {
+            limits: DelegationLimits { max_spawn_depth: 2, ..DelegationLimits::default() },
+            toolsets: ChildToolsets {
+                ceiling: Some(toolsets("file web")),
+                ..ChildToolsets::default()
+            },
+            ..DelegationConfig::default()
         };
         let role = Role::Orchestrator;
-        insta::assert_snapshot!(child(&ToolsetCase { role, policy, ..ToolsetCase::default() }), @"
+        insta::assert_snapshot!(child(&ToolsetCase { role, config, ..ToolsetCase::default() }), @"
         leaf: read_file web_fetch write_file
         - mcp-git/git_log: not in the ceiling for children
         - mixed/note: not in the ceiling for children
@@ -572,8 +585,11 @@ mod tests {
 
     #[test]
     fn the_default_is_for_calls_that_name_none() {
-        let policy = || Policy { default_toolsets: toolsets("file ghost"), ..Policy::default() };
-        insta::assert_snapshot!(child(&ToolsetCase { policy: policy(), ..ToolsetCase::default() }), @"
+        let config = || DelegationConfig {
+            toolsets: ChildToolsets { default: toolsets("file ghost"), ..ChildToolsets::default() },
+            ..DelegationConfig::default()
+        };
+        insta::assert_snapshot!(child(&ToolsetCase { config: config(), ..ToolsetCase::default() }), @"
         leaf: git_log read_file write_file
         - mixed/note: not in children's default toolsets
         - terminal/terminal: not in children's default toolsets
@@ -585,7 +601,7 @@ mod tests {
         - core/todo: no child has it: the plan is the parent's
         ");
         let named =
-            ToolsetCase { request: Some("web"), policy: policy(), ..ToolsetCase::default() };
+            ToolsetCase { request: Some("web"), config: config(), ..ToolsetCase::default() };
         insta::assert_snapshot!(child(&named), @"
         leaf: git_log web_fetch
         - mixed/note: not asked for
@@ -602,17 +618,23 @@ mod tests {
 
     #[test]
     fn why_an_orchestrator_becomes_a_leaf() {
-        let why = |parent: &str, depth: u32, policy: Policy| {
+        let why = |parent: &str, depth: u32, config: DelegationConfig| {
             let mut family = ParentFixture::new(parent);
             family.spec.depth = depth;
-            child_tools(family.parent(), None, Role::Orchestrator, &policy).demoted
+            child_tools(family.parent(), None, Role::Orchestrator, &config).demoted
         };
-        let deep = || Policy { max_spawn_depth: 3, ..Policy::default() };
+        let deep = || DelegationConfig {
+            limits: DelegationLimits { max_spawn_depth: 3, ..DelegationLimits::default() },
+            ..DelegationConfig::default()
+        };
         assert_eq!(why(PARENT, 1, deep()), None);
         let depth = |depth, limit| LeafReason::Depth { depth, limit, key: String::new() };
         assert_eq!(why(PARENT, 2, deep()), Some(depth(3, 3)));
-        assert_eq!(why(PARENT, 0, Policy::default()), Some(depth(1, 1)));
-        let disabled = Policy { orchestrator_enabled: false, ..deep() };
+        assert_eq!(why(PARENT, 0, DelegationConfig::default()), Some(depth(1, 1)));
+        let disabled = DelegationConfig {
+            options: DelegationOptions { orchestrator_enabled: false, ..deep().options },
+            ..deep()
+        };
         let reason = LeafReason::Disabled { key: String::new() };
         assert_eq!(why(PARENT, 0, disabled), Some(reason));
         assert_eq!(why("file/read_file", 0, deep()), Some(LeafReason::Parent));
@@ -620,47 +642,82 @@ mod tests {
 
     #[test]
     fn a_demotion_names_depth_limit_and_key_and_a_program_without_keys_none() {
-        let why = |depth: u32, policy: &Policy| {
+        let why = |depth: u32, config: &DelegationConfig| {
             let mut family = ParentFixture::new(PARENT);
             family.spec.depth = depth;
-            let child = child_tools(family.parent(), None, Role::Orchestrator, policy);
+            let child = child_tools(family.parent(), None, Role::Orchestrator, config);
             child.demoted.map(|why| why.to_string()).unwrap_or_default()
         };
-        let plain = Policy { max_spawn_depth: 2, ..Policy::default() };
+        let plain = DelegationConfig {
+            limits: DelegationLimits { max_spawn_depth: 2, ..DelegationLimits::default() },
+            ..DelegationConfig::default()
+        };
         assert_eq!(why(1, &plain), "a child at depth 2 is a leaf: the depth limit is 2");
-        let off = Policy { orchestrator_enabled: false, ..plain.clone() };
+        let off = DelegationConfig {
+            options: DelegationOptions { orchestrator_enabled: false, ..plain.options },
+            ..plain.clone()
+        };
         assert_eq!(why(0, &off), "no child may hand work on");
-        let named = Policy {
-            setting_names: [("max_spawn_depth", "levels"), ("orchestrator_enabled", "nesting")]
-                .map(|(field, name)| (field.to_owned(), name.to_owned()))
-                .into(),
+        let named = DelegationConfig {
+            host: DelegationHost {
+                setting_names: [("max_spawn_depth", "levels"), ("orchestrator_enabled", "nesting")]
+                    .map(|(field, name)| (field.to_owned(), name.to_owned()))
+                    .into(),
+                ..plain.host
+            },
             ..plain
         };
         assert_eq!(why(1, &named), "a child at depth 2 is a leaf: levels is 2");
-        assert_eq!(why(0, &Policy { orchestrator_enabled: false, ..named }), "nesting is false");
+        assert_eq!(
+            why(
+                0,
+                &DelegationConfig {
+                    options: DelegationOptions { orchestrator_enabled: false, ..named.options },
+                    ..named
+                }
+            ),
+            "nesting is false"
+        );
         let mut family = ParentFixture::new(PARENT);
         family.authority =
             family.authority.intersect(&Grant { spawn_depth: Some(1), ..Grant::default() });
-        let deep = Policy { max_spawn_depth: 3, ..Policy::default() };
+        let deep = DelegationConfig {
+            limits: DelegationLimits { max_spawn_depth: 3, ..DelegationLimits::default() },
+            ..DelegationConfig::default()
+        };
         let child = child_tools(family.parent(), None, Role::Orchestrator, &deep);
         assert_eq!(child.demoted, Some(LeafReason::OneLevel), "no limit is at fault");
     }
 
     /// Settings under which commands are asked about, and by whom.
-    fn asking(approvals: ApproverMode, person_available: bool) -> Policy {
+    fn asking(approvals: ApproverMode, person_available: bool) -> DelegationConfig {
         let approval_effects = vec![deputize_core::Effects::Unknown];
-        let policy = Policy { approvals, approval_effects, person_available, ..Policy::default() };
-        Policy { max_spawn_depth: 2, ..policy }
+        let config = DelegationConfig {
+            approvals: ChildApprovals {
+                mode: approvals,
+                effects: approval_effects,
+                person_available,
+                ..ChildApprovals::default()
+            },
+            ..DelegationConfig::default()
+        };
+        DelegationConfig {
+            limits: DelegationLimits { max_spawn_depth: 2, ..config.limits },
+            ..config
+        }
     }
 
     #[test]
     fn a_childs_list_begins_like_its_parents() {
         use ApproverMode::{Auto, Deny};
-        for policy in [asking(Auto, true), asking(Deny, false), Policy::default()] {
-            let policy = Policy { max_spawn_depth: 2, ..policy };
-            let family = ParentFixture::under(PARENT, &policy);
+        for config in [asking(Auto, true), asking(Deny, false), DelegationConfig::default()] {
+            let config = DelegationConfig {
+                limits: DelegationLimits { max_spawn_depth: 2, ..config.limits },
+                ..config
+            };
+            let family = ParentFixture::under(PARENT, &config);
             for role in [Role::Leaf, Role::Orchestrator] {
-                let child = child_tools(family.parent(), None, role, &policy);
+                let child = child_tools(family.parent(), None, role, &config);
                 assert!(family.spec.tools.starts_with(&child.tools), "{:?}", child.tools);
             }
         }
@@ -669,44 +726,56 @@ mod tests {
     #[test]
     fn without_anybody_who_approves_it_a_child_has_no_tool_that_needs_approval() {
         use ApproverMode::{Ask, Auto, Deny};
-        for (policy, has) in [
+        for (config, has) in [
             (asking(Deny, true), false),
             (asking(Ask, false), false),
             (asking(Ask, true), true),
             (asking(Auto, false), true),
             // Whatever its parent may be approved.
-            (Policy { approval_effects: Vec::new(), ..asking(Deny, true) }, true),
+            (
+                DelegationConfig {
+                    approvals: ChildApprovals {
+                        effects: Vec::new(),
+                        ..asking(Deny, true).approvals
+                    },
+                    ..asking(Deny, true)
+                },
+                true,
+            ),
         ] {
-            let mut family = ParentFixture::under(PARENT, &policy);
+            let mut family = ParentFixture::under(PARENT, &config);
             let open = Grant { approver: Some(Auto), ..family.spec.grant.clone() };
             family.authority = deputize_core::Authority::root(&family.catalog, &open);
-            let child = child_tools(family.parent(), None, Role::Orchestrator, &policy);
+            let child = child_tools(family.parent(), None, Role::Orchestrator, &config);
             let dropped = child.dropped.iter().find(|it| it.tool.as_str() == "terminal");
             assert_eq!(child.tools.iter().any(|tool| tool.as_str() == "terminal"), has);
             assert_eq!(dropped.map(|it| &it.reason), (!has).then_some(&DropReason::Unapproved));
-            assert_eq!(offered(family.parent(), &policy).contains_key("terminal"), has);
+            assert_eq!(offered(family.parent(), &config).contains_key("terminal"), has);
         }
         // Nobody approves for a child what nobody may approve for its parent.
-        let policy = asking(Auto, true);
-        let mut family = ParentFixture::under(PARENT, &policy);
+        let config = asking(Auto, true);
+        let mut family = ParentFixture::under(PARENT, &config);
         let shut = Grant { approver: Some(Deny), ..Grant::default() };
         family.authority = family.authority.intersect(&shut);
-        let child = child_tools(family.parent(), None, Role::Leaf, &policy);
+        let child = child_tools(family.parent(), None, Role::Leaf, &config);
         assert!(child.dropped.iter().any(|it| it.reason == DropReason::Unapproved));
     }
 
     #[test]
     fn what_else_is_in_the_way_is_told_before_the_approval() {
-        let policy = asking(ApproverMode::Deny, false);
-        let reason = |request: Option<&str>, policy: &Policy| {
-            let family = ParentFixture::under(PARENT, policy);
+        let config = asking(ApproverMode::Deny, false);
+        let reason = |request: Option<&str>, config: &DelegationConfig| {
+            let family = ParentFixture::under(PARENT, config);
             let request = request.map(toolsets);
-            let child = child_tools(family.parent(), request.as_ref(), Role::Leaf, policy);
+            let child = child_tools(family.parent(), request.as_ref(), Role::Leaf, config);
             child.dropped.into_iter().find(|it| it.tool.as_str() == "terminal").unwrap().reason
         };
-        assert_eq!(reason(None, &policy), DropReason::Unapproved);
-        assert_eq!(reason(Some("file"), &policy), DropReason::NotRequested);
-        let ceiling = Policy { toolset_ceiling: Some(toolsets("file")), ..policy };
+        assert_eq!(reason(None, &config), DropReason::Unapproved);
+        assert_eq!(reason(Some("file"), &config), DropReason::NotRequested);
+        let ceiling = DelegationConfig {
+            toolsets: ChildToolsets { ceiling: Some(toolsets("file")), ..config.toolsets },
+            ..config
+        };
         assert_eq!(reason(None, &ceiling), DropReason::Ceiling { key: String::new() });
     }
 }

@@ -3,22 +3,22 @@
 use deputize_core::authority::Grant;
 use deputize_core::{Catalog, CatalogEntry};
 
-use crate::policy::Policy;
+use crate::config::DelegationConfig;
 use crate::toolset::{is_never, under_ceiling};
 
 /// The most that any child may have under these settings. A child that an earlier process made
 /// is met with it too, so that what the operator took away since is gone.
 #[must_use]
-pub fn children_grant(catalog: &Catalog, policy: &Policy) -> Grant {
+pub fn children_grant(catalog: &Catalog, config: &DelegationConfig) -> Grant {
     let may = |entry: &&CatalogEntry| {
         !is_never(entry.name())
-            && under_ceiling(&entry.toolset, policy).is_ok()
-            && !policy.withholds(entry, policy.approvals)
+            && under_ceiling(&entry.toolset, config).is_ok()
+            && !config.withholds(entry, config.approvals.mode)
     };
     Grant {
         tools: Some(catalog.iter().filter(may).map(|entry| entry.name().clone()).collect()),
-        approver: Some(policy.approvals),
-        spawn_depth: (!policy.orchestrator_enabled || policy.is_external()).then_some(0),
+        approver: Some(config.approvals.mode),
+        spawn_depth: (!config.options.orchestrator_enabled || config.is_external()).then_some(0),
         ..Grant::default()
     }
 }
@@ -28,6 +28,7 @@ mod tests {
     use deputize_core::authority::ApproverMode;
 
     use super::*;
+    use crate::config::{ChildApprovals, ChildToolsets, DelegationHost, DelegationOptions};
     use crate::fixture::{ParentFixture, tool_name, toolsets};
 
     const TOOLS: &str = "file/read_file terminal/terminal mcp-git/git_log core/todo \
@@ -36,29 +37,47 @@ mod tests {
     #[test]
     fn the_ceiling_cuts_mcp_too_and_what_no_child_has_is_out() {
         let family = ParentFixture::new(TOOLS);
-        let tools = |policy: &Policy| {
-            let grant = children_grant(&family.catalog, policy);
+        let tools = |config: &DelegationConfig| {
+            let grant = children_grant(&family.catalog, config);
             let names: Vec<_> = grant.tools.iter().flatten().map(ToString::to_string).collect();
             names.join(" ")
         };
-        assert_eq!(tools(&Policy::default()), "delegate_task git_log read_file terminal");
+        assert_eq!(tools(&DelegationConfig::default()), "delegate_task git_log read_file terminal");
         let approval_effects = vec![deputize_core::Effects::Unknown];
-        let denied = Policy { approval_effects, ..Policy::default() };
+        let denied = DelegationConfig {
+            approvals: ChildApprovals { effects: approval_effects, ..ChildApprovals::default() },
+            ..DelegationConfig::default()
+        };
         assert_eq!(tools(&denied), "delegate_task git_log read_file");
-        let external = Policy { external_needs: vec![tool_name("terminal")], ..denied };
+        let external = DelegationConfig {
+            host: DelegationHost { external_needs: vec![tool_name("terminal")], ..denied.host },
+            ..denied
+        };
         assert_eq!(tools(&external), "delegate_task git_log read_file terminal");
-        let ceiling = Policy { toolset_ceiling: Some(toolsets("file")), ..Policy::default() };
+        let ceiling = DelegationConfig {
+            toolsets: ChildToolsets { ceiling: Some(toolsets("file")), ..ChildToolsets::default() },
+            ..DelegationConfig::default()
+        };
         assert_eq!(tools(&ceiling), "read_file");
     }
 
     #[test]
     fn approvals_and_nesting_are_those_of_now() {
         let family = ParentFixture::new(TOOLS);
-        let grant = |policy: &Policy| children_grant(&family.catalog, policy);
-        let open = Policy { approvals: ApproverMode::Auto, ..Policy::default() };
+        let grant = |config: &DelegationConfig| children_grant(&family.catalog, config);
+        let open = DelegationConfig {
+            approvals: ChildApprovals { mode: ApproverMode::Auto, ..ChildApprovals::default() },
+            ..DelegationConfig::default()
+        };
         assert_eq!(grant(&open).approver, Some(ApproverMode::Auto));
         assert_eq!(grant(&open).spawn_depth, None);
-        let shut = Policy { orchestrator_enabled: false, ..Policy::default() };
+        let shut = DelegationConfig {
+            options: DelegationOptions {
+                orchestrator_enabled: false,
+                ..DelegationOptions::default()
+            },
+            ..DelegationConfig::default()
+        };
         assert_eq!(grant(&shut).approver, Some(ApproverMode::Deny));
         assert_eq!(grant(&shut).spawn_depth, Some(0));
     }

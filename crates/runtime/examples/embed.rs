@@ -5,7 +5,7 @@ use std::sync::Arc;
 use deputize_core::authority::Grant;
 use deputize_core::model::Reply;
 use deputize_core::{Authority, Cancel, Catalog, SessionId};
-use deputize_delegate::{DelegateTool, Policy};
+use deputize_delegate::{DelegateTool, DelegationConfig, DelegationLimits};
 use deputize_runtime::{Session, SessionConfig, SessionDir, SystemClock};
 use deputize_testkit::ScriptedModel;
 use serde_json::json;
@@ -28,7 +28,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     });
 
     // The tools: here nothing but the one that hands work on.
-    let policy = Policy { max_concurrent_children: 2, ..Policy::default() };
+    let policy = DelegationConfig {
+        limits: DelegationLimits { max_concurrent_children: 2, ..DelegationLimits::default() },
+        ..DelegationConfig::default()
+    };
     let mut catalog = Catalog::default();
     catalog.insert(DelegateTool::new(policy, Arc::new(SystemClock))?.into_entry())?;
 

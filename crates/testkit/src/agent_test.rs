@@ -11,7 +11,7 @@ use deputize_core::{
     Authority, Cancel, Catalog, CatalogEntry, Origin, Outcome, Record, SessionId, Tool, ToolCrate,
     ToolsetName,
 };
-use deputize_delegate::{DelegateTool, Policy};
+use deputize_delegate::{DelegateTool, DelegationConfig};
 use deputize_runtime::{Session, SessionConfig, SessionDir, SessionRecorder};
 use tempfile::TempDir;
 
@@ -156,7 +156,7 @@ impl AgentTest {
     #[must_use]
     #[expect(clippy::panic, reason = "a test that is set up wrongly fails")]
     pub fn delegating(mut self) -> Self {
-        let tool = DelegateTool::new(Policy::default(), Arc::new(FixedClock(0)));
+        let tool = DelegateTool::new(DelegationConfig::default(), Arc::new(FixedClock(0)));
         let tool = tool.unwrap_or_else(|error| panic!("{error}"));
         self.catalog.insert(tool.into_entry()).unwrap_or_else(|error| panic!("{error}"));
         self.delegates = true;

@@ -12,7 +12,10 @@ use deputize_core::sanitize::FrameSecret;
 use deputize_core::{
     AgentId, Authority, Cancel, Catalog, Event, Message, Outcome, SessionId, Status,
 };
-use deputize_delegate::{BackgroundPolicy, ControlTool, DelegateTool, OverLimit, Policy};
+use deputize_delegate::{
+    BackgroundPolicy, ControlTool, DelegateTool, DelegationConfig, DelegationLimits,
+    DelegationOptions, OverLimit,
+};
 use deputize_runtime::{Continue, Session, SessionConfig, SessionDir, StoredSession};
 use deputize_testkit::{Barrier, ScriptedModel, ScriptedTurn, SeenRequest};
 use rustix::process::Signal;
@@ -122,7 +125,11 @@ fn parts() -> SessionConfig {
         };
         Some(reply.into())
     };
-    let policy = Policy { background: true, over_limit: OverLimit::Queue, ..Policy::default() };
+    let policy = DelegationConfig {
+        limits: DelegationLimits { over_limit: OverLimit::Queue, ..DelegationLimits::default() },
+        options: DelegationOptions { background: true, ..DelegationOptions::default() },
+        ..DelegationConfig::default()
+    };
     let mut catalog = Catalog::default();
     let delegate = DelegateTool::new(policy.clone(), Arc::new(FixedClock(5))).unwrap();
     catalog.insert(delegate.into_entry()).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use deputize_core::model::Reply;
-use deputize_delegate::{OverLimit, Policy};
+use deputize_delegate::{DelegationConfig, DelegationLimits, DelegationOptions, OverLimit};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -12,12 +12,15 @@ use crate::simulated::{SimulatedRule, first_requests, records, results, run};
 /// A call: whether it waits for its children, and how many seconds each of them takes.
 type Call = (bool, Vec<u64>);
 
-fn queue(max_concurrent_children: u32) -> Policy {
-    Policy {
-        background: true,
-        over_limit: OverLimit::Queue,
-        max_concurrent_children,
-        ..Policy::default()
+fn queue(max_concurrent_children: u32) -> DelegationConfig {
+    DelegationConfig {
+        limits: DelegationLimits {
+            over_limit: OverLimit::Queue,
+            max_concurrent_children,
+            ..DelegationLimits::default()
+        },
+        options: DelegationOptions { background: true, ..DelegationOptions::default() },
+        ..DelegationConfig::default()
     }
 }
 

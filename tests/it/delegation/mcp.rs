@@ -12,7 +12,9 @@ use deputize_core::{
     Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Origin, Resource as _, SessionId, Tool,
     ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
-use deputize_delegate::{DelegateTool, Policy, send_order};
+use deputize_delegate::{
+    ChildToolsets, DelegateTool, DelegationConfig, DelegationOptions, send_order,
+};
 use deputize_mcp::{ServerConfig, ServerDirectory, ServerRecord, Servers, ToolFilter, look, offer};
 use deputize_process::Supervisor;
 use deputize_runtime::{Session, SessionConfig, SessionDir};
@@ -57,7 +59,7 @@ fn git() -> ServerConfig {
     .unwrap()
 }
 
-async fn catalog(policy: &Policy) -> Catalog {
+async fn catalog(policy: &DelegationConfig) -> Catalog {
     let mut catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();
     let listed = look(git(), "/", || Supervisor::start().map(Arc::new)).await.unwrap();
     let mut card = ServerRecord::default();
@@ -77,7 +79,7 @@ async fn catalog(policy: &Policy) -> Catalog {
 
 /// What the child of a call that names the toolset `file` is told of, and the results of the
 /// calls that it makes of the two other tools.
-async fn child(policy: Policy) -> (Vec<String>, Vec<String>) {
+async fn child(policy: DelegationConfig) -> (Vec<String>, Vec<String>) {
     let model = Arc::new(ScriptedModel::rule(|seen| {
         let calls = |calls: Vec<(&str, Value)>| Some(Reply::calls("m", calls).into());
         match (seen.task(), seen.results().len()) {
@@ -115,7 +117,7 @@ async fn child(policy: Policy) -> (Vec<String>, Vec<String>) {
 #[tokio::test]
 async fn tools_of_mcp_servers_stay_unless_the_operator_says_otherwise() {
     const FILE: [&str; 5] = ["edit_file", "list_dir", "read_file", "search_files", "write_file"];
-    let (tools, results) = child(Policy::default()).await;
+    let (tools, results) = child(DelegationConfig::default()).await;
     assert_eq!(
         tools,
         ["edit_file", "list_dir", "mcp__git__echo", "read_file", "search_files", "write_file"]
@@ -123,12 +125,20 @@ async fn tools_of_mcp_servers_stay_unless_the_operator_says_otherwise() {
     assert!(results[0].contains("echo: from below"), "{results:?}");
     assert!(results[1].starts_with("error: there is no tool `mcp_note`"), "{results:?}");
 
-    let (tools, results) = child(Policy { inherit_mcp_toolsets: false, ..Policy::default() }).await;
+    let (tools, results) = child(DelegationConfig {
+        options: DelegationOptions { inherit_mcp_toolsets: false, ..DelegationOptions::default() },
+        ..DelegationConfig::default()
+    })
+    .await;
     assert_eq!(tools, FILE);
     assert!(results[0].starts_with("error: there is no tool `mcp__git__echo`"), "{results:?}");
 
     let ceiling = [ToolsetName::literal("file"), ToolsetName::literal("delegation")].into();
-    let (tools, _) = child(Policy { toolset_ceiling: Some(ceiling), ..Policy::default() }).await;
+    let (tools, _) = child(DelegationConfig {
+        toolsets: ChildToolsets { ceiling: Some(ceiling), ..ChildToolsets::default() },
+        ..DelegationConfig::default()
+    })
+    .await;
     assert_eq!(tools, FILE, "the ceiling cuts them too");
 }
 
@@ -136,7 +146,7 @@ async fn tools_of_mcp_servers_stay_unless_the_operator_says_otherwise() {
 /// between two runs of a session, is not the agent's, nor any child's.
 #[tokio::test]
 async fn a_tool_that_changed_is_nobodys() {
-    let policy = Policy::default();
+    let policy = DelegationConfig::default();
     let before = catalog(&policy).await;
     let all = Grant { spawn_depth: Some(1), spawn_number: Some(9), ..Grant::default() };
     let parent = Authority::root(&before, &all);

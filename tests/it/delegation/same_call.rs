@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deputize_core::model::Reply;
 use deputize_core::{Event, Record};
-use deputize_delegate::Policy;
+use deputize_delegate::DelegationConfig;
 use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
@@ -135,7 +135,7 @@ async fn so_it_is_after_a_kill_at_any_record() {
             _ => (10, Reply::text("m", "It is counted.")),
         }
     });
-    let (folder, policy) = (tempfile::tempdir().unwrap(), Policy::default());
+    let (folder, policy) = (tempfile::tempdir().unwrap(), DelegationConfig::default());
     run(folder.path(), &policy, &rule).await;
     assert_eq!(children(&records(folder.path())), 1);
     let whole = text(folder.path());

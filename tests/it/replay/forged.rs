@@ -13,7 +13,7 @@ use deputize_core::{
     AgentView, Authority, BoxFuture, Cancel, Catalog, Observer, Record, Tool, ToolCallResult,
     ToolCx, ToolDecl, ToolError, ToolSpec,
 };
-use deputize_delegate::{DelegateTool, Policy};
+use deputize_delegate::{DelegateTool, DelegationConfig};
 use deputize_runtime::{Recording, Replay, ReplayError, SessionConfig};
 use serde_json::Value;
 
@@ -201,7 +201,7 @@ fn parts(called: &Arc<AtomicUsize>) -> SessionConfig {
         entry.tool = Arc::new(Forbidden(Arc::clone(&entry.tool), Arc::clone(called)));
         catalog.insert(entry).unwrap();
     }
-    let delegate = DelegateTool::new(Policy::default(), Arc::new(FixedClock(0))).unwrap();
+    let delegate = DelegateTool::new(DelegationConfig::default(), Arc::new(FixedClock(0))).unwrap();
     catalog.insert(delegate.into_entry()).unwrap();
     SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) }
 }

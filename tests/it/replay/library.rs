@@ -15,7 +15,9 @@ use deputize_core::{
     Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Effects, Event, Origin, Outcome,
     SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
-use deputize_delegate::{DelegateTool, OverLimit, Policy};
+use deputize_delegate::{
+    DelegateTool, DelegationConfig, DelegationHost, DelegationLimits, DelegationOptions, OverLimit,
+};
 use deputize_runtime::{Budgets, Session, SessionConfig, SessionDir, SessionRecorder};
 use deputize_testkit::{Recorder, ReplayResult, ScriptedModel, ScriptedTurn, SeenRequest, replay};
 use serde_json::{Value, json};
@@ -45,7 +47,7 @@ struct ReplayProgram {
     system: &'static str,
     task: &'static str,
     max_iterations: u32,
-    children: Policy,
+    children: DelegationConfig,
     more_tools: bool,
     model: &'static str,
     options: ModelOptions,
@@ -54,13 +56,19 @@ struct ReplayProgram {
 
 impl Default for ReplayProgram {
     fn default() -> Self {
-        let children = Policy { max_concurrent_children: 3, ..Policy::default() };
+        let children = DelegationConfig {
+            limits: DelegationLimits { max_concurrent_children: 3, ..DelegationLimits::default() },
+            ..DelegationConfig::default()
+        };
         Self {
             description: "Count the words.\nOf a text.",
             system: "You count.\nYou do it well.",
             task: "Count twice.",
             max_iterations: 5,
-            children: Policy { over_limit: OverLimit::Queue, ..children },
+            children: DelegationConfig {
+                limits: DelegationLimits { over_limit: OverLimit::Queue, ..children.limits },
+                ..children
+            },
             more_tools: false,
             model: "test/m",
             options: ModelOptions::default(),
@@ -164,13 +172,22 @@ async fn a_program_that_sends_something_else_is_shown_where() {
     let (file, ..) = program.record(folder.path(), counting()).await;
     let description = "Count the words.\nOf one text.";
     let system = "You count.\nYou do it fast.";
-    let classic = Policy {
-        prompt_layout: deputize_delegate::PromptLayout::CacheFirst,
-        child_base: vec!["You are a child.".into()],
+    let classic = DelegationConfig {
+        options: DelegationOptions {
+            prompt_layout: deputize_delegate::PromptLayout::CacheFirst,
+            ..program.children.options
+        },
+        host: DelegationHost {
+            child_base: vec!["You are a child.".into()],
+            ..program.children.host.clone()
+        },
         ..program.children.clone()
     };
     let options = ModelOptions { reasoning_effort: Some("low".into()), ..ModelOptions::default() };
-    let hasty = Policy { child_timeout_seconds: 77, ..program.children.clone() };
+    let hasty = DelegationConfig {
+        limits: DelegationLimits { child_timeout_seconds: 77, ..program.children.limits },
+        ..program.children.clone()
+    };
     let changed = [
         ("system", ReplayProgram { system, ..program.clone() }),
         ("description", ReplayProgram { description, ..program.clone() }),
@@ -433,7 +450,10 @@ async fn on_many_threads_too_the_order_is_the_recorded_one() {
             }))
         })
     };
-    let children = Policy { max_concurrent_children: 12, ..program.children.clone() };
+    let children = DelegationConfig {
+        limits: DelegationLimits { max_concurrent_children: 12, ..program.children.limits },
+        ..program.children.clone()
+    };
     let program = ReplayProgram { children, ..program };
     let (file, _, recorder) = program.record(folder.path(), many()).await;
     assert!(recorder.records().len() > 500, "{}", recorder.records().len());

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deputize_core::model::Reply;
 use deputize_core::{Event, Outcome, Record};
-use deputize_delegate::Policy;
+use deputize_delegate::DelegationConfig;
 use serde_json::{Value, json};
 
 use crate::simulated::{SimulatedRule, results, resumed, run, text};
@@ -27,7 +27,7 @@ async fn times_add_up_after_a_kill_at_any_record() {
         (_, 0) => (5_000, Reply::calls("m", [("no_such_tool", json!({}))])),
         _ => (7_000, Reply::text("m", "It is counted.")),
     });
-    let (folder, policy) = (tempfile::tempdir().unwrap(), Policy::default());
+    let (folder, policy) = (tempfile::tempdir().unwrap(), DelegationConfig::default());
     let whole = run(folder.path(), &policy, &rule).await;
     assert_eq!(whole.duration_ms, 17_000);
     let whole = text(folder.path());

@@ -17,7 +17,7 @@ use deputize_core::{
     Approver, BoxFuture, Cancel, Catalog, CatalogEntry, CatalogError, Clock, Observer, Origin,
     Record, ToolCrate,
 };
-use deputize_delegate::{Policy as DelegationConfig, send_order};
+use deputize_delegate::{ChildApprovals, DelegationConfig, DelegationHost, send_order};
 use deputize_runtime::{Budgets, Heartbeat, Models, RateLimiters, SyncMode, SystemClock};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
@@ -420,7 +420,9 @@ impl AgentBuilder {
             names.push(connect(model, false)?);
         }
         let settings = self.delegation.iter();
-        for name in settings.flat_map(|config| config.model.iter().chain(&config.models)) {
+        for name in
+            settings.flat_map(|config| config.models.model.iter().chain(&config.models.choices))
+        {
             if !names.contains(name) {
                 names.push(connect(&AgentModel::named(name)?, false)?);
             }
@@ -458,7 +460,7 @@ impl AgentBuilder {
         let tool = delegation.tool();
         let base = setup.prompt.top_prompt(PromptSettings {
             system_text: &self.system_prompt,
-            schemas: delegation.tool_schemas,
+            schemas: delegation.options.tool_schemas,
             delegation_tool: names.contains(&tool).then_some(tool),
             platform: None,
         })?;
@@ -501,11 +503,14 @@ impl AgentBuilder {
     /// The settings of delegation, with what follows from the other settings.
     fn delegation_config(&self, sources: &PromptSources) -> Result<DelegationConfig, BuildError> {
         let config = self.delegation.clone().unwrap_or_default();
-        let child_base = sources.child_prompt(&self.system_prompt, config.tool_schemas)?;
+        let child_base = sources.child_prompt(&self.system_prompt, config.options.tool_schemas)?;
         let mut config = DelegationConfig {
-            approval_effects: EffectPolicy::approval_effects(),
-            person_available: self.handlers.approver.is_some(),
-            child_base,
+            approvals: ChildApprovals {
+                effects: EffectPolicy::approval_effects(),
+                person_available: self.handlers.approver.is_some(),
+                ..config.approvals
+            },
+            host: DelegationHost { child_base, ..config.host },
             ..config
         };
         for extension in &self.extensions {

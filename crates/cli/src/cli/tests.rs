@@ -87,7 +87,7 @@ fn what_the_memory_has_stands_in_the_prompt_of_the_top_agent_alone() {
         let told = format!("{}{}", top.system.concat(), top.task);
         assert!(told.contains("<tool:memory "), "{mode}: {told}");
         assert!(told.contains("They like short answers."), "{mode}: {told}");
-        let child = made.assembly.delegation.child_base.concat();
+        let child = made.assembly.delegation.host.child_base.concat();
         assert!(!child.contains("short answers"), "{mode}: {child}");
         let shared = top.system.concat().contains("short answers");
         assert_eq!(shared, mode == "narrowed", "children share the system text");

@@ -120,7 +120,8 @@ pub(super) fn planned(
 /// How a person lets external programs start, where nothing that children want is approved.
 fn of_program(composition: &AssembledProgram) -> Option<String> {
     let policy = &composition.assembly.delegation;
-    let is_denied = !policy.external_needs.is_empty() && policy.approvals == ApproverMode::Deny;
+    let is_denied =
+        !policy.host.external_needs.is_empty() && policy.approvals.mode == ApproverMode::Deny;
     is_denied.then(|| {
         "set `delegation.approvals` to `ask` (you are asked at each start) or `auto` (they start \
          unasked)"

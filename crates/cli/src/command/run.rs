@@ -317,9 +317,9 @@ fn notices(composition: &AssembledProgram, mode: ApproverMode, quiet: bool) {
     if !composition.assembly.has_unbounded() {
         return;
     }
-    let children = composition.assembly.delegation.approvals;
-    let program = !composition.assembly.delegation.external_needs.is_empty();
-    let someone = composition.assembly.delegation.person_available;
+    let children = composition.assembly.delegation.approvals.mode;
+    let program = !composition.assembly.delegation.host.external_needs.is_empty();
+    let someone = composition.assembly.delegation.approvals.person_available;
     let said = sandbox_notice(mode, (children, program), someone);
     if mode == ApproverMode::Auto || children == ApproverMode::Auto {
         tell(&format!("warning: {said}"));

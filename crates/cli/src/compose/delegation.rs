@@ -7,7 +7,10 @@ use std::sync::Arc;
 use deputize_agent::EffectPolicy;
 use deputize_core::authority::ApproverMode;
 use deputize_core::{SessionId, ToolsetName};
-use deputize_delegate::{Policy, ToolFlavor};
+use deputize_delegate::{
+    ChildApprovals, ChildModels, ChildToolsets, DelegationConfig, DelegationHost,
+    DelegationOptions, ToolFlavor,
+};
 
 use super::settings::effort;
 use super::{AssembledProgram, AssemblyInput, Discovered};
@@ -18,7 +21,7 @@ pub(super) fn policy(
     found: &Discovered,
     child_base: Vec<Arc<str>>,
     warnings: &mut Vec<String>,
-) -> Policy {
+) -> DelegationConfig {
     let set = &from.config.delegation;
     let unreachable_models = found.unreachable_models.clone();
     let is_reachable = |name: &&String| !unreachable_models.contains_key(*name);
@@ -27,38 +30,37 @@ pub(super) fn policy(
     let default_toolsets = names(&set.default_toolsets, "delegation.default_toolsets");
     let ceiling = set.toolset_ceiling.as_ref();
     let toolset_ceiling = ceiling.map(|list| names(list, "delegation.toolset_ceiling"));
-    Policy {
-        max_iterations: set.max_iterations,
-        child_timeout_seconds: set.child_timeout_seconds,
-        wrap_up_seconds: set.wrap_up_seconds,
-        max_concurrent_children: set.max_concurrent_children,
-        max_spawn_depth: set.max_spawn_depth,
-        orchestrator_enabled: set.orchestrator_enabled,
-        approvals: set.child_approvals(),
-        approval_effects: EffectPolicy::approval_effects(),
-        person_available: found.person_available,
-        max_summary_bytes: set.max_summary_bytes,
-        prompt_layout: set.prompt_layout,
-        default_toolsets,
-        toolset_ceiling,
-        inherit_mcp_toolsets: set.inherit_mcp_toolsets,
-        later_toolsets: LATER_TOOLSETS.iter().map(|name| (*name).to_owned()).collect(),
-        setting_names: setting_names(),
-        over_limit: set.over_limit,
-        max_children_per_session: set.max_children_per_session,
-        model: child_model_name(from.config),
-        models,
-        unreachable_models,
-        reasoning_effort: effort(set.reasoning_effort),
-        max_output_tokens: Some(set.max_output_tokens).filter(|tokens| *tokens > 0),
-        tool_schemas: set.tool_schemas,
-        external_needs: Vec::new(),
-        background: set.background && set.tool_name == ToolFlavor::DelegateTask,
-        form: set.tool_name,
-        context_windows: context_windows(from.config),
-        workspace: found.workspace.clone(),
-        logs: logs(from),
-        child_base,
+    DelegationConfig {
+        limits: set.limits,
+        options: DelegationOptions {
+            background: set.options.background && set.options.tool_name == ToolFlavor::DelegateTask,
+            ..set.options
+        },
+        toolsets: ChildToolsets {
+            default: default_toolsets,
+            ceiling: toolset_ceiling,
+            later: LATER_TOOLSETS.iter().map(|name| (*name).to_owned()).collect(),
+        },
+        models: ChildModels {
+            model: child_model_name(from.config),
+            choices: models,
+            unreachable: unreachable_models,
+            reasoning_effort: effort(set.reasoning_effort),
+            max_output_tokens: Some(set.max_output_tokens).filter(|tokens| *tokens > 0),
+            context_windows: context_windows(from.config),
+        },
+        approvals: ChildApprovals {
+            mode: set.child_approvals(),
+            effects: EffectPolicy::approval_effects(),
+            person_available: found.person_available,
+        },
+        host: DelegationHost {
+            setting_names: setting_names(),
+            external_needs: Vec::new(),
+            workspace: found.workspace.clone(),
+            logs: logs(from),
+            child_base,
+        },
     }
 }
 
@@ -74,9 +76,10 @@ fn setting_names() -> BTreeMap<String, String> {
         "model",
         "models",
         "orchestrator_enabled",
+        "tool_name",
         "toolset_ceiling",
     ];
-    let others = [("external_needs", "acp_command"), ("form", "tool_name")];
+    let others = [("external_needs", "acp_command")];
     let all = same.into_iter().map(|name| (name, name)).chain(others);
     all.map(|(field, key)| (field.to_owned(), format!("delegation.{key}"))).collect()
 }
@@ -110,7 +113,7 @@ fn logs(from: &AssemblyInput<'_>) -> Option<PathBuf> {
 
 /// Why nobody approves what children want to run, for the person who can change that.
 pub(crate) fn approvals(composition: &AssembledProgram) -> &'static str {
-    match composition.assembly.delegation.approvals {
+    match composition.assembly.delegation.approvals.mode {
         ApproverMode::Ask => "delegation.approvals is `ask`, and nobody can be asked here",
         ApproverMode::Deny | ApproverMode::Auto => "delegation.approvals is `deny`",
     }

@@ -7,7 +7,7 @@ use deputize_acp::AcpProgram;
 use deputize_agent::{external_agent_name, external_agents, is_secret_name, use_external_agent};
 use deputize_core::external_agent::ExternalAgents;
 use deputize_core::sanitize::Secrets;
-use deputize_delegate::Policy;
+use deputize_delegate::DelegationConfig;
 use deputize_process::{ProgramError, base_env, drop_hooks};
 use deputize_tools::Processes;
 
@@ -28,7 +28,7 @@ pub(super) fn name(config: &Config) -> Option<String> {
 
 /// Makes children external, where they are to be: they have no tools of ours to be told of, and
 /// no children of their own.
-pub(super) fn apply(config: &Config, policy: &mut Policy, warnings: &mut Vec<String>) {
+pub(super) fn apply(config: &Config, policy: &mut DelegationConfig, warnings: &mut Vec<String>) {
     let Some(name) = name(config) else { return };
     let set = &config.delegation;
     for (key, is_set) in [

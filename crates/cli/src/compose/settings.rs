@@ -46,7 +46,7 @@ pub(super) fn limits(config: &Config) -> AssemblyLimits {
         agent: AgentLimits {
             max_iterations: config.max_iterations,
             time_ms: u64::from(time) * 1000,
-            wrap_up_ms: u64::from(config.delegation.wrap_up_seconds) * 1000,
+            wrap_up_ms: u64::from(config.delegation.limits.wrap_up_seconds) * 1000,
         },
         budgets: Budgets {
             session: config.budget.spending(),

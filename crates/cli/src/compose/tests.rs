@@ -87,7 +87,7 @@ fn the_top_agent_reads_what_the_project_and_the_person_say_and_children_do_not()
         assert!(top.contains(text), "{text} is missing in {top}");
     }
     let composition = bench.compose(&["system_prompt=Answer in French."]).unwrap();
-    let child = composition.assembly.delegation.child_base.join("\n\n");
+    let child = composition.assembly.delegation.host.child_base.join("\n\n");
     assert!(child.contains("Answer in French.") && child.contains("Date: 2026-01-02"));
     assert!(!child.contains("gardener") && !child.contains("tabs"), "{child}");
 }

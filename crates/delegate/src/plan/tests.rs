@@ -5,9 +5,11 @@ use proptest::test_runner::TestRunner;
 
 use super::*;
 use crate::args::read;
+use crate::config::{
+    ChildApprovals, ChildModels, ChildToolsets, DelegationHost, DelegationLimits,
+    DelegationOptions, PromptLayout, ToolFlavor,
+};
 use crate::fixture::{ParentFixture, tool_name, toolsets};
-use crate::policy::ToolFlavor;
-use crate::prompt::PromptLayout;
 
 const TOOLS: &str = "file/read_file file/write_file web/web_fetch mcp-git/git_log core/todo \
     delegation/delegate_task - chat/say";
@@ -17,13 +19,13 @@ const CALL: CallId = CallId { step: 4, slot: 1 };
 fn made(
     family: &ParentFixture,
     arguments: &Value,
-    policy: &Policy,
+    config: &DelegationConfig,
 ) -> Result<DelegationPlan, PlanError> {
-    plan(read(arguments, policy), CALL, family.parent(), policy)
+    plan(read(arguments, config), CALL, family.parent(), config)
 }
 
-fn refused(family: &ParentFixture, arguments: &Value, policy: &Policy) -> String {
-    let Err(PlanError::Refused(refusal)) = made(family, arguments, policy) else {
+fn refused(family: &ParentFixture, arguments: &Value, config: &DelegationConfig) -> String {
+    let Err(PlanError::Refused(refusal)) = made(family, arguments, config) else {
         panic!("{arguments} should be refused");
     };
     let value: Value = serde_json::from_str(&refusal.to_json()).unwrap();
@@ -32,12 +34,15 @@ fn refused(family: &ParentFixture, arguments: &Value, policy: &Policy) -> String
 
 #[test]
 fn a_child_is_made_whole() {
-    let policy = Policy {
-        child_base: vec!["You are an agent.".into()],
-        max_spawn_depth: 2,
-        approvals: ApproverMode::Auto,
-        model: Some("local/small".to_owned()),
-        ..Policy::default()
+    let config = DelegationConfig {
+        models: ChildModels { model: Some("local/small".to_owned()), ..ChildModels::default() },
+        approvals: ChildApprovals { mode: ApproverMode::Auto, ..ChildApprovals::default() },
+        limits: DelegationLimits { max_spawn_depth: 2, ..DelegationLimits::default() },
+        host: DelegationHost {
+            child_base: vec!["You are an agent.".into()],
+            ..DelegationHost::default()
+        },
+        ..DelegationConfig::default()
     };
     let arguments = json!({
         "role": "orchestrator",
@@ -46,20 +51,26 @@ fn a_child_is_made_whole() {
             {"goal": "Read the news.", "role": "leaf", "toolsets": ["web"]},
         ],
     });
-    let plan = made(&ParentFixture::new(TOOLS), &arguments, &policy).unwrap();
+    let plan = made(&ParentFixture::new(TOOLS), &arguments, &config).unwrap();
     insta::assert_snapshot!(serde_json::to_string_pretty(&plan.specs).unwrap());
     assert_eq!(plan.warnings, [] as [&str; 0]);
 }
 
 #[test]
 fn siblings_have_the_base_byte_for_byte_and_more_when_the_cache_comes_first() {
-    let policy = Policy {
-        child_base: vec!["You are an agent.".into()],
-        prompt_layout: PromptLayout::CacheFirst,
-        ..Policy::default()
+    let config = DelegationConfig {
+        options: DelegationOptions {
+            prompt_layout: PromptLayout::CacheFirst,
+            ..DelegationOptions::default()
+        },
+        host: DelegationHost {
+            child_base: vec!["You are an agent.".into()],
+            ..DelegationHost::default()
+        },
+        ..DelegationConfig::default()
     };
     let arguments = json!({"tasks": [{"goal": "A"}, {"goal": "B", "context": "C"}]});
-    let plan = made(&ParentFixture::new(TOOLS), &arguments, &policy).unwrap();
+    let plan = made(&ParentFixture::new(TOOLS), &arguments, &config).unwrap();
     let [one, two] = plan.specs.as_slice() else { panic!() };
     assert_eq!(one.system[..2], two.system[..2]);
     assert_eq!(&*two.system[2], "YOUR TASK:\nB\n\nCONTEXT:\nC");
@@ -67,12 +78,21 @@ fn siblings_have_the_base_byte_for_byte_and_more_when_the_cache_comes_first() {
 
 #[test]
 fn a_child_that_shares_its_parents_prefix_is_told_of_itself_in_its_first_message() {
-    let policy = Policy {
-        child_base: vec!["Date: 2026-01-31".into()],
-        tool_schemas: ToolSchemas::CachePreserving,
-        max_output_tokens: Some(77),
-        reasoning_effort: Some("high".to_owned()),
-        ..Policy::default()
+    let config = DelegationConfig {
+        models: ChildModels {
+            max_output_tokens: Some(77),
+            reasoning_effort: Some("high".to_owned()),
+            ..ChildModels::default()
+        },
+        options: DelegationOptions {
+            tool_schemas: ToolSchemas::CachePreserving,
+            ..DelegationOptions::default()
+        },
+        host: DelegationHost {
+            child_base: vec!["Date: 2026-01-31".into()],
+            ..DelegationHost::default()
+        },
+        ..DelegationConfig::default()
     };
     let mut family = ParentFixture::new(TOOLS);
     family.spec.system = vec!["You are an agent.".into()];
@@ -81,7 +101,7 @@ fn a_child_that_shares_its_parents_prefix_is_told_of_itself_in_its_first_message
     let arguments = json!({"goal": "A", "context": "C", "toolsets": ["web"],
         "output_schema": {"type": "object"}});
     let parent = ParentView { declared: &declared, ..family.parent() };
-    let plan = plan(read(&arguments, &policy), CALL, parent, &policy).unwrap();
+    let plan = plan(read(&arguments, &config), CALL, parent, &config).unwrap();
     let child = &plan.specs[0];
     assert_eq!(child.system, family.spec.system);
     assert_eq!(child.declared.as_deref(), Some(declared.as_slice()));
@@ -92,13 +112,17 @@ fn a_child_that_shares_its_parents_prefix_is_told_of_itself_in_its_first_message
 
 #[test]
 fn the_form_with_one_text_gives_basic_tools_alone() {
-    let policy = Policy { form: ToolFlavor::Task, max_spawn_depth: 3, ..Policy::default() };
+    let config = DelegationConfig {
+        limits: DelegationLimits { max_spawn_depth: 3, ..DelegationLimits::default() },
+        options: DelegationOptions { tool_name: ToolFlavor::Task, ..DelegationOptions::default() },
+        ..DelegationConfig::default()
+    };
     let family = ParentFixture::new(
         "file/read_file file/other terminal/terminal web/web_fetch \
         mcp-git/git_log delegation/task",
     );
     let reading = crate::task::read_task(&json!({"description": "A"}));
-    let plan = plan(reading, CALL, family.parent(), &policy).unwrap();
+    let plan = plan(reading, CALL, family.parent(), &config).unwrap();
     let tools: Vec<&str> = plan.specs[0].tools.iter().map(|tool| tool.as_str()).collect();
     assert_eq!(tools, ["read_file", "terminal"]);
     let dropped: Vec<String> =
@@ -118,8 +142,11 @@ fn the_form_with_one_text_gives_basic_tools_alone() {
 fn a_configured_workspace_holds_where_the_agent_may_be_there() {
     let family = ParentFixture::new(TOOLS);
     let cwd = |workspace: &str| {
-        let policy = Policy { workspace: Some(workspace.into()), ..Policy::default() };
-        made(&family, &json!({"goal": "A"}), &policy).unwrap().specs[0].clone()
+        let config = DelegationConfig {
+            host: DelegationHost { workspace: Some(workspace.into()), ..DelegationHost::default() },
+            ..DelegationConfig::default()
+        };
+        made(&family, &json!({"goal": "A"}), &config).unwrap().specs[0].clone()
     };
     let told = cwd("/repo/app/web");
     assert_eq!(told.cwd, Path::new("/repo/app/web"));
@@ -129,8 +156,11 @@ fn a_configured_workspace_holds_where_the_agent_may_be_there() {
     let mut bounded = ParentFixture::new(TOOLS);
     let read = Some(BTreeSet::from(["/repo".into()]));
     bounded.authority = bounded.authority.intersect(&Grant { read, ..Grant::default() });
-    let policy = Policy { workspace: Some("/srv".into()), ..Policy::default() };
-    let plan = made(&bounded, &json!({"goal": "A"}), &policy).unwrap();
+    let config = DelegationConfig {
+        host: DelegationHost { workspace: Some("/srv".into()), ..DelegationHost::default() },
+        ..DelegationConfig::default()
+    };
+    let plan = made(&bounded, &json!({"goal": "A"}), &config).unwrap();
     assert_eq!(plan.specs[0].cwd, Path::new("/repo/app"));
     assert_eq!(cwd("/srv").cwd, Path::new("/srv"), "where it may");
 }
@@ -141,8 +171,11 @@ fn a_child_thinks_as_hard_as_its_parent_unless_it_is_configured() {
     family.spec.options.reasoning_effort = Some("high".to_owned());
     let effort = |configured: Option<&str>| {
         let reasoning_effort = configured.map(str::to_owned);
-        let policy = Policy { reasoning_effort, ..Policy::default() };
-        let plan = made(&family, &json!({"goal": "A"}), &policy).unwrap();
+        let config = DelegationConfig {
+            models: ChildModels { reasoning_effort, ..ChildModels::default() },
+            ..DelegationConfig::default()
+        };
+        let plan = made(&family, &json!({"goal": "A"}), &config).unwrap();
         plan.specs[0].options.reasoning_effort.clone()
     };
     assert_eq!(effort(None).as_deref(), Some("high"));
@@ -151,26 +184,32 @@ fn a_child_thinks_as_hard_as_its_parent_unless_it_is_configured() {
 
 #[test]
 fn whoever_gets_less_than_asked_is_told_so() {
-    let warnings = |arguments: Value, policy: &Policy| {
-        made(&ParentFixture::new(TOOLS), &arguments, policy).unwrap().warnings.join("\n")
+    let warnings = |arguments: Value, config: &DelegationConfig| {
+        made(&ParentFixture::new(TOOLS), &arguments, config).unwrap().warnings.join("\n")
     };
-    let flat = Policy::default();
+    let flat = DelegationConfig::default();
     insta::assert_snapshot!(warnings(
         json!({"tasks": [
             {"goal": "A", "toolsets": ["chat", "web", "core"]},
             {"goal": "B", "role": "orchestrator"},
             {"goal": "C", "toolsets": ["chat"]},
         ]}),
-        &Policy { inherit_mcp_toolsets: false, ..flat.clone() }
+        &DelegationConfig { options: DelegationOptions { inherit_mcp_toolsets: false, ..flat.options }, ..flat.clone() }
     ), @"
     task 0 got less than it asked for: toolset chat (this agent does not have it), todo (no child has it: the plan is the parent's)
     task 1 got less than it asked for: role orchestrator (a child at depth 1 is a leaf: the depth limit is 1)
     task 2 runs without any tool: toolset chat (this agent does not have it)
     ");
-    let ceiling = Policy { toolset_ceiling: Some(toolsets("web")), ..flat };
+    let ceiling = DelegationConfig {
+        toolsets: ChildToolsets { ceiling: Some(toolsets("web")), ..flat.toolsets },
+        ..flat
+    };
     insta::assert_snapshot!(warnings(json!({"goal": "A", "toolsets": ["file", "web"]}), &ceiling), @"task 0 got less than it asked for: read_file (not in the ceiling for children), write_file (not in the ceiling for children)");
     insta::assert_snapshot!(warnings(json!({"goal": "A", "toolsets": ["delegation"]}), &ceiling), @"task 0 runs without any tool: delegate_task (a leaf does not hand work on)");
-    let nothing = Policy { toolset_ceiling: Some(toolsets("")), ..ceiling };
+    let nothing = DelegationConfig {
+        toolsets: ChildToolsets { ceiling: Some(toolsets("")), ..ceiling.toolsets },
+        ..ceiling
+    };
     insta::assert_snapshot!(warnings(json!({"goal": "A"}), &nothing), @"task 0 runs without any tool: git_log (not in the ceiling for children), read_file (not in the ceiling for children), web_fetch (not in the ceiling for children), write_file (not in the ceiling for children), delegate_task (a leaf does not hand work on), todo (no child has it: the plan is the parent's)");
 }
 
@@ -178,13 +217,16 @@ fn whoever_gets_less_than_asked_is_told_so() {
 fn all_that_is_wrong_with_a_call_is_one_object() {
     let mut family = ParentFixture::new(TOOLS);
     family.spec.depth = 1;
-    let policy = Policy { max_concurrent_children: 2, ..Policy::default() };
+    let config = DelegationConfig {
+        limits: DelegationLimits { max_concurrent_children: 2, ..DelegationLimits::default() },
+        ..DelegationConfig::default()
+    };
     let arguments = json!({"goal": "ignored", "tasks": [
         {"goal": "A", "toolsets": ["files", "read_file"]},
         {"goal": ""},
         {"goal": "C", "background": true},
     ]});
-    insta::assert_snapshot!(refused(&family, &arguments, &policy));
+    insta::assert_snapshot!(refused(&family, &arguments, &config));
 }
 
 #[test]
@@ -192,8 +234,11 @@ fn one_mistake_is_said_in_the_first_line() {
     let family = ParentFixture::new(TOOLS);
     let tasks: Vec<Value> = (0..4).map(|n| json!({"goal": format!("Part {n}.")})).collect();
     let arguments = json!({"tasks": tasks});
-    insta::assert_snapshot!(refused(&family, &arguments, &Policy::default()));
-    let queue = Policy { over_limit: OverLimit::Queue, ..Policy::default() };
+    insta::assert_snapshot!(refused(&family, &arguments, &DelegationConfig::default()));
+    let queue = DelegationConfig {
+        limits: DelegationLimits { over_limit: OverLimit::Queue, ..DelegationLimits::default() },
+        ..DelegationConfig::default()
+    };
     assert_eq!(made(&family, &arguments, &queue).unwrap().specs.len(), 4);
 }
 
@@ -202,21 +247,27 @@ fn a_model_that_the_parent_may_not_use_is_refused_and_not_replaced() {
     let mut family = ParentFixture::new(TOOLS);
     let models = Some(BTreeSet::from(["local/qwen3".to_owned()]));
     family.authority = family.authority.intersect(&Grant { models, ..Grant::default() });
-    let policy = Policy { model: Some("cloud/large".to_owned()), ..Policy::default() };
-    let Err(PlanError::Refused(refusal)) = made(&family, &json!({"goal": "A"}), &policy) else {
+    let config = DelegationConfig {
+        models: ChildModels { model: Some("cloud/large".to_owned()), ..ChildModels::default() },
+        ..DelegationConfig::default()
+    };
+    let Err(PlanError::Refused(refusal)) = made(&family, &json!({"goal": "A"}), &config) else {
         panic!("should be refused");
     };
     assert_eq!(refusal.errors()[0].code, CallErrorCode::Model);
     // The same where a task names it, although the operator offers it.
-    let policy = Policy { models: vec!["cloud/large".to_owned()], ..Policy::default() };
+    let config = DelegationConfig {
+        models: ChildModels { choices: vec!["cloud/large".to_owned()], ..ChildModels::default() },
+        ..DelegationConfig::default()
+    };
     let arguments = json!({"tasks": [{"goal": "A"}, {"goal": "B", "model": "cloud/large"}]});
-    let Err(PlanError::Refused(refusal)) = made(&family, &arguments, &policy) else {
+    let Err(PlanError::Refused(refusal)) = made(&family, &arguments, &config) else {
         panic!("should be refused");
     };
     let [error] = refusal.errors() else { panic!("{refusal}") };
     assert_eq!((error.code, error.task_index), (CallErrorCode::Model, Some(1)));
     let free = ParentFixture::new(TOOLS);
-    assert_eq!(made(&free, &arguments, &policy).unwrap().specs[1].model, "cloud/large");
+    assert_eq!(made(&free, &arguments, &config).unwrap().specs[1].model, "cloud/large");
 }
 
 #[test]
@@ -224,7 +275,8 @@ fn an_agent_without_authority_to_spawn_is_refused_whatever_its_depth_says() {
     let mut family = ParentFixture::new(TOOLS);
     family.authority =
         family.authority.intersect(&Grant { spawn_depth: Some(0), ..Grant::default() });
-    let Err(PlanError::Refused(refusal)) = made(&family, &json!({"goal": "A"}), &Policy::default())
+    let Err(PlanError::Refused(refusal)) =
+        made(&family, &json!({"goal": "A"}), &DelegationConfig::default())
     else {
         panic!("should be refused");
     };
@@ -278,7 +330,7 @@ fn agents() -> impl Strategy<Value = Vec<&'static str>> {
 }
 
 /// Policies that mostly let children have children.
-fn policies() -> impl Strategy<Value = Policy> {
+fn policies() -> impl Strategy<Value = DelegationConfig> {
     let ceiling = mostly_with(&SETS, "delegation").prop_map(|names| toolsets(&names.join(" ")));
     (
         some_of(&SETS),
@@ -289,14 +341,26 @@ fn policies() -> impl Strategy<Value = Policy> {
     )
         .prop_map(
             |(default, toolset_ceiling, inherit_mcp_toolsets, orchestrator_enabled, depth)| {
-                Policy {
-                    default_toolsets: toolsets(&default.join(" ")),
-                    toolset_ceiling,
-                    inherit_mcp_toolsets,
-                    orchestrator_enabled,
-                    max_spawn_depth: depth.min(4),
-                    approvals: ApproverMode::Auto,
-                    ..Policy::default()
+                DelegationConfig {
+                    approvals: ChildApprovals {
+                        mode: ApproverMode::Auto,
+                        ..ChildApprovals::default()
+                    },
+                    limits: DelegationLimits {
+                        max_spawn_depth: depth.min(4),
+                        ..DelegationLimits::default()
+                    },
+                    options: DelegationOptions {
+                        inherit_mcp_toolsets,
+                        orchestrator_enabled,
+                        ..DelegationOptions::default()
+                    },
+                    toolsets: ChildToolsets {
+                        default: toolsets(&default.join(" ")),
+                        ceiling: toolset_ceiling,
+                        ..ChildToolsets::default()
+                    },
+                    ..DelegationConfig::default()
                 }
             },
         )
@@ -324,8 +388,8 @@ fn calls() -> impl Strategy<Value = (Vec<&'static str>, Value)> {
     })
 }
 
-/// The tools of an agent, and what it and those below it do: a call and a policy for each level.
-fn trees() -> impl Strategy<Value = (Vec<&'static str>, Vec<(Value, Policy)>)> {
+/// The tools of an agent, and what it and those below it do: a call and a config for each level.
+fn trees() -> impl Strategy<Value = (Vec<&'static str>, Vec<(Value, DelegationConfig)>)> {
     agents().prop_flat_map(|own| {
         let levels = proptest::collection::vec((tasks(&own), policies()), 2..4);
         (Just(own), levels)
@@ -378,13 +442,13 @@ fn a_child_is_within_its_parent() {
     holds(trees(), 20, |(own, levels)| {
         let mut families = vec![ParentFixture::new(&own.join(" "))];
         let mut depth = 0;
-        for (arguments, policy) in levels {
+        for (arguments, config) in levels {
             let mut next = Vec::new();
             for family in &families {
-                let Ok(plan) = made(family, &arguments, &policy) else { continue };
+                let Ok(plan) = made(family, &arguments, &config) else { continue };
                 for spec in plan.specs {
                     let child = family.below(spec);
-                    is_within_its_parent(&child, family, &policy)?;
+                    is_within_its_parent(&child, family, &config)?;
                     next.push(child);
                 }
             }
@@ -399,7 +463,7 @@ fn a_child_is_within_its_parent() {
 fn is_within_its_parent(
     child: &ParentFixture,
     family: &ParentFixture,
-    policy: &Policy,
+    config: &DelegationConfig,
 ) -> Result<(), TestCaseError> {
     prop_assert!(child.authority.is_within(&family.authority));
     prop_assert!(child.spec.approver <= child.authority.approver());
@@ -409,7 +473,7 @@ fn is_within_its_parent(
     let hands_on = ["delegate_task", "delegate_control", "workflow"];
     prop_assert!(child.spec.role == Role::Orchestrator || !hands_on.iter().any(|n| has(n)));
     prop_assert_eq!(child.parent().tools().count(), child.spec.tools.len());
-    if let Some(ceiling) = &policy.toolset_ceiling {
+    if let Some(ceiling) = &config.toolsets.ceiling {
         prop_assert!(child.parent().toolsets().is_subset(ceiling));
     }
     Ok(())
@@ -420,10 +484,10 @@ fn is_within_its_parent(
 #[test]
 fn nothing_that_comes_back_has_more_than_its_parent_has_now() {
     let later = (some_of(&NAMES), some_of(&NAMES), 0..3_u32, any::<bool>(), 0..3_usize);
-    holds((calls(), policies(), later), 60, |((own, arguments), policy, later)| {
+    holds((calls(), policies(), later), 60, |((own, arguments), config, later)| {
         let (left, changed, spawn_depth, network, approver) = later;
         let family = ParentFixture::new(&own.join(" "));
-        let Ok(plan) = made(&family, &arguments, &policy) else { return Ok(false) };
+        let Ok(plan) = made(&family, &arguments, &config) else { return Ok(false) };
         // Later: some tools are taken from the parent, some are other tools of the same name.
         let modes = [ApproverMode::Deny, ApproverMode::Ask, ApproverMode::Auto];
         let kept = left.iter().map(|path| tool_name(path.rsplit('/').next().unwrap()));
@@ -460,9 +524,9 @@ fn nothing_that_comes_back_has_more_than_its_parent_has_now() {
 
 #[test]
 fn every_tool_of_the_parent_is_kept_or_explained() {
-    holds((calls(), policies()), 60, |((own, arguments), policy)| {
+    holds((calls(), policies()), 60, |((own, arguments), config)| {
         let family = ParentFixture::new(&own.join(" "));
-        let Ok(plan) = made(&family, &arguments, &policy) else { return Ok(false) };
+        let Ok(plan) = made(&family, &arguments, &config) else { return Ok(false) };
         for (spec, dropped) in plan.specs.iter().zip(&plan.dropped) {
             let mut all: Vec<_> = dropped.iter().map(|dropped| dropped.tool.clone()).collect();
             all.extend(spec.tools.clone());
@@ -478,9 +542,9 @@ fn every_tool_of_the_parent_is_kept_or_explained() {
 proptest! {
     #[test]
     fn any_arguments_give_children_or_errors_and_always_the_same(arguments in any_json()) {
-        let (family, policy) = (ParentFixture::new(TOOLS), Policy::default());
-        let plan = made(&family, &arguments, &policy);
-        prop_assert_eq!(&plan, &made(&family, &arguments, &policy));
+        let (family, config) = (ParentFixture::new(TOOLS), DelegationConfig::default());
+        let plan = made(&family, &arguments, &config);
+        prop_assert_eq!(&plan, &made(&family, &arguments, &config));
         match plan {
             Ok(plan) => {
                 prop_assert!(!plan.specs.is_empty());
@@ -498,21 +562,30 @@ proptest! {
 #[test]
 fn an_external_child_is_refused_where_it_is_not_due_what_a_command_may_do() {
     let family = ParentFixture::new("file/read_file file/write_file terminal/terminal web/fetch");
-    let external = |policy: Policy| Policy {
-        external_needs: vec![tool_name("terminal"), tool_name("write_file")],
-        approvals: ApproverMode::Ask,
-        ..policy
+    let external = |config: DelegationConfig| DelegationConfig {
+        approvals: ChildApprovals { mode: ApproverMode::Ask, ..config.approvals },
+        host: DelegationHost {
+            external_needs: vec![tool_name("terminal"), tool_name("write_file")],
+            ..config.host
+        },
+        ..config
     };
     let sets = |names: &str| toolsets(names);
     let plain = json!({"goal": "A"});
     let named = json!({"tasks": [{"goal": "A"}, {"goal": "B", "toolsets": ["file"]}]});
-    let ceiling = Policy { toolset_ceiling: Some(sets("file web")), ..Policy::default() };
-    let default = Policy { default_toolsets: sets("terminal"), ..Policy::default() };
-    let cases = [(&plain, ceiling), (&plain, default), (&named, Policy::default())];
+    let ceiling = DelegationConfig {
+        toolsets: ChildToolsets { ceiling: Some(sets("file web")), ..ChildToolsets::default() },
+        ..DelegationConfig::default()
+    };
+    let default = DelegationConfig {
+        toolsets: ChildToolsets { default: sets("terminal"), ..ChildToolsets::default() },
+        ..DelegationConfig::default()
+    };
+    let cases = [(&plain, ceiling), (&plain, default), (&named, DelegationConfig::default())];
     let told: Vec<String> = cases
         .into_iter()
-        .map(|(call, policy)| {
-            let Err(PlanError::Refused(refusal)) = made(&family, call, &external(policy)) else {
+        .map(|(call, config)| {
+            let Err(PlanError::Refused(refusal)) = made(&family, call, &external(config)) else {
                 panic!("{call} should be refused");
             };
             let [error] = refusal.errors() else { panic!("{refusal:?}") };
@@ -522,23 +595,28 @@ fn an_external_child_is_refused_where_it_is_not_due_what_a_command_may_do() {
         .collect();
     insta::assert_snapshot!(told.join("\n"));
     let all = json!({"goal": "A", "toolsets": ["file", "terminal"]});
-    made(&family, &all, &external(Policy::default())).unwrap();
+    made(&family, &all, &external(DelegationConfig::default())).unwrap();
     let poor = ParentFixture::new("file/read_file file/write_file");
-    assert!(refused(&poor, &plain, &external(Policy::default())).contains("does not have it"));
+    assert!(
+        refused(&poor, &plain, &external(DelegationConfig::default())).contains("does not have it")
+    );
 }
 
 #[test]
 fn what_has_no_effect_on_an_external_child_is_told_with_the_reason() {
     let family = ParentFixture::new("file/write_file terminal/terminal delegation/delegate_task");
-    let policy = Policy {
-        external_needs: vec![tool_name("terminal"), tool_name("write_file")],
-        approvals: ApproverMode::Auto,
-        max_spawn_depth: 2,
-        ..Policy::default()
+    let config = DelegationConfig {
+        approvals: ChildApprovals { mode: ApproverMode::Auto, ..ChildApprovals::default() },
+        limits: DelegationLimits { max_spawn_depth: 2, ..DelegationLimits::default() },
+        host: DelegationHost {
+            external_needs: vec![tool_name("terminal"), tool_name("write_file")],
+            ..DelegationHost::default()
+        },
+        ..DelegationConfig::default()
     };
     let call = json!({"goal": "A", "role": "orchestrator", "max_iterations": 3});
     let why = "children are another program here";
-    let plan = made(&family, &call, &policy).unwrap();
+    let plan = made(&family, &call, &config).unwrap();
     assert_eq!(
         plan.warnings,
         [
@@ -546,23 +624,26 @@ fn what_has_no_effect_on_an_external_child_is_told_with_the_reason() {
             format!("task 0 got less than it asked for: role orchestrator ({why})")
         ]
     );
-    let told = refused(&family, &json!({"goal": "A", "model": "p/small"}), &policy);
+    let told = refused(&family, &json!({"goal": "A", "model": "p/small"}), &config);
     assert!(told.contains("E_MODEL") && told.contains(why), "{told}");
 }
 
 #[test]
 fn an_external_child_is_refused_where_nothing_that_children_want_may_be_approved() {
     let family = ParentFixture::new("file/write_file terminal/terminal");
-    let policy = |approvals| Policy {
-        external_needs: vec![tool_name("terminal"), tool_name("write_file")],
-        approvals,
-        ..Policy::default()
+    let config = |approvals| DelegationConfig {
+        approvals: ChildApprovals { mode: approvals, ..ChildApprovals::default() },
+        host: DelegationHost {
+            external_needs: vec![tool_name("terminal"), tool_name("write_file")],
+            ..DelegationHost::default()
+        },
+        ..DelegationConfig::default()
     };
     let call = json!({"tasks": [{"goal": "A"}, {"goal": "B"}]});
     for may in [ApproverMode::Ask, ApproverMode::Auto] {
-        made(&family, &call, &policy(may)).unwrap();
+        made(&family, &call, &config(may)).unwrap();
     }
-    let told = refused(&family, &call, &policy(ApproverMode::Deny));
+    let told = refused(&family, &call, &config(ApproverMode::Deny));
     assert_eq!(told.matches("E_EXTERNAL").count(), 1, "once for the call: {told}");
     assert!(
         told.contains("nobody approves what children") && !told.contains("approvals"),
@@ -572,6 +653,6 @@ fn an_external_child_is_refused_where_nothing_that_children_want_may_be_approved
     let mut family = family;
     let narrow = Grant { approver: Some(ApproverMode::Deny), ..Grant::default() };
     family.authority = family.authority.intersect(&narrow);
-    let told = refused(&family, &call, &policy(ApproverMode::Auto));
+    let told = refused(&family, &call, &config(ApproverMode::Auto));
     assert!(told.contains("E_EXTERNAL") && told.contains("children of this agent"), "{told}");
 }

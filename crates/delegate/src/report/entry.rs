@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use deputize_core::budget::shown_usd;
 use deputize_core::file_state::FileVersion;
 use deputize_core::outcome::{ExitReason, ToolTrace};
-use deputize_core::sanitize::{TextSource, clean_json, for_exact_line, for_terminal, frame_quote, visible_json};
+use deputize_core::sanitize::{
+    TextSource, clean_json, for_exact_line, for_terminal, frame_quote, visible_json,
+};
 use deputize_core::{AgentId, Outcome, Status};
 use serde::Serialize;
 use serde_json::Value;

@@ -11,10 +11,13 @@ use deputize_core::model::Usage;
 use deputize_core::outcome::{ExitReason, Receipts};
 use deputize_core::sanitize::TextSource;
 use deputize_core::tool::{SessionView, Spawn};
-use deputize_core::{Agent, AgentId, Cancel, CancelReason, ResourceMap, Status, ToolEffect, ToolOutput};
+use deputize_core::{
+    Agent, AgentId, Cancel, CancelReason, ResourceMap, Status, ToolEffect, ToolOutput,
+};
 use tokio::sync::Notify;
 
 use super::*;
+use crate::config::{DelegationHost, DelegationLimits, DelegationOptions};
 use crate::fixture::ParentFixture;
 
 mod background;
@@ -196,10 +199,13 @@ struct Rig {
 }
 
 impl Rig {
-    fn new(policy: Policy) -> Self {
+    fn new(config: DelegationConfig) -> Self {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("sessions")).unwrap();
-        let policy = Policy { logs: Some(folder.path().join("logs")), ..policy };
+        let config = DelegationConfig {
+            host: DelegationHost { logs: Some(folder.path().join("logs")), ..config.host },
+            ..config
+        };
         let home = Arc::new(Children::default());
         let session = Arc::new(SessionView {
             id: deputize_core::SessionId::literal("s1"),
@@ -209,7 +215,7 @@ impl Rig {
             spawn: Arc::new(Home(Arc::clone(&home))),
         });
         *home.session.lock().unwrap() = Some(Arc::clone(&session));
-        let tools = if policy.form == ToolFlavor::Task { TASK_TOOLS } else { TOOLS };
+        let tools = if config.options.tool_name == ToolFlavor::Task { TASK_TOOLS } else { TOOLS };
         let ParentFixture { spec, authority, catalog } = ParentFixture::new(tools);
         let agent = Arc::new(AgentView {
             spec: Arc::new(spec),
@@ -219,7 +225,7 @@ impl Rig {
             store: ResourceMap::default(),
             session,
         });
-        let tool = DelegateTool::new(policy, Arc::new(FixedClock(0))).unwrap();
+        let tool = DelegateTool::new(config, Arc::new(FixedClock(0))).unwrap();
         Self { home, tool, agent, cancel: Cancel::new(), slot: AtomicU32::new(0), folder }
     }
 
@@ -275,7 +281,7 @@ fn refusal(result: ToolCallResult) -> String {
 
 #[tokio::test]
 async fn results_are_in_the_order_of_the_tasks() {
-    let rig = Rig::new(Policy::default());
+    let rig = Rig::new(DelegationConfig::default());
     let call = rig.call(tasks(&["wait a", "b", "c"]));
     let release = async {
         rig.until_attached(3).await;
@@ -291,7 +297,7 @@ async fn results_are_in_the_order_of_the_tasks() {
 
 #[tokio::test]
 async fn a_child_that_fails_costs_the_others_nothing() {
-    let rig = Rig::new(Policy::default());
+    let rig = Rig::new(DelegationConfig::default());
     let output = rig.call(tasks(&["panic", "refuse", "c"])).await.unwrap();
     assert_eq!(
         entries(&output),
@@ -305,7 +311,7 @@ async fn a_child_that_fails_costs_the_others_nothing() {
 
 #[tokio::test]
 async fn a_wrong_call_is_answered_with_an_object_of_errors() {
-    let rig = Rig::new(Policy::default());
+    let rig = Rig::new(DelegationConfig::default());
     let refused = refusal(rig.call(json!({"goal": "A", "quarantine": true})).await);
     insta::assert_snapshot!(refused, @r#"{"error":"no child was started: 1 thing in this call is wrong, see `errors`","errors":[{"code":"E_NOT_IN_THIS_VERSION","task_index":null,"task":null,"field":"quarantine","value":true,"remedy":"`quarantine` is not in this version; leave it out"}],"warnings":[]}"#);
     assert_eq!(rig.attached(), [] as [&str; 0]);
@@ -313,7 +319,7 @@ async fn a_wrong_call_is_answered_with_an_object_of_errors() {
 
 #[test]
 fn what_its_spec_accepts_includes_whatever_the_model_is_told_of() {
-    let rig = Rig::new(Policy::default());
+    let rig = Rig::new(DelegationConfig::default());
     assert_eq!(rig.tool.spec().decl.parameters.as_str(), r#"{"type":"object"}"#);
     let declared = rig.tool.declare(&rig.agent).unwrap();
     assert_eq!(declared.name, rig.tool.spec().decl.name);
@@ -321,8 +327,11 @@ fn what_its_spec_accepts_includes_whatever_the_model_is_told_of() {
 
 #[tokio::test]
 async fn the_form_with_one_text_says_how_its_child_ended() {
-    let rig =
-        Rig::new(Policy { form: ToolFlavor::Task, max_summary_bytes: 40, ..Policy::default() });
+    let rig = Rig::new(DelegationConfig {
+        limits: DelegationLimits { max_summary_bytes: 40, ..DelegationLimits::default() },
+        options: DelegationOptions { tool_name: ToolFlavor::Task, ..DelegationOptions::default() },
+        ..DelegationConfig::default()
+    });
     let mut lines = Vec::new();
     let long = format!("{} {}", "a".repeat(50), "b".repeat(50));
     for text in ["Fine.", "limit", "cut", "empty", "fail", "late 0", "", &long] {
@@ -344,7 +353,7 @@ async fn the_form_with_one_text_says_how_its_child_ended() {
 
 #[tokio::test]
 async fn a_child_works_where_its_parents_shell_is() {
-    let rig = Rig::new(Policy::default());
+    let rig = Rig::new(DelegationConfig::default());
     let cwd = |rig: &Rig| rig.home.attached.lock().unwrap().last().unwrap().cwd.clone();
     let place =
         rig.agent.store.get_or_insert_with(deputize_core::shell_directory::ShellPlace::default);
@@ -361,7 +370,10 @@ async fn a_child_works_where_its_parents_shell_is() {
     rig.call(json!({"goal": "c"})).await.unwrap();
     assert_eq!(cwd(&rig), Path::new("/repo/app"));
     // What is configured comes first.
-    let rig = Rig::new(Policy { workspace: Some("/configured".into()), ..Policy::default() });
+    let rig = Rig::new(DelegationConfig {
+        host: DelegationHost { workspace: Some("/configured".into()), ..DelegationHost::default() },
+        ..DelegationConfig::default()
+    });
     rig.agent
         .store
         .get_or_insert_with(deputize_core::shell_directory::ShellPlace::default)

@@ -358,7 +358,7 @@ fn slow_disk(place: &Path, took: Duration) -> String {
 }
 
 fn layout_name(composition: &AssembledProgram) -> &'static str {
-    match composition.assembly.delegation.prompt_layout {
+    match composition.assembly.delegation.options.prompt_layout {
         deputize_delegate::PromptLayout::Classic => "classic",
         deputize_delegate::PromptLayout::CacheFirst => "cache_first",
     }

@@ -69,10 +69,10 @@ pub(super) fn resolve(
         return Err(CliError::failed("no child"));
     };
     let parent = ParentView::of(&parent);
-    let external = !assembly.delegation.external_needs.is_empty();
+    let external = !assembly.delegation.host.external_needs.is_empty();
     let toolsets = if external { Vec::new() } else { spec.toolsets.clone() };
     // The list that holds, if there is one, does not have it.
-    let default = &assembly.delegation.default_toolsets;
+    let default = &assembly.delegation.toolsets.default;
     let unnamed = |toolset: &ToolsetName| match named(&asked.toolsets) {
         None => !default.is_empty() && !default.contains(toolset),
         Some(names) => !names.iter().any(|name| name == toolset.as_str()),

@@ -4,8 +4,12 @@ use super::*;
 
 #[tokio::test]
 async fn a_background_child_is_told_of_as_one_that_was_waited_for() {
-    let policy = Policy { background: true, max_summary_bytes: 40, ..Policy::default() };
-    let rig = Rig::new(policy);
+    let config = DelegationConfig {
+        limits: DelegationLimits { max_summary_bytes: 40, ..DelegationLimits::default() },
+        options: DelegationOptions { background: true, ..DelegationOptions::default() },
+        ..DelegationConfig::default()
+    };
+    let rig = Rig::new(config);
     let root = rig.agent.id().clone();
     let read = rig.folder.path().join("read.txt");
     std::fs::write(&read, "old").unwrap();
@@ -20,7 +24,7 @@ async fn a_background_child_is_told_of_as_one_that_was_waited_for() {
     first.receipts.commands.push(("make".to_owned(), Some(0)));
     let mut second = outcome(&specs[1], Status::Completed);
     ended(&mut second, "late 0");
-    let background = crate::BackgroundPolicy::new(rig.tool.policy.clone(), Arc::new(FixedClock(0)));
+    let background = crate::BackgroundPolicy::new(rig.tool.config.clone(), Arc::new(FixedClock(0)));
     let told = |index: usize, child: &mut Outcome| {
         let found = deputize_core::tool::ChildLifecycle::inspect(
             &background,
@@ -49,7 +53,7 @@ async fn a_background_child_is_told_of_as_one_that_was_waited_for() {
 
 #[tokio::test]
 async fn stopping_all_must_be_said_and_lists_are_read_leniently() {
-    let rig = Rig::new(Policy::default());
+    let rig = Rig::new(DelegationConfig::default());
     let control = crate::ControlTool::new().unwrap();
     let child = rig.agent.id().child(deputize_core::CallId { step: 1, slot: 0 }, 0);
     *rig.home.known.lock().unwrap() = vec![child.clone()];
@@ -80,7 +84,7 @@ async fn stopping_all_must_be_said_and_lists_are_read_leniently() {
 
 #[tokio::test]
 async fn a_call_of_delegate_control_is_read_as_one_of_delegate_task() {
-    let rig = Rig::new(Policy::default());
+    let rig = Rig::new(DelegationConfig::default());
     let control = crate::ControlTool::new().unwrap();
     assert!(control.reads_itself());
     let child = rig.agent.id().child(deputize_core::CallId { step: 1, slot: 0 }, 0);

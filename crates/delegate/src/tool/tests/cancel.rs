@@ -4,10 +4,13 @@ use super::*;
 
 #[tokio::test]
 async fn an_interrupt_reaches_the_children_and_their_work_is_told() {
-    let rig = Rig::new(Policy {
-        over_limit: OverLimit::Queue,
-        max_concurrent_children: 2,
-        ..Policy::default()
+    let rig = Rig::new(DelegationConfig {
+        limits: DelegationLimits {
+            over_limit: OverLimit::Queue,
+            max_concurrent_children: 2,
+            ..DelegationLimits::default()
+        },
+        ..DelegationConfig::default()
     });
     let interrupt = async {
         rig.until_attached(3).await;
@@ -36,7 +39,7 @@ async fn an_interrupt_reaches_the_children_and_their_work_is_told() {
 
 #[tokio::test]
 async fn a_call_that_is_cancelled_already_starts_nobody() {
-    let rig = Rig::new(Policy::default());
+    let rig = Rig::new(DelegationConfig::default());
     rig.cancel.cancel(CancelReason::Interrupted);
     let result = rig.call(tasks(&["a", "b"])).await;
     let Err(ToolError::Cancelled(output)) = result else { panic!("{result:?}") };
@@ -46,7 +49,10 @@ async fn a_call_that_is_cancelled_already_starts_nobody() {
 
 #[tokio::test]
 async fn a_call_that_is_dropped_gives_its_place_back() {
-    let rig = Rig::new(Policy { max_concurrent_children: 1, ..Policy::default() });
+    let rig = Rig::new(DelegationConfig {
+        limits: DelegationLimits { max_concurrent_children: 1, ..DelegationLimits::default() },
+        ..DelegationConfig::default()
+    });
     tokio::select! {
         biased;
         _ = rig.call(json!({"goal": "wait a"})) => panic!("it waits"),
@@ -58,7 +64,7 @@ async fn a_call_that_is_dropped_gives_its_place_back() {
 
 #[tokio::test]
 async fn what_a_child_of_an_earlier_process_came_to_is_told_in_a_call_that_is_cancelled_too() {
-    let rig = Rig::new(Policy::default());
+    let rig = Rig::new(DelegationConfig::default());
     let begun = rig.agent.id().child(deputize_core::CallId { step: 1, slot: 0 }, 0);
     *rig.home.known.lock().unwrap() = vec![begun];
     rig.cancel.cancel(CancelReason::Interrupted);

@@ -4,7 +4,7 @@ use super::*;
 
 #[tokio::test]
 async fn files_that_the_parent_had_read_and_a_child_wrote_are_noted() {
-    let rig = Rig::new(Policy::default());
+    let rig = Rig::new(DelegationConfig::default());
     let root = rig.agent.id().clone();
     let files = &rig.agent.session.files;
     files.record_read(&root, Path::new("/repo/app/a.rs"), FileVersion::of(b"old"));
@@ -16,7 +16,7 @@ async fn files_that_the_parent_had_read_and_a_child_wrote_are_noted() {
 
 #[tokio::test]
 async fn what_a_child_wrote_before_a_resume_is_noted_too() {
-    let rig = Rig::new(Policy::default());
+    let rig = Rig::new(DelegationConfig::default());
     let root = rig.agent.id().clone();
     rig.agent.session.files.record_read(
         &root,
@@ -35,7 +35,7 @@ async fn what_a_child_wrote_before_a_resume_is_noted_too() {
 
 #[tokio::test]
 async fn a_child_that_timed_out_before_it_began_leaves_a_file_that_says_so() {
-    let rig = Rig::new(Policy::default());
+    let rig = Rig::new(DelegationConfig::default());
     let output = rig.call(json!({"tasks": [{"goal": "late 0"}, {"goal": "late 3"}, {"goal": "late 0", "context": "Again."}]})).await.unwrap();
     let value: Value = serde_json::from_str(&output.content).unwrap();
     let path =
@@ -56,14 +56,17 @@ async fn a_child_that_timed_out_before_it_began_leaves_a_file_that_says_so() {
 
 #[tokio::test]
 async fn what_is_found_out_of_a_child_stands_in_its_entry_for_everybody() {
-    let rig = Rig::new(Policy { max_summary_bytes: 40, ..Policy::default() });
+    let rig = Rig::new(DelegationConfig {
+        limits: DelegationLimits { max_summary_bytes: 40, ..DelegationLimits::default() },
+        ..DelegationConfig::default()
+    });
     let root = rig.agent.id().clone();
     rig.agent.session.files.record_read(
         &root,
         Path::new("/repo/app/a.rs"),
         FileVersion::of(b"old"),
     );
-    let background = crate::BackgroundPolicy::new(rig.tool.policy.clone(), Arc::new(FixedClock(0)));
+    let background = crate::BackgroundPolicy::new(rig.tool.config.clone(), Arc::new(FixedClock(0)));
     let goal = format!("I wrote ghost.rs. {}", "x".repeat(60));
     rig.call(tasks(&["fine", &goal, "late 0"])).await.unwrap();
     let specs = rig.home.attached.lock().unwrap().clone();

@@ -4,8 +4,11 @@ use super::*;
 
 #[tokio::test]
 async fn a_queue_runs_all_and_never_more_than_may_at_once() {
-    let policy = Policy { over_limit: OverLimit::Queue, ..Policy::default() };
-    let rig = Rig::new(policy);
+    let config = DelegationConfig {
+        limits: DelegationLimits { over_limit: OverLimit::Queue, ..DelegationLimits::default() },
+        ..DelegationConfig::default()
+    };
+    let rig = Rig::new(config);
     let goals: Vec<String> = (0..40).map(|n| format!("part {n}")).collect();
     let goals: Vec<&str> = goals.iter().map(String::as_str).collect();
     let (first, last) = goals.split_at(20);
@@ -16,7 +19,7 @@ async fn a_queue_runs_all_and_never_more_than_may_at_once() {
 
 #[tokio::test]
 async fn tasks_of_several_calls_share_the_slots_and_wait_for_them() {
-    let rig = Rig::new(Policy::default());
+    let rig = Rig::new(DelegationConfig::default());
     let (one, two) = tokio::join!(rig.call(tasks(&["a", "b"])), rig.call(tasks(&["c", "d"])));
     assert_eq!(entries(&one.unwrap()).len() + entries(&two.unwrap()).len(), 4);
     assert_eq!(rig.home.most.load(Ordering::SeqCst), 3);
@@ -24,7 +27,10 @@ async fn tasks_of_several_calls_share_the_slots_and_wait_for_them() {
 
 #[tokio::test]
 async fn of_more_calls_than_may_run_the_first_ones_do() {
-    let rig = Rig::new(Policy { max_concurrent_children: 2, ..Policy::default() });
+    let rig = Rig::new(DelegationConfig {
+        limits: DelegationLimits { max_concurrent_children: 2, ..DelegationLimits::default() },
+        ..DelegationConfig::default()
+    });
     let third = async {
         rig.until_attached(2).await;
         let refused = refusal(rig.call(json!({"goal": "c"})).await);
@@ -45,7 +51,10 @@ async fn of_more_calls_than_may_run_the_first_ones_do() {
 
 #[tokio::test]
 async fn a_session_has_so_many_children_and_a_call_over_that_starts_none() {
-    let rig = Rig::new(Policy { max_children_per_session: 4, ..Policy::default() });
+    let rig = Rig::new(DelegationConfig {
+        limits: DelegationLimits { max_children_per_session: 4, ..DelegationLimits::default() },
+        ..DelegationConfig::default()
+    });
     assert!(rig.call(tasks(&["a", "b"])).await.is_ok());
     insta::assert_snapshot!(refusal(rig.call(tasks(&["c", "d", "e"])).await), @r#"{"error":"no child was started: 1 thing in this call is wrong, see `errors`","errors":[{"code":"E_TOO_MANY_CHILDREN","task_index":null,"task":null,"field":"tasks","value":3,"remedy":"this call would start 3 children, which is too many: 2 were started and the limit is 4; work with the results there are, or send fewer tasks"}],"warnings":[]}"#);
     assert_eq!(rig.attached(), ["a", "b"]);
@@ -57,8 +66,14 @@ async fn a_session_has_so_many_children_and_a_call_over_that_starts_none() {
 
 #[tokio::test]
 async fn limits_that_are_reached_are_told_with_all_else_that_is_wrong() {
-    let policy = Policy { max_concurrent_children: 1, ..Policy::default() };
-    let rig = Rig::new(Policy { max_children_per_session: 2, ..policy });
+    let config = DelegationConfig {
+        limits: DelegationLimits { max_concurrent_children: 1, ..DelegationLimits::default() },
+        ..DelegationConfig::default()
+    };
+    let rig = Rig::new(DelegationConfig {
+        limits: DelegationLimits { max_children_per_session: 2, ..config.limits },
+        ..config
+    });
     let wrong = async {
         rig.until_attached(1).await;
         let tasks = json!([{"goal": " "}, {"goal": "b", "toolsets": ["none"]}]);
@@ -86,7 +101,10 @@ async fn limits_that_are_reached_are_told_with_all_else_that_is_wrong() {
 
 #[tokio::test]
 async fn children_of_an_earlier_process_count_and_the_limit_is_named() {
-    let rig = Rig::new(Policy { max_children_per_session: 3, ..Policy::default() });
+    let rig = Rig::new(DelegationConfig {
+        limits: DelegationLimits { max_children_per_session: 3, ..DelegationLimits::default() },
+        ..DelegationConfig::default()
+    });
     let root = rig.agent.id().clone();
     let earlier = root.child(deputize_core::CallId { step: 9, slot: 0 }, 0);
     *rig.home.known.lock().unwrap() = vec![
@@ -100,7 +118,10 @@ async fn children_of_an_earlier_process_count_and_the_limit_is_named() {
     assert!(rig.call(tasks(&["a"])).await.is_ok());
 
     // The agent's own limit is another one.
-    let rig = Rig::new(Policy { max_children_per_session: 300, ..Policy::default() });
+    let rig = Rig::new(DelegationConfig {
+        limits: DelegationLimits { max_children_per_session: 300, ..DelegationLimits::default() },
+        ..DelegationConfig::default()
+    });
     *rig.home.known.lock().unwrap() =
         (0..199).map(|n| root.child(deputize_core::CallId { step: 9, slot: 0 }, n)).collect();
     let told = refusal(rig.call(tasks(&["a", "b"])).await);
@@ -110,7 +131,7 @@ async fn children_of_an_earlier_process_count_and_the_limit_is_named() {
 
 #[tokio::test]
 async fn a_task_that_a_pause_kept_waiting_did_not_fail() {
-    let rig = Rig::new(Policy::default());
+    let rig = Rig::new(DelegationConfig::default());
     let output = rig.call(tasks(&["paused"])).await.unwrap();
     assert!(entries(&output)[0].starts_with("interrupted | "), "{:?}", entries(&output));
     assert!(matches!(&output.facts[..], [ToolEffect::NotBegun { task_index: 0, .. }]));
