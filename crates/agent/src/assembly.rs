@@ -11,7 +11,7 @@ use deputize_core::file_state::FileLedger;
 use deputize_core::memory::Memory;
 use deputize_core::model::ModelOptions;
 use deputize_core::sanitize::Secrets;
-use deputize_core::tool::SessionView;
+use deputize_core::tool::{NoAgents, SessionView};
 use deputize_core::{
     AgentView, Authority, Catalog, CatalogEntry, Clock, Effects, Message, ResourceMap, SessionId,
     ToolDecl, ToolName, ToolSource, ToolsetName,
@@ -23,7 +23,6 @@ use deputize_runtime::{
 
 use crate::base_prompt::BasePrompt;
 use crate::policy::EffectPolicy;
-use crate::preview::NoAgents;
 
 /// The tools of a program, and which of them its top agents have.
 #[derive(Clone)]
@@ -238,6 +237,7 @@ impl Assembly {
             files: FileLedger::default(),
             settings: ResourceMap::default(),
             spawn: Arc::new(NoAgents),
+            control: Arc::new(NoAgents),
         };
         let mut view = AgentView {
             spec: Arc::new(spec),

@@ -87,7 +87,6 @@ mod model;
 #[cfg(feature = "plugins")]
 pub mod plugins;
 mod policy;
-mod preview;
 pub mod project;
 mod prompt_sources;
 mod protected;

@@ -58,5 +58,5 @@ mod tool_harness;
 mod violation;
 
 pub use conformance::{CheckReport, ToolCheck, check_tool};
-pub use tool_harness::{NoSpawn, ToolHarness};
+pub use tool_harness::ToolHarness;
 pub use violation::{CallRule, ContractRule, SpecRule, Violation, Violations};

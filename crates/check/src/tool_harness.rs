@@ -4,31 +4,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use deputize_core::agent::{AgentLimits, AgentSpec, AttachError, Role};
+use deputize_core::agent::{AgentLimits, AgentSpec, Role};
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::file_state::FileLedger;
 use deputize_core::model::ModelOptions;
-use deputize_core::tool::{SessionView, Spawn};
+use deputize_core::tool::{NoAgents, SessionView};
 use deputize_core::{
-    Agent, AgentId, AgentView, Authority, CallId, Cancel, Catalog, CatalogEntry, Origin,
-    ResourceMap, SessionId, Tool, ToolCallResult, ToolCx, ToolsetName,
+    AgentId, AgentView, Authority, CallId, Cancel, Catalog, CatalogEntry, Origin, ResourceMap,
+    SessionId, Tool, ToolCallResult, ToolCx, ToolsetName,
 };
 use serde_json::Value;
-
-/// Starts no agents, for tools that are called outside a session.
-#[derive(Debug, Clone, Copy)]
-pub struct NoSpawn;
-
-impl Spawn for NoSpawn {
-    fn attach(
-        &self,
-        _parent: &AgentView,
-        _spec: AgentSpec,
-        _cancel: &Cancel,
-    ) -> Result<Box<dyn Agent>, AttachError> {
-        Err(AttachError::Depth)
-    }
-}
 
 /// Calls a tool as an agent would, with a directory that it may read and write, no network and no
 /// children. State of a call (files that were read, stored values) is kept for the next one.
@@ -125,7 +110,8 @@ impl ToolHarness {
             spill: dir.join(".spill"),
             files: FileLedger::default(),
             settings,
-            spawn: Arc::new(NoSpawn),
+            spawn: Arc::new(NoAgents),
+            control: Arc::new(NoAgents),
         };
         let spec = spec(AgentId::root(&id), dir, &catalog);
         let agent = AgentView {

@@ -94,6 +94,9 @@ pub struct ChildInspection {
     /// Absolute paths of files that its parent had read and that have changed since.
     #[serde(default)]
     pub stale_paths: Vec<PathBuf>,
+    /// Those of them that are no longer there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone_paths: Vec<PathBuf>,
     /// Files that its answer names, that do not exist, and of which no write was observed.
     #[serde(default)]
     pub unseen_writes: Vec<String>,

@@ -15,7 +15,10 @@ mod context;
 
 pub use crate::tool_spec::{headline, spec_of};
 pub use catalog::{Catalog, CatalogEntry, CatalogError, Registration, ToolCrate, ToolSource};
-pub use context::{AgentView, ChildLifecycle, Progress, SessionView, Spawn, ToolCx};
+pub use context::{
+    AgentControl, AgentView, ChildLifecycle, DescendantCounts, DescendantLimit, LimitScope,
+    NoAgents, Progress, SessionView, Spawn, SpawnConditions, ToolCx,
+};
 
 /// A tool as the runtime uses it, whether built in, linked, loaded or remote.
 pub trait Tool: Send + Sync {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::{CallId, Resource};
 
-use crate::args::ParsedCall;
+use crate::parsed_call::ParsedCall;
 
 /// What the accepted calls of the agent's present step ask for, kept in its store.
 #[derive(Debug, Default)]

@@ -1,5 +1,5 @@
-//! The arguments of a call: read leniently where models err, and whatever else is wrong is told
-//! at once. Nothing is cut to fit.
+//! Reads the arguments of a call: leniently where models err, and with all that is wrong at once.
+//! Nothing is cut to fit.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use deputize_core::sanitize::{for_terminal_line, visible_json};
 use deputize_core::schema::bounded_schema;
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::call_error::{CallError, CallErrorCode};
-use crate::config::{DelegationConfig, ToolFlavor};
+use crate::config::DelegationConfig;
 use crate::fields::{CallFindings, Fields, WORD_CHARS, decode, not_json, object};
+use crate::parsed_call::{ParsedCall, RequestedTask};
 use crate::placeholder::{PLACEHOLDER, is_placeholder};
-use crate::task::DESCRIPTION;
 
 /// The fields of a call beside `tasks`. The first three are of single mode alone, the others
 /// are what a task gets that does not say them itself.
@@ -41,105 +41,10 @@ const LATER: [&str; 13] = [
 ];
 /// A list of tasks, as an error shows one.
 const TASKS_EXAMPLE: &str = r#"[{"goal": "..."}]"#;
-/// Whether nobody waits for the children: of a call, or of all its tasks.
+/// Whether the children are background children.
 const BACKGROUND: &str = "background";
 /// How many characters an error tells of what is wrong with a schema.
 const WRONG_CHARS: usize = 300;
-
-/// One task as it was asked for, readable as far as it goes.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct RequestedTask {
-    /// Its place in `tasks`; nothing in single mode.
-    pub index: Option<u32>,
-    /// What the child is to accomplish; never blank in a call without errors.
-    pub goal: String,
-    /// What it needs to know.
-    pub context: Option<String>,
-    /// The toolsets it asks for, as written; nothing: it asks for none.
-    pub toolsets: Option<BTreeSet<String>>,
-    /// Whether it may hand work on.
-    pub role: Role,
-    /// How many model requests it may use; nothing: as configured.
-    pub max_iterations: Option<u32>,
-    /// What its answer must satisfy; a JSON Schema.
-    pub output_schema: Option<Value>,
-    /// Its model, one of those that the operator names.
-    pub model: Option<String>,
-}
-
-impl RequestedTask {
-    /// Returns what the task asks for, without what makes no difference to the work.
-    fn normalized(&self) -> Self {
-        Self {
-            index: None,
-            goal: self.goal.trim().to_owned(),
-            context: self.context.as_deref().map(|context| context.trim().to_owned()),
-            ..self.clone()
-        }
-    }
-}
-
-/// What a call asks for, and what was wrong with it.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct ParsedCall {
-    /// How many tasks the call has, readable or not.
-    pub count: usize,
-    /// The tasks that could be read, in order; incomplete when there are errors.
-    pub tasks: Vec<RequestedTask>,
-    /// Whether the call does not wait for its children.
-    pub background: bool,
-    /// The tasks whose children an earlier process of the session began: with one, the call was
-    /// accepted then.
-    pub begun: BTreeSet<u32>,
-    /// What is wrong.
-    pub errors: Vec<CallError>,
-    /// What was read otherwise than written, or ignored.
-    pub warnings: Vec<String>,
-}
-
-impl ParsedCall {
-    /// Returns whether two calls without mistakes ask for the same work, however they are written
-    /// and in whatever order.
-    pub(crate) fn asks_same(&self, other: &Self) -> bool {
-        let mut left: Vec<RequestedTask> =
-            other.tasks.iter().map(RequestedTask::normalized).collect();
-        let mut take = |task: &RequestedTask| {
-            let task = task.normalized();
-            let at = left.iter().position(|other| *other == task);
-            at.map(|at| left.swap_remove(at)).is_some()
-        };
-        self.errors.is_empty()
-            && other.errors.is_empty()
-            && self.background == other.background
-            && self.tasks.len() == other.tasks.len()
-            && self.tasks.iter().all(&mut take)
-    }
-
-    /// Returns the tasks that ask for the same work as an earlier one of the call, each with that one.
-    pub(crate) fn repeated_tasks(&self) -> Vec<(&RequestedTask, &RequestedTask)> {
-        let mut first: Vec<(RequestedTask, &RequestedTask)> = Vec::new();
-        let mut repeated = Vec::new();
-        for task in &self.tasks {
-            let normalized = task.normalized();
-            match first.iter().find(|(earlier, _)| *earlier == normalized) {
-                Some((_, earlier)) => repeated.push((task, *earlier)),
-                None => first.push((normalized, task)),
-            }
-        }
-        repeated
-    }
-
-    /// The field that asks for children, and what it holds: of many tasks, how many.
-    pub(crate) fn asks(&self, form: ToolFlavor) -> (&'static str, Value) {
-        match (form, self.tasks.first()) {
-            (ToolFlavor::Task, task) => (DESCRIPTION, task.map(|task| task.goal.clone()).into()),
-            (ToolFlavor::DelegateTask, Some(RequestedTask { index: None, goal, .. })) => {
-                ("goal", json!(goal))
-            }
-            (ToolFlavor::DelegateTask, _) => ("tasks", json!(self.count)),
-        }
-    }
-}
 
 /// Reads the arguments of a call.
 ///
@@ -156,81 +61,14 @@ pub fn read(arguments: &Value, config: &DelegationConfig) -> ParsedCall {
         Ok(map) => map,
         Err(error) => return ParsedCall { errors: vec![*error], ..ParsedCall::default() },
     };
-    let mut faults = CallFindings::default();
-    let top = Fields { map: &map, task: None };
-    top.refuse_later(&mut faults);
-    top.warn_unknown(|field| is_known(field, &CALL_FIELDS), &mut faults);
-    let background = top.background(config, &mut faults).unwrap_or_default();
-    let defaults = RequestedTask {
-        role: top.role(&mut faults).unwrap_or_default(),
-        max_iterations: top.iterations(config, &mut faults),
-        output_schema: top.schema(&mut faults),
-        model: top.model(config, &mut faults),
-        ..RequestedTask::default()
-    };
-    let mut out = ParsedCall { background, ..ParsedCall::default() };
-    match top.tasks(&mut faults) {
-        Some(tasks) => batch((&top, &tasks), &defaults, config, (&mut out, &mut faults)),
-        // An error about `tasks` is enough: that there is no goal either would only confuse.
-        None if faults.errors.iter().any(|error| error.code == CallErrorCode::Tasks) => {}
-        None => {
-            out.tasks.push(top.task(&defaults, config, &mut faults));
-            out.count = 1;
-        }
-    }
-    ParsedCall { errors: faults.errors, warnings: faults.warnings, ..out }
+    let mut reader = CallReader { config, findings: CallFindings::default() };
+    let call = reader.call(&Fields { map: &map, task: None });
+    let CallFindings { errors, warnings } = reader.findings;
+    ParsedCall { errors, warnings, ..call }
 }
 
 fn is_known(field: &str, known: &[&str]) -> bool {
     known.contains(&field) || LATER.contains(&field) || field == BACKGROUND
-}
-
-fn batch(
-    (top, tasks): (&Fields<'_>, &[Value]),
-    defaults: &RequestedTask,
-    config: &DelegationConfig,
-    (out, faults): (&mut ParsedCall, &mut CallFindings),
-) {
-    let ignored = ["goal", "context", "toolsets"].map(|field| (field, top.present(field)));
-    let ignored: Vec<String> = ignored
-        .iter()
-        .filter(|(_, value)| value.is_some())
-        .map(|(field, _)| format!("`{field}`"))
-        .collect();
-    if !ignored.is_empty() {
-        let s = if ignored.len() == 1 { "" } else { "s" };
-        faults.warnings.push(format!(
-            "top-level field{s} {} ignored, because `tasks` is given",
-            ignored.join(", ")
-        ));
-    }
-    out.count = tasks.len();
-    let whole = out.background;
-    let mut said = Vec::new();
-    for (index, task) in (0..).zip(tasks) {
-        let Some(map) = task.as_object() else {
-            let remedy = format!("task {index} must be an object with a `goal`");
-            let error = CallError::new(CallErrorCode::Task, Some(index), ("tasks", task), remedy);
-            faults.errors.push(error);
-            continue;
-        };
-        let fields = Fields { map, task: Some(index) };
-        fields.refuse_later(faults);
-        fields.warn_unknown(|field| is_known(field, &TASK_FIELDS), faults);
-        said.push(fields.background(config, faults));
-        out.tasks.push(fields.task(defaults, config, faults));
-    }
-    // What a task does not say is as the call says.
-    let each: BTreeSet<bool> = said.iter().map(|it| it.unwrap_or(out.background)).collect();
-    let mixed = each.len() > 1 || (whole && each.contains(&!out.background));
-    // Where it is switched off, that is told.
-    if mixed && config.options.background {
-        let remedy = "`background` holds for all tasks of a call: say it beside `tasks`, or make \
-                      two calls";
-        let value = Value::Bool(out.background);
-        faults.errors.push(CallError::new(CallErrorCode::Type, None, (BACKGROUND, &value), remedy));
-    }
-    out.background = each.contains(&true);
 }
 
 /// Why a value is no JSON Schema, and where in it.
@@ -250,23 +88,99 @@ fn no_schema(error: &ValidationError<'_>) -> String {
     }
 }
 
-impl Fields<'_> {
-    fn task(
-        &self,
+/// Reads the fields of one call.
+struct CallReader<'a> {
+    config: &'a DelegationConfig,
+    findings: CallFindings,
+}
+
+impl CallReader<'_> {
+    fn call(&mut self, top: &Fields<'_>) -> ParsedCall {
+        self.refuse_later(top);
+        top.warn_unknown(|field| is_known(field, &CALL_FIELDS), &mut self.findings);
+        let background = self.background(top).unwrap_or_default();
+        let defaults = RequestedTask {
+            role: self.role(top).unwrap_or_default(),
+            max_iterations: self.iterations(top),
+            output_schema: self.schema(top),
+            model: self.model(top),
+            ..RequestedTask::default()
+        };
+        let mut out = ParsedCall { background, ..ParsedCall::default() };
+        match self.tasks(top) {
+            Some(tasks) => self.batch(top, &tasks, &defaults, &mut out),
+            // An error about `tasks` is enough: that there is no goal either would only confuse.
+            None if self.findings.errors.iter().any(|it| it.code == CallErrorCode::Tasks) => {}
+            None => {
+                out.tasks.push(self.task(top, &defaults));
+                out.count = 1;
+            }
+        }
+        out
+    }
+
+    fn batch(
+        &mut self,
+        top: &Fields<'_>,
+        tasks: &[Value],
         defaults: &RequestedTask,
-        config: &DelegationConfig,
-        faults: &mut CallFindings,
-    ) -> RequestedTask {
-        let own = self.task.is_some();
-        let role = if own { self.role(faults) } else { None };
-        let iterations = if own { self.iterations(config, faults) } else { None };
-        let schema = if own { self.schema(faults) } else { None };
-        let model = if own { self.model(config, faults) } else { None };
+        out: &mut ParsedCall,
+    ) {
+        self.warn_ignored(top);
+        out.count = tasks.len();
+        let mut said = Vec::new();
+        for (index, task) in (0..).zip(tasks) {
+            let Some(map) = task.as_object() else {
+                let remedy = format!("task {index} must be an object with a `goal`");
+                let error = CallError::new(CallErrorCode::Task, Some(index), "tasks", task, remedy);
+                self.findings.errors.push(error);
+                continue;
+            };
+            let fields = Fields { map, task: Some(index) };
+            self.refuse_later(&fields);
+            fields.warn_unknown(|field| is_known(field, &TASK_FIELDS), &mut self.findings);
+            said.push(self.background(&fields));
+            out.tasks.push(self.task(&fields, defaults));
+        }
+        let whole = out.background;
+        // What a task does not say is as the call says.
+        let each: BTreeSet<bool> = said.iter().map(|it| it.unwrap_or(whole)).collect();
+        let mixed = each.len() > 1 || (whole && each.contains(&!whole));
+        // Where it is switched off, that is told.
+        if mixed && self.config.options.background {
+            let remedy = "`background` holds for all tasks of a call: say it beside `tasks`, or \
+                          make two calls";
+            let error = top.error(CallErrorCode::Type, BACKGROUND, &Value::Bool(whole), remedy);
+            self.findings.errors.push(error);
+        }
+        out.background = each.contains(&true);
+    }
+
+    /// Warns of fields of the call that `tasks` replace.
+    fn warn_ignored(&mut self, top: &Fields<'_>) {
+        let ignored = ["goal", "context", "toolsets"].into_iter();
+        let ignored = ignored.filter(|field| top.present(field).is_some());
+        let ignored: Vec<String> = ignored.map(|field| format!("`{field}`")).collect();
+        if !ignored.is_empty() {
+            let s = if ignored.len() == 1 { "" } else { "s" };
+            self.findings.warnings.push(format!(
+                "top-level field{s} {} ignored, because `tasks` is given",
+                ignored.join(", ")
+            ));
+        }
+    }
+
+    fn task(&mut self, fields: &Fields<'_>, defaults: &RequestedTask) -> RequestedTask {
+        let own = fields.task.is_some();
+        let role = if own { self.role(fields) } else { None };
+        let iterations = if own { self.iterations(fields) } else { None };
+        let schema = if own { self.schema(fields) } else { None };
+        let model = if own { self.model(fields) } else { None };
         RequestedTask {
-            index: self.task,
-            goal: self.goal(faults),
-            context: self.text("context", faults),
-            toolsets: self.names("toolsets", "file", faults),
+            index: fields.task,
+            goal: self.goal(fields),
+            context: fields.text("context", &mut self.findings),
+            toolsets: fields.names("toolsets", "file", &mut self.findings),
             role: role.unwrap_or(defaults.role),
             max_iterations: iterations.or(defaults.max_iterations),
             output_schema: schema.or_else(|| defaults.output_schema.clone()),
@@ -274,35 +188,36 @@ impl Fields<'_> {
         }
     }
 
-    fn goal(&self, faults: &mut CallFindings) -> String {
-        let before = faults.errors.len();
-        let goal = self.text("goal", faults);
-        if goal.is_none() && faults.errors.len() == before {
-            let value = self.map.get("goal").unwrap_or(&Value::Null);
-            let (code, remedy) = match self.task {
+    fn goal(&mut self, fields: &Fields<'_>) -> String {
+        let before = self.findings.errors.len();
+        let goal = fields.text("goal", &mut self.findings);
+        if goal.is_none() && self.findings.errors.len() == before {
+            let value = fields.map.get("goal").unwrap_or(&Value::Null);
+            let (code, remedy) = match fields.task {
                 Some(_) => (CallErrorCode::Goal, "give a `goal` that says what to accomplish"),
                 None => (CallErrorCode::NoTask, "give a `goal`, or `tasks` with a `goal` in each"),
             };
-            faults.errors.push(self.error(code, ("goal", value), remedy));
+            self.findings.errors.push(fields.error(code, "goal", value, remedy));
         }
         let goal = goal.unwrap_or_default();
         if is_placeholder(&goal) {
-            let of = ("goal", &Value::String(goal.clone()));
-            faults.errors.push(self.error(CallErrorCode::Goal, of, PLACEHOLDER));
+            let value = Value::String(goal.clone());
+            let error = fields.error(CallErrorCode::Goal, "goal", &value, PLACEHOLDER);
+            self.findings.errors.push(error);
         }
         goal
     }
 
-    fn role(&self, faults: &mut CallFindings) -> Option<Role> {
-        let value = self.present("role")?;
+    fn role(&mut self, fields: &Fields<'_>) -> Option<Role> {
+        let value = fields.present("role")?;
         match value.as_str().map(|word| word.trim().to_ascii_lowercase()).as_deref() {
             Some("leaf") => Some(Role::Leaf),
             Some("orchestrator") => Some(Role::Orchestrator),
             _ => {
                 let word = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-                faults.warnings.push(format!(
+                self.findings.warnings.push(format!(
                     "{}role `{}` is not known; `leaf` is used (`leaf` and `orchestrator` exist)",
-                    self.place(),
+                    fields.place(),
                     for_terminal_line(&word, WORD_CHARS)
                 ));
                 Some(Role::Leaf)
@@ -310,18 +225,18 @@ impl Fields<'_> {
         }
     }
 
-    fn iterations(&self, config: &DelegationConfig, faults: &mut CallFindings) -> Option<u32> {
-        let value = self.present("max_iterations")?;
-        if config.is_external() {
-            faults.warnings.push(format!(
+    fn iterations(&mut self, fields: &Fields<'_>) -> Option<u32> {
+        let value = fields.present("max_iterations")?;
+        if self.config.is_external() {
+            self.findings.warnings.push(format!(
                 "{}`max_iterations` has no effect: children are another program here{}",
-                self.place(),
-                config.setting_note("external_needs"),
+                fields.place(),
+                self.config.setting_note("external_needs"),
             ));
             return None;
         }
-        let limit = config.limits(None).max_iterations;
-        let of = ("max_iterations", value);
+        let limit = self.config.limits(None).max_iterations;
+        let error = |code, remedy: &str| fields.error(code, "max_iterations", value, remedy);
         let number = match value {
             Value::String(text) => text.trim().parse().ok(),
             other => other.as_f64(),
@@ -329,22 +244,22 @@ impl Fields<'_> {
         match number {
             Some(number) if number.fract() != 0.0 => {
                 let remedy = "`max_iterations` must be a whole number";
-                faults.errors.push(self.error(CallErrorCode::Type, of, remedy));
+                self.findings.errors.push(error(CallErrorCode::Type, remedy));
                 None
             }
             Some(number) if number < 1.0 => {
                 let remedy = format!(
                     "`max_iterations` must be from 1 to {limit}{}",
-                    config.setting_note("max_iterations"),
+                    self.config.setting_note("max_iterations"),
                 );
-                faults.errors.push(self.error(CallErrorCode::Range, of, &remedy));
+                self.findings.errors.push(error(CallErrorCode::Range, &remedy));
                 None
             }
             Some(number) if number > f64::from(limit) => {
-                faults.warnings.push(format!(
+                self.findings.warnings.push(format!(
                     "{}`max_iterations` {number} is above {}; {limit} holds",
-                    self.place(),
-                    match config.setting_name("max_iterations") {
+                    fields.place(),
+                    match self.config.setting_name("max_iterations") {
                         "" => "the limit",
                         name => name,
                     },
@@ -359,14 +274,14 @@ impl Fields<'_> {
             Some(number) => Some(number as u32),
             None => {
                 let remedy = "`max_iterations` must be a whole number";
-                faults.errors.push(self.error(CallErrorCode::Type, of, remedy));
+                self.findings.errors.push(error(CallErrorCode::Type, remedy));
                 None
             }
         }
     }
 
-    fn schema(&self, faults: &mut CallFindings) -> Option<Value> {
-        let value = self.present("output_schema")?;
+    fn schema(&mut self, fields: &Fields<'_>) -> Option<Value> {
+        let value = fields.present("output_schema")?;
         let decoded = decode(value);
         // Answers are checked without what nobody sees: what they must be has to be without it too.
         let schema = visible_json(decoded.as_ref().unwrap_or(value));
@@ -380,9 +295,10 @@ impl Fields<'_> {
         if let Some(wrong) = wrong {
             let wrong = for_terminal_line(&wrong, WRONG_CHARS);
             let remedy = format!("`output_schema` must be a JSON Schema: {wrong}");
-            faults.errors.push(self.error(
+            self.findings.errors.push(fields.error(
                 CallErrorCode::Schema,
-                ("output_schema", value),
+                "output_schema",
+                value,
                 &remedy,
             ));
             return None;
@@ -390,23 +306,24 @@ impl Fields<'_> {
         Some(schema)
     }
 
-    fn model(&self, config: &DelegationConfig, faults: &mut CallFindings) -> Option<String> {
-        let model = self.text("model", faults)?.trim().to_owned();
-        if config.models.choices.contains(&model) {
+    fn model(&mut self, fields: &Fields<'_>) -> Option<String> {
+        let model = fields.text("model", &mut self.findings)?.trim().to_owned();
+        if self.config.models.choices.contains(&model) {
             return Some(model);
         }
-        let remedy = model_remedy(&model, config);
-        faults.errors.push(self.error(
+        let remedy = model_remedy(&model, self.config);
+        self.findings.errors.push(fields.error(
             CallErrorCode::Model,
-            ("model", &Value::String(model)),
+            "model",
+            &Value::String(model),
             &remedy,
         ));
         None
     }
 
-    /// The list of tasks, if one is given.
-    fn tasks(&self, faults: &mut CallFindings) -> Option<Vec<Value>> {
-        match self.list("tasks")? {
+    /// Returns the list of tasks, if one is given.
+    fn tasks(&mut self, fields: &Fields<'_>) -> Option<Vec<Value>> {
+        match fields.list("tasks")? {
             Ok(items) => Some(items),
             Err(value) => {
                 let remedy = match not_json(value) {
@@ -416,32 +333,43 @@ impl Fields<'_> {
                     ),
                     None => format!("`tasks` must be a list of objects, such as {TASKS_EXAMPLE}"),
                 };
-                faults.errors.push(self.error(CallErrorCode::Tasks, ("tasks", value), &remedy));
+                self.findings.errors.push(fields.error(
+                    CallErrorCode::Tasks,
+                    "tasks",
+                    value,
+                    &remedy,
+                ));
                 None
             }
         }
     }
 
-    /// Whether nobody waits; nothing: it is not said.
-    fn background(&self, config: &DelegationConfig, faults: &mut CallFindings) -> Option<bool> {
-        let asked = self.flag(BACKGROUND, faults)?;
-        if asked && !config.options.background {
-            let of = (BACKGROUND, self.map.get(BACKGROUND).unwrap_or(&Value::Null));
-            let note = config.setting_note("background");
+    /// Returns whether the children are background children; `None` if that is not said.
+    fn background(&mut self, fields: &Fields<'_>) -> Option<bool> {
+        let asked = fields.flag(BACKGROUND, &mut self.findings)?;
+        if asked && !self.config.options.background {
+            let value = fields.map.get(BACKGROUND).unwrap_or(&Value::Null);
+            let note = self.config.setting_note("background");
             let remedy = format!("`background` is switched off here{note}; leave it out");
-            faults.errors.push(self.error(CallErrorCode::BackgroundOff, of, &remedy));
+            self.findings.errors.push(fields.error(
+                CallErrorCode::BackgroundOff,
+                BACKGROUND,
+                value,
+                &remedy,
+            ));
         }
         Some(asked)
     }
 
-    fn refuse_later(&self, faults: &mut CallFindings) {
+    fn refuse_later(&mut self, fields: &Fields<'_>) {
         for field in LATER {
-            let asked = self.present(field).filter(|value| **value != Value::Bool(false));
+            let asked = fields.present(field).filter(|value| **value != Value::Bool(false));
             if let Some(value) = asked {
                 let remedy = format!("`{field}` is not in this version; leave it out");
-                faults.errors.push(self.error(
+                self.findings.errors.push(fields.error(
                     CallErrorCode::NotInThisVersion,
-                    (field, value),
+                    field,
+                    value,
                     &remedy,
                 ));
             }

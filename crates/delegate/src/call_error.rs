@@ -9,7 +9,7 @@ const VALUE_CHARS: usize = 120;
 /// How many errors, and how many warnings, the model is told; more are counted.
 const LISTED: usize = 40;
 
-/// What kind of mistake it is; the words are stable.
+/// Kinds of mistakes. Their words are stable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CallErrorCode {
@@ -49,7 +49,7 @@ pub enum CallErrorCode {
     External,
     /// The schema of an answer is none.
     Schema,
-    /// Children that nobody waits for, where they are switched off.
+    /// Background children, where they are switched off.
     BackgroundOff,
     /// A field that this version does not serve.
     NotInThisVersion,
@@ -104,7 +104,7 @@ impl Serialize for CallErrorCode {
 pub struct CallError {
     /// What kind of mistake it is.
     pub code: CallErrorCode,
-    /// The place of the task in `tasks`, from 0; nothing: the call itself.
+    /// Index of the task in `tasks`, from 0; `None` means the call itself.
     pub task_index: Option<u32>,
     /// The task's id.
     pub task: Option<String>,
@@ -120,7 +120,8 @@ impl CallError {
     pub(crate) fn new(
         code: CallErrorCode,
         task_index: Option<u32>,
-        (field, value): (&str, &Value),
+        field: &str,
+        value: &Value,
         remedy: impl Into<String>,
     ) -> Self {
         Self {

@@ -1,11 +1,12 @@
-//! How many children run: of one agent over all its calls, and of a session in all.
+//! How many children of one agent run, over all its calls.
 
-use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use deputize_core::{AgentId, BoxFuture, Resource};
+use deputize_core::{AgentView, BoxFuture, Resource};
 use tokio::sync::{MutexGuard as TurnGuard, OwnedSemaphorePermit, Semaphore};
 use tokio::task::unconstrained;
+
+use crate::config::DelegationConfig;
 
 /// One agent's slots for running children, kept in its store.
 #[derive(Debug)]
@@ -19,13 +20,18 @@ pub(crate) struct Slots {
 impl Resource for Slots {}
 
 impl Slots {
-    pub(crate) fn new(children: u32) -> Self {
+    /// Returns the slots of an agent.
+    pub(crate) fn of(agent: &AgentView, config: &DelegationConfig) -> Arc<Self> {
+        agent.store.get_or_insert_with(|| Self::new(config.concurrency()))
+    }
+
+    fn new(children: u32) -> Self {
         let children = usize::try_from(children).unwrap_or(usize::MAX);
         let running = Arc::new(Semaphore::new(children.min(Semaphore::MAX_PERMITS)));
         Self { running, calls: Mutex::new(0), planning: tokio::sync::Mutex::new(()) }
     }
 
-    /// Lets a call in, if fewer than `most` are. It is in until the value is dropped.
+    /// Acquires a place among the calls that run, released on drop; `None` if `most` run already.
     pub(crate) fn enter(self: &Arc<Self>, most: u32) -> Option<CallGuard> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         (*calls < most).then(|| {
@@ -63,102 +69,4 @@ impl Drop for CallGuard {
 #[derive(Debug)]
 pub(crate) struct Slot {
     _permit: Option<OwnedSemaphorePermit>,
-}
-
-/// The children that were started in a session, kept in the session's store.
-#[derive(Debug)]
-pub(crate) struct SpawnRegistry {
-    all: Mutex<BTreeSet<AgentId>>,
-    earlier: BTreeSet<AgentId>,
-}
-
-/// A limit that more children would pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct LimitExceeded {
-    /// How many there are.
-    pub(crate) so_far: usize,
-    /// How many would come.
-    pub(crate) more: usize,
-    /// How many there may be.
-    pub(crate) most: u32,
-    pub(crate) whose: LimitScope,
-}
-
-/// Whose limit it is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LimitScope {
-    Session,
-    /// The agent's, for all below it.
-    Agent,
-}
-
-impl Resource for SpawnRegistry {}
-
-impl SpawnRegistry {
-    /// With those that an earlier process of the session started.
-    pub(crate) fn new(earlier: impl IntoIterator<Item = AgentId>) -> Self {
-        let earlier: BTreeSet<AgentId> = earlier.into_iter().collect();
-        Self { all: Mutex::new(earlier.clone()), earlier }
-    }
-
-    /// Whether no earlier process of the session started this one.
-    pub(crate) fn is_new(&self, child: &AgentId) -> bool {
-        !self.earlier.contains(child)
-    }
-
-    /// Whether there is room for these children, all of them: some that are counted already cost
-    /// nothing.
-    ///
-    /// # Errors
-    /// When more than `most` would be counted in the session or more than `most_below` under the
-    /// parent.
-    pub(crate) fn room_for(
-        &self,
-        parent: &AgentId,
-        ids: &BTreeSet<AgentId>,
-        limits: (Option<u32>, u32),
-    ) -> Result<(), LimitExceeded> {
-        fits(&self.lock(), parent, ids, limits)
-    }
-
-    /// The same, and counts them in.
-    ///
-    /// # Errors
-    /// As [`SpawnRegistry::room_for`]: then none is counted.
-    pub(crate) fn count_in(
-        &self,
-        parent: &AgentId,
-        ids: &BTreeSet<AgentId>,
-        limits: (Option<u32>, u32),
-    ) -> Result<(), LimitExceeded> {
-        let mut started = self.lock();
-        fits(&started, parent, ids, limits)?;
-        started.extend(ids.iter().cloned());
-        Ok(())
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeSet<AgentId>> {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-fn fits(
-    started: &BTreeSet<AgentId>,
-    parent: &AgentId,
-    ids: &BTreeSet<AgentId>,
-    (most, most_below): (Option<u32>, u32),
-) -> Result<(), LimitExceeded> {
-    let more = ids.difference(started).count();
-    if more == 0 {
-        // A limit may be lower than it was when they were counted.
-        return Ok(());
-    }
-    let is_below = |id: &&AgentId| id.ancestors().any(|above| above == *parent);
-    let below = started.iter().filter(is_below).count();
-    let within = |so_far: usize, most: u32, whose| {
-        let over = so_far + more > most as usize;
-        if over { Err(LimitExceeded { so_far, more, most, whose }) } else { Ok(()) }
-    };
-    most.map_or(Ok(()), |most| within(started.len(), most, LimitScope::Session))?;
-    within(below, most_below, LimitScope::Agent)
 }

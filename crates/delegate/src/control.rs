@@ -1,34 +1,21 @@
-//! Children that nobody waits for: their handles, what is told of their ends, and the tool by
-//! which an agent sees and reaches those below it.
+//! The tool by which an agent sees and reaches those below it.
 
-use std::any::Any;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary};
-use deputize_core::outcome::ChildInspection;
-use deputize_core::sanitize::{TextSource, for_terminal_line};
+use deputize_core::agent::{AgentActivity, AgentSummary};
+use deputize_core::sanitize::for_terminal_line;
 use deputize_core::schema::{Schema, SchemaError};
-use deputize_core::tool::ChildLifecycle;
 use deputize_core::{
-    AgentId, AgentView, ArgumentRole, Availability, BoxFuture, CatalogEntry, Clock, Effects,
-    Origin, Outcome, Status, Subject, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolKind,
-    ToolOutput, ToolSpec,
+    AgentId, ArgumentRole, Availability, BoxFuture, CatalogEntry, Effects, Origin, Subject, Tool,
+    ToolCallResult, ToolCx, ToolDecl, ToolError, ToolKind, ToolOutput, ToolSpec,
 };
 use serde_json::{Value, json};
 
 use crate::call_error::{CallError, CallErrorCode, Refusal, bounded};
-use crate::concurrency::Slots;
-use crate::config::DelegationConfig;
 use crate::fields::{CallFindings, Fields, WORD_CHARS, object};
-use crate::file_snapshot::FileSnapshot;
-use crate::inspect_child::{CallSnapshots, inspect_child};
 use crate::names::{CONTROL, TOOLSET};
-use crate::plan::DelegationPlan;
-use crate::report::{HostObservations, ReportLimits, report};
-use crate::run::fact;
-use crate::save_output::save_output;
 
 const ACTIONS: [&str; 4] = ["list", "message", "stop", "join"];
 /// What `join` waits for.
@@ -41,107 +28,6 @@ const LISTED: usize = 100;
 const GOAL_CHARS: usize = 120;
 /// The most bytes of one message to a child.
 const MESSAGE_BYTES: usize = 64 * 1024;
-
-/// Starts the children of a call that does not wait for them, and gives their handles.
-pub(crate) fn handles(plan: DelegationPlan, before: FileSnapshot, cx: &ToolCx) -> ToolCallResult {
-    if cx.cancel.is_cancelled() {
-        return Err(ToolError::Cancelled(Box::default()));
-    }
-    let before = Arc::new(before);
-    let begun = CallSnapshots::of(&cx.agent);
-    let spawn = &cx.agent.session.spawn;
-    let mut handles: Vec<Result<AgentId, String>> = Vec::with_capacity(plan.specs.len());
-    let mut facts = Vec::new();
-    for (spec, held) in plan.specs.into_iter().zip(plan.held) {
-        let id = spec.id.clone();
-        let attached = match held {
-            Some(error) => Err(error),
-            None => {
-                begun.begin(&id, &before);
-                let attached = spawn.attach(&cx.agent, spec.clone(), &cx.cancel);
-                attached.map(|_handle| id.clone()).map_err(|error| {
-                    begun.forget(&id);
-                    error.to_string()
-                })
-            }
-        };
-        facts.extend(attached.as_ref().err().and_then(|e| fact(&spec, Status::Error, e.clone())));
-        handles.push(attached);
-    }
-    // Those beyond the free slots wait for one.
-    let below = spawn.descendants(cx.agent.id());
-    let doing: BTreeMap<&AgentId, AgentActivity> =
-        below.iter().map(|it| (&it.id, it.doing)).collect();
-    let result = |(index, handle): (usize, Result<AgentId, String>)| match handle {
-        Ok(id) => {
-            let status = doing.get(&id).copied().unwrap_or(AgentActivity::Running).as_str();
-            json!({"task_index": index, "status": status, "agent": id})
-        }
-        Err(error) => json!({"task_index": index, "status": "error", "error": error}),
-    };
-    let results: Vec<Value> = handles.into_iter().enumerate().map(result).collect();
-    let text = json!({"results": results, "warnings": plan.warnings}).to_string();
-    Ok(ToolOutput { facts, ..ToolOutput::text(text) })
-}
-
-/// How children that nobody waits for are let in and told of, under these settings.
-pub struct BackgroundPolicy {
-    config: DelegationConfig,
-    clock: Arc<dyn Clock>,
-}
-
-impl fmt::Debug for BackgroundPolicy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Background").field("config", &self.config).finish_non_exhaustive()
-    }
-}
-
-impl BackgroundPolicy {
-    /// Under these settings; the clock names the files about children that timed out.
-    #[must_use]
-    pub fn new(config: DelegationConfig, clock: Arc<dyn Clock>) -> Self {
-        Self { config, clock }
-    }
-}
-
-impl ChildLifecycle for BackgroundPolicy {
-    fn acquire_slot(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>> {
-        let children = self.config.concurrency();
-        let slots = parent.store.get_or_insert_with(|| Slots::new(children));
-        let slot = slots.acquire();
-        Box::pin(async move { Box::new(slot.await) as Box<dyn Any + Send> })
-    }
-
-    fn inspect(
-        &self,
-        parent: &AgentView,
-        child: &AgentSpec,
-        end: &Outcome,
-    ) -> Option<ChildInspection> {
-        inspect_child(parent, &self.config, (child, end), self.clock.now_ms())
-    }
-
-    fn report_end(&self, parent: &AgentView, child: &Outcome) -> ToolOutput {
-        let (files, outcomes) = (&parent.session.files, std::slice::from_ref(child));
-        let begun = CallSnapshots::of(parent);
-        let before = begun.before(parent, &child.agent);
-        begun.forget(&child.agent);
-        let stale = before.stale_by(files, parent.id(), child);
-        let index = child.agent.as_str().rsplit('.').next().and_then(|last| last.parse().ok());
-        let first = index.unwrap_or_default();
-        let caps = ReportLimits::of(parent, &self.config);
-        let unseen = [child.found.as_deref().cloned().unwrap_or_default().unseen_writes];
-        let seen =
-            HostObservations { first, stale: &stale, unseen: &unseen, kept: &[], warnings: &[] };
-        let (by, now) = ((parent, &self.config), self.clock.now_ms());
-        let kept = save_output(by, (&[], outcomes), seen, caps, now);
-        let told =
-            report(outcomes, HostObservations { kept: &kept, ..seen }, child.duration_ms, caps);
-        let told = told.unwrap_or_else(|error| ToolOutput::text(error.to_string()));
-        // It tells of the child what the host saw; the child's own words have a frame in it.
-        ToolOutput { source: Some(TextSource::Tool(self.config.tool().to_string())), ..told }
-    }
-}
 
 /// `delegate_control`: one shared object for all agents of a program. An agent reaches those
 /// below it, and nobody else.
@@ -245,17 +131,17 @@ fn order(arguments: &Value, faults: &mut CallFindings) -> ControlCall {
     };
     let fields = Fields { map: &map, task: None };
     fields.warn_unknown(|field| FIELDS.contains(&field), faults);
-    let action = fields.choice(("action", CallErrorCode::Action), &ACTIONS, faults);
+    let action = fields.choice("action", CallErrorCode::Action, &ACTIONS, faults);
     if fields.present("action").is_none() {
         let remedy = format!("give an `action`: one of {}", ACTIONS.join(", "));
-        faults.errors.push(fields.error(CallErrorCode::Action, ("action", &Value::Null), &remedy));
+        faults.errors.push(fields.error(CallErrorCode::Action, "action", &Value::Null, &remedy));
     }
     ControlCall {
         action: action.unwrap_or_default(),
         agents: named(&fields, faults),
         all: fields.flag("all", faults).unwrap_or_default(),
         message: fields.text("message", faults),
-        any: fields.choice(("wait_for", CallErrorCode::Type), &WAITS, faults) == Some("any"),
+        any: fields.choice("wait_for", CallErrorCode::Type, &WAITS, faults) == Some("any"),
     }
 }
 
@@ -268,7 +154,7 @@ fn named(fields: &Fields<'_>, faults: &mut CallFindings) -> Vec<String> {
 }
 
 async fn control(arguments: &Value, cx: &ToolCx) -> ToolCallResult {
-    let below = cx.agent.session.spawn.descendants(cx.agent.id());
+    let below = cx.agent.session.control.descendants(cx.agent.id());
     let mut faults = CallFindings::default();
     let order = order(arguments, &mut faults);
     let chosen = chosen(&order.agents, &below, &mut faults);
@@ -285,7 +171,7 @@ async fn control(arguments: &Value, cx: &ToolCx) -> ToolCallResult {
             let mut ids: BTreeSet<AgentId> = chosen.iter().map(|agent| agent.id.clone()).collect();
             if order.agents.is_empty() {
                 // An end that it was not told of is one that it would wait for.
-                ids.extend(cx.agent.session.spawn.unreported(cx.agent.id()));
+                ids.extend(cx.agent.session.control.unreported(cx.agent.id()));
             }
             let ids: Vec<AgentId> = ids.into_iter().collect();
             return join(&ids, !order.any, warnings, cx).await;
@@ -299,7 +185,7 @@ async fn control(arguments: &Value, cx: &ToolCx) -> ToolCallResult {
 /// What an action needs and a call does not say.
 fn wanting(order: &ControlCall) -> Option<CallError> {
     let wrong =
-        |code, field, value, remedy| Some(CallError::new(code, None, (field, &value), remedy));
+        |code, field, value, remedy| Some(CallError::new(code, None, field, &value, remedy));
     match (order.action, &order.message) {
         ("stop", _) if order.agents.is_empty() && !order.all => wrong(
             CallErrorCode::Agents,
@@ -358,7 +244,8 @@ fn chosen<'g>(
         faults.errors.push(CallError::new(
             CallErrorCode::Agents,
             None,
-            ("agents", &json!(name)),
+            "agents",
+            &json!(name),
             remedy,
         ));
     }
@@ -405,7 +292,7 @@ fn message(text: &str, chosen: &[&AgentSummary], cx: &ToolCx) -> Value {
     let letter = format!("A message of the agent that started you:\n{text}");
     let mut told = Vec::new();
     for agent in chosen {
-        let delivery = cx.agent.session.spawn.message(&agent.id, letter.clone());
+        let delivery = cx.agent.session.control.message(&agent.id, letter.clone());
         told.push(json!({"agent": agent.id, "message": delivery.as_text()}));
     }
     json!({"agents": told})
@@ -413,7 +300,7 @@ fn message(text: &str, chosen: &[&AgentSummary], cx: &ToolCx) -> Value {
 
 fn stop(chosen: &[&AgentSummary], cx: &ToolCx) -> Value {
     let stopped = |agent: &&AgentSummary| {
-        let told = cx.agent.session.spawn.stop(&agent.id);
+        let told = cx.agent.session.control.stop(&agent.id);
         let status = if told { "told to end" } else { "had ended" };
         json!({"agent": agent.id, "status": status})
     };
@@ -422,9 +309,9 @@ fn stop(chosen: &[&AgentSummary], cx: &ToolCx) -> Value {
 }
 
 async fn join(ids: &[AgentId], all: bool, warnings: Vec<String>, cx: &ToolCx) -> ToolCallResult {
-    let spawn = &cx.agent.session.spawn;
-    let cancelled = already_stopping(spawn.join(ids, all), cx).await;
-    let now = spawn.descendants(cx.agent.id());
+    let control = &cx.agent.session.control;
+    let cancelled = already_stopping(control.join(ids, all), cx).await;
+    let now = control.descendants(cx.agent.id());
     let rows: Vec<Value> = now.iter().filter(|it| ids.contains(&it.id)).map(row).collect();
     let mut told = json!({
         "agents": rows,

@@ -1,5 +1,5 @@
-//! What an agent's model is told of `delegate_task`: built from the live settings when the agent
-//! is made, and then fixed.
+//! Describes `delegate_task` to an agent's model: built from the settings when the agent is made, and
+//! then fixed.
 
 use deputize_core::prompt::{FillError, fill};
 use deputize_core::schema::{Schema, SchemaError};

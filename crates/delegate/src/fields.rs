@@ -24,7 +24,7 @@ pub(crate) struct CallFindings {
 /// The fields of a call, or of one of its tasks.
 pub(crate) struct Fields<'a> {
     pub(crate) map: &'a Map<String, Value>,
-    /// The place of the task; nothing: the call itself.
+    /// Index of the task; `None` means the call itself.
     pub(crate) task: Option<u32>,
 }
 
@@ -44,8 +44,14 @@ impl Fields<'_> {
         self.task.map(|index| format!("task {index}: ")).unwrap_or_default()
     }
 
-    pub(crate) fn error(&self, code: CallErrorCode, of: (&str, &Value), remedy: &str) -> CallError {
-        CallError::new(code, self.task, of, format!("{}{remedy}", self.place()))
+    pub(crate) fn error(
+        &self,
+        code: CallErrorCode,
+        field: &str,
+        value: &Value,
+        remedy: &str,
+    ) -> CallError {
+        CallError::new(code, self.task, field, value, format!("{}{remedy}", self.place()))
     }
 
     /// A text, without what a reader cannot see; that something was removed is told.
@@ -53,7 +59,7 @@ impl Fields<'_> {
         let value = self.present(field)?;
         let Some(text) = value.as_str() else {
             let remedy = format!("`{field}` must be a text");
-            faults.errors.push(self.error(CallErrorCode::Type, (field, value), &remedy));
+            faults.errors.push(self.error(CallErrorCode::Type, field, value, &remedy));
             return None;
         };
         let cleaned = clean(text);
@@ -85,12 +91,12 @@ impl Fields<'_> {
         if names.is_none() {
             let value = self.map.get(field).unwrap_or(&Value::Null);
             let remedy = format!("`{field}` must be a list of names, such as [\"{example}\"]");
-            faults.errors.push(self.error(CallErrorCode::Type, (field, value), &remedy));
+            faults.errors.push(self.error(CallErrorCode::Type, field, value, &remedy));
         }
         names
     }
 
-    /// Whether something holds; nothing: it is not said.
+    /// Returns whether something holds; `None` if it is not said.
     pub(crate) fn flag(&self, field: &str, faults: &mut CallFindings) -> Option<bool> {
         let value = self.present(field)?;
         let word = value.as_str().map(|word| word.trim().to_ascii_lowercase());
@@ -100,7 +106,7 @@ impl Fields<'_> {
             (_, Some("false")) => Some(false),
             _ => {
                 let remedy = format!("`{field}` must be true or false");
-                faults.errors.push(self.error(CallErrorCode::Type, (field, value), &remedy));
+                faults.errors.push(self.error(CallErrorCode::Type, field, value, &remedy));
                 None
             }
         }
@@ -109,7 +115,8 @@ impl Fields<'_> {
     /// One of these words.
     pub(crate) fn choice(
         &self,
-        (field, code): (&str, CallErrorCode),
+        field: &str,
+        code: CallErrorCode,
         words: &[&'static str],
         faults: &mut CallFindings,
     ) -> Option<&'static str> {
@@ -118,7 +125,7 @@ impl Fields<'_> {
         let word = words.iter().find(|word| Some(**word) == said.as_deref());
         if word.is_none() {
             let remedy = format!("`{field}` must be one of {}", words.join(", "));
-            faults.errors.push(self.error(code, (field, value), &remedy));
+            faults.errors.push(self.error(code, field, value, &remedy));
         }
         word.copied()
     }
@@ -159,7 +166,7 @@ pub(crate) fn object(
         _ => {
             let broken = broken(arguments);
             let remedy = format!("the arguments must be one JSON object with {holding}{broken}");
-            Err(Box::new(CallError::new(CallErrorCode::Arguments, None, ("", arguments), remedy)))
+            Err(Box::new(CallError::new(CallErrorCode::Arguments, None, "", arguments, remedy)))
         }
     }
 }

@@ -1,22 +1,24 @@
-//! Files that a parent had read and that are something else when its children have ended.
+//! Files that a parent had read, as they are when its call begins, and what of them changes behind
+//! the back of the ledger.
 //!
 //! Writes by tools are in the ledger. Commands write behind its back, so what the parent had read
 //! is looked at before and after: a file whose size, times or identity changed is read and
-//! compared. That happens in place: it is one `stat` for each such file, and a bounded number of
-//! bytes read. Of a call that an earlier process began nobody knows what was there then: all that
-//! the parent had read is compared.
+//! compared. That is one `stat` for each such file, and a bounded number of bytes read. Of a call
+//! that an earlier process began nobody knows what was there then: all that the parent had read is
+//! compared.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::slice;
+use std::sync::Arc;
 
-use deputize_core::file_state::{FileLedger, FileVersion, StaleWrite};
+use deputize_core::file_state::{FileLedger, FileVersion};
+use deputize_core::tool::SessionView;
 use deputize_core::{AgentId, Outcome};
 
-use crate::report::StaleFile;
+use crate::blocking::run_blocking;
 
 /// Bytes that are read to compare; a file beyond that is taken as changed when its size or its
 /// times say so.
@@ -32,71 +34,96 @@ fn stamp(path: &Path) -> Option<FileStamp> {
     Some((meta.dev(), meta.ino(), meta.len(), content, entry))
 }
 
+/// A file as its reader knows it, and as it is.
+struct KnownFile {
+    version: FileVersion,
+    stamp: Option<FileStamp>,
+}
+
 /// The files that a parent had read, as they are when its call begins.
 pub(crate) struct FileSnapshot {
     mark: u64,
-    stamps: BTreeMap<PathBuf, Option<FileStamp>>,
+    files: BTreeMap<PathBuf, KnownFile>,
     /// Whether an earlier process began the call, so that its children may have changed them before
     /// they were looked at.
     late: bool,
 }
 
+/// A file that the parent had read and that is something else since.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StaleFile {
+    /// Its absolute path.
+    pub path: PathBuf,
+    /// Which agent wrote it; `None` means a command or another program.
+    pub by: Option<AgentId>,
+    /// Whether it is no longer there.
+    pub gone: bool,
+}
+
+impl StaleFile {
+    /// Returns whether a child, or an agent below it, changed it, as far as that is known. What an
+    /// external agent did is not observed, so it may have run anything.
+    pub(crate) fn is_of(&self, outcome: &Outcome) -> bool {
+        match &self.by {
+            Some(by) => *by == outcome.agent || by.ancestors().any(|above| above == outcome.agent),
+            None => outcome.may_change_unseen(),
+        }
+    }
+}
+
 impl FileSnapshot {
-    /// Looks at them.
-    pub(crate) fn take(files: &FileLedger, parent: &AgentId) -> Self {
-        let known = files.read_by(parent).into_iter();
-        let stamps = known.map(|(path, _)| (stamp(&path), path)).map(|(stamp, path)| (path, stamp));
-        Self { mark: files.mark(), stamps: stamps.collect(), late: false }
+    /// Looks at the files that an agent has read.
+    pub(crate) async fn take(session: &Arc<SessionView>, parent: &AgentId) -> Self {
+        if session.files.read_by(parent).is_empty() {
+            return Self { mark: session.files.mark(), files: BTreeMap::new(), late: false };
+        }
+        let (session, parent) = (Arc::clone(session), parent.clone());
+        run_blocking(move || Self::look(&session.files, &parent)).await
     }
 
-    /// As they are when a call is taken up again.
+    /// Looks at the files, on a thread that may block.
+    pub(crate) fn look(files: &FileLedger, parent: &AgentId) -> Self {
+        let mark = files.mark();
+        let known = files.read_by(parent).into_iter();
+        let known = known.map(|(path, version)| {
+            let stamp = stamp(&path);
+            (path, KnownFile { version, stamp })
+        });
+        Self { mark, files: known.collect(), late: false }
+    }
+
+    /// Returns it as that of a call that an earlier process began.
     pub(crate) fn late(self) -> Self {
         Self { late: true, ..self }
     }
 
-    /// Those that one child has changed, as far as that can be told when it ends.
-    pub(crate) fn stale_by(
-        &self,
-        files: &FileLedger,
-        parent: &AgentId,
-        child: &Outcome,
-    ) -> Vec<StaleFile> {
-        // Only what may have written behind the ledger's back is worth a look at every file.
-        let looks = child.may_change_unseen();
-        let mut stale = self.changed(files, parent, (slice::from_ref(child), looks));
-        stale.retain(|file| file.is_of(child));
-        stale
+    /// Returns the files that other agents wrote by tools since.
+    pub(crate) fn written_since(&self, files: &FileLedger, parent: &AgentId) -> Vec<StaleFile> {
+        let changed = files.changed_since(self.mark, parent).into_iter();
+        changed.map(|(path, by)| StaleFile { path, by: Some(by), gone: false }).collect()
     }
 
-    /// Those that are something else now than the parent knows. The ledger knows what happened
-    /// while this process ran; of children that had ended before a resume, the receipts tell.
-    pub(crate) fn stale(
-        &self,
-        files: &FileLedger,
-        parent: &AgentId,
-        outcomes: &[Outcome],
-    ) -> Vec<StaleFile> {
-        self.changed(files, parent, (outcomes, true))
+    /// Returns whether the parent has read a file again since.
+    pub(crate) fn is_read_again(&self, files: &FileLedger, parent: &AgentId, path: &Path) -> bool {
+        let Some(known) = self.files.get(path) else { return false };
+        let now = files.read_by(parent).into_iter().find(|(read, _)| read == path);
+        now.is_some_and(|(_, version)| version != known.version)
     }
 
-    fn changed(
-        &self,
-        files: &FileLedger,
-        parent: &AgentId,
-        (outcomes, looks): (&[Outcome], bool),
-    ) -> Vec<StaleFile> {
+    /// Returns the files that are something else now than the parent knows, by tools or without
+    /// them. This looks at each file and reads some, on a thread that may block.
+    pub(crate) fn compare(&self, files: &FileLedger, parent: &AgentId) -> Vec<StaleFile> {
         let mut stale: BTreeMap<PathBuf, StaleFile> = BTreeMap::new();
+        for file in self.written_since(files, parent) {
+            let gone = self.was_there(&file.path) && !file.path.exists();
+            stale.insert(file.path.clone(), StaleFile { gone, ..file });
+        }
         let mut enter = |path: PathBuf, by: Option<AgentId>, gone: bool| {
             stale.entry(path.clone()).or_insert(StaleFile { path, by, gone });
         };
-        for (path, by) in files.changed_since(self.mark, parent) {
-            let gone = self.was_there(&path) && !path.exists();
-            enter(path, Some(by), gone);
-        }
         let mut room = COMPARED_BYTES;
-        let known = if looks { files.read_by(parent) } else { Vec::new() };
-        for (path, known) in known {
-            let before = self.stamps.get(&path).copied().flatten();
+        for (path, known) in files.read_by(parent) {
+            let before = self.files.get(&path).and_then(|file| file.stamp);
             match stamp(&path) {
                 // What was not there when the call began is not lost by it.
                 _ if before.is_none() && !self.late => {}
@@ -114,18 +141,11 @@ impl FileSnapshot {
                 },
             }
         }
-        for (by, seen) in outcomes.iter().flat_map(Outcome::all_receipts) {
-            for (path, version) in &seen.files_written {
-                if let Err(StaleWrite::Changed { .. }) = files.check(parent, path, version) {
-                    enter(path.clone(), Some(by.clone()), false);
-                }
-            }
-        }
         stale.into_values().filter(|file| file.by.as_ref() != Some(parent)).collect()
     }
 
     fn was_there(&self, path: &Path) -> bool {
-        self.stamps.get(path).is_some_and(Option::is_some)
+        self.files.get(path).is_some_and(|file| file.stamp.is_some())
     }
 }
 
@@ -188,7 +208,7 @@ mod tests {
                 let by = file.by.map_or("?".to_owned(), |by| by.to_string());
                 format!("{name} {by}{}", if file.gone { " gone" } else { "" })
             };
-            before.stale(&self.files, &self.parent, &[]).into_iter().map(show).collect()
+            before.compare(&self.files, &self.parent).into_iter().map(show).collect()
         }
     }
 
@@ -197,7 +217,7 @@ mod tests {
         let rig = LedgerFixture::new(&[
             "changed", "deleted", "moved", "kept", "replaced", "touched", "same",
         ]);
-        let before = FileSnapshot::take(&rig.files, &rig.parent);
+        let before = FileSnapshot::look(&rig.files, &rig.parent);
         rig.shell(
             "echo new > changed; rm deleted; mv moved elsewhere; touch touched; printf old > same
              printf OLD > x; touch -r replaced x; mv x replaced",
@@ -207,14 +227,14 @@ mod tests {
             ["changed ?", "deleted ? gone", "moved ? gone", "replaced ?"]
         );
         // The next call does not tell it again.
-        assert_eq!(rig.stale(&FileSnapshot::take(&rig.files, &rig.parent)), [] as [&str; 0]);
+        assert_eq!(rig.stale(&FileSnapshot::look(&rig.files, &rig.parent)), [] as [&str; 0]);
     }
 
     #[test]
     fn what_was_changed_before_a_call_was_taken_up_again_is_found_too() {
         let rig = LedgerFixture::new(&["changed", "deleted", "kept"]);
         rig.shell("printf new > changed; rm deleted");
-        let look = || FileSnapshot::take(&rig.files, &rig.parent);
+        let look = || FileSnapshot::look(&rig.files, &rig.parent);
         assert_eq!(rig.stale(&look()), [] as [&str; 0]);
         assert_eq!(rig.stale(&look().late()), ["changed ?", "deleted ? gone"]);
     }
@@ -222,7 +242,7 @@ mod tests {
     #[test]
     fn writes_by_tools_say_who_it_was_unless_a_command_came_after() {
         let rig = LedgerFixture::new(&["a", "b", "mine", "back"]);
-        let before = FileSnapshot::take(&rig.files, &rig.parent);
+        let before = FileSnapshot::look(&rig.files, &rig.parent);
         rig.write(&rig.child(0), "a", "new");
         rig.write(&rig.child(1), "b", "new");
         rig.write(&rig.child(1), "unread", "new");
@@ -234,7 +254,7 @@ mod tests {
     #[test]
     fn what_takes_a_files_place_is_not_waited_for() {
         let rig = LedgerFixture::new(&["pipe", "folder", "link"]);
-        let before = FileSnapshot::take(&rig.files, &rig.parent);
+        let before = FileSnapshot::look(&rig.files, &rig.parent);
         rig.shell("rm pipe folder link; mkfifo pipe; mkdir folder; ln -s /dev/zero link");
         assert_eq!(rig.stale(&before), ["folder ? gone", "link ? gone", "pipe ? gone"]);
     }

@@ -32,43 +32,53 @@
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
 mod accepted_calls;
+mod admission;
 mod args;
+mod background;
+mod blocking;
 mod call_error;
 mod concurrency;
 mod config;
 mod control;
 mod describe;
+mod diagnosis;
 mod fields;
 mod file_snapshot;
 #[cfg(test)]
 mod fixture;
-mod inspect_child;
+mod inspect;
 mod named_files;
 mod names;
+mod output_file;
+mod parsed_call;
 mod placeholder;
 mod plan;
 mod prompt;
 mod report;
+mod report_call;
 mod run;
-mod save_output;
+mod stale_files;
 mod task;
 mod tool;
 mod toolset;
 mod toolset_ceiling;
 
-pub use args::{ParsedCall, RequestedTask, read};
+pub use args::read;
+pub use background::BackgroundPolicy;
 pub use call_error::{CallError, CallErrorCode, Refusal};
 pub use config::{
     CHILD_TIMEOUT_FLOOR_SECONDS, ChildApprovals, ChildModels, ChildToolsets, DelegationConfig,
     DelegationHost, DelegationLimits, DelegationOptions, MAX_SPAWN_DEPTH_CEILING, OverLimit,
     PromptLayout, ToolFlavor, ToolSchemas,
 };
-pub use control::{BackgroundPolicy, ControlTool};
+pub use control::ControlTool;
 pub use describe::{DescribeError, describe};
+pub use file_snapshot::StaleFile;
 pub use names::{CONTROL, TASK, TOOL, TOOLSET};
+pub use parsed_call::{ParsedCall, RequestedTask};
 pub use plan::{DelegationPlan, PlanError, plan};
 pub use prompt::{ChildPrompt, Nesting, child_prompt};
-pub use report::{HostObservations, ReportLimits, SavedOutput, StaleFile, report, result_entry};
+pub use report::{HostObservations, ReportLimits, SavedOutput, report, result_entry};
 pub use tool::DelegateTool;
 pub use toolset::{
     ChildTools, DropReason, DroppedTool, LeafReason, ParentView, child_tools, send_order,

@@ -1,4 +1,4 @@
-//! From what a call asks for to the agents that it makes: pure, and the same for the same input.
+//! Plans the children of a call: pure, and the same for the same input.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,9 +13,9 @@ use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{CallId, ToolDecl, ToolName, ToolsetName};
 use serde_json::{Value, json};
 
-use crate::args::{ParsedCall, RequestedTask};
 use crate::call_error::{CallError, CallErrorCode, Refusal, bounded};
 use crate::config::{DelegationConfig, OverLimit, ToolSchemas};
+use crate::parsed_call::{ParsedCall, RequestedTask};
 use crate::prompt::{ChildPrompt, Nesting, child_prompt};
 use crate::toolset::{ChildTools, DropReason, DroppedTool, ParentView, child_tools, offered};
 
@@ -36,7 +36,9 @@ pub struct DelegationPlan {
     /// For each, why it does not begin, if so: in a call that an earlier process accepted, what
     /// stands against a task now holds back those that had not begun.
     pub held: Vec<Option<String>>,
-    /// What the model is told beside the results.
+    /// The tasks whose children an earlier process of the session began.
+    pub begun: BTreeSet<u32>,
+    /// Warnings beside the results.
     pub warnings: Vec<String>,
 }
 
@@ -51,7 +53,7 @@ pub enum PlanError {
     Prompt(#[source] FillError),
 }
 
-/// Makes the children of a call, or tells all that is wrong with it.
+/// Plans the children of a call, or returns all that is wrong with it.
 ///
 /// # Errors
 /// When the call is wrong in any way: then no child is made.
@@ -90,15 +92,16 @@ pub fn plan(
         let holds = !held.is_empty() && !begun.contains(&task_index);
         out.held.push(holds.then(|| held.join("; ")));
         if !holds {
-            let of = (parent, config);
-            warnings.extend(fewer_than_asked(task_index, request.as_ref(), &tools, of));
+            let request = request.as_ref();
+            warnings.extend(fewer_than_asked(task_index, request, &tools, parent, config));
         }
         out.dropped.push(tools.dropped.clone());
         let by = SpawnedBy { call, task_index, task_count };
-        let spec = spec(task, tools, by, (parent, config)).map_err(PlanError::Prompt)?;
+        let spec = spec(task, tools, by, parent, config).map_err(PlanError::Prompt)?;
         out.specs.push(AgentSpec { background, ..spec });
     }
     warnings.extend(lost(parent));
+    out.begun = begun;
     out.warnings = bounded(warnings);
     Ok(out)
 }
@@ -114,7 +117,7 @@ fn whole_call(
     let mut errors = Vec::new();
     errors.extend(
         childless(parent, config)
-            .map(|remedy| CallError::new(CallErrorCode::Depth, None, (field, &value), remedy)),
+            .map(|remedy| CallError::new(CallErrorCode::Depth, None, field, &value, remedy)),
     );
     let most = config.concurrency();
     let accepted = !reading.begun.is_empty();
@@ -127,7 +130,8 @@ fn whole_call(
         errors.push(CallError::new(
             CallErrorCode::TooManyTasks,
             None,
-            ("tasks", &json!(count)),
+            "tasks",
+            &json!(count),
             remedy,
         ));
     }
@@ -139,13 +143,14 @@ fn whole_call(
         errors.push(CallError::new(
             CallErrorCode::TooManyTasks,
             None,
-            ("tasks", &json!(count)),
+            "tasks",
+            &json!(count),
             remedy,
         ));
     }
     errors.extend(
         unapproved(parent, config)
-            .map(|remedy| CallError::new(CallErrorCode::External, None, (field, &value), remedy)),
+            .map(|remedy| CallError::new(CallErrorCode::External, None, field, &value, remedy)),
     );
     let model = config.models.model.as_ref().filter(|model| !parent.authority.may_use_model(model));
     if let Some(model) = model {
@@ -154,7 +159,7 @@ fn whole_call(
              the work yourself and tell the person",
             config.setting_note("model"),
         );
-        errors.push(CallError::new(CallErrorCode::Model, None, ("", &json!(model)), remedy));
+        errors.push(CallError::new(CallErrorCode::Model, None, "", &json!(model), remedy));
     }
     errors
 }
@@ -191,7 +196,7 @@ pub(crate) fn childless_refusal(
     config: &DelegationConfig,
 ) -> Option<Refusal> {
     let remedy = childless(parent, config).filter(|_| parent.spec.depth > 0)?;
-    let error = CallError::new(CallErrorCode::Depth, None, ("", &Value::Null), remedy);
+    let error = CallError::new(CallErrorCode::Depth, None, "", &Value::Null, remedy);
     Some(Refusal::new(vec![error], Vec::new()))
 }
 
@@ -209,7 +214,7 @@ fn model_refused(
     let remedy = format!(
         "`model`: this agent may not use `{model}`, though {name} has it; leave `model` out"
     );
-    Some(CallError::new(CallErrorCode::Model, task.index, ("model", &json!(model)), remedy))
+    Some(CallError::new(CallErrorCode::Model, task.index, "model", &json!(model), remedy))
 }
 
 /// Why no child may be an external program, which asks nobody before it acts, where nobody may
@@ -248,7 +253,7 @@ fn too_free(
         config.setting_note("external_needs"),
     );
     let value = json!(task.toolsets);
-    Some(CallError::new(CallErrorCode::External, task.index, ("toolsets", &value), remedy))
+    Some(CallError::new(CallErrorCode::External, task.index, "toolsets", &value, remedy))
 }
 
 /// The toolsets that a task names, those of a later version included, or an error for each that
@@ -271,7 +276,7 @@ fn requested(
         };
         match known.get(name.as_str()).cloned().or_else(later) {
             Some(toolset) => _ = found.insert(toolset),
-            None => errors.push(unknown_toolset(name, task, (parent, config))),
+            None => errors.push(unknown_toolset(name, task, parent, config)),
         }
     }
     if errors.is_empty() { Ok(Some(found)) } else { Err(errors) }
@@ -280,7 +285,8 @@ fn requested(
 fn unknown_toolset(
     name: &str,
     task: &RequestedTask,
-    (parent, config): (ParentView<'_>, &DelegationConfig),
+    parent: ParentView<'_>,
+    config: &DelegationConfig,
 ) -> CallError {
     let own: Vec<&str> = offered(parent, config).into_keys().collect();
     let shown = for_terminal_line(name, NAME_CHARS);
@@ -301,15 +307,16 @@ fn unknown_toolset(
         }
     );
     let value = Value::String(name.to_owned());
-    CallError::new(CallErrorCode::Toolset, task.index, ("toolsets", &value), remedy)
+    CallError::new(CallErrorCode::Toolset, task.index, "toolsets", &value, remedy)
 }
 
-/// What a child was to have and does not, in one sentence; nothing when it has what was asked.
+/// Returns what a child was to have and does not, in one sentence; `None` if it has what was asked.
 fn fewer_than_asked(
     index: u32,
     requested: Option<&BTreeSet<ToolsetName>>,
     child: &ChildTools,
-    (parent, config): (ParentView<'_>, &DelegationConfig),
+    parent: ParentView<'_>,
+    config: &DelegationConfig,
 ) -> Option<String> {
     let own = parent.toolsets();
     let who = |toolset: &ToolsetName| {
@@ -368,7 +375,8 @@ fn spec(
     task: RequestedTask,
     child: ChildTools,
     by: SpawnedBy,
-    (parent, config): (ParentView<'_>, &DelegationConfig),
+    parent: ParentView<'_>,
+    config: &DelegationConfig,
 ) -> Result<AgentSpec, FillError> {
     let depth = parent.spec.depth + 1;
     let FirstRequest { system, first, declared } = first_request(&task, &child, parent, config)?;

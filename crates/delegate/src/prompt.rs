@@ -1,4 +1,4 @@
-//! What a child is told of its task: a pure function of [`ChildPrompt`].
+//! The prompt of a child: a pure function of [`ChildPrompt`].
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! From the ends of children to what their parent is told: pure.
+//! The report of a call: from the ends of children to what their parent reads. Pure.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -10,14 +10,15 @@ use deputize_core::{AgentId, AgentView, Outcome, ToolOutput};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::config::DelegationConfig;
+use crate::config::{DelegationConfig, ToolFlavor};
+use crate::file_snapshot::StaleFile;
 
 mod entry;
 mod fit;
 mod plain;
 
 pub(crate) use entry::host_value;
-pub(crate) use plain::render_plain;
+pub(crate) use plain::lay_out_plain;
 
 use entry::{ChildText, ListLimits, entry};
 use fit::{FittedEntry, fit};
@@ -49,17 +50,6 @@ const PATH_CHARS: usize = 400;
 const NOTE_PATH_CHARS: usize = 200;
 const WARNING_CHARS: usize = 2000;
 
-/// A file that the parent had read and that is something else since.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct StaleFile {
-    /// Its absolute path.
-    pub path: PathBuf,
-    /// Which agent wrote it; nothing: a command did, or another program.
-    pub by: Option<AgentId>,
-    /// Whether it is no longer there.
-    pub gone: bool,
-}
-
 /// Where more is of a child than its parent is shown: absolute paths.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SavedOutput {
@@ -73,16 +63,13 @@ pub struct SavedOutput {
     pub diagnostic: Option<PathBuf>,
 }
 
-/// What the host saw beside the outcomes.
+/// What the host saw beside the outcomes, and what was found at the ends of children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostObservations<'a> {
     /// The place of the first child in its call, from 0.
     pub first: u32,
     /// Files that the parent must read again.
     pub stale: &'a [StaleFile],
-    /// For each child, the files that its answer names as written and of which no write was
-    /// seen.
-    pub unseen: &'a [Vec<String>],
     /// For each child, where more of it is.
     pub kept: &'a [SavedOutput],
     /// What was read otherwise than written.
@@ -90,10 +77,6 @@ pub struct HostObservations<'a> {
 }
 
 impl<'a> HostObservations<'a> {
-    fn unseen_of(&self, index: u32) -> &'a [String] {
-        self.unseen.get(index as usize).map_or(&[], Vec::as_slice)
-    }
-
     fn kept_of(&self, index: u32) -> Option<&'a SavedOutput> {
         self.kept.get(index as usize)
     }
@@ -143,6 +126,17 @@ impl<'a> ReportLimits<'a> {
     pub(crate) fn plain(self) -> usize {
         let whole = self.whole(1);
         self.answer().min(whole - whole / ASIDE * 2)
+    }
+
+    /// The bytes of one answer in the report of a call with so many children.
+    pub(crate) fn answer_of(self, children: usize, form: ToolFlavor) -> usize {
+        match form {
+            ToolFlavor::Task => self.plain(),
+            ToolFlavor::DelegateTask => {
+                let share = ReportShare::of(children, 0, self);
+                share.summary_bytes.min(share.bytes)
+            }
+        }
     }
 
     /// The bytes of one answer.
@@ -218,16 +212,18 @@ impl Audience {
 /// who reads them out of the entry prints them.
 #[must_use]
 pub fn result_entry(outcome: &Outcome, index: u32) -> Value {
-    let found = outcome.found.as_deref().cloned().unwrap_or_default();
+    let found = outcome.found.as_deref();
+    let stale = found.map(|found| found.stale_paths.clone()).unwrap_or_default();
     let changed = |path| StaleFile { path, by: Some(outcome.agent.clone()), gone: false };
-    let stale: Vec<StaleFile> = found.stale_paths.into_iter().map(changed).collect();
-    let (summary, diagnostic) = (found.summary_path, found.diagnostic_path);
-    let kept = [SavedOutput { summary, diagnostic, ..SavedOutput::default() }];
-    let unseen = [found.unseen_writes];
-    let (stale, unseen, kept) = (&stale[..], &unseen[..], &kept[..]);
-    let seen = HostObservations { first: index, stale, unseen, kept, warnings: &[] };
+    let stale: Vec<StaleFile> = stale.into_iter().map(changed).collect();
+    let kept = [SavedOutput {
+        summary: found.and_then(|found| found.summary_path.clone()),
+        diagnostic: found.and_then(|found| found.diagnostic_path.clone()),
+        ..SavedOutput::default()
+    }];
+    let seen = HostObservations { first: index, stale: &stale, kept: &kept, warnings: &[] };
     let words = ChildText::whole(outcome);
-    serde_json::to_value(entry(0, outcome, seen, (Audience::Host, words))).unwrap_or_default()
+    serde_json::to_value(entry(0, outcome, seen, Audience::Host, words)).unwrap_or_default()
 }
 
 /// What of a child its parent is not shown whole.
@@ -241,37 +237,54 @@ pub(crate) struct Truncation {
     pub(crate) entry: bool,
 }
 
-/// What a report for so many children leaves out of one, if these are the files that would have
-/// it.
-///
-/// # Errors
-/// When a template of this crate and its values do not fit.
-pub(crate) fn cuts(
-    outcomes: &[Outcome],
-    seen: HostObservations<'_>,
-    (children, caps): (usize, ReportLimits<'_>),
-) -> Result<Vec<Truncation>, FillError> {
-    let (share, ..) = laid_out(outcomes, seen, (children, caps))?;
-    Ok((0..).zip(outcomes).map(|(index, outcome)| fit(index, outcome, seen, share).1).collect())
+/// A report as it is laid out: within its bound whatever the children did. What is left out of an
+/// entry is counted in it, with its place.
+pub(crate) struct ReportLayout<'a> {
+    results: Vec<FittedEntry<'a>>,
+    truncations: Vec<Truncation>,
+    notes: Vec<String>,
+    warnings: Vec<String>,
 }
 
-/// The share of each child, the notes and the warnings.
-fn laid_out(
-    outcomes: &[Outcome],
-    seen: HostObservations<'_>,
-    (children, caps): (usize, ReportLimits<'_>),
-) -> Result<(ReportShare, Vec<String>, Vec<String>), FillError> {
-    let most = caps.whole(children) / ASIDE;
-    let notes = notes(outcomes, seen, (caps.cwd, most))?;
-    let warnings = short(seen.warnings, most);
-    let of_notes: usize = notes.iter().map(|note| note.len() + AROUND_NOTE).sum();
-    let of_warnings: usize = warnings.iter().map(|warning| fit::bytes(warning) + 1).sum();
-    Ok((ReportShare::of(children, of_notes + of_warnings, caps), notes, warnings))
+impl<'a> ReportLayout<'a> {
+    /// Lays out a report. Of the files that are kept it names those of what it leaves out.
+    ///
+    /// # Errors
+    /// When a template of this crate and its values do not fit.
+    pub(crate) fn new(
+        outcomes: &'a [Outcome],
+        seen: HostObservations<'a>,
+        limits: ReportLimits<'_>,
+    ) -> Result<Self, FillError> {
+        let most = limits.whole(outcomes.len()) / ASIDE;
+        let mut notes = notes(outcomes, seen, limits.cwd, most)?;
+        let warnings = short(seen.warnings, most);
+        let of_notes: usize = notes.iter().map(|note| note.len() + AROUND_NOTE).sum();
+        let of_warnings: usize = warnings.iter().map(|warning| fit::bytes(warning) + 1).sum();
+        let share = ReportShare::of(outcomes.len(), of_notes + of_warnings, limits);
+        let fitted = (0..).zip(outcomes).map(|(index, outcome)| fit(index, outcome, seen, share));
+        let (results, truncations): (Vec<FittedEntry<'a>>, Vec<Truncation>) = fitted.unzip();
+        let bare = results.iter().filter(|shown| matches!(shown, FittedEntry::Bare(_))).count();
+        notes.extend((bare > 0).then(|| for_want_of_room(bare, outcomes, seen)));
+        Ok(Self { results, truncations, notes, warnings })
+    }
+
+    /// Returns what it leaves out of each child.
+    pub(crate) fn truncations(&self) -> &[Truncation] {
+        &self.truncations
+    }
+
+    /// Returns the result of the call: an entry for each child in the order of the tasks, and the
+    /// notes of the host, which content cannot imitate because they stand outside every frame.
+    pub(crate) fn into_output(self, total_ms: u64) -> ToolOutput {
+        let Self { results, notes, warnings, .. } = self;
+        let body = ReportBody { results, total_duration_seconds: seconds(total_ms), warnings };
+        let content = serde_json::to_string(&body).unwrap_or_else(|error| error.to_string());
+        ToolOutput { notes, ..ToolOutput::text(content) }
+    }
 }
 
-/// The result of a call: an entry per child in the order of the tasks, and the notes of the
-/// host, which content cannot imitate because they stand outside every frame. Within its bound
-/// whatever the children did: what is left out of an entry is counted in it, with its place.
+/// Reports the ends of the children of a call, as their parent reads it.
 ///
 /// # Errors
 /// When a template of this crate and its values do not fit.
@@ -279,19 +292,9 @@ pub fn report(
     outcomes: &[Outcome],
     seen: HostObservations<'_>,
     total_ms: u64,
-    caps: ReportLimits<'_>,
+    limits: ReportLimits<'_>,
 ) -> Result<ToolOutput, FillError> {
-    let (share, mut notes, warnings) = laid_out(outcomes, seen, (outcomes.len(), caps))?;
-    let entries = (0..).zip(outcomes);
-    let results: Vec<FittedEntry<'_>> =
-        entries.map(|(index, outcome)| fit(index, outcome, seen, share).0).collect();
-    let bare = results.iter().filter(|shown| matches!(shown, FittedEntry::Bare(_))).count();
-    notes.extend((bare > 0).then(|| for_want_of_room(bare, outcomes, seen)));
-    let results = ReportBody { results, total_duration_seconds: seconds(total_ms), warnings };
-    let content = serde_json::to_string(&results).unwrap_or_else(|error| error.to_string());
-    let mut output = ToolOutput::text(content);
-    output.notes = notes;
-    Ok(output)
+    Ok(ReportLayout::new(outcomes, seen, limits)?.into_output(total_ms))
 }
 
 /// What is said of entries for which there is no more room than for how a child ended and a part
@@ -336,12 +339,13 @@ fn short(warnings: &[String], most: usize) -> Vec<String> {
 fn notes(
     outcomes: &[Outcome],
     seen: HostObservations<'_>,
-    (cwd, most): (&Path, usize),
+    cwd: &Path,
+    most: usize,
 ) -> Result<Vec<String>, FillError> {
     let mut notes: Vec<String> = stale_note(seen.stale, cwd, most)?.into_iter().collect();
     let mut room = most.saturating_sub(notes.iter().map(String::len).sum::<usize>() + COUNTED);
-    let all = outcomes.iter().zip(seen.unseen).filter(|(_, unseen)| !unseen.is_empty());
-    let all: Vec<(&Outcome, &Vec<String>)> = all.collect();
+    let all = outcomes.iter().map(|outcome| (outcome, unseen_writes(outcome)));
+    let all: Vec<(&Outcome, &[String])> = all.filter(|(_, unseen)| !unseen.is_empty()).collect();
     for (index, (outcome, unseen)) in all.iter().enumerate() {
         let files =
             unseen.iter().map(|path| format!("`{}`", for_exact_line(path, NOTE_PATH_CHARS)));
@@ -378,7 +382,7 @@ fn listed(names: impl ExactSizeIterator<Item = String>, field: &str, most: usize
     text
 }
 
-/// What the parent is told of files that it had read; nothing when there are none.
+/// Returns the note about stale files; `None` if there are none.
 fn stale_note(stale: &[StaleFile], cwd: &Path, most: usize) -> Result<Option<String>, FillError> {
     if stale.is_empty() {
         return Ok(None);
@@ -393,6 +397,11 @@ fn stale_note(stale: &[StaleFile], cwd: &Path, most: usize) -> Result<Option<Str
     fill(STALE.trim_end(), &[("files", &files)]).map(Some)
 }
 
+/// Returns the files that an answer names, that do not exist, and of which no write was seen.
+fn unseen_writes(outcome: &Outcome) -> &[String] {
+    outcome.found.as_ref().map_or(&[], |found| &found.unseen_writes)
+}
+
 /// The files that a child, or an agent below it, wrote, and those that nobody is known to have
 /// written while it ran commands.
 fn stale_of<'a>(
@@ -400,17 +409,6 @@ fn stale_of<'a>(
     stale: &'a [StaleFile],
 ) -> impl Iterator<Item = &'a StaleFile> {
     stale.iter().filter(move |file| file.is_of(outcome))
-}
-
-impl StaleFile {
-    /// Whether a child, or an agent below it, changed it, as far as that is known. Of an external
-    /// program nothing is seen: it may have run anything.
-    pub(crate) fn is_of(&self, outcome: &Outcome) -> bool {
-        match &self.by {
-            Some(by) => is_of(by, &outcome.agent),
-            None => outcome.may_change_unseen(),
-        }
-    }
 }
 
 /// The beginning and the end of a text that is longer than `most` bytes: three quarters and one
@@ -428,11 +426,6 @@ fn ends(text: &str, most: usize) -> (&str, &str) {
         _ => tail,
     };
     (head, tail)
-}
-
-/// Whether an agent is that one or below it.
-fn is_of(agent: &AgentId, top: &AgentId) -> bool {
-    agent == top || agent.ancestors().any(|above| above == *top)
 }
 
 /// Seconds to the hundredth.

@@ -11,7 +11,6 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::concurrency::{Slot, Slots};
 use crate::plan::DelegationPlan;
-use crate::tool::started;
 
 const NOT_STARTED: &str = "it was not started";
 const PANICKED: &str = "the host failed while this child ran; what it did until then is not known";
@@ -29,26 +28,26 @@ pub(crate) fn queue(plan: &DelegationPlan, slots: &Slots) -> SlotRequests {
 /// for which none was begun, those that are held back among them. When the call is cancelled no
 /// further child starts; those that run see it too, and are awaited.
 pub(crate) async fn run(
-    DelegationPlan { specs, held, .. }: &DelegationPlan,
+    DelegationPlan { specs, held, begun, .. }: &DelegationPlan,
     cx: &ToolCx,
     mut requests: SlotRequests,
 ) -> (Vec<Outcome>, Vec<ToolEffect>) {
-    let counted = started(cx);
     let mut schedule = Schedule::new(Graph::flat(specs.len()));
     let mut running: FuturesUnordered<BoxFuture<'static, (usize, ChildEnd)>> =
         FuturesUnordered::new();
     let mut outcomes: Vec<Option<Outcome>> = specs.iter().map(|_| None).collect();
-    let mut not_begun: Vec<ToolEffect> = Vec::new();
+    let mut facts: Vec<ToolEffect> = Vec::new();
     let mut starting: Option<BoxFuture<'_, Slot>> = None;
     while !schedule.is_finished() {
         let next = schedule.ready(usize::MAX).next();
         if let Some((task, Some(why))) = next.and_then(|task| Some((task, held.get(task)?.clone())))
         {
-            child_effect(&mut schedule, TaskEvent::Started { task });
+            apply(&mut schedule, TaskEvent::Started { task });
             running.push(Box::pin(async move { (task, Err((Status::Error, why))) }));
             continue;
         }
-        let new = next.and_then(|task| specs.get(task)).is_some_and(|it| counted.is_new(&it.id));
+        let new =
+            next.is_some_and(|task| !begun.contains(&u32::try_from(task).unwrap_or(u32::MAX)));
         if starting.is_none() {
             let request = next.and_then(|task| requests.get_mut(task)?.take());
             starting =
@@ -57,14 +56,14 @@ pub(crate) async fn run(
         tokio::select! {
             biased;
             // What one that was begun in an earlier process came to is told also then.
-            () = cx.cancel.cancelled(), if new => child_effect(&mut schedule, TaskEvent::Cancel),
+            () = cx.cancel.cancelled(), if new => apply(&mut schedule, TaskEvent::Cancel),
             Some((task, ended)) = running.next() => {
                 let outcome = match ended {
                     Ok(outcome) => outcome,
                     Err((status, error)) => {
                         let Some(spec) = specs.get(task) else { continue };
-                        not_begun.extend(fact(spec, status, error.clone()));
-                        never_begun(spec, status, error)
+                        facts.extend(not_begun(spec, status, error.clone()));
+                        outcome_without_child(spec, status, error)
                     }
                 };
                 let how = if matches!(&outcome, Outcome { status: Status::Completed, .. }) {
@@ -72,7 +71,7 @@ pub(crate) async fn run(
                 } else {
                     TaskOutcome::Failed
                 };
-                child_effect(&mut schedule, TaskEvent::Finished { task, outcome: how });
+                apply(&mut schedule, TaskEvent::Finished { task, outcome: how });
                 if let Some(place) = outcomes.get_mut(task) {
                     *place = Some(outcome);
                 }
@@ -80,7 +79,7 @@ pub(crate) async fn run(
             slot = wait_for_slot(&mut starting), if next.is_some() => {
                 starting = None;
                 if let Some((task, spec)) = next.and_then(|task| Some((task, specs.get(task)?))) {
-                    child_effect(&mut schedule, TaskEvent::Started { task });
+                    apply(&mut schedule, TaskEvent::Started { task });
                     running.push(child(task, spec.clone(), cx, slot));
                 }
             }
@@ -88,7 +87,7 @@ pub(crate) async fn run(
     }
     let reason = cx.cancel.reason().unwrap_or(CancelReason::Interrupted);
     let why = format!("{}: {NOT_STARTED}", reason.below().as_text());
-    (fill_outcomes(specs, outcomes, &why, &mut not_begun), not_begun)
+    (fill_outcomes(specs, outcomes, &why, &mut facts), facts)
 }
 
 /// Gives each task that was not started an outcome that says why, and a fact.
@@ -96,19 +95,19 @@ fn fill_outcomes(
     specs: &[AgentSpec],
     outcomes: Vec<Option<Outcome>>,
     why: &str,
-    not_begun: &mut Vec<ToolEffect>,
+    facts: &mut Vec<ToolEffect>,
 ) -> Vec<Outcome> {
     let all = specs.iter().zip(outcomes);
     let fill = |(spec, outcome): (&AgentSpec, Option<Outcome>)| {
         outcome.unwrap_or_else(|| {
-            not_begun.extend(fact(spec, Status::Interrupted, why.to_owned()));
-            never_begun(spec, Status::Interrupted, why.to_owned())
+            facts.extend(not_begun(spec, Status::Interrupted, why.to_owned()));
+            outcome_without_child(spec, Status::Interrupted, why.to_owned())
         })
     };
     all.map(fill).collect()
 }
 
-fn never_begun(spec: &AgentSpec, status: Status, error: String) -> Outcome {
+fn outcome_without_child(spec: &AgentSpec, status: Status, error: String) -> Outcome {
     Outcome::not_started(spec.id.clone(), spec.model.clone(), status, error)
 }
 
@@ -124,22 +123,21 @@ async fn wait_for_slot(starting: &mut Option<BoxFuture<'_, Slot>>) -> Slot {
 async fn place(new: bool, cx: &ToolCx, request: BoxFuture<'static, Slot>) -> Slot {
     let slot = request.await;
     if new {
-        cx.agent.session.spawn.unpaused().await;
         // It may have waited for long: it begins with what there is now.
-        let _looked = cx.agent.session.spawn.tools(&cx.agent, cx.call).await;
+        cx.agent.session.spawn.ready(&cx.agent, cx.call).await;
     }
     slot
 }
 
-/// What tells of a task for which no child was begun.
-pub(crate) fn fact(spec: &AgentSpec, status: Status, error: String) -> Option<ToolEffect> {
+/// Returns the effect that records a task for which no child was begun.
+pub(crate) fn not_begun(spec: &AgentSpec, status: Status, error: String) -> Option<ToolEffect> {
     let task_index = spec.spawned_by.as_ref()?.task_index;
     let (agent, model) = (spec.id.clone(), spec.model.clone());
     Some(ToolEffect::NotBegun { agent, task_index, model, status, error })
 }
 
 #[expect(clippy::expect_used, reason = "only tasks that are ready start, and only those end")]
-fn child_effect(schedule: &mut Schedule, event: TaskEvent) {
+fn apply(schedule: &mut Schedule, event: TaskEvent) {
     schedule.apply(event).expect("an event that fits the schedule");
 }
 

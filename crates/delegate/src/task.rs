@@ -4,13 +4,10 @@
 use deputize_core::sanitize::clean;
 use serde_json::{Map, Value};
 
-use crate::args::{ParsedCall, RequestedTask};
 use crate::call_error::{CallError, CallErrorCode};
 use crate::fields::{CallFindings, Fields};
+use crate::parsed_call::{DESCRIPTION, ParsedCall, RequestedTask};
 use crate::placeholder::{PLACEHOLDER, is_placeholder};
-
-/// The one field.
-pub(crate) const DESCRIPTION: &str = "description";
 
 /// Reads the arguments of a call of `task`.
 pub(crate) fn read_task(arguments: &Value) -> ParsedCall {
@@ -33,21 +30,17 @@ pub(crate) fn read_task(arguments: &Value) -> ParsedCall {
             if goal.trim().is_empty() {
                 out.errors.push(blank(&Value::String(text.clone())));
             } else if is_placeholder(&goal) {
-                let of = (DESCRIPTION, &Value::String(goal.clone()));
+                let value = Value::String(goal.clone());
                 let remedy = PLACEHOLDER.replace("`goal`", &format!("`{DESCRIPTION}`"));
-                out.errors.push(CallError::new(CallErrorCode::Goal, None, of, remedy));
+                let code = CallErrorCode::Goal;
+                out.errors.push(CallError::new(code, None, DESCRIPTION, &value, remedy));
             }
             out.tasks.push(RequestedTask { goal, ..RequestedTask::default() });
         }
         None | Some(Value::Null) => out.errors.push(blank(&Value::Null)),
         Some(other) => {
             let remedy = format!("`{DESCRIPTION}` must be a text");
-            out.errors.push(CallError::new(
-                CallErrorCode::Type,
-                None,
-                (DESCRIPTION, other),
-                remedy,
-            ));
+            out.errors.push(CallError::new(CallErrorCode::Type, None, DESCRIPTION, other, remedy));
         }
     }
     out
@@ -55,7 +48,7 @@ pub(crate) fn read_task(arguments: &Value) -> ParsedCall {
 
 fn blank(value: &Value) -> CallError {
     let remedy = format!("give a `{DESCRIPTION}` that says what to do, complete in itself");
-    CallError::new(CallErrorCode::Goal, None, (DESCRIPTION, value), remedy)
+    CallError::new(CallErrorCode::Goal, None, DESCRIPTION, value, remedy)
 }
 
 #[cfg(test)]

@@ -226,7 +226,7 @@ pub struct ChildTools {
     pub dropped: Vec<DroppedTool>,
     /// Whether the child may hand work on.
     pub role: Role,
-    /// Why it may not although it was to; nothing when it got what was asked.
+    /// Why it may not although it was to; `None` if it got what was asked.
     pub demoted: Option<LeafReason>,
 }
 
@@ -238,7 +238,7 @@ impl ChildTools {
     }
 }
 
-/// Computes a child's tools from its parent's, the toolsets that the call names (nothing: it
+/// Computes a child's tools from its parent's, the toolsets that the call names (`None`: it
 /// names none), the role that it names, and the operator's settings.
 ///
 /// A tool is the child's when it is the parent's and all of this holds: children may have it at
@@ -343,7 +343,7 @@ pub(crate) fn offered<'a>(
     sets
 }
 
-/// Why a child of that role may not hand work on; nothing: it may.
+/// Returns why a child of that role may not hand work on; `None` if it may.
 pub(crate) fn leaf_reason(
     parent: ParentView<'_>,
     role: Role,
@@ -697,7 +697,6 @@ mod tests {
                 mode: approvals,
                 effects: approval_effects,
                 person_available,
-                ..ChildApprovals::default()
             },
             ..DelegationConfig::default()
         };

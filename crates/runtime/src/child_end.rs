@@ -31,15 +31,16 @@ pub(crate) fn session_path(shared: &SessionInner, agent: &AgentSpec) -> Option<P
 }
 
 /// Inspects a child at its end.
-pub(crate) fn inspect_child(
+pub(crate) async fn inspect_child(
     shared: &SessionInner,
     child: &AgentSpec,
     end: &Outcome,
 ) -> Option<Box<ChildInspection>> {
-    let handoff = shared.parts.children.lifecycle.as_ref()?;
+    let handoff = shared.parts.children.lifecycle.clone()?;
     let parent = shared.tree().live.get(child.parent.as_ref()?)?.view.upgrade()?;
-    let mut found = handoff.inspect(&parent, child, end).map(Box::new)?;
+    let mut found = handoff.inspect(&parent, child, end).await.map(Box::new)?;
     found.stale_paths = found.stale_paths.into_iter().map(recorded_path).collect();
+    found.gone_paths = found.gone_paths.into_iter().map(recorded_path).collect();
     Some(found)
 }
 

@@ -105,7 +105,7 @@ impl Driver {
         let cx = self.cx;
         let (shared, spec) = (&cx.shared, cx.spec());
         outcome.session_path = session_path(shared, spec);
-        outcome.found = inspect_child(shared, spec, &outcome);
+        outcome.found = Box::pin(inspect_child(shared, spec, &outcome)).await;
         if spec.depth > 0 {
             cx.view.session.files.forget_agent(&spec.id);
         }

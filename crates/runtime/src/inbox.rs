@@ -51,7 +51,7 @@ impl Inbox {
         }
         let ended = if closes { Vec::new() } else { self.cx.handle.take_ended() };
         for child in ended {
-            let text = self.child_message(&child);
+            let text = self.child_message(&child).await;
             let from = Some(child.outcome.agent);
             self.cx.record(Event::Message(UserMessage { text, from })).await?;
         }
@@ -66,11 +66,11 @@ impl Inbox {
     }
 
     /// What a message says of a child's end. What the child said stands in a frame of its own.
-    fn child_message(&self, ChildOutcome { goal, outcome }: &ChildOutcome) -> String {
+    async fn child_message(&self, ChildOutcome { goal, outcome }: &ChildOutcome) -> String {
         let (parts, view) = (&self.cx.shared.parts, &self.cx.view);
         let status = outcome.status.as_str();
         let output = match &parts.children.lifecycle {
-            Some(handoff) => handoff.report_end(view, outcome),
+            Some(handoff) => handoff.report_end(view, outcome).await,
             None => ToolOutput::text(outcome.text.clone().unwrap_or_default()),
         };
         // No call of the parent's is numbered so: the frame is of no tool's result.

@@ -135,6 +135,7 @@ impl Session {
                 files: restored.files,
                 settings: observers_of(std::mem::take(&mut parts.tools.settings), weak),
                 spawn: Arc::new(Spawner { shared: weak.clone() }),
+                control: Arc::new(Spawner { shared: weak.clone() }),
             }),
             cancel: Cancel::new(),
             budget: Arc::new(BudgetLedger::new(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use deputize_core::agent::{AgentSpec, AgentSummary, AttachError, Delivery};
-use deputize_core::tool::Spawn;
+use deputize_core::tool::{AgentControl, DescendantLimit, NoAgents, Spawn, SpawnConditions};
 use deputize_core::{
     Agent, AgentId, AgentView, BoxFuture, CallId, Cancel, CancelReason, Catalog, Outcome,
 };
@@ -16,7 +16,7 @@ use crate::orphan::{end_stored, why_it_ends};
 use crate::outcome::host_fault;
 use crate::session_inner::SessionInner;
 
-/// The runtime's [`Spawn`]. It does not keep the session alive.
+/// The runtime's [`Spawn`] and [`AgentControl`]. It does not keep the session alive.
 pub(crate) struct Spawner {
     pub(crate) shared: Weak<SessionInner>,
 }
@@ -66,28 +66,43 @@ impl Spawn for Spawner {
         Ok(Box::new(LocalAgent::launch(agent)))
     }
 
-    fn tools<'a>(&'a self, parent: &'a AgentView, call: CallId) -> BoxFuture<'a, Arc<Catalog>> {
+    fn conditions<'a>(
+        &'a self,
+        parent: &'a AgentView,
+        call: CallId,
+    ) -> BoxFuture<'a, SpawnConditions> {
         Box::pin(async move {
-            let Some(shared) = self.shared.upgrade() else { return Arc::clone(&parent.catalog) };
-            match &shared.play {
-                Some(play) => play.tools_for(parent.id(), call, &shared.parts.tools.catalog),
-                None => shared.look_at_tools(&parent.spec).await,
-            }
+            let Some(shared) = self.shared.upgrade() else {
+                return NoAgents.conditions(parent, call).await;
+            };
+            let catalog = current_tools(&shared, parent, call).await;
+            let tree = shared.tree();
+            let (children, counts) = (tree.children_of(parent.id()), tree.counts(parent.id()));
+            SpawnConditions { catalog, paused_by: shared.registry.paused(), children, counts }
         })
     }
 
-    fn paused(&self) -> Option<String> {
-        self.shared.upgrade().and_then(|shared| shared.registry.paused())
+    fn reserve(
+        &self,
+        parent: &AgentView,
+        children: &BTreeSet<AgentId>,
+        per_session: Option<u32>,
+    ) -> Result<(), DescendantLimit> {
+        let Some(shared) = self.shared.upgrade() else { return Ok(()) };
+        shared.tree().reserve(parent.id(), children, per_session)
     }
 
-    fn unpaused(&self) -> BoxFuture<'_, ()> {
+    fn ready<'a>(&'a self, parent: &'a AgentView, call: CallId) -> BoxFuture<'a, ()> {
         Box::pin(async move {
             if let Some(shared) = self.shared.upgrade() {
                 shared.registry.unpaused().await;
+                current_tools(&shared, parent, call).await;
             }
         })
     }
+}
 
+impl AgentControl for Spawner {
     fn descendants(&self, agent: &AgentId) -> Vec<AgentSummary> {
         self.shared.upgrade().map(|shared| shared.registry.descendants(agent)).unwrap_or_default()
     }
@@ -96,14 +111,6 @@ impl Spawn for Spawner {
         let handle =
             self.shared.upgrade().and_then(|shared| shared.tree().live.get(agent).cloned());
         handle.map(|handle| handle.unreported()).unwrap_or_default()
-    }
-
-    fn known(&self) -> Vec<AgentId> {
-        let Some(shared) = self.shared.upgrade() else { return Vec::new() };
-        let tree = shared.tree();
-        let earlier = tree.stored.keys().chain(tree.ended.keys());
-        let all: BTreeSet<AgentId> = earlier.chain(tree.live.keys()).cloned().collect();
-        all.into_iter().collect()
     }
 
     fn stop(&self, agent: &AgentId) -> bool {
@@ -128,6 +135,14 @@ impl Spawn for Spawner {
                 shared.registry.join(agents, all).await;
             }
         })
+    }
+}
+
+/// Returns the program's tools as they are now, or as they were in the recording that is played.
+async fn current_tools(shared: &SessionInner, parent: &AgentView, call: CallId) -> Arc<Catalog> {
+    match &shared.play {
+        Some(play) => play.tools_for(parent.id(), call, &shared.parts.tools.catalog),
+        None => shared.look_at_tools(&parent.spec).await,
     }
 }
 

@@ -77,8 +77,8 @@ pub use barrier::Barrier;
 pub use baseline::Baseline;
 pub use chat_sse::chat_sse;
 pub use deputize_check::{
-    CallRule, CheckReport, ContractRule, NoSpawn, SpecRule, ToolCheck, ToolHarness, Violation,
-    Violations, check_tool,
+    CallRule, CheckReport, ContractRule, SpecRule, ToolCheck, ToolHarness, Violation, Violations,
+    check_tool,
 };
 pub use deputize_core::clock::FixedClock;
 pub use insta;

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use deputize_core::agent::{AgentLimits, AgentSpec, AttachError, Role};
+use deputize_core::agent::{AgentLimits, AgentSpec, Role};
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::file_state::FileLedger;
 use deputize_core::model::ModelOptions;
-use deputize_core::tool::{SessionView, Spawn};
+use deputize_core::tool::{NoAgents, SessionView};
 use deputize_core::{
-    Agent, AgentId, AgentView, Authority, CallId, Cancel, Catalog, Display, ResourceMap, SessionId,
+    AgentId, AgentView, Authority, CallId, Cancel, Catalog, Display, ResourceMap, SessionId,
     ToolCallResult, ToolCx, ToolError, ToolOutput, TypedTool, erase,
 };
 use deputize_requirements::{check, harness_name, root};
@@ -28,19 +28,6 @@ pub(crate) fn file_limits(files: FileLimits) -> Settings {
 /// Returns settings that differ from the usual ones in what holds for commands.
 pub(crate) fn command_settings(commands: CommandSettings) -> Settings {
     Settings { commands, ..Settings::default() }
-}
-
-struct NoChildren;
-
-impl Spawn for NoChildren {
-    fn attach(
-        &self,
-        _: &AgentView,
-        _: AgentSpec,
-        _: &Cancel,
-    ) -> Result<Box<dyn Agent>, AttachError> {
-        Err(AttachError::Depth)
-    }
 }
 
 /// A workspace `w` with an `outside` beside it, and an agent that may work in it.
@@ -75,7 +62,8 @@ impl ToolFixture {
             spill: base.join("spill"),
             files: FileLedger::default(),
             settings: ResourceMap::default(),
-            spawn: Arc::new(NoChildren),
+            spawn: Arc::new(NoAgents),
+            control: Arc::new(NoAgents),
         };
         session.settings.get_or_insert_with(|| settings);
         let agent = AgentId::root(&session.id);

@@ -6,13 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use deputize_core::agent::{AgentLimits, AgentSpec, AttachError, Role};
+use deputize_core::agent::{AgentLimits, AgentSpec, Role};
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::file_state::FileLedger;
 use deputize_core::model::ModelOptions;
-use deputize_core::tool::{Progress, SessionView, Spawn};
+use deputize_core::tool::{NoAgents, Progress, SessionView};
 use deputize_core::{
-    Agent, AgentId, AgentView, Authority, Availability, CallId, Cancel, CancelReason, Catalog,
+    AgentId, AgentView, Authority, Availability, CallId, Cancel, CancelReason, Catalog,
     CatalogEntry, Origin, ResourceMap, SessionId, ToolCallResult, ToolCrate, ToolCx, ToolError,
     ToolOutput,
 };
@@ -214,7 +214,8 @@ impl LibraryState {
             spill: about.spill.clone(),
             files: FileLedger::default(),
             settings,
-            spawn: Arc::new(NoSpawn),
+            spawn: Arc::new(NoAgents),
+            control: Arc::new(NoAgents),
         });
         sessions.insert(about.session.clone(), Arc::clone(&session));
         session
@@ -256,20 +257,6 @@ impl LibraryState {
 
     fn running(&self) -> MutexGuard<'_, RunningCalls> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Refuses to start agents: only the host can.
-struct NoSpawn;
-
-impl Spawn for NoSpawn {
-    fn attach(
-        &self,
-        _: &AgentView,
-        _: AgentSpec,
-        _: &Cancel,
-    ) -> Result<Box<dyn Agent>, AttachError> {
-        Err(AttachError::Depth)
     }
 }
 

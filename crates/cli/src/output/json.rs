@@ -205,6 +205,7 @@ mod tests {
         tape.add(&child(0), started(&child(0), "a"));
         let found = ChildInspection {
             stale_paths: vec!["/repo/a".into()],
+            gone_paths: Vec::new(),
             unseen_writes: vec!["b.rs".to_owned()],
             summary_path: Some("/state/summary.txt".into()),
             diagnostic_path: Some("/state/a.log".into()),

@@ -15,7 +15,10 @@ use crate::tool_spec::ToolDecl;
 
 mod spawn;
 
-pub use spawn::{ChildLifecycle, Spawn};
+pub use spawn::{
+    AgentControl, ChildLifecycle, DescendantCounts, DescendantLimit, LimitScope, NoAgents, Spawn,
+    SpawnConditions,
+};
 
 /// A read-only view of an agent, for its tools.
 pub struct AgentView {
@@ -59,6 +62,8 @@ pub struct SessionView {
     pub settings: ResourceMap,
     /// Spawns agents.
     pub spawn: Arc<dyn Spawn>,
+    /// Views and controls agents.
+    pub control: Arc<dyn AgentControl>,
 }
 
 impl fmt::Debug for SessionView {

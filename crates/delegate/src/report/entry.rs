@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use super::{
     Audience, HostObservations, NAME_CHARS, PATH_CHARS, SavedOutput, ends, seconds, stale_of,
+    unseen_writes,
 };
 
 /// What is said of an external agent's account of itself.
@@ -61,8 +62,24 @@ impl<'a> ChildText<'a> {
     }
 }
 
+/// What a parent reads of one child. The parts are laid flat, in this order.
 #[derive(Serialize)]
 pub(super) struct ReportEntry<'a> {
+    #[serde(flatten)]
+    pub(super) answer: EntryAnswer<'a>,
+    #[serde(flatten)]
+    cost: EntryCost<'a>,
+    #[serde(flatten)]
+    pub(super) observed: EntryObservations<'a>,
+    #[serde(flatten)]
+    pub(super) files: EntryFiles<'a>,
+    #[serde(flatten)]
+    origin: EntryOrigin<'a>,
+}
+
+/// How a child ended, and what it said.
+#[derive(Serialize)]
+pub(super) struct EntryAnswer<'a> {
     task_index: u32,
     status: &'static str,
     pub(super) summary: Option<Cow<'a, str>>,
@@ -70,32 +87,52 @@ pub(super) struct ReportEntry<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) output: Option<Cow<'a, Value>>,
     exit_reason: &'static str,
+}
+
+/// What a child took.
+#[derive(Serialize)]
+struct EntryCost<'a> {
     api_calls: u32,
     duration_seconds: f64,
-    /// The model that served; nothing: none answered.
+    /// The model that served; `None` means that none answered.
     model: Option<Cow<'a, str>>,
     tokens: EntryTokens,
     cost_usd: Option<f64>,
+}
+
+/// What the host saw of a child.
+#[derive(Serialize)]
+pub(super) struct EntryObservations<'a> {
     tool_trace: Vec<TraceLine<'a>>,
     receipts: ReceiptLines<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) left_out: Option<OmittedCounts>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     stale_paths: Vec<Cow<'a, str>>,
-    /// Files that the answer names as written and of which no write was seen.
+    /// Files that the answer names, that do not exist, and of which no write was seen.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unseen_writes: Vec<Cow<'a, str>>,
+}
+
+/// Where more of a child is.
+#[derive(Serialize)]
+pub(super) struct EntryFiles<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    summary_path: Option<Cow<'a, str>>,
+    pub(super) summary_path: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     output_path: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     diagnostic_path: Option<Cow<'a, str>>,
+}
+
+/// Who the child is, and why it did not complete.
+#[derive(Serialize)]
+struct EntryOrigin<'a> {
     agent: &'a str,
     /// The file of the session that the child is a part of.
     #[serde(skip_serializing_if = "Option::is_none")]
     session_path: Option<Cow<'a, str>>,
-    /// What to think of an account that nobody here has seen anything of.
+    /// What to think of an account of which the host saw nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     claims: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -173,24 +210,58 @@ pub(super) fn entry<'a>(
     index: u32,
     outcome: &'a Outcome,
     seen: HostObservations<'a>,
-    (audience, words): (Audience, ChildText<'a>),
+    audience: Audience,
+    words: ChildText<'a>,
 ) -> ReportEntry<'a> {
-    let usage = outcome.tree_usage();
     let kept = seen.kept_of(index);
     let path = |path: &'a Option<PathBuf>| path.as_deref().map(|path| audience.path(path));
-    let lists = audience.lists();
-    let left_out = OmittedCounts::of(index, outcome, seen, (audience, words.output_bytes));
     ReportEntry {
-        task_index: seen.first.saturating_add(index),
-        status: outcome.status.as_str(),
-        summary: words.summary,
-        output: words.output,
-        exit_reason: outcome.exit_reason.as_str(),
+        files: EntryFiles {
+            summary_path: kept.and_then(|kept| path(&kept.summary)),
+            output_path: kept
+                .filter(|_| words.output_bytes > 0)
+                .and_then(|kept| path(&kept.output)),
+            diagnostic_path: kept.and_then(|kept| path(&kept.diagnostic)),
+        },
+        observed: observations(index, outcome, seen, audience, words.output_bytes),
+        answer: EntryAnswer {
+            task_index: seen.first.saturating_add(index),
+            status: outcome.status.as_str(),
+            summary: words.summary,
+            output: words.output,
+            exit_reason: outcome.exit_reason.as_str(),
+        },
+        cost: cost(outcome, audience),
+        origin: EntryOrigin {
+            agent: outcome.agent.as_str(),
+            session_path: session_path(outcome, audience),
+            claims: outcome.external.then_some(CLAIMS),
+            error: error(outcome, audience),
+        },
+    }
+}
+
+fn cost(outcome: &Outcome, audience: Audience) -> EntryCost<'_> {
+    let usage = outcome.tree_usage();
+    EntryCost {
         api_calls: outcome.requests,
         duration_seconds: seconds(outcome.duration_ms),
         model: has_served(outcome).then(|| audience.word(&outcome.model, NAME_CHARS)),
         tokens: EntryTokens { input: usage.input, cached: usage.cached, output: usage.output },
         cost_usd: outcome.cost_usd.map(shown_usd),
+    }
+}
+
+fn observations<'a>(
+    index: u32,
+    outcome: &'a Outcome,
+    seen: HostObservations<'a>,
+    audience: Audience,
+    output_bytes: usize,
+) -> EntryObservations<'a> {
+    let lists = audience.lists();
+    let left_out = OmittedCounts::of(index, outcome, seen, audience, output_bytes);
+    EntryObservations {
         tool_trace: last(&outcome.trace, lists.trace)
             .map(|line| trace_line(line, audience))
             .collect(),
@@ -200,19 +271,11 @@ pub(super) fn entry<'a>(
             .take(lists.claims)
             .map(|file| audience.path(&file.path))
             .collect(),
-        unseen_writes: seen
-            .unseen_of(index)
+        unseen_writes: unseen_writes(outcome)
             .iter()
             .take(lists.claims)
             .map(|path| audience.exact(path, PATH_CHARS))
             .collect(),
-        summary_path: kept.and_then(|kept| path(&kept.summary)),
-        output_path: kept.filter(|_| words.output_bytes > 0).and_then(|kept| path(&kept.output)),
-        diagnostic_path: kept.and_then(|kept| path(&kept.diagnostic)),
-        agent: outcome.agent.as_str(),
-        session_path: session_path(outcome, audience),
-        claims: outcome.external.then_some(CLAIMS),
-        error: error(outcome, audience),
     }
 }
 
@@ -237,7 +300,8 @@ impl OmittedCounts {
         index: u32,
         outcome: &Outcome,
         seen: HostObservations<'_>,
-        (audience, output_bytes): (Audience, usize),
+        audience: Audience,
+        output_bytes: usize,
     ) -> Self {
         let (receipts, lists) = (&outcome.receipts, audience.lists());
         let kept = seen.kept_of(index).and_then(|kept| kept.whole.as_deref());
@@ -247,7 +311,7 @@ impl OmittedCounts {
             commands: commands(outcome).count().saturating_sub(lists.receipts),
             unfinished: receipts.unfinished.len().saturating_sub(lists.receipts),
             stale_paths: stale_of(outcome, seen.stale).skip(lists.claims).count(),
-            unseen_writes: seen.unseen_of(index).len().saturating_sub(lists.claims),
+            unseen_writes: unseen_writes(outcome).len().saturating_sub(lists.claims),
             output_bytes,
             whole: match kept {
                 Some(path) => audience.path(path).into_owned(),
@@ -327,7 +391,8 @@ fn commands(outcome: &Outcome) -> impl Iterator<Item = CommandRun<'_>> {
     })
 }
 
-/// How the name of an agent below a child goes on after the child's; nothing: it is the child.
+/// Returns how the name of an agent below a child goes on after the child's; `None` if it is the
+/// child.
 fn below<'a>(child: &Outcome, agent: &'a AgentId) -> Option<&'a str> {
     agent.as_str().strip_prefix(child.agent.as_str())?.strip_prefix('/')
 }
@@ -338,7 +403,8 @@ fn below<'a>(child: &Outcome, agent: &'a AgentId) -> Option<&'a str> {
 pub(super) fn said(
     outcome: &Outcome,
     where_whole: &str,
-    (most, both): (usize, usize),
+    most: usize,
+    both: usize,
 ) -> Option<String> {
     let text = outcome.text.as_deref().filter(|text| !text.is_empty())?;
     let source = TextSource::Child(outcome.agent.to_string());

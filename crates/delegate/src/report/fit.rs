@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::entry::{ChildText, ListLimits, ReportEntry, beside_part, entry, error, said, value};
-use super::{Audience, HostObservations, ReportShare, Truncation};
+use super::{Audience, HostObservations, ReportShare, Truncation, unseen_writes};
 
 /// How many characters of an error, and how many where there is hardly room.
 const ERROR_CHARS: usize = 500;
@@ -107,7 +107,7 @@ struct EntryFit<'a> {
     said: Option<String>,
     /// The value, if it is within that too.
     value: Option<Value>,
-    /// How many bytes it has.
+    /// Its size in bytes.
     value_bytes: usize,
 }
 
@@ -122,7 +122,7 @@ impl<'a> EntryFit<'a> {
         let value_bytes = value.as_ref().map_or(0, bytes);
         let where_whole = beside_part(outcome, seen.kept_of(index));
         Self {
-            said: said(outcome, &where_whole, (share.summary_bytes, 0)),
+            said: said(outcome, &where_whole, share.summary_bytes, 0),
             value: value.filter(|_| value_bytes <= share.summary_bytes),
             value_bytes,
             index,
@@ -133,18 +133,20 @@ impl<'a> EntryFit<'a> {
     }
 
     /// The entry with so much of the lists, with the value or without it, and without the answer.
+    /// It names the file of the answer, which is dropped if that is shown whole.
     fn silent(&self, lists: ListLimits, with_value: bool) -> ReportEntry<'a> {
         let output = self.value.as_ref().filter(|_| with_value).cloned().map(Cow::Owned);
         let output_bytes = if output.is_some() { 0 } else { self.value_bytes };
         let words = ChildText { summary: None, output, output_bytes };
-        entry(self.index, self.outcome, self.seen, (Audience::Model(lists), words))
+        entry(self.index, self.outcome, self.seen, Audience::Model(lists), words)
     }
 
     /// As much of the lists as there is room for beside the whole answer and its value.
     fn beside_all(&self) -> Option<(FittedEntry<'a>, Truncation)> {
         let said = self.said.as_ref().map_or(0, bytes);
         let fits = |entry: &ReportEntry<'a>| bytes(entry) + said <= self.share.bytes;
-        let entry = BESIDE_ALL.into_iter().map(|lists| self.silent(lists, true)).find(fits)?;
+        let with = |lists| self.naming_file(self.silent(lists, true), self.is_long());
+        let entry = BESIDE_ALL.into_iter().map(with).find(fits)?;
         Some(self.shown(entry, self.said.clone(), false))
     }
 
@@ -178,7 +180,7 @@ impl<'a> EntryFit<'a> {
     /// How it ended, why, and the value or as much of the answer as fits.
     fn bare(&self) -> MinimalEntry<'a> {
         let outcome = self.outcome;
-        let unseen_writes = self.seen.unseen_of(self.index).len();
+        let unseen_writes = unseen_writes(outcome).len();
         let mut bare = MinimalEntry {
             task_index: self.seen.first.saturating_add(self.index),
             status: outcome.status.as_str(),
@@ -210,12 +212,12 @@ impl<'a> EntryFit<'a> {
         bare
     }
 
-    /// As much of the answer as fits, with what says so; nothing: not even that fits.
+    /// Returns as much of the answer as fits, with a remark that says so; `None` if not even that fits.
     fn part(&self, room: usize, where_whole: &str) -> Option<String> {
         let text = self.outcome.text.as_deref().unwrap_or_default();
         let most = self.share.summary_bytes;
         let at = |bytes_of_it: usize| {
-            let said = said(self.outcome, where_whole, (bytes_of_it, BOTH_ENDS.min(most)))?;
+            let said = said(self.outcome, where_whole, bytes_of_it, BOTH_ENDS.min(most))?;
             (bytes(&said) <= room).then_some(said)
         };
         let (mut best, mut low) = (at(0)?, 0);
@@ -230,20 +232,31 @@ impl<'a> EntryFit<'a> {
         Some(best)
     }
 
+    /// Returns whether the answer is longer than any may be.
+    fn is_long(&self) -> bool {
+        self.outcome.text.as_ref().is_some_and(|text| text.len() > self.share.summary_bytes)
+    }
+
+    /// Returns the entry with the file of the answer only where that is cut.
+    fn naming_file(&self, mut entry: ReportEntry<'a>, cut: bool) -> ReportEntry<'a> {
+        entry.files.summary_path = entry.files.summary_path.filter(|_| cut);
+        entry
+    }
+
     fn shown(
         &self,
-        mut entry: ReportEntry<'a>,
+        entry: ReportEntry<'a>,
         said: Option<String>,
         cut: bool,
     ) -> (FittedEntry<'a>, Truncation) {
-        let text = self.outcome.text.as_deref().unwrap_or_default();
-        let cut = Truncation {
-            summary: cut || text.len() > self.share.summary_bytes,
-            output: self.value_bytes > 0 && entry.output.is_none(),
-            entry: entry.left_out.is_some(),
+        let left_out = Truncation {
+            summary: cut || self.is_long(),
+            output: self.value_bytes > 0 && entry.answer.output.is_none(),
+            entry: entry.observed.left_out.is_some(),
         };
-        entry.summary = said.map(Cow::Owned);
-        (FittedEntry::Entry(Box::new(entry)), cut)
+        let mut entry = self.naming_file(entry, left_out.summary);
+        entry.answer.summary = said.map(Cow::Owned);
+        (FittedEntry::Entry(Box::new(entry)), left_out)
     }
 }
 

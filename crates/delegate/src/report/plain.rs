@@ -9,23 +9,25 @@ use deputize_core::{Outcome, Status, ToolCallResult, ToolError, ToolOutput};
 use super::entry::{error, where_whole};
 use super::fit::PLAIN;
 use super::{
-    ASIDE, Audience, HostObservations, PATH_CHARS, ReportLimits, SavedOutput, ends, notes, short,
+    ASIDE, Audience, HostObservations, PATH_CHARS, ReportLimits, SavedOutput, Truncation, ends,
+    notes, short,
 };
 
-/// The answer of the one child of a call. That it is cut, that a limit was reached, and what the
-/// host has to say of it stands beside it.
+/// Lays out the answer of the one child of a call, and says what it leaves out. That it is cut, that
+/// a limit was reached, and what the host has to say of it stands beside it.
 ///
 /// # Errors
 /// When a template of this crate and its values do not fit.
-pub(crate) fn render_plain(
+pub(crate) fn lay_out_plain(
     outcome: &Outcome,
     seen: HostObservations<'_>,
-    caps: ReportLimits<'_>,
-) -> Result<ToolCallResult, FillError> {
-    let (kept, aside) = (seen.kept.first(), caps.whole(1) / ASIDE);
+    limits: ReportLimits<'_>,
+) -> Result<(ToolCallResult, Truncation), FillError> {
+    let (kept, aside) = (seen.kept.first(), limits.whole(1) / ASIDE);
+    let most = limits.plain();
     let mut output = ToolOutput {
         source: Some(TextSource::Child(outcome.agent.to_string())),
-        ..text(outcome, kept, caps.plain())
+        ..text(outcome, kept, most)
     };
     output.notes.extend(limit(outcome));
     output.notes.extend(session(outcome));
@@ -33,16 +35,19 @@ pub(crate) fn render_plain(
     output.notes.extend(
         diagnostic.map(|path| format!("what is known of it: `{}`", path.to_string_lossy())),
     );
-    output.notes.extend(notes(std::slice::from_ref(outcome), seen, (caps.cwd, aside))?);
+    output.notes.extend(notes(std::slice::from_ref(outcome), seen, limits.cwd, aside)?);
     output.notes.extend(short(seen.warnings, aside));
+    let summary = outcome.text.as_ref().is_some_and(|text| text.len() > most);
+    let truncation = Truncation { summary, ..Truncation::default() };
     let why = error(outcome, Audience::Model(PLAIN));
-    Ok(match (outcome.status, why) {
+    let result = match (outcome.status, why) {
         (Status::Completed, _) | (_, None) => Ok(output),
         (status, Some(why)) => Err(ToolError::Partly {
             text: ModelText::own(format!("the child {}: {why}", ended(status))),
             output: Box::new(output),
         }),
-    })
+    };
+    Ok((result, truncation))
 }
 
 const fn ended(status: Status) -> &'static str {

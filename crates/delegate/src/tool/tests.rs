@@ -1,23 +1,25 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
-use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, Weak};
 
-use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, AttachError, Role};
+use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, AttachError, Delivery, Role};
 use deputize_core::clock::FixedClock;
 use deputize_core::file_state::{FileLedger, FileVersion};
 use deputize_core::model::Usage;
 use deputize_core::outcome::{ExitReason, Receipts};
 use deputize_core::sanitize::TextSource;
-use deputize_core::tool::{SessionView, Spawn};
+use deputize_core::tool::{
+    AgentControl, ChildLifecycle as _, DescendantCounts, DescendantLimit, SessionView, Spawn,
+};
 use deputize_core::{
-    Agent, AgentId, Cancel, CancelReason, ResourceMap, Status, ToolEffect, ToolOutput,
+    Agent, AgentId, CallId, Cancel, CancelReason, Outcome, ResourceMap, Status, ToolOutput,
 };
 use tokio::sync::Notify;
 
 use super::*;
-use crate::config::{DelegationHost, DelegationLimits, DelegationOptions};
+use crate::background::BackgroundPolicy;
+use crate::config::{DelegationHost, DelegationLimits, DelegationOptions, OverLimit};
 use crate::fixture::ParentFixture;
 
 mod background;
@@ -43,13 +45,25 @@ struct Children {
     most: AtomicUsize,
     arrived: Notify,
     release: Cancel,
-    /// Agents that there are besides.
+    /// Agents that are known to the session.
     known: Mutex<Vec<AgentId>>,
     stopped: AtomicUsize,
     session: Mutex<Option<Arc<SessionView>>>,
+    parent: Mutex<Option<(Weak<AgentView>, Arc<BackgroundPolicy>)>>,
 }
 
+impl Children {
+    fn counts(&self, parent: &AgentView) -> DescendantCounts {
+        let count = u32::try_from(self.known.lock().unwrap().len()).unwrap();
+        let most_below = parent.authority.spawn_number();
+        DescendantCounts { session: count, below: count, most_below }
+    }
+}
+
+/// A child, which is inspected at its end as the runtime does it.
 struct Child {
+    parent: Weak<AgentView>,
+    lifecycle: Arc<BackgroundPolicy>,
     spec: AgentSpec,
     cancel: Cancel,
     home: Arc<Children>,
@@ -75,6 +89,9 @@ impl Agent for Child {
                 let version = FileVersion::of(b"new");
                 outcome.receipts.files_written.insert(PathBuf::from(path), version);
             }
+            let parent = self.parent.upgrade().unwrap();
+            let found = self.lifecycle.inspect(&parent, &self.spec, &outcome).await;
+            outcome.found = found.map(Box::new);
             outcome
         })
     }
@@ -163,13 +180,43 @@ impl Spawn for Home {
             return Err(AttachError::Paused("somebody".to_owned()));
         }
         self.0.attached.lock().unwrap().push(spec.clone());
-        Ok(Box::new(Child { spec, cancel: cancel.clone(), home: Arc::clone(&self.0) }))
+        let (parent, lifecycle) = self.0.parent.lock().unwrap().clone().unwrap();
+        let (cancel, home) = (cancel.clone(), Arc::clone(&self.0));
+        Ok(Box::new(Child { parent, lifecycle, spec, cancel, home }))
     }
 
-    fn known(&self) -> Vec<AgentId> {
-        self.0.known.lock().unwrap().clone()
+    fn conditions<'a>(
+        &'a self,
+        parent: &'a AgentView,
+        _: CallId,
+    ) -> BoxFuture<'a, SpawnConditions> {
+        let children = self.0.known.lock().unwrap().iter().cloned().collect();
+        let (catalog, counts) = (Arc::clone(&parent.catalog), self.0.counts(parent));
+        let conditions = SpawnConditions { catalog, paused_by: None, children, counts };
+        Box::pin(std::future::ready(conditions))
     }
 
+    fn reserve(
+        &self,
+        parent: &AgentView,
+        children: &BTreeSet<AgentId>,
+        per_session: Option<u32>,
+    ) -> Result<(), DescendantLimit> {
+        let known: BTreeSet<AgentId> = self.0.known.lock().unwrap().iter().cloned().collect();
+        let new: Vec<AgentId> = children.difference(&known).cloned().collect();
+        if !new.is_empty() {
+            self.0.counts(parent).check(new.len(), per_session)?;
+        }
+        self.0.known.lock().unwrap().extend(new);
+        Ok(())
+    }
+
+    fn ready<'a>(&'a self, _: &'a AgentView, _: CallId) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+impl AgentControl for Home {
     fn descendants(&self, _: &AgentId) -> Vec<AgentSummary> {
         let glance = |id: AgentId| AgentSummary {
             id,
@@ -179,12 +226,24 @@ impl Spawn for Home {
             current_tool: None,
             idle_ms: 0,
         };
-        self.known().into_iter().map(glance).collect()
+        self.0.known.lock().unwrap().iter().cloned().map(glance).collect()
+    }
+
+    fn unreported(&self, _: &AgentId) -> Vec<AgentId> {
+        Vec::new()
     }
 
     fn stop(&self, _: &AgentId) -> bool {
         self.0.stopped.fetch_add(1, Ordering::SeqCst);
         true
+    }
+
+    fn message(&self, _: &AgentId, _: String) -> Delivery {
+        Delivery::Ended
+    }
+
+    fn join<'a>(&'a self, _: &'a [AgentId], _: bool) -> BoxFuture<'a, ()> {
+        Box::pin(std::future::ready(()))
     }
 }
 
@@ -213,6 +272,7 @@ impl Rig {
             files: FileLedger::default(),
             settings: ResourceMap::default(),
             spawn: Arc::new(Home(Arc::clone(&home))),
+            control: Arc::new(Home(Arc::clone(&home))),
         });
         *home.session.lock().unwrap() = Some(Arc::clone(&session));
         let tools = if config.options.tool_name == ToolFlavor::Task { TASK_TOOLS } else { TOOLS };
@@ -225,6 +285,8 @@ impl Rig {
             store: ResourceMap::default(),
             session,
         });
+        let lifecycle = BackgroundPolicy::new(config.clone(), Arc::new(FixedClock(0)));
+        *home.parent.lock().unwrap() = Some((Arc::downgrade(&agent), Arc::new(lifecycle)));
         let tool = DelegateTool::new(config, Arc::new(FixedClock(0))).unwrap();
         Self { home, tool, agent, cancel: Cancel::new(), slot: AtomicU32::new(0), folder }
     }

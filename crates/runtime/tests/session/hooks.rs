@@ -281,7 +281,7 @@ async fn the_end_of_a_child_that_was_stopped_is_told_too() {
             while !waits(&world) {
                 tokio::task::yield_now().await;
             }
-            assert!(session.view().spawn.stop(&child));
+            assert!(session.view().control.stop(&child));
         };
         let cancel = Cancel::new();
         let ran = session.run(spec(folder.path()), authority, &cancel);

@@ -68,7 +68,7 @@ async fn child_with(turns: Vec<Turn>) -> (Outcome, Vec<String>, usize) {
         let turn = turn.unwrap_or(Turn { does: Does::Answer("the end".to_owned()), messages: 0 });
         for number in 0..turn.messages {
             let text = format!("message {number}");
-            if seen.get().unwrap().spawn.message(&kid(), text) == Delivery::Left {
+            if seen.get().unwrap().control.message(&kid(), text) == Delivery::Left {
                 said.1 += 1;
             }
         }
@@ -157,7 +157,7 @@ async fn killed_after_any_record_the_report_is_in_the_result() {
             (false, _) => Reply::text("rule", "I wait."),
             (true, 0) => {
                 if let Some(view) = seen.get() {
-                    view.spawn.message(&kid(), "Are you done?".to_owned());
+                    view.control.message(&kid(), "Are you done?".to_owned());
                 }
                 Reply::text("rule", "The report.")
             }

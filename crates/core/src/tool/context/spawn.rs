@@ -1,6 +1,8 @@
-//! Spawning agents, and the lifecycle of children.
+//! Spawning and controlling agents, and the lifecycle of children.
 
 use std::any::Any;
+use std::collections::BTreeSet;
+use std::future::ready;
 use std::sync::Arc;
 
 use super::AgentView;
@@ -13,8 +15,93 @@ use crate::outcome::{ChildInspection, Outcome};
 use crate::tool::catalog::Catalog;
 use crate::tool_output::ToolOutput;
 
+/// What a session says about new children of an agent, as of now.
+#[derive(Debug, Clone, Default)]
+pub struct SpawnConditions {
+    /// The program's current tools; children get those that their parent also has.
+    pub catalog: Arc<Catalog>,
+    /// Who paused spawning; `None` if it is not paused.
+    pub paused_by: Option<String>,
+    /// The children that the agent has had, including those of earlier processes.
+    pub children: BTreeSet<AgentId>,
+    /// How many agents there have been, and how many the agent may have below it.
+    pub counts: DescendantCounts,
+}
+
+/// Numbers of agents that a session has had, ended ones included.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DescendantCounts {
+    /// All below the top agent.
+    pub session: u32,
+    /// Those below one agent.
+    pub below: u32,
+    /// Upper bound on those below that agent.
+    pub most_below: u32,
+}
+
+impl DescendantCounts {
+    /// Checks that so many more are within the agent's limit and that of the session, if it has
+    /// one.
+    ///
+    /// # Errors
+    /// If one of the limits would be exceeded.
+    pub fn check(self, more: usize, per_session: Option<u32>) -> Result<(), DescendantLimit> {
+        let within = |so_far: u32, most: u32, scope| {
+            let exceeds = so_far as usize + more > most as usize;
+            if exceeds { Err(DescendantLimit { so_far, more, most, scope }) } else { Ok(()) }
+        };
+        per_session.map_or(Ok(()), |most| within(self.session, most, LimitScope::Session))?;
+        within(self.below, self.most_below, LimitScope::Agent)
+    }
+}
+
+/// A limit that more agents would exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("{more} more agents exceed the limit of {most}, of which there have been {so_far}")]
+pub struct DescendantLimit {
+    /// Number of agents so far.
+    pub so_far: u32,
+    /// Number of further agents.
+    pub more: usize,
+    /// The limit.
+    pub most: u32,
+    /// What the limit applies to.
+    pub scope: LimitScope,
+}
+
+/// What a limit on the number of agents applies to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LimitScope {
+    /// The session.
+    Session,
+    /// All below one agent.
+    Agent,
+}
+
 /// Spawns agents: the only effect of delegation.
 pub trait Spawn: Send + Sync {
+    /// Returns what holds for new children of a call.
+    fn conditions<'a>(
+        &'a self,
+        parent: &'a AgentView,
+        call: CallId,
+    ) -> BoxFuture<'a, SpawnConditions>;
+
+    /// Counts children that are to be attached, all or none. Those that are counted already need
+    /// no room.
+    ///
+    /// # Errors
+    /// If the session or an agent above them would exceed its limit.
+    fn reserve(
+        &self,
+        parent: &AgentView,
+        children: &BTreeSet<AgentId>,
+        per_session: Option<u32>,
+    ) -> Result<(), DescendantLimit>;
+
+    /// Waits until new children of a call may start, with the tools that the program then has.
+    fn ready<'a>(&'a self, parent: &'a AgentView, call: CallId) -> BoxFuture<'a, ()>;
+
     /// Starts or resumes the agent with this ID, or returns its outcome if it has ended. Calling
     /// this again is safe.
     ///
@@ -26,51 +113,82 @@ pub trait Spawn: Send + Sync {
         spec: AgentSpec,
         cancel: &Cancel,
     ) -> Result<Box<dyn Agent>, AttachError>;
+}
 
-    /// Returns the program's current tools; children of this call get those that their parent also
-    /// has.
-    fn tools<'a>(&'a self, parent: &'a AgentView, _call: CallId) -> BoxFuture<'a, Arc<Catalog>> {
-        Box::pin(std::future::ready(Arc::clone(&parent.catalog)))
-    }
-
-    /// Returns who paused spawning, if it is paused.
-    fn paused(&self) -> Option<String> {
-        None
-    }
-
-    /// Waits until spawning is allowed.
-    fn unpaused(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async {})
-    }
-
+/// Views and controls the agents of a session.
+pub trait AgentControl: Send + Sync {
     /// Returns the descendants of an agent, by ID.
-    fn descendants(&self, _agent: &AgentId) -> Vec<AgentSummary> {
-        Vec::new()
-    }
+    fn descendants(&self, agent: &AgentId) -> Vec<AgentSummary>;
 
     /// Returns the background children of an agent whose end has not been reported to it.
-    fn unreported(&self, _agent: &AgentId) -> Vec<AgentId> {
-        Vec::new()
-    }
-
-    /// Returns the IDs of all agents the session ever had, including those of earlier processes.
-    fn known(&self) -> Vec<AgentId> {
-        Vec::new()
-    }
+    fn unreported(&self, agent: &AgentId) -> Vec<AgentId>;
 
     /// Asks a running agent and its descendants to end. Returns whether it was running.
-    fn stop(&self, _agent: &AgentId) -> bool {
+    fn stop(&self, agent: &AgentId) -> bool;
+
+    /// Queues a message for a running agent, which reads it before its next request.
+    fn message(&self, agent: &AgentId, text: String) -> Delivery;
+
+    /// Waits until one of these agents has ended, or all of them.
+    fn join<'a>(&'a self, agents: &'a [AgentId], all: bool) -> BoxFuture<'a, ()>;
+}
+
+/// A session without agents: nothing can be attached, and there is nothing to control.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct NoAgents;
+
+impl Spawn for NoAgents {
+    fn conditions<'a>(
+        &'a self,
+        parent: &'a AgentView,
+        _: CallId,
+    ) -> BoxFuture<'a, SpawnConditions> {
+        let catalog = Arc::clone(&parent.catalog);
+        Box::pin(ready(SpawnConditions { catalog, ..SpawnConditions::default() }))
+    }
+
+    fn reserve(
+        &self,
+        _: &AgentView,
+        _: &BTreeSet<AgentId>,
+        _: Option<u32>,
+    ) -> Result<(), DescendantLimit> {
+        Ok(())
+    }
+
+    fn ready<'a>(&'a self, _: &'a AgentView, _: CallId) -> BoxFuture<'a, ()> {
+        Box::pin(ready(()))
+    }
+
+    fn attach(
+        &self,
+        _: &AgentView,
+        _: AgentSpec,
+        _: &Cancel,
+    ) -> Result<Box<dyn Agent>, AttachError> {
+        Err(AttachError::Depth)
+    }
+}
+
+impl AgentControl for NoAgents {
+    fn descendants(&self, _: &AgentId) -> Vec<AgentSummary> {
+        Vec::new()
+    }
+
+    fn unreported(&self, _: &AgentId) -> Vec<AgentId> {
+        Vec::new()
+    }
+
+    fn stop(&self, _: &AgentId) -> bool {
         false
     }
 
-    /// Queues a message for a running agent, which reads it before its next request.
-    fn message(&self, _agent: &AgentId, _text: String) -> Delivery {
+    fn message(&self, _: &AgentId, _: String) -> Delivery {
         Delivery::Ended
     }
 
-    /// Waits until one of these agents has ended, or all of them.
-    fn join<'a>(&'a self, _agents: &'a [AgentId], _all: bool) -> BoxFuture<'a, ()> {
-        Box::pin(async {})
+    fn join<'a>(&'a self, _: &'a [AgentId], _: bool) -> BoxFuture<'a, ()> {
+        Box::pin(ready(()))
     }
 }
 
@@ -82,20 +200,24 @@ pub trait ChildLifecycle: Send + Sync {
     /// futures are awaited.
     fn acquire_slot(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>>;
 
-    /// Inspects a child at its end, beyond what it did itself. Called for every child, foreground
-    /// or background, before its end is recorded.
-    fn inspect(
-        &self,
-        _parent: &AgentView,
-        _child: &AgentSpec,
-        _end: &Outcome,
-    ) -> Option<ChildInspection> {
-        None
+    /// Inspects a child at its end, beyond what it did itself. Called once for every child,
+    /// foreground or background, before its end is recorded with what this returns.
+    fn inspect<'a>(
+        &'a self,
+        _parent: &'a AgentView,
+        _child: &'a AgentSpec,
+        _end: &'a Outcome,
+    ) -> BoxFuture<'a, Option<ChildInspection>> {
+        Box::pin(ready(None))
     }
 
     /// Returns the report that the parent of a background child reads, in the form of a call's
     /// result.
-    fn report_end(&self, parent: &AgentView, child: &Outcome) -> ToolOutput;
+    fn report_end<'a>(
+        &'a self,
+        parent: &'a AgentView,
+        child: &'a Outcome,
+    ) -> BoxFuture<'a, ToolOutput>;
 }
 
-const fn _object_safe(_: &dyn Spawn, _: &dyn ChildLifecycle) {}
+const fn _object_safe(_: &dyn Spawn, _: &dyn AgentControl, _: &dyn ChildLifecycle) {}

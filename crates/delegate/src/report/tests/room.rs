@@ -1,5 +1,6 @@
 //! What a result shows where there is no room for all of it.
 
+use deputize_core::outcome::ChildInspection;
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -90,8 +91,8 @@ fn a_parent_with_little_room_is_shown_less() {
     let shown = |children: usize, room_bytes: Option<usize>| {
         let caps = ReportLimits { room_bytes, ..caps(24_000) };
         let outcomes: Vec<Outcome> = (0..children).map(|_| long()).collect();
-        let cut =
-            cuts(&outcomes, HostObservations::default(), (children, caps)).unwrap()[0].summary;
+        let layout = ReportLayout::new(&outcomes, HostObservations::default(), caps).unwrap();
+        let cut = layout.truncations()[0].summary;
         (cut, told(&outcomes, &[], &[], caps).content.len())
     };
     let (cut, bytes) = shown(1, None);
@@ -116,14 +117,16 @@ fn two_hundred_children_with_long_claims_are_all_told_within_the_bound() {
             let mut outcome = Outcome { text: Some("An answer.\n".repeat(280)), ..plain(n) };
             let command = "\u{6f22}".repeat(400);
             outcome.receipts.commands = vec![(command, Some(0)); 3];
+            let unseen = (0..20).map(|m| format!("{n}-{m}-{}.rs", "x".repeat(390)));
+            outcome.found = Some(Box::new(ChildInspection {
+                unseen_writes: unseen.collect(),
+                ..ChildInspection::default()
+            }));
             outcome
         })
         .collect();
-    let unseen: Vec<Vec<String>> = (0..200)
-        .map(|n| (0..20).map(|m| format!("{n}-{m}-{}.rs", "x".repeat(390))).collect())
-        .collect();
     for (room_bytes, most) in [(None, 480 << 10), (Some(384_000), 192_000), (Some(0), 160_000)] {
-        let seen = HostObservations { unseen: &unseen, ..HostObservations::default() };
+        let seen = HostObservations::default();
         let output =
             report(&outcomes, seen, 1, ReportLimits { room_bytes, ..caps(24_000) }).unwrap();
         assert!(size(&output) <= most, "{} of {most}", size(&output));
@@ -236,7 +239,8 @@ fn a_value_is_shown_whole_or_its_place_is() {
     let seen = HostObservations { kept: &kept, ..HostObservations::default() };
     let entry = |outcome: Outcome, caps: ReportLimits<'_>| {
         let output = report(std::slice::from_ref(&outcome), seen, 1, caps).unwrap();
-        let cut = cuts(&[outcome], seen, (1, caps)).unwrap()[0];
+        let outcomes = [outcome];
+        let cut = ReportLayout::new(&outcomes, seen, caps).unwrap().truncations()[0];
         let value: Value = serde_json::from_str(&output.content).unwrap();
         assert_eq!(cut.output, value["results"][0]["output"].is_null());
         value["results"][0].clone()
@@ -259,7 +263,7 @@ fn a_value_is_shown_whole_or_its_place_is() {
 }
 
 /// Any child that ended, and what was seen of it.
-fn any_end() -> impl Strategy<Value = (Outcome, Vec<String>, SavedOutput)> {
+fn any_end() -> impl Strategy<Value = (Outcome, SavedOutput)> {
     let text = (".{0,8}|[\"\\\\<>\\[\\]A-Z|\\x{1b}\\x{202e}\u{6f22}\n]{0,12}", 0..500_usize);
     let text = text.prop_map(|(part, times)| part.repeat(times));
     let command = (".{0,6}", 1..300_usize).prop_map(|(part, times)| part.repeat(times));
@@ -273,7 +277,9 @@ fn any_end() -> impl Strategy<Value = (Outcome, Vec<String>, SavedOutput)> {
         outcome.status = if outcome.error.is_some() { Status::Failed } else { Status::Completed };
         let path = kept.map(PathBuf::from);
         let [summary, whole, output] = [path.clone(), path.clone(), path.clone()];
-        (outcome, unseen, SavedOutput { summary, whole, output, diagnostic: path })
+        let found = ChildInspection { unseen_writes: unseen, ..ChildInspection::default() };
+        outcome.found = Some(Box::new(found));
+        (outcome, SavedOutput { summary, whole, output, diagnostic: path })
     })
 }
 
@@ -288,17 +294,16 @@ proptest! {
         summary_bytes in prop_oneof![Just(0_u32), Just(24_000), 1..500_u32],
         warnings in vec(".{0,900}", 0..60),
     ) {
-        let (mut outcomes, mut unseen, mut kept) = (Vec::new(), Vec::new(), Vec::new());
-        for (index, (outcome, files, paths)) in (0..).zip(ends.iter().cycle().take(ends.len() * times)) {
+        let (mut outcomes, mut kept) = (Vec::new(), Vec::new());
+        for (index, (outcome, paths)) in (0..).zip(ends.iter().cycle().take(ends.len() * times)) {
             outcomes.push(Outcome { agent: child(index), ..outcome.clone() });
-            unseen.push(files.clone());
             kept.push(paths.clone());
         }
         let children = outcomes.len();
         let stale: Vec<StaleFile> = (0..children * 3)
             .map(|n| StaleFile { path: format!("/{n}").into(), by: Some(outcomes[n / 3].agent.clone()), gone: false })
             .collect();
-        let seen = HostObservations { first: 0, stale: &stale, unseen: &unseen, kept: &kept, warnings: &warnings };
+        let seen = HostObservations { first: 0, stale: &stale, kept: &kept, warnings: &warnings };
         let caps = ReportLimits { room_bytes, ..caps(summary_bytes) };
         let output = report(&outcomes, seen, 1, caps).unwrap();
         let least = (children * 800).max(4000);

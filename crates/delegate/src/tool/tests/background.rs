@@ -1,4 +1,4 @@
-//! Children that nobody waits for, and the tool by which they are reached.
+//! Background children, and the tool by which they are reached.
 
 use super::*;
 
@@ -25,28 +25,22 @@ async fn a_background_child_is_told_of_as_one_that_was_waited_for() {
     let mut second = outcome(&specs[1], Status::Completed);
     ended(&mut second, "late 0");
     let background = crate::BackgroundPolicy::new(rig.tool.config.clone(), Arc::new(FixedClock(0)));
-    let told = |index: usize, child: &mut Outcome| {
-        let found = deputize_core::tool::ChildLifecycle::inspect(
-            &background,
-            &rig.agent,
-            &specs[index],
-            child,
-        );
+    let told = async |index: usize, child: &mut Outcome| {
+        let found = background.inspect(&rig.agent, &specs[index], child).await;
         child.found = found.map(Box::new);
-        let output =
-            deputize_core::tool::ChildLifecycle::report_end(&background, &rig.agent, child);
+        let output = background.report_end(&rig.agent, child).await;
         // The facts of the host stand in no frame of the child's.
         assert_eq!(output.source, Some(TextSource::Tool("delegate_task".to_owned())));
         let value: Value = serde_json::from_str(&output.content).unwrap();
         (value["results"][0].clone(), output.notes.join("\n"))
     };
-    let (entry, notes) = told(0, &mut first);
+    let (entry, notes) = told(0, &mut first).await;
     assert_eq!(entry["stale_paths"], json!([read]));
     assert_eq!(entry["unseen_writes"], json!(["ghost.rs"]));
     let path = entry["summary_path"].as_str().unwrap();
     assert_eq!(std::fs::read_to_string(path).unwrap(), goal);
     assert!(notes.contains("Changed since you read them") && notes.contains("ghost.rs"), "{notes}");
-    let (entry, notes) = told(1, &mut second);
+    let (entry, notes) = told(1, &mut second).await;
     assert!(Path::new(entry["diagnostic_path"].as_str().unwrap()).exists(), "{entry}");
     assert_eq!((&entry["stale_paths"], notes.as_str()), (&Value::Null, ""));
 }

@@ -107,11 +107,8 @@ async fn children_of_an_earlier_process_count_and_the_limit_is_named() {
     });
     let root = rig.agent.id().clone();
     let earlier = root.child(deputize_core::CallId { step: 9, slot: 0 }, 0);
-    *rig.home.known.lock().unwrap() = vec![
-        root.clone(),
-        earlier.clone(),
-        earlier.child(deputize_core::CallId { step: 1, slot: 0 }, 0),
-    ];
+    let below = earlier.child(deputize_core::CallId { step: 1, slot: 0 }, 0);
+    *rig.home.known.lock().unwrap() = vec![earlier, below];
     let told = refusal(rig.call(tasks(&["a", "b"])).await);
     assert!(told.contains("2 were started and the limit is 3"), "{told}");
     assert!(told.contains("would start 2 children, which is too many"), "{told}");

@@ -1,0 +1,123 @@
+//! Reports of calls: each is laid out once, and what it leaves out is written to files.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use deputize_core::prompt::FillError;
+use deputize_core::{AgentView, Outcome, ToolCallResult};
+
+use crate::blocking::run_blocking;
+use crate::config::{DelegationConfig, ToolFlavor};
+use crate::output_file::OutputFile;
+use crate::report::{
+    HostObservations, ReportLayout, ReportLimits, SavedOutput, Truncation, host_value,
+    lay_out_plain, result_entry,
+};
+
+/// Reports the ends of the children of one call to their parent.
+///
+/// # Errors
+/// When a template of this crate and its values do not fit.
+pub(crate) async fn report_call(
+    agent: &AgentView,
+    config: &DelegationConfig,
+    outcomes: &[Outcome],
+    seen: HostObservations<'_>,
+    total_ms: u64,
+) -> Result<ToolCallResult, FillError> {
+    let limits = ReportLimits::of(agent, config);
+    let form = config.options.tool_name;
+    let planned: Vec<SavedOutput> = outcomes.iter().map(|it| planned_files(agent, it)).collect();
+    let seen = HostObservations { kept: &planned, ..seen };
+    let (report, truncations) = lay_out(form, outcomes, seen, limits, total_ms)?;
+    let lost = write(agent, left_out(agent, outcomes, &truncations, seen.first)).await;
+    if lost.is_empty() {
+        return Ok(report);
+    }
+    // No path is named at which there is nothing.
+    let kept: Vec<SavedOutput> = planned.iter().map(|files| without(files, &lost)).collect();
+    let seen = HostObservations { kept: &kept, ..seen };
+    Ok(lay_out(form, outcomes, seen, limits, total_ms)?.0)
+}
+
+fn lay_out(
+    form: ToolFlavor,
+    outcomes: &[Outcome],
+    seen: HostObservations<'_>,
+    limits: ReportLimits<'_>,
+    total_ms: u64,
+) -> Result<(ToolCallResult, Vec<Truncation>), FillError> {
+    if let (ToolFlavor::Task, [outcome]) = (form, outcomes) {
+        let (result, truncation) = lay_out_plain(outcome, seen, limits)?;
+        return Ok((result, vec![truncation]));
+    }
+    let layout = ReportLayout::new(outcomes, seen, limits)?;
+    let truncations = layout.truncations().to_vec();
+    Ok((Ok(layout.into_output(total_ms)), truncations))
+}
+
+/// Returns where the files about a child are, or will be if its report leaves something out.
+fn planned_files(agent: &AgentView, outcome: &Outcome) -> SavedOutput {
+    let found = outcome.found.as_deref();
+    let summary = found.and_then(|found| found.summary_path.clone());
+    SavedOutput {
+        summary: summary.or_else(|| Some(OutputFile::answer_path(agent, outcome))),
+        whole: Some(OutputFile::path(agent, outcome, "result.json")),
+        output: Some(OutputFile::path(agent, outcome, "output.json")),
+        diagnostic: found.and_then(|found| found.diagnostic_path.clone()),
+    }
+}
+
+/// Returns the files of what a report leaves out. An answer that is in a file since the end of the
+/// child is not written again.
+fn left_out(
+    agent: &AgentView,
+    outcomes: &[Outcome],
+    truncations: &[Truncation],
+    first: u32,
+) -> Vec<OutputFile> {
+    let mut files = Vec::new();
+    for ((index, outcome), left_out) in (first..).zip(outcomes).zip(truncations) {
+        let known = outcome.found.as_ref().and_then(|found| found.summary_path.as_ref());
+        if left_out.summary && known.is_none() {
+            files.extend(OutputFile::answer(agent, outcome));
+        }
+        if left_out.entry {
+            let path = OutputFile::path(agent, outcome, "result.json");
+            files.push(OutputFile { path, text: format!("{:#}\n", result_entry(outcome, index)) });
+        }
+        if let Some(value) = host_value(outcome).filter(|_| left_out.output) {
+            let path = OutputFile::path(agent, outcome, "output.json");
+            files.push(OutputFile { path, text: format!("{value:#}\n") });
+        }
+    }
+    files
+}
+
+/// Writes files on a thread that may block, and returns the paths of those that could not be
+/// written.
+async fn write(agent: &AgentView, files: Vec<OutputFile>) -> BTreeSet<PathBuf> {
+    if files.is_empty() {
+        return BTreeSet::new();
+    }
+    let session = Arc::clone(&agent.session);
+    run_blocking(move || {
+        let lost = files.into_iter().filter_map(|file| {
+            let path = file.path.clone();
+            file.write(&session).is_none().then_some(path)
+        });
+        lost.collect()
+    })
+    .await
+}
+
+fn without(files: &SavedOutput, lost: &BTreeSet<PathBuf>) -> SavedOutput {
+    let kept = |path: &Option<PathBuf>| path.clone().filter(|path| !lost.contains(path));
+    SavedOutput {
+        summary: kept(&files.summary),
+        whole: kept(&files.whole),
+        output: kept(&files.output),
+        diagnostic: files.diagnostic.clone(),
+    }
+}
