@@ -275,6 +275,11 @@ fn prefixed(tree: &ScreenTree, agent: &AgentId) -> ScreenLine {
     line
 }
 
+fn spawn_pause(by: &str, paused: bool) -> String {
+    let what = if paused { "paused" } else { "allowed again" };
+    format!("new children: {what} by {}", for_terminal_line(by, 80))
+}
+
 fn worth(
     tree: &ScreenTree,
     record: &Record,
@@ -316,9 +321,7 @@ fn worth(
             Some(line().with(Style::Asking, format!("stalled{place}: no progress for {idle}")))
         }
         Event::SpawnPaused { by, paused } => {
-            let (by, what) =
-                (for_terminal_line(by, 80), if *paused { "paused" } else { "allowed again" });
-            Some(line().with(Style::Asking, format!("new children: {what} by {by}")))
+            Some(line().with(Style::Asking, spawn_pause(by, *paused)))
         }
         Event::AgentEnd(outcome) => {
             let why = reasons.words_of_end(&record.agent, outcome);

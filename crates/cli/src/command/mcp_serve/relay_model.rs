@@ -52,7 +52,7 @@ impl RelayModel {
 /// least one child completed or runs.
 fn is_done(result: &str) -> bool {
     let Some(value) = delegation_json(result) else { return true };
-    let Some(results) = value["results"].as_array() else { return true };
+    let Some(results) = value.get("results").and_then(Value::as_array) else { return true };
     let ended = |result: &Value| result["status"].as_str().is_some_and(is_end);
     any_completed(results) || !results.iter().all(ended)
 }

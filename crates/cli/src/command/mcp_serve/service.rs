@@ -405,8 +405,9 @@ impl PreparedSession {
                 let result = outcome.text.as_deref().and_then(delegation_json);
                 if let Some(warnings) =
                     result.and_then(|mut it| it.as_object_mut()?.remove("warnings"))
+                    && let Some(data) = data.as_object_mut()
                 {
-                    data["warnings"] = warnings;
+                    data.insert("warnings".to_owned(), warnings);
                 }
                 return Ok(ServedAnswer { text: data.to_string(), data: Some(data), failed });
             }
