@@ -312,12 +312,12 @@ mod tests {
     async fn an_answer_does_not_wait_for_notes_that_cannot_come() {
         let who = ServerInfo { name: "t", version: "1", instructions: String::new() };
         let silent = Arc::new(SilentService::default());
-        let desk =
+        let state =
             ServeState::new(who, Arc::clone(&silent) as Arc<dyn AgentService>, Cancel::new());
         let (ours, theirs) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(theirs);
         let mut served = JoinSet::new();
-        served.spawn(async move { desk.streams(input, output).await });
+        served.spawn(async move { state.streams(input, output).await });
         let mut client = BufReader::new(ours);
         let begun = Instant::now();
         let asked = [

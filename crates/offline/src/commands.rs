@@ -68,7 +68,7 @@ fn of_package(
     let one = |text: &str| vec![text.to_owned()];
     match package.tool {
         Tool::Cargo => {
-            let joins = package.workspace && !package.name.is_empty();
+            let joins = package.workspace.joins && !package.name.is_empty();
             let all = if joins { " --workspace" } else { "" };
             (vec![format!("cargo build{all}")], vec![format!("cargo test{all}")])
         }
@@ -84,7 +84,7 @@ fn of_package(
             (vec![format!("{gradle} build")], vec![format!("{gradle} test")])
         }
         Tool::CMake => {
-            let tests = package.scripts.contains_key("test");
+            let tests = package.targets.scripts.contains_key("test");
             let test = tests.then(|| "ctest --test-dir build".to_owned());
             (one("cmake -B build && cmake --build build"), test.into_iter().collect())
         }
@@ -97,8 +97,9 @@ fn of_package(
             (vec![format!("{first}./configure && make")], one("make check"))
         }
         Tool::Make => {
-            let test =
-                ["test", "check", "tests"].iter().find(|name| package.scripts.contains_key(**name));
+            let test = ["test", "check", "tests"]
+                .iter()
+                .find(|name| package.targets.scripts.contains_key(**name));
             (one("make"), test.map(|name| format!("make {name}")).into_iter().collect())
         }
     }
@@ -114,11 +115,12 @@ fn npm(package: &Package, entries: &[&str]) -> (Vec<String>, Vec<String>) {
     ];
     let manager = locks.iter().find(|(lock, _)| entries.contains(lock)).map_or("npm", |(_, m)| m);
     let mut build = vec![format!("{manager} install")];
-    if package.scripts.contains_key("build") {
+    if package.targets.scripts.contains_key("build") {
         build.push(format!("{manager} run build"));
     }
     // What `npm init` writes is no test.
-    let test = package.scripts.get("test").filter(|text| !text.contains("no test specified"));
+    let test =
+        package.targets.scripts.get("test").filter(|text| !text.contains("no test specified"));
     let call = if manager == "bun" { "bun run test".to_owned() } else { format!("{manager} test") };
     let test = test.map(|text| {
         if text.is_empty() || text.len() > 80 { call } else { format!("{call} ({text})") }
@@ -134,7 +136,7 @@ fn python_tests(package: &Package, inventory: &Inventory, entries: &[&str]) -> V
             || file.path.ends_with("/conftest.py") && file.path.starts_with(folder)
     });
     let mut out = Vec::new();
-    if package.scripts.contains_key("pytest") || has("pytest.ini") || conftest {
+    if package.targets.scripts.contains_key("pytest") || has("pytest.ini") || conftest {
         out.push("python -m pytest".to_owned());
     }
     if has("tox.ini") {

@@ -85,19 +85,19 @@ fn cargo(
         return;
     }
     let folder = package.folder();
-    let library = if package.library.is_empty() {
+    let library = if package.targets.library.is_empty() {
         join(folder, "src/lib.rs")
     } else {
-        package.library.clone()
+        package.targets.library.clone()
     };
     if inventory.has(&library) {
-        let named = &package.library_name;
+        let named = &package.targets.library_name;
         let name = if named.is_empty() { &package.name } else { named };
         libraries.push(entry("library", &name.replace('-', "_"), library));
     }
     let main = join(folder, "src/main.rs");
     let mut seen = Vec::new();
-    for program in &package.programs {
+    for program in &package.targets.programs {
         let usual = [
             program.at.clone(),
             join(folder, &format!("src/bin/{}.rs", program.name)),
@@ -148,7 +148,7 @@ fn npm(
         None if path.is_empty() => String::new(),
         None => format!("{path}` (built)"),
     };
-    for program in &package.programs {
+    for program in &package.targets.programs {
         programs.push(entry("program", &program.name, built(&program.at)));
     }
     let published = !package.private && !package.version.is_empty();
@@ -158,8 +158,8 @@ fn npm(
     }
     let kind = if package.private { "private package" } else { "library" };
     let index = join(package.folder(), "index.js");
-    if !package.library.is_empty() {
-        libraries.push(entry(kind, &package.name, built(&package.library)));
+    if !package.targets.library.is_empty() {
+        libraries.push(entry(kind, &package.name, built(&package.targets.library)));
     } else if inventory.has(&index) && !package.name.is_empty() {
         libraries.push(entry(kind, &package.name, index));
     }
@@ -176,7 +176,7 @@ fn node_file(inventory: &Inventory, path: &str) -> Option<String> {
 
 /// Programs that a build file makes of sources.
 fn built(package: &Package, figures: &Figures, programs: &mut Vec<Entry>) {
-    for program in &package.programs {
+    for program in &package.targets.programs {
         let mut sources = program.at.split_whitespace().map(|path| join(package.folder(), path));
         let main = sources.find_map(|path| figures.mains.iter().find(|main| main.path == path));
         if let Some(main) = main {

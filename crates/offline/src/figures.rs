@@ -53,6 +53,17 @@ pub(super) struct Figures {
     pub(super) requirements: Requirements,
     /// Comments with `TODO` or `FIXME`.
     pub(super) remarks: u64,
+    /// What is to be said of single files.
+    #[serde(flatten)]
+    pub(super) marks: FileMarks,
+    /// What was not looked at, and why.
+    pub(super) gaps: Vec<String>,
+}
+
+/// What the sources say of single files.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub(super) struct FileMarks {
     /// Files that say that a program wrote them.
     pub(super) generated: Vec<String>,
     /// Folders in which all sources say so, which are not among the files.
@@ -61,8 +72,6 @@ pub(super) struct Figures {
     pub(super) unread: Vec<String>,
     /// Files whose paths are not those of tests, and that only tests compile or run.
     pub(super) only_tests: Vec<String>,
-    /// What was not looked at, and why.
-    pub(super) gaps: Vec<String>,
 }
 
 impl Figures {
@@ -82,10 +91,10 @@ impl Figures {
         }
         self.requirements.add(other.requirements);
         self.remarks += other.remarks;
-        self.generated.extend(other.generated);
-        self.generated_folders.extend(other.generated_folders);
-        self.unread.extend(other.unread);
-        self.only_tests.extend(other.only_tests);
+        self.marks.generated.extend(other.marks.generated);
+        self.marks.generated_folders.extend(other.marks.generated_folders);
+        self.marks.unread.extend(other.marks.unread);
+        self.marks.only_tests.extend(other.marks.only_tests);
         self.gaps.extend(other.gaps);
     }
 
@@ -112,14 +121,15 @@ impl Figures {
     /// Marks the files that a program wrote and those of tests, and counts no lines of those that
     /// cannot be read.
     pub(super) fn mark_files(&self, inventory: &mut Inventory) {
-        let files: BTreeSet<&String> = self.generated.iter().collect();
-        let tests: BTreeSet<&String> = self.only_tests.iter().collect();
-        let folders: BTreeSet<&str> = self.generated_folders.iter().map(String::as_str).collect();
+        let files: BTreeSet<&String> = self.marks.generated.iter().collect();
+        let tests: BTreeSet<&String> = self.marks.only_tests.iter().collect();
+        let folders: BTreeSet<&str> =
+            self.marks.generated_folders.iter().map(String::as_str).collect();
         for file in &mut inventory.files {
             file.generated = files.contains(&file.path)
                 || folders.contains(parent(&file.path)) && may_be_generated(file);
             file.only_tests = tests.contains(&file.path);
-            if self.unread.contains(&file.path) {
+            if self.marks.unread.contains(&file.path) {
                 file.lines = None;
             }
         }
@@ -128,29 +138,29 @@ impl Figures {
     /// Shortens the lists of files, so that a report with them fits. `files` are those of the part.
     pub(super) fn shorten_lists(&mut self, files: &[File]) {
         self.group_generated(files);
-        let left = self.generated.len().saturating_sub(GENERATED);
+        let left = self.marks.generated.len().saturating_sub(GENERATED);
         if left > 0 {
             let left = count(left as u64, "generated file");
             self.gaps.push(format!("{left} beyond the first {GENERATED}, counted as sources"));
         }
-        self.generated.truncate(GENERATED);
-        self.unread.truncate(ROWS);
-        self.only_tests.truncate(ROWS);
+        self.marks.generated.truncate(GENERATED);
+        self.marks.unread.truncate(ROWS);
+        self.marks.only_tests.truncate(ROWS);
     }
 
     /// Names a folder in place of its files where all of its sources are generated.
     fn group_generated(&mut self, files: &[File]) {
-        let generated: BTreeSet<&str> = self.generated.iter().map(String::as_str).collect();
+        let generated: BTreeSet<&str> = self.marks.generated.iter().map(String::as_str).collect();
         let mut folders: BTreeMap<&str, bool> = BTreeMap::new();
         for file in files.iter().filter(|file| may_be_generated(file)) {
             let all = folders.entry(parent(&file.path)).or_insert(true);
             *all &= generated.contains(file.path.as_str());
         }
         let grouped = |path: &str| folders.get(parent(path)).is_some_and(|all| *all);
-        let files = self.generated.iter().filter(|path| !grouped(path)).cloned().collect();
+        let files = self.marks.generated.iter().filter(|path| !grouped(path)).cloned().collect();
         let folders = folders.iter().filter(|(_, all)| **all);
-        self.generated_folders = folders.map(|(folder, _)| (*folder).to_owned()).collect();
-        self.generated = files;
+        self.marks.generated_folders = folders.map(|(folder, _)| (*folder).to_owned()).collect();
+        self.marks.generated = files;
     }
 }
 
@@ -234,7 +244,7 @@ pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver
         let path = file.path.as_str();
         figures.requirements.add_source(path, file.part(), outline, resolver);
         if outline.generated {
-            figures.generated.push(file.path.clone());
+            figures.marks.generated.push(file.path.clone());
             continue;
         }
         if outline.tests > 0 {
@@ -246,7 +256,7 @@ pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver
         }
         figures.remarks += outline.remarks;
         if hidden.contains(path) && file.part() == Part::Main {
-            figures.only_tests.push(file.path.clone());
+            figures.marks.only_tests.push(file.path.clone());
         }
         if file.part() != Part::Main || hidden.contains(path) {
             continue;
@@ -276,12 +286,12 @@ fn large(ask: &mut Ask<'_, '_>, file: &File, figures: &mut Figures) {
     let done = ask.call("read_file", arguments);
     if let Some(why) = done.and_then(|done| done.reason(path)) {
         figures.gaps.push(format!("`{path}`: {why}"));
-        figures.unread.push(path.clone());
+        figures.marks.unread.push(path.clone());
         return;
     }
     let text = done.and_then(Done::ok).map(unnumbered).unwrap_or_default();
     if says_generated(grammar, &closed(path, text)) {
-        figures.generated.push(path.clone());
+        figures.marks.generated.push(path.clone());
     } else {
         let limit = number(FILE_BYTES);
         figures.gaps.push(format!("`{path}`: not parsed, for it has more than {limit} bytes"));
@@ -348,7 +358,8 @@ pub(super) fn teach(resolver: &mut Resolver<'_>, packages: &[Package]) {
         match package.path.rsplit('/').next() {
             Some("Cargo.toml") => resolver.add_crate(folder, &package.name),
             Some("go.mod") => {
-                let required = package.dependencies.iter().map(|it| it.name.clone()).collect();
+                let required =
+                    package.needs.dependencies.iter().map(|it| it.name.clone()).collect();
                 resolver.add_module(folder, &package.name, required);
             }
             Some("package.json") => resolver.add_package(folder, &package.name),

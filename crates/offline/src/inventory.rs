@@ -9,7 +9,7 @@ use super::language::{self, Class};
 use super::part::{Part, is_generated_path, part_of};
 use super::paths::join;
 use super::scope::{Scope, under};
-use super::search::{Found, Search};
+use super::search::{Search, SearchResult};
 use super::wording::{and_more, count};
 
 /// Pages of file names that are read.
@@ -238,7 +238,7 @@ const NAMED: usize = 5;
 fn uncounted(
     ask: &mut Ask<'_, '_>,
     files: &[File],
-    counts: &Found<'_>,
+    counts: &SearchResult<'_>,
 ) -> (BTreeSet<String>, Vec<String>) {
     let mut binary = BTreeSet::new();
     let mut gaps = Vec::new();
@@ -281,7 +281,7 @@ fn unread_directories(
     ask: &mut Ask<'_, '_>,
     scope: &Scope,
     files: &[File],
-    names: &Found<'_>,
+    names: &SearchResult<'_>,
 ) -> Vec<String> {
     if names.directories == 0 {
         return Vec::new();

@@ -15,7 +15,7 @@ use super::paths::{join, parent};
 use super::pattern::fixed;
 use super::query::Query;
 use super::scope::Scope;
-use super::search::{Found, Hit, Search};
+use super::search::{Hit, Search, SearchResult};
 use super::single::{fence, missing_tool};
 use super::syntax::{Grammar, NameRole, Source, SyntaxContext, context_at, is_in_tests, outline};
 use super::task::{LineFilter, LineSearch};
@@ -104,7 +104,7 @@ pub(super) fn step(turn: &Turn<'_>, search: &LineSearch, closing: bool) -> Next 
 }
 
 /// Says why a search found nothing, with all that the tool said of it.
-fn failure(ask: &mut Ask<'_, '_>, query: &Query, path: &str, found: &Found<'_>) -> String {
+fn failure(ask: &mut Ask<'_, '_>, query: &Query, path: &str, found: &SearchResult<'_>) -> String {
     let problem = found.problem.as_deref().unwrap_or_default();
     let what = format!("Searching `{path}` for `{}`", fit(&query.name));
     if found.message.lines().count() < 2 {
@@ -116,14 +116,14 @@ fn failure(ask: &mut Ask<'_, '_>, query: &Query, path: &str, found: &Found<'_>) 
 }
 
 /// Lists what a search passed over, if it says that there is something.
-fn unsearched(ask: &mut Ask<'_, '_>, path: &str, found: &Found<'_>) -> Vec<String> {
+fn unsearched(ask: &mut Ask<'_, '_>, path: &str, found: &SearchResult<'_>) -> Vec<String> {
     if found.binary + found.unreadable + found.directories == 0 {
         return unfollowed(found.links).into_iter().collect();
     }
     Inventory::with_lines(ask, &Scope::whole(path)).unsearched()
 }
 
-fn ask_for<'t>(ask: &mut Ask<'t, '_>, query: &Query, path: &str) -> Found<'t> {
+fn ask_for<'t>(ask: &mut Ask<'t, '_>, query: &Query, path: &str) -> SearchResult<'t> {
     Search::plain(&Scope::whole(path), &query.pattern, query.any_case).pages(PAGES).ask(ask)
 }
 
@@ -170,7 +170,7 @@ fn judge<'t>(
     ask: &mut Ask<'t, '_>,
     query: &Query,
     filter: LineFilter,
-    found: &Found<'t>,
+    found: &SearchResult<'t>,
 ) -> Vec<Line<'t>> {
     let rule = RegexBuilder::new(&query.pattern).case_insensitive(query.any_case).build().ok();
     let hits: Vec<Hit<'t>> = found.hits().collect();

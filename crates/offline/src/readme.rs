@@ -40,16 +40,16 @@ pub(super) fn nearest<'i>(inventory: &'i Inventory, folder: &str) -> Option<&'i 
 /// paragraph where there is none.
 pub(super) fn read(path: &str, text: &str) -> Readme {
     let reader = Reader::of(text);
-    let leads = [&reader.subtitle, &reader.lead, &reader.tagline];
+    let leads = [&reader.texts.subtitle, &reader.texts.lead, &reader.texts.tagline];
     let lead = leads.into_iter().find(|text| !text.is_empty()).map_or("", String::as_str);
-    Readme { path: path.to_owned(), title: shorten(&reader.title, 80), lead: paragraph(lead) }
+    Readme { path: path.to_owned(), title: shorten(&reader.texts.title, 80), lead: paragraph(lead) }
 }
 
 /// Returns the first paragraph of prose in a text of markup. `None` when the text begins with
 /// a licence, or has no prose outside of HTML, lists, tables and code.
 pub(super) fn prose(text: &str) -> Option<String> {
     let reader = Reader::of(text);
-    let lead = paragraph(&reader.lead);
+    let lead = paragraph(&reader.texts.lead);
     (!lead.is_empty() && !reader.legal).then_some(lead)
 }
 
@@ -123,37 +123,49 @@ const SENTENCE: usize = 4;
 /// Reads prose line by line, until it knows the title and the lead.
 #[derive(Default)]
 struct Reader<'t> {
-    title: String,
-    /// What follows the name in the first heading.
-    subtitle: String,
-    tagline: String,
-    lead: String,
+    texts: ReaderTexts,
     paragraph: Vec<&'t str>,
-    /// Inside a block of code.
-    fenced: bool,
-    /// Inside a comment of HTML.
-    comment: bool,
-    /// Inside a block of HTML, which lasts until a blank line.
-    html: bool,
-    /// Inside one that sets text apart, so that its lines are prose.
-    centred: bool,
-    /// Inside the body of a directive of reStructuredText.
-    directive: bool,
+    inside: Blocks,
     /// Whether nothing that follows says what the whole is.
     over: bool,
-    /// Inside an item of a list, which lasts until a blank line.
-    list: bool,
     /// Whether there was a paragraph.
     begun: bool,
     /// Whether the first paragraph belongs to a licence.
     legal: bool,
-    /// Inside a quoted note, which warns of something and says what nothing is.
-    note: bool,
     headings: usize,
     /// Whether there was any heading.
     headed: bool,
     /// Under a heading of which no text says what the whole is.
     aside: bool,
+}
+
+/// The texts that a reader looks for.
+#[derive(Default)]
+struct ReaderTexts {
+    title: String,
+    /// What follows the name in the first heading.
+    subtitle: String,
+    tagline: String,
+    lead: String,
+}
+
+/// The blocks that a line is in.
+#[derive(Default)]
+struct Blocks {
+    /// A block of code.
+    fenced: bool,
+    /// A comment of HTML.
+    comment: bool,
+    /// A block of HTML, which lasts until a blank line.
+    html: bool,
+    /// One that sets text apart, so that its lines are prose.
+    centred: bool,
+    /// The body of a directive of reStructuredText.
+    directive: bool,
+    /// An item of a list, which lasts until a blank line.
+    list: bool,
+    /// A quoted note, which warns of something and says what nothing is.
+    note: bool,
 }
 
 impl<'t> Reader<'t> {
@@ -165,7 +177,7 @@ impl<'t> Reader<'t> {
                 continue;
             }
             reader.line(line.trim());
-            if !reader.lead.is_empty() || reader.over {
+            if !reader.texts.lead.is_empty() || reader.over {
                 break;
             }
         }
@@ -177,38 +189,39 @@ impl<'t> Reader<'t> {
     fn is_inside_block(&mut self, line: &str) -> bool {
         let indent = line.len() - line.trim_start().len();
         let blank = line.trim().is_empty();
-        self.directive &= blank || indent > 0;
-        if self.directive || self.fenced || self.comment {
-            return self.directive;
+        self.inside.directive &= blank || indent > 0;
+        if self.inside.directive || self.inside.fenced || self.inside.comment {
+            return self.inside.directive;
         }
-        self.directive = line.starts_with(".. ");
+        self.inside.directive = line.starts_with(".. ");
         let deep = indent >= BLOCK || line.starts_with('\t');
-        deep && !blank && self.paragraph.is_empty() && !self.html && !self.list
+        deep && !blank && self.paragraph.is_empty() && !self.inside.html && !self.inside.list
     }
 
     fn line(&mut self, line: &'t str) {
         if line.starts_with("```") {
-            self.fenced = !self.fenced;
+            self.inside.fenced = !self.inside.fenced;
             return;
         }
-        if self.fenced {
+        if self.inside.fenced {
             return;
         }
-        if self.comment || line.starts_with("<!--") {
-            self.comment = !line.contains("-->");
+        if self.inside.comment || line.starts_with("<!--") {
+            self.inside.comment = !line.contains("-->");
             return;
         }
-        self.note = line.starts_with('>') && (self.note || line.contains("[!"));
+        self.inside.note = line.starts_with('>') && (self.inside.note || line.contains("[!"));
         if line.is_empty() {
-            self.html = false;
-            self.centred = false;
-            self.list = false;
+            self.inside.html = false;
+            self.inside.centred = false;
+            self.inside.list = false;
             self.end_paragraph();
-        } else if self.note {
+        } else if self.inside.note {
             self.end_paragraph();
-        } else if self.html || line.starts_with('<') {
-            self.centred |= ["<p", "<div", "<center"].iter().any(|tag| line.starts_with(tag));
-            self.html = true;
+        } else if self.inside.html || line.starts_with('<') {
+            self.inside.centred |=
+                ["<p", "<div", "<center"].iter().any(|tag| line.starts_with(tag));
+            self.inside.html = true;
             self.tags(line);
         } else if is_rule(line) {
             // The line before it was a heading.
@@ -220,23 +233,23 @@ impl<'t> Reader<'t> {
             self.heading(line.trim_matches(['#', '=', ' ']));
         } else if ["- ", "* ", "+ ", "1. "].iter().any(|mark| line.starts_with(mark)) {
             self.end_paragraph();
-            self.list = true;
-        } else if !self.list && !decoration(line) {
+            self.inside.list = true;
+        } else if !self.inside.list && !decoration(line) {
             self.paragraph.push(line.trim_start_matches("> "));
         }
     }
 
     fn tags(&mut self, line: &str) {
-        if line.starts_with("<h1") && self.title.is_empty() {
-            self.title = strip(line);
+        if line.starts_with("<h1") && self.texts.title.is_empty() {
+            self.texts.title = strip(line);
         } else if ["<h2", "<h3", "<h4"].iter().any(|tag| line.starts_with(tag))
-            && self.tagline.is_empty()
+            && self.texts.tagline.is_empty()
         {
-            self.tagline = strip(&line.replace("<br", " <br"));
-        } else if self.centred && self.tagline.is_empty() && !line.starts_with('<') {
+            self.texts.tagline = strip(&line.replace("<br", " <br"));
+        } else if self.inside.centred && self.texts.tagline.is_empty() && !line.starts_with('<') {
             let text = strip(line);
             if text.split(' ').count() >= SENTENCE {
-                self.tagline = text;
+                self.texts.tagline = text;
             }
         }
     }
@@ -248,7 +261,7 @@ impl<'t> Reader<'t> {
         // The first heading is a name, which may have any word among others.
         let first = !std::mem::replace(&mut self.headed, true);
         self.aside = words.iter().any(|word| ASIDES.contains(word)) && (!first || words.len() < 2);
-        if first && !self.aside && self.title.is_empty() {
+        if first && !self.aside && self.texts.title.is_empty() {
             let text = strip(text);
             let parts = [" - ", " – ", " — ", ": "].iter().find_map(|dash| text.split_once(dash));
             let named = |(name, about): &(&str, &str)| {
@@ -256,10 +269,10 @@ impl<'t> Reader<'t> {
             };
             match parts.filter(named) {
                 Some((name, about)) => {
-                    name.clone_into(&mut self.title);
-                    about.clone_into(&mut self.subtitle);
+                    name.clone_into(&mut self.texts.title);
+                    about.clone_into(&mut self.texts.subtitle);
                 }
-                None => self.title = text,
+                None => self.texts.title = text,
             }
         }
         if !self.aside {
@@ -278,8 +291,8 @@ impl<'t> Reader<'t> {
         let apart = text.starts_with('_') && text.trim_end_matches('.').ends_with('_');
         let remark = apart && (!first || text.split(' ').count() < TAGLINE);
         if is_legal(&text) {
-            self.legal |= self.lead.is_empty();
-        } else if self.lead.is_empty()
+            self.legal |= self.texts.lead.is_empty();
+        } else if self.texts.lead.is_empty()
             && !goes_on(&text)
             && !self.aside
             && !shouted
@@ -295,7 +308,7 @@ impl<'t> Reader<'t> {
                 self.over = true;
                 return;
             }
-            self.lead = if apart { text.trim_matches('_').to_owned() } else { text };
+            self.texts.lead = if apart { text.trim_matches('_').to_owned() } else { text };
         }
     }
 }

@@ -169,13 +169,13 @@ pub(super) fn tell_apart(
         }
         // Without sources nothing contradicts the manifest.
         if has_sources {
-            for dependency in &mut package.dependencies {
+            for dependency in &mut package.needs.dependencies {
                 let importers = known.importers(&folder, &dependency.name);
                 dependency.condition = condition(importers, complete).unwrap_or_default();
             }
         }
-        let (tools, development) = (&package.tools, &mut package.development);
-        package.dependencies.retain(|dependency| {
+        let (tools, development) = (&package.needs.tools, &mut package.needs.development);
+        package.needs.dependencies.retain(|dependency| {
             let importers = known.importers(&folder, &dependency.name);
             let is_tool = importers == Importers::default() && tools.contains(&dependency.name);
             if is_tool {

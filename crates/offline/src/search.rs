@@ -81,8 +81,8 @@ impl Search {
     }
 
     /// What it found so far; what is not there yet is asked for.
-    pub(super) fn ask<'t>(&self, ask: &mut Ask<'t, '_>) -> Found<'t> {
-        let mut found = Found::nothing();
+    pub(super) fn ask<'t>(&self, ask: &mut Ask<'t, '_>) -> SearchResult<'t> {
+        let mut found = SearchResult::nothing();
         for (path, glob) in &self.places {
             self.ask_place(ask, &mut found, path, glob.as_deref());
         }
@@ -93,7 +93,7 @@ impl Search {
     fn ask_place<'t>(
         &self,
         ask: &mut Ask<'t, '_>,
-        found: &mut Found<'t>,
+        found: &mut SearchResult<'t>,
         path: &str,
         glob: Option<&str>,
     ) {
@@ -132,7 +132,7 @@ impl Search {
 
 /// What a search found.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Found<'t> {
+pub(super) struct SearchResult<'t> {
     /// Whether all that was to be read is there.
     pub(super) read: bool,
     lines: Vec<&'t str>,
@@ -166,7 +166,7 @@ pub(super) struct Hit<'t> {
     pub(super) text: &'t str,
 }
 
-impl<'t> Found<'t> {
+impl<'t> SearchResult<'t> {
     /// What a search finds where there is nothing to search.
     pub(super) fn nothing() -> Self {
         Self { read: true, ..Self::default() }
@@ -191,7 +191,7 @@ impl<'t> Found<'t> {
     }
 }
 
-impl<'t> Found<'t> {
+impl<'t> SearchResult<'t> {
     /// Files with their bytes, of a search for files.
     pub(super) fn sizes(&self) -> impl Iterator<Item = (&'t str, u64)> + use<'t, '_> {
         self.lines.iter().filter_map(|line| {

@@ -89,12 +89,10 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
     }
     let names: Vec<&str> = top.entries.iter().map(String::as_str).collect();
     let report = Report {
-        root: root.to_owned(),
-        name: turn.directory_name(root).to_owned(),
         commands: commands(&packages, folder_of(root), &inventory, &names),
         entries: entries(&packages, &inventory, &figures),
         modules: parts_of_it,
-        top,
+        top: Top { name: turn.directory_name(root).to_owned(), ..top },
         packages,
         inventory,
         figures,
@@ -199,7 +197,7 @@ fn top_files(
         }
     }
     let checks = checks(ask, root, &entries);
-    Top { entries, readme, licences, checks }
+    Top { root: root.to_owned(), name: String::new(), entries, readme, licences, checks }
 }
 
 /// Files that configure continuous integration, by their names.

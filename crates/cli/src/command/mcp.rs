@@ -109,7 +109,9 @@ fn list(around: &ProcessEnv, view: &View) -> Result<(), CliError> {
     let mut rows = Vec::new();
     for name in loaded.config.mcp_servers.keys() {
         rows.push(match ConfiguredServer::of(around, &loaded, name) {
-            Ok(desk) => ServerRow::of(name, desk.server.start(), &desk.card).but(&loaded.config),
+            Ok(configured) => {
+                ServerRow::of(name, configured.server.start(), &configured.card).but(&loaded.config)
+            }
             Err(error) => {
                 ServerRow { name: name.clone(), state: error.chain(), ..ServerRow::default() }
             }
@@ -208,20 +210,22 @@ pub(crate) fn things_are(n: usize) -> String {
 
 fn test(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliError> {
     let (sources, loaded) = loaded(around, settings)?;
-    let mut desk = ConfiguredServer::of(around, &loaded, name)?;
-    let start = desk.server.start();
-    if let Some(approved) = desk.card.approved.as_ref().filter(|_| desk.card.is_held(&start)) {
+    let mut configured = ConfiguredServer::of(around, &loaded, name)?;
+    let start = configured.server.start();
+    if let Some(approved) =
+        configured.card.approved.as_ref().filter(|_| configured.card.is_held(&start))
+    {
         let held = ServerError::Held { name: name.to_owned(), why: start.since(&approved.start) };
         let review = format_command("mcp review");
         let hint = format!("look at it and start it with: {review} {name}");
         return Err(CliError::failed(held).hint(hint));
     }
-    let (listed, took) = ask(around, &desk.server, &sources.cwd)?;
-    desk.card.hear(&start, listed.clone());
-    desk.cards.write(name, &start, &desk.card).map_err(CliError::failed)?;
+    let (listed, took) = ask(around, &configured.server, &sources.cwd)?;
+    configured.card.hear(&start, listed.clone());
+    configured.cards.write(name, &start, &configured.card).map_err(CliError::failed)?;
     print(&wrap_lines(&show::short(name, &listed, took), output_columns()))?;
-    let waiting = desk.card.changes(&start).into_iter().filter(ServerChange::waits).count();
-    if desk.card.approved.is_none() {
+    let waiting = configured.card.changes(&start).into_iter().filter(ServerChange::waits).count();
+    if configured.card.approved.is_none() {
         tell(&format!(
             "note: nothing of it is offered to agents before you read and approve it: {} {name}",
             format_command("mcp review")
@@ -241,19 +245,22 @@ fn review(around: &ProcessEnv, name: &str, yes: bool, settings: &Settings) -> Re
     if let Some(named) = editor::EditorServer::of(around, &loaded.config, name)? {
         return named.review(around, name, yes);
     }
-    let mut desk = ConfiguredServer::of(around, &loaded, name)?;
-    let start = desk.server.start();
-    if let Some(approved) = desk.card.approved.as_ref().filter(|_| desk.card.is_held(&start)) {
+    let mut configured = ConfiguredServer::of(around, &loaded, name)?;
+    let start = configured.server.start();
+    if let Some(approved) =
+        configured.card.approved.as_ref().filter(|_| configured.card.is_held(&start))
+    {
         print(&show::started(name, &approved.start, &start))?;
         if !yes && !agreed(around, "start it like this?")? {
             return Err(CliError::failed(ServerError::Declined));
         }
     }
-    let (listed, _) = ask(around, &desk.server, &sources.cwd)?;
-    desk.card.hear(&start, listed.clone());
-    let changes = desk.card.changes(&start);
+    let (listed, _) = ask(around, &configured.server, &sources.cwd)?;
+    configured.card.hear(&start, listed.clone());
+    let changes = configured.card.changes(&start);
     print(&show::whole(name, &start, &listed, &changes))?;
-    approve(around, (name, &desk.cards, &mut desk.card), &start, yes)?;
+    let ConfiguredServer { cards, card, .. } = &mut configured;
+    approve(around, ServerReview { name, cards, card }, &start, yes)?;
     told_if_not_given(&loaded.config, name);
     Ok(())
 }
@@ -265,13 +272,21 @@ fn told_if_not_given(config: &Config, name: &str) {
     }
 }
 
+/// A server that the person is shown, and what is kept of it.
+struct ServerReview<'a> {
+    name: &'a str,
+    cards: &'a ApprovalStore,
+    card: &'a mut ServerRecord,
+}
+
 /// Keeps what a server said, and that it is approved where the person says so.
 fn approve(
     around: &ProcessEnv,
-    (name, cards, card): (&str, &ApprovalStore, &mut ServerRecord),
+    review: ServerReview<'_>,
     start: &ServerTarget,
     yes: bool,
 ) -> Result<(), CliError> {
+    let ServerReview { name, cards, card } = review;
     let new = card.approved.is_none();
     if !new && card.changes(start).is_empty() {
         cards.write(name, start, card).map_err(CliError::failed)?;

@@ -42,7 +42,7 @@ pub(crate) fn mcp_serve(
         Some(_) => None,
         None => Some(take_stdout()?),
     };
-    let office = ServiceState::new(links, around, args)?;
+    let state = ServiceState::new(links, around, args)?;
     let runtime = threads()?;
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;
@@ -52,19 +52,19 @@ pub(crate) fn mcp_serve(
             version: env!("CARGO_PKG_VERSION"),
             instructions: INSTRUCTIONS.to_owned(),
         };
-        let desk = ServeState::new(who, Arc::new(ProgramService(Arc::new(office))), end.clone());
+        let server = ServeState::new(who, Arc::new(ProgramService(Arc::new(state))), end.clone());
         let served = async {
             match (output, http) {
                 (Some(output), _) => {
                     let input = own(io::stdin())?;
                     let [input, output] = [input, output].map(tokio::fs::File::from_std);
-                    desk.streams(input, output).await
+                    server.streams(input, output).await
                 }
                 (None, port) => {
                     let address = bind(port.unwrap_or_default()).await?;
                     let told = print(&format!("{}\n", address.url));
                     told.map_err(|error| io::Error::other(error.chain()))?;
-                    desk.http(address).await;
+                    server.http(address).await;
                     Ok(())
                 }
             }

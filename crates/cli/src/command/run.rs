@@ -317,24 +317,31 @@ fn notices(composition: &AssembledProgram, mode: ApproverMode, quiet: bool) {
     if !composition.assembly.has_unbounded() {
         return;
     }
-    let children = composition.assembly.delegation.approvals.mode;
-    let program = !composition.assembly.delegation.host.external_needs.is_empty();
+    let children = ChildCommands {
+        approver: composition.assembly.delegation.approvals.mode,
+        are_program: !composition.assembly.delegation.host.external_needs.is_empty(),
+    };
     let someone = composition.assembly.delegation.approvals.person_available;
-    let said = sandbox_notice(mode, (children, program), someone);
-    if mode == ApproverMode::Auto || children == ApproverMode::Auto {
+    let said = sandbox_notice(mode, children, someone);
+    if mode == ApproverMode::Auto || children.approver == ApproverMode::Auto {
         tell(&format!("warning: {said}"));
     } else if !quiet {
         tell(&format!("note: {said}"));
     }
 }
 
+/// How the commands of children are approved.
+#[derive(Clone, Copy)]
+struct ChildCommands {
+    approver: ApproverMode,
+    /// Whether children are runs of another program.
+    are_program: bool,
+}
+
 /// What happens to commands: those of the agent that is asked, and those of its children, or to
 /// children that are another program. Whether there is somebody to ask matters too.
-fn sandbox_notice(
-    own: ApproverMode,
-    (children, program): (ApproverMode, bool),
-    someone: bool,
-) -> String {
+fn sandbox_notice(own: ApproverMode, children: ChildCommands, someone: bool) -> String {
+    let ChildCommands { approver: children, are_program: program } = children;
     let said = |mode| match mode {
         ApproverMode::Auto => "run unasked, with all your rights",
         ApproverMode::Ask if someone => "run when you say yes to each",
@@ -376,8 +383,12 @@ mod tests {
         use ApproverMode::{Ask, Auto, Deny};
         let all =
             [(Deny, Auto), (Auto, Deny), (Deny, Ask)].into_iter().flat_map(|(own, children)| {
-                [(false, true), (false, false), (true, true), (true, false)]
-                    .map(|(program, someone)| sandbox_notice(own, (children, program), someone))
+                [(false, true), (false, false), (true, true), (true, false)].map(
+                    |(program, someone)| {
+                        let children = ChildCommands { approver: children, are_program: program };
+                        sandbox_notice(own, children, someone)
+                    },
+                )
             });
         let mut all: Vec<String> = all.collect();
         all.dedup();

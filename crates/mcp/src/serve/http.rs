@@ -192,12 +192,12 @@ mod tests {
         async fn begin() -> Self {
             let end = Cancel::new();
             let who = ServerInfo { name: "t", version: "1", instructions: String::new() };
-            let desk = ServeState::new(who, Arc::new(IdleService), end.clone());
+            let state = ServeState::new(who, Arc::new(IdleService), end.clone());
             let address = bind(0).await.unwrap();
             let path = address.path.clone();
             let host = address.listener.local_addr().unwrap().to_string();
             let mut serving = JoinSet::new();
-            serving.spawn(async move { desk.http(address).await });
+            serving.spawn(async move { state.http(address).await });
             Self { host, path, end, serving }
         }
 

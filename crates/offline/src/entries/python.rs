@@ -25,7 +25,7 @@ pub(super) fn programs(package: &Package, inventory: &Inventory) -> Vec<Entry> {
             files.map(|path| join(package.folder(), &path)).find(|path| inventory.has(path));
         entry("program", &program.name, known.unwrap_or_else(|| program.at.clone()))
     };
-    package.programs.iter().map(of).collect()
+    package.targets.programs.iter().map(of).collect()
 }
 
 /// A package or module that can be imported.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Kind, Line};
 use crate::query::Query;
-use crate::search::Found;
+use crate::search::SearchResult;
 use crate::single::fence;
 use crate::syntax::Grammar;
 use crate::task::{LineFilter, LineSearch};
@@ -20,7 +20,7 @@ pub(super) fn render(
     search: &LineSearch,
     query: &Query,
     lines: Vec<Line<'_>>,
-    found: &Found<'_>,
+    found: &SearchResult<'_>,
 ) -> String {
     let read = lines.len() as u64;
     let (tests, lines): (Vec<_>, Vec<_>) =

@@ -12,14 +12,14 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     let manifest: Table = text.parse().ok()?;
     let mut out = Package::new(path, Tool::Cargo);
     if let Some(workspace) = manifest.get("workspace").and_then(Value::as_table) {
-        out.workspace = true;
+        out.workspace.joins = true;
         shared(&mut out, workspace);
     }
     if let Some(package) = manifest.get("package").and_then(Value::as_table) {
         let mut field = |name: &'static str| match package.get(name) {
             Some(Value::String(text)) => one_line(text),
             Some(Value::Table(_)) => {
-                out.inherits.push(name);
+                out.workspace.inherits.push(name);
                 String::new()
             }
             _ => String::new(),
@@ -41,7 +41,7 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
             Some(Value::Array(registries)) => registries.is_empty(),
             _ => false,
         };
-        out.requires = requires;
+        out.needs.requires = requires;
     }
     dependencies(&mut out, &manifest, "");
     for (target, table) in manifest.get("target").and_then(Value::as_table).into_iter().flatten() {
@@ -49,8 +49,8 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
             dependencies(&mut out, table, &condition::of_cargo_target(target));
         }
     }
-    out.dependencies.sort();
-    out.dependencies.dedup_by(|next, before| {
+    out.needs.dependencies.sort();
+    out.needs.dependencies.dedup_by(|next, before| {
         next.name == before.name
             && (before.condition.is_empty() || next.condition == before.condition)
     });
@@ -59,26 +59,26 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
         let at = word("path");
         let at = if at.is_empty() { None } else { normal(&join(out.folder(), at)) };
         let at = at.unwrap_or_default();
-        out.programs.push(Program { name: word("name").to_owned(), at });
+        out.targets.programs.push(Program { name: word("name").to_owned(), at });
     }
     let library = |field: &str| manifest.get("lib")?.get(field)?.as_str();
     let path = library("path").and_then(|path| normal(&join(out.folder(), path)));
-    out.library = path.unwrap_or_default();
-    out.library_name = library("name").unwrap_or_default().to_owned();
-    (out.workspace || !out.name.is_empty()).then_some(out)
+    out.targets.library = path.unwrap_or_default();
+    out.targets.library_name = library("name").unwrap_or_default().to_owned();
+    (out.workspace.joins || !out.name.is_empty()).then_some(out)
 }
 
 fn shared(out: &mut Package, workspace: &Table) {
     if let Some(package) = workspace.get("package").and_then(Value::as_table) {
         for (key, value) in package {
             if let Some(text) = value.as_str() {
-                out.inherited.insert(key.clone(), one_line(text));
+                out.workspace.inherited.insert(key.clone(), one_line(text));
             }
         }
     }
     let dependencies = workspace.get("dependencies").and_then(Value::as_table);
     for (name, value) in dependencies.into_iter().flatten() {
-        out.inherited.insert(format!("dependency {name}"), version(value));
+        out.workspace.inherited.insert(format!("dependency {name}"), version(value));
     }
 }
 
@@ -99,15 +99,17 @@ fn dependencies(out: &mut Package, table: &Table, condition: &str) {
     for (name, value) in of("dependencies").into_iter().flatten() {
         let name = package_name(name, value);
         if value.get("optional").and_then(Value::as_bool) == Some(true) {
-            out.optional.insert(name.to_owned());
+            out.needs.optional.insert(name.to_owned());
             continue;
         }
         let dependency = Dependency::new(name, &version(value));
-        out.dependencies.push(dependency.only(condition.to_owned()));
+        out.needs.dependencies.push(dependency.only(condition.to_owned()));
     }
     for section in ["dev-dependencies", "build-dependencies"] {
         let needed = of(section).into_iter().flatten();
-        out.development.extend(needed.map(|(name, value)| package_name(name, value).to_owned()));
+        out.needs
+            .development
+            .extend(needed.map(|(name, value)| package_name(name, value).to_owned()));
     }
 }
 

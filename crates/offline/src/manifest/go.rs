@@ -25,24 +25,24 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
         let value = value.unwrap_or_default().trim_matches('"');
         match directive {
             "module" => value.clone_into(&mut out.name),
-            "go" => out.requires = format!("Go {value}"),
+            "go" => out.needs.requires = format!("Go {value}"),
             "tool" => tools.push(value),
             "require" if remark.trim().starts_with("indirect") => indirect.push(value.to_owned()),
             "require" => {
                 let Some(version) = words.next() else { continue };
-                out.dependencies.push(Dependency::new(value, version));
+                out.needs.dependencies.push(Dependency::new(value, version));
             }
             _ => {}
         }
     }
-    let direct: Vec<String> = out.dependencies.iter().map(|it| it.name.clone()).collect();
+    let direct: Vec<String> = out.needs.dependencies.iter().map(|it| it.name.clone()).collect();
     for tool in tools {
         let module = [&direct, &indirect].into_iter().flat_map(|it| longest_module(it, tool));
         let Some(module) = module.max_by_key(|module| module.len()) else { continue };
         if direct.contains(module) {
-            out.tools.insert(module.clone());
+            out.needs.tools.insert(module.clone());
         } else {
-            out.development.insert(module.clone());
+            out.needs.development.insert(module.clone());
         }
     }
     (!out.name.is_empty()).then_some(out)

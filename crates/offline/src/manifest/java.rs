@@ -68,9 +68,9 @@ pub(super) fn pom(path: &str, text: &str) -> Option<Package> {
             ["project", "licenses", "license", "name"] if out.licence.is_empty() => {
                 out.licence = value;
             }
-            ["project", "modules", "module"] => out.workspace = true,
+            ["project", "modules", "module"] => out.workspace.joins = true,
             ["project", "dependencies", "dependency", "artifactId"] => {
-                out.dependencies.push(Dependency::new(&value, ""));
+                out.needs.dependencies.push(Dependency::new(&value, ""));
             }
             ["project", "dependencies", "dependency", "scope"] => scope = value,
             ["project", "dependencies", "dependency", "version"] => version = value,
@@ -82,15 +82,19 @@ pub(super) fn pom(path: &str, text: &str) -> Option<Package> {
                 // What the surroundings provide is needed to build, not added at run time.
                 let development = matches!(scope.as_str(), "test" | "provided" | "system");
                 if development || optional {
-                    let names = if development { &mut out.development } else { &mut out.optional };
-                    names.extend(out.dependencies.pop().map(|dependency| dependency.name));
-                } else if let Some(last) = out.dependencies.last_mut() {
+                    let names = if development {
+                        &mut out.needs.development
+                    } else {
+                        &mut out.needs.optional
+                    };
+                    names.extend(out.needs.dependencies.pop().map(|dependency| dependency.name));
+                } else if let Some(last) = out.needs.dependencies.last_mut() {
                     let known = properties.iter().find(|(key, _)| *key == wanted);
                     last.version = known.map_or(wanted, |(_, value)| value.clone());
                 }
             }
             [.., "manifest", "mainClass"] => {
-                out.programs.push(Program { name: artifact.clone(), at: value });
+                out.targets.programs.push(Program { name: artifact.clone(), at: value });
             }
             _ => {}
         }

@@ -86,9 +86,17 @@ pub(super) struct Package {
     pub(super) version: String,
     pub(super) licence: String,
     pub(super) about: String,
-    /// The manifest that says so, where it is not its own.
-    about_path: Option<String>,
-    /// Needed when it runs.
+    /// Whether a registry does not take it.
+    pub(super) private: bool,
+    pub(super) needs: PackageNeeds,
+    pub(super) targets: PackageTargets,
+    pub(super) workspace: WorkspaceFields,
+}
+
+/// What a package needs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct PackageNeeds {
+    /// What it needs when it runs.
     pub(super) dependencies: Vec<Dependency>,
     /// Whether it does not say what it needs.
     pub(super) unstated: bool,
@@ -100,19 +108,29 @@ pub(super) struct Package {
     pub(super) development: BTreeSet<String>,
     /// Names of dependencies that hold tools with which it is developed.
     pub(super) tools: BTreeSet<String>,
+    /// The oldest version of the language or its runtime.
+    pub(super) requires: String,
+}
+
+/// What a package builds and runs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct PackageTargets {
     pub(super) programs: Vec<Program>,
     /// The file with which a library begins.
     pub(super) library: String,
     /// The name under which a library is imported, where it differs from the package's.
     pub(super) library_name: String,
-    /// Whether a registry does not take it.
-    pub(super) private: bool,
     /// Named commands: scripts of npm, targets of Make.
     pub(super) scripts: BTreeMap<String, String>,
-    /// The oldest version of the language or its runtime.
-    pub(super) requires: String,
+}
+
+/// What a package and a workspace have from each other.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct WorkspaceFields {
     /// Whether it joins other packages.
-    pub(super) workspace: bool,
+    pub(super) joins: bool,
+    /// The manifest that describes it, where it is not its own.
+    about_path: Option<String>,
     /// What is said for all members of a workspace.
     inherited: BTreeMap<String, String>,
     /// Fields that the workspace says, as long as its manifest is not read.
@@ -131,12 +149,12 @@ impl Package {
 
     /// Returns the manifest that describes it.
     pub(super) fn about_path(&self) -> &str {
-        self.about_path.as_deref().unwrap_or(&self.path)
+        self.workspace.about_path.as_deref().unwrap_or(&self.path)
     }
 
     /// Whether a field stands in the manifest of a workspace that was not read.
     pub(super) fn leaves_to_workspace(&self, field: &str) -> bool {
-        self.inherits.contains(&field)
+        self.workspace.inherits.contains(&field)
     }
 
     /// Whether it is a package that others can depend on. A manifest that only joins others, or
@@ -151,7 +169,8 @@ impl Package {
 
     /// Whether anything stands in the manifest of a workspace that was not read.
     fn needs_workspace(&self) -> bool {
-        !self.inherits.is_empty() || self.dependencies.iter().any(Dependency::leaves_to_workspace)
+        !self.workspace.inherits.is_empty()
+            || self.needs.dependencies.iter().any(Dependency::leaves_to_workspace)
     }
 }
 
@@ -267,7 +286,8 @@ pub(super) fn inherit_from_above(ask: &mut Ask<'_, '_>, packages: &mut [Package]
         let Some(done) = ask.call("read_file", json!({"path": path})) else { return };
         match done.ok() {
             Some(text) => {
-                let above = cargo::read(&path, &unnumbered(text)).filter(|above| above.workspace);
+                let above =
+                    cargo::read(&path, &unnumbered(text)).filter(|above| above.workspace.joins);
                 if above.is_some() {
                     return inherit(packages, above.as_ref());
                 }
@@ -284,8 +304,8 @@ pub(super) fn inherit_from_above(ask: &mut Ask<'_, '_>, packages: &mut [Package]
 fn inherit(packages: &mut [Package], above: Option<&Package>) {
     let workspaces: Vec<(String, BTreeMap<String, String>)> = packages
         .iter()
-        .filter(|package| package.workspace && package.tool == Tool::Cargo)
-        .map(|package| (package.folder().to_owned(), package.inherited.clone()))
+        .filter(|package| package.workspace.joins && package.tool == Tool::Cargo)
+        .map(|package| (package.folder().to_owned(), package.workspace.inherited.clone()))
         .collect();
     for package in packages {
         let folder = package.folder().to_owned();
@@ -296,21 +316,23 @@ fn inherit(packages: &mut [Package], above: Option<&Package>) {
             })
             .max_by_key(|(dir, _)| dir.len())
             .map(|(_, fields)| fields);
-        let Some(fields) = nearest.or(above.map(|above| &above.inherited)) else { continue };
-        for field in std::mem::take(&mut package.inherits) {
+        let Some(fields) = nearest.or(above.map(|above| &above.workspace.inherited)) else {
+            continue;
+        };
+        for field in std::mem::take(&mut package.workspace.inherits) {
             let Some(value) = fields.get(field).cloned() else { continue };
             match field {
                 "version" => package.version = value,
                 "license" => package.licence = value,
                 "description" => package.about = value,
-                "rust-version" => package.requires = value,
+                "rust-version" => package.needs.requires = value,
                 "license-file" if package.licence.is_empty() => {
                     package.licence = format!("see {value}");
                 }
                 _ => {}
             }
         }
-        for dependency in &mut package.dependencies {
+        for dependency in &mut package.needs.dependencies {
             if dependency.leaves_to_workspace() {
                 let key = format!("dependency {}", dependency.name);
                 dependency.version = fields.get(&key).cloned().unwrap_or_default();

@@ -44,12 +44,12 @@ pub(super) fn cmake(path: &str, text: &str) -> Option<Package> {
     out.version = group(&CMAKE_VERSION, &rest, 1).unwrap_or_default();
     out.about = group(&CMAKE_ABOUT, &rest, 1).unwrap_or_default();
     if CMAKE_TESTS.is_match(&text) {
-        out.scripts.insert("test".to_owned(), String::new());
+        out.targets.scripts.insert("test".to_owned(), String::new());
     }
     for found in CMAKE_PROGRAM.captures_iter(&text) {
         if let (Some(name), Some(sources)) = (found.get(1), found.get(2)) {
             let (name, at) = (name.as_str().to_owned(), sources.as_str().to_owned());
-            out.programs.push(super::Program { name, at });
+            out.targets.programs.push(super::Program { name, at });
         }
     }
     Some(out)
@@ -83,7 +83,7 @@ pub(super) fn make(path: &str, text: &str) -> Option<Package> {
     let mut out = Package::new(path, Tool::Make);
     for line in text.lines() {
         if let Some(target) = TARGET.captures(line).and_then(|found| found.get(1)) {
-            out.scripts.insert(target.as_str().to_owned(), String::new());
+            out.targets.scripts.insert(target.as_str().to_owned(), String::new());
         }
     }
     Some(out)

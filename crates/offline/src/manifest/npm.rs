@@ -32,8 +32,8 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
         .or_else(|| Some(manifest.get("license")?.get("type")?.as_str()?.to_owned()))
         .unwrap_or_default();
     let node = manifest.get("engines").and_then(|engines| engines.get("node")?.as_str());
-    out.requires = node.map(|node| format!("Node {node}")).unwrap_or_default();
-    out.workspace = manifest.contains_key("workspaces");
+    out.needs.requires = node.map(|node| format!("Node {node}")).unwrap_or_default();
+    out.workspace.joins = manifest.contains_key("workspaces");
     // A registry takes nothing without a name.
     let private = manifest.get("private").and_then(Value::as_bool) == Some(true);
     out.private = private || out.name.is_empty();
@@ -42,7 +42,7 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     let exported = || manifest.get("exports").and_then(exported);
     let library = main().or_else(exported).or_else(|| word("types"));
     let placed = |path: &str| normal(&join(&folder, path)).unwrap_or_default();
-    out.library = match library.map(|path| placed(&path)) {
+    out.targets.library = match library.map(|path| placed(&path)) {
         // The folder of the package itself.
         Some(path) if path == folder => join(&folder, "index"),
         path => path.unwrap_or_default(),
@@ -50,22 +50,22 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     match manifest.get("bin") {
         Some(Value::String(at)) => {
             let name = out.name.rsplit('/').next().unwrap_or_default().to_owned();
-            out.programs.push(Program { name, at: placed(at) });
+            out.targets.programs.push(Program { name, at: placed(at) });
         }
         Some(Value::Object(programs)) => {
             for (name, at) in programs {
                 let at = placed(at.as_str().unwrap_or_default());
-                out.programs.push(Program { name: name.clone(), at });
+                out.targets.programs.push(Program { name: name.clone(), at });
             }
         }
         _ => {}
     }
     let table = |name: &str| manifest.get(name).and_then(Value::as_object).into_iter().flatten();
     for (name, value) in table("scripts") {
-        out.scripts.insert(name.clone(), one_line(value.as_str().unwrap_or_default()));
+        out.targets.scripts.insert(name.clone(), one_line(value.as_str().unwrap_or_default()));
     }
     required(&mut out, &manifest);
-    out.development = table("devDependencies").map(|(name, _)| name.clone()).collect();
+    out.needs.development = table("devDependencies").map(|(name, _)| name.clone()).collect();
     Some(out)
 }
 
@@ -76,15 +76,15 @@ fn required(out: &mut Package, manifest: &Map<String, Value>) {
         let meta = manifest.get("peerDependenciesMeta").and_then(|meta| meta.get(name));
         meta.and_then(|meta| meta.get("optional")).and_then(Value::as_bool) == Some(true)
     };
-    out.optional = table("optionalDependencies").map(|(name, _)| name.clone()).collect();
+    out.needs.optional = table("optionalDependencies").map(|(name, _)| name.clone()).collect();
     for section in ["dependencies", "peerDependencies"] {
         for (name, value) in table(section) {
             let version = value.as_str().unwrap_or_default();
-            let known = out.dependencies.iter().any(|known| known.name == *name);
+            let known = out.needs.dependencies.iter().any(|known| known.name == *name);
             if section == "peerDependencies" && is_optional(name) {
-                out.optional.extend((!known).then(|| name.clone()));
+                out.needs.optional.extend((!known).then(|| name.clone()));
             } else if !known {
-                out.dependencies.push(Dependency::new(name, version));
+                out.needs.dependencies.push(Dependency::new(name, version));
             }
         }
     }

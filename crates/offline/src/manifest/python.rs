@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::{Table, Value};
 
-use super::{Dependency, Package, Program, Tool, condition, one_line};
+use super::{Dependency, Package, PackageNeeds, Program, Tool, condition, one_line};
 use crate::conversation::Ask;
 use crate::inventory::{Inventory, head, whole};
 use crate::language::file_name;
@@ -24,14 +24,14 @@ pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
         .or_else(|| at(&["tool", "poetry"]))
         .or_else(|| at(&["tool", "flit", "metadata"]));
     let Some(project) = project.and_then(Value::as_table) else {
-        return Some(Package { unstated: true, ..out });
+        return Some(Package { needs: PackageNeeds { unstated: true, ..out.needs }, ..out });
     };
     let word =
         |name: &str| project.get(name).and_then(Value::as_str).map(one_line).unwrap_or_default();
     out.name = word("name");
     out.version = word("version");
     out.about = word("description");
-    out.requires = word("requires-python");
+    out.needs.requires = word("requires-python");
     out.licence = match project.get("license") {
         Some(Value::String(text)) => one_line(text),
         Some(Value::Table(table)) => {
@@ -48,12 +48,12 @@ pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
     }
     match project.get("dependencies") {
         Some(Value::Array(list)) => {
-            out.dependencies.extend(list.iter().filter_map(Value::as_str).map(requirement));
+            out.needs.dependencies.extend(list.iter().filter_map(Value::as_str).map(requirement));
         }
         Some(Value::Table(table)) => {
             for (name, value) in table {
                 if name == "python" {
-                    out.requires = value.as_str().unwrap_or_default().to_owned();
+                    out.needs.requires = value.as_str().unwrap_or_default().to_owned();
                     continue;
                 }
                 poetry_dependency(&mut out, name, value);
@@ -62,11 +62,11 @@ pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
         _ => {}
     }
     let dynamic = project.get("dynamic").and_then(Value::as_array).into_iter().flatten();
-    out.unstated = dynamic.filter_map(Value::as_str).any(|field| field == "dependencies");
+    out.needs.unstated = dynamic.filter_map(Value::as_str).any(|field| field == "dependencies");
     for table in ["scripts", "gui-scripts"] {
         for (name, at) in project.get(table).and_then(Value::as_table).into_iter().flatten() {
             let at = at.as_str().unwrap_or_default().to_owned();
-            out.programs.push(Program { name: name.clone(), at });
+            out.targets.programs.push(Program { name: name.clone(), at });
         }
     }
     let own = plain_name(&out.name);
@@ -77,10 +77,10 @@ pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
         // A group that takes in another one names the package itself.
         names.filter(|name| *name != own).collect()
     };
-    out.optional = groups(project.get("optional-dependencies"));
-    out.development = groups(manifest.get("dependency-groups"));
+    out.needs.optional = groups(project.get("optional-dependencies"));
+    out.needs.development = groups(manifest.get("dependency-groups"));
     if at(&["tool", "pytest"]).is_some() {
-        out.scripts.insert("pytest".to_owned(), String::new());
+        out.targets.scripts.insert("pytest".to_owned(), String::new());
     }
     Some(out)
 }
@@ -89,7 +89,7 @@ pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
 fn poetry_dependency(out: &mut Package, name: &str, value: &Value) {
     let word = |field: &str| value.get(field).and_then(Value::as_str);
     if value.get("optional").and_then(Value::as_bool) == Some(true) {
-        out.optional.insert(plain_name(name));
+        out.needs.optional.insert(plain_name(name));
         return;
     }
     let version = value.as_str().or_else(|| word("version")).unwrap_or_default();
@@ -97,7 +97,7 @@ fn poetry_dependency(out: &mut Package, name: &str, value: &Value) {
     let system = || word("platform").map(condition::of_system);
     let python = || word("python").map(|python| format!("for Python {python}"));
     let condition = marker().or_else(system).or_else(python).unwrap_or_default();
-    out.dependencies.push(Dependency::new(name, version).only(condition));
+    out.needs.dependencies.push(Dependency::new(name, version).only(condition));
 }
 
 /// Returns the licence that a classifier names.
@@ -170,7 +170,7 @@ pub(super) fn setup_cfg(path: &str, text: &str) -> Option<Package> {
         let classifiers = get("metadata", "classifiers");
         out.licence = classifiers.lines().find_map(classified).unwrap_or_default();
     }
-    out.requires = one_line(&get("options", "python_requires"));
+    out.needs.requires = one_line(&get("options", "python_requires"));
     let lines = |value: String| {
         let lines = value.lines().map(str::trim).filter(|line| !line.is_empty());
         lines.map(str::to_owned).collect::<Vec<_>>()
@@ -180,7 +180,7 @@ pub(super) fn setup_cfg(path: &str, text: &str) -> Option<Package> {
     let is_elsewhere = |value: &str| ["file:", "attr:"].iter().any(|mark| value.starts_with(mark));
     let elsewhere = is_elsewhere(&required);
     if !elsewhere {
-        out.dependencies = lines(required).iter().map(|line| requirement(line)).collect();
+        out.needs.dependencies = lines(required).iter().map(|line| requirement(line)).collect();
     }
     for ((_, extra), value) in
         sections.iter().filter(|((section, _), _)| section == "options.extras_require")
@@ -189,15 +189,17 @@ pub(super) fn setup_cfg(path: &str, text: &str) -> Option<Package> {
             add_extra(&mut out, extra, lines(value.clone()).iter().map(String::as_str));
         }
     }
-    out.optional.remove(&plain_name(&out.name));
+    out.needs.optional.remove(&plain_name(&out.name));
     for line in lines(get("options.entry_points", "console_scripts")) {
         if let Some((name, at)) = line.split_once('=') {
-            out.programs.push(Program { name: name.trim().to_owned(), at: at.trim().to_owned() });
+            out.targets
+                .programs
+                .push(Program { name: name.trim().to_owned(), at: at.trim().to_owned() });
         }
     }
-    out.unstated = elsewhere || !sections.keys().any(|(section, _)| section == "options");
+    out.needs.unstated = elsewhere || !sections.keys().any(|(section, _)| section == "options");
     if sections.keys().any(|(section, _)| section == "tool:pytest") {
-        out.scripts.insert("pytest".to_owned(), String::new());
+        out.targets.scripts.insert("pytest".to_owned(), String::new());
     }
     Some(out)
 }
@@ -207,9 +209,9 @@ pub(super) fn setup_cfg(path: &str, text: &str) -> Option<Package> {
 fn add_extra<'t>(out: &mut Package, extra: &str, requirements: impl Iterator<Item = &'t str>) {
     if let Some(marker) = extra.strip_prefix(':') {
         let marked = |text| requirement(text).only(condition::of_python_marker(marker));
-        out.dependencies.extend(requirements.map(marked));
+        out.needs.dependencies.extend(requirements.map(marked));
     } else {
-        out.optional.extend(requirements.map(required_name));
+        out.needs.optional.extend(requirements.map(required_name));
     }
 }
 
@@ -220,16 +222,16 @@ pub(super) fn setup_py(path: &str, text: &str) -> Option<Package> {
         let first = || values.first().map(|text| one_line(text)).unwrap_or_default();
         match name.as_str() {
             "install_requires" | "**" if computed => {
-                out.unstated = true;
-                out.computed = Some(Reference { path: path.to_owned(), line });
+                out.needs.unstated = true;
+                out.needs.computed = Some(Reference { path: path.to_owned(), line });
             }
             "name" => out.name = first(),
             "version" => out.version = first(),
             "description" => out.about = first(),
             "license" => out.licence = first(),
-            "python_requires" => out.requires = first(),
+            "python_requires" => out.needs.requires = first(),
             "install_requires" => {
-                out.dependencies.extend(values.iter().map(|text| requirement(text)));
+                out.needs.dependencies.extend(values.iter().map(|text| requirement(text)));
             }
             "extras_require" => {
                 for (extra, values) in groups {
@@ -242,7 +244,7 @@ pub(super) fn setup_py(path: &str, text: &str) -> Option<Package> {
             _ => {}
         }
     }
-    out.optional.remove(&plain_name(&out.name));
+    out.needs.optional.remove(&plain_name(&out.name));
     Some(out)
 }
 
@@ -261,17 +263,17 @@ pub(super) fn pkg_info(path: &str, text: &str) -> Option<Package> {
             "Classifier" if out.licence.is_empty() => {
                 out.licence = classified(value).unwrap_or_default();
             }
-            "Requires-Python" => value.clone_into(&mut out.requires),
+            "Requires-Python" => value.clone_into(&mut out.needs.requires),
             "Requires-Dist" if value.contains("extra ==") => {
-                out.optional.insert(required_name(value));
+                out.needs.optional.insert(required_name(value));
             }
-            "Requires-Dist" => out.dependencies.push(requirement(value)),
+            "Requires-Dist" => out.needs.dependencies.push(requirement(value)),
             _ => {}
         }
     }
-    out.optional.remove(&plain_name(&out.name));
+    out.needs.optional.remove(&plain_name(&out.name));
     // Old metadata leaves this to a file beside it.
-    out.unstated = out.dependencies.is_empty() && out.optional.is_empty();
+    out.needs.unstated = out.needs.dependencies.is_empty() && out.needs.optional.is_empty();
     (!out.name.is_empty()).then_some(out)
 }
 
@@ -308,7 +310,7 @@ pub(super) fn merge(packages: &mut Vec<Package>, folder: &str) {
 fn join_manifests(manifests: Vec<Package>) -> Option<Package> {
     // These say what the package needs, whatever a program computes for others.
     let states = |package: &Package| {
-        matches!(file_name(&package.path), "pyproject.toml" | "PKG-INFO") && !package.unstated
+        matches!(file_name(&package.path), "pyproject.toml" | "PKG-INFO") && !package.needs.unstated
     };
     let stated = manifests.iter().any(states);
     let mut rest = manifests.into_iter();
@@ -320,34 +322,34 @@ fn join_manifests(manifests: Vec<Package>) -> Option<Package> {
             }
         };
         if first.about.is_empty() && !other.about.is_empty() {
-            first.about_path = Some(other.path);
+            first.workspace.about_path = Some(other.path);
         }
         fill(&mut first.name, other.name);
         fill(&mut first.version, other.version);
         fill(&mut first.licence, other.licence);
         fill(&mut first.about, other.about);
-        fill(&mut first.requires, other.requires);
-        if first.dependencies.is_empty() {
-            first.dependencies = other.dependencies;
-            first.optional.extend(other.optional);
-        } else if first.optional.is_empty() && file_name(&first.path) != "pyproject.toml" {
-            first.optional = other.optional;
+        fill(&mut first.needs.requires, other.needs.requires);
+        if first.needs.dependencies.is_empty() {
+            first.needs.dependencies = other.needs.dependencies;
+            first.needs.optional.extend(other.needs.optional);
+        } else if first.needs.optional.is_empty() && file_name(&first.path) != "pyproject.toml" {
+            first.needs.optional = other.needs.optional;
         }
-        first.unstated &= other.unstated;
-        first.computed = first.computed.or(other.computed);
-        if first.programs.is_empty() {
-            first.programs = other.programs;
+        first.needs.unstated &= other.needs.unstated;
+        first.needs.computed = first.needs.computed.or(other.needs.computed);
+        if first.targets.programs.is_empty() {
+            first.targets.programs = other.targets.programs;
         }
     }
-    if stated || !first.dependencies.is_empty() {
-        first.computed = None;
+    if stated || !first.needs.dependencies.is_empty() {
+        first.needs.computed = None;
     }
     Some(first)
 }
 
 /// Reads what packages need whose metadata leaves it to `requires.txt`.
 pub(super) fn required(ask: &mut Ask<'_, '_>, inventory: &Inventory, packages: &mut [Package]) {
-    for package in packages.iter_mut().filter(|package| package.unstated) {
+    for package in packages.iter_mut().filter(|package| package.needs.unstated) {
         let folder = package.folder();
         let beside = |path: &str| {
             let within = parent(path);
@@ -358,11 +360,11 @@ pub(super) fn required(ask: &mut Ask<'_, '_>, inventory: &Inventory, packages: &
         let Some(file) = below.into_iter().find(|file| beside(&file.path)) else { continue };
         let Some(text) = whole(ask, &file.path) else { continue };
         if let Some((dependencies, optional)) = requires_txt(&text) {
-            package.dependencies = dependencies;
-            package.optional = optional;
-            package.optional.remove(&plain_name(&package.name));
-            package.unstated = false;
-            package.computed = None;
+            package.needs.dependencies = dependencies;
+            package.needs.optional = optional;
+            package.needs.optional.remove(&plain_name(&package.name));
+            package.needs.unstated = false;
+            package.needs.computed = None;
         }
     }
 }

@@ -14,11 +14,14 @@ fn cargo_members_take_what_their_workspace_says() {
     assert_eq!((a.version.as_str(), a.licence.as_str()), ("1.2.3", "MIT"));
     assert_eq!(a.about, "Flies kites.");
     let names: Vec<_> =
-        a.dependencies.iter().map(|d| format!("{} {}", d.name, d.version)).collect();
+        a.needs.dependencies.iter().map(|d| format!("{} {}", d.name, d.version)).collect();
     assert_eq!(names, ["libc 0.2", "serde 1.0"]);
-    let conditions: Vec<&str> = a.dependencies.iter().map(|d| d.condition.as_str()).collect();
+    let conditions: Vec<&str> = a.needs.dependencies.iter().map(|d| d.condition.as_str()).collect();
     assert_eq!(conditions, ["on Unix", ""]);
-    assert_eq!((a.optional.len(), a.development.len(), a.programs.len()), (1, 1, 1));
+    assert_eq!(
+        (a.needs.optional.len(), a.needs.development.len(), a.targets.programs.len()),
+        (1, 1, 1)
+    );
 }
 
 #[test]
@@ -107,7 +110,7 @@ fn each_kind_of_manifest_is_read() {
                 package.name.as_str(),
                 package.version.as_str(),
                 package.licence.as_str(),
-                package.dependencies.len()
+                package.needs.dependencies.len()
             ),
             (name, version, licence, dependencies),
             "{path}"

@@ -63,9 +63,9 @@ fn registry(tool: Tool) -> Option<&'static str> {
 
 /// Whether a manifest is one of a package, and not only of settings of tools.
 fn states_needs(package: &Package) -> bool {
-    let sets = [&package.optional, &package.development];
+    let sets = [&package.needs.optional, &package.needs.development];
     !package.name.is_empty()
-        || !package.dependencies.is_empty()
+        || !package.needs.dependencies.is_empty()
         || sets.iter().any(|set| !set.is_empty())
 }
 
@@ -131,7 +131,7 @@ fn by_condition<'r>(
 ) -> BTreeMap<&'r str, Vec<RequiredDependency<'r>>> {
     let own: Vec<&str> = report.packages.iter().map(|package| package.name.as_str()).collect();
     let all = || {
-        let all = packages.iter().flat_map(|package| &package.dependencies);
+        let all = packages.iter().flat_map(|package| &package.needs.dependencies);
         all.filter(|dependency| !own.contains(&dependency.name.as_str()))
     };
     let always = |name: &str| all().any(|it| it.condition.is_empty() && it.name == name);
@@ -161,8 +161,8 @@ fn summary(
     known: Knowledge,
 ) -> String {
     // A manifest with settings of tools alone is no package that could need something.
-    let unstated = packages.iter().any(|it| it.unstated && !it.name.is_empty());
-    let computed = packages.iter().find_map(|package| package.computed.as_ref());
+    let unstated = packages.iter().any(|it| it.needs.unstated && !it.name.is_empty());
+    let computed = packages.iter().find_map(|package| package.needs.computed.as_ref());
     let computed = computed.map(|at| format!("omputed in {}, at line {}", code(&at.path), at.line));
     let at_run_time =
         if known.incomplete { "at run time by the files that were parsed" } else { "at run time" };
@@ -193,8 +193,8 @@ fn on_demand(report: &Report, packages: &[&Package]) -> impl Iterator<Item = Str
         all.difference(&own).count() as u64
     };
     let kinds = [
-        (number_of(|it| &it.optional), "optional"),
-        (number_of(|it| &it.development), "for development and building"),
+        (number_of(|it| &it.needs.optional), "optional"),
+        (number_of(|it| &it.needs.development), "for development and building"),
     ];
     kinds
         .into_iter()

@@ -46,7 +46,7 @@ pub(super) fn main_package<'r>(report: &'r Report, language: &str) -> Option<&'r
 }
 
 fn top(report: &Report) -> &str {
-    if report.root == "." { "" } else { &report.root }
+    if report.top.root == "." { "" } else { &report.top.root }
 }
 
 fn named(report: &Report) -> impl Iterator<Item = &Package> {

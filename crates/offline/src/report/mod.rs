@@ -47,6 +47,10 @@ const NOT_READ: &str = "from the workspace (not read)";
 /// What lies at the top of a project beside its packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Top {
+    /// The path of the project.
+    pub(super) root: String,
+    /// The name of its directory, where no manifest and no README names it.
+    pub(super) name: String,
     /// Names of its entries, also of hidden ones.
     pub(super) entries: Vec<String>,
     pub(super) readme: Option<Readme>,
@@ -59,9 +63,6 @@ pub(super) struct Top {
 /// All that a report says.
 #[derive(Debug, Default)]
 pub(super) struct Report {
-    pub(super) root: String,
-    /// What the directory is called where no manifest and no README names it.
-    pub(super) name: String,
     pub(super) top: Top,
     pub(super) packages: Vec<Package>,
     pub(super) inventory: Inventory,

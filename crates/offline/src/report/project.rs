@@ -12,7 +12,7 @@ pub(super) fn introduction(report: &Report) -> String {
     let readme = report.top.readme.as_ref();
     let titled = readme.map(|readme| readme.title.clone()).filter(|title| !title.is_empty());
     let name = package.map(|package| package.name.clone()).or(titled);
-    let name = name.unwrap_or_else(|| report.name.clone());
+    let name = name.unwrap_or_else(|| report.top.name.clone());
     let version = version(report, package);
     let head = if version.is_empty() { format!("# {name}") } else { format!("# {name} {version}") };
     let about = package.map(|package| package.about.as_str()).unwrap_or_default();
@@ -65,7 +65,7 @@ pub(super) fn facts(report: &Report, sizes: &Sizes) -> String {
     }
     lines.push(format!("Licence: {}", licence(report, package)));
     lines.push(format!("Size: {}", sizes.say()));
-    let requires = package.map(|package| package.requires.as_str()).unwrap_or_default();
+    let requires = package.map(|package| package.needs.requires.as_str()).unwrap_or_default();
     if let (false, Some(package)) = (requires.is_empty(), package) {
         let language = match package.tool {
             Tool::Cargo => "Rust ",

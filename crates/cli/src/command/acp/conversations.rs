@@ -37,25 +37,25 @@ impl SessionHost for AcpSessions {
         &self,
         place: SessionRequest,
     ) -> BoxFuture<'_, Result<Arc<dyn Conversation>, HostError>> {
-        let house = Arc::clone(&self.0);
+        let shared = Arc::clone(&self.0);
         Box::pin(async move {
-            let opened = blocking(move || AcpConversation::open(house, &place)).await?;
+            let opened = blocking(move || AcpConversation::open(shared, &place)).await?;
             Ok(Arc::new(opened) as Arc<dyn Conversation>)
         })
     }
 
     fn list(&self, cwd: Option<PathBuf>) -> BoxFuture<'_, Result<Vec<SessionListing>, HostError>> {
-        let house = Arc::clone(&self.0);
-        Box::pin(blocking(move || list_sessions(&house, cwd.as_deref())))
+        let shared = Arc::clone(&self.0);
+        Box::pin(blocking(move || list_sessions(&shared, cwd.as_deref())))
     }
 
     fn delete(&self, id: SessionId) -> BoxFuture<'_, Result<(), HostError>> {
-        let house = Arc::clone(&self.0);
+        let shared = Arc::clone(&self.0);
         Box::pin(blocking(move || {
-            if !house.dir.file(&id).is_file() {
+            if !shared.dir.file(&id).is_file() {
                 return Ok(());
             }
-            house.dir.remove(&id).map_err(failed)
+            shared.dir.remove(&id).map_err(failed)
         }))
     }
 }
@@ -70,14 +70,14 @@ async fn blocking<T: Send + 'static>(
 
 /// Lists the stored sessions of a directory, the newest first.
 fn list_sessions(
-    house: &SharedAssembly,
+    shared: &SharedAssembly,
     cwd: Option<&Path>,
 ) -> Result<Vec<SessionListing>, HostError> {
-    let mut ids = house.dir.list().map_err(CliError::failed)?;
+    let mut ids = shared.dir.list().map_err(CliError::failed)?;
     ids.sort();
     // Sessions have the directory that a link leads to. One that is gone is looked for as told.
     let cwd = cwd.map(|cwd| cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned()));
-    let stored = ids.iter().rev().filter_map(|id| match house.dir.read(id) {
+    let stored = ids.iter().rev().filter_map(|id| match shared.dir.read(id) {
         Ok(stored) => Some(stored),
         Err(error) => {
             tell(&format!("warning: {}", CliError::failed(error).chain()));
@@ -89,11 +89,11 @@ fn list_sessions(
 }
 
 /// Reads a stored session.
-fn read_session(house: &SharedAssembly, id: &SessionId) -> Result<StoredSession, HostError> {
-    if !house.dir.file(id).is_file() {
+fn read_session(shared: &SharedAssembly, id: &SessionId) -> Result<StoredSession, HostError> {
+    if !shared.dir.file(id).is_file() {
         return Err(HostError::NoSession(id.to_string()));
     }
-    house.dir.read(id).map_err(failed)
+    shared.dir.read(id).map_err(failed)
 }
 
 /// A session that has something to show.
@@ -113,7 +113,7 @@ fn listed(stored: &StoredSession) -> Option<SessionListing> {
 
 /// One session that an editor has open.
 struct AcpConversation {
-    house: Arc<SharedAssembly>,
+    shared: Arc<SharedAssembly>,
     facts: SessionFacts,
     begun: SessionStartup,
     endpoint: Option<ModelEndpoint>,
@@ -122,16 +122,16 @@ struct AcpConversation {
 }
 
 impl AcpConversation {
-    fn open(house: Arc<SharedAssembly>, place: &SessionRequest) -> Result<Self, HostError> {
-        let stored = place.stored.as_ref().map(|id| read_session(&house, id)).transpose()?;
-        let cwd = house.around.cwd(Some(&place.cwd))?;
+    fn open(shared: Arc<SharedAssembly>, place: &SessionRequest) -> Result<Self, HostError> {
+        let stored = place.stored.as_ref().map(|id| read_session(&shared, id)).transpose()?;
+        let cwd = shared.around.cwd(Some(&place.cwd))?;
         if let Some(stored) = &stored {
             same_place(stored, &cwd)?;
         }
-        let (sources, mut loaded) = house.load(&cwd)?;
+        let (sources, mut loaded) = shared.load(&cwd)?;
         let mut notes = servers::add(&place.servers, &mut loaded.config);
         let before = stored.as_ref().and_then(StoredSession::last_start);
-        let mut begun = house.begin(&sources, &loaded, before)?;
+        let mut begun = shared.begin(&sources, &loaded, before)?;
         notes.append(&mut begun.notes.of_servers);
         notes.append(&mut begun.notes.warnings);
         let facts = SessionFacts {
@@ -145,12 +145,12 @@ impl AcpConversation {
         };
         let endpoint = endpoint(begun.overrides.clone());
         let is_stored = AtomicBool::new(stored.is_some());
-        Ok(Self { house, facts, begun, endpoint, is_stored })
+        Ok(Self { shared, facts, begun, endpoint, is_stored })
     }
 
     fn parts(&self, turn: &TurnRequest, idle: &Arc<Inactivity>) -> SessionConfig {
         let idle = Arc::clone(idle) as Arc<dyn Observer>;
-        let mut parts = self.house.parts(&self.begun, vec![Arc::clone(&turn.observer), idle]);
+        let mut parts = self.shared.parts(&self.begun, vec![Arc::clone(&turn.observer), idle]);
         parts.approver = Arc::clone(&turn.approver);
         parts.record.endpoint.clone_from(&self.endpoint);
         parts
@@ -158,7 +158,7 @@ impl AcpConversation {
 
     /// Takes the message: as the first of a new session, or as the next of one that is stored.
     async fn run(&self, turn: TurnRequest, idle: &Arc<Inactivity>) -> Result<Outcome, HostError> {
-        let (id, dir) = (&self.facts.id, &self.house.dir);
+        let (id, dir) = (&self.facts.id, &self.shared.dir);
         let SessionStartup { composition, chosen, .. } = &self.begun;
         let mut parts = self.parts(&turn, idle);
         // Whoever is asked knows the mode that the editor chose.
@@ -194,7 +194,7 @@ impl AcpConversation {
     async fn watched<T>(&self, session: &Session, run: impl Future<Output = T>) -> T {
         let answers = async {
             if self.begun.composition.config.control {
-                match Control::bind(&self.house.dir, session.id(), session.control()) {
+                match Control::bind(&self.shared.dir, session.id(), session.control()) {
                     Ok(control) => control.serve().await,
                     Err(error) => tell(&format!(
                         "warning: `deputize agents` cannot reach this session: {}",
@@ -218,12 +218,12 @@ impl Conversation for AcpConversation {
     }
 
     fn records(&self) -> BoxFuture<'_, Result<Vec<Record>, HostError>> {
-        let (house, id) = (Arc::clone(&self.house), self.facts.id.clone());
+        let (shared, id) = (Arc::clone(&self.shared), self.facts.id.clone());
         Box::pin(blocking(move || {
-            if !house.dir.file(&id).is_file() {
+            if !shared.dir.file(&id).is_file() {
                 return Ok(Vec::new());
             }
-            Ok(read_session(&house, &id)?.records)
+            Ok(read_session(&shared, &id)?.records)
         }))
     }
 

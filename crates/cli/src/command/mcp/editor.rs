@@ -3,7 +3,7 @@
 
 use deputize_mcp::{ApprovalStore, ServerChange, ServerRecord};
 
-use super::{ServerRow, approve, show};
+use super::{ServerReview, ServerRow, approve, show};
 use crate::compose::mcp::cards_of_editors;
 use crate::config::Config;
 use crate::exit::CliError;
@@ -50,7 +50,8 @@ impl EditorServer {
             let changes = card.changes(&start);
             let listed = card.listed.clone().unwrap_or_default();
             print(&show::whole(name, &start, &listed, &changes))?;
-            approve(around, (name, &self.cards, &mut card), &start, yes)?;
+            let review = ServerReview { name, cards: &self.cards, card: &mut card };
+            approve(around, review, &start, yes)?;
         }
         Ok(())
     }

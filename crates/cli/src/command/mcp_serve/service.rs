@@ -32,7 +32,7 @@ use crate::stdio::tell;
 
 /// What all calls of other agents share.
 pub(crate) struct ServiceState {
-    pub(crate) house: SharedAssembly,
+    pub(crate) shared: SharedAssembly,
     /// The directory that calls work in or below.
     pub(crate) root: PathBuf,
     /// What the configuration offered when it could last be read.
@@ -89,9 +89,9 @@ impl AgentService for ProgramService {
     /// Offers what the next call would find: the configuration is read anew. One that cannot be
     /// read changes nothing here; the next call says what is wrong with it.
     fn offers(&self) -> BoxFuture<'_, Vec<ServedTool>> {
-        let office = Arc::clone(&self.0);
+        let state = Arc::clone(&self.0);
         Box::pin(async move {
-            let read = spawn_blocking(move || office.services()).await;
+            let read = spawn_blocking(move || state.services()).await;
             read.map(|services| self.0.offered(services)).unwrap_or_default()
         })
     }
@@ -110,8 +110,8 @@ impl AgentService for ProgramService {
                 _ => return Err(self.not_offered(tool).await),
             };
             let cwd = self.0.place(cwd)?;
-            let office = Arc::clone(&self.0);
-            let prepared = spawn_blocking(move || PreparedSession::new(office, cwd, job)).await;
+            let state = Arc::clone(&self.0);
+            let prepared = spawn_blocking(move || PreparedSession::new(state, cwd, job)).await;
             let prepared = match prepared {
                 Ok(Ok(prepared)) if prepared.is_offered() => prepared,
                 Ok(Ok(_)) => return Err(self.not_offered(tool).await),
@@ -146,12 +146,12 @@ fn refused(error: &CliError) -> ServedAnswer {
 
 /// What a session that works there could be asked for.
 fn services_at(
-    house: &SharedAssembly,
+    shared: &SharedAssembly,
     cwd: &Path,
 ) -> Result<(AssembledProgram, Services), CliError> {
-    let sources = house.sources(cwd)?;
+    let sources = shared.sources(cwd)?;
     let loaded = load(&sources).map_err(CliError::usage)?;
-    let composition = house.compose(&sources, &loaded.config)?;
+    let composition = shared.compose(&sources, &loaded.config)?;
     let services = Services::of(&loaded.config, &composition);
     Ok((composition, services))
 }
@@ -163,18 +163,18 @@ impl ServiceState {
         around: ProcessEnv,
         args: &McpServe,
     ) -> Result<Self, CliError> {
-        let house = SharedAssembly::new(links, around, args.options())?;
-        let root = house.around.cwd(args.options().settings.cwd.as_deref())?;
+        let shared = SharedAssembly::new(links, around, args.options())?;
+        let root = shared.around.cwd(args.options().settings.cwd.as_deref())?;
         // Its warnings are told once, here.
-        house.load(&root)?;
-        let (composition, services) = services_at(&house, &root)?;
-        composition.models(&overrides(&args.options().model), &house.around)?;
-        Ok(Self { house, root, last: Mutex::new(services) })
+        shared.load(&root)?;
+        let (composition, services) = services_at(&shared, &root)?;
+        composition.models(&overrides(&args.options().model), &shared.around)?;
+        Ok(Self { shared, root, last: Mutex::new(services) })
     }
 
     /// What the configuration offers now, or offered when it could last be read.
     fn services(&self) -> Services {
-        let now = services_at(&self.house, &self.root);
+        let now = services_at(&self.shared, &self.root);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Ok((_, services)) = now {
             *last = services;
@@ -234,7 +234,7 @@ impl ServiceState {
             Some(Value::String(path)) => path,
             Some(_) => return Err(InvalidCall("`cwd` must be a text".to_owned())),
         };
-        let found = self.house.around.cwd(Some(Path::new(&path)));
+        let found = self.shared.around.cwd(Some(Path::new(&path)));
         let found = found.map_err(|error| InvalidCall(format!("`cwd`: {}", error.chain())))?;
         if !found.starts_with(&self.root) {
             let root = self.root.display();
@@ -286,7 +286,7 @@ impl ServeJob {
 
 /// A session that is about to begin.
 struct PreparedSession {
-    office: Arc<ServiceState>,
+    state: Arc<ServiceState>,
     begun: SessionStartup,
     mode: ApproverMode,
     cwd: PathBuf,
@@ -295,19 +295,19 @@ struct PreparedSession {
 }
 
 impl PreparedSession {
-    fn new(office: Arc<ServiceState>, cwd: PathBuf, job: ServeJob) -> Result<Self, CliError> {
-        let (sources, mut loaded) = office.house.load(&cwd)?;
+    fn new(state: Arc<ServiceState>, cwd: PathBuf, job: ServeJob) -> Result<Self, CliError> {
+        let (sources, mut loaded) = state.shared.load(&cwd)?;
         let config = &mut loaded.config;
         if let ServeJob::Run { toolsets, max_iterations, .. } = &job {
             narrow(config, toolsets, *max_iterations)?;
         }
         let mode = unasked(config);
-        let begun = office.house.begin(&sources, &loaded, None)?;
+        let begun = state.shared.begin(&sources, &loaded, None)?;
         let StartupNotes { of_servers, warnings } = &begun.notes;
         of_servers.iter().for_each(|note| tell(&format!("note: {note}")));
         warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
         let id = new_session_id(SystemClock.now_ms());
-        Ok(Self { office, begun, mode, cwd, id, job })
+        Ok(Self { state, begun, mode, cwd, id, job })
     }
 
     /// Whether what is asked for can be had under this configuration.
@@ -367,9 +367,9 @@ impl PreparedSession {
         let tools = &self.begun.composition.assembly.tools.catalog;
         let progress = Arc::new(ProgressNotes::new(Arc::clone(tools), notes));
         let observers: Vec<Arc<dyn Observer>> = vec![children.clone(), idle.clone(), progress];
-        let house = &self.office.house;
-        let parts = house.parts(&self.begun, observers);
-        let session = Session::create(&house.dir, self.id.clone(), parts);
+        let shared = &self.state.shared;
+        let parts = shared.parts(&self.begun, observers);
+        let session = Session::create(&shared.dir, self.id.clone(), parts);
         let session = session.map_err(CliError::failed)?;
         let SessionStartup { composition, chosen, .. } = &self.begun;
         let mut spec = composition.assembly.top_agent(&self.id, &chosen.name, &task, self.mode);
