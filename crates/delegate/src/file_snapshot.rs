@@ -19,6 +19,7 @@ use deputize_core::tool::SessionView;
 use deputize_core::{AgentId, Outcome};
 
 use crate::blocking::run_blocking;
+use crate::output_file::is_saved;
 
 /// Bytes that are read to compare; a file beyond that is taken as changed when its size or its
 /// times say so.
@@ -74,7 +75,8 @@ impl StaleFile {
 impl FileSnapshot {
     /// Looks at the files that an agent has read.
     pub(crate) async fn take(session: &Arc<SessionView>, parent: &AgentId) -> Self {
-        if session.files.read_by(parent).is_empty() {
+        // A replay changes no files, and stays on its thread.
+        if session.files.read_by(parent).is_empty() || !is_saved(session) {
             return Self { mark: session.files.mark(), files: BTreeMap::new(), late: false };
         }
         let (session, parent) = (Arc::clone(session), parent.clone());

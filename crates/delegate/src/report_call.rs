@@ -9,7 +9,7 @@ use deputize_core::{AgentView, Outcome, ToolCallResult};
 
 use crate::blocking::run_blocking;
 use crate::config::{DelegationConfig, ToolFlavor};
-use crate::output_file::OutputFile;
+use crate::output_file::{OutputFile, is_saved};
 use crate::report::{
     HostObservations, ReportLayout, ReportLimits, SavedOutput, Truncation, host_value,
     lay_out_plain, result_entry,
@@ -100,6 +100,10 @@ fn left_out(
 async fn write(agent: &AgentView, files: Vec<OutputFile>) -> BTreeSet<PathBuf> {
     if files.is_empty() {
         return BTreeSet::new();
+    }
+    // A replay stays on its thread, for its order is that of the records.
+    if !is_saved(&agent.session) {
+        return files.into_iter().map(|file| file.path).collect();
     }
     let session = Arc::clone(&agent.session);
     run_blocking(move || {

@@ -224,9 +224,12 @@ fn cancelled(result: ToolCallResult) -> ToolCallResult {
 /// Returns the directory that an agent's shell is in, if it is there.
 async fn shell_of(agent: &AgentView) -> Option<PathBuf> {
     let place = agent.store.get_or_insert_with(ShellPlace::default).get()?;
-    let session = Arc::clone(&agent.session);
-    // The directory in a recording need not be on this machine.
-    run_blocking(move || (!is_saved(&session) || place.is_dir()).then_some(place)).await
+    // The directory in a recording need not be on this machine. A replay stays on its thread, for
+    // its order is that of the records.
+    if !is_saved(&agent.session) {
+        return Some(place);
+    }
+    run_blocking(move || place.is_dir().then_some(place)).await
 }
 
 #[cfg(test)]
