@@ -15,7 +15,7 @@ use crate::config::DelegationConfig;
 use crate::diagnosis::Diagnosis;
 use crate::file_snapshot::{FileSnapshot, StaleFile};
 use crate::named_files::{missing, unknown_names};
-use crate::output_file::OutputFile;
+use crate::output_file::{OutputFile, is_saved};
 use crate::report::ReportLimits;
 use crate::stale_files::{merge, written_otherwise};
 
@@ -135,6 +135,10 @@ impl FileInspection {
     async fn run(self) -> FileFindings {
         let writes = self.answer.is_some() || self.diagnosis.is_some();
         if !self.compares && self.names.is_empty() && !writes {
+            return FileFindings::default();
+        }
+        // A session that is only simulated has no files, and stays on its thread.
+        if !is_saved(&self.session) {
             return FileFindings::default();
         }
         run_blocking(move || self.work()).await
