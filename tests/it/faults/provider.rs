@@ -86,7 +86,7 @@ async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
         ("overflow", error(400, overflow), 1, &["too long for model `mock`", "8192", larger]),
         ("overflow of vLLM", error(400, vllm), 1, &["too long for model `mock`", "9000", larger]),
         ("filtered", filtered, 1, &["provider refused or filtered", "ask another model"]),
-        ("a line of 10 MB", MockAnswer::sse(line), 3, &["the limit is 1048576"]),
+        ("a line of 10 MB", MockAnswer::sse(line), 1, &["8388608", "twice limits.reply_bytes"]),
         ("overflow, large", error(413, "too large"), 1, &["too long for model `mock`"]),
     ];
     for (name, answer, code, told) in cases {
