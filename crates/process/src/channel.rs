@@ -135,7 +135,8 @@ mod tests {
     fn frames_keep_their_order_and_their_descriptors() {
         let (ours, theirs) = UnixStream::pair().unwrap();
         let file = |name: &str| std::fs::File::open(name).unwrap();
-        let (null, zero) = (file("/dev/null"), file("/dev/zero"));
+        let null = file("/dev/null");
+        let zero = file("/dev/zero");
         send(&ours, &frame(b"plain"), &[]).unwrap();
         send(&ours, &frame(b"two"), &[null.as_fd(), zero.as_fd()]).unwrap();
         send(&ours, &frame(b""), &[]).unwrap();

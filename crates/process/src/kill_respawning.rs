@@ -44,7 +44,8 @@ mod tests {
 
     #[test]
     fn who_is_new_and_wanted_is_stopped_at_once() {
-        let (codec, wanted) = (TagCodec::of_this_process(), ProcessTag { owner: 7, command: 1 });
+        let codec = TagCodec::of_this_process();
+        let wanted = ProcessTag { owner: 7, command: 1 };
         let other = ProcessTag { owner: 7, command: 2 };
         let children = [wanted, other].map(|tag| {
             let null = || std::fs::File::open("/dev/null").unwrap().into();

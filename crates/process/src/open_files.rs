@@ -27,7 +27,8 @@ pub struct OpenFiles {
 /// If the system refuses. The limit is then what it was.
 pub fn raise_open_files() -> io::Result<OpenFiles> {
     let limit = getrlimit(Resource::Nofile);
-    let (hard, before) = (limit.maximum.unwrap_or(u64::MAX), limit.current.unwrap_or(u64::MAX));
+    let hard = limit.maximum.unwrap_or(u64::MAX);
+    let before = limit.current.unwrap_or(u64::MAX);
     let now = hard.min(OPEN_FILES_LIMIT).max(before);
     if now > before {
         let raised = Rlimit { current: Some(now), maximum: limit.maximum };

@@ -33,7 +33,8 @@ pub(crate) fn parse_stat(stat: &[u8]) -> Option<Process> {
     let parent = number(fields.next()?)?;
     let session = number(fields.nth(1)?)?;
     let started = number(fields.nth(15)?)?;
-    let (zombie, stopped) = (matches!(state, b"Z" | b"X"), matches!(state, b"T" | b"t"));
+    let zombie = matches!(state, b"Z" | b"X");
+    let stopped = matches!(state, b"T" | b"t");
     Some(Process { pid, parent, session, started, zombie, stopped })
 }
 
@@ -214,7 +215,8 @@ mod tests {
 
     #[test]
     fn a_program_name_can_hold_anything() {
-        let (zombie, stopped) = (false, false);
+        let zombie = false;
+        let stopped = false;
         let expected = Process { pid: 42, parent: 7, session: 40, started: 9001, zombie, stopped };
         for name in ["sh", "a b", ") R 1 1 1", "((", "", "x\ny"] {
             assert_eq!(stat(name, "S"), Some(expected), "{name:?}");
@@ -276,7 +278,8 @@ mod tests {
         adopted: Option<ProcessTag>,
         evidence: impl Fn(&Process) -> Option<ProcessTag>,
     ) -> Option<ProcessTag> {
-        let (mut at, mut tag) = (pid, None);
+        let mut at = pid;
+        let mut tag = None;
         for _ in 0..=table.len() {
             if at == ME {
                 return tag.or(adopted);
@@ -290,7 +293,8 @@ mod tests {
 
     fn table(pairs: &[(i32, i32)]) -> Table {
         let process = |pid, parent| {
-            let (zombie, stopped) = (false, false);
+            let zombie = false;
+            let stopped = false;
             Process { pid, parent, session: 0, started: 1, zombie, stopped }
         };
         pairs.iter().map(|&(pid, parent)| (pid, process(pid, parent))).collect()

@@ -118,7 +118,8 @@ mod tests {
     #[test]
     fn the_first_executable_file_in_the_path_is_taken() {
         let dir = tempfile::tempdir().unwrap();
-        let (a, b) = (dir.path().join("a"), dir.path().join("b"));
+        let a = dir.path().join("a");
+        let b = dir.path().join("b");
         fs::create_dir_all(a.join("tool")).unwrap();
         fs::create_dir_all(&b).unwrap();
         place(&a, "plain", 0o644);

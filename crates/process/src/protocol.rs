@@ -199,13 +199,15 @@ impl ReaperReport {
             1 => Self::Started(from.tag()?),
             2 => Self::Refused(from.tag()?, from.signed()?),
             3 => {
-                let (tag, status) = (from.tag()?, from.option()?);
+                let tag = from.tag()?;
+                let status = from.option()?;
                 let status = status.map(u32::try_from).transpose().ok()?;
                 Self::Exited(tag, status.map(u32::cast_signed))
             }
             4 => {
                 let ticket = from.number()?;
-                let (restless, groups_only) = (from.number()? != 0, from.number()? != 0);
+                let restless = from.number()? != 0;
+                let groups_only = from.number()? != 0;
                 let mut left = Vec::new();
                 for _ in 0..from.number()? {
                     left.push(from.signed()?);
@@ -284,7 +286,8 @@ impl<'a> Body<'a> {
     }
 
     fn option(&mut self) -> Option<Option<u64>> {
-        let (is_some, number) = (self.number()?, self.number()?);
+        let is_some = self.number()?;
+        let number = self.number()?;
         Some((is_some != 0).then_some(number))
     }
 
@@ -313,7 +316,9 @@ impl<'a> Body<'a> {
 
     fn start(&mut self) -> Option<StartCommand> {
         let tag = self.tag()?;
-        let (program, args, cwd) = (self.text()?.into(), self.texts()?, self.text()?.into());
+        let program = self.text()?.into();
+        let args = self.texts()?;
+        let cwd = self.text()?.into();
         let mut env = Vec::new();
         let mut texts = self.texts()?.into_iter();
         while let Some(name) = texts.next() {

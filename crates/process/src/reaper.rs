@@ -467,7 +467,8 @@ impl Reaper {
         let Self { jobs, leaders, reports, namespaces, .. } = self;
         jobs.retain_mut(|job| {
             let signal = |signal| leaders.signal_groups(job.scope, signal);
-            let (grace, limit) = (job.grace_is_over(now), job.limit_is_over(now));
+            let grace = job.grace_is_over(now);
+            let limit = job.limit_is_over(now);
             match &mut job.way {
                 TerminationMethod::TreeKill(kill) => match kill.step_without_table(now, error) {
                     KillStep::Look => return true,

@@ -138,7 +138,8 @@ pub fn parse_state(bytes: &[u8]) -> Option<ShellState> {
 
 fn parse_variable(entry: &[u8]) -> Option<(OsString, OsString)> {
     let at = entry.iter().position(|byte| *byte == b'=')?;
-    let (name, value) = (OsStr::from_bytes(entry.get(..at)?), entry.get(at + 1..)?);
+    let name = OsStr::from_bytes(entry.get(..at)?);
+    let value = entry.get(at + 1..)?;
     // Ours, and what every shell sets anew. `PWD` is the directory.
     let internal = ["", "_", "PWD", "SHLVL", OWNER_VARIABLE, STATUS_VARIABLE];
     if internal.iter().any(|internal| name == *internal) {

@@ -225,7 +225,8 @@ mod tests {
         let start = Instant::now();
         let mut walk = TreeKill::new(start);
         let at = |ms| start + Duration::from_millis(ms);
-        let (term, kill) = (TreeSignal::Term, TreeSignal::Kill);
+        let term = TreeSignal::Term;
+        let kill = TreeSignal::Kill;
         assert_eq!(
             walk.step_without_table(at(0), ProcTableError::Unsupported),
             KillStep::Send(term, Vec::new())

@@ -148,7 +148,8 @@ impl Model for AnthropicMessages {
     }
 
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
-        let (remote, dialect) = (self.remote.for_one_agent()?, self.dialect.clone());
+        let remote = self.remote.for_one_agent()?;
+        let dialect = self.dialect.clone();
         Some(Arc::new(Self { remote, dialect }))
     }
 

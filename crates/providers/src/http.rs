@@ -90,7 +90,8 @@ impl RemoteModel {
         // A header that the endpoint names itself wins, also with a key in it.
         let keys = if headers.contains_key(&name) { Vec::new() } else { values };
         let keys = http.rings.ring(base.as_str(), name, keys);
-        let (http, kept) = (http.clone(), PromiseTracker::default());
+        let http = http.clone();
+        let kept = PromiseTracker::default();
         let reach = Connector { endpoint, http, client, kept, base, url, headers };
         Ok(Self { reach: Arc::new(reach), keys: KeyLease::new(keys) })
     }

@@ -69,7 +69,9 @@ struct TextScan {
 impl TextScan {
     fn of(text: &str) -> Result<Self, JsonError> {
         let mut scan = Self::default();
-        let (mut at, mut depth, mut quoted) = (0, 0_usize, false);
+        let mut at = 0;
+        let mut depth = 0_usize;
+        let mut quoted = false;
         let bytes = text.as_bytes();
         while let Some(rest) = bytes.get(at..).filter(|rest| !rest.is_empty()) {
             at += match rest {

@@ -110,7 +110,8 @@ impl Model for OpenAiChat {
     }
 
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
-        let (remote, dialect) = (self.remote.for_one_agent()?, self.dialect.clone());
+        let remote = self.remote.for_one_agent()?;
+        let dialect = self.dialect.clone();
         Some(Arc::new(Self { remote, dialect }))
     }
 }

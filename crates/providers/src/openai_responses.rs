@@ -109,7 +109,8 @@ impl Model for OpenAiResponses {
     }
 
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
-        let (remote, dialect) = (self.remote.for_one_agent()?, self.dialect.clone());
+        let remote = self.remote.for_one_agent()?;
+        let dialect = self.dialect.clone();
         Some(Arc::new(Self { remote, dialect }))
     }
 }

@@ -28,7 +28,9 @@ pub(crate) fn from_words(text: &str) -> Option<Duration> {
     let text = text.to_ascii_lowercase();
     let starts = ["again in ", "retry in ", "retry after ", "again after "];
     let rest = starts.iter().find_map(|start| text.split_once(start))?.1;
-    let (mut rest, mut seconds, mut found) = (rest, 0.0, false);
+    let mut rest = rest;
+    let mut seconds = 0.0;
+    let mut found = false;
     loop {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
         let (amount, tail) = rest.split_at(digits);

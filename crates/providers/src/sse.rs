@@ -166,7 +166,8 @@ impl SseDecoder {
     }
 
     fn dispatch(&mut self, sink: &mut Sink<'_>) -> Result<StreamStatus, StreamError> {
-        let (name, data) = (std::mem::take(&mut self.name), std::mem::take(&mut self.data));
+        let name = std::mem::take(&mut self.name);
+        let data = std::mem::take(&mut self.data);
         let data = String::from_utf8_lossy(&data);
         let data = data.trim();
         if data.is_empty() {
@@ -182,7 +183,8 @@ mod tests {
     use crate::limits::EVENT_BYTES;
 
     fn events(pieces: &[&[u8]]) -> (Vec<String>, SseDecoder) {
-        let (mut decoder, mut found) = (SseDecoder::default(), Vec::new());
+        let mut decoder = SseDecoder::default();
+        let mut found = Vec::new();
         for piece in pieces {
             let mut sink = |event: SseEvent<'_>| {
                 found.push(format!("{}|{}", event.name, event.data));

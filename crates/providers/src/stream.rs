@@ -93,7 +93,8 @@ pub(crate) struct ReplyBytes<P> {
 
 impl<P: EventParser> ReplyBytes<P> {
     pub(crate) fn new(parser: P) -> Self {
-        let (body, limit) = (BodyState::Unknown(Vec::new()), ReplyLimit::default());
+        let body = BodyState::Unknown(Vec::new());
+        let limit = ReplyLimit::default();
         Self { parser, body, limit, received: 0, unmeasured: 0, solid: 0, other_api: None }
     }
 
@@ -142,8 +143,10 @@ impl<P: EventParser> ReplyBytes<P> {
         match &mut self.body {
             BodyState::Unknown(_) => Ok(StreamStatus::More),
             BodyState::Events(decoder) => {
-                let (parser, other_api) = (&mut self.parser, &mut self.other_api);
-                let (unmeasured, limit) = (&mut self.unmeasured, &self.limit);
+                let parser = &mut self.parser;
+                let other_api = &mut self.other_api;
+                let unmeasured = &mut self.unmeasured;
+                let limit = &self.limit;
                 decoder.feed(bytes, &mut |event| {
                     if parser.moves() == 0 && other_api.is_none() {
                         *other_api = other_than(P::API, event.data);

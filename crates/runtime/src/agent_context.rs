@@ -10,7 +10,8 @@ use deputize_core::shell_directory::ShellPlace;
 use deputize_core::{AgentView, Cancel, CancelReason, Event};
 
 use crate::agent_handle::AgentHandle;
-use crate::agent_state::{NextStep, SharedState};
+use crate::agent_state::NextStep;
+use crate::agent_states::SharedState;
 use crate::budget_shortage::{BudgetShortage, LimitReason};
 use crate::session_config::SyncMode;
 use crate::session_inner::SessionInner;

@@ -10,7 +10,7 @@ use deputize_core::{AgentId, AgentView, Cancel, CancelReason, Event, Outcome};
 use tokio::sync::Notify;
 
 use crate::agent_progress::AgentProgress;
-use crate::agent_state::SharedState;
+use crate::agent_states::SharedState;
 use crate::bus::Bus;
 
 /// How many messages may wait for an agent. Whoever sends more is told that it takes none.

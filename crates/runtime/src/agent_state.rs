@@ -1,19 +1,14 @@
 //! The state of each agent, as a fold of its records.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::ops::Deref;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::budget::{Cost, TokenEstimator};
-use deputize_core::hook::HookPoint;
 use deputize_core::model::{ModelError, Reply, ToolChoice, Usage};
 use deputize_core::outcome::Receipts;
 use deputize_core::run::{Run, Step};
-use deputize_core::{
-    AgentId, CallId, CancelReason, Event, Message, Outcome, Record, ToolCall, ToolEffect,
-};
+use deputize_core::{CallId, CancelReason, Event, Message, Outcome, ToolCall, ToolEffect};
 
 use crate::request_size::reply_bytes;
 
@@ -157,8 +152,28 @@ impl AgentState {
         }
     }
 
+    /// Records that the agent must end, unless it must already.
+    pub(crate) fn stop(&mut self, reason: CancelReason) {
+        self.ending.stopped.get_or_insert(reason);
+    }
+
+    /// Records that the session goes on: the agent need not end.
+    pub(crate) fn reopen_session(&mut self) {
+        self.ending.stopped = None;
+    }
+
+    /// Records that a hook ran after the agent's end.
+    pub(crate) fn record_notified_hook(&mut self, by: &str) {
+        self.ending.notified_hooks.push(by.to_owned());
+    }
+
+    /// Records that a call of the agent started a child.
+    pub(crate) fn record_child_start(&mut self, child: &AgentSpec) {
+        self.calls.accepted.extend(child.spawned_by.as_ref().map(|by| by.call));
+    }
+
     /// Applies an event of this agent.
-    fn apply(&mut self, event: &Event) {
+    pub(crate) fn apply(&mut self, event: &Event) {
         self.apply_to_model_use(event);
         self.apply_to_cut_replies(event);
         self.apply_to_calls(event);
@@ -367,126 +382,5 @@ impl ModelUse {
             self.tokens.record_reply(request.bytes, 0, usage);
         }
         self.cost += cost;
-    }
-}
-
-/// The state of one agent, which is read while the fold goes on. Guards are held within a
-/// statement, never over an `await` or a record.
-#[derive(Debug, Clone)]
-pub(crate) struct SharedState(Arc<Mutex<AgentState>>);
-
-/// Read access to a state.
-#[derive(Debug)]
-pub(crate) struct StateRef<'s>(MutexGuard<'s, AgentState>);
-
-impl Deref for StateRef<'_> {
-    type Target = AgentState;
-
-    fn deref(&self) -> &AgentState {
-        &self.0
-    }
-}
-
-impl SharedState {
-    fn new(spec: &AgentSpec) -> Self {
-        Self(Arc::new(Mutex::new(AgentState::new(spec))))
-    }
-
-    fn lock(&self) -> MutexGuard<'_, AgentState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the state as it is now.
-    pub(crate) fn read(&self) -> StateRef<'_> {
-        StateRef(self.lock())
-    }
-
-    /// Returns the conversation.
-    pub(crate) fn messages(&self) -> Vec<Arc<Message>> {
-        self.lock().run.messages().to_vec()
-    }
-
-    /// Applies an event of this agent that a recording has.
-    pub(crate) fn replay(&self, event: &Event) {
-        self.lock().apply(event);
-    }
-}
-
-/// The states of all agents of a session, folded from its records.
-#[derive(Debug, Default)]
-pub(crate) struct AgentStates(Mutex<BTreeMap<AgentId, SharedState>>);
-
-impl AgentStates {
-    /// Folds the records of a session.
-    pub(crate) fn of(records: &[Record]) -> Self {
-        let states = Self::default();
-        records.iter().for_each(|record| states.apply(record));
-        states
-    }
-
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<AgentId, SharedState>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Returns the state of an agent that has started and was not removed.
-    pub(crate) fn get(&self, agent: &AgentId) -> Option<SharedState> {
-        self.lock().get(agent).cloned()
-    }
-
-    /// Returns the state of an agent, which is a new one if its start is not on record.
-    pub(crate) fn open(&self, spec: &AgentSpec) -> SharedState {
-        let mut states = self.lock();
-        states.entry(spec.id.clone()).or_insert_with(|| SharedState::new(spec)).clone()
-    }
-
-    /// Forgets an agent whose state nobody will ask for again.
-    pub(crate) fn remove(&self, agent: &AgentId) {
-        self.lock().remove(agent);
-    }
-
-    /// Applies a record to the agents that it is about.
-    pub(crate) fn apply(&self, record: &Record) {
-        let mut states = self.lock();
-        match &record.event {
-            Event::AgentStart(start) => start_agent(&mut states, &start.spec),
-            Event::SessionStart(_) => {
-                // The person resumes the top agent. Agents below it that were told to end stay so.
-                if let Some(top) = states.get(&record.agent) {
-                    top.lock().ending.stopped = None;
-                }
-            }
-            Event::AgentStop { reason, pending: true } => stop(&states, &record.agent, *reason),
-            Event::Hook(run) if run.name == HookPoint::SubagentStop => {
-                if let Some(child) = run.child.as_ref().and_then(|id| states.get(id)) {
-                    child.lock().ending.notified_hooks.push(run.by.clone());
-                }
-            }
-            event => {
-                if let Some(agent) = states.get(&record.agent) {
-                    agent.lock().apply(event);
-                }
-            }
-        }
-    }
-}
-
-fn start_agent(states: &mut BTreeMap<AgentId, SharedState>, spec: &AgentSpec) {
-    let new = SharedState::new(spec);
-    if let Some(parent) = spec.parent.as_ref().and_then(|parent| states.get(parent)) {
-        let mut parent = parent.lock();
-        parent.calls.accepted.extend(spec.spawned_by.as_ref().map(|by| by.call));
-        new.lock().ending.stopped = parent.ending.stopped.map(CancelReason::below);
-    }
-    states.insert(spec.id.clone(), new);
-}
-
-/// Records that an agent was stopped, and with it those below it.
-fn stop(states: &BTreeMap<AgentId, SharedState>, id: &AgentId, reason: CancelReason) {
-    for (other, state) in states {
-        if other == id {
-            state.lock().ending.stopped.get_or_insert(reason);
-        } else if other.ancestors().any(|above| above == *id) {
-            state.lock().ending.stopped.get_or_insert(reason.below());
-        }
     }
 }

@@ -136,7 +136,8 @@ impl AgentTree {
                 done.said.insert(spec.id.clone(), said);
             }
             done.below.extend(outcome.below.clone());
-            let (unfinished, external) = (Vec::new(), outcome.external);
+            let unfinished = Vec::new();
+            let external = outcome.external;
             let own = Receipts { unfinished, external, ..outcome.receipts.clone() };
             if !own.did_nothing() {
                 done.below.insert(spec.id.clone(), own);
@@ -218,7 +219,8 @@ fn spent_below(agents: &BTreeMap<AgentId, StoredAgent>) -> BTreeMap<AgentId, Spe
     for stored in agents.values() {
         let state = stored.state.read();
         if let (Some(outcome), Some(parent)) = (state.outcome(), &stored.spec.parent) {
-            let (usage, cost) = (outcome.tree_usage(), tree_cost(outcome));
+            let usage = outcome.tree_usage();
+            let cost = tree_cost(outcome);
             *below.entry(parent.clone()).or_default() += Spending { usage, cost };
         }
     }

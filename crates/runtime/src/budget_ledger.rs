@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::budget::{
-    Budget, BudgetAccount, Cost, Reservation, ReserveRequest, ReserveResult, TaskCost,
+    BudgetAccount, Cost, Reservation, ReserveRequest, ReserveResult, TaskCost,
 };
 use deputize_core::model::Usage;
 use deputize_core::run::BudgetUnit;
@@ -14,6 +14,7 @@ use deputize_core::{AgentId, CallId, Cancel};
 use tokio::sync::Notify;
 
 use crate::budget_shortage::{BudgetShortage, shortage};
+use crate::budgets::Budgets;
 use crate::cost_history::{CostEstimates, CostHistory, RouteKey};
 
 /// The budgets of a session and what its costs were until now: everyone pays from the first account,
@@ -173,7 +174,8 @@ impl LedgerState {
         let was = entry.reservation;
         change(entry);
         entry.reservation.runs = entry.runs();
-        let (now, child) = (entry.reservation, entry.child);
+        let now = entry.reservation;
+        let child = entry.child;
         self.session.replace(&was, &now);
         if child {
             self.children.replace(&was, &now);
@@ -206,7 +208,8 @@ impl LedgerState {
     /// Reserves a request that fits. What it takes of its parent's expectation is its own now.
     fn grant(&mut self, agent: &AgentId, ask: &ReserveRequest, result: ReserveResult) {
         let Some(entry) = self.agents.get(agent) else { return };
-        let (own, parent) = (entry.reservation, entry.parent.clone());
+        let own = entry.reservation;
+        let parent = entry.parent.clone();
         let rest = match result {
             ReserveResult::Reserved if entry.begun => own.rest,
             ReserveResult::Reserved => ask.whole,
@@ -243,7 +246,8 @@ impl LedgerState {
     ) -> Option<ReserveOutcome> {
         let agent = waiter.agent;
         let Some(entry) = self.agents.get(agent) else { return Some(ReserveOutcome::Cancelled) };
-        let (new, number) = (!entry.begun, entry.number);
+        let new = !entry.begun;
+        let number = entry.number;
         let out_of_turn = new && self.is_before_its_turn(entry);
         let first = self.waiting.first_key_value().map(|(ticket, _)| *ticket);
         let mut result = ReserveResult::Refused;
@@ -422,32 +426,13 @@ impl Drop for AgentBudget {
     }
 }
 
-/// The budgets of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Budgets {
-    /// Of all its agents together.
-    pub session: Budget,
-    /// Of all children together, as a share of that.
-    pub children: Budget,
-}
-
-impl Budgets {
-    pub(crate) const fn limit(&self, child: bool) -> bool {
-        self.session.limits() || (child && self.children.limits())
-    }
-
-    /// Whether dollars are limited for such an agent, so that prices must be known.
-    pub(crate) const fn need_prices(&self, child: bool) -> bool {
-        self.session.usd.is_some() || (child && self.children.usd.is_some())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::path::Path;
 
     use deputize_core::SessionId;
     use deputize_core::agent::SpawnedBy;
+    use deputize_core::budget::Budget;
     use futures_util::FutureExt as _;
 
     use super::*;

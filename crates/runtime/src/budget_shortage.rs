@@ -67,11 +67,13 @@ pub(crate) fn shortage(
     others: Cost,
     ask: &ReserveRequest,
 ) -> Vec<(BudgetUnit, String)> {
-    let (budget, spent) = (account.budget(), account.spent());
+    let budget = account.budget();
+    let spent = account.spent();
     let mut told = Vec::new();
     if let Some(most) = budget.tokens {
         let left = most.saturating_sub(spent.tokens.saturating_add(others.tokens));
-        let (request, closing) = (ask.request.tokens, ask.closing.tokens);
+        let request = ask.request.tokens;
+        let closing = ask.closing.tokens;
         let needs = if request.saturating_add(closing) > left {
             let next = (request > 0).then(|| format!("take {request} tokens"));
             Some(needs(next, &format!("take {closing} tokens"), &closing))
@@ -93,7 +95,8 @@ pub(crate) fn shortage(
         told.push((BudgetUnit::Usd, format!("{name} is $0, so no model is asked")));
     } else if let Some(most) = budget.usd {
         let left = (most - spent.usd - others.usd).max(0.0);
-        let (request, closing) = (ask.request.usd, dollars(ask.closing.usd));
+        let request = ask.request.usd;
+        let closing = dollars(ask.closing.usd);
         let needs = if request + ask.closing.usd > left {
             let next = (request > 0.0).then(|| format!("cost {}", dollars(request)));
             Some(needs(next, &format!("cost {closing}"), &closing))
@@ -104,7 +107,8 @@ pub(crate) fn shortage(
         };
         if let Some(needs) = needs {
             let others = set_aside(others.usd > 0.0, &dollars(others.usd));
-            let (spent, left) = (dollars(spent.usd), dollars(left));
+            let spent = dollars(spent.usd);
+            let left = dollars(left);
             let text = format!(
                 "{needs}: {spent} of ${most} of {name} are spent{others}, so {left} are left"
             );

@@ -10,7 +10,7 @@ use deputize_core::model::Delta;
 use deputize_core::{AgentId, CallId, Clock, Event, Observer, Record, ToolDecl, describe_error};
 use sha2::{Digest as _, Sha256};
 
-use crate::agent_state::AgentStates;
+use crate::agent_states::AgentStates;
 use crate::record_log::log_record;
 
 /// Numbers records, keeps them, folds them into the states of agents, and shows them: in that order,

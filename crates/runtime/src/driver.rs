@@ -103,7 +103,8 @@ impl Driver {
     /// Records the end of the agent, and notifies whoever waits for it.
     async fn finish(self, mut outcome: Outcome) -> Outcome {
         let cx = self.cx;
-        let (shared, spec) = (&cx.shared, cx.spec());
+        let shared = &cx.shared;
+        let spec = cx.spec();
         outcome.session_path = session_path(shared, spec);
         outcome.found = Box::pin(inspect_child(shared, spec, &outcome)).await;
         if spec.depth > 0 {

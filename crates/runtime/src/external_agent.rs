@@ -32,7 +32,8 @@ pub(crate) async fn run_program(
     let (tells, told) = mpsc::unbounded_channel();
     let wanted = cx.shared.hooks.has_any(HookPoint::PostToolUse);
     let reporter = Arc::new(ExternalReporter::new(cx, work.clone(), wanted.then_some(tells)));
-    let (spec, host) = (Arc::clone(&cx.view.spec), Arc::clone(&reporter));
+    let spec = Arc::clone(&cx.view.spec);
+    let host = Arc::clone(&reporter);
     let agent = program.start(spec, host, work.clone());
     let hooked = on_record(Arc::clone(&cx.shared), Arc::clone(&cx.view), told, work.clone());
     let heard = async {
@@ -203,7 +204,9 @@ async fn on_record(
     work: Cancel,
 ) -> Result<(), JournalError> {
     while let Some(FinishedCall { told, status, output }) = told.recv().await {
-        let (call, tool, arguments) = (told.call, &*told.tool, &told.arguments);
+        let call = told.call;
+        let tool = &*told.tool;
+        let arguments = &told.arguments;
         let output = &*output;
         let moment = HookEvent::PostToolUse { call, tool, arguments, status, output };
         let _told_to_nobody = Box::pin(shared.hooks.run(&view.spec, moment, &work)).await?;

@@ -262,7 +262,8 @@ impl ExternalAgentHost for ExternalReporter {
         }
         self.end_words(&mut state);
         state.open.insert(call.call, Instant::now());
-        let (tool, arguments) = (self.tool(call), self.arguments(call));
+        let tool = self.tool(call);
+        let arguments = self.arguments(call);
         self.record(&mut state, Event::ToolStart { call: call.call, tool, arguments });
     }
 
@@ -298,7 +299,10 @@ impl ExternalAgentHost for ExternalReporter {
             fingerprint: String::new(),
         };
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let (facts, display, error, boundary) = (Vec::new(), None, None, None);
+        let facts = Vec::new();
+        let display = None;
+        let error = None;
+        let boundary = None;
         let end = ToolEnd { tool, result, args_bytes, ms, facts, display, error, boundary };
         self.record(&mut state, Event::ToolEnd(Box::new(end)));
     }

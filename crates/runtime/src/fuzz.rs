@@ -5,7 +5,7 @@ use std::sync::Weak;
 use deputize_core::{AgentId, Record, ToolSpec};
 use serde_json::Value;
 
-use crate::agent_state::AgentStates;
+use crate::agent_states::AgentStates;
 use crate::session::Session;
 use crate::session_inner::SessionInner;
 use crate::validate::Checker;
@@ -59,7 +59,8 @@ impl StateCheck {
         if *live.read() == *folded.read() {
             return Ok(());
         }
-        let (live, folded) = (live.read(), folded.read());
+        let live = live.read();
+        let folded = folded.read();
         Err(format!("the state of {agent} is not what its records give: {live:?} and {folded:?}"))
     }
 }

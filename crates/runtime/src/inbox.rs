@@ -67,7 +67,8 @@ impl Inbox {
 
     /// What a message says of a child's end. What the child said stands in a frame of its own.
     async fn child_message(&self, ChildOutcome { goal, outcome }: &ChildOutcome) -> String {
-        let (parts, view) = (&self.cx.shared.parts, &self.cx.view);
+        let parts = &self.cx.shared.parts;
+        let view = &self.cx.view;
         let status = outcome.status.as_str();
         let output = match &parts.children.lifecycle {
             Some(handoff) => handoff.report_end(view, outcome).await,

@@ -211,7 +211,8 @@ fn end_of_background(
 /// Takes up the background children that an earlier process left: the ends of those that had ended
 /// are delivered, the others go on.
 fn take_up_children(cx: &AgentContext) {
-    let (shared, parent) = (&cx.shared, &cx.handle);
+    let shared = &cx.shared;
+    let parent = &cx.handle;
     let told = cx.state.read().run().delivered().clone();
     told.into_iter().for_each(|child| parent.mark_child_reported(child));
     let left = shared.tree().take_background(cx.view.id());

@@ -112,7 +112,8 @@ impl ModelCaller {
         {
             return Ok(());
         }
-        let (mut attempt, mut rotations) = (1, 0);
+        let mut attempt = 1;
+        let mut rotations = 0;
         loop {
             let Some(route) = self.routes.front().cloned() else { return Ok(()) };
             if !self.budget.reserve(tools, &route).await? {

@@ -31,7 +31,8 @@ pub struct Models {
 impl Models {
     /// Adds a model: the name agents use, its name at the provider, the way to it.
     pub fn insert(&mut self, name: &str, at_provider: &str, model: Arc<dyn Model>) {
-        let (name, at_provider) = (name.to_owned(), at_provider.to_owned());
+        let name = name.to_owned();
+        let at_provider = at_provider.to_owned();
         self.routes.insert(name.clone(), ModelRoute { name, at_provider, model, price: None });
     }
 

@@ -67,7 +67,8 @@ pub(crate) fn end_stored(
     why: String,
     tell: impl FnOnce(Outcome) + Send + 'static,
 ) {
-    let (session, spec) = (Arc::clone(shared), stored.spec.clone());
+    let session = Arc::clone(shared);
+    let spec = stored.spec.clone();
     shared.tasks.spawn(async move {
         let shared = session;
         let signal = signal_above(&shared, &spec).unwrap_or_else(|| shared.cancel.child());

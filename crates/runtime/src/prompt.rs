@@ -279,7 +279,8 @@ mod tests {
         let other = BaseParts { date: "2026-02-01", ..smallest() };
         let blocks = |parts| base_prompt(parts).unwrap().render().into_blocks();
         let typical = typical();
-        let (one, two) = (blocks(&typical), blocks(&other));
+        let one = blocks(&typical);
+        let two = blocks(&other);
         assert_eq!(one[0], two[0]);
         assert_ne!(one[1], two[1]);
     }

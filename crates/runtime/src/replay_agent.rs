@@ -171,7 +171,8 @@ impl ReplayAgent {
         let own = &*self.cx.view.spec;
         let made = |spec: &AgentSpec| {
             let toolsets: Vec<_> = spec.toolsets.iter().map(ToString::to_string).collect();
-            let (role, limits) = (spec.role, spec.limits);
+            let role = spec.role;
+            let limits = spec.limits;
             [
                 ("role", format!("{role:?}")),
                 ("model", spec.model.clone()),

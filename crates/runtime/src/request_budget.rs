@@ -67,7 +67,8 @@ pub(crate) struct ReplyCost {
 
 impl RequestBudget {
     pub(crate) fn open(cx: &Arc<AgentContext>) -> Self {
-        let (shared, spec) = (&cx.shared, cx.spec());
+        let shared = &cx.shared;
+        let spec = cx.spec();
         let limited = shared.parts.budgets.limit(spec.depth > 0) && shared.play.is_none();
         let is_new = cx.state.read().run().iterations() == 0;
         let budget = limited.then(|| shared.budget.open(spec, is_new));
@@ -164,7 +165,8 @@ impl RequestBudget {
         let CostEstimates { route: known, task, cheapest } = estimates;
         let (input, spent, new) = {
             let state = self.cx.state.read();
-            let (input, spent) = (state.tokens().bound(bytes, known.densest), state.cost());
+            let input = state.tokens().bound(bytes, known.densest);
+            let spent = state.cost();
             (input, spent, state.run().iterations() == 0 && spent.tokens == 0)
         };
         let most = self.most_output(route);

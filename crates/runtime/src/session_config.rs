@@ -20,7 +20,7 @@ use deputize_core::{Approver, Catalog, Clock, Observer, Policy, ResourceMap, Too
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::budget_ledger::Budgets;
+use crate::budgets::Budgets;
 use crate::clock::SystemClock;
 use crate::models::Models;
 use crate::pulse::Heartbeat;

@@ -20,10 +20,11 @@ use deputize_core::{
 use tokio_util::task::TaskTracker;
 
 use crate::agent_registry::AgentRegistry;
-use crate::agent_state::AgentStates;
+use crate::agent_states::AgentStates;
 use crate::agent_tree::AgentTree;
 use crate::approval::Approvals;
-use crate::budget_ledger::{BudgetLedger, Budgets};
+use crate::budget_ledger::BudgetLedger;
+use crate::budgets::Budgets;
 use crate::bus::Bus;
 use crate::declare::declare;
 use crate::hook_runner::HookRunner;
@@ -193,7 +194,8 @@ impl SessionInner {
         }
         if self.parts.external.contains_key(&spec.model) {
             // What it costs, and how much it takes, is not known to anybody here.
-            let (budgets, child) = (&self.parts.budgets, spec.depth > 0);
+            let budgets = &self.parts.budgets;
+            let child = spec.depth > 0;
             return match (budgets.need_prices(child), budgets.limit(child)) {
                 (true, _) => Err(AttachError::NoPrice(spec.model.clone())),
                 (false, true) => Err(AttachError::External(format!(

@@ -65,7 +65,8 @@ pub(crate) async fn kept_until(shared: &SessionInner, seq: u64, outcome: Outcome
 /// Returns a signal below the caller's and the session's own.
 pub(crate) fn signal_below(shared: &SessionInner, cancel: &Cancel) -> Cancel {
     let own = shared.cancel.child();
-    let (caller, below) = (cancel.clone(), own.clone());
+    let caller = cancel.clone();
+    let below = own.clone();
     shared.tasks.spawn(async move {
         tokio::select! {
             biased;

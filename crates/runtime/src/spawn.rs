@@ -163,7 +163,8 @@ pub(crate) struct LocalAgent {
 impl LocalAgent {
     /// Runs an agent as a task of the session.
     pub(crate) fn launch(agent: ReadyAgent) -> Self {
-        let (spec, cancel) = (Arc::clone(&agent.cx.view.spec), Some(agent.cx.cancel.clone()));
+        let spec = Arc::clone(&agent.cx.view.spec);
+        let cancel = Some(agent.cx.cancel.clone());
         let (send, outcome) = oneshot::channel();
         // Whoever no longer waits finds the outcome in the journal.
         launch(agent, Box::new(move |outcome| _ = send.send(outcome)));

@@ -11,8 +11,9 @@ use deputize_core::model::{FailureKind, ModelError, Usage};
 use deputize_core::outcome::ExitReason;
 use deputize_core::{AgentId, CallId, Event, Outcome, Record, Status, ToolDecl, ToolEffect};
 
-use crate::agent_state::{AgentStates, SharedState};
-use crate::budget_ledger::{Budgets, SessionCosts};
+use crate::agent_states::{AgentStates, SharedState};
+use crate::budget_ledger::SessionCosts;
+use crate::budgets::Budgets;
 use crate::cost_history::{CostHistory, RouteKey};
 use crate::models::Models;
 use crate::recording::Playback;
@@ -129,7 +130,8 @@ pub(crate) fn tree_cost(end: &Outcome) -> Cost {
 /// The time in which at least one child ran.
 fn children_time(records: &[Record]) -> Duration {
     let mut running: BTreeSet<&AgentId> = BTreeSet::new();
-    let (mut spent, mut before) = (0_u64, 0);
+    let mut spent = 0_u64;
+    let mut before = 0;
     for record in records {
         if let Event::SessionStart(_) = record.event {
             // What ran when a process ended did not run until the next one.
@@ -295,11 +297,14 @@ mod tests {
     #[test]
     fn what_was_read_in_part_is_known_in_part_after_a_resume() {
         let agent = AgentId::root(&SessionId::literal("s"));
-        let (path, version) = (PathBuf::from("/w/f"), FileVersion::of(b"x"));
+        let path = PathBuf::from("/w/f");
+        let version = FileVersion::of(b"x");
         let read = |whole| {
             let call = CallId { step: 1, slot: 0 };
-            let (status, text) = (CallStatus::Ok, ModelText::own(""));
-            let (path, version) = (path.clone(), version.clone());
+            let status = CallStatus::Ok;
+            let text = ModelText::own("");
+            let path = path.clone();
+            let version = version.clone();
             Event::ToolEnd(Box::new(ToolEnd {
                 tool: "read_file".to_owned(),
                 result: ToolResult { call, status, text, fingerprint: String::new() },

@@ -116,7 +116,8 @@ impl ToolRunner {
     }
 
     async fn side_by_side(&self, group: &[ToolCall]) -> Result<(), JournalError> {
-        let (work, spawning) = (self.cx.cancel.child(), self.cx.cancel.child());
+        let work = self.cx.cancel.child();
+        let spawning = self.cx.cancel.child();
         let signal = |call| if self.spawns(call) { &spawning } else { &work };
         let mut failed = None;
         let calls = async {

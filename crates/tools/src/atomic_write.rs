@@ -110,8 +110,8 @@ impl TemporaryFile {
         let mut file = &self.file;
         if let Some(old) = old {
             // Only the administrator can give files away; for anyone else the new file is theirs.
-            let (user, group) =
-                (rustix::fs::Uid::from_raw(old.uid()), rustix::fs::Gid::from_raw(old.gid()));
+            let user = rustix::fs::Uid::from_raw(old.uid());
+            let group = rustix::fs::Gid::from_raw(old.gid());
             let _ours_then = rustix::fs::fchown(file, Some(user), Some(group));
             file.set_permissions(Permissions::from_mode(old.mode() & KEPT_MODE))?;
         }
@@ -122,7 +122,8 @@ impl TemporaryFile {
     fn move_to(mut self, name: &Path) -> io::Result<()> {
         if !self.named {
             // Only a name can take the place of another.
-            let (from, follow) = (descriptor(&self.file), rustix::fs::AtFlags::SYMLINK_FOLLOW);
+            let from = descriptor(&self.file);
+            let follow = rustix::fs::AtFlags::SYMLINK_FOLLOW;
             rustix::fs::linkat(rustix::fs::CWD, from, &self.dir, &self.name, follow)?;
             self.named = true;
         }

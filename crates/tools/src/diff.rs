@@ -83,7 +83,9 @@ impl FileDiff {
     fn replaced(old: &str, new: &str, changes: &[ReplacedRange]) -> Self {
         let mut difference = Self::default();
         // Where the last hunk ended: the byte of the old text, and the lines of both.
-        let (mut done, mut old_line, mut new_line) = (0, 0, 0);
+        let mut done = 0;
+        let mut old_line = 0;
+        let mut new_line = 0;
         let mut rest = changes;
         while let [first, ..] = rest {
             let near = |pair: &&[ReplacedRange]| match pair {
@@ -104,9 +106,11 @@ impl FileDiff {
             }
             let after = first_lines(part(old, at..end));
             pieces.push((' ', after));
-            let (old_lines, new_lines) = (sum(&pieces, '-'), sum(&pieces, '+'));
+            let old_lines = sum(&pieces, '-');
+            let new_lines = sum(&pieces, '+');
             (old_line, new_line) = (old_line + skipped, new_line + skipped);
-            let (minus, plus) = (range(old_line, old_lines), range(new_line, new_lines));
+            let minus = range(old_line, old_lines);
+            let plus = range(new_line, new_lines);
             difference.push(format!("@@ -{minus} +{plus} @@"));
             pieces.into_iter().for_each(|(sign, text)| difference.piece(sign, text));
             (old_line, new_line) = (old_line + old_lines, new_line + new_lines);
@@ -193,11 +197,13 @@ impl ReplacedRange {
 
     fn trim(&mut self, old: &str, new: &str) {
         let same = |(a, b): &(&str, &str)| a == b;
-        let (a, b) = (part(old, self.old.clone()), part(new, self.new.clone()));
+        let a = part(old, self.old.clone());
+        let b = part(new, self.new.clone());
         let lines = a.split_inclusive('\n').zip(b.split_inclusive('\n'));
         let head: usize = lines.take_while(same).map(|(line, _)| line.len()).sum();
         (self.old.start, self.new.start) = (self.old.start + head, self.new.start + head);
-        let (a, b) = (part(old, self.old.clone()), part(new, self.new.clone()));
+        let a = part(old, self.old.clone());
+        let b = part(new, self.new.clone());
         let lines = a.split_inclusive('\n').rev().zip(b.split_inclusive('\n').rev());
         let tail: usize = lines.take_while(same).map(|(line, _)| line.len()).sum();
         (self.old.end, self.new.end) = (self.old.end - tail, self.new.end - tail);
@@ -257,7 +263,8 @@ mod tests {
     fn edited(stretches: &[(String, Option<String>)]) -> (String, String, Vec<ReplacedRange>) {
         let (mut old, mut new, mut changes) = (String::new(), String::new(), Vec::new());
         for (before, after) in stretches {
-            let (from, to) = (old.len(), new.len());
+            let from = old.len();
+            let to = new.len();
             old.push_str(before);
             new.push_str(after.as_ref().unwrap_or(before));
             if after.is_some() {
@@ -270,7 +277,8 @@ mod tests {
     /// The new text, from the old one and a diff.
     fn patched(old: &str, diff: &str) -> String {
         let old: Vec<&str> = old.split_inclusive('\n').collect();
-        let (mut new, mut at) = (String::new(), 0);
+        let mut new = String::new();
+        let mut at = 0;
         let mut lines = diff.lines().peekable();
         while let Some(line) = lines.next() {
             let (sign, text) = line.split_at(1);
@@ -334,7 +342,8 @@ mod tests {
 
     #[test]
     fn what_is_left_out_of_a_diff_is_counted() {
-        let (old, new) = ("a\n".repeat(COMPARED_BYTES), "b\n".repeat(COMPARED_BYTES));
+        let old = "a\n".repeat(COMPARED_BYTES);
+        let new = "b\n".repeat(COMPARED_BYTES);
         let difference = FileDiff::of(&old, &new);
         let (shown, note) = difference.first(2);
         assert_eq!(shown, "@@ -1,1048576 +1,1048576 @@\n-a");

@@ -92,7 +92,8 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     let limit = Settings::of(cx).files.edit_bytes;
     let old = ExistingFile::read(cx, &place, limit)?;
     let Some(bytes) = &old.bytes else {
-        let (path, bytes) = (place.shown().to_owned(), old.version.bytes);
+        let path = place.shown().to_owned();
+        let bytes = old.version.bytes;
         let instead = "change it with the terminal";
         return Err(PathError::TooLarge { path, bytes, limit, instead }.into());
     };
@@ -111,7 +112,8 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
 fn report(place: &GrantedPath, old: &str, edited: &EditedText) -> ToolOutput {
     let difference = FileDiff::between(old, &edited.text, &edited.changes);
     let (diff, cut) = difference.first(MODEL_LINES);
-    let (added, removed) = (difference.added, difference.removed);
+    let added = difference.added;
+    let removed = difference.removed;
     let head = format!("changed {}: +{added} -{removed}", place.shown());
     let mut output = ToolOutput::text(format!("{head}\n{diff}"));
     let places = edited.changes.len() as u64;

@@ -71,7 +71,8 @@ impl ExistingFile {
         place: &GrantedPath,
         what: WriteExtent,
     ) -> Result<Option<String>, ToolError> {
-        let (files, agent) = (&cx.agent.session.files, cx.agent.id());
+        let files = &cx.agent.session.files;
+        let agent = cx.agent.id();
         let allowed = match what {
             WriteExtent::Part => files.check(agent, &place.path(), &self.version),
             WriteExtent::Whole => files.check_whole(agent, &place.path(), &self.version),

@@ -17,7 +17,8 @@ impl Indent {
     pub(crate) fn between<'t>(pairs: impl Iterator<Item = (&'t str, &'t str)>) -> Option<Self> {
         let mut seen = BTreeMap::new();
         for (mine, files) in pairs.filter(|(mine, _)| !mine.trim().is_empty()) {
-            let (mine, files) = (leading(mine), leading(files));
+            let mine = leading(mine);
+            let files = leading(files);
             if seen.insert(mine.to_owned(), files.to_owned()).is_some_and(|before| before != files)
             {
                 return None;

@@ -80,7 +80,8 @@ mod tests {
         println!("declarations: {} bytes", text.len());
         assert!(text.len() <= DECLARED_BYTES, "{} bytes", text.len());
         let plain = |decl: &ToolDecl| {
-            let (name, description) = (&decl.name, &decl.description);
+            let name = &decl.name;
+            let description = &decl.description;
             let parameters = decl.parameters.to_value();
             serde_json::json!({"name": name, "description": description, "parameters": parameters})
         };

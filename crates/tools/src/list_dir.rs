@@ -74,7 +74,9 @@ fn list(args: &Args, cx: &ToolCx) -> ToolCallResult {
     let depth = args.depth.unwrap_or(1).clamp(1, MAX_DEPTH);
     let limit = Settings::of(cx).list_entries;
     let mut walk = Walk::new(&place, depth, args.hidden);
-    let (mut lines, mut all, mut no_text) = (Vec::new(), 0_u64, 0_u64);
+    let mut lines = Vec::new();
+    let mut all = 0_u64;
+    let mut no_text = 0_u64;
     let mut cancelled = false;
     for entry in walk.by_ref() {
         if cx.cancel.is_cancelled() {

@@ -157,7 +157,8 @@ fn replaced(text: &str, found: &[Replacement], rung: MatchTier) -> Result<Edited
 
 /// The numbers of the lines that places begin in, from 1.
 fn lines_of(text: &str, found: &[Replacement]) -> Vec<usize> {
-    let (mut line, mut counted) = (1, 0);
+    let mut line = 1;
+    let mut counted = 0;
     let number = |found: &Replacement| {
         let between = text.get(counted..found.range.start).unwrap_or_default();
         line += between.bytes().filter(|byte| *byte == b'\n').count();
@@ -278,8 +279,10 @@ fn lines(text: &str, edit: Edit<'_>, fits: FitFn) -> Vec<Replacement> {
     let new = edit.new.replace("\r\n", "\n");
     // The lines at hand, of which the last are the window: all of them would be many.
     let mut at_hand = Vec::new();
-    let (mut found, mut made) = (Vec::<Replacement>::new(), 0);
-    let (limit, has_crlf) = (edited_limit(text), text.contains("\r\n"));
+    let mut found = Vec::<Replacement>::new();
+    let mut made = 0;
+    let limit = edited_limit(text);
+    let has_crlf = text.contains("\r\n");
     for line in file_lines(text) {
         if at_hand.len() > 2 * old.len() {
             at_hand.drain(..old.len());

@@ -160,8 +160,10 @@ impl<'a> FileReader<'a> {
         let mut pager = Pager::new(page, !utf16);
         let mut check = Utf8Check::default();
         let mut all = Vec::new();
-        let (mut bytes, mut begun) = (0, false);
-        let (mut piece, mut room) = (head, HEAD);
+        let mut bytes = 0;
+        let mut begun = false;
+        let mut piece = head;
+        let mut room = HEAD;
         while !piece.is_empty() {
             still_wanted(self.cx)?;
             sum.update(&piece);
@@ -280,7 +282,8 @@ fn cut(paged: &PagedText) -> Option<String> {
 
 /// Says which lines are not on the page after it.
 fn missing(paged: &PagedText) -> Option<String> {
-    let (first, last) = (paged.kept.first()?.number, paged.kept.last()?.number);
+    let first = paged.kept.first()?.number;
+    let last = paged.kept.last()?.number;
     let all = paged.lines;
     (last < all).then(|| format!("lines {first}-{last} of {all}; to go on: offset {}", last + 1))
 }

@@ -93,7 +93,8 @@ impl Search {
         file: CancellableFile<'_>,
         page: &mut SearchPage,
     ) -> io::Result<FileContent> {
-        let (matcher, show) = (&self.matcher, self.show);
+        let matcher = &self.matcher;
+        let show = self.show;
         let mut sink = FileSink {
             page,
             matcher,

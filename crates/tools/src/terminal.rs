@@ -152,7 +152,9 @@ impl RunningShell {
 
     /// Keeps the state for a later run of the program: a note when that fails.
     async fn keep(&self, cx: &ToolCx) -> Option<String> {
-        let (path, base, state) = (shell_state::path(cx), self.base.clone(), self.state.clone());
+        let path = shell_state::path(cx);
+        let base = self.base.clone();
+        let state = self.state.clone();
         let folder = spill::folder(cx);
         let save = move || folder.and_then(|()| shell_state::save(&path, &base, &state));
         let saved = tokio::task::spawn_blocking(save).await;
@@ -244,8 +246,8 @@ fn output(finished: &CommandOutcome, not_kept: Option<SpillError>) -> ToolOutput
         let all = [written.head.as_slice(), &written.tail].concat();
         String::from_utf8_lossy(&all).into_owned()
     } else {
-        let (head, tail) =
-            (whole_characters(&written.head), String::from_utf8_lossy(&written.tail));
+        let head = whole_characters(&written.head);
+        let tail = String::from_utf8_lossy(&written.tail);
         // The tail may begin inside a character.
         let tail = tail.trim_start_matches('\u{fffd}');
         format!("{head}\n[… {left_out} bytes left out …]\n{tail}")

@@ -199,7 +199,8 @@ pub(crate) fn guess(head: &[u8]) -> &'static str {
     // Text in UTF-16 without a mark has its NULs on one side of each pair.
     let nul_share = |first: usize| {
         let side = head.iter().skip(first).step_by(2).take(200);
-        let (mut all, mut nul) = (0, 0);
+        let mut all = 0;
+        let mut nul = 0;
         side.for_each(|byte| (all, nul) = (all + 1, nul + usize::from(*byte == 0)));
         nul * 10 > all * 7
     };

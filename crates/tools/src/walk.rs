@@ -66,7 +66,8 @@ impl<'p> Walk<'p> {
     /// the inside of `.git`. A place that is itself hidden or ignored was asked for by name, so
     /// the rules above it do not count.
     pub(crate) fn new(place: &'p GrantedPath, depth: usize, hidden: bool) -> Self {
-        let (root, start) = (place.root(), place.rel());
+        let root = place.root();
+        let start = place.rel();
         let mut walk =
             Self { root, pending: Vec::new(), depth, hidden, left_out: 0, unreadable: 0 };
         let mut rules = None;

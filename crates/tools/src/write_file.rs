@@ -333,7 +333,8 @@ mod tests {
         bench.put("f", "").link("f", "l");
         read_in(&bench, "l").await;
         let output = result(&bench.cx, WriteFile, json!({"path": "l", "content": "x"})).await;
-        let (path, version) = (bench.path("f"), FileVersion::of(b"x"));
+        let path = bench.path("f");
+        let version = FileVersion::of(b"x");
         assert_eq!(
             output.unwrap().facts,
             [ToolEffect::FileWritten { path, version, created: false }]

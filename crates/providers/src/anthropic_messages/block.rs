@@ -101,12 +101,13 @@ impl Thinking {
             #[serde(flatten)]
             rest: Map<String, Value>,
         }
-        let (text, signature) =
-            (self.text.into_string(), self.signature.map(Utf16Text::into_string));
+        let text = self.text.into_string();
+        let signature = self.signature.map(Utf16Text::into_string);
         if text.is_empty() && signature.as_ref().is_none_or(String::is_empty) {
             return None;
         }
-        let (thinking, signature) = (text.as_str(), signature.as_deref());
+        let thinking = text.as_str();
+        let signature = signature.as_deref();
         let rest = serde_json::from_str(&self.rest).unwrap_or_default();
         let whole = WholeThinking { kind: "thinking", thinking, signature, rest };
         self.raw.or_else(|| serde_json::to_string(&whole).ok())
@@ -156,7 +157,8 @@ impl OpaquePart {
         }
         let block = serde_json::from_str::<Map<String, Value>>(&self.raw);
         let input = is_object(&input).then(|| serde_json::from_str(&input).ok()).flatten();
-        let (mut block, input) = (block.ok()?, input?);
+        let mut block = block.ok()?;
+        let input = input?;
         block.insert("input".to_owned(), input);
         Some(Value::Object(block).to_string())
     }

@@ -249,7 +249,9 @@ impl Blocks {
         index: Option<u64>,
         piece: &StartPiece<'_>,
     ) -> Result<(), StreamError> {
-        let (id, name, whole) = (piece.word("id"), piece.word("name"), piece.input());
+        let id = piece.word("id");
+        let name = piece.word("name");
+        let whole = piece.input();
         let again = self.blocks.iter_mut().rfind(|it| index.is_some() && it.index == index);
         if let Some(PartialBlock { kind: BlockKind::Call(call), stopped, .. }) = again {
             let begun = *stopped || !call.pieces.is_empty();
@@ -352,7 +354,9 @@ impl Blocks {
         }
         let text = self.text.into_string();
         let last = self.blocks.iter().rposition(|it| matches!(it.kind, BlockKind::Text { .. }));
-        let (mut calls, mut opaque, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        let mut calls = Vec::new();
+        let mut opaque = Vec::new();
+        let mut places = Vec::new();
         for (place, block) in self.blocks.into_iter().enumerate() {
             match block.kind {
                 // The end of the text may have been waiting for its other half.

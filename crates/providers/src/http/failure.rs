@@ -158,7 +158,8 @@ impl RequestFailure {
     }
 
     fn message(&self, told: &FailureContext<'_>) -> String {
-        let (endpoint, kept) = (told.endpoint, told.kept());
+        let endpoint = told.endpoint;
+        let kept = told.kept();
         match self {
             Self::Cancelled => format!("cancelled{kept}"),
             Self::Send(error) => unsent(error, told),
@@ -344,7 +345,8 @@ fn no_address(details: &str, told: &FailureContext<'_>) -> Option<String> {
 
 /// A failure in the server's words, with what to do about it.
 fn refused(error: &ServerError, told: &FailureContext<'_>) -> String {
-    let (model, kept) = (told.model, told.kept());
+    let model = told.model;
+    let kept = told.kept();
     let advice = told.key_advice();
     match (error.kind(), error.meaning()) {
         (FailureKind::Unavailable, _) if error.is_quota() => {

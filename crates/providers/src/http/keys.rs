@@ -315,7 +315,8 @@ mod tests {
 
     #[test]
     fn models_behind_one_address_share_what_is_known_of_a_key() {
-        let (rings, now) = (KeyRings::default(), Instant::now());
+        let rings = KeyRings::default();
+        let now = Instant::now();
         let ring = |address, value| {
             let keys = ["A", "B"].map(|name| (name.to_owned(), HeaderValue::from_static(value)));
             KeyLease::new(rings.ring(address, HeaderName::from_static("k"), keys.to_vec()))
@@ -328,7 +329,8 @@ mod tests {
 
     #[test]
     fn a_limited_key_rests_and_the_next_is_used_until_it_is_limited_too() {
-        let (ring, start) = (ring(&["A", "B", "C"]), Instant::now());
+        let ring = ring(&["A", "B", "C"]);
+        let start = Instant::now();
         assert_eq!(ring.take(start), TakenKey::Key(0));
         let turn = ring.failed(0, KeyFault::Limited(Some(seconds(5))), start).unwrap();
         assert_eq!((turn.variable.as_str(), turn.rests), ("A", Some(seconds(5))));
@@ -346,7 +348,8 @@ mod tests {
 
     #[test]
     fn a_key_that_was_tried_is_no_other_key_until_something_is_answered() {
-        let (ring, start) = (ring(&["A", "B"]), Instant::now());
+        let ring = ring(&["A", "B"]);
+        let start = Instant::now();
         let short = KeyFault::Limited(Some(Duration::ZERO));
         let fails = |used, now| ring.failed(used, short, now).unwrap();
         let turn = fails(0, start);
@@ -360,7 +363,8 @@ mod tests {
 
     #[test]
     fn a_refused_key_is_not_used_again_while_there_is_another() {
-        let (ring, start) = (ring(&["A", "B"]), Instant::now());
+        let ring = ring(&["A", "B"]);
+        let start = Instant::now();
         let turn = ring.failed(0, KeyFault::Refused, start).unwrap();
         assert_eq!((turn.rests, turn.next.unwrap().variable.as_str()), (None, "B"));
         assert_eq!(ring.failed(1, KeyFault::Limited(None), start), None, "it is the only one");
@@ -372,7 +376,8 @@ mod tests {
 
     #[test]
     fn each_agent_has_the_key_that_the_fewest_have_and_keeps_to_it() {
-        let (one, start) = (ring(&["A", "B", "C"]), Instant::now());
+        let one = ring(&["A", "B", "C"]);
+        let start = Instant::now();
         let agents = [one.another(), one.another(), one.another(), one.another()];
         let taken = || agents.each_ref().map(|agent| agent.take(start));
         let [a, b, c] = [0, 1, 2].map(TakenKey::Key);
@@ -388,7 +393,8 @@ mod tests {
 
     #[test]
     fn whoever_has_a_limited_key_gets_another_and_stays_with_that() {
-        let (one, start) = (ring(&["A", "B", "C"]), Instant::now());
+        let one = ring(&["A", "B", "C"]);
+        let start = Instant::now();
         let [two, three, four] = [one.another(), one.another(), one.another()];
         let all = [&one, &two, &three, &four];
         assert_eq!(all.map(|agent| agent.take(start)), [0, 1, 2, 0].map(TakenKey::Key));

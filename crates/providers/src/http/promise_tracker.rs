@@ -42,7 +42,8 @@ mod tests {
 
     #[test]
     fn a_broken_promise_is_forgotten() {
-        let (kept, start) = (PromiseTracker::default(), Instant::now());
+        let kept = PromiseTracker::default();
+        let start = Instant::now();
         assert_eq!(kept.trusted(start), Some(false), "nothing can be kept yet");
         kept.answered();
         assert_eq!(kept.trusted(start), Some(true));

@@ -199,7 +199,9 @@ mod tests {
             let mut words = piece.splitn(4, ' ').map(|word| (word != "-").then_some(word));
             let mut next = || words.next().flatten();
             let index = next().map(|index| serde_json::from_str::<Value>(index).unwrap());
-            let (id, name, arguments) = (next(), next(), next());
+            let id = next();
+            let name = next();
+            let arguments = next();
             let json = serde_json::json!({
                 "index": index, "id": id, "function": {"name": name, "arguments": arguments},
             });

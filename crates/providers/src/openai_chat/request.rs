@@ -227,7 +227,8 @@ fn assistant_line<'a>(
 }
 
 fn call<'a>(call: &'a ToolCall, returned: &'a ReturnedExtras<'_>) -> CallParam<'a> {
-    let (name, arguments) = (sendable::name(&call.name), sendable::arguments(&call.arguments));
+    let name = sendable::name(&call.name);
+    let arguments = sendable::arguments(&call.arguments);
     let function = CallFunction { name, arguments };
     CallParam {
         id: returned.id(call.id),

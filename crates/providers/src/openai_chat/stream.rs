@@ -321,7 +321,8 @@ fn read_usage(usage: &Value) -> Usage {
     let counted = ["prompt_tokens", "completion_tokens"].iter().all(|key| usage.get(key).is_some());
     let total = number(usage.get("total_tokens")).filter(|_| counted).unwrap_or(0);
     let beside = total.saturating_sub(input).saturating_sub(output);
-    let (output, reasoning) = (output.saturating_add(beside), reasoning.max(beside));
+    let output = output.saturating_add(beside);
+    let reasoning = reasoning.max(beside);
     // As one gateway tells what Anthropic counts.
     let cache_write = within("prompt_tokens_details", "cache_write_tokens").unwrap_or(0);
     Usage { input, cached, cache_write, output, reasoning, context_input: None }

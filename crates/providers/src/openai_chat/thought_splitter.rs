@@ -195,7 +195,8 @@ impl ThoughtSplitter {
 pub(super) fn split_unopened(content: &str) -> Option<(&str, &str)> {
     let first_opening = |tag: &&str| find_tag(content, &format!("<{tag}")).unwrap_or(usize::MAX);
     let openings = TAGS.map(|tag| (tag, first_opening(&tag)));
-    let (mut seen, mut fences) = (0, 0);
+    let mut seen = 0;
+    let mut fences = 0;
     for (at, _) in content.match_indices("</") {
         fences += content.get(seen..at)?.matches(FENCE).count();
         seen = at;
@@ -218,7 +219,8 @@ pub(super) fn split_unopened(content: &str) -> Option<(&str, &str)> {
 /// block.
 pub(super) fn split_whole(content: &str) -> Option<(String, String)> {
     let (thought, rest) = split_unopened(content)?;
-    let (mut thought, mut answer) = (thought.to_owned(), String::new());
+    let mut thought = thought.to_owned();
+    let mut answer = String::new();
     let mut emit = |part, text: &str| match part {
         ContentPart::Thought => thought.push_str(text),
         ContentPart::Answer => answer.push_str(text),
@@ -250,7 +252,8 @@ mod tests {
 
     /// Thoughts and answer of content that comes in these pieces.
     fn split<'p>(pieces: impl IntoIterator<Item = &'p str>) -> (String, String) {
-        let (mut thought, mut answer) = (String::new(), String::new());
+        let mut thought = String::new();
+        let mut answer = String::new();
         let mut splitter = ThoughtSplitter::default();
         let mut emit = |part, text: &str| match part {
             ContentPart::Thought => thought.push_str(text),

@@ -74,7 +74,8 @@ pub(super) enum OutputPiece<'m> {
 /// The pieces of a message in their order.
 pub(super) fn pieces(message: &AssistantMessage) -> Vec<OutputPiece<'_>> {
     let mut pieces = Vec::new();
-    let (mut text, mut calls) = (message.text.as_str(), message.calls.as_slice());
+    let mut text = message.text.as_str();
+    let mut calls = message.calls.as_slice();
     for block in message.opaque.iter().filter(|block| block.wire == WIRE) {
         if !block.raw.starts_with('[') {
             pieces.extend(sendable(&block.raw).map(OutputPiece::Item));
@@ -170,7 +171,10 @@ mod tests {
         fn any_order_comes_back(
             slots in proptest::collection::vec((0..4_u8, 1..3_usize, "[a-z \n🌍]{1,6}"), 0..12)
         ) {
-            let (mut order, mut texts, mut expected, mut call) = (vec![], vec![], vec![], 0);
+            let mut order = vec![];
+            let mut texts = vec![];
+            let mut expected = vec![];
+            let mut call = 0;
             for (place, (kind, number, text)) in slots.into_iter().enumerate() {
                 match kind {
                     0 => {
@@ -204,7 +208,8 @@ mod tests {
         ) {
             let mut message = message(vec![OutputSlot::Calls(calls)], std::slice::from_ref(&text));
             message.opaque = blocks.iter().map(|raw| OpaqueBlock::new(WIRE, raw)).collect();
-            let (mut said, mut called) = (Vec::new(), 0);
+            let mut said = Vec::new();
+            let mut called = 0;
             for piece in pieces(&message) {
                 match piece {
                     OutputPiece::Item(_) => {}

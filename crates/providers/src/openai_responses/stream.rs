@@ -162,7 +162,8 @@ impl ResponsesParser {
         self.begun = true;
         // Also one that failed has a count.
         self.head(Some(response));
-        let (kind, status) = (event.kind(), word(response, "status"));
+        let kind = event.kind();
+        let status = word(response, "status");
         if let Some(error) = ServerError::within(response) {
             return Err(StreamError::Server(error));
         }
@@ -300,7 +301,8 @@ impl ResponsesParser {
         }
         let key = (part, event.part_number(part));
         let Some(item) = self.items.at(part.kind(), event.address())? else { return Ok(()) };
-        let (serial, shows) = (item.serial, item.shows(part));
+        let serial = item.serial;
+        let shows = item.shows(part);
         let grown = item.push(key, piece, event.json.marked)?;
         self.moves += 1;
         if shows {
@@ -324,7 +326,8 @@ impl ResponsesParser {
         }
         let key = (part, event.part_number(part));
         let Some(item) = self.items.at(part.kind(), event.address())? else { return Ok(()) };
-        let (serial, grown) = (item.serial, item.settle(key, text, event.json.marked)?);
+        let serial = item.serial;
+        let grown = item.settle(key, text, event.json.marked)?;
         self.show(vec![(serial, key, grown)], live);
         Ok(())
     }
@@ -420,7 +423,8 @@ impl EventParser for ResponsesParser {
             });
         };
         let mut reply = Reply::text(self.model, "");
-        let (mut refusal, mut slots) = (String::new(), Vec::new());
+        let mut refusal = String::new();
+        let mut slots = Vec::new();
         for item in self.items.into_list() {
             slots.extend(append(&mut reply, &mut refusal, item));
         }

@@ -35,11 +35,13 @@ pub(crate) fn compare(
     now: &Request<'_>,
 ) -> Result<(), Difference> {
     let text = |hash: &String| texts.get(hash).map_or("", |text| &**text);
-    let (recorded, system) = (sent.system.iter().map(text), now.system.iter().map(|text| &**text));
+    let recorded = sent.system.iter().map(text);
+    let system = now.system.iter().map(|text| &**text);
     let differs = !system.clone().map(hash).eq(sent.system.iter().cloned());
     if differs {
         let join = |blocks: Vec<&str>| blocks.join("\n\n");
-        let (recorded, system) = (join(recorded.collect()), join(system.collect()));
+        let recorded = join(recorded.collect());
+        let system = join(system.collect());
         return Err(Difference::of("the system text", &recorded, &system));
     }
     let tools = serde_json::to_string(now.tools).unwrap_or_default();
@@ -48,7 +50,8 @@ pub(crate) fn compare(
     }
     differing_messages(messages, now.messages)?;
     if sent.tool_choice != now.tool_choice {
-        let (recorded, now) = (sent.tool_choice, now.tool_choice);
+        let recorded = sent.tool_choice;
+        let now = now.tool_choice;
         let what = format!("recorded: {recorded:?}; now: {now:?}");
         return Err(Difference::describe("whether tools may be called", what));
     }
@@ -89,7 +92,8 @@ fn differing_tools(recorded: &str, now: &[Arc<ToolDecl>]) -> Difference {
 
 fn differing_messages(recorded: &[Arc<Message>], now: &[Arc<Message>]) -> Result<(), Difference> {
     for (at, (old, new)) in recorded.iter().zip(now).enumerate() {
-        let (old_text, new_text) = (shown(old), shown(new));
+        let old_text = shown(old);
+        let new_text = shown(new);
         if old_text != new_text {
             let part = format!("message {} ({})", at + 1, kind(old));
             return Err(Difference::of(part, &old_text, &new_text));

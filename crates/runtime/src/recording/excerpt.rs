@@ -25,7 +25,8 @@ pub(crate) fn excerpt(recorded: &str, now: &str) -> String {
         let to = lines.len().min(from + LOOKED_AT);
         lines.get(from..to).unwrap_or_default()
     }
-    let (old_part, new_part) = (part(&old, from), part(&new, from));
+    let old_part = part(&old, from);
+    let new_part = part(&new, from);
     let diff = similar::TextDiff::from_slices(old_part, new_part);
     let mut lines: Vec<String> = Vec::new();
     for group in diff.grouped_ops(AROUND) {
@@ -34,11 +35,13 @@ pub(crate) fn excerpt(recorded: &str, now: &str) -> String {
         }
         for op in group {
             let at = where_it_differs(&op, old_part, new_part);
-            let (olds, news) = (op.old_range(), op.new_range());
+            let olds = op.old_range();
+            let news = op.new_range();
             let mut push = |mark: char, (index, line): (usize, &&str)| {
                 lines.push(format!("  {mark} {}", window(line, if index == 0 { at } else { 0 })));
             };
-            let (olds, news) = (old_part.get(olds), new_part.get(news));
+            let olds = old_part.get(olds);
+            let news = new_part.get(news);
             if op.tag() == similar::DiffTag::Equal {
                 olds.into_iter().flatten().enumerate().for_each(|line| push(' ', line));
                 continue;
@@ -60,7 +63,8 @@ fn where_it_differs(op: &similar::DiffOp, old: &[&str], new: &[&str]) -> usize {
     if op.tag() != similar::DiffTag::Replace {
         return 0;
     }
-    let (one, other) = (old.get(op.old_range().start), new.get(op.new_range().start));
+    let one = old.get(op.old_range().start);
+    let other = new.get(op.new_range().start);
     let (Some(one), Some(other)) = (one, other) else { return 0 };
     one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count()
 }
@@ -89,7 +93,8 @@ pub(crate) fn said(event: &Event) -> String {
         Event::ToolStart { call, tool, .. } => format!("the start of {call} ({tool})"),
         Event::ToolEnd(end) => format!("the result of {} ({})", end.result.call, end.tool),
         Event::AgentEnd(outcome) => {
-            let (status, reason) = (outcome.status.as_str(), outcome.exit_reason.as_str());
+            let status = outcome.status.as_str();
+            let reason = outcome.exit_reason.as_str();
             format!("its end ({status}, {reason})")
         }
         other => {
@@ -160,7 +165,8 @@ mod tests {
 
     #[test]
     fn a_long_line_is_shown_where_it_differs() {
-        let (a, b) = (format!("{}old tail", "x".repeat(9000)), format!("{}new", "x".repeat(9000)));
+        let a = format!("{}old tail", "x".repeat(9000));
+        let b = format!("{}new", "x".repeat(9000));
         let text = excerpt(&a, &b);
         assert!(text.contains("…xxx") && text.contains("xold tail\n"), "{text}");
         assert!(text.len() < 400, "{text}");

@@ -136,7 +136,8 @@ impl RecordedAgent {
     }
 
     fn end(&mut self, id: &AgentId, end: &ToolEnd) -> Result<(), String> {
-        let (call, tool) = (end.result.call, &end.tool);
+        let call = end.result.call;
+        let tool = &end.tool;
         self.old.remove(&call);
         match self.calls.remove(&call) {
             Some(begun) => ensure(begun == *tool, || {

@@ -210,7 +210,8 @@ impl RecordingScan {
             torn: 0,
         };
         let path = path.to_owned();
-        let (pending, order) = (BTreeMap::new(), RecordOrder::default());
+        let pending = BTreeMap::new();
+        let order = RecordOrder::default();
         Self { path, recording, pending, order, next: 0, number: 1 }
     }
 
@@ -315,7 +316,8 @@ mod tests {
             "secret": "0".repeat(32), "taken_up": false,
         });
         let inside = format!("{{\"rec\u{7f}\u{202e}{}\":{{}}}}", "d".repeat(2000));
-        let (len, crc) = (inside.len(), crc32fast::hash(inside.as_bytes()));
+        let len = inside.len();
+        let crc = crc32fast::hash(inside.as_bytes());
         let line = format!("{{\"len\":{len},\"crc\":\"{crc:08x}\",\"line\":{inside}}}");
         std::fs::write(&path, format!("{header}\n{line}\n")).unwrap();
         let told = Recording::read(&path).unwrap_err().to_string();

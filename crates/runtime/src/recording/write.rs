@@ -208,7 +208,8 @@ impl RecorderState {
     fn put(&mut self, line: &RecordingLine) {
         let body = serde_json::to_vec(line).map_err(io::Error::other);
         self.append(body.map(|body| {
-            let (len, crc) = (body.len(), crc32fast::hash(&body));
+            let len = body.len();
+            let crc = crc32fast::hash(&body);
             let mut framed = format!(r#"{{"len":{len},"crc":"{crc:08x}","line":"#).into_bytes();
             framed.extend_from_slice(&body);
             framed.push(b'}');

@@ -202,7 +202,8 @@ impl Writer {
         if durable > 0 {
             write!(line, r#""durable":{durable},"#)?;
         }
-        let (len, crc) = (body.len(), checksum(body, durable));
+        let len = body.len();
+        let crc = checksum(body, durable);
         write!(line, r#""len":{len},"crc":"{crc:08x}","record":"#)?;
         line.extend_from_slice(body);
         line.extend_from_slice(b"}\n");

@@ -118,7 +118,8 @@ mod tests {
 
     fn a_session() -> (tempfile::TempDir, SessionDir, SessionId) {
         let folder = tempfile::tempdir().unwrap();
-        let (dir, session) = (SessionDir::new(folder.path()), SessionId::literal("s"));
+        let dir = SessionDir::new(folder.path());
+        let session = SessionId::literal("s");
         let secret = FrameSecret::new(&[7; 16]);
         let header = Header { format: FORMAT, session: session.clone(), created: 0, secret };
         drop(SessionFile::create(&dir, &header).unwrap());

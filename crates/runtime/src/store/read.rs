@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 
 use super::disk::Disk;
 use super::{FORMAT, Header, checksum};
-use crate::agent_state::AgentStates;
+use crate::agent_states::AgentStates;
 use crate::stored_spec::stored_spec;
 
 /// The longest line that is read, in bytes.
@@ -355,7 +355,8 @@ impl<T> RecordScan<T> {
             // Nothing that was acknowledged is thrown away.
             Err(BadRecord::Unknown(what)) => Some(FileDamage::at(number, &what)),
             Err(BadRecord::Broken(what)) => {
-                let (damage, hole) = (FileDamage::at(number, &what), line.contains(&0));
+                let damage = FileDamage::at(number, &what);
+                let hole = line.contains(&0);
                 self.bad = Some(BadLine { damage, bytes, hole });
                 None
             }
@@ -390,7 +391,8 @@ pub(super) fn scan<T>(
     let mut scan =
         RecordScan { records: Vec::new(), good_bytes, ends: Vec::new(), durable: 0, bad: None };
     let mut damage = None;
-    let (mut number, mut bytes) = (1, header_bytes);
+    let mut number = 1;
+    let mut bytes = header_bytes;
     while damage.is_none() && next(&mut line)? > 0 {
         number += 1;
         bytes += line.len() as u64;

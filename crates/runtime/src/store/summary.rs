@@ -42,7 +42,8 @@ pub(super) fn summarize(disk: &dyn Disk, path: &Path) -> Result<SessionSummary, 
     let mut fold = SummaryFold::default();
     let SessionScan { header, bytes, .. } = scan(disk, path, |record| fold.apply(record))?;
     let SummaryFold { goal, model, cwd, children, cost, ended } = fold;
-    let (session, created) = (header.session, header.created);
+    let session = header.session;
+    let created = header.created;
     Ok(SessionSummary { session, created, goal, model, cwd, children, cost, ended, bytes })
 }
 

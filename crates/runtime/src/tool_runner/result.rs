@@ -179,7 +179,8 @@ fn bounded(text: &str) -> String {
 /// A tool's remarks as they stand behind its content; of very many, how many more there are.
 fn remarks<'t>(notes: impl ExactSizeIterator<Item = Cow<'t, str>>) -> Vec<String> {
     let all = notes.len();
-    let (mut shown, mut room) = (Vec::new(), MOST_NOTES_BYTES);
+    let mut shown = Vec::new();
+    let mut room = MOST_NOTES_BYTES;
     for (index, note) in notes.enumerate() {
         let note = format!("[{}]", for_terminal_line(&note, 2000));
         let Some(rest) = room.checked_sub(note.len()) else {

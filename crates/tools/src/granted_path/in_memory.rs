@@ -53,7 +53,8 @@ mod linux {
         length(&open(OFlags::PATH).ok()?)?;
         let file = open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY).ok()?;
         let content = content(&file, length(&file)?)?;
-        let (root, dir) = (root.clone(), Dir::from_std_file(File::from(dir)));
+        let root = root.clone();
+        let dir = Dir::from_std_file(File::from(dir));
         Some((GrantedPath { root, dir, rel, shown }, content))
     }
 

@@ -1,0 +1,134 @@
+//! The states of all agents of a session, as a fold of its records.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use deputize_core::agent::AgentSpec;
+use deputize_core::hook::HookPoint;
+use deputize_core::{AgentId, CancelReason, Event, Message, Record};
+
+use crate::agent_state::AgentState;
+
+/// The state of one agent, which is read while the fold goes on. Guards are held within a
+/// statement, never over an `await` or a record.
+#[derive(Debug, Clone)]
+pub(crate) struct SharedState(Arc<Mutex<AgentState>>);
+
+/// Read access to a state.
+#[derive(Debug)]
+pub(crate) struct StateRef<'s>(MutexGuard<'s, AgentState>);
+
+impl Deref for StateRef<'_> {
+    type Target = AgentState;
+
+    fn deref(&self) -> &AgentState {
+        &self.0
+    }
+}
+
+impl SharedState {
+    fn new(spec: &AgentSpec) -> Self {
+        Self(Arc::new(Mutex::new(AgentState::new(spec))))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, AgentState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the state as it is now.
+    pub(crate) fn read(&self) -> StateRef<'_> {
+        StateRef(self.lock())
+    }
+
+    /// Returns the conversation.
+    pub(crate) fn messages(&self) -> Vec<Arc<Message>> {
+        self.lock().run().messages().to_vec()
+    }
+
+    /// Applies an event of this agent that a recording has.
+    pub(crate) fn replay(&self, event: &Event) {
+        self.lock().apply(event);
+    }
+}
+
+/// The states of all agents of a session, folded from its records.
+#[derive(Debug, Default)]
+pub(crate) struct AgentStates(Mutex<BTreeMap<AgentId, SharedState>>);
+
+impl AgentStates {
+    /// Folds the records of a session.
+    pub(crate) fn of(records: &[Record]) -> Self {
+        let states = Self::default();
+        records.iter().for_each(|record| states.apply(record));
+        states
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<AgentId, SharedState>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the state of an agent that has started and was not removed.
+    pub(crate) fn get(&self, agent: &AgentId) -> Option<SharedState> {
+        self.lock().get(agent).cloned()
+    }
+
+    /// Returns the state of an agent, which is a new one if its start is not on record.
+    pub(crate) fn open(&self, spec: &AgentSpec) -> SharedState {
+        let mut states = self.lock();
+        states.entry(spec.id.clone()).or_insert_with(|| SharedState::new(spec)).clone()
+    }
+
+    /// Forgets an agent whose state nobody will ask for again.
+    pub(crate) fn remove(&self, agent: &AgentId) {
+        self.lock().remove(agent);
+    }
+
+    /// Applies a record to the agents that it is about.
+    pub(crate) fn apply(&self, record: &Record) {
+        let mut states = self.lock();
+        match &record.event {
+            Event::AgentStart(start) => start_agent(&mut states, &start.spec),
+            Event::SessionStart(_) => {
+                // The person resumes the top agent. Agents below it that were told to end stay so.
+                if let Some(top) = states.get(&record.agent) {
+                    top.lock().reopen_session();
+                }
+            }
+            Event::AgentStop { reason, pending: true } => stop(&states, &record.agent, *reason),
+            Event::Hook(run) if run.name == HookPoint::SubagentStop => {
+                if let Some(child) = run.child.as_ref().and_then(|id| states.get(id)) {
+                    child.lock().record_notified_hook(&run.by);
+                }
+            }
+            event => {
+                if let Some(agent) = states.get(&record.agent) {
+                    agent.lock().apply(event);
+                }
+            }
+        }
+    }
+}
+
+fn start_agent(states: &mut BTreeMap<AgentId, SharedState>, spec: &AgentSpec) {
+    let new = SharedState::new(spec);
+    if let Some(parent) = spec.parent.as_ref().and_then(|parent| states.get(parent)) {
+        let mut parent = parent.lock();
+        parent.record_child_start(spec);
+        if let Some(reason) = parent.stopped() {
+            new.lock().stop(reason.below());
+        }
+    }
+    states.insert(spec.id.clone(), new);
+}
+
+/// Records that an agent was stopped, and with it those below it.
+fn stop(states: &BTreeMap<AgentId, SharedState>, id: &AgentId, reason: CancelReason) {
+    for (other, state) in states {
+        if other == id {
+            state.lock().stop(reason);
+        } else if other.ancestors().any(|above| above == *id) {
+            state.lock().stop(reason.below());
+        }
+    }
+}
