@@ -199,6 +199,7 @@ impl Assembly {
             time_limit: self.limits.children_time,
             heartbeat: Some(self.limits.pulse),
             lifecycle: Some(Arc::new(handoff)),
+            setting_names: self.delegation.host.setting_names.clone(),
         };
         let mut config = SessionConfig {
             models,

@@ -5,7 +5,10 @@ use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
+use deputize_agent::plugins::PluginLoadError;
 use deputize_core::sanitize::for_terminal;
+use deputize_plugin_host::{PluginError, PluginFileError};
+use deputize_runtime::{ReadError, RecordingError, SessionError};
 
 use crate::config::edit::FileError;
 use crate::config::{ConfigError, VerbError};
@@ -74,7 +77,8 @@ impl CliError {
 
     /// The chain of causes and what to do, for somebody who is no terminal.
     pub(crate) fn told(&self) -> String {
-        let hint = self.hint.as_deref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        let hint = self.hint.as_deref().or_else(|| hint_of(self.source.as_ref()));
+        let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
         format!("{}{hint}", self.chain())
     }
 
@@ -106,8 +110,31 @@ impl fmt::Display for CliError {
             None if is_full(self.source.as_ref()) && !said.contains("make room") => {
                 write!(f, "\nhint: make room on that disk")
             }
-            None => Ok(()),
+            None => match hint_of(self.source.as_ref()) {
+                Some(hint) => write!(f, "\nhint: {hint}"),
+                None => Ok(()),
+            },
         }
+    }
+}
+
+/// Returns what to do about an error of a library, which knows nothing of this program's words.
+fn hint_of(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    let file = match error.downcast_ref::<SessionError>() {
+        Some(SessionError::File(file)) => Some(file),
+        _ => error.downcast_ref::<ReadError>(),
+    };
+    if let Some(ReadError::Folder { .. }) = file {
+        return Some("DEPUTIZE_HOME chooses another place");
+    }
+    if let Some(PluginLoadError::Named(PluginError::File(PluginFileError::Digest { .. }))) =
+        error.downcast_ref()
+    {
+        return Some("if the change is yours, `deputize plugin check` on it prints the new entry");
+    }
+    match error.downcast_ref::<RecordingError>() {
+        Some(RecordingError::Foreign(_)) => Some("`run --record FILE` makes a recording"),
+        _ => None,
     }
 }
 
@@ -156,6 +183,25 @@ mod tests {
     #[derive(Debug, thiserror::Error)]
     #[error("it failed: {0}")]
     struct Careless(#[source] io::Error);
+
+    #[test]
+    fn errors_of_libraries_get_the_words_of_the_program() {
+        let path = std::path::PathBuf::from("/x");
+        let source = io::Error::other("no room");
+        let folder = ReadError::Folder { path: path.clone(), source };
+        let (pinned, found) = ("aa".to_owned(), "bb".to_owned());
+        let plugin = PluginFileError::Digest { path: path.clone(), pinned, found };
+        let cases: [(CliError, &str); 3] = [
+            (CliError::failed(SessionError::from(folder)), "DEPUTIZE_HOME"),
+            (CliError::usage(RecordingError::Foreign(path)), "--record FILE"),
+            (CliError::usage(PluginLoadError::Named(plugin.into())), "plugin check"),
+        ];
+        for (error, words) in cases {
+            let (shown, told) = (error.to_string(), error.told());
+            assert!(shown.contains("\nhint: ") && shown.contains(words), "{shown}");
+            assert!(told.contains("; ") && told.contains(words), "{told}");
+        }
+    }
 
     #[test]
     fn the_chain_is_told_once() {

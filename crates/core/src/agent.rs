@@ -27,10 +27,15 @@ pub enum AttachError {
     ModelRefused(String),
     /// The budget is in dollars and the price of the model is unknown.
     #[error(
-        "the budget is in dollars and the price of `{0}` is not known: set it under \
-         providers.NAME.prices, or limit tokens instead"
+        "the budget is in dollars and the price of `{model}` is not known: set it{setting}, or \
+         limit tokens instead"
     )]
-    NoPrice(String),
+    NoPrice {
+        /// The model.
+        model: String,
+        /// The host's name of the setting in parentheses, after a space; empty if it has none.
+        setting: String,
+    },
     /// An agent above it has reached its limit of descendants.
     #[error(
         "agent {agent} has had its {limit} descendants, which is the limit; go on with the results there are"

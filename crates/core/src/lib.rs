@@ -85,6 +85,7 @@ pub mod retry;
 pub mod run;
 pub mod sanitize;
 pub mod schema;
+pub mod setting_names;
 pub mod shell_directory;
 mod status;
 pub mod step_calls;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use deputize_core::agent::AgentLimits;
 use deputize_core::authority::ApproverMode;
+use deputize_core::setting_names::SettingNames;
 use deputize_core::{ArgumentRole, CatalogEntry, Effects, Subject, ToolName, ToolsetName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -199,9 +200,11 @@ impl Default for ChildApprovals {
 /// What the program knows of its surroundings and hands to delegation.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DelegationHost {
-    /// What the operator calls settings such as `max_iterations`, `models` or `external_needs`. Refusals
-    /// and warnings name the settings that are here, and no others.
-    pub setting_names: BTreeMap<String, String>,
+    /// What the operator calls settings such as `max_iterations`, `models` or `external_needs`.
+    pub setting_names: SettingNames,
+    /// Command that shows the conversation of an agent, with `{session}` and `{agent}` for their
+    /// ids; empty if there is none.
+    pub transcript_command: String,
     /// The tools that a child must be due to be an external program, since nothing bounds what that
     /// does. Empty for children that are agents of this program.
     pub external_needs: Vec<ToolName>,
@@ -244,15 +247,12 @@ impl DelegationConfig {
 
     /// Returns what the operator calls a setting; empty if that is not known.
     pub(crate) fn setting_name(&self, field: &str) -> &str {
-        self.host.setting_names.get(field).map_or("", String::as_str)
+        self.host.setting_names.name(field)
     }
 
     /// Returns the name of a setting in parentheses, after a space; empty if it has none.
     pub(crate) fn setting_note(&self, field: &str) -> String {
-        match self.setting_name(field) {
-            "" => String::new(),
-            name => format!(" ({name})"),
-        }
+        self.host.setting_names.note(field)
     }
 
     /// Whether children are runs of another program.

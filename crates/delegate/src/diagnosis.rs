@@ -13,6 +13,7 @@ use jiff::Timestamp;
 
 use crate::config::DelegationConfig;
 use crate::output_file::{is_saved, log_unsaved, open, private};
+use crate::report::transcript_of;
 
 /// How many diagnostic files of one session and one second there may be.
 const SAME_NAMES: u32 = 1000;
@@ -41,7 +42,7 @@ impl Diagnosis {
         let at = Timestamp::from_millisecond(i64::try_from(now_ms).ok()?).ok()?;
         let time = at.strftime("%Y%m%dT%H%M%SZ");
         let name = format!("subagent-timeout-{}-{time}", session.id);
-        Some(Self { folder, name, text: describe(child, end, &at.to_string()) })
+        Some(Self { folder, name, text: describe(config, child, end, &at.to_string()) })
     }
 
     /// Writes it to a new file, and returns its path; `None` if it could not be written.
@@ -79,13 +80,18 @@ fn has_begun(outcome: &Outcome) -> bool {
 }
 
 /// Returns the diagnosis. The task's text stays in the session, where known secrets are left out.
-fn describe(spec: &AgentSpec, outcome: &Outcome, at: &str) -> String {
+fn describe(config: &DelegationConfig, spec: &AgentSpec, outcome: &Outcome, at: &str) -> String {
     let system: usize = spec.system.iter().map(|block| block.len()).sum();
     let session = spec.id.as_str().split('/').next().unwrap_or_default();
     let limits = spec.limits;
     let effort = spec.options.reasoning_effort.as_deref().unwrap_or("the model's own");
     let tools: Vec<&str> = spec.tools.iter().map(|tool| tool.as_str()).collect();
     let toolsets: Vec<&str> = spec.toolsets.iter().map(|toolset| toolset.as_str()).collect();
+    let task = transcript_of(&config.host.transcript_command, session, spec.id.as_str());
+    let limit = match config.setting_name("child_timeout_seconds") {
+        "" => "its time limit",
+        name => name,
+    };
     let lines = [
         ("time", at.to_owned()),
         ("agent", spec.id.to_string()),
@@ -104,12 +110,10 @@ fn describe(spec: &AgentSpec, outcome: &Outcome, at: &str) -> String {
         ("system text, bytes", system.to_string()),
         ("first message, bytes", spec.task.len().to_string()),
         ("working directory", spec.cwd.display().to_string()),
-        ("its task", format!("deputize sessions show {session} --agent {}", spec.id)),
+        ("its task", task.unwrap_or_else(|| "in the session's record".to_owned())),
         (
             "what to try",
-            "see whether the provider answers; raise \
-             delegation.child_timeout_seconds; fewer children at once"
-                .to_owned(),
+            format!("see whether the provider answers; raise {limit}; fewer children at once"),
         ),
     ];
     let mut text = String::new();

@@ -74,12 +74,27 @@ pub struct HostObservations<'a> {
     pub kept: &'a [SavedOutput],
     /// What was read otherwise than written.
     pub warnings: &'a [String],
+    /// Command that shows the conversation of an agent, see
+    /// [`DelegationHost::transcript_command`](crate::DelegationHost::transcript_command).
+    pub transcript_command: &'a str,
 }
 
 impl<'a> HostObservations<'a> {
     fn kept_of(&self, index: u32) -> Option<&'a SavedOutput> {
         self.kept.get(index as usize)
     }
+
+    /// Returns the command that shows the conversation of an agent, in backticks.
+    fn transcript_of(&self, session: &str, agent: &str) -> Option<String> {
+        let command = transcript_of(self.transcript_command, session, agent);
+        command.map(|command| format!("`{command}`"))
+    }
+}
+
+/// Returns the command that shows the conversation of an agent, if the host has one.
+pub(crate) fn transcript_of(command: &str, session: &str, agent: &str) -> Option<String> {
+    let command = command.replace("{session}", session).replace("{agent}", agent);
+    (!command.is_empty()).then_some(command)
 }
 
 /// How the ends of children are told to their parent.
@@ -221,7 +236,7 @@ pub fn result_entry(outcome: &Outcome, index: u32) -> Value {
         diagnostic: found.and_then(|found| found.diagnostic_path.clone()),
         ..SavedOutput::default()
     }];
-    let seen = HostObservations { first: index, stale: &stale, kept: &kept, warnings: &[] };
+    let seen = HostObservations { first: index, stale: &stale, kept: &kept, ..Default::default() };
     let words = ChildText::whole(outcome);
     serde_json::to_value(entry(0, outcome, seen, Audience::Host, words)).unwrap_or_default()
 }
@@ -301,13 +316,15 @@ pub fn report(
 /// of its answer.
 fn for_want_of_room(bare: usize, outcomes: &[Outcome], seen: HostObservations<'_>) -> String {
     let session = outcomes.first().and_then(|outcome| outcome.agent.as_str().split('/').next());
-    let session = session.unwrap_or_default();
     let folder = seen.kept.iter().find_map(|kept| kept.whole.as_deref()?.parent());
     let whole = match folder.map(|folder| for_exact_line(&folder.to_string_lossy(), PATH_CHARS)) {
         Some(folder) => {
             format!("the whole is in `{folder}/AGENT.result.json`, with ~ for / in AGENT")
         }
-        None => format!("`deputize sessions show {session} --agent AGENT` tells the whole"),
+        None => match seen.transcript_of(session.unwrap_or_default(), "AGENT") {
+            Some(command) => format!("{command} tells the whole"),
+            None => "the session's record has the whole".to_owned(),
+        },
     };
     format!(
         "{bare} of {} entries tell how a child ended and no more of its answer than there is room \

@@ -29,7 +29,8 @@ pub(crate) async fn report_call(
     let limits = ReportLimits::of(agent, config);
     let form = config.options.tool_name;
     let planned: Vec<SavedOutput> = outcomes.iter().map(|it| planned_files(agent, it)).collect();
-    let seen = HostObservations { kept: &planned, ..seen };
+    let transcript_command = config.host.transcript_command.as_str();
+    let seen = HostObservations { kept: &planned, transcript_command, ..seen };
     let (report, truncations) = lay_out(form, outcomes, seen, limits, total_ms)?;
     let lost = write(agent, left_out(agent, outcomes, &truncations, seen.first)).await;
     if lost.is_empty() {

@@ -661,8 +661,8 @@ mod tests {
         let named = DelegationConfig {
             host: DelegationHost {
                 setting_names: [("max_spawn_depth", "levels"), ("orchestrator_enabled", "nesting")]
-                    .map(|(field, name)| (field.to_owned(), name.to_owned()))
-                    .into(),
+                    .into_iter()
+                    .collect(),
                 ..plain.host
             },
             ..plain

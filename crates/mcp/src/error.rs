@@ -58,8 +58,13 @@ pub enum McpErrorKind {
     #[error("header `{0}` cannot be sent: check its name and its value")]
     Header(String),
     /// It did not say that it is there.
-    #[error("it did not answer within {} s after its start; mcp_servers.NAME.start_timeout_seconds (of `mcp add`: --start-timeout) sets how long it may take", .0.as_secs_f32())]
-    Slow(Duration),
+    #[error("it did not answer within {} s after its start{}", limit.as_secs_f32(), sets(setting))]
+    Slow {
+        /// How long its start may take.
+        limit: Duration,
+        /// What the host calls the setting of that; empty if it has no name.
+        setting: String,
+    },
     /// It answered something else than its protocol.
     #[error("its start failed: {0}")]
     Handshake(String),
@@ -102,6 +107,13 @@ pub enum McpErrorKind {
     /// The session is over.
     #[error("the session is over")]
     Over,
+}
+
+fn sets(setting: &str) -> String {
+    match setting {
+        "" => String::new(),
+        name => format!("; {name} sets how long it may take"),
+    }
 }
 
 /// What a server sent that no server may send.

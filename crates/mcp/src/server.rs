@@ -6,6 +6,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use deputize_core::setting_names::SettingNames;
 use deputize_process::{ProgramError, resolve_program};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -22,6 +23,8 @@ pub struct ServerConfig {
     pub names: Vec<String>,
     /// How long things may take.
     pub limits: ServerLimits,
+    /// What the host calls the settings that errors name, by the fields of the limits: `start`.
+    pub setting_names: SettingNames,
 }
 
 /// The word for the directory that agents work in.
@@ -190,7 +193,13 @@ impl ServerConfig {
         let path = resolve_program(command.as_ref(), path)?;
         let names = env.keys().map(|name| name.to_string_lossy().into_owned()).collect();
         let reach = ServerTransport::Program { path, args, env, cwd };
-        Ok(Self { name: name.into(), reach, names, limits: ServerLimits::default() })
+        Ok(Self {
+            name: name.into(),
+            reach,
+            names,
+            limits: ServerLimits::default(),
+            setting_names: SettingNames::default(),
+        })
     }
 
     /// A server that runs already.
@@ -201,7 +210,13 @@ impl ServerConfig {
     ) -> Self {
         let names = headers.keys().cloned().collect();
         let reach = ServerTransport::Url { url: url.into(), headers };
-        Self { name: name.into(), reach, names, limits: ServerLimits::default() }
+        Self {
+            name: name.into(),
+            reach,
+            names,
+            limits: ServerLimits::default(),
+            setting_names: SettingNames::default(),
+        }
     }
 
     /// What is started or reached, for people, without its arguments.

@@ -209,7 +209,10 @@ impl Servers {
     ) -> Result<RunningServer, McpError> {
         let ServerLimits { start, .. } = server.limits;
         let begun = Instant::now();
-        let slow = |_| McpError::new(&server.name, McpErrorKind::Slow(start));
+        let slow = |_| {
+            let setting = server.setting_names.name("start").to_owned();
+            McpError::new(&server.name, McpErrorKind::Slow { limit: start, setting })
+        };
         let supervisor = || (self.supervisor)(settings).map_err(McpErrorKind::from);
         let known = self.known_protocol(server);
         let opening = Connection::open(server, &self.root, &supervisor, &known);

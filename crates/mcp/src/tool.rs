@@ -356,7 +356,9 @@ fn absent(error: McpError) -> ToolError {
         McpErrorKind::ProtocolViolation(ProtocolViolation::NoMessages { count, .. }) => {
             format!("it printed {count} lines that are no messages on its standard output")
         }
-        McpErrorKind::Slow(limit) => format!("it did not answer within {} s", limit.as_secs_f32()),
+        McpErrorKind::Slow { limit, .. } => {
+            format!("it did not answer within {} s", limit.as_secs_f32())
+        }
         McpErrorKind::Http(_) => "it cannot be reached".to_owned(),
         McpErrorKind::Header(_) => "a header for it cannot be sent".to_owned(),
         McpErrorKind::Handshake(_) => "it was started, and its handshake failed".to_owned(),
@@ -397,7 +399,10 @@ mod tests {
                 "it was started 3 times and failed each time; it is not started again for 30 s, so \
                  use another way meanwhile",
             ),
-            (McpErrorKind::Slow(limit), "it did not answer within 5 s"),
+            (
+                McpErrorKind::Slow { limit, setting: "start_timeout".to_owned() },
+                "it did not answer within 5 s",
+            ),
             (McpErrorKind::Http(words()), "it cannot be reached"),
             (McpErrorKind::Header(words()), "a header for it cannot be sent"),
             (McpErrorKind::Handshake(words()), "it was started, and its handshake failed"),

@@ -105,8 +105,8 @@ fn cause(error: &reqwest::Error) -> (String, String) {
 
 pub(crate) fn refused(code: u16) -> String {
     format!(
-        "the server answered {}: what it was sent under `headers` of its entry in `mcp_servers` does \
-         not let us in, which a person has to change",
+        "the server answered {}: what it was sent under `headers` does not let us in, which a person \
+         has to change",
         status(code)
     )
 }

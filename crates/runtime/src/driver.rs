@@ -184,7 +184,9 @@ impl Driver {
         }
         let text = cx.shared.parts.secrets.scrub(&cx.spec().task).into_owned();
         cx.record(Event::Message(UserMessage { text, from: None })).await?;
-        let late = cx.time.is_spent().then(|| TimeShortage::BeforeItBegan.to_string().into());
+        let names = &cx.shared.parts.children.setting_names;
+        let late = || TimeShortage::BeforeItBegan.describe(names).into();
+        let late = cx.time.is_spent().then(late);
         let Some(shortage) = late.or(no_room) else { return Ok(true) };
         cx.note_shortage(shortage);
         cx.record(Event::AgentStop { reason: CancelReason::Budget, pending: false }).await?;

@@ -141,7 +141,8 @@ fn program_outcome(
             } else {
                 TimeShortage::NoClosingAnswer(wrap_up)
             };
-            (Status::Failed, ExitReason::Budget, Some(why.to_string()))
+            let why = why.describe(&cx.shared.parts.children.setting_names);
+            (Status::Failed, ExitReason::Budget, Some(why))
         }
     };
     Outcome { status, exit_reason, error, ..outcome }

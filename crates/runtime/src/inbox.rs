@@ -164,7 +164,8 @@ impl Inbox {
                 WrapUpReason::Budget => CancelReason::Budget,
             };
             if cx.time.wrap_up().is_zero() && limit == WrapUpReason::Budget {
-                cx.note_shortage(TimeShortage::NoneLeft.to_string().into());
+                let names = &cx.shared.parts.children.setting_names;
+                cx.note_shortage(TimeShortage::NoneLeft.describe(names).into());
             }
             return cx.record(Event::AgentStop { reason, pending: false }).await;
         }
@@ -176,7 +177,8 @@ impl Inbox {
         let budget = (limit == WrapUpReason::Budget).then_some(BudgetUnit::Seconds);
         if budget.is_some() {
             let wrap_up = cx.spec().limits.wrap_up_ms;
-            cx.note_shortage(TimeShortage::NoClosingAnswer(wrap_up).to_string().into());
+            let names = &cx.shared.parts.children.setting_names;
+            cx.note_shortage(TimeShortage::NoClosingAnswer(wrap_up).describe(names).into());
         }
         cx.record(Event::AgentWrapUp { limit, budget }).await
     }

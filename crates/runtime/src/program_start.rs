@@ -48,9 +48,13 @@ pub(crate) async fn denied_start(cx: &AgentContext) -> Result<Option<StartRefusa
         Some(_) if cx.time.is_up() => (Status::Timeout, CancelReason::TimeLimit.as_text().into()),
         Some(reason) => (Status::Interrupted, cx.own_reason(reason).as_text().into()),
     };
+    let setting = match cx.shared.parts.children.setting_names.name("approvals") {
+        "" => String::new(),
+        name => format!("; {name} says who may allow that"),
+    };
     let reason = format!(
         "not started ({why}): it is a program of its own, which does what it wants with all \
-         the rights of the user; delegation.approvals says who may allow that"
+         the rights of the user{setting}"
     );
     Ok(Some(StartRefusal { status, reason }))
 }

@@ -15,6 +15,7 @@ use deputize_core::policy::{AllowAll, NoPerson};
 use deputize_core::rate_limit::RateLimiter;
 use deputize_core::retry::RetryPolicy;
 use deputize_core::sanitize::{FrameSecret, Secrets};
+use deputize_core::setting_names::SettingNames;
 use deputize_core::tool::ChildLifecycle;
 use deputize_core::{Approver, Catalog, Clock, Observer, Policy, ResourceMap, ToolSource};
 use schemars::JsonSchema;
@@ -167,6 +168,9 @@ pub struct ChildConfig {
     pub heartbeat: Option<Heartbeat>,
     /// How background children are admitted and reported, where an agent may have any.
     pub lifecycle: Option<Arc<dyn ChildLifecycle>>,
+    /// What the host calls the settings that errors and outcomes name: `approvals`,
+    /// `children_time`, `prices` and `wrap_up_seconds`.
+    pub setting_names: SettingNames,
 }
 
 impl fmt::Debug for ChildConfig {

@@ -178,6 +178,11 @@ impl SessionInner {
             .intersect(&below))
     }
 
+    fn no_price(&self, spec: &AgentSpec) -> AttachError {
+        let setting = self.parts.children.setting_names.note("prices");
+        AttachError::NoPrice { model: spec.model.clone(), setting }
+    }
+
     /// The model of an agent, and those to fall back on that it may use. Where dollars are
     /// limited, each must have a price.
     pub(crate) fn routes(
@@ -197,7 +202,7 @@ impl SessionInner {
             let budgets = &self.parts.budgets;
             let child = spec.depth > 0;
             return match (budgets.need_prices(child), budgets.limit(child)) {
-                (true, _) => Err(AttachError::NoPrice(spec.model.clone())),
+                (true, _) => Err(self.no_price(spec)),
                 (false, true) => Err(AttachError::External(format!(
                     "the budget is in tokens, and nobody here sees how many `{}` takes",
                     spec.model
@@ -210,7 +215,7 @@ impl SessionInner {
         routes.retain(|route| may.may_use_model(&route.name));
         if self.parts.budgets.need_prices(spec.depth > 0) {
             if routes.first().is_some_and(|own| own.price.is_none()) {
-                return Err(AttachError::NoPrice(spec.model.clone()));
+                return Err(self.no_price(spec));
             }
             routes.retain(|route| route.price.is_some());
         }

@@ -3,10 +3,8 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use deputize_core::setting_names::SettingNames;
 use tokio::time::Instant;
-
-/// Which time it is, as people are told.
-const TIME: &str = "the time that all children have together (delegation.budget.seconds)";
 
 /// What is told of a child for which that time had no room.
 pub(crate) enum TimeShortage {
@@ -18,19 +16,21 @@ pub(crate) enum TimeShortage {
     NoClosingAnswer(u64),
 }
 
-impl std::fmt::Display for TimeShortage {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl TimeShortage {
+    /// Returns the shortage in words, with the host's names of the settings.
+    pub(crate) fn describe(&self, names: &SettingNames) -> String {
+        let note = names.note("children_time");
+        let time = format!("the time that all children have together{note}");
         match self {
-            Self::BeforeItBegan => write!(f, "{TIME} was over before it began"),
-            Self::NoneLeft => write!(
-                f,
-                "{TIME} was up; none is left for a closing answer (delegation.wrap_up_seconds)"
-            ),
-            Self::NoClosingAnswer(ms) => write!(
-                f,
-                "{TIME} was up, and there was no closing answer within {} s",
-                ms.div_ceil(1000)
-            ),
+            Self::BeforeItBegan => format!("{time} was over before it began"),
+            Self::NoneLeft => {
+                let note = names.note("wrap_up_seconds");
+                format!("{time} was up; none is left for a closing answer{note}")
+            }
+            Self::NoClosingAnswer(ms) => {
+                let seconds = ms.div_ceil(1000);
+                format!("{time} was up, and there was no closing answer within {seconds} s")
+            }
         }
     }
 }

@@ -65,8 +65,7 @@ pub enum PluginFileError {
     },
     /// Its file is not the one that was pinned.
     #[error(
-        "plugin `{}` is not the file that was pinned: its sha256 is {found}, and `plugins` has \
-         {pinned}. If the change is yours, `deputize plugin check` on it prints the new entry",
+        "plugin `{}` is not the file that was pinned: its sha256 is {found}, not {pinned}",
         path.display()
     )]
     Digest {

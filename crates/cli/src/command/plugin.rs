@@ -72,7 +72,7 @@ fn rows(config: &Config, around: &ProcessEnv, mut beside: Catalog) -> Vec<Plugin
         PluginRow {
             path: plugins::place(entry, around).display().to_string(),
             isolated: entry.isolated,
-            found: found.map_err(|error| CliError::usage(error).chain()),
+            found: found.map_err(|error| CliError::usage(error).told()),
         }
     };
     config.plugins.iter().map(row).collect()

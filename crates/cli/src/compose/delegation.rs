@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use deputize_agent::EffectPolicy;
 use deputize_core::authority::ApproverMode;
+use deputize_core::setting_names::SettingNames;
 use deputize_core::{SessionId, ToolsetName};
 use deputize_delegate::{
     ChildApprovals, ChildModels, ChildToolsets, DelegationConfig, DelegationHost,
@@ -56,6 +57,7 @@ pub(super) fn policy(
         },
         host: DelegationHost {
             setting_names: setting_names(),
+            transcript_command: "deputize sessions show {session} --agent {agent}".to_owned(),
             external_needs: Vec::new(),
             workspace: found.workspace.clone(),
             logs: logs(from),
@@ -65,9 +67,11 @@ pub(super) fn policy(
 }
 
 /// Returns what the configuration calls the settings that refusals and warnings name.
-fn setting_names() -> BTreeMap<String, String> {
+fn setting_names() -> SettingNames {
     let same = [
+        "approvals",
         "background",
+        "child_timeout_seconds",
         "default_toolsets",
         "max_children_per_session",
         "max_concurrent_children",
@@ -78,10 +82,12 @@ fn setting_names() -> BTreeMap<String, String> {
         "orchestrator_enabled",
         "tool_name",
         "toolset_ceiling",
+        "wrap_up_seconds",
     ];
-    let others = [("external_needs", "acp_command")];
+    let others = [("children_time", "budget.seconds"), ("external_needs", "acp_command")];
     let all = same.into_iter().map(|name| (name, name)).chain(others);
-    all.map(|(field, key)| (field.to_owned(), format!("delegation.{key}"))).collect()
+    let all = all.map(|(field, key)| (field, format!("delegation.{key}")));
+    all.chain([("prices", "providers.NAME.prices".to_owned())]).collect()
 }
 
 /// Reads the toolset names of a key. A name that cannot be one is left out, with a warning.

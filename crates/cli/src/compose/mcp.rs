@@ -9,6 +9,7 @@ use deputize_agent::is_secret_name;
 use deputize_agent::mcp::{KnownServer, ServerOffers};
 use deputize_core::ResourceMap;
 use deputize_core::sanitize::Secrets;
+use deputize_core::setting_names::SettingNames;
 use deputize_mcp::{
     ApprovalStore, HintCommands, ServerConfig, ServerDirectory, ServerLimits, Servers, ToolFilter,
     WORKSPACE,
@@ -144,7 +145,9 @@ pub(crate) fn server(
     };
     // Only what is configured: the rest of the environment differs from one terminal to the next.
     let names = entry.env.keys().chain(entry.headers.keys()).cloned().collect();
-    Ok(ServerConfig { limits, names, ..reached })
+    let start = format!("mcp_servers.{name}.start_timeout_seconds (of `mcp add`: --start-timeout)");
+    let setting_names = SettingNames::from_iter([("start", start)]);
+    Ok(ServerConfig { limits, names, setting_names, ..reached })
 }
 
 /// What a variable or a header of a server holds; or the name of a variable that is not set. What

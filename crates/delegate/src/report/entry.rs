@@ -14,8 +14,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::{
-    Audience, HostObservations, NAME_CHARS, PATH_CHARS, SavedOutput, ends, seconds, stale_of,
-    unseen_writes,
+    Audience, HostObservations, NAME_CHARS, PATH_CHARS, ends, seconds, stale_of, unseen_writes,
 };
 
 /// What is said of an external agent's account of itself.
@@ -315,7 +314,7 @@ impl OmittedCounts {
             output_bytes,
             whole: match kept {
                 Some(path) => audience.path(path).into_owned(),
-                None => whole(&outcome.agent),
+                None => whole(&outcome.agent, seen),
             },
         }
     }
@@ -427,18 +426,18 @@ pub(super) fn said(
 }
 
 /// What is said of where the whole answer is, in an entry.
-pub(super) fn beside_part(outcome: &Outcome, kept: Option<&SavedOutput>) -> String {
-    match kept.and_then(|kept| kept.summary.as_ref()) {
+pub(super) fn beside_part(index: u32, outcome: &Outcome, seen: HostObservations<'_>) -> String {
+    match seen.kept_of(index).and_then(|kept| kept.summary.as_ref()) {
         Some(_) => "; the whole answer: see `summary_path`".to_owned(),
-        None => format!("; the whole answer: {}", whole(&outcome.agent)),
+        None => format!("; the whole answer: {}", whole(&outcome.agent, seen)),
     }
 }
 
 /// Where the whole answer of a child is, for a text that has no `summary_path`.
-pub(super) fn where_whole(outcome: &Outcome, kept: Option<&SavedOutput>) -> String {
-    match kept.and_then(|kept| kept.summary.as_deref()) {
+pub(super) fn where_whole(outcome: &Outcome, seen: HostObservations<'_>) -> String {
+    match seen.kept.first().and_then(|kept| kept.summary.as_deref()) {
         Some(path) => format!("`{}`", for_exact_line(&path.to_string_lossy(), PATH_CHARS)),
-        None => whole(&outcome.agent),
+        None => whole(&outcome.agent, seen),
     }
 }
 
@@ -455,9 +454,10 @@ pub(super) fn value(outcome: &Outcome) -> Option<Value> {
 }
 
 /// How a person, or an agent with a terminal, gets all of what a child did and said.
-fn whole(agent: &AgentId) -> String {
+fn whole(agent: &AgentId, seen: HostObservations<'_>) -> String {
     let session = agent.as_str().split('/').next().unwrap_or_default();
-    format!("`deputize sessions show {session} --agent {agent}`")
+    let command = seen.transcript_of(session, agent.as_str());
+    command.unwrap_or_else(|| format!("the session's record of agent {agent}"))
 }
 
 pub(super) fn error<'a>(outcome: &'a Outcome, audience: Audience) -> Option<Cow<'a, str>> {

@@ -120,7 +120,7 @@ impl<'a> EntryFit<'a> {
     ) -> Self {
         let value = value(outcome);
         let value_bytes = value.as_ref().map_or(0, bytes);
-        let where_whole = beside_part(outcome, seen.kept_of(index));
+        let where_whole = beside_part(index, outcome, seen);
         Self {
             said: said(outcome, &where_whole, share.summary_bytes, 0),
             value: value.filter(|_| value_bytes <= share.summary_bytes),
@@ -172,7 +172,7 @@ impl<'a> EntryFit<'a> {
         if room < ANSWER_FEW {
             return None;
         }
-        let where_whole = beside_part(self.outcome, self.seen.kept_of(self.index));
+        let where_whole = beside_part(self.index, self.outcome, self.seen);
         let part = self.part(room, &where_whole)?;
         Some(self.shown(entry, Some(part), true))
     }

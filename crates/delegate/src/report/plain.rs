@@ -9,8 +9,7 @@ use deputize_core::{Outcome, Status, ToolCallResult, ToolError, ToolOutput};
 use super::entry::{error, where_whole};
 use super::fit::PLAIN;
 use super::{
-    ASIDE, Audience, HostObservations, PATH_CHARS, ReportLimits, SavedOutput, Truncation, ends,
-    notes, short,
+    ASIDE, Audience, HostObservations, PATH_CHARS, ReportLimits, Truncation, ends, notes, short,
 };
 
 /// Lays out the answer of the one child of a call, and says what it leaves out. That it is cut, that
@@ -27,7 +26,7 @@ pub(crate) fn lay_out_plain(
     let most = limits.plain();
     let mut output = ToolOutput {
         source: Some(TextSource::Child(outcome.agent.to_string())),
-        ..text(outcome, kept, most)
+        ..text(outcome, seen, most)
     };
     output.notes.extend(limit(outcome));
     output.notes.extend(session(outcome));
@@ -60,7 +59,7 @@ const fn ended(status: Status) -> &'static str {
     }
 }
 
-fn text(outcome: &Outcome, kept: Option<&SavedOutput>, most: usize) -> ToolOutput {
+fn text(outcome: &Outcome, seen: HostObservations<'_>, most: usize) -> ToolOutput {
     let Some(text) = outcome.text.as_deref().filter(|text| !text.trim().is_empty()) else {
         return ToolOutput::default().note("the child gave no answer");
     };
@@ -69,7 +68,7 @@ fn text(outcome: &Outcome, kept: Option<&SavedOutput>, most: usize) -> ToolOutpu
     }
     let (head, tail) = ends(text, most);
     let (all, cut) = (text.len(), text.len() - head.len() - tail.len());
-    let whole = where_whole(outcome, kept);
+    let whole = where_whole(outcome, seen);
     ToolOutput::text(format!("{head}\n[...]\n{tail}"))
         .note(format!("{cut} of {all} bytes left out at [...]; the whole answer: {whole}"))
 }

@@ -70,6 +70,12 @@ fn caps(summary_bytes: u32) -> ReportLimits<'static> {
     ReportLimits { summary_bytes, room_bytes: None, cwd: Path::new("/repo/app") }
 }
 
+/// What a host that has a command for conversations saw: nothing.
+fn observed() -> HostObservations<'static> {
+    let transcript_command = "deputize sessions show {session} --agent {agent}";
+    HostObservations { transcript_command, ..HostObservations::default() }
+}
+
 /// The only function here that knows the signature under test.
 fn told(
     outcomes: &[Outcome],
@@ -78,7 +84,7 @@ fn told(
     caps: ReportLimits<'_>,
 ) -> ToolOutput {
     let warnings: Vec<String> = warnings.iter().map(|&warning| warning.to_owned()).collect();
-    let seen = HostObservations { stale, warnings: &warnings, ..HostObservations::default() };
+    let seen = HostObservations { stale, warnings: &warnings, ..observed() };
     report(outcomes, seen, 42_400, caps).unwrap()
 }
 

@@ -40,15 +40,11 @@ pub enum RecordingError {
         source: io::Error,
     },
     /// It is another kind of file.
-    #[error(
-        "`{}` is no recording: its first line is not the header of one \
-         (`--record FILE` makes one)",
-        .0.display()
-    )]
+    #[error("`{}` is no recording: its first line is not the header of one", .0.display())]
     Foreign(PathBuf),
     /// It was made by a newer program.
     #[error(
-        "recording `{}` has format {found}, this program reads up to {}: use a newer deputize",
+        "recording `{}` has format {found}, this program reads up to {}: use a newer version",
         path.display(), super::FORMAT
     )]
     Newer {

@@ -34,7 +34,7 @@ pub enum ReadError {
         source: io::Error,
     },
     /// The folder for session files cannot be made or used.
-    #[error("cannot use folder `{}` for sessions (DEPUTIZE_HOME chooses it)", path.display())]
+    #[error("cannot use folder `{}` for sessions", path.display())]
     Folder {
         /// Which.
         path: PathBuf,
@@ -53,7 +53,7 @@ pub enum ReadError {
     },
     /// It was written by a newer program.
     #[error(
-        "session file `{}` has format {found}, this program reads up to {FORMAT}: use a newer deputize",
+        "session file `{}` has format {found}, this program reads up to {FORMAT}: use a newer version",
         path.display()
     )]
     Newer {

@@ -378,7 +378,7 @@ async fn it_does_not_begin_where_nobody_lets_it() {
         let end = &ends(&world)[0];
         assert_eq!((end.status, end.external, end.cost_usd), (Status::Failed, false, Some(0.0)));
         let error = end.error.as_deref().unwrap();
-        assert!(error.contains(by) && error.contains("delegation.approvals"), "{error}");
+        assert!(error.contains(by) && error.contains("with all the rights of the user"), "{error}");
         assert!(world.done().is_empty(), "it began");
     }
     // Whoever is told to end while somebody is asked did not begin either.

@@ -91,7 +91,7 @@ fn a_parent_with_little_room_is_shown_less() {
     let shown = |children: usize, room_bytes: Option<usize>| {
         let caps = ReportLimits { room_bytes, ..caps(24_000) };
         let outcomes: Vec<Outcome> = (0..children).map(|_| long()).collect();
-        let layout = ReportLayout::new(&outcomes, HostObservations::default(), caps).unwrap();
+        let layout = ReportLayout::new(&outcomes, observed(), caps).unwrap();
         let cut = layout.truncations()[0].summary;
         (cut, told(&outcomes, &[], &[], caps).content.len())
     };
@@ -126,7 +126,7 @@ fn two_hundred_children_with_long_claims_are_all_told_within_the_bound() {
         })
         .collect();
     for (room_bytes, most) in [(None, 480 << 10), (Some(384_000), 192_000), (Some(0), 160_000)] {
-        let seen = HostObservations::default();
+        let seen = observed();
         let output =
             report(&outcomes, seen, 1, ReportLimits { room_bytes, ..caps(24_000) }).unwrap();
         assert!(size(&output) <= most, "{} of {most}", size(&output));
@@ -179,13 +179,8 @@ fn large_batch(children: u32, end: &Outcome) -> (Value, Vec<String>) {
         }
     };
     let kept: Vec<SavedOutput> = outcomes.iter().map(kept).collect();
-    let output = report(
-        &outcomes,
-        HostObservations { kept: &kept, ..HostObservations::default() },
-        1,
-        caps(0),
-    )
-    .unwrap();
+    let output =
+        report(&outcomes, HostObservations { kept: &kept, ..observed() }, 1, caps(0)).unwrap();
     assert!(size(&output) <= 480 << 10, "{}", size(&output));
     (serde_json::from_str(&output.content).unwrap(), output.notes)
 }
@@ -236,7 +231,7 @@ fn a_value_is_shown_whole_or_its_place_is() {
     };
     let kept =
         [SavedOutput { output: Some(PathBuf::from("/s/output.json")), ..SavedOutput::default() }];
-    let seen = HostObservations { kept: &kept, ..HostObservations::default() };
+    let seen = HostObservations { kept: &kept, ..observed() };
     let entry = |outcome: Outcome, caps: ReportLimits<'_>| {
         let output = report(std::slice::from_ref(&outcome), seen, 1, caps).unwrap();
         let outcomes = [outcome];
@@ -303,7 +298,7 @@ proptest! {
         let stale: Vec<StaleFile> = (0..children * 3)
             .map(|n| StaleFile { path: format!("/{n}").into(), by: Some(outcomes[n / 3].agent.clone()), gone: false })
             .collect();
-        let seen = HostObservations { first: 0, stale: &stale, kept: &kept, warnings: &warnings };
+        let seen = HostObservations { first: 0, stale: &stale, kept: &kept, warnings: &warnings, ..observed() };
         let caps = ReportLimits { room_bytes, ..caps(summary_bytes) };
         let output = report(&outcomes, seen, 1, caps).unwrap();
         let least = (children * 800).max(4000);
