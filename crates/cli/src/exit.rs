@@ -6,6 +6,7 @@ use std::io;
 use std::process::ExitCode;
 
 use deputize_agent::plugins::PluginLoadError;
+use deputize_core::describe_error;
 use deputize_core::sanitize::for_terminal;
 use deputize_plugin_host::{PluginError, PluginFileError};
 use deputize_runtime::{ReadError, RecordingError, SessionError};
@@ -70,9 +71,10 @@ impl CliError {
         Self { hint: Some(hint.into()), ..self }
     }
 
-    /// The chain of causes, without a prefix.
+    /// The error and its causes on one line, without a prefix. It may quote text from elsewhere, so it
+    /// is cleaned for the screen.
     pub(crate) fn chain(&self) -> String {
-        Chain(self.source.as_ref()).to_string()
+        for_terminal(&describe_error(self.source.as_ref()))
     }
 
     /// The chain of causes and what to do, for somebody who is no terminal.
@@ -151,25 +153,6 @@ fn is_full(error: &(dyn Error + 'static)) -> bool {
         next = error.source();
     }
     false
-}
-
-/// An error and its causes on one line. It may quote text from elsewhere, so it is cleaned for
-/// the screen; a cause that a careless library already put into its message is not said twice.
-struct Chain<'e>(&'e (dyn Error + 'static));
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut said = self.0.to_string();
-        let mut next = self.0.source();
-        while let Some(cause) = next {
-            let text = cause.to_string();
-            if !said.contains(&text) {
-                said = format!("{said}: {text}");
-            }
-            next = cause.source();
-        }
-        f.write_str(&for_terminal(&said))
-    }
 }
 
 #[cfg(test)]

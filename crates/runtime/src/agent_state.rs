@@ -8,7 +8,7 @@ use deputize_core::budget::{Cost, TokenEstimator};
 use deputize_core::model::{ModelError, Reply, ToolChoice, Usage};
 use deputize_core::outcome::Receipts;
 use deputize_core::run::{Run, Step};
-use deputize_core::{CallId, CancelReason, Event, Message, Outcome, ToolCall, ToolEffect};
+use deputize_core::{CallId, CancelReason, Event, Outcome, ToolCall, ToolEffect};
 
 use crate::request_size::reply_bytes;
 

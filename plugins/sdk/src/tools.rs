@@ -14,7 +14,7 @@ use deputize_core::tool::{NoAgents, Progress, SessionView};
 use deputize_core::{
     AgentId, AgentView, Authority, Availability, CallId, Cancel, CancelReason, Catalog,
     CatalogEntry, Origin, ResourceMap, SessionId, ToolCallResult, ToolCrate, ToolCx, ToolError,
-    ToolOutput,
+    ToolOutput, describe_error,
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -309,14 +309,8 @@ fn call_answer(result: ToolCallResult) -> CallAnswer {
         Err(ToolError::Cancelled(output)) => {
             CallAnswer::Cancelled(Value::String(output.content).to_string())
         }
-        Err(error) => CallAnswer::Failed(chain(&error)),
+        Err(error) => CallAnswer::Failed(describe_error(&error)),
     }
-}
-
-/// Returns an error with its causes, in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    let causes = std::iter::successors(Some(error), |error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 /// Returns the file or directory at a path of a call, if the agent may read it. Links are followed,
