@@ -12,18 +12,12 @@ const MAY_NAME: [&str; 4] = ["crates/tools", "crates/offline", "crates/testkit",
 
 /// The places left that name a tool, the prefix of servers' tools, or a usual argument, with the
 /// reason. The list must not grow.
-const LEFT: [(&str, &[&str]); 7] = [
+const LEFT: [(&str, &[&str]); 5] = [
     // Names of tools are made here.
-    ("crates/delegate/src/control.rs", &["delegate_control"]),
-    ("crates/delegate/src/toolset.rs", &["delegate_task"]),
+    ("crates/delegate/src/names.rs", &["delegate_control", "delegate_task"]),
     ("crates/mcp/src/names.rs", &["mcp__"]),
     // Rights are named, not described: a child that is another program must be due these tools.
     ("crates/acp/src/agents.rs", &["terminal", "write_file"]),
-    // Trust is by name, too: the host saw every write of an agent that called these alone.
-    (
-        "crates/delegate/src/tool.rs",
-        &["edit_file", "list_dir", "read_file", "search_files", "write_file"],
-    ),
     // A toolset and a section of the configuration that have the name of a tool.
     ("crates/config/src/rules.rs", &["terminal"]),
     ("crates/delegate/src/describe.rs", &["terminal"]),
