@@ -145,7 +145,7 @@ impl AgentSpec {
         self
     }
 
-    /// Requires an answer that is a value of a type; [`Outcome::value`] returns it.
+    /// Requires an answer that is a value of a type; [`Outcome::value`](crate::Outcome::value) returns it.
     ///
     /// ```
     /// use deputize_core::Outcome;
