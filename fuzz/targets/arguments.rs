@@ -5,8 +5,8 @@
 
 use std::sync::LazyLock;
 
-use deputize_core::{Catalog, ToolSpec};
 use deputize_core::clock::FixedClock;
+use deputize_core::{Catalog, ToolSpec};
 use deputize_delegate::{DelegateTool, DelegationConfig, read};
 use deputize_fuzz::meter::Allowed;
 use deputize_runtime::fuzz::Arguments;
@@ -23,7 +23,8 @@ struct Tools {
 
 static TOOLS: LazyLock<Tools> = LazyLock::new(|| {
     let mut catalog = Catalog::linked(&[deputize_tools::LINK]).expect("the tools of the program");
-    let delegate = DelegateTool::new(DelegationConfig::default(), std::sync::Arc::new(FixedClock(0)));
+    let delegate =
+        DelegateTool::new(DelegationConfig::default(), std::sync::Arc::new(FixedClock(0)));
     catalog.insert(delegate.expect("a tool").into_entry()).expect("one more tool");
     let specs: Vec<ToolSpec> = catalog.iter().map(|entry| entry.tool.spec().clone()).collect();
     let tools = Tools { specs, check: Arguments::default() };

@@ -8,10 +8,13 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use deputize_core::{AgentView, Authority, BoxFuture, Cancel, Catalog, Observer, Record, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolSpec};
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::Grant;
 use deputize_core::clock::FixedClock;
+use deputize_core::{
+    AgentView, Authority, BoxFuture, Cancel, Catalog, Observer, Record, Tool, ToolCallResult,
+    ToolCx, ToolDecl, ToolError, ToolSpec,
+};
 use deputize_delegate::{DelegateTool, DelegationConfig};
 use deputize_fuzz::meter::Allowed;
 use deputize_fuzz::one_line;

@@ -9,10 +9,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use deputize_core::{Authority, BoxFuture, Cancel, Catalog, Event, Message, Model, Record, SessionId};
 use deputize_core::authority::Grant;
 use deputize_core::clock::FixedClock;
 use deputize_core::model::{Delta, ModelError, Reply, Request};
+use deputize_core::{
+    Authority, BoxFuture, Cancel, Catalog, Event, Message, Model, Record, SessionId,
+};
 use deputize_delegate::{DelegateTool, DelegationConfig};
 use deputize_fuzz::meter::Allowed;
 use deputize_runtime::{
