@@ -140,6 +140,26 @@ fn agent_extensions() {
     assert_eq!(seen["tool"], "mcp__words__count_words");
 }
 
+/// An agent with one child is shown while its requests are on their way.
+#[test]
+fn agent_tree() {
+    let answer = |request: &HttpRequest| match request.text() {
+        text if text.contains("\"tool_call_id\"") => {
+            MockAnswer::reply(&Reply::text("m", "Both are done."))
+        }
+        text if text.contains("Do both.") => {
+            let task = json!({"goal": "Count the tests"});
+            MockAnswer::reply(&Reply::calls("m", [("delegate_task", task)]))
+        }
+        _ => MockAnswer::reply(&Reply::text("m", "Seven.")),
+    };
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let server = runtime.block_on(MockServer::start_with(answer)).unwrap();
+    let out = run(env!("CARGO_BIN_EXE_agent_tree"), &[&server.base_url(), "m", "Do both."]);
+    assert!(out.starts_with("running: Do both. (0 steps) \n1 agents, 0 tokens\n"), "{out}");
+    assert!(out.ends_with("answer: Both are done.\n"), "{out}");
+}
+
 /// Waits for something that another process does.
 fn wait_until(what: &str, mut done: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -19,7 +19,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("deputize-process", &[]),
     ("deputize-requirements", &[]),
     ("deputize-workflow", &[]),
-    ("deputize-acp", &["deputize-core", "deputize-process"]),
+    ("deputize-acp", &["deputize-core", "deputize-process", "deputize-runtime"]),
     ("deputize-mcp", &["deputize-core", "deputize-process"]),
     ("deputize-check", &["deputize-core"]),
     ("deputize-runtime", &["deputize-core"]),

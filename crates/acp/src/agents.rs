@@ -1,7 +1,5 @@
 //! Children that are ACP programs.
 
-use std::collections::BTreeMap;
-use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::sync::Arc;
 
@@ -11,44 +9,14 @@ use deputize_core::outcome::ExitReason;
 use deputize_core::{
     Agent, AgentId, Authority, BoxFuture, Cancel, Outcome, Status, ToolName, describe_error,
 };
-use deputize_process::{Owner, ProgramError, Supervisor, SupervisorError, resolve_program};
+use deputize_process::{Owner, Supervisor, SupervisorError};
 
 use crate::conversation::{PromptEnd, converse};
 use crate::error::AcpError;
+use crate::program::AcpProgram;
 
 /// The tools that such a child must be due: nothing bounds what the program does.
 pub static NEEDS: [ToolName; 2] = [ToolName::literal("terminal"), ToolName::literal("write_file")];
-
-/// A program that speaks ACP on its standard streams.
-#[derive(Debug, Clone)]
-pub struct AcpProgram {
-    pub(crate) path: OsString,
-    pub(crate) args: Vec<OsString>,
-    pub(crate) env: BTreeMap<OsString, OsString>,
-}
-
-impl AcpProgram {
-    /// A program by its absolute path, or by a name that is looked up in the `PATH` of the
-    /// environment that it is given, which is the whole of it.
-    ///
-    /// # Errors
-    /// When there is no such program, or it cannot be run.
-    pub fn find(
-        command: impl AsRef<OsStr>,
-        args: Vec<OsString>,
-        env: BTreeMap<OsString, OsString>,
-    ) -> Result<Self, ProgramError> {
-        let path = env.get(OsStr::new("PATH")).map(OsString::as_os_str);
-        let path = resolve_program(command.as_ref(), path)?;
-        Ok(Self { path: path.into(), args, env })
-    }
-
-    /// Where it was found.
-    #[must_use]
-    pub fn path(&self) -> &OsStr {
-        &self.path
-    }
-}
 
 type SupervisorFn = dyn Fn() -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
 

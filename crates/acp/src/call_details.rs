@@ -1,12 +1,12 @@
 //! What a program tells of a call, over all its updates, and what of it whoever is asked sees.
 
-use agent_client_protocol::v1::schema::{ToolCallContent, ToolCallUpdateFields, ToolKind};
+use agent_client_protocol::v1::schema::{
+    ContentBlock, ToolCallContent, ToolCallUpdateFields, ToolKind,
+};
 use deputize_core::CallId;
 use deputize_core::external_agent::ExternalToolCall;
 use deputize_core::sanitize::for_exact_line;
 use serde_json::{Map, Value, json};
-
-use crate::transcript::words;
 
 /// The most bytes of each side of a change that are kept.
 const SIDE_BYTES: usize = 64 * 1024;
@@ -47,12 +47,23 @@ pub(crate) struct PermissionRequest {
     pub(crate) details: String,
 }
 
+/// Returns the text of a block; if it is no text, what it is.
+pub(crate) fn block_words(block: &ContentBlock) -> String {
+    match block {
+        ContentBlock::Text(text) => text.text.clone(),
+        ContentBlock::Image(_) => "[an image]".to_owned(),
+        ContentBlock::Audio(_) => "[a sound]".to_owned(),
+        ContentBlock::ResourceLink(link) => format!("[{}]", link.uri),
+        _ => "[a resource]".to_owned(),
+    }
+}
+
 impl CallDetails {
     /// What one update tells. An empty input or title tells nothing.
     pub(crate) fn of(fields: &ToolCallUpdateFields) -> Self {
         let content = fields.content.as_deref().unwrap_or_default();
         let texts = content.iter().filter_map(|content| match content {
-            ToolCallContent::Content(content) => Some(words(&content.content)),
+            ToolCallContent::Content(content) => Some(block_words(&content.content)),
             _ => None,
         });
         let changes = content.iter().filter_map(|content| match content {

@@ -21,10 +21,10 @@ use deputize_core::policy::ApprovalAnswer;
 use deputize_core::{Cancel, CancelReason, describe_error};
 use deputize_process::{Command, DRAIN_LIMIT, Owner, ServiceProcess};
 
-use crate::agents::AcpProgram;
 use crate::call_details::PermissionRequest;
 use crate::error::AcpError;
 use crate::line_reader::{SharedFault, StderrTail, incoming, outgoing};
+use crate::program::AcpProgram;
 use crate::transcript::Transcript;
 
 /// How long the program may take to say that it is there, and to open a session.

@@ -40,8 +40,10 @@ mod call_details;
 mod conversation;
 mod error;
 mod line_reader;
+mod program;
 pub mod serve;
 mod transcript;
 
-pub use agents::{AcpAgents, AcpProgram, NEEDS};
+pub use agents::{AcpAgents, NEEDS};
 pub use error::AcpError;
+pub use program::AcpProgram;

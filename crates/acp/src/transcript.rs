@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use agent_client_protocol::v1::schema::{
-    ContentBlock, SessionUpdate, ToolCallContent, ToolCallStatus, ToolCallUpdate,
+    SessionUpdate, ToolCallContent, ToolCallStatus, ToolCallUpdate,
 };
 use deputize_core::CallId;
 use deputize_core::external_agent::ExternalAgentHost;
 use deputize_core::message::CallStatus;
 use serde_json::Value;
 
-use crate::call_details::{CallDetails, PermissionRequest};
+use crate::call_details::{CallDetails, PermissionRequest, block_words};
 
 /// The most bytes of text that are kept of one answer.
 const TEXT_BYTES: usize = 4 * 1024 * 1024;
@@ -112,7 +112,7 @@ impl Transcript {
     /// Takes an update.
     pub(crate) fn take(&self, update: SessionUpdate) {
         match update {
-            SessionUpdate::AgentMessageChunk(chunk) => self.push_text(&words(&chunk.content)),
+            SessionUpdate::AgentMessageChunk(chunk) => self.push_text(&block_words(&chunk.content)),
             SessionUpdate::ToolCall(call) => self.call(CallUpdate::of(&call.into())),
             SessionUpdate::ToolCallUpdate(update) => self.call(CallUpdate::of(&update)),
             // Thoughts, plans, modes and commands are the program's own affair.
@@ -210,20 +210,9 @@ impl CallUpdate {
     }
 }
 
-/// The text of a block; of what is no text, what it is.
-pub(crate) fn words(block: &ContentBlock) -> String {
-    match block {
-        ContentBlock::Text(text) => text.text.clone(),
-        ContentBlock::Image(_) => "[an image]".to_owned(),
-        ContentBlock::Audio(_) => "[a sound]".to_owned(),
-        ContentBlock::ResourceLink(link) => format!("[{}]", link.uri),
-        _ => "[a resource]".to_owned(),
-    }
-}
-
 fn contents(contents: &[ToolCallContent]) -> String {
     let told = contents.iter().map(|content| match content {
-        ToolCallContent::Content(content) => words(&content.content),
+        ToolCallContent::Content(content) => block_words(&content.content),
         ToolCallContent::Diff(diff) => format!("[a change of {}]", diff.path.display()),
         _ => "[a terminal]".to_owned(),
     });

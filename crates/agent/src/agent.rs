@@ -18,13 +18,14 @@ use deputize_core::{
 };
 use deputize_runtime::{
     Continue, Models, RecorderError, ResumeError, Session, SessionConfig, SessionDir, SessionError,
-    SessionRecorder,
+    SessionRecorder, SessionSnapshot, SnapshotObserver,
 };
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use crate::assembly::Assembly;
 use crate::extension::{Extension, ExtensionContext};
+use crate::running::RunningSessions;
 use crate::session_id::new_session_id;
 
 mod builder;
@@ -80,6 +81,7 @@ pub struct Agent {
     commands: Commands,
     setup: AgentSetup,
     warnings: Vec<String>,
+    running: RunningSessions,
 }
 
 /// The models of an agent and its children.
@@ -193,7 +195,9 @@ impl Agent {
         session: &SessionId,
         message: Option<&str>,
     ) -> Result<Outcome, AgentError> {
-        let (session, _) = Session::open(&self.sessions.dir, session.clone(), self.parts())?;
+        let running = self.running.begin(session, &self.assembly.tools.catalog);
+        let config = self.parts(&running.observer);
+        let (session, _) = Session::open(&self.sessions.dir, session.clone(), config)?;
         let cwd = session.stored_spec()?.cwd;
         let own = &self.assembly.workspace.cwd;
         if cwd != *own {
@@ -207,6 +211,14 @@ impl Agent {
         };
         let authority = self.assembly.authority(self.handlers.mode, cwd);
         Ok(session.resume(next, authority, &Cancel::new()).await?)
+    }
+
+    /// Returns the sessions of this agent that run now, as they stand, by ID: their agents as a tree,
+    /// what each does, and what it has used. Call it at any time, for example once a second while
+    /// [`Agent::run`] is polled.
+    #[must_use]
+    pub fn snapshots(&self) -> Vec<SessionSnapshot> {
+        self.running.snapshots()
     }
 
     /// Returns what was not read of the project's files, in words.
@@ -231,7 +243,8 @@ impl Agent {
         let (id, mode) = (new_session_id(self.assembly.clock.now_ms()), self.handlers.mode);
         let spec = change(self.assembly.top_agent(&id, &self.models.name, task, mode));
         let authority = self.assembly.authority(mode, spec.cwd.clone());
-        let mut config = self.parts();
+        let running = self.running.begin(&id, &self.assembly.tools.catalog);
+        let mut config = self.parts(&running.observer);
         config.record.recorder = recorder;
         match Session::create(&self.sessions.dir, id, config) {
             Ok(session) => session.run(spec, authority, cancel).await,
@@ -239,7 +252,9 @@ impl Agent {
         }
     }
 
-    fn parts(&self) -> SessionConfig {
+    fn parts(&self, snapshot: &SnapshotObserver) -> SessionConfig {
+        let mut observers: Vec<Arc<dyn Observer>> = vec![Arc::new(snapshot.clone())];
+        observers.extend(self.handlers.observers.iter().cloned());
         let settings = ResourceMap::default();
         #[cfg(feature = "tools")]
         {
@@ -257,7 +272,7 @@ impl Agent {
         let (models, secrets) = (self.models.models.clone(), self.models.secrets.clone());
         let mut config = SessionConfig {
             approver: Arc::clone(&self.handlers.approver),
-            observers: self.handlers.observers.clone(),
+            observers,
             ..self.assembly.parts(models, secrets)
         };
         config.hooks.hooks.clone_from(&self.handlers.hooks);

@@ -39,6 +39,7 @@
 //!
 //! | to | call |
 //! | --- | --- |
+//! | see its agents as they stand | [`Agent::snapshots`] |
 //! | see events | [`AgentBuilder::on_record`] |
 //! | stream text | [`AgentBuilder::observer`] |
 //! | get a value of a type | [`Agent::answer`] |
@@ -90,6 +91,7 @@ mod policy;
 pub mod project;
 mod prompt_sources;
 mod protected;
+mod running;
 mod secrets;
 mod session_id;
 #[cfg(feature = "tools")]
@@ -106,6 +108,7 @@ pub use deputize_delegate::{
     ChildApprovals, ChildModels, ChildToolsets, DelegationConfig, DelegationHost, DelegationLimits,
     DelegationOptions,
 };
+pub use deputize_runtime::SessionSnapshot;
 #[cfg(feature = "acp")]
 pub use external::{external_agent_name, external_agents, use_external_agent};
 #[cfg(feature = "tools")]

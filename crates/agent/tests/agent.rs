@@ -357,3 +357,44 @@ async fn a_recorded_task_is_played_again_without_its_model() {
     let taken = builder(dir.path(), |_| None).0.build().unwrap().record("Again.", &file).await;
     assert!(taken.unwrap_err().to_string().contains("exists already"));
 }
+
+/// Whoever is asked looks at the agent meanwhile.
+#[tokio::test]
+async fn a_session_that_runs_can_be_seen_and_one_that_ended_is_gone() {
+    let dir = tempfile::tempdir().unwrap();
+    let agent: Arc<std::sync::OnceLock<Agent>> = Arc::default();
+    let (seen, looker) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(&agent));
+    let kept = Arc::clone(&seen);
+    let mut requests = 0;
+    let (builder, _) = builder(dir.path(), move |_| {
+        requests += 1;
+        let calls = requests % 2 == 1;
+        let command = json!({"command": "true"});
+        Some(
+            if calls {
+                Reply::calls("m", [("terminal", command)])
+            } else {
+                Reply::text("m", "No.")
+            }
+            .into(),
+        )
+    });
+    let built = builder.approve(move |_| {
+        let sessions = looker.get().unwrap().snapshots();
+        kept.lock().unwrap().extend(sessions.iter().map(|session| {
+            let top = session.top().unwrap();
+            let question = top.calls.question().map(|question| question.command.clone());
+            (top.goal.clone(), top.usage.replies, question, session.is_running())
+        }));
+        ApprovalAnswer::no("test")
+    });
+    let agent = agent.get_or_init(|| built.build().unwrap());
+    let outcome = agent.run("Run it.").await;
+    let asked = |replies| ("Run it.".to_owned(), replies, Some("true".to_owned()), true);
+    assert_eq!(*seen.lock().unwrap(), [asked(1)]);
+    assert!(agent.snapshots().is_empty());
+    // One that goes on has what was there before.
+    agent.resume(&outcome.agent.session(), Some("Once more.")).await.unwrap();
+    assert_eq!(*seen.lock().unwrap(), [asked(1), asked(3)]);
+    assert!(agent.snapshots().is_empty());
+}

@@ -19,6 +19,7 @@ use tokio::sync::Mutex;
 use tokio::task::spawn_blocking;
 
 use crate::screen::live::Screen;
+use crate::screen::refused_calls::NO_TERMINAL;
 
 /// What is typed within this time after a question appeared does not count: it was meant for
 /// something else.
@@ -94,8 +95,6 @@ impl Approver for TerminalApprover {
 }
 
 const CANCELLED: &str = "the end of the turn";
-/// Who says no where no terminal can be asked.
-pub(crate) const NO_TERMINAL: &str = "no terminal to ask on";
 
 /// Ends the conversation when its question is dropped.
 #[derive(Default)]

@@ -42,9 +42,54 @@ pub fn for_question(content: &str) -> String {
     content.chars().map(visible).collect()
 }
 
+/// Sanitizes content for one line on which nothing is smoothed away, such as a command: invisible
+/// characters are escaped, a line break is `⏎`, and characters after `most` are counted.
+#[must_use]
+pub fn for_verbatim_line(content: &str, most: usize) -> String {
+    match verbatim_start(content, most) {
+        (line, 0) => line,
+        (line, rest) => format!("{line}… ({rest} more characters)"),
+    }
+}
+
+/// Returns the start of content as [`for_verbatim_line`] shows it, in at most `most` characters, and
+/// the number of characters of the content after it.
+#[must_use]
+pub fn verbatim_start(content: &str, most: usize) -> (String, usize) {
+    let (mut line, mut length) = (String::new(), 0);
+    let mut rest = content.trim().chars();
+    while let Some(c) = rest.clone().next() {
+        let shown = match c {
+            '\n' => " ⏎ ".to_owned(),
+            c => for_question(c.encode_utf8(&mut [0; 4])),
+        };
+        length += shown.chars().count();
+        if length > most {
+            return (line, rest.count());
+        }
+        line.push_str(&shown);
+        rest.next();
+    }
+    (line, 0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_verbatim_line_shows_or_counts_each_character() {
+        for (text, line) in [
+            ("abcd", "abcd"),
+            ("abcde", "abcd… (1 more characters)"),
+            ("a\nb", "a ⏎ … (1 more characters)"),
+            ("a\0\0", "a… (2 more characters)"),
+        ] {
+            assert_eq!(for_verbatim_line(text, 4), line);
+        }
+        let padded = for_verbatim_line(&format!("ls{}; rm -rf x", " ".repeat(500)), 160);
+        assert!(padded.ends_with("… (352 more characters)"), "{padded}");
+    }
 
     #[test]
     fn of_a_command_each_character_is_told() {

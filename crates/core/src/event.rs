@@ -425,6 +425,9 @@ pub struct JournalError {
 /// Sees records after they are stored. It cannot reject them and must return quickly; a slow
 /// observer owns a queue.
 pub trait Observer: Send + Sync {
+    /// Observes the records of a stored session before it goes on. They are not observed again.
+    fn on_restore(&self, _records: &[Record]) {}
+
     /// Observes a record.
     fn on_record(&self, record: &Record);
     /// Observes a piece of a reply that is arriving.

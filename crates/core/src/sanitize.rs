@@ -14,7 +14,7 @@ use crate::name::{AgentId, CallId};
 mod clean;
 mod marks;
 
-pub use crate::escape::{for_exact_line, for_question};
+pub use crate::escape::{for_exact_line, for_question, for_verbatim_line, verbatim_start};
 pub use clean::{CleanText, clean, clean_json, restored_json, visible_json};
 pub use marks::{
     AmbiguousMark, InertText, RestoredText, glob_of_marks, has_inert_mark, pattern_of_marks,

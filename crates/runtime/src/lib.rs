@@ -135,6 +135,7 @@ mod budget_ledger;
 mod budget_shortage;
 mod budgets;
 mod bus;
+mod call_text;
 mod child_end;
 mod clock;
 mod cost_history;
@@ -177,6 +178,7 @@ mod session_control;
 mod session_inner;
 mod session_run;
 mod settle;
+pub mod snapshot;
 mod spawn;
 mod store;
 mod stored_agent;
@@ -188,6 +190,7 @@ mod turn_time;
 mod validate;
 
 pub use budgets::Budgets;
+pub use call_text::{describe_call, describe_result, describe_tasks};
 pub use clock::SystemClock;
 pub use declare::declare;
 pub use hook::MESSAGE_BLOCKED;
@@ -205,6 +208,7 @@ pub use session_config::{
     ToolConfig,
 };
 pub use session_control::{ControlError, SessionControl};
+pub use snapshot::{AgentSnapshot, SessionSnapshot, SnapshotObserver};
 pub use store::{
     Disk, DiskFile, FileDamage, FileTail, Header, OPENINGS_LIMIT, OpenError, OpeningCount,
     ReadError, RealDisk, SLOW_SYNC, SessionDir, SessionFile, SessionSummary, SpokenText,

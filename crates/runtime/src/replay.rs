@@ -89,6 +89,7 @@ impl Replay {
         let id = header.session.clone();
         parts.record.secret = header.secret.clone();
         parts.record.recorder = None;
+        parts.observers.iter().for_each(|observer| observer.on_restore(&recording.before));
         let restored = restored(&recording.before, &parts);
         let play = Arc::new(Playback::new(recording, std::mem::take(&mut parts.observers)));
         let restored = RestoredSession { play: Some(Arc::clone(&play)), ..restored };

@@ -271,6 +271,7 @@ impl Session {
                 bytes
             }
         };
+        parts.observers.iter().for_each(|observer| observer.on_restore(&stored.records));
         let restored = restored(&stored.records, &parts);
         let recovery = Recovery::of(&restored.agents, &id, &parts.tools.catalog, dropped_bytes);
         begin_recording(&parts, &id, Some(&stored.records));

@@ -3,11 +3,13 @@
 use std::path::Path;
 
 use agent_client_protocol::v1::schema::{
-    Diff, Meta, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus, ToolKind,
+    Diff, Meta, SessionUpdate, ToolCall, ToolCallContent, ToolCallLocation, ToolCallStatus,
+    ToolCallUpdate, ToolCallUpdateFields, ToolKind,
 };
 use deputize_core::event::ToolEnd;
 use deputize_core::message::CallStatus;
 use deputize_core::{ArgumentRole, Display, Effects, Subject, ToolEffect, ToolSpec};
+use deputize_runtime::describe_call;
 use serde_json::{Value, json};
 
 use super::hunk::{Hunk, hunks};
@@ -44,7 +46,7 @@ impl CallView {
         Self {
             id,
             tool: tool.to_owned(),
-            title: (facts.in_words)(&facts.catalog, tool, arguments),
+            title: describe_call(&facts.catalog, tool, arguments),
             kind: spec.map_or(ToolKind::Other, kind),
             spawns: spec.is_some_and(|spec| spec.spawns),
             place: input.as_ref().and_then(|input| location(subject, input, &facts.cwd)),
@@ -63,6 +65,11 @@ impl CallView {
             .raw_input(self.input.clone())
             .meta(self.below.as_deref().map(below))
     }
+}
+
+/// Returns the update of a call.
+pub(crate) fn update(id: String, fields: ToolCallUpdateFields) -> SessionUpdate {
+    SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, fields))
 }
 
 /// Below which call another one stands. The protocol has no field for that; what is not of the

@@ -3,64 +3,48 @@
 use agent_client_protocol::v1::schema::{
     SessionUpdate, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdateFields, ToolKind,
 };
-use deputize_core::event::AgentStart;
+use deputize_core::agent::AgentSpec;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{Outcome, Status};
+use deputize_runtime::{AgentSnapshot, SessionSnapshot};
 
-use super::call_view::below;
-use super::session_updates::update;
+use super::call_view::{below, update};
 
 /// After so many calls there is a note, however soon.
-const CALLS: u32 = 5;
+const CALLS: usize = 5;
 /// The most characters of a goal.
 const GOAL_CHARS: usize = 120;
-/// The most characters of a call that is told of.
+/// The most characters of a call that is shown.
 const CALL_CHARS: usize = 120;
 
+/// What an editor knows of a child.
 #[derive(Debug)]
 pub(crate) struct ChildView {
     id: String,
     /// The call that started it, as the editor knows it.
     below: Option<String>,
-    /// `2/3` of a child, `2/3.1/2` of its child: which of how many tasks of one call.
-    tag: String,
-    goal: String,
-    /// Calls that have ended.
-    calls: u32,
-    /// Those of them that no note told of.
-    untold: u32,
+    /// Calls that had ended at the last note.
+    noted_calls: usize,
     /// Whether something has happened since the last note.
     news: bool,
-    /// The call that began last.
+    /// The call that began last, or what a call said of itself since.
     last: String,
     runs: bool,
 }
 
+/// Returns the title of a child as a call.
+pub(crate) fn child_title(session: &SessionSnapshot, child: &AgentSnapshot) -> String {
+    let goal = for_terminal_line(&child.goal, GOAL_CHARS);
+    format!("[{}] {goal}", session.task_path(&child.id))
+}
+
 impl ChildView {
     /// A child with this id, below its parent's call or, where the parent is a child itself, below
-    /// that: calls of children are not told one by one.
-    pub(crate) fn new(id: String, start: &AgentStart, above: Option<&Self>) -> Self {
-        let spec = &start.spec;
-        let own = spec.spawned_by.as_ref();
-        let of_top = own.map(|by| by.call.to_string());
+    /// that: calls of children are not shown one by one.
+    pub(crate) fn new(id: String, spec: &AgentSpec, above: Option<&Self>) -> Self {
+        let of_top = spec.spawned_by.as_ref().map(|by| by.call.to_string());
         let below = above.map(|child| child.id.clone()).or(of_top);
-        let own = own.map(|by| format!("{}/{}", by.task_index.saturating_add(1), by.task_count));
-        let above = above.map(|child| format!("{}.", child.tag)).unwrap_or_default();
-        Self {
-            id,
-            below,
-            tag: format!("{above}{}", own.unwrap_or_default()),
-            goal: for_terminal_line(&spec.goal, GOAL_CHARS),
-            calls: 0,
-            untold: 0,
-            news: false,
-            last: String::new(),
-            runs: true,
-        }
-    }
-
-    pub(crate) fn title(&self) -> String {
-        format!("[{}] {}", self.tag, self.goal)
+        Self { id, below, noted_calls: 0, news: false, last: String::new(), runs: true }
     }
 
     /// Its id as a call.
@@ -69,8 +53,8 @@ impl ChildView {
     }
 
     /// It begins.
-    pub(crate) fn update(&self) -> SessionUpdate {
-        let call = ToolCall::new(self.id.clone(), self.title());
+    pub(crate) fn update(&self, title: String) -> SessionUpdate {
+        let call = ToolCall::new(self.id.clone(), title);
         let call = call.kind(ToolKind::Think).status(ToolCallStatus::InProgress);
         let call = call.meta(self.below.as_deref().map(below));
         SessionUpdate::ToolCall(call)
@@ -89,28 +73,26 @@ impl ChildView {
         self.news = true;
     }
 
-    /// A call of it has ended; the note that this is worth.
-    pub(crate) fn called(&mut self) -> Option<SessionUpdate> {
-        self.calls += 1;
-        self.untold += 1;
+    /// A call of it has ended, so many of them in all; the note that this is worth.
+    pub(crate) fn called(&mut self, ended: usize) -> Option<SessionUpdate> {
         self.news = true;
-        (self.untold >= CALLS).then(|| self.note())
+        (ended.saturating_sub(self.noted_calls) >= CALLS).then(|| self.note(ended))
     }
 
-    /// Some time has passed; the note that is due.
-    pub(crate) fn tick(&mut self) -> Option<SessionUpdate> {
-        (self.runs && self.news).then(|| self.note())
+    /// Some time has passed, and so many calls have ended; the note that is due.
+    pub(crate) fn tick(&mut self, ended: usize) -> Option<SessionUpdate> {
+        (self.runs && self.news).then(|| self.note(ended))
     }
 
-    fn note(&mut self) -> SessionUpdate {
-        (self.untold, self.news) = (0, false);
+    fn note(&mut self, ended: usize) -> SessionUpdate {
+        (self.noted_calls, self.news) = (ended, false);
         let last = for_terminal_line(&self.last, CALL_CHARS);
-        let text = format!("{}, last: {last}", calls(self.calls));
+        let text = format!("{}, last: {last}", calls(ended));
         update(self.id.clone(), ToolCallUpdateFields::new().content(vec![words(&text)]))
     }
 
-    /// It has ended.
-    pub(crate) fn ends(&mut self, outcome: &Outcome) -> Option<SessionUpdate> {
+    /// It has ended after so many calls.
+    pub(crate) fn ends(&mut self, outcome: &Outcome, ended: usize) -> Option<SessionUpdate> {
         if !std::mem::replace(&mut self.runs, false) {
             return None;
         }
@@ -123,7 +105,7 @@ impl ChildView {
         let answer = outcome.text.as_deref().filter(|text| !text.trim().is_empty());
         let mut content: Vec<_> = answer.map(words).into_iter().collect();
         let seconds = outcome.duration_ms.div_ceil(1000);
-        let mut end = format!("{}: {}, {seconds} s", outcome.status.as_str(), calls(self.calls));
+        let mut end = format!("{}: {}, {seconds} s", outcome.status.as_str(), calls(ended));
         if let Some(error) = &outcome.error {
             end.push_str(&format!(": {}", for_terminal_line(error, 500)));
         }
@@ -138,7 +120,7 @@ impl ChildView {
     }
 }
 
-fn calls(count: u32) -> String {
+fn calls(count: usize) -> String {
     if count == 1 { "1 call".to_owned() } else { format!("{count} calls") }
 }
 

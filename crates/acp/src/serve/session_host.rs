@@ -92,8 +92,6 @@ pub struct SessionFacts {
     pub catalog: Arc<Catalog>,
     /// How the top agent's questions are answered until the editor says otherwise.
     pub mode: ApproverMode,
-    /// Returns a call in a few words: the tool, and the argument that tells most.
-    pub in_words: fn(tools: &Catalog, tool: &str, arguments: &str) -> String,
     /// What the person should know before the first turn.
     pub notes: Vec<String>,
 }

@@ -1,10 +1,11 @@
-//! What an editor is told of a session: a fold over its records, without IO.
+//! What an editor is told of a session, record by record, without IO.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, ContentChunk, MessageId, SessionUpdate, ToolCallContent, ToolCallStatus,
-    ToolCallUpdate, ToolCallUpdateFields, ToolKind,
+    ToolCallUpdateFields, ToolKind,
 };
 use deputize_core::event::{AgentStart, LogLevel, ToolEnd};
 use deputize_core::message::{CallStatus, UserMessage};
@@ -12,19 +13,22 @@ use deputize_core::model::{Delta, ModelError, Reply};
 use deputize_core::run::{BudgetUnit, WrapUpReason};
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{AgentId, CallId, Event, Record};
+use deputize_runtime::SessionSnapshot;
 
-use super::call_view::{self, CallView};
-use super::child_view::ChildView;
+use super::call_view::{self, CallView, update};
+use super::child_view::{ChildView, child_title};
 use super::prompt::blocks_of;
 use super::session_host::SessionFacts;
 
 /// The most characters of a remark.
 const REMARK_CHARS: usize = 300;
 
-/// The fold.
+/// Turns records into updates. The session as it stands is in its snapshot; the other fields are
+/// what the editor knows.
 #[derive(Debug)]
 pub(crate) struct SessionUpdates {
     facts: SessionFacts,
+    session: SessionSnapshot,
     root: AgentId,
     /// Whether this is the past: the person's messages are told too, and no progress is.
     past: bool,
@@ -64,6 +68,7 @@ impl SessionUpdates {
     pub(crate) fn new(facts: &SessionFacts) -> Self {
         Self {
             facts: facts.clone(),
+            session: SessionSnapshot::new(Arc::clone(&facts.catalog)),
             root: AgentId::root(&facts.id),
             past: false,
             begun: false,
@@ -91,6 +96,7 @@ impl SessionUpdates {
 
     /// A record.
     pub(crate) fn take(&mut self, record: &Record) -> Vec<SessionUpdate> {
+        self.session.apply(record);
         if record.agent == self.root { self.of_root(record) } else { self.of_child(record) }
     }
 
@@ -127,7 +133,10 @@ impl SessionUpdates {
             let content = vec![ToolCallContent::from(call.progress.take()?)];
             Some(update(call.id.clone(), ToolCallUpdateFields::new().content(content)))
         });
-        calls.chain(self.children.values_mut().filter_map(ChildView::tick)).collect()
+        let session = &self.session;
+        let children = self.children.iter_mut();
+        let notes = children.filter_map(|(id, child)| child.tick(ended_calls(session, id)));
+        calls.chain(notes).collect()
     }
 
     /// The turn is over: what is told as running is not any more.
@@ -188,32 +197,41 @@ impl SessionUpdates {
             return self.child_starts(record, start);
         }
         let Some(child) = self.children.get_mut(&record.agent) else { return Vec::new() };
+        let ended = ended_calls(&self.session, &record.agent);
         match &record.event {
-            Event::ToolStart { call, tool, arguments } => {
-                child.calls((self.facts.in_words)(&self.facts.catalog, tool, arguments));
+            Event::ToolStart { call, .. } => {
+                let agent = self.session.agent(&record.agent);
+                let running = agent.and_then(|agent| agent.calls.running(*call));
+                child.calls(running.map(|call| call.text.clone()).unwrap_or_default());
                 let known = self.open.contains_key(&(record.agent.clone(), *call));
                 let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
                 let told = known.then(|| update(call_id(&record.agent, *call), fields));
                 told.into_iter().collect()
             }
             Event::ToolEnd(end) => {
-                let progress = child.called().filter(|_| !self.past);
+                let progress = child.called(ended).filter(|_| !self.past);
                 // Only a call that was asked for is told of by itself.
                 let own = self.ended(record, end);
                 progress.into_iter().chain(own).collect()
             }
             Event::AgentResume { .. } => child.goes_on().into_iter().collect(),
-            Event::AgentEnd(outcome) => child.ends(outcome).into_iter().collect(),
+            Event::AgentEnd(outcome) => child.ends(outcome, ended).into_iter().collect(),
             _ => Vec::new(),
         }
     }
 
     fn child_starts(&mut self, record: &Record, start: &AgentStart) -> Vec<SessionUpdate> {
         let above = record.parent.as_ref().and_then(|parent| self.children.get(parent));
-        let child = ChildView::new(short(&record.agent), start, above);
-        let told = child.update();
+        let child = ChildView::new(short(&record.agent), &start.spec, above);
+        let told = child.update(self.title(&record.agent));
         self.children.insert(record.agent.clone(), child);
         vec![told]
+    }
+
+    /// Returns the title of a child.
+    fn title(&self, id: &AgentId) -> String {
+        let child = self.session.agent(id);
+        child.map(|child| child_title(&self.session, child)).unwrap_or_default()
     }
 
     fn message(&self, message: &UserMessage) -> Vec<SessionUpdate> {
@@ -274,7 +292,8 @@ impl SessionUpdates {
         let key = (agent.clone(), id);
         let told = (!self.open.contains_key(&key)).then(|| self.announce(agent, id, (tool, "")));
         let kind = self.open.get(&key).map(|call| call.kind).unwrap_or_default();
-        let whose = self.children.get(agent).map(ChildView::title).unwrap_or_default();
+        let whose =
+            if self.children.contains_key(agent) { self.title(agent) } else { String::new() };
         ApprovalUpdate { id: call_id(agent, id), kind, whose, told }
     }
 
@@ -330,16 +349,17 @@ impl SessionUpdates {
     }
 }
 
+/// Returns how many calls of an agent have ended.
+fn ended_calls(session: &SessionSnapshot, id: &AgentId) -> usize {
+    session.agent(id).map_or(0, |agent| agent.calls.ended)
+}
+
 fn opened(start: &AgentStart) -> (String, String) {
     (start.spec.request().to_owned(), start.spec.task.clone())
 }
 
 pub(crate) fn chunk(text: &str) -> ContentChunk {
     ContentChunk::new(ContentBlock::from(text.to_owned()))
-}
-
-pub(crate) fn update(id: String, fields: ToolCallUpdateFields) -> SessionUpdate {
-    SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, fields))
 }
 
 fn failed(id: String) -> SessionUpdate {

@@ -33,6 +33,7 @@ use crate::model::{AgentModel, ModelSourceError};
 use crate::policy::EffectPolicy;
 use crate::prompt_sources::{PromptSettings, PromptSources, local_date};
 use crate::protected::protected_paths;
+use crate::running::RunningSessions;
 use crate::secrets::add_secrets;
 
 /// Model requests of one task, unless set otherwise.
@@ -353,6 +354,7 @@ impl AgentBuilder {
             assembly,
             setup,
             warnings,
+            running: RunningSessions::default(),
         })
     }
 

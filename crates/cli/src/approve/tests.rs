@@ -5,7 +5,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use super::*;
 use crate::fixture::{CALL, child, root};
 use crate::screen::Detail;
-use crate::screen::live::Surface;
+use crate::screen::surface::Surface;
 
 fn question(command: &str) -> Question {
     Question {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use deputize_core::{AgentId, Clock as _, Event, SessionId, Status};
-use deputize_runtime::{SessionDir, SystemClock};
+use deputize_runtime::{SessionDir, SessionSnapshot, SystemClock};
 use serde_json::{Value, json};
 
 use crate::agent_name::AgentName;
@@ -12,7 +12,9 @@ use crate::args::{Agents, AgentsCommand};
 use crate::command::Table;
 use crate::command::sessions::NO_SESSIONS;
 use crate::command::sessions::session_named;
-use crate::control::agent_tree::{AgentTree, COLUMNS, GIVE_WAY, Names};
+use crate::control::agent_table::{
+    AgentTable, COLUMNS, GIVE_WAY, Names, stored_snapshot, total_words,
+};
 use crate::control::client::ask;
 use crate::control::lock_holders::{SessionHolder, running};
 use crate::control::{ControlError, ControlRequest};
@@ -64,9 +66,7 @@ fn once(dir: &SessionDir, named: &[String], as_json: bool) -> Result<(), CliErro
     for session in wanted {
         let holder = running.iter().find(|holder| holder.session == session);
         match dir.read(&session) {
-            Ok(stored) => {
-                seen.push(SessionRow::new(session, holder, AgentTree::of(&stored.records)))
-            }
+            Ok(stored) => seen.push(SessionRow::new(session, holder, stored_snapshot(&stored))),
             Err(error) => tell(&format!("warning: {}", CliError::failed(error).chain())),
         }
     }
@@ -106,26 +106,26 @@ struct SessionRow {
     session: SessionId,
     runs: bool,
     pid: Option<u32>,
-    family: AgentTree,
+    snapshot: SessionSnapshot,
 }
 
 impl SessionRow {
-    fn new(session: SessionId, holder: Option<&SessionHolder>, family: AgentTree) -> Self {
+    fn new(session: SessionId, holder: Option<&SessionHolder>, snapshot: SessionSnapshot) -> Self {
         // Another file may have had the number that the lock is told by.
-        let runs = holder.is_some() && family.ended.is_none();
-        Self { session, runs, pid: holder.and_then(|holder| holder.pid), family }
+        let runs = holder.is_some() && snapshot.end().is_none();
+        Self { session, runs, pid: holder.and_then(|holder| holder.pid), snapshot }
     }
 
     fn status(&self) -> &'static str {
-        match self.family.ended {
-            Some(status) => status,
+        match self.snapshot.end() {
+            Some(status) => status.as_str(),
             None if self.runs => "running",
             None => "unfinished",
         }
     }
 
     fn paused(&self) -> Option<&str> {
-        self.family.paused.as_deref().filter(|_| self.runs)
+        self.snapshot.paused_by().filter(|_| self.runs)
     }
 
     fn json(&self, now: u64) -> Value {
@@ -135,7 +135,7 @@ impl SessionRow {
             "running": self.runs,
             "pid": self.pid.filter(|_| self.runs),
             "paused": self.paused(),
-            "agents": self.family.json(self.runs, now),
+            "agents": AgentTable::new(&self.snapshot, self.runs, now).json(),
         })
     }
 
@@ -148,13 +148,13 @@ impl SessionRow {
         if let Some(by) = self.paused() {
             head.push_str(&format!(", new children paused by {by}"));
         }
-        if let Some(total) = self.family.total() {
+        if let Some(total) = total_words(&self.snapshot) {
             head.push_str(&format!(": {total}"));
         }
         let head = wrap_lines(&head, columns);
         // Its head names the session: on a terminal, agents have the names of its tree.
         let names = if columns == usize::MAX { Names::Whole } else { Names::InSession };
-        let rows = self.family.rows(self.runs, now, names);
+        let rows = AgentTable::new(&self.snapshot, self.runs, now).rows(names);
         if rows.is_empty() {
             return (format!("{head}no agent of it has started\n"), None);
         }

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-pub(crate) mod agent_tree;
+pub(crate) mod agent_table;
 pub(crate) mod client;
 pub(crate) mod lock_holders;
 pub(crate) mod server;

@@ -1,126 +1,70 @@
 //! The one object of `--output json`.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::sync::{Mutex, PoisonError};
+use std::borrow::Cow;
 
 use deputize_core::budget::shown_usd;
-use deputize_core::message::CallStatus;
 use deputize_core::model::Usage;
-use deputize_core::{AgentId, Event, Observer, Outcome, Record, Status, ToolEffect};
+use deputize_core::{AgentId, Outcome};
 use deputize_delegate::result_entry;
+use deputize_runtime::SessionSnapshot;
 use serde::Serialize;
 use serde_json::Value;
 
-/// Collects from the records what the object tells of children.
-#[derive(Debug, Default)]
-pub(crate) struct Children(Mutex<ChildTree>);
-
-#[derive(Debug, Default)]
-struct ChildTree {
-    by_parent: BTreeMap<AgentId, Vec<AgentId>>,
-    agents: BTreeMap<AgentId, ChildObject>,
-    /// Calls of the whole tree that were denied.
-    denied: usize,
-}
-
-#[derive(Debug)]
-struct ChildObject {
-    task_index: u32,
-    outcome: Option<Outcome>,
-}
-
-impl Observer for Children {
-    fn on_record(&self, record: &Record) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).apply(record);
+/// Returns the object for the agent whose end this is, with its children. The snapshot keeps
+/// outcomes.
+pub(crate) fn run_object(snapshot: &SessionSnapshot, outcome: &Outcome) -> impl Serialize + use<> {
+    RunObject {
+        session: outcome.agent.session().to_string(),
+        status: outcome.status.as_str(),
+        answer: outcome.text.clone(),
+        error: outcome.error.clone(),
+        exit_reason: outcome.exit_reason.as_str(),
+        iterations: outcome.iterations,
+        tokens: ObjectTokens::from(outcome.tree_usage()),
+        cost_usd: outcome.cost_usd.map(shown_usd),
+        denied_tool_calls: snapshot.denied_calls(),
+        duration_seconds: seconds(outcome.duration_ms),
+        children: entries(snapshot, &outcome.agent),
     }
 }
 
-impl Children {
-    /// How many agents below the top one have completed with an answer.
-    pub(crate) fn answered(&self) -> usize {
-        let family = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let outcomes = family.agents.values().filter_map(|child| child.outcome.as_ref());
-        outcomes.filter(|it| it.status == Status::Completed && it.text.is_some()).count()
-    }
-
-    /// The object for the agent whose end this is.
-    pub(crate) fn object(&self, outcome: &Outcome) -> impl Serialize + use<> {
-        let family = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let usage = outcome.tree_usage();
-        Object {
-            session: outcome.agent.as_str().split('/').next().unwrap_or_default().to_owned(),
-            status: outcome.status.as_str(),
-            answer: outcome.text.clone(),
-            error: outcome.error.clone(),
-            exit_reason: outcome.exit_reason.as_str(),
-            iterations: outcome.iterations,
-            tokens: ObjectTokens::from(usage),
-            cost_usd: outcome.cost_usd.map(shown_usd),
-            denied_tool_calls: family.denied,
-            duration_seconds: seconds(outcome.duration_ms),
-            children: family.entries(&outcome.agent),
-        }
-    }
+/// A task of an agent that has ended, or never began.
+struct EndedTask<'s> {
+    index: u32,
+    outcome: Cow<'s, Outcome>,
 }
 
-impl ChildTree {
-    fn apply(&mut self, record: &Record) {
-        match &record.event {
-            Event::AgentStart(start) => {
-                let Some(parent) = &record.parent else { return };
-                let by = start.spec.spawned_by.as_ref();
-                let task_index = by.map_or(0, |by| by.task_index);
-                let child = ChildObject { task_index, outcome: None };
-                if self.agents.insert(record.agent.clone(), child).is_none() {
-                    let siblings = self.by_parent.entry(parent.clone()).or_default();
-                    siblings.push(record.agent.clone());
-                }
-            }
-            Event::ToolEnd(end) => {
-                self.denied += usize::from(end.result.status == CallStatus::Denied);
-                end.facts.iter().for_each(|fact| self.not_begun(&record.agent, fact));
-            }
-            Event::AgentEnd(outcome) => {
-                if let Some(child) = self.agents.get_mut(&record.agent) {
-                    child.outcome = Some((**outcome).clone());
-                }
-            }
-            _ => {}
-        }
-    }
+/// Returns the entries of the children of an agent that have ended and of tasks that never began, by
+/// the call and the task that they come from.
+fn entries(snapshot: &SessionSnapshot, parent: &AgentId) -> Vec<Value> {
+    let mut tasks = ended_tasks(snapshot, parent);
+    tasks.sort_by_key(|task| (call_of(&task.outcome.agent), task.index));
+    tasks.iter().map(|task| entry(snapshot, task)).collect()
+}
 
-    /// A task for which no child was begun is told of by its call alone.
-    fn not_begun(&mut self, parent: &AgentId, fact: &ToolEffect) {
-        let ToolEffect::NotBegun { agent, task_index, model, status, error } = fact else { return };
-        let outcome = Outcome::not_started(agent.clone(), model.clone(), *status, error.clone());
-        let outcome = Some(outcome);
-        let child = ChildObject { task_index: *task_index, outcome };
-        if let Entry::Vacant(entry) = self.agents.entry(agent.clone()) {
-            entry.insert(child);
-            self.by_parent.entry(parent.clone()).or_default().push(agent.clone());
-        }
-    }
+fn ended_tasks<'s>(snapshot: &'s SessionSnapshot, parent: &AgentId) -> Vec<EndedTask<'s>> {
+    let children = snapshot.children(parent).iter().filter_map(|id| snapshot.agent(id));
+    let ended = children.filter_map(|agent| {
+        let outcome = Cow::Borrowed(&**agent.exit.as_ref()?.outcome.as_ref()?);
+        let index = agent.spawned_by.as_ref().map_or(0, |by| by.task_index);
+        Some(EndedTask { index, outcome })
+    });
+    let unstarted = snapshot.unstarted_tasks().iter().filter(|task| task.parent == *parent);
+    let unstarted = unstarted.map(|task| {
+        let (agent, model) = (task.agent.clone(), task.model.clone());
+        let outcome = Outcome::not_started(agent, model, task.status, task.error.clone());
+        EndedTask { index: task.index, outcome: Cow::Owned(outcome) }
+    });
+    ended.chain(unstarted).collect()
+}
 
-    /// The children of an agent that have ended, and tasks that never began, by the call and the task that they come from.
-    fn entries(&self, parent: &AgentId) -> Vec<Value> {
-        let ids = self.by_parent.get(parent).into_iter().flatten();
-        let mut ended: Vec<(&ChildObject, &Outcome)> = ids
-            .filter_map(|id| self.agents.get(id))
-            .filter_map(|child| Some((child, child.outcome.as_ref()?)))
-            .collect();
-        ended.sort_by_key(|(child, outcome)| (call_of(&outcome.agent), child.task_index));
-        ended.into_iter().map(|(child, outcome)| self.entry(child, outcome)).collect()
+fn entry(snapshot: &SessionSnapshot, task: &EndedTask<'_>) -> Value {
+    let mut entry = result_entry(&task.outcome, task.index);
+    let below = entries(snapshot, &task.outcome.agent);
+    if let (Some(map), false) = (entry.as_object_mut(), below.is_empty()) {
+        map.insert("children".to_owned(), Value::Array(below));
     }
-
-    fn entry(&self, child: &ChildObject, outcome: &Outcome) -> Value {
-        let mut entry = result_entry(outcome, child.task_index);
-        let below = self.entries(&outcome.agent);
-        if let (Some(map), false) = (entry.as_object_mut(), below.is_empty()) {
-            map.insert("children".to_owned(), Value::Array(below));
-        }
-        entry
-    }
+    entry
 }
 
 /// Step and slot of the call that a child comes from, as its id has them.
@@ -137,7 +81,7 @@ fn seconds(ms: u64) -> f64 {
 }
 
 #[derive(Serialize)]
-struct Object {
+struct RunObject {
     session: String,
     status: &'static str,
     answer: Option<String>,
@@ -167,8 +111,9 @@ impl From<Usage> for ObjectTokens {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::Status;
+    use deputize_core::message::CallStatus;
     use deputize_core::outcome::{ChildInspection, ExitReason};
+    use deputize_core::{Event, Status, ToolEffect};
 
     use super::*;
     use crate::fixture::{
@@ -177,9 +122,9 @@ mod tests {
     use crate::output::to_json_line;
 
     fn object(tape: &TestWriter, top: &Outcome) -> Value {
-        let children = Children::default();
-        tape.records.iter().for_each(|record| children.on_record(record));
-        serde_json::from_str(&to_json_line(&children.object(top)).unwrap()).unwrap()
+        let mut snapshot = SessionSnapshot::default().keep_outcomes();
+        tape.records.iter().for_each(|record| snapshot.apply(record));
+        serde_json::from_str(&to_json_line(&run_object(&snapshot, top)).unwrap()).unwrap()
     }
 
     #[test]

@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use deputize_core::model::RawCall;
+use deputize_core::sanitize::for_verbatim_line;
 use deputize_core::{AgentId, ArgumentRole, CallId, Catalog, ToolKind, ToolSpec};
+use deputize_runtime::describe_call;
 use serde_json::Value;
 
-use super::call::of_call;
-use super::summary::{as_is, count};
+use crate::wording::count;
 
 /// The fewest calls of one tool in one step that are shown as one line.
 const MIN_GROUP: usize = 6;
@@ -48,8 +49,13 @@ impl CallGroups {
         });
         let line = |(tool, arguments): (&str, Vec<&str>)| {
             let words = self.tools.spec(tool).and_then(|spec| group_words(spec, &arguments));
-            let calls =
-                || format!("{}: {}", as_is(tool, NAME_CHARS), count(arguments.len(), "call"));
+            let calls = || {
+                format!(
+                    "{}: {}",
+                    for_verbatim_line(tool, NAME_CHARS),
+                    count(arguments.len(), "call")
+                )
+            };
             (tool.to_owned(), Some(words.unwrap_or_else(calls)))
         };
         let step =
@@ -66,7 +72,7 @@ impl CallGroups {
         tool: &str,
         arguments: &str,
     ) -> Option<String> {
-        let words = of_call(&self.tools, tool, arguments);
+        let words = describe_call(&self.tools, tool, arguments);
         let Some(step) = self.steps.get_mut(agent) else { return Some(words) };
         let Some(line) = step.lines.get_mut(tool) else { return Some(words) };
         step.running.insert(call, words);

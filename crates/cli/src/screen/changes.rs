@@ -1,15 +1,13 @@
-//! What a run changed on disk, and which commands it ran: from what the host saw.
+//! What a run changed on disk, and which commands it ran, in lines.
 
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use deputize_core::event::ToolEnd;
-use deputize_core::message::CallStatus;
-use deputize_core::{Display, Event, Record, ToolEffect};
+use deputize_core::sanitize::{for_terminal_line, for_verbatim_line};
+use deputize_runtime::snapshot::{ChangedFile, CommandExit, CommandRecord, RunChanges};
 
 use super::line::{ScreenLine, Style};
-use super::summary::{as_is, count, unseen};
 use crate::agent_name::short;
+use crate::wording::count;
 
 /// Files that are listed; more are counted.
 const FILES: usize = 20;
@@ -17,157 +15,98 @@ const FILES: usize = 20;
 const COMMANDS: usize = 8;
 /// The most characters of a path or a command.
 const CHARS: usize = 160;
+/// The most characters of the name of a file that was not seen.
+const NAME_CHARS: usize = 120;
 
-/// The changes of a whole tree of agents: a fold over the records.
-#[derive(Debug, Default)]
-pub(crate) struct Changes {
-    files: BTreeMap<PathBuf, ChangedFile>,
-    commands: Vec<(String, CommandEnd)>,
-    denied: usize,
-    /// Children whose answer does not agree with what was seen.
-    claims: Vec<String>,
-}
-
-/// How a command ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum CommandEnd {
-    Code(i32),
-    Signal,
-    /// Nobody saw it.
-    Unknown,
-}
-
-impl CommandEnd {
-    fn is_failure(self) -> bool {
-        !matches!(self, Self::Code(0) | Self::Unknown)
+/// Returns the lines of what was changed, with paths below `cwd` as seen from there. Empty if nothing
+/// was.
+pub(super) fn change_lines(changes: &RunChanges, cwd: &Path) -> Vec<ScreenLine> {
+    let mut lines = file_lines(changes, cwd);
+    lines.extend(command_lines(changes));
+    if changes.denied > 0 {
+        let text = format!("{} denied", count(changes.denied, "call"));
+        lines.push(ScreenLine::default().with(Style::Asking, text));
     }
-}
-
-#[derive(Debug, Default)]
-struct ChangedFile {
-    created: bool,
-    /// Lines added and removed, over all writes; nothing when a write was not told as a diff.
-    lines: Option<(usize, usize)>,
-    writes: usize,
-}
-
-impl Changes {
-    /// Takes a record.
-    pub(crate) fn apply(&mut self, record: &Record) {
-        if let Event::AgentEnd(outcome) = &record.event {
-            let claim = unseen(outcome).map(|told| format!("{} {told}", short(&record.agent)));
-            self.claims.extend(claim);
-        }
-        let Event::ToolEnd(end) = &record.event else { return };
-        self.denied += usize::from(end.result.status == CallStatus::Denied);
-        for fact in &end.facts {
-            match fact {
-                ToolEffect::FileWritten { path, created, .. } => self.wrote(path, *created, end),
-                ToolEffect::Command { command, exit_code, unknown } => {
-                    let end = match exit_code {
-                        _ if *unknown => CommandEnd::Unknown,
-                        Some(code) => CommandEnd::Code(*code),
-                        None => CommandEnd::Signal,
-                    };
-                    self.commands.push((command.clone(), end));
-                }
-                ToolEffect::FileRead { .. }
-                | ToolEffect::NotBegun { .. }
-                | ToolEffect::ShellMoved { .. } => {}
-            }
-        }
-    }
-
-    fn wrote(&mut self, path: &Path, created: bool, end: &ToolEnd) {
-        let file = self.files.entry(path.to_owned()).or_default();
-        if file.writes == 0 {
-            file.created = created;
-            file.lines = Some((0, 0));
-        }
-        file.writes += 1;
-        let diff = match &end.display {
-            Some(Display::Diff { path: of, diff }) if of == path => Some(diffed(diff)),
-            _ => None,
-        };
-        file.lines = file.lines.zip(diff).map(|(all, one)| (all.0 + one.0, all.1 + one.1));
-    }
-
-    /// What to tell at the end; paths under `cwd` are told from there. Empty when nothing was
-    /// changed.
-    pub(crate) fn lines(&self, cwd: &Path) -> Vec<ScreenLine> {
-        let mut lines = Vec::new();
-        if !self.files.is_empty() {
-            let title = format!("{} changed:", count(self.files.len(), "file"));
-            lines.push(ScreenLine::default().with(Style::Bold, title));
-            lines.extend(self.files.iter().take(FILES).map(|(path, file)| row(path, file, cwd)));
-            lines.extend(more(self.files.len(), FILES));
-        }
-        if !self.commands.is_empty() {
-            let failed = self.commands.iter().filter(|(_, end)| end.is_failure()).count();
-            let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-            let unknown =
-                self.commands.iter().filter(|(_, end)| *end == CommandEnd::Unknown).count();
-            let unknown = if unknown > 0 { format!(", {unknown} unknown") } else { String::new() };
-            let title = format!("{} run{failed}{unknown}:", count(self.commands.len(), "command"));
-            lines.push(ScreenLine::default().with(Style::Bold, title));
-            let mut order: Vec<&(String, CommandEnd)> = self.commands.iter().collect();
-            order.sort_by_key(|(_, end)| *end == CommandEnd::Code(0));
-            lines.extend(order.into_iter().take(COMMANDS).map(ran));
-            lines.extend(more(self.commands.len(), COMMANDS));
-            let rest = "  files that commands changed are not listed";
-            lines.push(ScreenLine::default().with(Style::Dim, rest));
-        }
-        if self.denied > 0 {
-            let text = format!("{} denied", count(self.denied, "call"));
-            lines.push(ScreenLine::default().with(Style::Asking, text));
-        }
-        for claim in &self.claims {
-            lines.push(
-                ScreenLine::default().with(Style::Asking, "warning: ").with(Style::Plain, claim),
-            );
-        }
+    for unseen in &changes.unseen {
+        let claim = unseen_words(&unseen.files).unwrap_or_default();
+        let claim = format!("{} {claim}", short(&unseen.agent));
         lines
+            .push(ScreenLine::default().with(Style::Asking, "warning: ").with(Style::Plain, claim));
     }
+    lines
 }
 
-/// The lines that a unified diff adds and removes.
-fn diffed(diff: &str) -> (usize, usize) {
-    let (mut added, mut removed, mut in_hunk) = (0, 0, false);
-    for line in diff.lines() {
-        match line.chars().next() {
-            Some('@') => in_hunk = true,
-            Some('+') if in_hunk => added += 1,
-            Some('-') if in_hunk => removed += 1,
-            _ => {}
-        }
+fn file_lines(changes: &RunChanges, cwd: &Path) -> Vec<ScreenLine> {
+    let files = &changes.files;
+    if files.is_empty() {
+        return Vec::new();
     }
-    (added, removed)
+    let title = format!("{} changed:", count(files.len(), "file"));
+    let mut lines = vec![ScreenLine::default().with(Style::Bold, title)];
+    lines.extend(files.iter().take(FILES).map(|(path, file)| row(path, file, cwd)));
+    lines.extend(more(files.len(), FILES));
+    lines
+}
+
+fn command_lines(changes: &RunChanges) -> Vec<ScreenLine> {
+    let commands = &changes.commands;
+    if commands.count == 0 {
+        return Vec::new();
+    }
+    let some = |n: usize, what: &str| if n > 0 { format!(", {n} {what}") } else { String::new() };
+    let (failed, unknown) = (some(commands.failed, "failed"), some(commands.unknown, "unknown"));
+    let title = format!("{} run{failed}{unknown}:", count(commands.count, "command"));
+    let mut lines = vec![ScreenLine::default().with(Style::Bold, title)];
+    lines.extend(commands.first().take(COMMANDS).map(ran));
+    lines.extend(more(commands.count, COMMANDS));
+    let rest = "  files that commands changed are not listed";
+    lines.push(ScreenLine::default().with(Style::Dim, rest));
+    lines
+}
+
+/// Returns what is said of files that a child names and that do not exist; `None` if there are none.
+pub(crate) fn unseen_words(files: &[String]) -> Option<String> {
+    const NAMED: usize = 5;
+    let shown: Vec<String> = files
+        .iter()
+        .take(NAMED)
+        .map(|name| format!("`{}`", for_terminal_line(name, NAME_CHARS)))
+        .collect();
+    let more = match files.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let words = format!(
+        "names files that do not exist, and no write was seen of: {}{more}",
+        shown.join(", ")
+    );
+    (!files.is_empty()).then_some(words)
 }
 
 fn row(path: &Path, file: &ChangedFile, cwd: &Path) -> ScreenLine {
     let path = path.strip_prefix(cwd).unwrap_or(path);
-    let path = as_is(&path.to_string_lossy(), CHARS);
-    let (word, style) = if file.created { ("new", Style::Good) } else { ("mod", Style::Busy) };
+    let path = for_verbatim_line(&path.to_string_lossy(), CHARS);
+    let (word, style) = if file.is_new { ("new", Style::Good) } else { ("mod", Style::Busy) };
     let mut line = ScreenLine::default().with(style, format!("  {word} ")).with(Style::Plain, path);
-    if let Some((added, removed)) = file.lines {
-        if added > 0 {
-            line.push(Style::Good, format!(" +{added}"));
+    if let Some(lines) = file.lines {
+        if lines.added > 0 {
+            line.push(Style::Good, format!(" +{}", lines.added));
         }
-        if removed > 0 {
-            line.push(Style::Bad, format!(" -{removed}"));
+        if lines.removed > 0 {
+            line.push(Style::Bad, format!(" -{}", lines.removed));
         }
     }
     line
 }
 
-fn ran((command, end): &(String, CommandEnd)) -> ScreenLine {
-    let command = as_is(command, CHARS);
+fn ran(record: &CommandRecord) -> ScreenLine {
+    let command = for_verbatim_line(&record.command, CHARS);
     let line = ScreenLine::default().with(Style::Plain, format!("  {command}"));
-    match end {
-        CommandEnd::Code(0) => line,
-        CommandEnd::Code(code) => line.with(Style::Bad, format!("  (exit code {code})")),
-        CommandEnd::Signal => line.with(Style::Bad, "  (ended by a signal)"),
-        CommandEnd::Unknown => line.with(Style::Bad, "  (outcome unknown)"),
+    match record.exit {
+        CommandExit::Code(0) => line,
+        CommandExit::Code(code) => line.with(Style::Bad, format!("  (exit code {code})")),
+        CommandExit::Signal => line.with(Style::Bad, "  (ended by a signal)"),
+        _ => line.with(Style::Bad, "  (outcome unknown)"),
     }
 }
 
@@ -178,7 +117,11 @@ fn more(all: usize, listed: usize) -> Option<ScreenLine> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use deputize_core::message::CallStatus;
+    use deputize_core::{Display, Event, ToolEffect};
+    use deputize_runtime::SessionSnapshot;
 
     use super::*;
     use crate::fixture::{CALL, TestWriter, child, returned, root, version};
@@ -199,9 +142,8 @@ mod tests {
     }
 
     fn tell(tape: &TestWriter) -> String {
-        let mut changes = Changes::default();
-        tape.records.iter().for_each(|record| changes.apply(record));
-        let lines = changes.lines(Path::new("/repo/project"));
+        let snapshot = SessionSnapshot::of(Arc::default(), &tape.records);
+        let lines = change_lines(snapshot.changes(), Path::new("/repo/project"));
         let lines: Vec<String> = lines.iter().map(|line| line.render(false)).collect();
         lines.join("\n")
     }

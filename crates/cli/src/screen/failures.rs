@@ -1,17 +1,15 @@
-//! The agents that failed in a run and the tasks that got none, each with its whole reason.
-
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+//! The agents that failed in a turn and the tasks that got none, each with its whole reason.
 
 use deputize_core::outcome::ExitReason;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{AgentId, CallId, Catalog, Event, Record, Status, ToolEffect};
+use deputize_core::{AgentId, Status};
+use deputize_runtime::snapshot::{AgentExit, UnstartedTask};
+use deputize_runtime::{AgentSnapshot, SessionSnapshot};
 
-use super::call::task_goals;
+use super::agent_text::{error_line, goal_text};
 use super::line::{ScreenLine, Style};
-use super::summary::count;
-use super::tree::{ScreenTree, TreeNode};
 use crate::agent_name::short;
+use crate::wording::count;
 
 /// Failures that are listed; more are counted.
 const LISTED: usize = 50;
@@ -21,27 +19,21 @@ pub(super) const fn is_failure(status: Status) -> bool {
     matches!(status, Status::Failed | Status::Error | Status::Timeout)
 }
 
-/// The children that failed in a turn of the top agent: a fold over the records.
-#[derive(Debug, Default)]
-pub(super) struct Failures {
-    tools: Arc<Catalog>,
-    agents: BTreeSet<AgentId>,
-    tasks: Vec<UnstartedTask>,
-    /// The goals of calls that have not ended.
-    goals: BTreeMap<(AgentId, CallId), Vec<String>>,
-    /// The top agent has ended its turn: its failures stand at the end of that.
-    turn_ended: bool,
-}
-
-/// A task for which no agent was started.
-#[derive(Debug)]
-struct UnstartedTask {
-    agent: AgentId,
-    parent: AgentId,
-    /// Which task of its call, from 1, and how many there are.
-    place: (u32, usize),
-    goal: String,
-    error: String,
+/// Returns the children that failed in the top agent's last turn, and the tasks that got none: in the
+/// order of the tree, those that failed for the same reason together, each on one row of so many
+/// columns. Empty if none failed.
+pub(super) fn failure_lines(snapshot: &SessionSnapshot, columns: usize) -> Vec<ScreenLine> {
+    let turn = snapshot.turn();
+    let agents = snapshot.agents().filter(|agent| agent.depth > 0);
+    let agents = agents.filter_map(|agent| Some((agent, agent.exit.as_ref()?)));
+    let failed = agents.filter(|(_, exit)| exit.turn == turn && is_failure(exit.status));
+    let agents = failed.map(|(agent, exit)| Failure::of_agent(snapshot, agent, exit)).collect();
+    let tasks = snapshot.unstarted_tasks().iter();
+    let tasks = tasks.filter(|task| task.turn == turn && is_failure(task.status));
+    let tasks = tasks.map(|task| Failure::of_task(snapshot, task)).collect();
+    let mut lines = section(agents, "agent", "failed", columns);
+    lines.extend(section(tasks, "task", "not begun", columns));
+    lines
 }
 
 /// A line that names what failed, and why it did.
@@ -56,90 +48,25 @@ struct Failure {
     has_figures: bool,
 }
 
-impl Failures {
-    /// Returns no failures yet, of a session with these tools.
-    pub(super) fn new(tools: Arc<Catalog>) -> Self {
-        Self { tools, ..Self::default() }
-    }
-
-    /// Takes a record. Why the top agent failed is told elsewhere.
-    pub(super) fn apply(&mut self, record: &Record) {
-        match &record.event {
-            Event::AgentEnd(outcome) if record.depth > 0 && is_failure(outcome.status) => {
-                self.agents.insert(record.agent.clone());
-            }
-            Event::AgentEnd(_) | Event::AgentResume { .. } => {
-                self.agents.remove(&record.agent);
-                self.turn_ended |= record.depth == 0;
-            }
-            Event::ToolStart { call, tool, arguments } => {
-                if let Some(spec) = self.tools.spec(tool).filter(|spec| spec.spawns) {
-                    let goals = task_goals(&spec.subject, arguments);
-                    self.goals.insert((record.agent.clone(), *call), goals);
-                }
-            }
-            Event::ToolEnd(end) => {
-                let goals = self.goals.remove(&(record.agent.clone(), end.result.call));
-                let goals = goals.unwrap_or_default();
-                let task = |fact| UnstartedTask::new(&record.agent, fact, &goals);
-                self.tasks.extend(end.facts.iter().filter_map(task));
-            }
-            // The person asks for something new.
-            Event::Message(message)
-                if self.turn_ended && record.depth == 0 && message.from.is_none() =>
-            {
-                *self = Self::new(Arc::clone(&self.tools));
-            }
-            _ => {}
-        }
-    }
-
-    /// What to tell at the end: in the order of the tree, and those that failed for the same reason
-    /// together, each on one row of so many columns. Empty where none failed.
-    pub(super) fn lines(&self, tree: &ScreenTree, columns: usize) -> Vec<ScreenLine> {
-        let agents = tree.top_down().filter(|(id, _)| self.agents.contains(*id));
-        let agents: Vec<Failure> = agents.map(|(id, node)| Failure::of_agent(id, node)).collect();
-        let tasks: Vec<Failure> =
-            self.tasks.iter().map(|task| Failure::of_task(task, tree)).collect();
-        let mut lines = section(agents, ("agent", "failed"), columns);
-        lines.extend(section(tasks, ("task", "not begun"), columns));
-        lines
-    }
-}
-
-impl UnstartedTask {
-    fn new(parent: &AgentId, fact: &ToolEffect, goals: &[String]) -> Option<Self> {
-        let ToolEffect::NotBegun { agent, task_index, status, error, .. } = fact else {
-            return None;
-        };
-        let goal = usize::try_from(*task_index).ok().and_then(|index| goals.get(index));
-        is_failure(*status).then(|| Self {
-            agent: agent.clone(),
-            parent: parent.clone(),
-            place: (task_index.saturating_add(1), goals.len()),
-            goal: goal.cloned().unwrap_or_default(),
-            error: for_terminal_line(error, error.len()),
-        })
-    }
-}
-
 impl Failure {
-    fn of_agent(id: &AgentId, node: &TreeNode) -> Self {
-        let reason = node.error.as_deref().unwrap_or("it gave no reason");
+    fn of_agent(snapshot: &SessionSnapshot, agent: &AgentSnapshot, exit: &AgentExit) -> Self {
+        let reason = error_line(agent).unwrap_or_else(|| "it gave no reason".to_owned());
+        let cause = exit.cause.as_deref().map(|cause| for_terminal_line(cause, cause.len()));
+        let tag = snapshot.task_path(&agent.id);
         Self {
-            name: name(&node.tag, id, &node.goal),
-            shared: node.cause.as_deref().unwrap_or(reason).to_owned(),
-            reason: reason.to_owned(),
-            has_figures: node.exit_reason == Some(ExitReason::Budget),
+            name: name(&tag, &agent.id, &goal_text(snapshot, agent)),
+            shared: cause.unwrap_or_else(|| reason.clone()),
+            reason,
+            has_figures: exit.exit_reason == ExitReason::Budget,
         }
     }
 
-    fn of_task(task: &UnstartedTask, tree: &ScreenTree) -> Self {
-        let above = tree.get(&task.parent).map(|node| node.tag.as_str()).unwrap_or_default();
+    fn of_task(snapshot: &SessionSnapshot, task: &UnstartedTask) -> Self {
+        let above = snapshot.task_path(&task.parent);
         let separator = if above.is_empty() { "" } else { "." };
-        let (number, all) = task.place;
-        let tag = format!("{above}{separator}{number}/{all}");
-        let error = task.error.clone();
+        let number = task.index.saturating_add(1);
+        let tag = format!("{above}{separator}{number}/{}", task.count);
+        let error = for_terminal_line(&task.error, task.error.len());
         let name = name(&tag, &task.agent, &task.goal);
         Self { name, shared: error.clone(), reason: error, has_figures: false }
     }
@@ -184,7 +111,7 @@ impl Group {
 }
 
 /// Failures under a title, those with the same reason together.
-fn section(failures: Vec<Failure>, (thing, what): (&str, &str), columns: usize) -> Vec<ScreenLine> {
+fn section(failures: Vec<Failure>, thing: &str, what: &str, columns: usize) -> Vec<ScreenLine> {
     let all = failures.len();
     if all == 0 {
         return Vec::new();
@@ -222,6 +149,7 @@ fn name(tag: &str, id: &AgentId, goal: &str) -> ScreenLine {
 #[cfg(test)]
 mod tests {
     use deputize_core::message::{CallStatus, UserMessage};
+    use deputize_core::{CallId, Event, ToolEffect};
 
     use super::*;
     use crate::fixture::{
@@ -235,12 +163,7 @@ mod tests {
     }
 
     fn told(tape: &TestWriter) -> String {
-        let (mut tree, mut failures) = (ScreenTree::default(), Failures::new(tools()));
-        for record in &tape.records {
-            tree.apply(record);
-            failures.apply(record);
-        }
-        let lines = failures.lines(&tree, 60);
+        let lines = failure_lines(&SessionSnapshot::of(tools(), &tape.records), 60);
         lines.iter().map(|line| line.render(false)).collect::<Vec<_>>().join("\n")
     }
 

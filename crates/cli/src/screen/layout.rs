@@ -1,155 +1,75 @@
 //! From the tree to lines: which agents get one, and what is in it. Pure.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 
-use deputize_core::budget::Cost;
+use deputize_core::agent::AgentActivity;
 use deputize_core::{AgentId, Status};
+use deputize_runtime::snapshot::TreeTotals;
+use deputize_runtime::{AgentSnapshot, SessionSnapshot};
 
+use super::agent_text::{activity_text, goal_text};
 use super::line::{ScreenLine, Style, cut, width};
-use super::summary::{dollars, running, tokens};
-use super::tree::{NodeActivity, ScreenTree, TreeNode};
+use super::summary::{count, dollars, running, tokens};
 
 /// Columns that a goal is left before what an agent does now is told beside it.
 const GOAL_COLUMNS: usize = 12;
 
-/// The tree in at most so many lines of at most so many columns. When it has more agents than
+/// Returns the tree in at most so many lines of at most so many columns. If it has more agents than
 /// lines, those that have ended are folded first, and counted.
-pub(crate) fn lines(tree: &ScreenTree, now: u64, columns: usize, most: usize) -> Vec<ScreenLine> {
-    let Some(top) = tree.top() else { return Vec::new() };
+pub(crate) fn lines(
+    snapshot: &SessionSnapshot,
+    now: u64,
+    columns: usize,
+    most: usize,
+) -> Vec<ScreenLine> {
+    let Some(top) = snapshot.top() else { return Vec::new() };
     if most == 0 || columns == 0 {
         return Vec::new();
     }
-    let counts = SubtreeCounts::of(tree, top);
-    let shown = choose(tree, top, &counts, most);
-    let mut page =
-        TreePage { tree, counts: &counts, shown: &shown, now, columns, lines: Vec::new() };
+    let totals = snapshot.subtree_totals();
+    let shown = choose(snapshot, top, &totals, most);
+    let mut page = TreePage { snapshot, totals, shown, now, columns, lines: Vec::new() };
     page.agent(top, "", "");
     page.lines
 }
 
-/// What is below and including an agent.
-#[derive(Debug, Clone, Copy, Default)]
-struct SubtreeCount {
-    running: usize,
-    completed: usize,
-    failed: usize,
-    tokens: u64,
-    cost: Cost,
-}
-
-impl SubtreeCount {
-    fn add(&mut self, other: Self) {
-        self.running += other.running;
-        self.completed += other.completed;
-        self.failed += other.failed;
-        self.tokens += other.tokens;
-        self.cost += other.cost;
-    }
-
-    const fn agents(self) -> usize {
-        self.running + self.completed + self.failed
-    }
-
-    fn words(self) -> String {
-        let parts = [(self.running, "running"), (self.completed, "done"), (self.failed, "failed")];
-        let parts: Vec<String> = parts
-            .into_iter()
-            .filter(|(n, _)| *n > 0)
-            .map(|(n, what)| format!("{n} {what}"))
-            .collect();
-        parts.join(", ")
-    }
-}
-
-/// The count of each agent's subtree, and the agents from the top down.
-struct SubtreeCounts {
-    by_agent: BTreeMap<AgentId, SubtreeCount>,
-    top_down: Vec<AgentId>,
-}
-
-impl SubtreeCounts {
-    fn of(tree: &ScreenTree, top: &AgentId) -> Self {
-        let mut top_down = Vec::new();
-        let mut queue = VecDeque::from([top.clone()]);
-        while let Some(id) = queue.pop_front() {
-            queue.extend(tree.get(&id).into_iter().flat_map(|node| node.children.iter().cloned()));
-            top_down.push(id);
-        }
-        let mut by_agent: BTreeMap<AgentId, SubtreeCount> = BTreeMap::new();
-        for id in top_down.iter().rev() {
-            let Some(node) = tree.get(id) else { continue };
-            let mut count = own(node);
-            for child in node.children.iter().filter_map(|child| by_agent.get(child)) {
-                count.add(*child);
-            }
-            by_agent.insert(id.clone(), count);
-        }
-        Self { by_agent, top_down }
-    }
-
-    fn get(&self, id: &AgentId) -> SubtreeCount {
-        self.by_agent.get(id).copied().unwrap_or_default()
-    }
-}
-
-fn own(node: &TreeNode) -> SubtreeCount {
-    let tokens = node.usage.input.saturating_add(node.usage.output);
-    let count = SubtreeCount { tokens, cost: node.cost, ..SubtreeCount::default() };
-    match node.ended {
-        None => SubtreeCount { running: 1, ..count },
-        Some(Status::Completed) => SubtreeCount { completed: 1, ..count },
-        Some(Status::Failed | Status::Error | Status::Timeout | Status::Interrupted) => {
-            SubtreeCount { failed: 1, ..count }
-        }
-    }
-}
-
-/// Which agents get a line of their own: the top one; then those that run or have something
+/// Returns which agents get a line of their own: the top one; then those that run or have something
 /// running below, from the top down; then failed ones; then the latest of the completed.
-fn choose(
-    tree: &ScreenTree,
-    top: &AgentId,
-    counts: &SubtreeCounts,
+fn choose<'s>(
+    snapshot: &'s SessionSnapshot,
+    top: &'s AgentSnapshot,
+    totals: &BTreeMap<&AgentId, TreeTotals>,
     most: usize,
-) -> BTreeSet<AgentId> {
-    let rank = |id: &&AgentId| {
-        let count = counts.get(id);
-        let latest = tree.get(id).map_or(0, |node| u64::MAX - node.finished);
-        let depth = id.as_str().matches('/').count();
-        match (count.running > 0, count.failed > 0) {
-            (true, _) => (0, depth, 0),
-            (false, true) => (1, depth, latest),
-            (false, false) => (2, depth, latest),
+) -> BTreeSet<&'s AgentId> {
+    let rank = |agent: &&AgentSnapshot| {
+        let total = totals.get(&agent.id).copied().unwrap_or_default();
+        let latest = u64::MAX - agent.exit.as_ref().map_or(0, |exit| exit.at);
+        match (total.running > 0, total.failed > 0) {
+            (true, _) => (0, agent.depth, 0),
+            (false, true) => (1, agent.depth, latest),
+            (false, false) => (2, agent.depth, latest),
         }
     };
-    let mut order: Vec<&AgentId> = counts.top_down.iter().filter(|id| *id != top).collect();
+    let mut order: Vec<&AgentSnapshot> =
+        snapshot.agents().filter(|agent| agent.id != top.id).collect();
     order.sort_by_key(rank);
-    let mut shown = BTreeSet::from([top.clone()]);
+    let mut shown = BTreeSet::from([&top.id]);
     let mut used = 1;
     let mut shown_below: BTreeMap<&AgentId, usize> = BTreeMap::new();
-    let parents = parents(tree, counts);
-    for id in order {
-        let Some(parent) = parents.get(id).filter(|parent| shown.contains(**parent)) else {
+    for agent in order {
+        let Some(parent) = agent.parent.as_ref().filter(|parent| shown.contains(parent)) else {
             continue;
         };
-        let all = tree.get(parent).map_or(0, |node| node.children.len());
+        let all = snapshot.children(parent).len();
         let before = shown_below.get(parent).copied().unwrap_or(0);
         let after = used + 1 + remark_lines(all, before + 1) - remark_lines(all, before);
         if after <= most {
             used = after;
-            shown.insert(id.clone());
+            shown.insert(&agent.id);
             shown_below.insert(parent, before + 1);
         }
     }
     shown
-}
-
-fn parents<'t>(
-    tree: &'t ScreenTree,
-    counts: &'t SubtreeCounts,
-) -> BTreeMap<&'t AgentId, &'t AgentId> {
-    let pairs = counts.top_down.iter().filter_map(|id| Some((id, tree.get(id)?)));
-    pairs.flat_map(|(id, node)| node.children.iter().map(move |child| (child, id))).collect()
 }
 
 /// Lines that tell of hidden children. When all are hidden, their parent's own line tells it.
@@ -157,60 +77,58 @@ fn remark_lines(all: usize, shown: usize) -> usize {
     usize::from(shown > 0 && shown < all)
 }
 
-struct TreePage<'t> {
-    tree: &'t ScreenTree,
-    counts: &'t SubtreeCounts,
-    shown: &'t BTreeSet<AgentId>,
+struct TreePage<'s> {
+    snapshot: &'s SessionSnapshot,
+    totals: BTreeMap<&'s AgentId, TreeTotals>,
+    shown: BTreeSet<&'s AgentId>,
     now: u64,
     columns: usize,
     lines: Vec<ScreenLine>,
 }
 
 impl TreePage<'_> {
-    fn agent(&mut self, id: &AgentId, branch: &str, indent: &str) {
-        let Some(node) = self.tree.get(id) else { return };
+    fn total(&self, id: &AgentId) -> TreeTotals {
+        self.totals.get(id).copied().unwrap_or_default()
+    }
+
+    fn agent(&mut self, agent: &AgentSnapshot, branch: &str, indent: &str) {
+        let children = self.snapshot.children(&agent.id).iter();
         let (shown, hidden): (Vec<&AgentId>, Vec<&AgentId>) =
-            node.children.iter().partition(|child| self.shown.contains(*child));
-        let mut folded = SubtreeCount::default();
-        hidden.iter().for_each(|child| folded.add(self.counts.get(child)));
-        let own_remark = if shown.is_empty() { folded } else { SubtreeCount::default() };
-        let line = self.line(node, self.counts.get(id), branch, own_remark);
+            children.partition(|child| self.shown.contains(child));
+        let folded: TreeTotals = hidden.iter().map(|child| self.total(child)).sum();
+        let own_remark = if shown.is_empty() { folded } else { TreeTotals::default() };
+        let line = self.line(agent, branch, own_remark);
         self.lines.push(line);
         let remark = !shown.is_empty() && !hidden.is_empty();
         for (place, child) in shown.iter().enumerate() {
             let last = place + 1 == shown.len() && !remark;
             let (branch, below) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
+            let Some(child) = self.snapshot.agent(child) else { continue };
             self.agent(child, &format!("{indent}{branch}"), &format!("{indent}{below}"));
         }
         if remark {
-            let text = format!("{} more: {}", folded.agents(), folded.words());
+            let text = format!("{} more: {}", folded.agents(), folded_words(folded));
             let line = ScreenLine::default().with(Style::Dim, format!("{indent}└─ {text}"));
             self.lines.push(line.fit(self.columns));
         }
     }
 
-    fn line(
-        &self,
-        node: &TreeNode,
-        count: SubtreeCount,
-        branch: &str,
-        folded: SubtreeCount,
-    ) -> ScreenLine {
+    fn line(&self, agent: &AgentSnapshot, branch: &str, folded: TreeTotals) -> ScreenLine {
         let mut line = ScreenLine::default().with(Style::Dim, branch);
-        let (mark, style) = mark(node);
+        let asks = agent.activity() == AgentActivity::Asking;
+        let (mark, style) = mark(agent.activity());
         line.push(style, format!("{mark} "));
-        if !node.tag.is_empty() {
-            let own = node.tag.rsplit('.').next().unwrap_or_default();
-            line.push(Style::Dim, format!("[{own}] "));
+        if let Some(position) = agent.task_position() {
+            line.push(Style::Dim, format!("[{position}] "));
         }
         let left = self.columns.saturating_sub(line.width());
-        let figures = figures(node, count, self.now, left / 2);
+        let figures = figures(agent, self.total(&agent.id), self.now, left / 2);
         let left = left.saturating_sub(width(&figures) + 2);
-        let (goal, note) = share(&node.goal, &note(node, folded), left);
-        let goal_style = if node.ended.is_none() { Style::Bold } else { Style::Plain };
+        let goal = goal_text(self.snapshot, agent);
+        let (goal, note) = share(&goal, &note(agent, folded), left);
+        let goal_style = if agent.exit.is_none() { Style::Bold } else { Style::Plain };
         line.push(goal_style, goal);
         if !note.is_empty() {
-            let asks = matches!(node.doing, NodeActivity::Question(_)) && node.ended.is_none();
             line.push(Style::Plain, "  ");
             line.push(if asks { Style::Asking } else { Style::Busy }, note);
         }
@@ -223,49 +141,46 @@ impl TreePage<'_> {
     }
 }
 
-const fn mark(node: &TreeNode) -> (&'static str, Style) {
-    match node.ended {
-        None if matches!(node.doing, NodeActivity::Question(_)) => ("?", Style::Asking),
-        None => ("●", Style::Busy),
-        Some(Status::Completed) => ("✓", Style::Good),
-        Some(Status::Interrupted) => ("■", Style::Asking),
-        Some(Status::Failed | Status::Error | Status::Timeout) => ("✗", Style::Bad),
+/// Returns how the agents stand that have no line of their own.
+fn folded_words(totals: TreeTotals) -> String {
+    let TreeTotals { running, completed, failed, .. } = totals;
+    let parts = [(running, "running"), (completed, "done"), (failed, "failed")];
+    let parts = parts.into_iter().filter(|(n, _)| *n > 0);
+    let parts: Vec<String> = parts.map(|(n, what)| format!("{n} {what}")).collect();
+    parts.join(", ")
+}
+
+const fn mark(activity: AgentActivity) -> (&'static str, Style) {
+    match activity {
+        AgentActivity::Asking => ("?", Style::Asking),
+        AgentActivity::Ended(Status::Completed) => ("✓", Style::Good),
+        AgentActivity::Ended(Status::Interrupted) => ("■", Style::Asking),
+        AgentActivity::Ended(Status::Failed | Status::Error | Status::Timeout) => ("✗", Style::Bad),
+        _ => ("●", Style::Busy),
     }
 }
 
-/// What an agent does now, and what is folded below it.
-fn note(node: &TreeNode, folded: SubtreeCount) -> String {
-    let doing = match (&node.ended, &node.doing) {
-        (Some(Status::Timeout), _) => "time limit".to_owned(),
-        (Some(Status::Interrupted), _) => "interrupted".to_owned(),
-        // What the top agent failed of is told at the very end.
-        (Some(Status::Failed | Status::Error), _) if !node.tag.is_empty() => {
-            node.error.clone().unwrap_or_default()
-        }
-        (Some(Status::Completed | Status::Failed | Status::Error), _) => String::new(),
-        (None, NodeActivity::Starting) => "starting".to_owned(),
-        (None, NodeActivity::Model) => "thinking".to_owned(),
-        (None, NodeActivity::Retry { attempt, of }) => format!("retry {attempt} of {of}"),
-        (None, NodeActivity::Call(call)) => call.clone(),
-        (None, NodeActivity::Question(command)) => format!("asks: {command}"),
-        (None, NodeActivity::Resting) => "waits for its children".to_owned(),
-        (None, NodeActivity::Stalled(None)) => "stalled".to_owned(),
-        (None, NodeActivity::Stalled(Some(tool))) => format!("stalled in {tool}"),
-        (None, NodeActivity::Stopping) => "ending".to_owned(),
-    };
-    match (folded.agents(), doing.is_empty()) {
-        (0, _) => doing,
-        (below, true) => format!("({below} below: {})", folded.words()),
-        (below, false) => format!("({below} below: {}) {doing}", folded.words()),
+/// Returns what an agent does now, and what is folded below it.
+fn note(agent: &AgentSnapshot, folded: TreeTotals) -> String {
+    let activity = activity_text(agent);
+    match (folded.agents(), activity.is_empty()) {
+        (0, _) => activity,
+        (below, true) => format!("({below} below: {})", folded_words(folded)),
+        (below, false) => format!("({below} below: {}) {activity}", folded_words(folded)),
     }
+}
+
+/// Returns how long an agent has been there, in milliseconds.
+fn age(agent: &AgentSnapshot, now: u64) -> u64 {
+    agent.exit.as_ref().map_or(now, |exit| exit.at).saturating_sub(agent.times.started)
 }
 
 /// Steps, tokens and dollars of the whole subtree, time: as many of them as fit.
-fn figures(node: &TreeNode, count: SubtreeCount, now: u64, columns: usize) -> String {
-    let time = running(node.elapsed(now));
-    let tokens = tokens(count.tokens);
-    let steps = super::summary::count(node.steps as usize, "step");
-    let cost = dollars(count.cost.known_usd()).map(|usd| format!(" · {usd}")).unwrap_or_default();
+fn figures(agent: &AgentSnapshot, total: TreeTotals, now: u64, columns: usize) -> String {
+    let time = running(age(agent, now));
+    let tokens = tokens(total.tokens.input.saturating_add(total.tokens.output));
+    let steps = count(agent.usage.replies as usize, "step");
+    let cost = dollars(total.cost.known_usd()).map(|usd| format!(" · {usd}")).unwrap_or_default();
     let short = format!("{tokens} · {time}");
     [
         format!("{steps} · {tokens} tok{cost} · {time}"),

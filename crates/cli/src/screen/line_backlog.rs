@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::line::{ScreenLine, Style};
-use super::summary::count;
+use crate::wording::count;
 
 /// The most bytes of lines that wait; then the oldest give way.
 pub(super) const WAITING_BYTES: usize = 1024 * 1024;

@@ -1,55 +1,24 @@
 //! The screen: a tree that is redrawn in place on a terminal, plain lines elsewhere.
 
-use std::io::{self, Write};
-use std::path::PathBuf;
+use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use deputize_core::message::CallStatus;
 use deputize_core::model::Delta;
-use deputize_core::{AgentId, CallId, Catalog, Clock, Event, Observer, Record};
+use deputize_core::{AgentId, CallId, Observer, Record, Status};
 use tokio::sync::Notify;
 
 use super::Detail;
-use super::changes::Changes;
-use super::failures::{Failures, is_failure};
 use super::line::ScreenLine;
-use super::line_backlog::LineBacklog;
-use super::plain::{Plain, has_no_row, progressed, waiting_for_reply};
+use super::plain::{Plain, waiting_for_reply};
+use super::screen_state::{DrawState, ScreenState};
 use super::screen_writer::{ScreenWriter, WriterStep};
-use super::tree::ScreenTree;
+use super::surface::Surface;
 
 /// How often somebody who waits for a pause notices that it is not wanted any more.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// Where and how the screen draws.
-pub(crate) struct Surface {
-    /// Standard error.
-    pub(crate) out: Box<dyn Write + Send>,
-    /// Columns and rows of the terminal, asked anew for each drawing; `None` where it is none.
-    pub(crate) size: Option<SizeFn>,
-    /// Whether a tree is drawn on it. Otherwise lines are printed.
-    pub(crate) live: bool,
-    /// Whether colours may be used.
-    pub(crate) colour: bool,
-    /// The tools whose calls are shown.
-    pub(crate) tools: Arc<Catalog>,
-    /// How much is told.
-    pub(crate) detail: Detail,
-    /// Paths are told from here.
-    pub(crate) cwd: PathBuf,
-    /// There is no terminal to ask at, so that the top agent's commands are denied.
-    pub(crate) unasked: bool,
-    /// The answer is printed on the same terminal when the run has ended.
-    pub(crate) prints_answer: bool,
-    /// What time it is, for running times.
-    pub(crate) clock: Arc<dyn Clock>,
-}
-
-/// Asks for columns and rows.
-pub(crate) type SizeFn = Box<dyn Fn() -> (usize, usize) + Send>;
 
 /// Shows what happens. It never stops a run, nor holds one up: a thread of its own writes, and
 /// what cannot be written is not shown.
@@ -64,40 +33,6 @@ struct ScreenShared {
     /// The drawer has nothing to do: for threads, and for tasks.
     still: Condvar,
     settled: Notify,
-}
-
-/// What there is to draw.
-pub(super) struct ScreenState {
-    pub(super) detail: Detail,
-    /// Whether a tree is drawn. Otherwise lines are printed.
-    pub(super) live: bool,
-    pub(super) tree: ScreenTree,
-    plain: Plain,
-    pub(super) changes: Changes,
-    pub(super) failures: Failures,
-    /// Why a model was last waited for.
-    waits_for: Option<String>,
-    /// Lines that wait to be printed, for good.
-    pub(super) lines: LineBacklog,
-    pub(super) pauses: usize,
-    /// The drawer holds back, and nothing that it would change again is on the terminal.
-    pub(super) held: bool,
-    pub(super) dirty: bool,
-    pub(super) end: DrawState,
-    /// The drawer writes, without the lock.
-    writing: bool,
-    /// The owner has gone.
-    closed: bool,
-}
-
-/// Whether the drawing is over.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum DrawState {
-    No,
-    /// It is to be.
-    Asked,
-    /// It is; lines are still printed.
-    Drawn,
 }
 
 impl Screen {
@@ -119,22 +54,29 @@ impl Screen {
         Ok(Self { shared })
     }
 
+    /// Returns how many agents below the top one have completed with an answer.
+    pub(crate) fn answered_children(&self) -> usize {
+        let state = self.shared.lock();
+        let below = state.snapshot.agents().filter(|agent| agent.depth > 0);
+        let exits = below.filter_map(|agent| agent.exit.as_ref());
+        exits.filter(|exit| exit.status == Status::Completed && exit.has_text).count()
+    }
+
     /// Takes a record of an earlier run, which is not told again.
     pub(crate) fn prime(&self, record: &Record) {
         let mut state = self.shared.lock();
-        state.tree.apply(record);
-        state.failures.apply(record);
+        state.snapshot.apply(record);
     }
 
     /// Takes the tree off the terminal and holds everything back until the guard is dropped,
     /// so that something can be asked. [`PausedScreen::wait`] tells when that is so.
     pub(crate) fn pause(&self) -> PausedScreen {
         let mut state = self.shared.lock();
-        if state.pauses == 0 {
+        if state.drawing.pauses == 0 {
             // What was said before the question stands above it.
-            state.held = false;
+            state.drawing.held = false;
         }
-        state.pauses += 1;
+        state.drawing.pauses += 1;
         self.shared.wake.notify_all();
         PausedScreen(Arc::clone(&self.shared))
     }
@@ -143,13 +85,13 @@ impl Screen {
     pub(crate) fn say(&self, line: ScreenLine) {
         let mut state = self.shared.lock();
         state.lines.push(line);
-        state.dirty = true;
+        state.drawing.dirty = true;
         self.shared.wake.notify_all();
     }
 
     /// Prints that an agent has waited this long for the first byte of a reply.
     pub(crate) fn show_reply_wait(&self, agent: &AgentId, waited: Duration) {
-        let line = waiting_for_reply(&self.shared.lock().tree, agent, waited);
+        let line = waiting_for_reply(&self.shared.lock().snapshot, agent, waited);
         self.say(line);
     }
 
@@ -157,8 +99,8 @@ impl Screen {
     /// lines that are said later follow. Nobody waits: see [`Screen::settled`].
     pub(crate) fn finish(&self) {
         let mut state = self.shared.lock();
-        if state.end == DrawState::No {
-            state.end = DrawState::Asked;
+        if state.drawing.end == DrawState::No {
+            state.drawing.end = DrawState::Asked;
         }
         self.shared.wake.notify_all();
     }
@@ -180,7 +122,7 @@ impl Drop for Screen {
     /// Lets the thread end when it has shown everything; nobody waits for it.
     fn drop(&mut self) {
         self.finish();
-        self.shared.lock().closed = true;
+        self.shared.lock().drawing.closed = true;
         self.shared.wake.notify_all();
     }
 }
@@ -188,9 +130,9 @@ impl Drop for Screen {
 impl Observer for Screen {
     fn on_record(&self, record: &Record) {
         let mut state = self.shared.lock();
-        let known = state.dirty;
+        let known = state.drawing.dirty;
         state.see(record);
-        let news = state.dirty && !known;
+        let news = state.drawing.dirty && !known;
         drop(state);
         // A drawer that is woken for each record contends with the run for the lock.
         if news {
@@ -199,29 +141,13 @@ impl Observer for Screen {
     }
 
     fn on_delta(&self, agent: &AgentId, delta: Delta<'_>) {
-        let mut state = self.shared.lock();
-        if state.detail == Detail::Verbose {
-            let ScreenState { plain, tree, lines, .. } = &mut *state;
-            lines.extend(plain.delta(tree, agent, delta));
-            let known = std::mem::replace(&mut state.dirty, true);
-            drop(state);
-            if !known {
-                self.shared.wake.notify_all();
-            }
+        if self.shared.lock().take_delta(agent, delta) {
+            self.shared.wake.notify_all();
         }
     }
 
     fn on_progress(&self, agent: &AgentId, call: CallId, text: &str) {
-        let mut state = self.shared.lock();
-        state.tree.progress(agent, call, text);
-        if state.detail == Detail::Verbose {
-            let line = progressed(&state.tree, agent, text);
-            state.lines.push(line);
-        }
-        let draws = state.live || state.detail == Detail::Verbose;
-        let news = draws && !std::mem::replace(&mut state.dirty, true);
-        drop(state);
-        if news {
+        if self.shared.lock().take_progress(agent, call, text) {
             self.shared.wake.notify_all();
         }
     }
@@ -248,8 +174,8 @@ impl PausedScreen {
 impl Drop for PausedScreen {
     fn drop(&mut self) {
         let mut state = self.0.lock();
-        state.pauses = state.pauses.saturating_sub(1);
-        state.dirty = true;
+        state.drawing.pauses = state.drawing.pauses.saturating_sub(1);
+        state.drawing.dirty = true;
         drop(state);
         self.0.wake.notify_all();
     }
@@ -266,13 +192,13 @@ impl ScreenShared {
         loop {
             match drawer.next(&mut state) {
                 WriterStep::Write(frame) => {
-                    state.writing = true;
+                    state.drawing.writing = true;
                     drop(state);
                     drawer.write(&frame);
                     state = self.lock();
-                    state.writing = false;
+                    state.drawing.writing = false;
                 }
-                WriterStep::Wait(_) if state.closed => return,
+                WriterStep::Wait(_) if state.drawing.closed => return,
                 WriterStep::Wait(most) => {
                     self.still.notify_all();
                     self.settled.notify_waiters();
@@ -294,63 +220,6 @@ impl ScreenShared {
             }
             None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
         }
-    }
-}
-
-impl ScreenState {
-    pub(super) fn new(tools: Arc<Catalog>, detail: Detail, live: bool) -> Self {
-        Self {
-            detail,
-            live,
-            tree: ScreenTree::new(Arc::clone(&tools)),
-            plain: Plain::new(Arc::clone(&tools), false),
-            changes: Changes::default(),
-            failures: Failures::new(tools),
-            waits_for: None,
-            lines: LineBacklog::default(),
-            pauses: 0,
-            held: false,
-            dirty: false,
-            end: DrawState::No,
-            writing: false,
-            closed: false,
-        }
-    }
-
-    pub(super) fn see(&mut self, record: &Record) {
-        self.tree.apply(record);
-        self.changes.apply(record);
-        self.failures.apply(record);
-        let lines = self.plain.lines(&self.tree, record, self.detail);
-        // A live tree tells what plain lines tell; what it has no place for stands above it.
-        let remark = match &record.event {
-            Event::Log { .. } | Event::Hook(_) | Event::SpawnPaused { .. } => true,
-            Event::ToolEnd(end) => {
-                let is_denied = end.result.status == CallStatus::Denied && end.error.is_some();
-                is_denied || has_no_row(end)
-            }
-            // The row has room for the beginning of a reason alone.
-            Event::AgentEnd(outcome) => record.depth > 0 && is_failure(outcome.status),
-            // The row has room for the count alone; why it waits is told once for all who do.
-            Event::ModelRetry { reason, .. } => {
-                self.waits_for.replace(reason.clone()).as_ref() != Some(reason)
-            }
-            _ => false,
-        };
-        // How the top agent ended stands in the tree.
-        let is_end = record.depth == 0 && matches!(record.event, Event::AgentEnd(_));
-        if !self.live || remark || (self.detail == Detail::Verbose && !is_end) {
-            self.lines.extend(lines);
-        }
-        self.dirty |= self.live || !self.lines.is_empty();
-    }
-
-    fn is_held(&self) -> bool {
-        !self.writing && (self.held || self.end == DrawState::Drawn)
-    }
-
-    fn is_settled(&self) -> bool {
-        !self.writing && self.lines.is_empty() && self.end != DrawState::Asked
     }
 }
 

@@ -1,7 +1,8 @@
 //! What a person sees on standard error while agents work.
 
-pub(crate) mod call;
+pub(crate) mod agent_text;
 mod call_groups;
+mod call_result;
 pub(crate) mod changes;
 mod failures;
 mod frame;
@@ -10,11 +11,12 @@ pub(crate) mod line;
 mod line_backlog;
 pub(crate) mod live;
 pub(crate) mod plain;
-mod refused_calls;
+pub(crate) mod refused_calls;
+mod screen_state;
 mod screen_writer;
 mod shown_reasons;
 pub(crate) mod summary;
-pub(crate) mod tree;
+pub(crate) mod surface;
 mod unreadable_calls;
 
 /// How much is told.

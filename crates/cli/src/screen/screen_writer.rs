@@ -3,10 +3,13 @@
 use std::time::{Duration, Instant};
 
 use super::Detail;
+use super::changes::change_lines;
+use super::failures::failure_lines;
 use super::frame::frame;
 use super::layout;
 use super::line::ScreenLine;
-use super::live::{DrawState, ScreenState, Surface};
+use super::screen_state::{DrawState, ScreenState};
+use super::surface::Surface;
 
 /// The least time between two drawings of the tree.
 const FRAME: Duration = Duration::from_millis(100);
@@ -44,24 +47,24 @@ impl ScreenWriter {
 
     /// What is to be done now. It is taken from the state as if it were done.
     pub(super) fn next(&mut self, state: &mut ScreenState) -> WriterStep {
-        let frame = match state.end {
+        let frame = match state.drawing.end {
             DrawState::Asked => self.last(state),
             DrawState::Drawn => self.lines(state),
-            DrawState::No if state.pauses > 0 => {
-                if state.held {
+            DrawState::No if state.drawing.pauses > 0 => {
+                if state.drawing.held {
                     return WriterStep::Wait(None);
                 }
-                state.held = true;
+                state.drawing.held = true;
                 self.lines(state)
             }
             DrawState::No => {
-                state.held = false;
+                state.drawing.held = false;
                 if state.live {
                     return self.tree(state);
                 }
                 if let Some(left) = self.left_of(PAUSE) {
                     // As if there were news already: nobody wakes a drawer for more of them.
-                    state.dirty = true;
+                    state.drawing.dirty = true;
                     return WriterStep::Wait(Some(left));
                 }
                 let frame = self.lines(state);
@@ -79,7 +82,7 @@ impl ScreenWriter {
 
     /// The tree in place of what was drawn, when it changed, at most once a [`FRAME`].
     fn tree(&mut self, state: &mut ScreenState) -> WriterStep {
-        let due = match (state.dirty, state.tree.is_running()) {
+        let due = match (state.drawing.dirty, state.snapshot.is_running()) {
             (true, _) => FRAME,
             (false, true) => TICK,
             (false, false) => return WriterStep::Wait(None),
@@ -87,7 +90,7 @@ impl ScreenWriter {
         if let Some(left) = self.left_of(due) {
             return WriterStep::Wait(Some(left));
         }
-        state.dirty = false;
+        state.drawing.dirty = false;
         self.drawn_at = Some(Instant::now());
         let frame = self.redraw(state);
         if frame.is_empty() { WriterStep::Wait(Some(FRAME)) } else { WriterStep::Write(frame) }
@@ -104,7 +107,7 @@ impl ScreenWriter {
         // The last column stays free: a cursor behind it would be on either of two rows.
         let columns = columns.saturating_sub(1);
         let most = rows.saturating_sub(2).min(MOST_LINES);
-        let tree = layout::lines(&state.tree, self.surface.clock.now_ms(), columns, most);
+        let tree = layout::lines(&state.snapshot, self.surface.clock.now_ms(), columns, most);
         if state.lines.is_empty() && tree == self.drawn && columns == self.drawn_columns {
             return Vec::new();
         }
@@ -117,7 +120,7 @@ impl ScreenWriter {
 
     /// Takes the tree off the terminal and prints the lines that wait.
     fn lines(&mut self, state: &mut ScreenState) -> Vec<u8> {
-        state.dirty = false;
+        state.drawing.dirty = false;
         let columns = self.size().0;
         let lines = wrapped(state.lines.take(), columns.saturating_sub(1));
         let drawn = std::mem::take(&mut self.drawn);
@@ -127,17 +130,20 @@ impl ScreenWriter {
     /// The end: the tree as it ended, for good, what was changed, and which agents failed.
     fn last(&mut self, state: &mut ScreenState) -> Vec<u8> {
         let mut out = self.lines(state);
-        state.end = DrawState::Drawn;
+        state.drawing.end = DrawState::Drawn;
         let columns = self.size().0;
         let mut lines = Vec::new();
         if state.live {
             let now = self.surface.clock.now_ms();
-            lines = layout::lines(&state.tree, now, columns.saturating_sub(1), MOST_LINES);
+            lines = layout::lines(&state.snapshot, now, columns.saturating_sub(1), MOST_LINES);
         }
         if state.detail != Detail::Quiet {
-            lines.extend(state.changes.lines(&self.surface.cwd));
+            // What an earlier run changed was shown at its end.
+            let changes = state.has_news.then(|| state.snapshot.changes());
+            let lines_of = |changes| change_lines(changes, &self.surface.cwd);
+            lines.extend(changes.map(lines_of).unwrap_or_default());
         }
-        lines.extend(state.failures.lines(&state.tree, columns.saturating_sub(1)));
+        lines.extend(failure_lines(&state.snapshot, columns.saturating_sub(1)));
         let lines = wrapped(lines, columns.saturating_sub(1));
         out.extend(frame(&[], &lines, &[], columns, self.surface.colour));
         out

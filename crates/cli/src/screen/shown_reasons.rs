@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{AgentId, Event, Outcome, Record};
+use deputize_core::{AgentId, Outcome};
 
 use crate::agent_name::short;
 
@@ -12,21 +12,15 @@ use crate::agent_name::short;
 #[derive(Debug, Default)]
 pub(super) struct ShownReasons {
     first: BTreeMap<String, String>,
-    /// The top agent has ended its turn.
-    turn_ended: bool,
+    /// Number of the top agent's turn.
+    turn: u32,
 }
 
 impl ShownReasons {
-    /// Takes a record: what a person asks for next shows its reasons anew.
-    pub(super) fn apply(&mut self, record: &Record) {
-        match &record.event {
-            Event::AgentEnd(_) => self.turn_ended |= record.depth == 0,
-            Event::Message(message)
-                if self.turn_ended && record.depth == 0 && message.from.is_none() =>
-            {
-                *self = Self::default();
-            }
-            _ => {}
+    /// Begins a turn, if it is another one: what a person asks for next shows its reasons anew.
+    pub(super) fn begin_turn(&mut self, turn: u32) {
+        if turn != self.turn {
+            *self = Self { turn, ..Self::default() };
         }
     }
 
@@ -72,11 +66,10 @@ fn child_name(agent: &AgentId) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use deputize_core::Status;
-    use deputize_core::message::UserMessage;
     use deputize_core::outcome::ExitReason;
 
     use super::*;
-    use crate::fixture::{TestWriter, child, ended, outcome, root};
+    use crate::fixture::{child, outcome, root};
 
     fn words_of_error(
         reasons: &mut ShownReasons,
@@ -123,17 +116,17 @@ mod tests {
     #[test]
     fn a_new_task_shows_its_reasons_anew() {
         let mut reasons = ShownReasons::default();
-        let message = || Event::Message(UserMessage { text: "All".to_owned(), from: None });
-        let mut tape = TestWriter::default();
-        tape.add(&root(), message());
-        tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
-        tape.add(&root(), message());
         let error = ExitReason::Error;
         assert_eq!(
             words_of_error(&mut reasons, &child(0), error, ("no", None)).as_deref(),
             Some("no")
         );
-        tape.records.iter().for_each(|record| reasons.apply(record));
+        reasons.begin_turn(0);
+        assert_eq!(
+            words_of_error(&mut reasons, &child(1), error, ("no", None)).as_deref(),
+            Some("the same reason as 1.0.0")
+        );
+        reasons.begin_turn(1);
         assert_eq!(
             words_of_error(&mut reasons, &child(1), error, ("no", None)).as_deref(),
             Some("no")

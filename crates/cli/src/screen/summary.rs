@@ -1,41 +1,6 @@
-//! A command, a number of tokens, a time: each in a few words.
-
-use deputize_core::Outcome;
-use deputize_core::sanitize::{for_question, for_terminal_line};
+//! A number of tokens, a price, a time: each in a few words.
 
 pub(super) use crate::wording::count;
-
-/// The most characters of the name of a file.
-const NAME_CHARS: usize = 120;
-
-/// What was really called or run, on one line: nothing of it is left out or smoothed, all that
-/// a terminal would obey or hide is written out, and the end of a line is `⏎`. What comes after
-/// `most` characters is counted.
-pub(crate) fn as_is(text: &str, most: usize) -> String {
-    match beginning(text, most) {
-        (line, 0) => line,
-        (line, rest) => format!("{line}… ({rest} more characters)"),
-    }
-}
-
-/// At most so many characters of a text on one line, and how many there are after them.
-pub(super) fn beginning(text: &str, most: usize) -> (String, usize) {
-    let (mut line, mut length) = (String::new(), 0);
-    let mut rest = text.trim().chars();
-    while let Some(c) = rest.clone().next() {
-        let shown = match c {
-            '\n' => " ⏎ ".to_owned(),
-            c => for_question(c.encode_utf8(&mut [0; 4])),
-        };
-        length += shown.chars().count();
-        if length > most {
-            return (line, rest.count());
-        }
-        line.push_str(&shown);
-        rest.next();
-    }
-    (line, 0)
-}
 
 /// A number of tokens, as `950`, `12.3k`, `4.5M`.
 pub(crate) fn tokens(count: u64) -> String {
@@ -79,47 +44,9 @@ pub(crate) fn seconds(ms: u64) -> String {
     format!("{}.{} s", ms / 1000, ms % 1000 / 100)
 }
 
-/// Returns what is said of files that a child names and that do not exist; `None` if there are none.
-pub(crate) fn unseen(outcome: &Outcome) -> Option<String> {
-    const NAMED: usize = 5;
-    let names = &outcome.found.as_ref()?.unseen_writes;
-    let shown: Vec<String> = names
-        .iter()
-        .take(NAMED)
-        .map(|name| format!("`{}`", for_terminal_line(name, NAME_CHARS)))
-        .collect();
-    let more = match names.len().saturating_sub(NAMED) {
-        0 => String::new(),
-        more => format!(" and {more} more"),
-    };
-    let told = format!(
-        "names files that do not exist, and no write was seen of: {}{more}",
-        shown.join(", ")
-    );
-    (!names.is_empty()).then_some(told)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn of_a_command_each_character_is_told() {
-        for (text, line) in [
-            ("abcd", "abcd"),
-            ("abcde", "abcd… (1 more characters)"),
-            ("a\nb", "a ⏎ … (1 more characters)"),
-            ("a\0\0", "a… (2 more characters)"),
-        ] {
-            assert_eq!(as_is(text, 4), line);
-        }
-        let padded = format!("ls{}; rm -rf x", " ".repeat(500));
-        assert!(
-            as_is(&padded, 160).ends_with("… (352 more characters)"),
-            "{}",
-            as_is(&padded, 160)
-        );
-    }
 
     #[test]
     fn numbers_are_short() {

@@ -6,7 +6,7 @@ use deputize_core::model::RawCall;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{AgentId, Event, Record};
 
-use super::summary::count;
+use crate::wording::count;
 
 /// Maximum number of characters of a call that are shown.
 const CALL_CHARS: usize = 300;

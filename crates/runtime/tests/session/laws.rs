@@ -13,7 +13,7 @@ use crate::fixture::{World, parts, run, spec};
 const TOOLS: [&str; 7] = ["look", "act", "crash", "broken", "wait", "deaf", "nothing"];
 
 /// Cancels when so many records were kept.
-struct After(u64, Cancel);
+pub(crate) struct After(pub(crate) u64, pub(crate) Cancel);
 
 impl Observer for After {
     fn on_record(&self, record: &Record) {

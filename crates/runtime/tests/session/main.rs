@@ -19,4 +19,5 @@ mod kill;
 mod late_message;
 mod laws;
 mod limits;
+mod snapshot;
 mod stored;

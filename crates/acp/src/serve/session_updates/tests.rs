@@ -25,7 +25,6 @@ fn facts() -> SessionFacts {
         cwd: "/w".into(),
         catalog: Arc::new(Catalog::default()),
         mode: ApproverMode::Ask,
-        in_words: |_, tool, _| tool.to_owned(),
         notes: Vec::new(),
     }
 }

@@ -25,7 +25,6 @@ use crate::control::server::ControlServer as Control;
 use crate::exit::{CliError, Exit};
 use crate::inactivity::Inactivity;
 use crate::output::events::time;
-use crate::screen::call::of_call;
 use crate::stdio::tell;
 
 /// The sessions of this program, for an editor.
@@ -140,7 +139,6 @@ impl AcpConversation {
             catalog: Arc::clone(&begun.composition.assembly.tools.catalog),
             // Somebody is at the editor, so questions are asked unless something else is said.
             mode: loaded.config.approvals.mode,
-            in_words: of_call,
             notes,
         };
         let endpoint = endpoint(begun.overrides.clone());

@@ -2,19 +2,19 @@
 //! child a note for five calls or two seconds, and one at its end.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use deputize_core::message::CallStatus;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{AgentId, Catalog, Event, Observer, Record};
+use deputize_core::{AgentId, CallId, Event, Observer, Outcome, Record};
 use deputize_mcp::serve::ProgressSink;
+use deputize_runtime::{AgentSnapshot, SnapshotObserver};
 
-use crate::screen::call::of_call;
 use crate::stdio::tell;
 use crate::wording::count;
 
 /// After so many calls of a child there is a note.
-const CALLS: u32 = 5;
+const CALLS: usize = 5;
 /// And after so many milliseconds, when there is something to tell.
 const PAUSE_MS: u64 = 2000;
 /// The most characters of a child's goal.
@@ -22,65 +22,79 @@ const GOAL_CHARS: usize = 60;
 /// The most characters of why a child failed.
 const ERROR_CHARS: usize = 500;
 
-/// Makes notes of records.
+/// Makes notes of a session. Its snapshot takes each record before.
 pub(crate) struct ProgressNotes {
-    tools: Arc<Catalog>,
+    session: SnapshotObserver,
     notes: ProgressSink,
-    children: Mutex<BTreeMap<AgentId, ChildProgress>>,
+    /// The last note of each child that runs.
+    last: Mutex<BTreeMap<AgentId, LastNote>>,
 }
 
-struct ChildProgress {
-    name: String,
-    calls: u32,
-    /// Calls since the last note.
-    untold: u32,
-    told_at: u64,
+/// The last note of a child.
+struct LastNote {
+    at: u64,
+    /// Calls that it had begun by then.
+    calls: usize,
 }
 
 impl ProgressNotes {
-    pub(crate) fn new(tools: Arc<Catalog>, notes: ProgressSink) -> Self {
-        Self { tools, notes, children: Mutex::default() }
+    pub(crate) fn new(session: SnapshotObserver, notes: ProgressSink) -> Self {
+        Self { session, notes, last: Mutex::default() }
     }
 
-    /// The note that a record gives cause for.
+    /// Returns the note that a record gives cause for.
     fn note(&self, record: &Record) -> Option<String> {
-        let mut children = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+        let session = self.session.read();
+        let agent = session.agent(&record.agent)?;
         match &record.event {
-            Event::AgentStart(start) if record.depth > 0 => {
-                let by = start.spec.spawned_by.as_ref();
-                let place = by.map_or((1, 1), |by| (by.task_index + 1, by.task_count));
-                let goal = for_terminal_line(&start.spec.goal, GOAL_CHARS);
-                let name = format!("[{}/{}] {goal}", place.0, place.1);
-                let note = format!("{name}: begins");
-                let child = ChildProgress { name, calls: 0, untold: 0, told_at: record.at };
-                children.insert(record.agent.clone(), child);
-                Some(note)
-            }
-            Event::ToolStart { tool, arguments, .. } => {
-                let call = of_call(&self.tools, tool, arguments);
-                let Some(child) = children.get_mut(&record.agent) else { return Some(call) };
-                child.calls += 1;
-                child.untold += 1;
-                let long = record.at.saturating_sub(child.told_at) >= PAUSE_MS;
-                if child.untold < CALLS && !long {
-                    return None;
-                }
-                child.untold = 0;
-                child.told_at = record.at;
-                Some(format!("{}: {}, now {call}", child.name, count(child.calls as usize, "call")))
-            }
-            Event::AgentEnd(outcome) => {
-                let child = children.remove(&record.agent)?;
-                let status = outcome.status.as_str();
-                let why =
-                    outcome.error.as_deref().map(|error| for_terminal_line(error, ERROR_CHARS));
-                let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-                let calls = count(child.calls as usize, "call");
-                Some(format!("{}: {status} after {calls}{why}", child.name))
-            }
+            Event::AgentStart(_) if agent.depth > 0 => Some(self.start_note(agent, record.at)),
+            Event::ToolStart { call, .. } => self.call_note(agent, *call, record.at),
+            Event::AgentEnd(outcome) => self.end_note(agent, outcome),
             _ => None,
         }
     }
+
+    fn start_note(&self, agent: &AgentSnapshot, at: u64) -> String {
+        self.set_last(&agent.id, LastNote { at, calls: 0 });
+        format!("{}: begins", name(agent))
+    }
+
+    fn call_note(&self, agent: &AgentSnapshot, call: CallId, at: u64) -> Option<String> {
+        let call = agent.calls.running(call)?.text.clone();
+        if agent.depth == 0 {
+            return Some(call);
+        }
+        let calls = agent.calls.started;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = last.get_mut(&agent.id)?;
+        let is_due =
+            calls.saturating_sub(last.calls) >= CALLS || at.saturating_sub(last.at) >= PAUSE_MS;
+        if !is_due {
+            return None;
+        }
+        *last = LastNote { at, calls };
+        Some(format!("{}: {}, now {call}", name(agent), count(calls, "call")))
+    }
+
+    fn end_note(&self, agent: &AgentSnapshot, outcome: &Outcome) -> Option<String> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner).remove(&agent.id)?;
+        let status = outcome.status.as_str();
+        let why = outcome.error.as_deref().map(|error| for_terminal_line(error, ERROR_CHARS));
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        let calls = count(agent.calls.started, "call");
+        Some(format!("{}: {status} after {calls}{why}", name(agent)))
+    }
+
+    fn set_last(&self, agent: &AgentId, note: LastNote) {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.insert(agent.clone(), note);
+    }
+}
+
+/// Returns what a child is called in its notes.
+fn name(agent: &AgentSnapshot) -> String {
+    let position = agent.task_position().unwrap_or_else(|| "1/1".to_owned());
+    format!("[{position}] {}", for_terminal_line(&agent.goal, GOAL_CHARS))
 }
 
 impl Observer for ProgressNotes {
@@ -108,6 +122,7 @@ mod tests {
 
     use deputize_core::outcome::ExitReason;
     use deputize_core::{CallId, Status};
+    use deputize_runtime::SessionSnapshot;
 
     use super::*;
     use crate::fixture::{TestWriter, child, ended, root, started, tools};
@@ -120,7 +135,7 @@ mod tests {
             tool: "read_file".to_owned(),
             arguments: format!("{{\"path\":\"{n}\"}}"),
         };
-        tape.add(&root(), call(1));
+        tape.add(&root(), started(&root(), "All")).add(&root(), call(1));
         tape.add(&child(0), started(&child(0), "Look"));
         for n in 1..=12 {
             tape.add(&child(0), call(n));
@@ -128,14 +143,18 @@ mod tests {
         tape.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
         let told = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&told);
-        let progress =
-            ProgressNotes::new(tools(), Arc::new(move |note| sink.lock().unwrap().push(note)));
+        let session = SnapshotObserver::new(SessionSnapshot::new(tools()));
+        let sink = Arc::new(move |note| sink.lock().unwrap().push(note));
+        let progress = ProgressNotes::new(session.clone(), sink);
         let mut records = tape.records;
         records.iter_mut().for_each(|record| record.at = 0);
         // The last call comes late.
         let late = records.len() - 2;
         records[late].at = PAUSE_MS;
-        records.iter().for_each(|record| progress.on_record(record));
+        for record in &records {
+            session.on_record(record);
+            progress.on_record(record);
+        }
         let told = told.lock().unwrap().clone();
         let place = told[1].split(']').next().unwrap().to_owned() + "]";
         let of_child = |rest: &str| format!("{place} Look: {rest}");

@@ -11,7 +11,7 @@ use deputize_core::{
     BoxFuture, Cancel, Clock as _, Observer, Outcome, Resource as _, SessionId, Status, ToolCrate,
 };
 use deputize_mcp::serve::{AgentService, InvalidCall, ProgressSink, ServedAnswer, ServedTool};
-use deputize_runtime::{Session, SystemClock};
+use deputize_runtime::{Session, SessionSnapshot, SnapshotObserver, SystemClock, describe_tasks};
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
 
@@ -24,10 +24,9 @@ use crate::compose::{AssembledProgram, mcp};
 use crate::config::{Config, LATER_TOOLSETS, load};
 use crate::exit::CliError;
 use crate::inactivity::Inactivity;
-use crate::output::json::Children;
+use crate::output::json::run_object;
 use crate::output::to_json_line;
 use crate::process_env::ProcessEnv;
-use crate::screen::call::of_tasks;
 use crate::stdio::tell;
 
 /// What all calls of other agents share.
@@ -363,10 +362,13 @@ impl PreparedSession {
             }
         };
         self.left_out().into_iter().for_each(|warning| notes(warning));
-        let (children, idle) = (Arc::new(Children::default()), Arc::new(Inactivity::new()));
+        let idle = Arc::new(Inactivity::new());
         let tools = &self.begun.composition.assembly.tools.catalog;
-        let progress = Arc::new(ProgressNotes::new(Arc::clone(tools), notes));
-        let observers: Vec<Arc<dyn Observer>> = vec![children.clone(), idle.clone(), progress];
+        let results = SessionSnapshot::new(Arc::clone(tools)).keep_outcomes();
+        let results = SnapshotObserver::new(results);
+        let progress = Arc::new(ProgressNotes::new(results.clone(), notes));
+        let observers: Vec<Arc<dyn Observer>> =
+            vec![Arc::new(results.clone()), idle.clone(), progress];
         let shared = &self.state.shared;
         let parts = shared.parts(&self.begun, observers);
         let session = Session::create(&shared.dir, self.id.clone(), parts);
@@ -376,7 +378,7 @@ impl PreparedSession {
         if let ServeJob::Delegate(Value::Object(arguments)) = &self.job {
             // What the session is listed by.
             let tool = tools.spec(composition.assembly.delegation.tool().as_str());
-            let named = tool.and_then(|tool| of_tasks(&tool.subject, arguments));
+            let named = tool.and_then(|tool| describe_tasks(&tool.subject, arguments));
             let named = named.filter(|tasks| !tasks.trim().is_empty());
             spec.goal = named.unwrap_or_else(|| NO_TASK.to_owned());
         }
@@ -387,11 +389,15 @@ impl PreparedSession {
         outcome.error = error.or(outcome.error);
         composition.servers.catch_up().await;
         composition.servers.close().await;
-        self.answer(&outcome, &children)
+        self.answer(&outcome, &results.read())
     }
 
-    fn answer(&self, outcome: &Outcome, children: &Children) -> Result<ServedAnswer, CliError> {
-        let line = to_json_line(&children.object(outcome)).map_err(CliError::failed)?;
+    fn answer(
+        &self,
+        outcome: &Outcome,
+        results: &SessionSnapshot,
+    ) -> Result<ServedAnswer, CliError> {
+        let line = to_json_line(&run_object(results, outcome)).map_err(CliError::failed)?;
         let mut data: Value = serde_json::from_str(&line).map_err(CliError::failed)?;
         let failed = outcome.status != Status::Completed;
         if let ServeJob::Delegate(_) = self.job {

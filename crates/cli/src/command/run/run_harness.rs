@@ -14,7 +14,7 @@ use deputize_core::sanitize::for_terminal;
 use deputize_core::{Cancel, Clock, Observer, Outcome, Record, SessionId};
 use deputize_runtime::{
     Continue, MESSAGE_BLOCKED, Recovery, ResumeError, SLOW_SYNC, Session, SessionConfig,
-    SessionDir, SessionRecorder, SystemClock,
+    SessionDir, SessionRecorder, SessionSnapshot, SnapshotObserver, SystemClock, describe_call,
 };
 
 use crate::approve::TerminalApprover;
@@ -24,7 +24,6 @@ use crate::control::server::ControlServer;
 use crate::exit::{CliError, Exit};
 use crate::invocation::format_command;
 use crate::output::events::Projection;
-use crate::output::json::Children;
 use crate::output::stdout_queue::{StdoutQueue, WAITING_BYTES};
 use crate::output::stream::EventStream;
 use crate::process_env::ProcessEnv;
@@ -32,9 +31,9 @@ use crate::processes::enough_open_files;
 use crate::reply_wait::{ReplyWaits, SHOWN_AFTER};
 use crate::runtime::{STUCK, enough_threads, own, threads};
 use crate::screen::Detail;
-use crate::screen::call::of_call;
 use crate::screen::line::{ScreenLine, Style};
-use crate::screen::live::{Screen, SizeFn, Surface};
+use crate::screen::live::Screen;
+use crate::screen::surface::{SizeFn, Surface};
 use crate::stdio::{PrintError, terminal_size};
 use crate::stop::{SignalNotice, Signals};
 use crate::task::attachment::{Attachment, message};
@@ -63,7 +62,8 @@ pub(super) struct SessionPlace<'a> {
 /// Who watches a run, and how it is told to end.
 pub(super) struct RunHarness {
     pub(super) screen: Arc<Screen>,
-    pub(super) children: Arc<Children>,
+    /// The session with the outcomes of its agents, where `--output json` prints them.
+    pub(super) results: Option<SnapshotObserver>,
     /// Standard output, and how it is written.
     pub(super) out: Arc<StdoutQueue>,
     pub(super) output: OutputFormat,
@@ -94,11 +94,11 @@ impl RunHarness {
         let out = own(io::stdout())
             .and_then(|out| StdoutQueue::start(Box::new(out), WAITING_BYTES, cancel.clone()));
         let out = Arc::new(out.map_err(unusable)?);
-        let children = Arc::new(Children::default());
+        let mut results = SessionSnapshot::default().keep_outcomes();
         let mut projection = Projection::new(Some(layout_name(composition)));
         for record in before {
             screen.prime(record);
-            children.on_record(record);
+            results.apply(record);
             projection.know(record);
         }
         let events = (options.output == OutputFormat::Events).then(|| {
@@ -108,7 +108,7 @@ impl RunHarness {
         let (output, out_is_terminal) = (options.output, around.stdout_is_terminal);
         Ok(Self {
             screen,
-            children,
+            results: (options.output == OutputFormat::Json).then(|| SnapshotObserver::new(results)),
             out,
             output,
             out_is_terminal,
@@ -125,8 +125,8 @@ impl RunHarness {
     }
 
     pub(super) fn parts(&self, parts: SessionConfig) -> SessionConfig {
-        let mut observers: Vec<Arc<dyn Observer>> =
-            vec![self.screen.clone(), self.children.clone()];
+        let mut observers: Vec<Arc<dyn Observer>> = vec![self.screen.clone()];
+        observers.extend(self.results.clone().map(|it| Arc::new(it) as Arc<dyn Observer>));
         observers.extend(self.events.clone().map(|events| events as Arc<dyn Observer>));
         observers.extend(self.reply_waits.clone().map(|waits| waits as Arc<dyn Observer>));
         let approver = Arc::new(TerminalApprover::new(Arc::clone(&self.screen)));
@@ -270,7 +270,7 @@ impl RunHarness {
         }
         for call in &recovery.unknown {
             let tools = &composition.assembly.tools.catalog;
-            let what = of_call(tools, &call.tool, &call.arguments);
+            let what = describe_call(tools, &call.tool, &call.arguments);
             self.tell(&format!("session recovered: a call has an unknown outcome: {what}"));
         }
     }
@@ -298,7 +298,7 @@ impl RunHarness {
     /// Says where the answers are of children that were done when a run was interrupted: nobody
     /// gives them on.
     pub(super) fn hint_of_answers(&self) {
-        let answered = self.children.answered();
+        let answered = self.screen.answered_children();
         if let (OutputFormat::Text, 1.., Some(session)) = (self.output, answered, &self.goes_on) {
             let had =
                 if answered == 1 { "1 child had" } else { &format!("{answered} children had") };

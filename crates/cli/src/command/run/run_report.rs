@@ -11,6 +11,7 @@ use tokio::time::{Instant, sleep_until};
 use super::run_harness::RunHarness;
 use crate::args::OutputFormat;
 use crate::exit::{CliError, Exit};
+use crate::output::json::run_object;
 use crate::output::to_json_line;
 use crate::stdio::PrintError;
 use crate::wording::count;
@@ -97,7 +98,8 @@ impl<'s> RunReport<'s> {
         Ok(match stage.output {
             OutputFormat::Events => None,
             OutputFormat::Json => {
-                let line = to_json_line(&stage.children.object(outcome));
+                let results = stage.results.clone().unwrap_or_default();
+                let line = to_json_line(&run_object(&results.read(), outcome));
                 Some(line.map_err(CliError::failed)? + "\n")
             }
             // The part of a reply that broke off is no answer.

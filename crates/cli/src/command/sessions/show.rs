@@ -7,17 +7,17 @@ use std::sync::Arc;
 use deputize_core::agent::AgentSpec;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_core::{AgentId, Catalog, Event, Message, Outcome, ToolKind, ToolResult};
-use deputize_runtime::{SpokenText, StoredSession};
+use deputize_runtime::{SpokenText, StoredSession, describe_call};
 
 use super::result_words::{delivery_words, result_words};
 use super::{RUNNING, UNFINISHED, delivery, has_ended, local, mark, result_of, status_of};
 use crate::agent_name::{AgentName, short};
-use crate::control::agent_tree::AgentTree;
+use crate::control::agent_table::stored_snapshot;
 use crate::control::lock_holders::SessionHolder;
 use crate::exit::CliError;
 use crate::invocation::format_resume;
-use crate::screen::call::of_call;
-use crate::screen::summary::{dollars, seconds, tokens, unseen};
+use crate::screen::changes::unseen_words;
+use crate::screen::summary::{dollars, seconds, tokens};
 use crate::stdio::{output_columns, print, wrap_lines};
 
 /// The most characters of a goal in the tree.
@@ -121,8 +121,9 @@ fn outlook(stored: &StoredSession, holder: Option<&SessionHolder>) -> String {
 /// What the whole session was: model, directory, when, tokens, and dollars where prices are known.
 fn head(stored: &StoredSession) -> String {
     let Some(start) = stored.last_start() else { return String::new() };
-    let family = AgentTree::of(&stored.records);
-    let (cost, model) = (family.cost(), family.model().unwrap_or(&start.model));
+    let snapshot = stored_snapshot(stored);
+    let (cost, top) = (snapshot.totals().cost, snapshot.top());
+    let model = top.map_or(start.model.as_str(), |top| &top.model);
     let served = if model == start.model {
         for_terminal_line(model, GOAL_CHARS)
     } else {
@@ -225,10 +226,13 @@ fn conversation(
                     results.push(next);
                 }
                 for call in &reply.calls {
-                    out.push_str(&format!("\n* {}\n", of_call(tools, &call.name, &call.arguments)));
-                    let of_call = |message: &&Arc<Message>| matches!(&***message, Message::Tool(result) if result.call == call.id);
+                    out.push_str(&format!(
+                        "\n* {}\n",
+                        describe_call(tools, &call.name, &call.arguments)
+                    ));
+                    let is_of_call = |message: &&Arc<Message>| matches!(&***message, Message::Tool(result) if result.call == call.id);
                     if let Some(Message::Tool(result)) =
-                        results.iter().find(of_call).map(|it| &**it)
+                        results.iter().find(is_of_call).map(|it| &**it)
                     {
                         let is_about_agents = is_about_agents(tools, &call.name);
                         out.push_str(&returned(stored, agent.id, is_about_agents, result));
@@ -243,10 +247,15 @@ fn conversation(
     if let Some(error) = agent.outcome.and_then(|outcome| outcome.error.as_deref()) {
         out.push_str(&format!("\nerror: {}\n", for_terminal(error)));
     }
-    if let Some(claim) = agent.outcome.and_then(unseen) {
+    if let Some(claim) = agent.outcome.and_then(unseen_claim) {
         out.push_str(&format!("\nwarning: it {claim}\n"));
     }
     out
+}
+
+/// Returns what is said of files that an agent names and that do not exist, if there are any.
+fn unseen_claim(outcome: &Outcome) -> Option<String> {
+    unseen_words(&outcome.found.as_ref()?.unseen_writes)
 }
 
 fn is_result(said: &SpokenText) -> bool {

@@ -8,10 +8,8 @@ use crate::fixture::{
     CALL, START, TestWriter, called, child, ended, replied, returned, root, started, tools,
 };
 
-fn tree(tape: &TestWriter) -> ScreenTree {
-    let mut tree = ScreenTree::new(tools());
-    tape.records.iter().for_each(|record| tree.apply(record));
-    tree
+fn tree(tape: &TestWriter) -> SessionSnapshot {
+    SessionSnapshot::of(tools(), &tape.records)
 }
 
 fn draw(tape: &TestWriter, columns: usize, most: usize) -> String {
@@ -179,9 +177,7 @@ proptest! {
             agents += 1 + *below as usize;
         }
         draw(&tape, columns, most);
-        let tree = tree(&tape);
-        let counts = SubtreeCounts::of(&tree, &root());
-        prop_assert_eq!(counts.get(&root()).agents(), agents);
+        prop_assert_eq!(tree(&tape).totals().agents(), agents);
         let page = draw(&tape, 200, most);
         let told: usize = page
             .lines()

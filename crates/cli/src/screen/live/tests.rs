@@ -5,7 +5,11 @@ use deputize_core::message::CallStatus;
 use deputize_core::outcome::ExitReason;
 use deputize_core::{Event, Status};
 
+use std::io::Write;
+use std::path::PathBuf;
+
 use super::super::frame::frame;
+use super::super::surface::SizeFn;
 use super::*;
 use crate::fixture::{
     CALL, START, TestWriter, called, child, ended, outcome, returned, root, started, tools,
@@ -296,7 +300,7 @@ fn lines_that_follow_fast_are_written_together_and_wake_nobody() {
     tape.records.iter().take(2).for_each(|record| state.see(record));
     assert_eq!(drawer.next(&mut state), WriterStep::Write(b"delegate: a\n".to_vec()));
     assert!(matches!(drawer.next(&mut state), WriterStep::Wait(Some(_))));
-    assert!(state.dirty, "as if the drawer knew of news");
+    assert!(state.drawing.dirty, "as if the drawer knew of news");
     tape.records.iter().skip(2).for_each(|record| state.see(record));
     assert!(matches!(drawer.next(&mut state), WriterStep::Wait(Some(_))));
     let minute = Duration::from_secs(60);
@@ -305,7 +309,7 @@ fn lines_that_follow_fast_are_written_together_and_wake_nobody() {
     assert!(rest.split(|byte| *byte == b'\n').count() > 2, "{}", String::from_utf8_lossy(&rest));
     drawer.drawn_at = drawer.drawn_at.and_then(|at| at.checked_sub(minute));
     assert_eq!(drawer.next(&mut state), WriterStep::Wait(None));
-    assert!(!state.dirty);
+    assert!(!state.drawing.dirty);
 }
 
 #[test]
@@ -324,14 +328,14 @@ fn nothing_is_written_while_a_question_is_open_and_all_of_it_afterwards() {
         tape.records.iter().take(3).for_each(|record| state.see(record));
         let before = draw(&mut state);
         assert_eq!(before.contains("Tidy up"), live, "{before}");
-        state.pauses = 1;
+        state.drawing.pauses = 1;
         let paused = draw(&mut state);
         assert!(state.is_held());
         assert_eq!(paused, if live { "" } else { &before }, "only the tree is taken off");
         tape.records.iter().skip(3).for_each(|record| state.see(record));
         assert_eq!(draw(&mut state), paused, "live: {live}");
-        state.pauses = 0;
-        state.end = DrawState::Asked;
+        state.drawing.pauses = 0;
+        state.drawing.end = DrawState::Asked;
         let end = draw(&mut state);
         assert!(end.contains("warning: the project"), "{end}");
     }

@@ -1,10 +1,8 @@
-//! A tool call, and what came of it, in words for a person.
+//! Describes calls and their results in words for a person.
 
-use deputize_core::sanitize::for_terminal_line;
+use deputize_core::sanitize::{for_terminal_line, for_verbatim_line, verbatim_start};
 use deputize_core::{ArgumentRole, Catalog, Subject, ToolKind, ToolSpec};
 use serde_json::{Map, Value};
-
-use super::summary::{as_is, beginning, count};
 
 /// The most characters of a call in words.
 const CALL_CHARS: usize = 120;
@@ -20,15 +18,16 @@ const DEPTH: usize = 3;
 
 /// Returns a call in a short phrase: what the tool does to what, or its name and arguments if it
 /// does not say that.
-pub(crate) fn of_call(tools: &Catalog, tool: &str, arguments: &str) -> String {
+#[must_use]
+pub fn describe_call(tools: &Catalog, tool: &str, arguments: &str) -> String {
     let parsed = serde_json::from_str::<Value>(arguments);
     if let Ok(Value::Object(map)) = &parsed {
         return tools.spec(tool).and_then(|spec| phrase(spec, map)).unwrap_or_else(|| {
-            let tool = as_is(tool, CALL_CHARS / 2);
+            let tool = for_verbatim_line(tool, CALL_CHARS / 2);
             cut(&format!("{tool} {}", pairs(map, DEPTH)), CALL_CHARS)
         });
     }
-    let tool = as_is(tool, CALL_CHARS / 2);
+    let tool = for_verbatim_line(tool, CALL_CHARS / 2);
     cut(&format!("{tool} {}", visible(arguments)), CALL_CHARS)
 }
 
@@ -41,7 +40,7 @@ fn phrase(spec: &ToolSpec, map: &Map<String, Value>) -> Option<String> {
     let words = match role {
         // Of a command each character counts.
         ArgumentRole::Command => {
-            return Some(as_is(&format!("{verb} {}", text(role)?), CALL_CHARS));
+            return Some(for_verbatim_line(&format!("{verb} {}", text(role)?), CALL_CHARS));
         }
         ArgumentRole::Path => path_phrase(spec, verb, map)?,
         ArgumentRole::Pattern => {
@@ -96,12 +95,13 @@ fn title(pattern: &str) -> Option<String> {
 fn delegation_phrase(subject: &Subject, verb: &str, map: &Map<String, Value>) -> Option<String> {
     let several = tasks_in(subject, map).is_some_and(|tasks| tasks.len() > 1);
     let colon = if several { "" } else { ":" };
-    Some(format!("{verb}{colon} {}", of_tasks(subject, map)?))
+    Some(format!("{verb}{colon} {}", describe_tasks(subject, map)?))
 }
 
-/// Returns the tasks that the arguments of such a call name: the goal of one, or the number and
-/// the goals of several.
-pub(crate) fn of_tasks(subject: &Subject, map: &Map<String, Value>) -> Option<String> {
+/// Returns the tasks that the arguments of a delegation name: the goal of one, or the number and
+/// the goals of several. `None` if they name none.
+#[must_use]
+pub fn describe_tasks(subject: &Subject, map: &Map<String, Value>) -> Option<String> {
     let goal = |task: &Value| goal_of(subject, task.as_object()?).map(visible);
     let Some(tasks) = tasks_in(subject, map) else {
         return goal_of(subject, map).map(visible);
@@ -118,7 +118,7 @@ pub(crate) fn of_tasks(subject: &Subject, map: &Map<String, Value>) -> Option<St
 }
 
 /// Returns the goal of each task that the arguments of a delegation name, one line each.
-pub(super) fn task_goals(subject: &Subject, arguments: &str) -> Vec<String> {
+pub(crate) fn task_goals(subject: &Subject, arguments: &str) -> Vec<String> {
     let Ok(Value::Object(map)) = serde_json::from_str(arguments) else { return Vec::new() };
     let goal = |map: &Map<String, Value>| {
         for_terminal_line(goal_of(subject, map).unwrap_or_default(), GOAL_CHARS)
@@ -147,9 +147,10 @@ fn tasks_in(subject: &Subject, map: &Map<String, Value>) -> Option<Vec<Value>> {
     Some(tasks).filter(|tasks: &Vec<Value>| !tasks.is_empty())
 }
 
-/// What came of a call, in words: data as pairs, all else as it is. That it is an error is left to
-/// who says how the call ended.
-pub(crate) fn of_result(text: &str, most: usize) -> String {
+/// Returns the result of a call in words, cut to `most` characters: data as pairs, all else as it is.
+/// A leading `error: ` is left out.
+#[must_use]
+pub fn describe_result(text: &str, most: usize) -> String {
     let text = text.strip_prefix("error: ").unwrap_or(text);
     let line = |line: &str| {
         let (words, data) = line.split_at(line.find(['{', '[']).unwrap_or(line.len()));
@@ -194,7 +195,7 @@ fn value_words(value: &Value, depth: usize) -> String {
 
 /// A text on one line, with everything that a terminal would obey or hide written out.
 fn visible(text: &str) -> String {
-    beginning(text, CALL_CHARS * 4).0
+    verbatim_start(text, CALL_CHARS * 4).0
 }
 
 /// A line of at most so many characters: whole words, and `…` for the rest.
@@ -209,14 +210,37 @@ fn cut(text: &str, most: usize) -> String {
     format!("{}…", kept.trim_end_matches([' ', ',', ';', ':']))
 }
 
+/// Returns `1 thing` or `2 things`.
+fn count(n: usize, thing: &str) -> String {
+    if n == 1 { format!("{n} {thing}") } else { format!("{n} {thing}s") }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::of_call as words_of_call;
+    use std::sync::Arc;
+
+    use deputize_delegate::{
+        ControlTool, DelegateTool, DelegationConfig, DelegationOptions, ToolFlavor,
+    };
+
     use super::*;
-    use crate::fixture::tools;
+    use crate::SystemClock;
+
+    fn tools() -> Catalog {
+        let mut catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();
+        let delegate = |tool_name| {
+            let options = DelegationOptions { tool_name, ..DelegationOptions::default() };
+            let config = DelegationConfig { options, ..DelegationConfig::default() };
+            DelegateTool::new(config, Arc::new(SystemClock)).unwrap().into_entry()
+        };
+        catalog.insert(delegate(ToolFlavor::DelegateTask)).unwrap();
+        catalog.insert_former(delegate(ToolFlavor::Task));
+        catalog.insert(ControlTool::new().unwrap().into_entry()).unwrap();
+        catalog
+    }
 
     fn of_call(tool: &str, arguments: &str) -> String {
-        words_of_call(&tools(), tool, arguments)
+        describe_call(&tools(), tool, arguments)
     }
 
     #[test]
@@ -333,17 +357,20 @@ mod tests {
     fn what_came_of_a_call_is_told_in_words() {
         let refused = r#"error: {"error":"no child was started","errors":[{"code":"E_GOAL"}]}"#;
         assert_eq!(
-            of_result(refused, 300),
+            describe_result(refused, 300),
             "(error: no child was started, errors: [(code: E_GOAL)])"
         );
-        assert_eq!(of_result("error: gone\n{\"found\": [1, 2]}\n", 300), "gone (found: [1, 2])");
         assert_eq!(
-            of_result("the server said: {\"code\": 7, \"why\": \"gone\"}", 300),
+            describe_result("error: gone\n{\"found\": [1, 2]}\n", 300),
+            "gone (found: [1, 2])"
+        );
+        assert_eq!(
+            describe_result("the server said: {\"code\": 7, \"why\": \"gone\"}", 300),
             "the server said: (code: 7, why: gone)"
         );
         let many = format!(r#"{{"text": "{}"}}"#, "word ".repeat(100));
-        let words = of_result(&many, 30);
+        let words = describe_result(&many, 30);
         assert_eq!(words, "(text: word word word word…");
-        assert_eq!(of_result("not found: a.md", 300), "not found: a.md");
+        assert_eq!(describe_result("not found: a.md", 300), "not found: a.md");
     }
 }

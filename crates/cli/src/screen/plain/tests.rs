@@ -1,0 +1,248 @@
+use deputize_core::outcome::ExitReason;
+use deputize_core::{CallId, ToolEffect};
+use serde_json::json;
+
+use super::super::refused_calls::NO_TERMINAL;
+use super::*;
+use crate::fixture::{
+    CALL, TestWriter, called, child, ended, replied, returned, root, started, tools,
+};
+
+fn print(tape: &TestWriter, detail: Detail) -> String {
+    let mut snapshot = SessionSnapshot::new(tools());
+    let mut plain = Plain::new(tools(), false);
+    let mut out = Vec::new();
+    for record in &tape.records {
+        snapshot.apply(record);
+        let lines = plain.lines(&snapshot, record, detail);
+        out.extend(lines.iter().map(|line| line.render(false)));
+    }
+    out.join("\n")
+}
+
+fn session() -> TestWriter {
+    let (kid, below) = (child(1), child(1).child(CALL, 0));
+    let mut tape = TestWriter::default();
+    tape.add(&root(), started(&root(), "Tidy up"));
+    tape.add(&root(), called(CALL, "delegate_task", r#"{"tasks":[1,2,3]}"#));
+    tape.add(&kid, started(&kid, "Sort the\nimports"));
+    tape.add(&kid, replied(1, "I look.", &[]));
+    tape.add(&kid, called(CALL, "read_file", r#"{"path":"src/a.rs"}"#));
+    tape.add(&kid, returned(CALL, "read_file", CallStatus::Ok, "fn a() {}", Vec::new()));
+    tape.add(&below, started(&below, "Check"));
+    let second = CallId { step: 2, slot: 0 };
+    tape.add(&below, called(second, "terminal", r#"{"command":"cargo\u001b[2J check"}"#));
+    let text = "denied: no user to ask";
+    tape.add(&below, returned(second, "terminal", CallStatus::Denied, text, Vec::new()));
+    let (reason, wait_ms) = ("provider local: 503".to_owned(), 1400);
+    tape.add(&below, Event::ModelRetry { attempt: 2, of: 5, reason, wait_ms });
+    tape.add(&below, ended(&below, Status::Failed, ExitReason::Error));
+    tape.add(&kid, ended(&kid, Status::Completed, ExitReason::Completed));
+    for level in [LogLevel::Info, LogLevel::Warn, LogLevel::Error] {
+        tape.add(
+            &root(),
+            Event::Log { level, message: "line one\nline two".to_owned(), cause: None },
+        );
+    }
+    tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
+    tape
+}
+
+#[test]
+fn a_session_line_by_line() {
+    insta::assert_snapshot!(print(&session(), Detail::Normal));
+}
+
+#[test]
+fn a_session_in_detail() {
+    insta::assert_snapshot!(print(&session(), Detail::Verbose));
+}
+
+#[test]
+fn many_calls_of_one_step_take_one_line_and_failures_one_each() {
+    let arguments: Vec<String> = (0..120).map(|n| format!(r#"{{"path":"src/a{n}.rs"}}"#)).collect();
+    let mut calls: Vec<(&str, &str)> =
+        arguments.iter().map(|arguments| ("read_file", arguments.as_str())).collect();
+    calls.extend([("list_dir", "{}"), ("now", "{}")]);
+    calls.extend([("now", "{}"); 9]);
+    calls.extend([("terminal", r#"{"command":"make"}"#); 7]);
+    let mut tape = TestWriter::default();
+    tape.add(&root(), started(&root(), "a"));
+    tape.add(&root(), replied(1, "", &calls));
+    for (slot, (tool, arguments)) in (0..).zip(&calls) {
+        tape.add(&root(), called(CallId { step: 1, slot }, tool, arguments));
+    }
+    for (slot, (tool, _)) in (0..).zip(&calls) {
+        let status = if slot == 7 { CallStatus::Error } else { CallStatus::Ok };
+        let text = "not found: src/a7.rs";
+        tape.add(&root(), returned(CallId { step: 1, slot }, tool, status, text, Vec::new()));
+    }
+    let failed = "read src/a7.rs\nread_file error: not found: src/a7.rs";
+    let commands = ["run make"; 7].join("\n");
+    let shown = format!("read 120 files\nlist .\nnow: 10 calls\n{commands}\n{failed}");
+    assert_eq!(print(&tape, Detail::Normal), shown);
+    let every = print(&tape, Detail::Verbose);
+    assert_eq!(every.matches("\nread src/a").count(), 120, "{every}");
+    assert_eq!(print(&tape, Detail::Quiet), "");
+}
+
+#[test]
+fn a_cancelled_call_is_told_without_what_the_model_is_told() {
+    let mut tape = TestWriter::default();
+    tape.add(&root(), started(&root(), "a"));
+    let text = "<output>half</output>";
+    tape.add(&root(), returned(CALL, "terminal", CallStatus::Cancelled, text, Vec::new()));
+    assert_eq!(print(&tape, Detail::Normal), "terminal cancelled");
+}
+
+#[test]
+fn a_call_that_was_approved_without_asking_is_shown_once() {
+    let mut tape = TestWriter::default();
+    tape.add(&root(), started(&root(), "a"));
+    let other = CallId { step: 1, slot: 1 };
+    for (call, by) in [(CALL, ApprovalAnswer::AUTO), (other, "user")] {
+        let (command, class) = ("make all".to_owned(), "command".to_owned());
+        let reason = "commands ask".to_owned();
+        tape.add(&root(), Event::ApprovalRequest { call, command, class, reason });
+        if by == ApprovalAnswer::AUTO {
+            let message = "approved without asking: make all".to_owned();
+            tape.add(&root(), Event::Log { level: LogLevel::Warn, message, cause: None });
+        }
+        let (decision, by) = ("allow".to_owned(), by.to_owned());
+        tape.add(&root(), Event::ApprovalDecision { call, decision, by });
+        tape.add(&root(), called(call, "terminal", r#"{"command":"make all"}"#));
+    }
+    let shown = "warning: approved without asking: make all\nrun make all";
+    assert_eq!(print(&tape, Detail::Normal), shown);
+}
+
+#[test]
+fn a_refused_call_is_told_with_its_rule_and_how_to_allow_it() {
+    let told = |agent: &AgentId, by: &str, unasked| {
+        let mut tape = TestWriter::default();
+        tape.add(&root(), started(&root(), "a"));
+        tape.add(&child(0), started(&child(0), "b"));
+        let (command, class) = ("make all".to_owned(), "dangerous".to_owned());
+        let reason = "commands can do anything".to_owned();
+        tape.add(agent, Event::ApprovalRequest { call: CALL, command, class, reason });
+        let (decision, by) = ("deny".to_owned(), by.to_owned());
+        tape.add(agent, Event::ApprovalDecision { call: CALL, decision, by });
+        let text = "denied by rule, words for the model: use read_file";
+        tape.add(agent, returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
+        let (mut snapshot, mut plain) =
+            (SessionSnapshot::new(tools()), Plain::new(tools(), unasked));
+        let tell = |record| {
+            snapshot.apply(record);
+            plain.lines(&snapshot, record, Detail::Normal)
+        };
+        let lines: Vec<ScreenLine> = tape.records.iter().flat_map(tell).collect();
+        lines.iter().map(|line| line.render(false)).collect::<Vec<_>>().join("\n")
+    };
+    let lead = "terminal refused: make all (dangerous: commands can do anything); ";
+    let no_terminal = "there is no terminal to ask at; `--approve auto` allows it";
+    for (agent, by, unasked, why) in [
+        (root(), ApprovalAnswer::NOBODY, true, no_terminal),
+        (root(), NO_TERMINAL, false, no_terminal),
+        (root(), ApprovalAnswer::NOBODY, false, "approvals are off; `--approve ask` asks you"),
+        (root(), "user", false, "you said no"),
+        (root(), "editor", false, "denied by editor"),
+    ] {
+        assert_eq!(told(&agent, by, unasked), format!("{lead}{why}"));
+    }
+    let child = told(&child(0), ApprovalAnswer::NOBODY, true);
+    let why = "calls of children are not approved; `delegation.approvals: ask` or `auto` \
+               allows it";
+    assert_eq!(child, format!("[1/3] {lead}{why}"));
+}
+
+#[test]
+fn tasks_that_never_began_and_those_that_were_refused_are_told() {
+    let mut tape = TestWriter::default();
+    tape.add(&root(), started(&root(), "a"));
+    let (status, error) = (Status::Interrupted, "it ended: it was not started".to_owned());
+    let fact = |task_index| ToolEffect::NotBegun {
+        agent: child(task_index),
+        task_index,
+        model: "m".to_owned(),
+        status,
+        error: error.clone(),
+    };
+    let facts = vec![fact(1), fact(2)];
+    tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Cancelled, "{}", facts));
+    let error = |remedy| json!({"code": "E_TYPE", "field": "role", "remedy": remedy});
+    let text = json!({"error": "no child was started", "errors": [error("a"), error("b")]});
+    let text = text.to_string();
+    tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Error, &text, Vec::new()));
+    let told = "tasks 2, 3 not begun: it ended: it was not started\n\
+                delegate_task cancelled\n\
+                delegate_task refused: a; b";
+    assert_eq!(print(&tape, Detail::Normal), told);
+    assert_eq!(print(&tape, Detail::Quiet), "");
+}
+
+#[test]
+fn quiet_shows_each_wait_that_makes_five_more_seconds_of_silence() {
+    /// Records a retry of an agent that waits so long.
+    fn retry(tape: &mut TestWriter, agent: &AgentId, attempt: u32, wait_ms: u64) {
+        let reason = "provider local: HTTP 503: busy".to_owned();
+        tape.add(agent, Event::ModelRetry { attempt, of: 5, reason, wait_ms });
+    }
+    let shown = |waits: &[u64]| {
+        let mut tape = TestWriter::default();
+        tape.add(&root(), started(&root(), "Go"));
+        let mut begin = 0;
+        for (attempt, wait) in (2..).zip(waits) {
+            retry(&mut tape, &root(), attempt, *wait);
+            tape.records.last_mut().unwrap().at += begin;
+            begin += wait;
+        }
+        print(&tape, Detail::Quiet)
+    };
+    let busy = "provider local: HTTP 503: busy";
+    assert_eq!(shown(&[500, 1500]), "", "that is soon over");
+    assert_eq!(
+        shown(&[500, 1500, 4500, 20_300]),
+        format!(
+            "waiting for the model: attempt 4 of 5 in 4.5 s: {busy}\n\
+             waiting for the model: attempt 5 of 5 in 20.3 s: {busy}"
+        )
+    );
+    assert_eq!(shown(&[5000]), format!("waiting for the model: attempt 2 of 5 in 5.0 s: {busy}"));
+    assert_eq!(shown(&[60_000; 4]).lines().count(), 4);
+
+    let mut tape = TestWriter::default();
+    tape.add(&root(), started(&root(), "Go"));
+    for _ in 0..2 {
+        for agent in [root(), child(0), child(1)] {
+            retry(&mut tape, &agent, 2, 6000);
+        }
+        tape.add(&root(), replied(1, "Fine.", &[]));
+    }
+    assert_eq!(print(&tape, Detail::Quiet).lines().count(), 2, "one line for all agents");
+}
+
+#[test]
+fn quiet_tells_errors_only() {
+    assert_eq!(print(&session(), Detail::Quiet), "error: line one ⏎ line two");
+}
+
+#[test]
+fn a_reply_arrives_in_whole_lines_and_nothing_of_it_is_lost() {
+    let mut snapshot = SessionSnapshot::default();
+    let mut tape = TestWriter::default();
+    tape.add(&root(), started(&root(), "a"));
+    tape.add(&child(0), started(&child(0), "b"));
+    tape.add(&child(0), replied(1, "", &[]));
+    tape.records.iter().for_each(|record| snapshot.apply(record));
+    let mut plain = Plain::default();
+    let mut out = Vec::new();
+    for piece in ["Hel", "lo\nyou", "\u{1b}", "[2J and", " me\n\nlast"] {
+        out.extend(plain.delta(&snapshot, &child(0), Delta::Text(piece)));
+    }
+    out.extend(plain.delta(&snapshot, &root(), Delta::Reasoning("hm\n")));
+    out.extend(plain.lines(&snapshot, &tape.records[2], Detail::Verbose));
+    let out: Vec<String> = out.iter().map(|line| line.render(false)).collect();
+    assert_eq!(out, ["[1/3] | Hello", "[1/3] | you and me", "thinking | hm", "[1/3] | last"]);
+    let long = "x".repeat(HELD_BYTES + 1);
+    assert_eq!(plain.delta(&snapshot, &root(), Delta::Text(&long)).len(), 1);
+}

@@ -1,0 +1,180 @@
+//! What a run of a session changed, as the host saw it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use deputize_core::event::ToolEnd;
+use deputize_core::message::CallStatus;
+use deputize_core::{AgentId, Display, Outcome, ToolEffect};
+
+/// How many commands are kept of those that succeeded, and of the others.
+const COMMANDS_KEPT: usize = 16;
+
+/// What the agents of one run changed on disk, and the commands that they ran.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct RunChanges {
+    /// Files that were written, by path.
+    pub files: BTreeMap<PathBuf, ChangedFile>,
+    /// Commands that ran.
+    pub commands: CommandTotals,
+    /// Number of calls that were denied.
+    pub denied: usize,
+    /// Files that answers name and that do not exist, in the order of the agents' ends.
+    pub unseen: Vec<UnseenFiles>,
+}
+
+/// A file that was written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ChangedFile {
+    /// Whether the first write created it.
+    pub is_new: bool,
+    /// Number of lines added and removed by all writes; `None` if a write had no diff.
+    pub lines: Option<LineCount>,
+    /// The agents that wrote it.
+    pub agents: BTreeSet<AgentId>,
+}
+
+/// Lines that writes added to a file and removed from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct LineCount {
+    /// Lines added.
+    pub added: usize,
+    /// Lines removed.
+    pub removed: usize,
+}
+
+/// Commands that ran. Their number is exact; of many, the first ones are kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct CommandTotals {
+    /// How many ran.
+    pub count: usize,
+    /// How many of them failed.
+    pub failed: usize,
+    /// How many of them have an unknown outcome.
+    pub unknown: usize,
+    /// The first of those that did not succeed.
+    unsuccessful: Vec<CommandRecord>,
+    /// The first of those that succeeded.
+    successful: Vec<CommandRecord>,
+}
+
+/// A command that ran.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CommandRecord {
+    /// The command.
+    pub command: String,
+    /// How it ended.
+    pub exit: CommandExit,
+}
+
+/// How a command ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum CommandExit {
+    /// With this exit code.
+    Code(i32),
+    /// By a signal.
+    Signal,
+    /// Not observed.
+    Unknown,
+}
+
+/// Files that an answer names, that do not exist, and of which no write was observed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnseenFiles {
+    /// The agent.
+    pub agent: AgentId,
+    /// The files as its answer names them.
+    pub files: Vec<String>,
+}
+
+impl RunChanges {
+    pub(super) fn add_call(&mut self, agent: &AgentId, end: &ToolEnd) {
+        self.denied += usize::from(end.result.status == CallStatus::Denied);
+        for fact in &end.facts {
+            match fact {
+                ToolEffect::FileWritten { path, created, .. } => {
+                    let lines = written_lines(path, end);
+                    let file = self.files.entry(path.clone()).or_insert_with(|| ChangedFile {
+                        is_new: *created,
+                        lines: Some(LineCount::default()),
+                        agents: BTreeSet::new(),
+                    });
+                    file.lines = file.lines.zip(lines).map(|(all, one)| LineCount {
+                        added: all.added.saturating_add(one.added),
+                        removed: all.removed.saturating_add(one.removed),
+                    });
+                    file.agents.insert(agent.clone());
+                }
+                ToolEffect::Command { command, exit_code, unknown } => {
+                    let exit = match exit_code {
+                        _ if *unknown => CommandExit::Unknown,
+                        Some(code) => CommandExit::Code(*code),
+                        None => CommandExit::Signal,
+                    };
+                    self.commands.add(command, exit);
+                }
+                ToolEffect::FileRead { .. }
+                | ToolEffect::NotBegun { .. }
+                | ToolEffect::ShellMoved { .. } => {}
+            }
+        }
+    }
+
+    pub(super) fn add_outcome(&mut self, outcome: &Outcome) {
+        let files = outcome.found.iter().flat_map(|found| found.unseen_writes.iter().cloned());
+        let unseen = UnseenFiles { agent: outcome.agent.clone(), files: files.collect() };
+        self.unseen.extend(Some(unseen).filter(|unseen| !unseen.files.is_empty()));
+    }
+}
+
+impl CommandTotals {
+    fn add(&mut self, command: &str, exit: CommandExit) {
+        self.count = self.count.saturating_add(1);
+        let kept = match exit {
+            CommandExit::Code(0) => &mut self.successful,
+            CommandExit::Unknown => {
+                self.unknown = self.unknown.saturating_add(1);
+                &mut self.unsuccessful
+            }
+            CommandExit::Code(_) | CommandExit::Signal => {
+                self.failed = self.failed.saturating_add(1);
+                &mut self.unsuccessful
+            }
+        };
+        if kept.len() < COMMANDS_KEPT {
+            kept.push(CommandRecord { command: command.to_owned(), exit });
+        }
+    }
+
+    /// Returns the first commands, those that did not succeed before the others.
+    pub fn first(&self) -> impl Iterator<Item = &CommandRecord> {
+        self.unsuccessful.iter().chain(&self.successful)
+    }
+}
+
+/// Returns the lines that a call changed in a file, if its result is shown as a diff of that file.
+fn written_lines(path: &Path, end: &ToolEnd) -> Option<LineCount> {
+    let Some(Display::Diff { path: of, diff }) = &end.display else { return None };
+    (of == path).then(|| diff_lines(diff))
+}
+
+/// Returns the lines that a unified diff adds and removes.
+fn diff_lines(diff: &str) -> LineCount {
+    let (mut lines, mut in_hunk) = (LineCount::default(), false);
+    for line in diff.lines() {
+        match line.chars().next() {
+            Some('@') => in_hunk = true,
+            Some('+') if in_hunk => lines.added += 1,
+            Some('-') if in_hunk => lines.removed += 1,
+            _ => {}
+        }
+    }
+    lines
+}
