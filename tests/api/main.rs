@@ -26,7 +26,7 @@ fn libraries(metadata: &Metadata) -> Vec<&Package> {
     libraries
 }
 
-/// Has `cargo doc` describe all libraries, and tells the folder of the descriptions.
+/// Runs `cargo doc` on all libraries, and returns the folder of the descriptions.
 fn describe(metadata: &Metadata) -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     // All at once and where the pages for people are made: that needs what this needs.

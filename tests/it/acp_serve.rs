@@ -1,4 +1,4 @@
-//! The agent as editors have it: sessions, turns and what is told of them over ACP.
+//! The agent in editors: sessions, turns and updates over ACP.
 
 use std::fs;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! Children that nobody waits for: handles at once, each end told once, also over a restart, and
-//! no request while there is nothing to do.
+//! Background children: handles at once, each end delivered once, also over a restart, and no
+//! request while there is nothing to do.
 
 use std::fs;
 use std::time::Instant;
@@ -74,7 +74,7 @@ fn requests_of_parent(server: &MockServer) -> usize {
     requests.iter().filter(|request| child(&ChatRequest::of(request).system()).is_none()).count()
 }
 
-/// Whose ends were told, in order, in a whole session.
+/// Returns the children whose ends were delivered, in order, in a whole session.
 async fn delivered(lab: &Lab) -> Vec<String> {
     let mut command = lab.deputize(&["sessions", "export"]);
     command.arg(lab.session());

@@ -49,7 +49,7 @@ async fn deputize(lab: &Lab, args: &[&str]) -> ProgramEnd {
     RunningProgram::start(lab.deputize(args)).end().await
 }
 
-/// The only session, as `agents --once --json` tells of it.
+/// Returns the only session, as `agents --once --json` prints it.
 async fn seen(lab: &Lab) -> Value {
     let ended = deputize(lab, &["agents", "--once", "--json"]).await.with_code(0);
     let told: Value = serde_json::from_str(&ended.out).unwrap();

@@ -44,9 +44,9 @@ pub(crate) async fn end_by(signal: Signal, lab: &Lab, running: RunningProgram) -
     sent.elapsed()
 }
 
-/// Tests that own processes make this process the parent of orphans, also of those of other tests,
-/// whom nobody expects here. A namespace does not end before they are collected; by their second
-/// number they are told from processes that a test has started.
+/// Tests that own processes make this process the parent of orphans, also of other tests' orphans,
+/// which nothing expects here. A namespace does not end before they are collected. Their second
+/// number distinguishes them from processes that a test started.
 fn collect_orphans() {
     let own = std::process::id().to_string();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
@@ -279,7 +279,8 @@ async fn nothing_is_left_when_the_helper_is_killed_with_it() {
     }
 }
 
-/// Nobody saw how the command ended: that is what the model is told, and the next one has an owner.
+/// Nobody saw how the command ended, so the model reads that the outcome is unknown; the next
+/// command has an owner.
 #[tokio::test]
 async fn a_command_whose_helper_was_killed_has_an_unknown_outcome() {
     let lab = Lab::new();

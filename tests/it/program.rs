@@ -56,7 +56,7 @@ impl Lab {
         self.path("work").join(name)
     }
 
-    /// Seconds that `sleep` takes and that no other process is told: ten hours and a bit.
+    /// A duration for `sleep`, in seconds, that no other process has: ten hours and a bit.
     pub(crate) fn mark(&self) -> &str {
         &self.mark
     }
@@ -423,7 +423,7 @@ impl ChatRequest {
         self.texts("user").pop().unwrap_or_default()
     }
 
-    /// The names of the tools that it is told of.
+    /// Returns the names of its tools.
     pub(crate) fn tools(&self) -> Vec<&str> {
         let tools = self.0["tools"].as_array().map_or(&[][..], Vec::as_slice);
         tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).collect()

@@ -287,7 +287,7 @@ async fn children_that_a_kill_left_behind_are_played_with_the_end_that_they_got(
     assert_eq!(replay(&lab, &[]).await.with_code(130).out, recorded.out);
 }
 
-/// What is told of a difference, without what differs from run to run.
+/// Returns the message about a difference, without what varies from run to run.
 fn told(lab: &Lab, ended: &ProgramEnd) -> String {
     let file = fs::read_to_string(lab.path("t.jsonl")).unwrap();
     let header: Value = serde_json::from_str(file.lines().next().unwrap()).unwrap();

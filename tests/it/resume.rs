@@ -131,7 +131,7 @@ async fn killed_in_a_reply(lab: &Lab, counts: bool) -> MockServer {
     server
 }
 
-/// The one event of a kind that tells of an estimate.
+/// Returns the one event of a kind that has an estimate.
 async fn estimate(lab: &Lab, kind: &str) -> Value {
     let exported = lab.deputize(&["sessions", "export", &lab.session()]);
     let told = events(&RunningProgram::start(exported).end().await.with_code(0).out);

@@ -31,8 +31,8 @@ pub(crate) async fn ended_by(
     (ended, took)
 }
 
-/// Plays a case, which tells how long its end took. One that was late is played once more: the
-/// machine may have been busy; a program that is slow is late again.
+/// Runs a case, which returns how long its end took. A late one runs once more: the machine may
+/// have been busy, but a slow program is late again.
 pub(crate) async fn in_time(case: impl AsyncFn() -> Duration) {
     let first = case().await;
     if first >= SOON {

@@ -80,13 +80,13 @@ struct Child {
     index: u32,
     background: bool,
     ended: bool,
-    /// How often its parent was told of its end.
+    /// How often its parent received its end.
     told: u32,
 }
 
-/// Holds a session that was interrupted against what was promised: a child that has ended is once in
-/// what its parent is told, in the result of the call or, if nobody waited for it, in a message. When
-/// the last turn was `whole`, the top agent was told of each of its children.
+/// Checks an interrupted session: the end of each child reaches its parent once, in the result of
+/// the call or, for a background child, in a message. After a `whole` last turn, the top agent has
+/// received the end of each of its children.
 fn judged(records: &[Record], whole: bool) -> Result<Met, String> {
     let mut met = Met::default();
     let mut children: BTreeMap<AgentId, Child> = BTreeMap::new();

@@ -11,8 +11,8 @@ use deputize_testkit::CrashKind;
 use crate::model::paired;
 use crate::world::{SECRET, World};
 
-/// A process came to its end with this outcome: what it tells survives the end of the machine,
-/// unless it says that it may not.
+/// Checks a process that ended with this outcome: its report survives the end of the machine,
+/// unless it warns that it may not.
 pub(crate) fn told(world: &World, outcome: &Outcome) {
     let says = outcome.error.as_ref().is_some_and(|error| error.contains("could not be kept"));
     let (durable, seen) = (world.durable(), world.state().seen.len());
@@ -138,8 +138,8 @@ pub(crate) fn at_rest(world: &World, outcome: &Outcome) {
     }
 }
 
-/// That the parent of a child that nobody waited for was told of its end once, if it had an end
-/// of its own that was no stop.
+/// Checks that the parent of a background child received its end once, if it had an end of its own
+/// that was no stop.
 fn told_once(world: &World, stored: &StoredSession) {
     let mut children: BTreeMap<AgentId, AgentId> = BTreeMap::new();
     let mut told: BTreeMap<AgentId, u32> = BTreeMap::new();

@@ -15,7 +15,7 @@ use crate::world::SECRET;
 pub(crate) enum Mind {
     /// Everything follows from the seed.
     Chance,
-    /// A tree of five agents that all do what they are told.
+    /// A tree of five agents that all follow their tasks.
     Plan,
     /// A wide tree that does little but delegate.
     Wide,
@@ -39,7 +39,7 @@ pub(crate) enum ToolBehaviour {
     /// It fails for a reason of the machine: no process can be started.
     CannotSpawn,
     Panics,
-    /// It goes on until it is told to end.
+    /// It goes on until it is cancelled.
     Waits,
     /// It does not even end then.
     IsDeaf,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// `select!` asks its branches in an order of chance unless it is told not to.
+/// `select!` polls its branches in random order unless it is `biased`.
 #[test]
 fn every_choice_between_futures_has_an_order() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates");

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::mind::ToolBehaviour;
 use crate::world::{SECRET, World};
 
-/// How long a call may take before it is told to end.
+/// Time limit of a call.
 const LIMIT: Duration = Duration::from_secs(40);
 
 struct SimTool {

@@ -1,4 +1,5 @@
-//! What a program tells of a call, over all its updates, and what of it whoever is asked sees.
+//! Details of an external agent's tool call, merged over its updates, and the text of a permission
+//! request.
 
 use agent_client_protocol::v1::schema::{
     ContentBlock, ToolCallContent, ToolCallUpdateFields, ToolKind,
@@ -8,16 +9,16 @@ use deputize_core::external_agent::ExternalToolCall;
 use deputize_core::sanitize::for_exact_line;
 use serde_json::{Map, Value, json};
 
-/// The most bytes of each side of a change that are kept.
+/// Limit on each side of a stored file change, in bytes.
 const SIDE_BYTES: usize = 64 * 1024;
-/// The most bytes of changes that are shown to a person, and the most of other text.
+/// Limit on the changes shown to a person, and separately on the other text, in bytes.
 const SHOWN_BYTES: usize = 16 * 1024;
-/// The most changes and the most paths that are shown to a person.
+/// Limit on the number of changes, and separately of paths, shown to a person.
 const SHOWN: usize = 100;
-/// The most characters of a path that are shown.
+/// Limit on the length of a shown path, in characters.
 const PATH_CHARS: usize = 1000;
 
-/// What is known of a call.
+/// Details of a call, as far as they are known.
 #[derive(Clone, Default)]
 pub(crate) struct CallDetails {
     name: Option<String>,
@@ -26,11 +27,11 @@ pub(crate) struct CallDetails {
     input: Option<Value>,
     paths: Vec<String>,
     changes: Vec<FileChange>,
-    /// What it says beside the changes.
+    /// Text content other than changes.
     text: String,
 }
 
-/// What a file had, and what it gets.
+/// A file's old and new content.
 #[derive(Clone)]
 struct FileChange {
     path: String,
@@ -38,16 +39,16 @@ struct FileChange {
     new: String,
 }
 
-/// What a program asks permission for.
+/// A program's request for permission, as the approver sees it.
 pub(crate) struct PermissionRequest {
     pub(crate) call: ExternalToolCall,
-    /// What would be done.
+    /// The action to approve.
     pub(crate) command: String,
-    /// What is to be seen of that beside it.
+    /// Further information on the action.
     pub(crate) details: String,
 }
 
-/// Returns the text of a block; if it is no text, what it is.
+/// Returns the text of a block, or the kind of a block that is not text.
 pub(crate) fn block_words(block: &ContentBlock) -> String {
     match block {
         ContentBlock::Text(text) => text.text.clone(),
@@ -59,7 +60,7 @@ pub(crate) fn block_words(block: &ContentBlock) -> String {
 }
 
 impl CallDetails {
-    /// What one update tells. An empty input or title tells nothing.
+    /// Extracts the details in one update. An empty input or title counts as absent.
     pub(crate) fn of(fields: &ToolCallUpdateFields) -> Self {
         let content = fields.content.as_deref().unwrap_or_default();
         let texts = content.iter().filter_map(|content| match content {
@@ -86,12 +87,12 @@ impl CallDetails {
         }
     }
 
-    /// Whether it is said what is called: an update of a call that has ended does not.
+    /// Returns whether the details name what is called. An update of an ended call does not.
     pub(crate) fn begins(&self) -> bool {
         self.title.is_some() || self.name.is_some()
     }
 
-    /// Takes what a later update tells: what it leaves out stays.
+    /// Overwrites the details with those of a later update; what it leaves out stays.
     pub(crate) fn take(&mut self, later: Self) {
         let Self { name, title, kind, input, paths, changes, text } = later;
         self.name = name.or_else(|| self.name.take());
@@ -109,12 +110,12 @@ impl CallDetails {
         }
     }
 
-    /// The call as it is told on.
+    /// Returns the call as the host records it.
     pub(crate) fn to_call(&self, call: CallId) -> ExternalToolCall {
         ExternalToolCall { call, tool: self.tool(), arguments: Value::Object(self.arguments()) }
     }
 
-    /// The request for permission that it is.
+    /// Returns the permission request for this call.
     pub(crate) fn permission_request(&self, call: CallId) -> PermissionRequest {
         let mut arguments = self.arguments();
         if !self.text.is_empty() {
@@ -151,7 +152,7 @@ impl CallDetails {
         told.into_iter().chain(more).map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// The input; and on lines of their own the paths, the text and the changes.
+    /// Returns the input, then the paths, the text and the changes on lines of their own.
     fn details(&self) -> String {
         let mut told = self.input.as_ref().map(Value::to_string).unwrap_or_default();
         let shown = told.clone();
@@ -180,7 +181,7 @@ impl CallDetails {
 }
 
 impl FileChange {
-    /// The lines that go and those that come, without those around them.
+    /// Returns the removed and added lines, without context lines.
     fn lines(&self) -> String {
         // What has no last line break differs in that alone, which is not shown.
         let lines = |text| {

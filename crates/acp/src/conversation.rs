@@ -27,36 +27,36 @@ use crate::line_reader::{SharedFault, StderrTail, incoming, outgoing};
 use crate::program::AcpProgram;
 use crate::transcript::Transcript;
 
-/// How long the program may take to say that it is there, and to open a session.
+/// Time limit for the program to initialize and to open a session.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// How long it may take to end its turn when it was told to.
+/// Grace period for the program to end its turn after a cancel.
 const CANCEL_GRACE: Duration = Duration::from_millis(300);
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PromptEnd {
-    /// It was done.
+    /// The turn completed.
     Turn,
-    /// The output limit of its model cut it.
+    /// The output limit of its model cut the turn.
     Tokens,
-    /// It had made as many requests as it may.
+    /// The program reached its limit of requests.
     Requests,
-    /// It declined.
+    /// The program refused.
     Refused,
-    /// It was told to end.
+    /// The turn was cancelled.
     Interrupted,
 }
 
-/// What a conversation came to.
+/// The result of a conversation.
 pub(crate) struct ConversationResult {
     pub(crate) end: Result<PromptEnd, AcpError>,
-    /// What it said, as far as it came.
+    /// The answer, possibly partial.
     pub(crate) text: Option<String>,
-    /// What it said last on its standard error.
+    /// The last lines of its standard error.
     pub(crate) last_words: String,
 }
 
-/// Starts the program, gives it the task of the spec, and hears it out.
+/// Starts the program, sends it the task, and returns the result.
 pub(crate) async fn converse(
     spec: &AgentSpec,
     program: &AcpProgram,
@@ -117,7 +117,7 @@ pub(crate) async fn converse(
     ConversationResult { end, text: story.answer(), last_words: words.text() }
 }
 
-/// Talks, until the program itself is gone; then nothing more will come but what is under way.
+/// Runs the conversation until the program exits; after that, only output already sent is read.
 async fn until_it_ends(
     talk: impl Future<Output = Result<PromptEnd, AcpError>>,
     mut life: ServiceProcess,
@@ -154,7 +154,7 @@ struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// Talks over a connection to the end of the last turn.
+    /// Runs the conversation over a connection, until the last turn ends.
     async fn over<O, I>(&self, lines: Lines<O, I>) -> Result<PromptEnd, AcpError>
     where
         Lines<O, I>: agent_client_protocol::ConnectTo<Client> + 'static,
@@ -233,15 +233,15 @@ impl Exchange<'_> {
         }
     }
 
-    /// What the program is given: what a child's model would be told, and the task.
+    /// Returns the prompt: the system text that a child's model would get, and the task.
     fn prompt(&self) -> String {
         let mut parts: Vec<&str> = self.spec.system.iter().map(|block| &**block).collect();
         parts.push(&self.spec.task);
         parts.join("\n\n")
     }
 
-    /// One prompt and its answer. Where the time is up before that, the turn is cancelled, and what
-    /// is to be asked last is given.
+    /// Sends one prompt and waits for its answer. Past the time limit, cancels the turn and returns
+    /// the closing prompt.
     async fn turn(
         &self,
         connection: &ConnectionTo<Agent>,
@@ -285,9 +285,9 @@ impl Exchange<'_> {
 
 /// How a prompt ended.
 enum PromptResult {
-    /// It was answered, or the program was told to end.
+    /// It was answered, or the turn was cancelled from outside.
     Ended(PromptEnd),
-    /// It was cancelled, because the time is up: this is to be asked last.
+    /// The time limit cancelled it. The text is the closing prompt to send.
     Closing(String),
 }
 
@@ -301,7 +301,7 @@ fn end_of(reason: StopReason) -> PromptEnd {
     }
 }
 
-/// The answer to a request that must come soon.
+/// Waits for the answer to a request, within a time limit.
 async fn soon<T: JsonRpcResponse + Send>(
     method: &'static str,
     request: SentRequest<T>,
@@ -324,7 +324,7 @@ async fn answer_of<T: JsonRpcResponse + Send>(
     })
 }
 
-/// Has a request for permission answered.
+/// Passes a permission request to the approver and answers it.
 async fn permission(
     host: &dyn ExternalAgentHost,
     about: &PermissionRequest,
@@ -367,7 +367,7 @@ async fn permission(
     }
 }
 
-/// The option that says the answer: yes or no to this one request, never to those that follow.
+/// Returns the option that allows or rejects this one request only, never later ones.
 fn chosen<'o>(
     options: &'o [PermissionOption],
     answer: &ApprovalAnswer,

@@ -1,33 +1,33 @@
-//! What goes wrong with an external agent.
+//! Errors of external agents.
 
 use std::time::Duration;
 
 use deputize_core::sanitize::for_terminal_line;
 use deputize_process::{Exit, SpawnError, SupervisorError};
 
-/// How many characters of what the program says are told.
+/// Limit on the program's own words in an error, in characters.
 const SAID_CHARS: usize = 500;
 
 /// Why an external agent gave no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcpError {
-    /// What owns its processes cannot be started.
+    /// The process supervisor cannot be started.
     #[error("the external agent cannot be started")]
     Supervisor(#[from] SupervisorError),
-    /// It cannot be started.
+    /// The program cannot be started.
     #[error("the external agent cannot be started")]
     Spawn(#[from] SpawnError),
-    /// It ended.
+    /// The program exited.
     #[error("the external agent ended ({exit}) before it answered")]
     Ended {
-        /// How.
+        /// How it exited.
         exit: Exit,
     },
-    /// It closed its output and runs on.
+    /// The program closed its output but still runs.
     #[error("the external agent closed its output before it answered")]
     Closed,
-    /// It does not begin.
+    /// The program did not answer an early request in time.
     #[error(
         "the external agent did not answer `{method}` within {} s: does it speak ACP on its \
          standard streams?", limit.as_secs()
@@ -35,55 +35,55 @@ pub enum AcpError {
     Slow {
         /// What it was asked.
         method: &'static str,
-        /// How long it had.
+        /// The time limit.
         limit: Duration,
     },
-    /// It speaks another version.
+    /// The program speaks another version of the protocol.
     #[error("the external agent speaks version {0} of ACP; version 1 is spoken here")]
     Version(String),
-    /// It refused a request.
+    /// The program refused a request.
     #[error("the external agent refused `{method}`: {}", for_terminal_line(message, SAID_CHARS))]
     Refused {
         /// What it was asked.
         method: &'static str,
-        /// What it said.
+        /// The program's error message.
         message: String,
     },
-    /// It must be logged in first.
+    /// The program needs a login first.
     #[error(
         "the external agent wants a login: log in with it once outside of this program, or hand \
          it the environment variable with its key"
     )]
     Login,
-    /// What it sends is no ACP.
+    /// The program's output is not ACP.
     #[error(transparent)]
     Garbage(#[from] ProtocolFault),
 }
 
-/// What an external agent sends, and may not.
+/// Output of an external agent that breaks the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolFault {
-    /// A line without end.
+    /// A line longer than the limit.
     #[error("the external agent sent a line of more than {limit} bytes, which is the limit")]
     LongLine {
         /// The limit.
         limit: usize,
     },
-    /// Too much in all.
+    /// More output in total than the limit.
     #[error("the external agent sent more than {limit} bytes, which is the limit")]
     Flood {
         /// The limit.
         limit: u64,
     },
-    /// Lines that are no messages.
+    /// Lines that are not messages.
     #[error(
         "the external agent sent {count} lines that are no JSON-RPC messages; the first is: {first}"
     )]
     NoMessages {
-        /// How many.
+        /// The number of such lines.
         count: u32,
-        /// The first, shortened.
+        /// The first such line, truncated.
         first: String,
     },
 }

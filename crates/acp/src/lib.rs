@@ -21,13 +21,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! The program runs with its own tools, which nothing here bounds; so only an agent that has
-//! `terminal` and may write files where it works may have one as a child. What it asks permission
-//! for goes to the child's approver. Its text is the child's answer and its tool updates are the
-//! child's calls: both are what it tells of itself, and the outcome says so.
+//! The program runs with its own tools, which nothing here bounds. So only an agent that has
+//! `terminal` and may write files where it works may have such a child. Its permission requests go
+//! to the child's approver. Its text becomes the child's answer and its tool updates become the
+//! child's calls. Both are the program's own claims, and the outcome says so.
 //!
-//! What this crate deliberately lacks: files and terminals for the program (it is told that there
-//! are none and uses its own), and any way to log in for it.
+//! This crate deliberately offers the program no files and no terminals (it uses its own), and has
+//! no way to log in for it.
 //!
 //! # Features and stability
 //!

@@ -11,19 +11,19 @@ use tokio::io::{
 
 use crate::error::ProtocolFault;
 
-/// The most bytes of one message.
+/// Limit on one message, in bytes.
 pub(crate) const LINE_BYTES: usize = 8 * 1024 * 1024;
-/// The most bytes that a program may send in all.
+/// Limit on a program's whole output, in bytes.
 pub(crate) const TOTAL_BYTES: u64 = 64 * 1024 * 1024;
-/// How many lines that are no messages are passed over: some programs greet on their output.
+/// Number of lines that are not messages and are skipped: some programs print a greeting.
 pub(crate) const STRAY_LINES: u32 = 100;
-/// How many characters of the first of them are told.
+/// Limit on the first such line in an error, in characters.
 const STRAY_CHARS: usize = 200;
 
-/// Why reading ended, for whoever asks afterwards.
+/// The fault that ended reading; `None` if there was none.
 pub(crate) type SharedFault = Arc<Mutex<Option<ProtocolFault>>>;
 
-/// What the program is sent, line by line.
+/// Returns a sink for the lines that go to the program.
 pub(crate) fn outgoing(
     stdin: impl tokio::io::AsyncWrite + Unpin + Send + 'static,
 ) -> impl Sink<String, Error = io::Error> + Send + 'static {
@@ -43,7 +43,7 @@ struct LineReader<R> {
     fault: SharedFault,
 }
 
-/// What the program sends, line by line; the end where it goes too far.
+/// Returns a stream of the lines that the program sends. It ends at the first fault.
 pub(crate) fn incoming(
     stdout: impl AsyncRead + Unpin + Send + 'static,
     fault: SharedFault,
@@ -62,7 +62,7 @@ pub(crate) fn incoming(
 }
 
 impl<R: AsyncRead + Unpin> LineReader<R> {
-    /// The next message; nothing at the end.
+    /// Reads the next message; `None` at the end.
     async fn message(&mut self) -> io::Result<Option<String>> {
         loop {
             let mut line = Vec::new();
@@ -111,12 +111,12 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
     }
 }
 
-/// The last words of a stream, however much it says.
+/// The last bytes of a stream, in bounded memory.
 #[derive(Debug, Default)]
 pub(crate) struct StderrTail(Vec<u8>);
 
 impl StderrTail {
-    /// How many bytes are kept.
+    /// Limit on the bytes kept.
     const KEPT: usize = 4096;
 
     /// Reads to the end.
@@ -129,7 +129,7 @@ impl StderrTail {
         }
     }
 
-    /// The last lines of it, on one line.
+    /// Returns its last lines, joined into one.
     pub(crate) fn text(&self) -> String {
         let text = String::from_utf8_lossy(&self.0);
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();

@@ -1,4 +1,4 @@
-//! What an external agent tells while it works: its text, and the calls of its own tools.
+//! The transcript of an external agent: its text, and its tool calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,12 +13,12 @@ use serde_json::Value;
 
 use crate::call_details::{CallDetails, PermissionRequest, block_words};
 
-/// The most bytes of text that are kept of one answer.
+/// Limit on the stored text of one answer, in bytes.
 const TEXT_BYTES: usize = 4 * 1024 * 1024;
-/// The most calls that may be open at once; what comes beyond is not told on.
+/// Limit on calls open at once; further calls are dropped.
 const OPEN_CALLS: usize = 1000;
 
-/// Takes what the program tells and hands it on.
+/// Turns the program's updates into calls and text for the host.
 pub(crate) struct Transcript {
     host: Arc<dyn ExternalAgentHost>,
     state: Mutex<TranscriptState>,
@@ -26,20 +26,20 @@ pub(crate) struct Transcript {
 
 #[derive(Default)]
 struct TranscriptState {
-    /// What it said since its last call.
+    /// Text since the last call.
     text: String,
-    /// What it had said before that, the last that was not empty.
+    /// The last text before that which is not empty.
     before: String,
-    /// Its answer when it was asked to close.
+    /// The answer as it stood when the closing request was sent.
     until_closing: Option<String>,
-    /// Whether it was asked to close.
+    /// Whether the closing request was sent.
     closing: bool,
-    /// Bytes of text that are not kept.
+    /// Bytes of text dropped at the limit.
     cut: usize,
-    /// Calls that run, by the program's own names for them.
+    /// Running calls, by the program's own ids.
     open: BTreeMap<String, OpenToolCall>,
     calls: u32,
-    /// Which prompt it works on, from 1.
+    /// Number of the current prompt, from 1.
     turn: u32,
 }
 
@@ -49,7 +49,7 @@ struct OpenToolCall {
     text: String,
 }
 
-/// What one update tells of a call.
+/// One update of a call.
 struct CallUpdate {
     id: String,
     about: CallDetails,
@@ -66,14 +66,14 @@ impl Transcript {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A prompt is sent: what it said before is not its answer.
+    /// Starts a prompt: earlier text is not part of its answer.
     pub(crate) fn begin(&self) {
         let mut state = self.lock();
         state.turn += 1;
         (state.text, state.before) = (String::new(), String::new());
     }
 
-    /// It is asked for its last answer: without one, what it said until now is that.
+    /// Starts the closing request; without an answer to it, the earlier answer stands.
     pub(crate) fn close(&self) {
         let until_closing = self.answer();
         self.begin();
@@ -85,7 +85,7 @@ impl Transcript {
         self.lock().closing
     }
 
-    /// The answer: what it said after its last call, or else the last that it said.
+    /// Returns the answer: the text after the last call, or else the last text.
     pub(crate) fn answer(&self) -> Option<String> {
         let state = self.lock();
         let last = [&state.text, &state.before].into_iter().find(|text| !text.trim().is_empty());
@@ -97,7 +97,7 @@ impl Transcript {
         Some(answer)
     }
 
-    /// Its work is over: calls that it left open are none any more.
+    /// Ends the transcript, and drops calls that are still open.
     pub(crate) fn end(&self) {
         let open = std::mem::take(&mut self.lock().open);
         for call in open.into_values() {
@@ -109,7 +109,7 @@ impl Transcript {
         }
     }
 
-    /// Takes an update.
+    /// Applies an update.
     pub(crate) fn take(&self, update: SessionUpdate) {
         match update {
             SessionUpdate::AgentMessageChunk(chunk) => self.push_text(&block_words(&chunk.content)),
@@ -120,7 +120,7 @@ impl Transcript {
         }
     }
 
-    /// What a request for permission is about: what it says itself, over what was told of the call.
+    /// Returns the permission request, merged with the earlier updates of its call.
     pub(crate) fn record_question(&self, update: &ToolCallUpdate) -> PermissionRequest {
         let CallUpdate { id, about, .. } = CallUpdate::of(update);
         let mut state = self.lock();
@@ -139,7 +139,7 @@ impl Transcript {
         state.cut += piece.len() - kept.len();
     }
 
-    /// The call of this name, with what is told of it now. One that is not known begins.
+    /// Merges an update into the call of this id, and starts the call if it is new.
     fn known<'s>(
         &self,
         state: &'s mut TranscriptState,
@@ -187,7 +187,7 @@ impl Transcript {
 }
 
 impl TranscriptState {
-    /// The number of another call.
+    /// Returns the next call id.
     fn next_call(&mut self) -> CallId {
         let call = CallId { step: self.turn, slot: self.calls };
         self.calls += 1;

@@ -1,4 +1,4 @@
-//! Tools made by the attribute: what models are told of them, and what calls of them do.
+//! Tools made by the attribute: their descriptions, and their calls.
 
 #![expect(clippy::too_many_arguments, reason = "every kind of argument is one of the cases")]
 #![allow(deprecated, reason = "a deprecated tool is one of the cases")]
@@ -79,7 +79,7 @@ pub async fn count_words(
     /// Words that do not count.
     #[serde(rename = "stopWords", default)]
     stop_words: Vec<String>,
-    /// What words were told apart by.
+    /// The old separator between words.
     #[deprecated(note = "spaces always")]
     separator: Option<String>,
     cx: &ToolCx,

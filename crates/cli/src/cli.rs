@@ -118,17 +118,17 @@ impl Cli {
         self
     }
 
-    /// The same with a memory, in place of one that was named before. It is told of every child
-    /// that ended, and what it has for the system text stands in that of each top agent.
+    /// Sets the memory, and replaces an earlier one. It receives the end of every child, and adds
+    /// to the system text of each top agent.
     pub fn memory(mut self, memory: impl Memory + 'static) -> Self {
         self.own.memory = Some(Arc::new(memory));
         self
     }
 
-    /// Reads the command line, does what it says, and tells how that ended.
+    /// Runs the command line and returns its exit code.
     ///
-    /// From here on other programs of the same user cannot read this one's environment, where the
-    /// keys are.
+    /// From here on, other programs of the same user cannot read this program's environment, which
+    /// holds the keys.
     #[must_use]
     pub fn run(self) -> ExitCode {
         // Commands run as the same user: without this each could read the keys.

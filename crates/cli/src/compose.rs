@@ -1,4 +1,4 @@
-//! Puts the parts together: the one place that knows every crate. It starts nothing.
+//! Assembles the program from its parts; the one place that knows every crate. It starts nothing.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -44,14 +44,14 @@ pub(crate) use prices::{DollarLimits, Unpriced};
 pub(crate) use resolved_models::ResolvedModels;
 use settings::{limits, options, prefill, tool_settings, toolsets};
 
-/// The values that programs of others are given and that nobody else may see.
+/// Adds the values that are passed to external programs and must stay secret.
 pub(crate) fn given_secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {
     external::secrets(config, around, secrets);
     mcp::secrets(config, around, secrets);
     plugins::secrets(config, around, secrets);
 }
 
-/// Loads the configuration and tells its warnings; its secrets stay out of the program's log.
+/// Loads the configuration and prints its warnings. Its secrets stay out of the log.
 pub(crate) fn load_config(
     around: &ProcessEnv,
     sources: &Sources,
@@ -71,26 +71,26 @@ pub(crate) fn redact_in_log(config: &Config, around: &ProcessEnv) {
     }
 }
 
-/// What a composition is made from.
+/// Input of the assembly.
 pub(crate) struct AssemblyInput<'a> {
     pub(crate) links: &'a [ToolCrate],
     pub(crate) config: &'a Config,
     pub(crate) surroundings: &'a ProcessEnv,
-    /// What the command line says of the model.
+    /// Model options of the command line.
     pub(crate) overrides: ModelOverrides,
     /// The directory that the agent works in, absolute.
     pub(crate) cwd: PathBuf,
-    /// The person's home directory of this program, if there is one.
+    /// The program's directory in the person's home, if there is one.
     pub(crate) home: Option<PathBuf>,
-    /// What this program obeys or keeps, by the places of its files: no agent writes there.
+    /// Files of this program itself, which no agent may write.
     pub(crate) kept: BTreeSet<PathBuf>,
     pub(crate) clock: Arc<dyn Clock>,
-    /// MCP servers of which was told already why nothing of them is to be had.
+    /// MCP servers whose failure was already reported.
     pub(crate) told: BTreeSet<String>,
 }
 
 impl<'a> AssemblyInput<'a> {
-    /// What there is where the program was started.
+    /// Creates the input for the directory where the program was started.
     pub(crate) fn here(
         links: &'a [ToolCrate],
         config: &'a Config,
@@ -105,20 +105,20 @@ impl<'a> AssemblyInput<'a> {
     }
 }
 
-/// The parts of a program, put together.
+/// The assembled parts of a program.
 pub(crate) struct AssembledProgram {
     pub(crate) config: Config,
     pub(crate) assembly: Assembly,
-    /// What is to be told to the person.
+    /// Warnings for the person.
     pub(crate) warnings: Vec<String>,
-    /// What the prompts took from around the program.
+    /// The parts of prompts that come from the environment.
     pub(crate) found: Discovered,
     settings: deputize_tools::Settings,
-    /// Its MCP servers. Sessions that are made of it share them.
+    /// Its MCP servers, which all its sessions share.
     pub(crate) servers: Servers,
 }
 
-/// Why the parts do not fit.
+/// An error in combining the parts.
 #[derive(Debug, thiserror::Error)]
 enum ComposeError {
     #[error("there is no toolset `{name}`; there are: {}", known.join(", "))]
@@ -133,14 +133,14 @@ enum ComposeError {
     Delegation(#[from] DelegationError),
 }
 
-/// The names of the toolsets that a program has.
+/// Returns the names of the program's toolsets.
 pub(crate) fn toolset_names() -> BTreeSet<String> {
     let mut names = Catalog::linked_toolsets();
     names.insert(deputize_delegate::TOOLSET);
     names.iter().map(ToString::to_string).collect()
 }
 
-/// The tools that a program has without its configuration's plugins and servers.
+/// Returns the tools without those of configured plugins and servers.
 fn brought(
     from: &AssemblyInput<'_>,
     delegation: &DelegationConfig,
@@ -150,9 +150,8 @@ fn brought(
     Ok(catalog)
 }
 
-/// Returns the tools of the linked crates and those by which agents hand work on, whatever is
-/// configured: what the calls of any session are described by. Tools of plugins and servers are not
-/// among them.
+/// Returns the tools of the linked crates and the delegation tools, whatever is configured. The
+/// calls of any session are described by them. Tools of plugins and servers are not included.
 pub(crate) fn linked_catalog(links: &[ToolCrate]) -> Catalog {
     // Crates that do not fit together are told of where their tools are needed.
     let mut catalog = Catalog::linked(links).unwrap_or_default();
@@ -165,7 +164,7 @@ pub(crate) fn linked_catalog(links: &[ToolCrate]) -> Catalog {
     catalog
 }
 
-/// The tools beside which those of plugins have to stand.
+/// Returns the tools without those of plugins, whose names must not collide with them.
 pub(crate) fn without_plugins(from: &AssemblyInput<'_>) -> Result<Catalog, CliError> {
     // The names of tools do not depend on what children are told.
     let found = Discovered::read(from, &mut Vec::new());
@@ -174,7 +173,7 @@ pub(crate) fn without_plugins(from: &AssemblyInput<'_>) -> Result<Catalog, CliEr
 }
 
 impl AssembledProgram {
-    /// Puts everything together but the models, which need keys.
+    /// Assembles everything but the models, which need keys.
     pub(crate) fn new(from: &AssemblyInput<'_>) -> Result<Self, CliError> {
         let mut warnings = Vec::new();
         let mut found = Discovered::read(from, &mut warnings);
@@ -187,7 +186,7 @@ impl AssembledProgram {
         Self::compose(from, found, warnings).map_err(CliError::usage)
     }
 
-    /// The same where nothing is looked at: what was found is known.
+    /// Assembles the same from what was discovered before, without reading anything.
     pub(crate) fn again(from: &AssemblyInput<'_>, found: Discovered) -> Result<Self, CliError> {
         Self::compose(from, found, Vec::new()).map_err(CliError::usage)
     }
@@ -252,13 +251,12 @@ impl AssembledProgram {
         })
     }
 
-    /// Which models a run asks, and what is wanted of them. No key is looked for.
+    /// Returns the models of a run and their options. No key is read.
     pub(crate) fn asked(&self, overrides: &ModelOverrides) -> Result<ModelSelection, CliError> {
         ModelSelection::of(&self.config, overrides).map_err(CliError::usage)
     }
 
-    /// Why a run that asks these models cannot begin, if it limits dollars and does not know what
-    /// they cost.
+    /// Returns the models without a price, if the run limits dollars.
     pub(crate) fn unpriced(
         &self,
         asked: &ModelSelection,
@@ -267,7 +265,7 @@ impl AssembledProgram {
         self.dollars().refusals(asked, surroundings)
     }
 
-    /// A preview of a run for which no model is given or configured.
+    /// Returns the selection for a preview without any model given or configured.
     pub(crate) fn asked_nothing(&self, name: &str) -> ModelSelection {
         ModelSelection::new(name, options(&self.config, None))
     }
@@ -276,7 +274,7 @@ impl AssembledProgram {
         DollarLimits { config: &self.config, hands_on: self.assembly.can_delegate() }
     }
 
-    /// The models of a run, with their keys.
+    /// Returns the models of a run, with their keys.
     pub(crate) fn models(
         &self,
         overrides: &ModelOverrides,
@@ -289,13 +287,13 @@ impl AssembledProgram {
         ResolvedModels::connect(asked, self.dollars(), &self.assembly.clock, surroundings)
     }
 
-    /// The top agent with material before the person's words.
+    /// Returns the top agent with the attachment placed before the person's words.
     pub(crate) fn given(&self, spec: AgentSpec, material: Option<&str>) -> AgentSpec {
         let task = self.assembly.prompt.base.open(&message(material, &spec.goal));
         AgentSpec { task, ..spec }
     }
 
-    /// The parts of a session. The caller adds who is asked and who watches.
+    /// Returns the parts of a session. The caller adds the approver and the observers.
     pub(crate) fn parts(&self, chosen: ResolvedModels) -> SessionConfig {
         let config = self.assembly.parts(chosen.models, chosen.secrets);
         config.tools.settings.get_or_insert_with(|| self.settings.clone());
@@ -303,7 +301,7 @@ impl AssembledProgram {
         config
     }
 
-    /// The parts of a session that is played from a recording: no model is there to be asked.
+    /// Returns the parts of a session that replays a recording, without models.
     pub(crate) fn played(&self) -> SessionConfig {
         let (name, mut models) = (String::new(), Models::default());
         // Which of them answered is on record, and must be one of them.

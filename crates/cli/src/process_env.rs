@@ -1,4 +1,4 @@
-//! What a process finds around itself, read once.
+//! The environment of the process, read once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
@@ -30,13 +30,13 @@ pub(crate) struct ProcessEnv {
     pub(crate) stdin_is_terminal: bool,
     pub(crate) stdout_is_terminal: bool,
     pub(crate) stderr_is_terminal: bool,
-    /// What the program brings along.
+    /// Extensions of this program.
     pub(crate) own: Extensions,
-    /// Whether an editor shows what the agents say.
+    /// Whether an editor shows the agents' text.
     pub(crate) at_editor: bool,
     /// Whether there is a person who can be asked: at a terminal, or at an editor.
     pub(crate) person_available: bool,
-    /// How many files this process may open, as many as it can; `None` if that was refused.
+    /// Limit on open files, raised as far as possible; `None` if the system refused to say.
     pub(crate) open_files: Option<OpenFiles>,
     pub(crate) log: Log,
 }
@@ -60,7 +60,7 @@ enum DirectoryError {
 }
 
 impl ProcessEnv {
-    /// Those of this process, a program with these toolsets.
+    /// Reads the environment of this process, for a program with these toolsets.
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads them")]
     pub(crate) fn of_process(
         toolsets: BTreeSet<String>,
@@ -86,7 +86,7 @@ impl ProcessEnv {
         })
     }
 
-    /// Those of a process with these variables, in `/`, without terminals.
+    /// Creates an environment with these variables, in `/`, without terminals.
     #[cfg(test)]
     pub(crate) fn for_tests(env: &[(&str, &str)]) -> Self {
         Self {
@@ -120,22 +120,22 @@ impl ProcessEnv {
         Ok(())
     }
 
-    /// A variable that is set to something.
+    /// Returns a variable that is set and not empty.
     pub(crate) fn var(&self, name: &str) -> Option<&str> {
         self.env.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
-    /// Whether the terminal takes cursor movements.
+    /// Returns whether the terminal supports cursor movement.
     pub(crate) fn moves_cursor(&self) -> bool {
         self.var("TERM").is_some_and(|term| term != "dumb")
     }
 
-    /// Whether colours are welcome.
+    /// Returns whether to use colour.
     pub(crate) fn colour(&self) -> bool {
         self.moves_cursor() && self.var("NO_COLOR").is_none()
     }
 
-    /// The directory to work in, absolute and without links.
+    /// Returns the working directory, absolute and without links.
     pub(crate) fn cwd(&self, chosen: Option<&Path>) -> Result<PathBuf, CliError> {
         let path = self.cwd.join(chosen.unwrap_or(Path::new("")));
         let found = path.canonicalize().map_err(|source| {
@@ -151,7 +151,7 @@ impl ProcessEnv {
         Ok(found)
     }
 
-    /// Where the configuration comes from.
+    /// Returns the sources of the configuration.
     pub(crate) fn sources(
         &self,
         settings: &Settings,
@@ -167,7 +167,7 @@ impl ProcessEnv {
         })
     }
 
-    /// The configuration; its warnings are told.
+    /// Loads the configuration and prints its warnings.
     pub(crate) fn load(&self, sources: &Sources) -> Result<LoadedConfig, CliError> {
         match load(sources) {
             Ok(loaded) => {
@@ -181,14 +181,14 @@ impl ProcessEnv {
         }
     }
 
-    /// The folder of session files: under `$DEPUTIZE_HOME`, or in the platform's state
+    /// Returns the folder of session files: below `$DEPUTIZE_HOME`, or in the platform's state
     /// directory.
     pub(crate) fn sessions(&self) -> Result<SessionDir, CliError> {
         let home = self.states().next().ok_or(DirectoryError::NoState).map_err(CliError::usage)?;
         Ok(SessionDir::new(home.join("sessions")))
     }
 
-    /// The folders that may hold it: the first of them does.
+    /// Returns the candidates for the state folder; the first one is used.
     pub(crate) fn states(&self) -> impl Iterator<Item = PathBuf> {
         let dir = |name: &str| self.var(name).map(|value| self.cwd.join(value));
         let state = || {
@@ -207,7 +207,8 @@ impl ProcessEnv {
     }
 }
 
-/// A path without `..`, where its directory is there; links on the way are followed, as `..` does.
+/// Returns the path without `..` if its directory exists. Links on the way are followed, as `..`
+/// does.
 fn plain(path: PathBuf) -> PathBuf {
     let up = path.components().any(|part| part == Component::ParentDir);
     let parts = path.parent().zip(path.file_name());

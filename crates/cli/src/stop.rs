@@ -1,4 +1,4 @@
-//! Signals: the first tells everything to end, a later one leaves at once.
+//! Signals: the first cancels the work, a later one exits at once.
 
 use std::future::Future;
 use std::io;
@@ -9,19 +9,19 @@ use deputize_core::{Cancel, CancelReason};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
-/// After a signal, whatever has not ended by then is left behind.
+/// Time limit after a signal; work that has not ended by then is abandoned.
 const PATIENCE: Duration = Duration::from_millis(1700);
 
-/// Signals that come within this time of the first are one: `timeout` sends its own to the program
-/// and then to its group, in which the program is.
+/// Signals within this time of the first count as one: `timeout` signals the program and then its
+/// whole group.
 const AT_ONCE: Duration = Duration::from_millis(500);
 
-/// What is to be told of signals.
+/// A notice about a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SignalNotice {
-    /// The first one: it ends.
+    /// The first signal: the work is ending.
     First,
-    /// It has not ended yet, and from now on another one leaves at once.
+    /// The work has not ended yet, and another signal exits at once.
     Waiting,
 }
 
@@ -30,12 +30,13 @@ pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
     hang_up: Signal,
-    /// Taken over so that a file beyond the system's limit is an error of its write, not the end.
+    /// Handled so that writing beyond the system's file size limit is an error, not the end of the
+    /// program.
     _file_size: Signal,
 }
 
 impl Signals {
-    /// Takes them over from the system's defaults.
+    /// Installs the handlers.
     pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -53,7 +54,8 @@ impl Signals {
         }
     }
 
-    /// Does the work. A signal cancels it, after `told`; `None`: it was left before it ended.
+    /// Runs the work. A signal reports to `told` and cancels it. Returns `None` if the work was
+    /// abandoned.
     pub(crate) async fn guard<T>(
         &mut self,
         work: impl Future<Output = T>,
@@ -76,7 +78,7 @@ impl Signals {
         }
     }
 
-    /// Waits for a signal that comes later than that.
+    /// Waits for a signal after `from`.
     async fn another(&mut self, from: Instant, told: &impl Fn(SignalNotice)) {
         let ignored = async {
             loop {

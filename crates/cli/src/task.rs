@@ -13,14 +13,14 @@ use crate::invocation::format_command;
 
 pub(crate) mod attachment;
 
-/// The most bytes of a task.
+/// Limit on a task, in bytes.
 const TASK_BYTES: usize = 1024 * 1024;
-/// The most bytes of what is piped in beside a task.
+/// Limit on piped input beside a task, in bytes.
 const MATERIAL_BYTES: usize = 64 * 1024 * 1024;
-/// So long is waited for the first byte of a pipe that somebody holds open, where a run can do
-/// without: a parent that never writes must not hold it up.
+/// Time limit for the first byte of an open pipe that the run does not need: a parent that never
+/// writes must not block it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of one read.
+/// Size of one read, in bytes.
 const PIECE_BYTES: usize = 64 * 1024;
 
 /// Why there is no task.
@@ -54,13 +54,13 @@ pub(crate) enum TaskError {
 pub(crate) struct TaskInput<'a> {
     pub(crate) file: &'a File,
     pub(crate) is_terminal: bool,
-    /// How long it may say nothing before that is told.
+    /// Silence after which a hint is printed.
     pub(crate) patience: Duration,
     pub(crate) tell: &'a dyn Fn(&str),
 }
 
-/// The words of a task. `-` reads them from standard input; so does nothing at all, unless that
-/// is a terminal, where nobody would know that it waits. Nothing, where a run can do without.
+/// Returns the words of a task. They come from standard input if the argument is `-`, or is missing
+/// and standard input is not a terminal. Returns `None` for a run that needs no task.
 pub(crate) fn words(
     argument: Option<&str>,
     needed: bool,
@@ -87,7 +87,7 @@ pub(crate) fn words(
     }
 }
 
-/// What is piped in beside a task that is an argument, if anything is.
+/// Returns the input piped in beside a task argument, if any.
 pub(crate) fn piped(
     argument: Option<&str>,
     input: &TaskInput<'_>,
@@ -108,8 +108,8 @@ pub(crate) fn piped(
 }
 
 impl TaskInput<'_> {
-    /// All of it, or a little more than `most` bytes. Nothing: not a byte came in time, and
-    /// somebody still holds it open; one that has begun, or is needed, is waited for.
+    /// Reads all input, or a little more than `most` bytes. Returns `None` if no byte came in time
+    /// although the pipe is open; input that has begun, or is needed, has no time limit.
     fn read(&self, most: usize, needed: bool) -> Result<Option<Vec<u8>>, TaskError> {
         let (mut bytes, mut piece) = (Vec::new(), vec![0; PIECE_BYTES]);
         let mut told = false;
@@ -149,7 +149,7 @@ impl TaskInput<'_> {
         Ok(Some(bytes))
     }
 
-    /// Waits for bytes, or the end.
+    /// Waits for bytes or the end.
     fn is_ready(&self) -> io::Result<bool> {
         let timeout = Timespec::try_from(self.patience).map_err(io::Error::other)?;
         let mut polled = [PollFd::new(self.file, PollFlags::IN)];
@@ -161,7 +161,7 @@ impl TaskInput<'_> {
     }
 }
 
-/// Whether a read is to be tried again.
+/// Returns whether to retry a read.
 fn is_passing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::WouldBlock)
 }

@@ -1,4 +1,4 @@
-//! Mistakes that the schema tells: unknown keys, wrong types, values out of range.
+//! Mistakes that the schema finds: unknown keys, wrong types, values out of range.
 
 use std::sync::LazyLock;
 
@@ -140,7 +140,7 @@ fn elsewhere(key: &str, section: Option<&serde_json::Value>) -> String {
     format!("; its keys: {}", keys.join(", "))
 }
 
-/// What was found, in words. Text of keys that may hold a secret is not told.
+/// Describes the value that was found. Values of keys that may hold a secret are never shown.
 fn found(spot: &Spot<'_>) -> String {
     const SECRET: &[&str] =
         &["api_key", "headers", "env", "base_url", "url", "api_key_env", "key_header", "proxy"];

@@ -5,7 +5,7 @@ use deputize_delegate::{CHILD_TIMEOUT_FLOOR_SECONDS, MAX_SPAWN_DEPTH_CEILING};
 use super::place::Problem;
 use super::tree::{PlacedValue, Value};
 
-/// Children side by side above which the operator is told what that means.
+/// Number of parallel children above which a warning explains the consequences.
 const MANY_CHILDREN: i64 = 10;
 
 /// Brings the clamped keys of `delegation` into their ranges and says so.

@@ -24,7 +24,8 @@ pub(super) fn is_env_name(name: &str) -> bool {
     name.starts_with(letter) && name.chars().all(|c| letter(c) || c.is_ascii_digit())
 }
 
-/// Why an address cannot be an endpoint. The address itself is never told: it may hold a password.
+/// Why an address cannot be an endpoint. The address itself is never shown, since it may hold a
+/// password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlFault {

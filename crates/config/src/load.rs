@@ -12,7 +12,7 @@ use super::place::{ConfigPlace, ConfigSource, Problem};
 use super::tree::{PlacedValue, Value};
 use super::{check, clamp, rules, toolsets};
 
-/// Problems that are told before only their number is.
+/// Limit on listed problems; further ones are counted.
 const TOLD_PROBLEMS: usize = 100;
 
 /// Where the configuration comes from. Nothing else is read: no variable of the process's own
@@ -184,7 +184,7 @@ fn refusal(found: Findings) -> ConfigError {
     ConfigError { problems, warnings, ca_files: found.ca_files }
 }
 
-/// By layer and line; twice the same is told once.
+/// Sorts problems by layer and line, and removes duplicates.
 pub fn in_order(mut problems: Vec<Problem>) -> Vec<Problem> {
     problems.sort();
     problems.dedup();

@@ -31,7 +31,7 @@ pub struct PluginEntry {
     pub memory_mb: u32,
 }
 
-/// The memory of a plugin that is told nothing.
+/// Default memory limit of a plugin, in megabytes.
 pub const MEMORY_MB: u32 = 1024;
 
 fn yes() -> bool {

@@ -169,7 +169,7 @@ pub enum ResolveError {
     /// `offline` together with an address or a key.
     #[error("`offline` uses no network and no key; leave out {0}")]
     OfflineOnly(&'static str),
-    /// `--api-key-env` holds no name. What it holds is not told: it may be a key.
+    /// `--api-key-env` holds no valid name. Its value is never shown, since it may be a key.
     #[error("--api-key-env takes the name of an environment variable, not the key itself")]
     KeyEnv,
 }

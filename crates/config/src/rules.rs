@@ -362,8 +362,8 @@ fn mcp_servers(config: &PlacedValue, found: &mut Findings) {
     }
 }
 
-/// A command that can never be a program. One that is not there is told by the run, which goes on
-/// without it.
+/// Reports a command that can never be a program. A missing program is reported by the run, which
+/// goes on without it.
 fn command_rule(path: &str, args: &str, command: &PlacedValue, found: &mut Findings) {
     let Some(text) = command.text().filter(|text| !Path::new(text).is_absolute()) else { return };
     let fault = if text.contains(' ') {
@@ -376,7 +376,7 @@ fn command_rule(path: &str, args: &str, command: &PlacedValue, found: &mut Findi
     found.error(&command.place, format!("`{path}`: `{}` {fault}", shown(text)));
 }
 
-/// What HTTP can carry. A value may be a key and is never told, nor what may be one by mistake.
+/// Reports headers that HTTP cannot carry. Values are never shown, since they may be keys.
 fn headers_rule(path: &str, node: &PlacedValue, found: &mut Findings) {
     let named = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let carried = |c: char| matches!(c, ' '..='~' | '\t');

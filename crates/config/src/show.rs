@@ -69,7 +69,7 @@ pub fn run(verb: Verb, sources: &Sources) -> Result<Output, VerbError> {
     }
 }
 
-/// What is told of a configuration without mistakes.
+/// Returns the summary of a configuration without mistakes.
 pub fn checked(loaded: &LoadedConfig) -> Output {
     Output { text: summary(loaded), warnings: loaded.warnings.clone() }
 }

@@ -43,7 +43,7 @@ const LATER: [&str; 13] = [
 const TASKS_EXAMPLE: &str = r#"[{"goal": "..."}]"#;
 /// Whether the children are background children.
 const BACKGROUND: &str = "background";
-/// How many characters an error tells of what is wrong with a schema.
+/// Limit on the description of a schema error, in characters.
 const WRONG_CHARS: usize = 300;
 
 /// Reads the arguments of a call.

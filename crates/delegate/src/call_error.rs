@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// How many characters of a wrong value an error repeats.
 const VALUE_CHARS: usize = 120;
-/// How many errors, and how many warnings, the model is told; more are counted.
+/// Limit on listed errors, and separately on warnings; more are counted.
 const LISTED: usize = 40;
 
 /// Kinds of mistakes. Their words are stable.
@@ -99,7 +99,7 @@ impl Serialize for CallErrorCode {
     }
 }
 
-/// One thing wrong with a call, as the model is told of it.
+/// One mistake in a call, as the model reads it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CallError {
     /// What kind of mistake it is.

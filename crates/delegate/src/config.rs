@@ -213,8 +213,8 @@ pub struct DelegationHost {
     /// The folder for diagnostics of children that timed out before they began; `None` means that
     /// none are written.
     pub logs: Option<PathBuf>,
-    /// What all children are told, in rendered blocks, before their own prompt: in their system
-    /// text, or, where that is the parent's, in their first message.
+    /// Rendered blocks that come before every child's own prompt: in its system text or, if that is
+    /// the parent's, in its first message.
     pub child_base: Vec<Arc<str>>,
 }
 

@@ -215,7 +215,7 @@ fn wanting(order: &ControlCall) -> Option<CallError> {
     }
 }
 
-/// Puts warnings beside what is told, if there are any.
+/// Adds warnings to a result, if there are any.
 fn warn(told: &mut Value, warnings: Vec<String>) {
     if let Some(told) = told.as_object_mut().filter(|_| !warnings.is_empty()) {
         told.insert("warnings".to_owned(), json!(bounded(warnings)));
@@ -322,7 +322,7 @@ async fn join(ids: &[AgentId], all: bool, warnings: Vec<String>, cx: &ToolCx) ->
     if cancelled { Err(ToolError::Cancelled(Box::new(output))) } else { Ok(output) }
 }
 
-/// Whether the call was told to end before what it waits for came.
+/// Waits, and returns whether the call was cancelled first.
 async fn already_stopping(wait: BoxFuture<'_, ()>, cx: &ToolCx) -> bool {
     tokio::select! {
         biased;

@@ -27,7 +27,7 @@ const CLAIMED: &str = "`summary` and `tool_trace` are claims of the child, which
                        program; `receipts` stay empty.";
 const TASK_DESCRIPTION: &str = include_str!("../prompts/task.md");
 
-/// What toolsets are for. Others are told by the names of their tools.
+/// Purposes of toolsets. Others are described by the names of their tools.
 const USES: [(&str, &str); 3] = [
     ("file", "read, search and change files"),
     ("terminal", "run commands"),
@@ -51,7 +51,7 @@ pub enum DescribeError {
     Schema(#[source] SchemaError),
 }
 
-/// What this parent's model is told.
+/// Returns the tool's declaration for this parent's model.
 ///
 /// # Errors
 /// When a text of this crate is broken; its tests build every one.
@@ -154,8 +154,8 @@ fn most_tasks(config: &DelegationConfig) -> usize {
     }
 }
 
-/// The same words at every depth: an agent's own depth is told in its prompt, so that
-/// orchestrators send the very tools of their parent.
+/// Returns the same words at every depth, so that orchestrators send exactly their parent's tools;
+/// an agent's depth is in its prompt.
 fn nesting_text(config: &DelegationConfig, nesting: bool) -> String {
     if nesting {
         return format!(

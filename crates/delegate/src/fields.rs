@@ -54,7 +54,7 @@ impl Fields<'_> {
         CallError::new(code, self.task, field, value, format!("{}{remedy}", self.place()))
     }
 
-    /// A text, without what a reader cannot see; that something was removed is told.
+    /// Returns a text without invisible characters; removing any adds a warning.
     pub(crate) fn text(&self, field: &str, faults: &mut CallFindings) -> Option<String> {
         let value = self.present(field)?;
         let Some(text) = value.as_str() else {

@@ -25,8 +25,8 @@ use crate::output_file::is_saved;
 /// times say so.
 const COMPARED_BYTES: u64 = 32 * 1024 * 1024;
 
-/// What tells without reading whether a file may have changed: device, number, size, and the
-/// times of content and of entry, to the nanosecond.
+/// Metadata that shows a change without reading the file: device, inode, size, and the times of
+/// content and inode in nanoseconds.
 type FileStamp = (u64, u64, u64, (i64, i64), (i64, i64));
 
 fn stamp(path: &Path) -> Option<FileStamp> {

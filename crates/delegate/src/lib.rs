@@ -1,9 +1,9 @@
 //! One agent hands work to others through one ordinary tool, `delegate_task`.
 //!
 //! Everything with a branch is a function of values: [`read`] (arguments), [`child_tools`] (what a
-//! child may use), [`child_prompt`] (what it is told), [`plan()`] (the children of a call),
-//! [`describe`] (what the parent's model is told), [`report()`] (what it gets back). Between plan
-//! and report stands one effect: the children are attached, run side by side, and awaited.
+//! child may use), [`child_prompt`] (its prompt), [`plan()`] (the children of a call), [`describe`]
+//! (the declaration for the parent's model), [`report()`] (the result). Between plan and report is
+//! one effect: the children are attached, run side by side, and awaited.
 //!
 //! Whoever puts a program together adds the tool to its catalog:
 //!

@@ -28,7 +28,7 @@ pub struct ChildPrompt<'a> {
     pub context: Option<&'a str>,
     /// Its working directory, where known.
     pub workspace: Option<&'a Path>,
-    /// The tools that it may use, where it is told of more.
+    /// The tools that it may use, if its declarations list more; `None` if they list exactly these.
     pub only: Option<&'a [ToolName]>,
     /// Of the others, those that it lacks because nobody approves their calls.
     pub denied: &'a [ToolName],

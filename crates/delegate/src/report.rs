@@ -97,7 +97,7 @@ pub(crate) fn transcript_of(command: &str, session: &str, agent: &str) -> Option
     (!command.is_empty()).then_some(command)
 }
 
-/// How the ends of children are told to their parent.
+/// Limits of the report to a parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReportLimits<'a> {
     /// Bytes of one child's answer; 0: as many as there is room for.
@@ -105,7 +105,7 @@ pub struct ReportLimits<'a> {
     /// Bytes that the parent's context has room for, where that is known: the result of a call
     /// gets half of it.
     pub room_bytes: Option<usize>,
-    /// The directory that paths in notes are told from.
+    /// The directory that paths in notes are relative to.
     pub cwd: &'a Path,
 }
 
@@ -163,7 +163,7 @@ impl<'a> ReportLimits<'a> {
     }
 }
 
-/// How much is told.
+/// Reader of the report.
 #[derive(Clone, Copy)]
 enum Audience {
     /// Everything: the child's words as a person may see them, what the host saw as it is.

@@ -36,7 +36,7 @@ use crate::stale_files::stale_files;
 use crate::task::read_task;
 use crate::toolset::ParentView;
 
-/// What lists of tools say of it; an agent's model is told more, see [`describe`].
+/// Headline in lists of tools; an agent's model gets more, see [`describe`].
 const HEADLINE: &str = "Hand work to child agents and get their reports.";
 
 /// `delegate_task`: one shared object for all agents of a program. What it needs of the agent
@@ -212,7 +212,7 @@ fn add_facts(mut result: ToolCallResult, facts: Vec<ToolEffect>) -> ToolCallResu
     result
 }
 
-/// Returns the result of a call that was told to end: what there is of it.
+/// Returns the partial result of a cancelled call.
 fn cancelled(result: ToolCallResult) -> ToolCallResult {
     match result {
         Ok(output) => Err(ToolError::Cancelled(Box::new(output))),

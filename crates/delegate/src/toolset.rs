@@ -44,7 +44,7 @@ pub struct ParentView<'a> {
     /// The program's tools as of now: of those that it was given, children have what is still the
     /// same.
     pub catalog: &'a Catalog,
-    /// The tools as its model was told of them; none while that is made up.
+    /// The declarations that its model has; empty while they are being made.
     pub declared: &'a [Arc<ToolDecl>],
     /// The directory that its shell is in, where that is another one than its own and is there.
     pub shell: Option<&'a Path>,
@@ -81,8 +81,8 @@ impl<'a> ParentView<'a> {
         self.spec.tools.iter().filter(move |name| !self.has(name.as_str()))
     }
 
-    /// Whether a child's model is told of a server's tool what its server says of it by now: where
-    /// children have their parent's list, that list is older.
+    /// Returns whether a child's model gets a server tool's current description. With the parent's
+    /// own list, it gets the older one.
     fn same_text_for(self, entry: &CatalogEntry, config: &DelegationConfig) -> bool {
         let shared = config.options.tool_schemas == ToolSchemas::CachePreserving;
         let told = self.declared.iter().find(|tool| tool.name == *entry.name());
@@ -118,7 +118,7 @@ pub enum DropReason {
     },
     /// Children that `task` makes have the basic tools alone.
     NotBasic,
-    /// Children are told of tools as their parent was, and this one is another since.
+    /// Children share the parent's declarations, and this tool has changed since.
     ToldOtherwise,
     /// Each of its calls needs an approval, and children get none.
     Unapproved,
@@ -370,8 +370,8 @@ pub(crate) fn leaf_reason(
     }
 }
 
-/// Whether children of the parent, or children of those, may hand work on: what agents of every
-/// depth are told.
+/// Returns whether children of the parent, or their children, may delegate. Agents of every depth
+/// get the same answer.
 pub(crate) fn nests(parent: ParentView<'_>, config: &DelegationConfig) -> bool {
     let entry = parent.tools().find(|entry| *entry.name() == config.tool());
     config.options.orchestrator_enabled

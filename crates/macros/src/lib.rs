@@ -62,8 +62,8 @@ use proc_macro2::TokenStream as Tokens;
 
 /// Makes a tool of an async function, and registers it.
 ///
-/// - **The function's doc comment** is what the model is told of the tool, and the doc comments
-///   of its arguments what it is told of them. All are needed.
+/// - **The function's doc comment** is the tool's description for the model, and the doc comments
+///   of its arguments are their descriptions. All are required.
 /// - **Arguments** are owned and of types that [`macro@arguments`] was put on, or that are
 ///   `Deserialize` and `JsonSchema` by themselves. `Option<T>` may be left out. `#[serde(…)]`,
 ///   `#[schemars(…)]` and `#[deprecated]` work on them as on the fields of a struct: rename,
@@ -73,7 +73,7 @@ use proc_macro2::TokenStream as Tokens;
 /// - **The function stays** as it was, for tests to call. Beside it stands a type of its name in
 ///   camel case, which is the tool: `deputize_core::erase(CountWords)`.
 ///
-/// `#[deprecated]` on the function is told to the model too. The options are
+/// `#[deprecated]` on the function is passed to the model too. The options are
 ///
 /// | option | means | without it |
 /// | --- | --- | --- |
@@ -82,11 +82,11 @@ use proc_macro2::TokenStream as Tokens;
 /// | `type = CountWords` | its type's name | that of the function, in camel case |
 /// | `effects = read_only` | `read_only`, `writes_files` or `unknown`: what a call may do | `unknown`, which asks a person |
 /// | `kind = fetch` | the sort of work, for people and editors: `read`, `edit`, `delete`, `move`, `search`, `execute`, `fetch`, `delegate`, `think` or `other` | `other` |
-/// | `subject = "address"` | the argument that tells what a call is about: people read `fetch https://…` | people read the name and all arguments |
+/// | `subject = "address"` | the argument that a call is about: people read `fetch https://…` | people read the name and all arguments |
 /// | `verb = "get"` | the first word of that line | that of the kind |
 /// | `repeatable = true` | a call that a crash cut off may be made again | true for `read_only` |
 /// | `parallel = true` | calls of one step may run side by side | true for `read_only` |
-/// | `time_limit_seconds = 120` | after how long a call is told to end; 0: it watches its own time | 120 |
+/// | `time_limit_seconds = 120` | time limit after which a call is cancelled; 0: the tool limits itself | 120 |
 /// | `usable = path` | a function that says whether it can be used now: `fn() -> Usable` | it can |
 /// | `example("Title", {"text": "a"})` | a call that shows its use and that `check_tool` makes; may be repeated | none |
 /// | `crate = path` | where `deputize-core` is | `::deputize_core` |
@@ -109,7 +109,7 @@ pub fn tool(options: TokenStream, function: TokenStream) -> TokenStream {
 /// ```
 /// use deputize_core::{arguments, tool};
 ///
-/// /// How words are told apart.
+/// How words are separated.
 /// #[arguments]
 /// #[serde(rename_all = "snake_case")]
 /// enum Split {

@@ -1,6 +1,6 @@
-//! Where records are kept: a file for each server and way to start or reach it, in a folder of the
-//! program's state. Configurations may each have another server of one name: what was approved of
-//! one says nothing of the other, and neither takes the other's away.
+//! Stores records: a file for each server and way to start or reach it, in a folder of the
+//! program's state. Configurations may each have another server of one name. An approval of one
+//! does not apply to the other, and neither replaces the other's.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -83,9 +83,8 @@ impl ApprovalStore {
         Ok(self.dir.join("started-in").join(server))
     }
 
-    /// Takes away the directory that a server of this name was started in, so that the next one of
-    /// that name does not begin with what this one left there. That is put aside, and where is told.
-    ///
+    /// Moves away the start directory of a server of this name, so that the next server of that
+    /// name does not find its files. Returns where it went; `None` if it had no files.
     /// # Errors
     /// When it cannot be.
     pub fn clear_start_dir(&self, server: &str) -> Result<Option<PathBuf>, ApprovalStoreError> {

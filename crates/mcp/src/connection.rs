@@ -1,4 +1,4 @@
-//! A running server, and questions to it.
+//! A running server, and requests to it.
 
 use deputize_core::describe_error;
 use std::path::Path;
@@ -33,15 +33,15 @@ use crate::server::{ServerConfig, ServerTransport};
 use crate::stdio_transport::{ConnectionStatus, PipeTransport, StderrTail};
 use crate::transport_error::{from_service, root};
 
-/// How long a server may take to end by itself when it is told to.
+/// Grace period for a server to exit by itself.
 const END_GRACE: Duration = Duration::from_millis(300);
-/// How long the end of a program and what it said last is waited for, once its output has ended.
+/// Time limit for a program's exit and last output, once its output has ended.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// How long a server may take to take the message that nobody waits any more: within the grace that
-/// a call has which is told to end.
+/// Time limit for sending a cancel message to a server; it is within the grace period of a
+/// cancelled call.
 const TOLD: Duration = Duration::from_millis(500);
 
-/// A connection to a server, which is agreed on.
+/// A connection to a server, after the handshake.
 pub(crate) struct Connection {
     server: String,
     running: tokio::sync::Mutex<RunningService<RoleClient, ConnectionHandler>>,
@@ -49,13 +49,13 @@ pub(crate) struct Connection {
     notifications: Notifications,
     heard: Arc<ConnectionStatus>,
     words: Arc<StderrTail>,
-    /// The program's life; nothing for a server that somebody else runs.
+    /// The program; `None` for a server that somebody else runs.
     life: tokio::sync::Mutex<Option<ServiceProcess>>,
-    /// Whether it said that it does not know this session any more.
+    /// Whether the server no longer knows this session.
     forgotten: AtomicBool,
-    /// Who owns the program: without it the program ends.
+    /// The owner of the program, which ends with it.
     supervisor: Option<Arc<Supervisor>>,
-    /// Hears its standard error, and that its list of tools changed.
+    /// Reads its standard error, and notifications of tool changes.
     _hearing: JoinSet<()>,
 }
 
@@ -68,16 +68,16 @@ struct StartedProgram {
     hearing: JoinSet<()>,
 }
 
-/// Why nothing was agreed on.
+/// Why the handshake failed.
 #[derive(Debug)]
 struct HandshakeError {
     why: String,
-    /// Whether nothing was said at all: the way to the server is at fault.
+    /// Whether the server was never reached.
     unreached: bool,
     next: NextHandshake,
 }
 
-/// What is tried after a greeting that came to nothing.
+/// The next attempt after a failed handshake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum NextHandshake {
     OlderGreeting,
@@ -94,20 +94,20 @@ const DISCOVER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The part of a start's limit that this may take at most: one in so many.
 const DISCOVER_SHARE: u32 = 10;
 
-/// How long an answer may take.
+/// Time limits of an answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Timeouts {
-    /// Without a sign of progress.
+    /// Limit without progress.
     pub(crate) idle: Duration,
-    /// In all.
+    /// Limit in total.
     pub(crate) total: Duration,
 }
 
 impl Connection {
-    /// Starts or reaches a server, and agrees with it. One that answers the newer greeting with
-    /// something else than a refusal is started anew and greeted the older way; one that answers it
-    /// late and knows no other is started anew and waited for. `known_protocol` is the version that
-    /// this server agreed on before, or empty: one that took `initialize` gets nothing else.
+    /// Starts or reaches a server, and does the handshake. A server that answers `server/discover`
+    /// with anything but a refusal is restarted and gets `initialize`; so is one that answers late
+    /// and knows nothing else, and then it has the full time limit. `known_protocol` is the version
+    /// of the last handshake, or empty; a server that took `initialize` then gets nothing else.
     pub(crate) async fn open(
         server: &ServerConfig,
         root: &Path,
@@ -234,22 +234,22 @@ impl Connection {
         }
     }
 
-    /// Whether its program was started here, and is not one that somebody else runs.
+    /// Returns whether this program started it.
     pub(crate) const fn is_ours(&self) -> bool {
         self.supervisor.is_some()
     }
 
-    /// What it said of itself.
+    /// Returns the server's description of itself.
     pub(crate) fn info(&self) -> Option<Arc<ServerPeerInfo>> {
         self.peer.peer_info()
     }
 
-    /// What it tells without being asked.
+    /// Returns its notifications.
     pub(crate) const fn notifications(&self) -> &Notifications {
         &self.notifications
     }
 
-    /// Whether it is gone, or does not know us any more.
+    /// Returns whether it is gone, or no longer knows the session.
     pub(crate) fn is_closed(&self) -> bool {
         self.forgotten.load(Ordering::Relaxed)
             || self.heard.is_closed()
@@ -305,8 +305,8 @@ impl Connection {
         Err(why)
     }
 
-    /// Has the server told that nobody waits any more. A program that does not take this message takes
-    /// no later one either: it is ended, and started anew with the next call.
+    /// Sends a cancel to the server. A program that does not read it would not read later messages
+    /// either: it is ended, and restarted with the next call.
     async fn stop(&self, id: RequestId) {
         let why = "nobody waits for it any more".to_owned();
         let params = CancelledNotificationParam::new(Some(id), Some(why));
@@ -321,7 +321,7 @@ impl Connection {
         }
     }
 
-    /// How it ended: the end of its program, or what it did wrong; and its words where it is those.
+    /// Returns how it ended (the exit, or what it did wrong), and its last words if it exited.
     pub(crate) async fn end_told(&self) -> (String, String) {
         let how = match self.heard.fault() {
             Some(ProtocolViolation::NoMessages { count, first }) => {
@@ -339,17 +339,17 @@ impl Connection {
         (how, String::new())
     }
 
-    /// What it said last on its standard error.
+    /// Returns the last lines of its standard error.
     pub(crate) fn words(&self) -> String {
         self.words.describe()
     }
 
-    /// Lines of it that were no messages.
+    /// Returns the number of lines that were not messages, and the first of them.
     pub(crate) fn stray(&self) -> Option<(u32, String)> {
         self.heard.stray()
     }
 
-    /// Ends it with all that it started.
+    /// Ends it, with everything it started.
     pub(crate) async fn close(&self) {
         let mut running = self.running.lock().await;
         let _closed = running.close_with_timeout(END_GRACE).await;
@@ -367,8 +367,8 @@ impl std::fmt::Debug for Connection {
     }
 }
 
-/// Waits as long as the timeouts allow, and gives the limit that was over; `on_progress` hears meanwhile how far
-/// the request is.
+/// Waits within the timeouts, and returns the limit that passed; `on_progress` receives progress
+/// notes.
 async fn waited(
     timeouts: Timeouts,
     mut progress: Receiver<ProgressNote>,
@@ -403,7 +403,7 @@ async fn waited(
     }
 }
 
-/// In the newer protocol a server tells of changes only to who asked for it.
+/// Subscribes to changes: in the newer protocol, a server reports them only to subscribers.
 fn hears_changes(
     peer: &rmcp::Peer<RoleClient>,
     notifications: &Notifications,

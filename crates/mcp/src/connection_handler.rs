@@ -1,4 +1,4 @@
-//! What a server is told of us, and what it may ask.
+//! Our end of a connection: what a server learns of us, and what it may request.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ pub(crate) struct ConnectionHandler {
     notifications: Notifications,
 }
 
-/// What a server told without being asked.
+/// Notifications of a server.
 #[derive(Debug, Clone)]
 pub(crate) struct Notifications {
-    /// How often its list of tools changed.
+    /// Number of changes of its list of tools.
     tools: Arc<AtomicU64>,
-    /// What it says of how far calls are.
+    /// Progress notes of calls.
     progress: broadcast::Sender<ProgressNote>,
 }
 
-/// Of which call something was said, and what.
+/// The call that a note is about, and its text.
 pub(crate) type ProgressNote = (ProgressToken, String);
 
-/// How many notes of progress are kept for a call that is slow to hear them.
+/// Limit on progress notes buffered for a slow call.
 const KEPT: usize = 64;
 
 impl Default for Notifications {
@@ -43,12 +43,12 @@ impl Default for Notifications {
 }
 
 impl Notifications {
-    /// How often the list of tools changed so far.
+    /// Returns the number of changes of the list of tools.
     pub(crate) fn tool_changes(&self) -> u64 {
         self.tools.load(Ordering::Acquire)
     }
 
-    /// That the list of tools changed.
+    /// Records a change of the list of tools.
     pub(crate) fn record_tools_change(&self) {
         self.tools.fetch_add(1, Ordering::AcqRel);
     }
@@ -104,7 +104,7 @@ impl ClientHandler for ConnectionHandler {
     }
 }
 
-/// The program's directory as a root that servers are told.
+/// Returns the program's directory as a root for servers.
 pub(crate) fn root_uri(path: &Path) -> Option<String> {
     reqwest::Url::from_file_path(path).ok().map(String::from)
 }

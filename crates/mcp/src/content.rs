@@ -247,7 +247,7 @@ fn repeats(texts: &[String], structured: &Value) -> bool {
     each || is(&whole, wrapped) || said(wrapped)
 }
 
-/// Whether a text is this value, as servers are told to repeat it for those who read no other.
+/// Returns whether a text repeats this value as JSON, as the protocol suggests for older clients.
 fn says(text: &str, structured: &Value) -> bool {
     serde_json::from_str::<Value>(text).is_ok_and(|said| said == *structured)
 }

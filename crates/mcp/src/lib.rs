@@ -1,9 +1,9 @@
 //! Servers of the Model Context Protocol (MCP) as tools of a Deputize agent.
 //!
-//! What a server says that it has is kept on a [`ServerRecord`], beside what a person approved of it.
-//! [`offer`] makes tools of a record without starting anything, so tools go out with the first
-//! request; [`Servers`], one value in a session's settings, starts a server at the first call of
-//! one of its tools and owns its processes.
+//! A [`ServerRecord`] stores a server's listing, and what a person approved of it. [`offer`] makes
+//! tools of a record without starting anything, so tools go out with the first request.
+//! [`Servers`], one value in a session's settings, starts a server at the first call of one of its
+//! tools and owns its processes.
 //!
 //! ```
 //! use deputize_mcp::{ServerRecord, ToolDescription, ToolFilter, HintCommands, ServerListing, ServerTarget, offer};
@@ -22,9 +22,9 @@
 //! assert_eq!(offered.entries[0].name().as_str(), "mcp__weather__get");
 //! ```
 //!
-//! What this crate deliberately lacks: models for servers to ask (sampling), forms for a person
-//! to fill (elicitation), and following of resource links. Servers are told that there are none.
-//! What a server says of its own tools (that they only read, say) is not believed.
+//! This crate deliberately has no models for servers to ask (sampling), no forms for a person to
+//! fill (elicitation), and does not follow resource links; servers learn this in the handshake. A
+//! server's own claims about its tools (such as being read-only) are not believed.
 //!
 //! # Features and stability
 //!

@@ -1,4 +1,4 @@
-//! What a server says that it has, checked: each tool is one that can be offered, or is told of.
+//! Checks the listing of a server: each tool is offered, or a problem says why not.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +12,29 @@ use sha2::{Digest as _, Sha256};
 use crate::names::names;
 use crate::server::hex;
 
-/// The most tools of one server.
+/// Limit on the tools of one server.
 pub const TOOLS: usize = 512;
-/// The most bytes of one tool's description.
+/// Limit on a tool's description, in bytes.
 pub const DESCRIPTION_BYTES: usize = 16 * 1024;
-/// The most bytes of one tool's schema.
+/// Limit on a tool's schema, in bytes.
 pub const SCHEMA_BYTES: usize = 64 * 1024;
 /// How many looks at a result it may take to find what is wrong with it.
 const LOOKS: u64 = 100_000;
 
-/// A tool as its server describes it. What a model is told of it follows from this, and so its
-/// digest is what a person approves.
+/// A tool as its server describes it. The declaration for models follows from this, so a person
+/// approves its digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolDescription {
     /// The server's name for it.
     pub name: String,
-    /// What it does, in the server's words.
+    /// Its description, in the server's words.
     pub description: String,
     /// Its arguments: the canonical text of a JSON Schema.
     pub schema: String,
 }
 
 impl ToolDescription {
-    /// What tells this description from any other.
+    /// Returns a digest that identifies this description.
     #[must_use]
     pub fn digest(&self) -> String {
         let mut sum = Sha256::new();
@@ -45,18 +45,19 @@ impl ToolDescription {
         hex(&sum.finalize())
     }
 
-    /// What a model is told: nothing invisible.
+    /// Returns the description without invisible characters, for models.
     #[must_use]
     pub fn for_model(&self) -> String {
         clean(&self.description).text.trim().to_owned()
     }
 
-    /// Its arguments as a model is told of them: nothing invisible, neither in a word nor in a name.
+    /// Returns the schema of the arguments for models: no invisible characters, neither in texts
+    /// nor in names.
     pub(crate) fn parameters(&self) -> Option<Schema> {
         Schema::new(&clean_json(&serde_json::from_str(&self.schema).ok()?)).ok()
     }
 
-    /// It as a model is told of it.
+    /// Returns the description as models get it.
     pub(crate) fn as_told(&self) -> Self {
         let schema = self.parameters().map(|schema| schema.as_str().to_owned());
         Self {
@@ -67,15 +68,15 @@ impl ToolDescription {
     }
 }
 
-/// What a server has, as it said.
+/// What a server offers.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerListing {
-    /// How it calls itself, and its version.
+    /// The server's own name and version.
     pub server: Option<String>,
-    /// The version of the protocol that was agreed on.
+    /// The negotiated version of the protocol.
     pub protocol: String,
-    /// How its tools are to be used, in its words. No model is told of it.
+    /// The server's instructions for its tools. No model gets them.
     pub instructions: Option<String>,
     /// Whether it has resources.
     pub resources: bool,
@@ -83,25 +84,25 @@ pub struct ServerListing {
     pub prompts: bool,
     /// Its tools that can be offered, by name.
     pub tools: Vec<ToolDescription>,
-    /// Why others cannot be.
+    /// Why other tools cannot be offered.
     pub problems: Vec<String>,
-    /// What tools say that the structured data of their results is like: schemas, by name. No model
-    /// is told of them, so nobody approves them.
+    /// Schemas of the tools' structured results, by name. No model gets them, so nobody approves
+    /// them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub outputs: BTreeMap<String, String>,
-    /// The sorts of work that tools do, by name, as far as their annotations say it. People and
-    /// editors see them, and no right depends on them, so nobody approves them.
+    /// Kinds of the tools, by name, from their annotations. People and editors see them. No right
+    /// depends on them, so nobody approves them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub kinds: BTreeMap<String, ToolKind>,
 }
 
 impl ServerListing {
-    /// What tells its instructions from any other.
+    /// Returns a digest that identifies the instructions.
     pub(crate) fn instructions_digest(&self) -> String {
         self.instructions.as_ref().map(|said| hex(&Sha256::digest(said))).unwrap_or_default()
     }
 
-    /// A tool by the server's name for it.
+    /// Returns a tool by the server's name for it.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&ToolDescription> {
         self.tools.iter().find(|tool| tool.name == name)
@@ -146,8 +147,7 @@ pub(crate) fn checked(server: &str, tools: &[Value]) -> (Vec<ToolDescription>, V
     (found.into_values().take(TOOLS).collect(), problems)
 }
 
-/// What those of a list that can be offered say of the structured data of their results. A schema
-/// that is none says nothing.
+/// Returns the result schemas of the offered tools. Invalid schemas are left out.
 pub(crate) fn outputs(tools: &[Value], offered: &[ToolDescription]) -> BTreeMap<String, String> {
     let schema = |tool: &Value| {
         let name = tool.get("name").and_then(Value::as_str)?;
@@ -159,7 +159,7 @@ pub(crate) fn outputs(tools: &[Value], offered: &[ToolDescription]) -> BTreeMap<
     tools.iter().filter_map(schema).collect()
 }
 
-/// Returns the sorts of work that the annotations of tools tell.
+/// Returns the kinds that the annotations of tools state.
 pub(crate) fn kinds(tools: &[Value], offered: &[ToolDescription]) -> BTreeMap<String, ToolKind> {
     let kind = |tool: &Value| {
         let name = tool.get("name").and_then(Value::as_str)?;

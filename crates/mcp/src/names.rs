@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use deputize_core::{ToolName, ToolsetName};
 use sha2::{Digest as _, Sha256};
 
-/// The most characters of a server's name: with less room, tools could not be told apart.
+/// Limit on a server's name, in characters; it leaves room for distinct tool names.
 pub const SERVER_CHARS: usize = 32;
 /// The most characters of a tool's name.
 const CHARS: usize = 64;
@@ -49,7 +49,7 @@ pub enum ServerNameError {
     /// Empty, too long, or with other characters.
     #[error("the name of a server is made of 1 to {SERVER_CHARS} letters, digits, `-` and `_`")]
     Form,
-    /// Where it ends in the name of a tool could not be told.
+    /// Its end inside a tool's name would be ambiguous.
     #[error(
         "the name of a server has no `__` and no `_` at its end: its tools could have the names of \
          another server's"

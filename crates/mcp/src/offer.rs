@@ -1,4 +1,4 @@
-//! What agents are offered of a server: pure, so that a replay makes the same tools again.
+//! Makes the offer of a server's tools. Pure, so that a replay makes the same tools again.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -234,7 +234,7 @@ const fn own_kind(does: &ToolAction) -> ToolKind {
     }
 }
 
-/// What a model is told of a tool of ours.
+/// Returns description and arguments of one of our own tools for a server.
 fn describe(server: &str, does: &ToolAction) -> (String, Value) {
     let text = |what: &str| json!({"type": "string", "description": what});
     let object = |properties: Value, required: &[&str]| {

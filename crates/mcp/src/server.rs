@@ -95,8 +95,8 @@ impl ServerTarget {
             .join(" ")
     }
 
-    /// What differs from how it was before, in short. Arguments are not told: one may be secret,
-    /// and this goes to logs.
+    /// Describes the difference to an earlier target in short. Arguments are left out, since one
+    /// may be secret and this goes to logs.
     #[must_use]
     pub fn since(&self, before: &Self) -> String {
         let mut told = Vec::new();
@@ -157,9 +157,9 @@ pub enum ServerTransport {
 pub struct ServerLimits {
     /// From the start to the list of its tools.
     pub start: Duration,
-    /// A call without an answer and without a sign of progress.
+    /// Limit on a call without an answer or progress.
     pub idle: Duration,
-    /// A call, whatever progress it tells of.
+    /// Limit on a call in total, whatever its progress.
     pub total: Duration,
     /// Before the second start; twice as long before the third.
     pub backoff: Duration,

@@ -1,5 +1,5 @@
-//! The servers of a session: started at their first call, started again when they end, and ended
-//! with the session.
+//! The servers of a session: started at their first call, restarted when they exit, and ended with
+//! the session.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -30,19 +30,19 @@ const REST: u32 = 60;
 /// The longest: by default 16 minutes.
 const LONGEST_REST: u32 = REST << 5;
 
-/// How long an agent that begins waits for a server that runs and told that its tools changed.
+/// Time limit for a running server to list its changed tools before an agent starts.
 const ASKED_AGAIN: Duration = Duration::from_secs(5);
-/// How long nobody waits again for one that was waited for in vain.
+/// Time without another wait after a server did not answer.
 const SILENT: Duration = Duration::from_secs(30);
 
-/// How long a server is waited for that told so at the end.
+/// Time limit for listing changed tools at the end of a session.
 const LAST_LOOK: Duration = Duration::from_secs(1);
 
-/// Why it is not known what a server has.
+/// Why the tools of a server are unknown.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ListingError {
-    /// It told that its tools changed, and does not say what it has.
+    /// It announced changed tools, and did not list them in time.
     #[error(
         "mcp {0}: it told that its tools changed, and did not say within {limit} s what it has",
         limit = ASKED_AGAIN.as_secs()
@@ -108,9 +108,8 @@ pub(crate) struct RunningServer {
 }
 
 impl Servers {
-    /// Servers whose processes a supervisor owns, which is asked for at a start, and may be found
-    /// among the settings of the session. They are told that this directory is the root of what
-    /// they may look at.
+    /// Creates the servers. The supervisor that owns their processes is requested at a start, and
+    /// may be among the session's settings. The servers get this directory as their root.
     pub fn new(
         servers: Vec<ServerConfig>,
         root: impl Into<PathBuf>,
@@ -146,7 +145,7 @@ impl Servers {
         self
     }
 
-    /// How long things may take with a server.
+    /// Returns the time limits of a server.
     pub(crate) fn limits(&self, server: &str) -> ServerLimits {
         self.servers.get(server).map_or_else(ServerLimits::default, |managed| managed.server.limits)
     }
@@ -154,7 +153,7 @@ impl Servers {
     /// Asks a server what it has, starting it if it does not run.
     ///
     /// # Errors
-    /// When it cannot be started or does not tell.
+    /// When it cannot be started or does not answer.
     pub async fn list(&self, server: &str) -> Result<Arc<ServerListing>, McpError> {
         Ok(self.up(server, &ResourceMap::default()).await?.listed())
     }
@@ -276,7 +275,7 @@ impl Servers {
         }
     }
 
-    /// What a running server has now: asked again where it told of a change.
+    /// Returns the current listing of a running server; it is requested again after a change.
     pub(crate) async fn current(
         &self,
         name: &str,
@@ -298,11 +297,11 @@ impl Servers {
         Ok(now)
     }
 
-    /// What is kept of a server, with what it has now: one that runs and told of a change is asked.
-    /// Nothing where nothing is kept of it.
+    /// Returns the stored record of a server with its current tools; a running server that
+    /// announced a change is asked. `None` if nothing is stored.
     ///
     /// # Errors
-    /// When it does not tell, or what is kept of it cannot be read.
+    /// When it does not answer, or the record cannot be read.
     pub async fn now(&self, name: &str) -> Result<Option<ServerRecord>, ListingError> {
         let Some(managed) = self.servers.get(name) else { return Ok(None) };
         let Some(records) = self.store_of(name) else { return Ok(None) };
@@ -328,8 +327,8 @@ impl Servers {
         Ok(Some(record))
     }
 
-    /// Keeps what running servers have that told of a change: who begins later knows of it. One that
-    /// does not say it soon is left.
+    /// Stores the tools of running servers that announced a change, for later sessions. Slow
+    /// servers are skipped.
     pub async fn catch_up(&self) {
         let looks = self.servers.iter().map(|(name, managed)| async move {
             if let Some(up) = managed.running().filter(|up| !up.is_silent()) {
@@ -340,7 +339,7 @@ impl Servers {
         join_all(looks).await;
     }
 
-    /// That a server answered a call: what failed before is forgiven.
+    /// Records that a server answered a call, and resets its failures.
     pub(crate) async fn answered(&self, name: &str) {
         if let Some(managed) = self.servers.get(name) {
             managed.held.lock().await.starts = 0;
@@ -374,7 +373,7 @@ fn log_unwritten(written: Result<(), ApprovalStoreError>) {
 }
 
 impl ManagedServer {
-    /// It where it runs. One that is being started tells what it has when it does.
+    /// Returns the server if it runs; `None` during its start, which lists the tools anyway.
     fn running(&self) -> Option<Arc<RunningServer>> {
         let up = self.held.try_lock().ok().and_then(|held| held.up.clone());
         up.filter(|up| !up.link.is_closed())
@@ -399,7 +398,7 @@ impl RunningServer {
         changes == *self.known_changes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether it was asked in vain since it told of a change last.
+    /// Returns whether it did not answer since its last announced change.
     fn is_silent(&self) -> bool {
         let changes = self.link.notifications().tool_changes();
         let silent = *self.silent_after.lock().unwrap_or_else(PoisonError::into_inner);
@@ -436,7 +435,7 @@ impl fmt::Debug for Servers {
 /// Asks a server what it has, and ends it again.
 ///
 /// # Errors
-/// When it cannot be started, or does not tell.
+/// When it cannot be started, or does not answer.
 pub async fn look(
     server: ServerConfig,
     root: impl Into<PathBuf>,

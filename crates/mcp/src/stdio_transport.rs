@@ -31,7 +31,7 @@ pub const UNASKED_BYTES: u64 = 64 * 1024 * 1024;
 pub const STRAY_LINES: u32 = 100;
 /// The most bytes of a note of progress that was asked for: a longer one counts as unasked for.
 const PROGRESS_BYTES: usize = 4096;
-/// How many characters of the first of them are told.
+/// Limit on the first of them in an error, in characters.
 const STRAY_CHARS: usize = 200;
 
 /// What became of a connection, for whoever asks.
@@ -126,7 +126,8 @@ impl ConnectionStatus {
             .is_ok_and(|id: RequestId| open.iter().any(|(open, _)| *open == id))
     }
 
-    /// Whether it is told how far a request is that asked for that and waits.
+    /// Returns whether the message is progress of a request that subscribed to it and is still
+    /// pending.
     fn asked_for(&self, message: &Value) -> bool {
         if message.get("method").and_then(Value::as_str) != Some("notifications/progress") {
             return false;
@@ -321,7 +322,7 @@ impl StderrTail {
     /// How many bytes of the last words are kept, and of the first.
     const KEPT: usize = 4096;
     const FIRST: usize = 1024;
-    /// How many lines of each are told.
+    /// Limit on the lines shown of each.
     const LINES: usize = 5;
 
     /// Reads to the end.

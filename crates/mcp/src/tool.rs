@@ -23,7 +23,7 @@ use crate::servers::{RunningServer, Servers};
 /// How often a server may ask for something before it answers a call.
 const ROUNDS: usize = 4;
 
-/// What is told beside the end of a server that is ours.
+/// Added to the error when a server that we started exits.
 const ANEW: &str = ": the server is started anew then";
 
 /// What a tool does at its server.
@@ -76,7 +76,7 @@ impl Tool for ServerTool {
 }
 
 impl ServerTool {
-    /// Makes the call, and tells whether it is to be made again, in a new session.
+    /// Makes the call, and returns whether to repeat it in a new session.
     async fn once(
         &self,
         servers: &Arc<Servers>,
@@ -175,7 +175,7 @@ impl ToolCallTask<'_> {
         )))
     }
 
-    /// Holds that the tool is still what was approved and what the model was told.
+    /// Checks that the tool is still as approved and as the model knows it.
     fn is_the_same(&self, name: &str, digest: &str, now: &ServerListing) -> Result<(), ToolError> {
         let (server, called) = (&self.tool.server, &self.tool.spec.decl.name);
         match now.tool(name) {
@@ -195,7 +195,7 @@ impl ToolCallTask<'_> {
         }
     }
 
-    /// The tool as the model was told of it.
+    /// Returns the tool as the model knows it.
     fn describe(&self, name: &str) -> ToolDescription {
         let decl = &self.tool.spec.decl;
         ToolDescription {

@@ -87,8 +87,8 @@ impl<'i> Resolver<'i> {
         }
     }
 
-    /// Returns the file or folder of the project that an import in a file names. `None` for what
-    /// lies elsewhere and for what cannot be told.
+    /// Returns the file or folder of the project that an import in a file names; `None` if it is
+    /// elsewhere or unknown.
     pub(super) fn resolve(&self, from: &str, import: &Import) -> Option<String> {
         let found = match import {
             Import::Rust(segments) => self.rust(from, segments),

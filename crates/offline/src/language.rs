@@ -47,7 +47,7 @@ const fn named(
     Language { name, class: Class::Code, extensions, names }
 }
 
-/// What a file is whose name tells nothing.
+/// The language of a file whose name says nothing.
 pub(super) const UNKNOWN: Language = other("other", Class::Other, &[], &[]);
 
 pub(super) const LANGUAGES: &[Language] = &[

@@ -1,4 +1,4 @@
-//! Finds lines, and tells apart which are code, tests, comments or strings.
+//! Finds lines, and classifies them as code, tests, comments or strings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;

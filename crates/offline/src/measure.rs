@@ -10,8 +10,8 @@ use super::search::Search;
 /// Directories of one level that are measured one by one; with more, the level is taken whole.
 const MOST: usize = 150;
 
-/// What lies in a directory, each part with its size as the search tool counts it; nothing
-/// while that is asked for, or when it cannot be told.
+/// Returns the entries of a directory, each with its size as the search tool counts it; `None`
+/// while the answer is pending, or if there is none.
 pub(super) fn children(ask: &mut Ask<'_, '_>, root: &str, dir: &str) -> Option<Vec<Unit>> {
     let listing = ask.call("list_dir", json!({"path": dir, "depth": 1})).and_then(Done::ok)?;
     let below: Vec<String> =

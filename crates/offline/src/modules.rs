@@ -205,7 +205,7 @@ fn add_line(module: &mut Module, line: &str, said: &mut Vec<String>) {
     }
 }
 
-/// Returns what tells two lines apart.
+/// Returns the characters that distinguish two lines.
 fn letters(line: &str) -> String {
     line.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect()
 }

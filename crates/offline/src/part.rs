@@ -69,7 +69,7 @@ const TEST_ENDS: &[&str] = &[
     "_tests.rs",
     "_unittest.cc",
 ];
-/// The same, where case tells the word apart (`Latest.java`).
+/// The same, where case separates the word (`Latest.java`).
 const TEST_CAMEL: &[&str] =
     &["Test.java", "Tests.java", "Test.kt", "Tests.cs", "Test.php", "Tests.swift"];
 const EXAMPLE_FOLDERS: &[&str] = &[

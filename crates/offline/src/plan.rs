@@ -29,8 +29,8 @@ impl Unit {
     }
 }
 
-/// Cuts a directory into at most `most` parts; a single one when it is not worth cutting.
-/// `children` tells what lies in a directory, as far as it is known.
+/// Divides a directory into at most `most` parts, or one if it is too small to divide. `children`
+/// returns the entries of a directory, as far as they are known.
 pub(super) fn parts(
     root: &str,
     most: usize,

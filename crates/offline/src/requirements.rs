@@ -145,8 +145,8 @@ pub(super) fn is_incomplete(condition: &str) -> bool {
     condition.contains(PARSED)
 }
 
-/// Tells apart what Go modules need only for tests, examples and tools. `complete` tells that the
-/// imports of all sources are known; `parsed` is how many sources were parsed.
+/// Marks what Go modules need only for tests, examples and tools. `complete` means that the imports
+/// of all sources are known; `parsed` is the number of parsed sources.
 pub(super) fn tell_apart(
     packages: &mut [Package],
     inventory: &Inventory,

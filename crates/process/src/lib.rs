@@ -29,9 +29,10 @@
 //!
 //! # Who does it
 //!
-//! A reaper starts the commands, reports their ends and ends their trees. With a [`Helper`] it is
-//! a process of its own, started at the first command and told by the end of a socket that this
-//! program is gone. Without one it is a thread of this program, which `kill -9` takes with it:
+//! A reaper starts the commands, reports their ends and ends their trees. With a [`Helper`] it is a
+//! process of its own, started at the first command; the end of a socket shows it that this program
+//! is gone. Without one it is a thread of this program, and `kill -9` kills it too: running
+//! commands then go on.
 //! what runs then goes on.
 //!
 //! # How a tree is held together

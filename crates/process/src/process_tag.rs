@@ -19,8 +19,8 @@ const OWNER_BITS: u32 = 32;
 #[cfg(target_os = "linux")]
 const HIGHEST_BIT: u32 = 62;
 
-/// Commands of one owner that can be told apart. A later one takes the number of one a million
-/// commands ago.
+/// Number of commands of one owner with distinct tags. Later ones reuse the numbers of commands a
+/// million earlier.
 pub(crate) const COMMANDS: u32 = UNKNOWN_COMMAND;
 
 /// The command of a process of which only the owner is known.

@@ -5,8 +5,8 @@ use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use crate::process_table::{Process, read_process};
 use crate::tree_signal::TreeSignal;
 
-/// Sends `order` to the process if it is still the one in the table. One that is gone, or that
-/// belongs to another user, is passed over: the next look at the table tells.
+/// Sends `order` to the process if it is still the one in the table. Processes that are gone or
+/// belong to another user are skipped; the next look at the table shows them.
 pub(crate) fn send(process: &Process, order: TreeSignal) {
     let Some(pid) = Pid::from_raw(process.pid) else { return };
     let handle = Handle::open(pid);

@@ -64,8 +64,8 @@ pub(crate) fn is_object(text: &str) -> bool {
         && crate::json::parse(text).is_ok()
 }
 
-/// Arguments with what can be mended in one way only; all else stays as received, for the
-/// model to be told.
+/// Returns arguments with unambiguous repairs; everything else stays as received, so that the model
+/// gets an error.
 pub(crate) fn mended(arguments: &str) -> String {
     let text = arguments.trim();
     if text.is_empty() || text == "null" {

@@ -1,5 +1,5 @@
-//! One HTTP exchange, the same for every wire: send, watch the time, end when told to, and
-//! say what went wrong.
+//! One HTTP exchange, the same for every wire format: send, watch the time limits, stop when
+//! cancelled, and describe failures.
 
 mod client;
 mod failure;
@@ -312,7 +312,7 @@ fn coding(headers: &HeaderMap) -> Option<String> {
     (!plain).then_some(coding)
 }
 
-/// Whether the transport tells the end of a body from a cut.
+/// Returns whether the transport distinguishes the end of a body from a broken connection.
 fn is_framed(response: &Response) -> bool {
     let codings = response.headers().get_all(header::TRANSFER_ENCODING);
     let last = codings.iter().next_back().and_then(|it| it.to_str().ok());

@@ -196,8 +196,8 @@ impl ServerError {
         }
     }
 
-    /// From the body of an answer that was not read to its end, if it tells of a call that the
-    /// server could not read: the code and what there is of the call.
+    /// Extracts the error from the start of a body, if it reports a call that the server could not
+    /// parse: the code and the part of the call.
     pub(crate) fn of_cut_call(status: u16, body: &str) -> Option<Self> {
         if !body.contains(UNREADABLE_CALL) {
             return None;
@@ -226,7 +226,7 @@ impl ServerError {
         Some(RawCall { name: String::new(), arguments: parts.join(" | ") })
     }
 
-    /// The failure that a part of a reply tells of, if it does.
+    /// Returns the failure that a part of a reply reports, if any.
     pub(crate) fn within(value: &Value) -> Option<Self> {
         let told = |error: &&Value| match error {
             Value::Null | Value::Bool(false) => false,

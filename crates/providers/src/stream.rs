@@ -242,7 +242,7 @@ pub(crate) const OPENAI_CHAT: &str = "openai-chat";
 pub(crate) const OPENAI_RESPONSES: &str = "openai-responses";
 pub(crate) const ANTHROPIC_MESSAGES: &str = "anthropic-messages";
 
-/// Which API other than the one that was asked for a text looks like, told by what only that has.
+/// Returns the other API that a text belongs to, judged by what only that API sends.
 fn other_than(own: &str, text: &str) -> Option<&'static str> {
     const EVENTS: [&str; 5] = [
         "message_start",

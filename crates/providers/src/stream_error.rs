@@ -49,7 +49,7 @@ pub enum StreamError {
         #[source]
         source: serde_json::Error,
     },
-    /// The server told of a failure inside the reply.
+    /// The server reported a failure inside the reply.
     #[error("{0}")]
     Server(ServerError),
     /// One event is no JSON.
@@ -145,7 +145,7 @@ pub enum ReplyTooLarge {
 }
 
 impl StreamError {
-    /// What kind of failure it is. `output` tells whether any of the reply had arrived.
+    /// Returns the kind of failure. `output` is whether any of the reply had arrived.
     #[must_use]
     pub fn kind(&self, output: bool) -> FailureKind {
         match self {

@@ -10,8 +10,8 @@ pub(crate) struct Utf16Text {
 }
 
 impl Utf16Text {
-    /// Adds a piece and gives what the text grew by. `marked` tells that the piece holds marks
-    /// for lone surrogates.
+    /// Adds a piece, and returns the added text. `marked` is whether the piece has marks for lone
+    /// surrogates.
     pub(crate) fn push(&mut self, piece: &str, marked: bool) -> &str {
         let from = self.whole.len();
         if marked {

@@ -1,5 +1,4 @@
-//! An agent that runs, as others see it: what it does, what waits for it, and its children that
-//! nobody waits for.
+//! A running agent, as others see it: its activity, its mailbox, and its background children.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -13,19 +12,19 @@ use crate::agent_progress::AgentProgress;
 use crate::agent_states::SharedState;
 use crate::bus::Bus;
 
-/// How many messages may wait for an agent. Whoever sends more is told that it takes none.
+/// Limit on messages that wait for an agent. Further ones are refused.
 const MAX_MESSAGES: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct AgentHandle {
     pub(crate) spec: Arc<AgentSpec>,
-    /// For what is found out of its children.
+    /// The agent's view, for inspecting its children.
     pub(crate) view: Weak<AgentView>,
     pub(crate) cancel: Cancel,
     /// The signal of the background children, below its own.
     pub(crate) children: Cancel,
-    /// Something has come: a message, or the end of a child.
+    /// Signals a message, or the end of a child.
     pub(crate) news: Notify,
     pub(crate) progress: Arc<AgentProgress>,
     state: SharedState,
@@ -34,11 +33,11 @@ pub(crate) struct AgentHandle {
 
 #[derive(Debug, Default)]
 struct Mailbox {
-    /// Why nobody reads it any more.
+    /// Why it takes no more messages; `None` while it does.
     closed: Option<Delivery>,
-    /// That it is told to end is on record.
+    /// Whether its stop is on record.
     stopped: bool,
-    /// Its end is on record, or about to be: nothing of it follows.
+    /// Whether its end is on record, or about to be; no record of it follows.
     over: bool,
     children: BTreeMap<AgentId, BackgroundChild>,
 }
@@ -53,7 +52,7 @@ impl Mailbox {
 #[derive(Debug)]
 enum BackgroundChild {
     Runs,
-    /// Its parent has not been told.
+    /// Its parent has not received its end.
     Ended(Box<ChildOutcome>),
     Told,
 }
@@ -98,12 +97,12 @@ impl AgentHandle {
         }
     }
 
-    /// Leaves it a message without secrets, on record, so that it is read also after a kill. The
-    /// lock keeps the order of the records and that of the messages the same, and a message from
-    /// coming behind its end.
+    /// Delivers a message without secrets. The message is on record, so it is read also after a
+    /// kill. The lock keeps records and messages in the same order, and keeps messages from
+    /// following the agent's end.
     ///
     /// # Errors
-    /// When the journal takes no records: then it is not left.
+    /// When the journal takes no records; then the message is not delivered.
     pub(crate) fn deliver(&self, text: String, bus: &Bus) -> Result<Delivery, JournalError> {
         let mail = self.mail();
         if let Some(why) = mail.closed {
@@ -118,11 +117,11 @@ impl AgentHandle {
         Ok(Delivery::Left)
     }
 
-    /// Tells it to end, on record, so that neither it nor one below it goes on after a kill. The
-    /// lock keeps the record from coming behind that of its end.
+    /// Stops the agent. The stop is on record, so neither it nor an agent below it goes on after a
+    /// kill. The lock keeps the record from following that of its end.
     ///
     /// # Errors
-    /// When the journal takes no records: it is told to end all the same.
+    /// When the journal takes no records; the agent is stopped all the same.
     pub(crate) fn stop(&self, reason: CancelReason, bus: &Bus) -> Result<(), JournalError> {
         let mut mail = self.mail();
         let recorded = if mail.over || mail.stopped {
@@ -137,7 +136,7 @@ impl AgentHandle {
         recorded
     }
 
-    /// Its end goes on record now.
+    /// Marks the agent as ended: its end goes on record next.
     pub(crate) fn is_over(&self) {
         self.mail().over = true;
     }
@@ -146,7 +145,7 @@ impl AgentHandle {
         !self.state.read().mailbox().is_empty()
     }
 
-    /// The ends of children that it has not been told.
+    /// Takes the outcomes of background children that it has not received.
     pub(crate) fn take_ended(&self) -> Vec<ChildOutcome> {
         let mut mail = self.mail();
         let mut ended = Vec::new();
@@ -159,7 +158,7 @@ impl AgentHandle {
         ended
     }
 
-    /// The children of whose end it has not been told, also those that still run.
+    /// Returns the background children whose end it has not received, running ones included.
     pub(crate) fn unreported(&self) -> Vec<AgentId> {
         let mail = self.mail();
         let untold =
@@ -167,15 +166,15 @@ impl AgentHandle {
         untold.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Whether something waits for it.
+    /// Returns whether messages or ends of children wait for it.
     pub(crate) fn has_mail(&self) -> bool {
         let mail = self.mail();
         let ended = |child: &BackgroundChild| matches!(child, BackgroundChild::Ended(_));
         self.has_messages() || mail.children.values().any(ended)
     }
 
-    /// Whether something waits for it that is worth one of its last requests: a message, or the
-    /// end of the last child.
+    /// Returns whether something waits for it that is worth one of its last requests: a message, or
+    /// the end of the last child.
     pub(crate) fn has_last_mail(&self) -> bool {
         let mail = self.mail();
         let runs = |child: &BackgroundChild| matches!(child, BackgroundChild::Runs);
@@ -184,7 +183,7 @@ impl AgentHandle {
         self.has_messages() || all_ended
     }
 
-    /// Whether something waits for it, or will. If not, it takes no message any more.
+    /// Returns whether something waits for it, or will. If not, it takes no more messages.
     pub(crate) fn expects_more(&self) -> bool {
         let mut mail = self.mail();
         let more = self.has_messages() || mail.awaits_children();
@@ -194,12 +193,12 @@ impl AgentHandle {
         more
     }
 
-    /// Whether the end of a background child is still to be delivered to it.
+    /// Returns whether the end of a background child is still to be delivered to it.
     pub(crate) fn awaits_children(&self) -> bool {
         self.mail().awaits_children()
     }
 
-    /// It takes no message any more, for this reason.
+    /// Closes the mailbox, for this reason.
     pub(crate) fn close(&self, why: Delivery) {
         self.mail().closed = Some(why);
     }
@@ -214,7 +213,7 @@ impl AgentHandle {
         new
     }
 
-    /// It was told of the end of a child by an earlier process.
+    /// Marks the end of a child as delivered by an earlier process.
     pub(crate) fn mark_child_reported(&self, child: AgentId) {
         self.mail().children.insert(child, BackgroundChild::Told);
     }
@@ -231,7 +230,7 @@ impl AgentHandle {
         self.mail().children.remove(child);
     }
 
-    /// True while a background child runs.
+    /// Returns true while this background child runs.
     pub(crate) fn runs(&self, child: &AgentId) -> bool {
         matches!(self.mail().children.get(child), Some(BackgroundChild::Runs))
     }

@@ -100,7 +100,7 @@ impl AgentProgress {
         self.born.elapsed().saturating_sub(last)
     }
 
-    /// Returns what an agent does that was not told to end.
+    /// Returns the activity of an agent that is not stopping.
     pub(crate) fn activity(&self) -> AgentActivity {
         let is = |flag: &AtomicBool| flag.load(Ordering::Relaxed);
         if is(&self.waits) {

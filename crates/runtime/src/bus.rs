@@ -163,7 +163,7 @@ impl Bus {
         }
     }
 
-    /// Shows what a running call tells of itself. It is not kept.
+    /// Shows the progress of a running call to the observers. It is not recorded.
     pub(crate) fn progress(&self, agent: &AgentId, call: CallId, text: &str) {
         for observer in &self.observers {
             observer.on_progress(agent, call, text);

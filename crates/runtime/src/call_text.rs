@@ -13,7 +13,7 @@ const VALUE_CHARS: usize = 60;
 const MEANS_CHARS: usize = 40;
 /// The most characters that are kept of a goal.
 const GOAL_CHARS: usize = 200;
-/// How deep values are told that lie inside others.
+/// Maximum depth of nested values.
 const DEPTH: usize = 3;
 
 /// Returns a call in a short phrase: what the tool does to what, or its name and arguments if it

@@ -25,7 +25,8 @@ const REASON_CHARS: usize = 2000;
 /// Time that the memory still has after the run was cancelled.
 const MEMORY_GRACE: Duration = Duration::from_millis(500);
 
-/// Returns the file that has what a child was told, said and did. The top agent is the session.
+/// Returns the file with the conversation of a child; `None` for the top agent, which is the
+/// session itself.
 pub(crate) fn session_path(shared: &SessionInner, agent: &AgentSpec) -> Option<PathBuf> {
     agent.parent.is_some().then(|| shared.path.clone())
 }
@@ -63,9 +64,9 @@ pub(crate) async fn notify_of_end(
     shared.states.remove(&spec.id);
 }
 
-/// A child had ended in an earlier process and its parent did not hear of it: whom that
-/// process did not come to is told before `tell` is called. What the memory took is not on
-/// record, so it may hear of an end twice.
+/// Handles a child that ended in an earlier process, and whose parent has not received that. Hooks
+/// that the earlier process did not reach are notified before `tell` is called. Notifications of
+/// the memory are not on record, so it may hear of an end twice.
 pub(crate) fn notify_of_earlier_end(
     shared: &Arc<SessionInner>,
     stored: StoredAgent,

@@ -1,5 +1,5 @@
-//! Children that are programs of their own: what they tell goes on record, what they ask goes to
-//! the child's approver.
+//! Children that are external programs: their updates go on record, their questions go to the
+//! child's approver.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
@@ -59,8 +59,7 @@ pub(crate) async fn run_program(
     Ok(checked(cx, heard?))
 }
 
-/// Waits for the end of a program. When its time is up it is asked to close, and when that is
-/// up too, told to end.
+/// Waits for a program to end. At its time limit, sends a closing request; after that, cancels it.
 async fn await_program(
     cx: &AgentContext,
     inbox: &Inbox,
@@ -179,8 +178,7 @@ fn checked(cx: &AgentContext, mut outcome: Outcome) -> Outcome {
     outcome
 }
 
-/// The outcome of an agent with what the program that it is told of itself. Of what the host saw
-/// there is nothing.
+/// Merges the agent's outcome with the program's own account. The host saw nothing of its work.
 pub(crate) fn merged(own: Outcome, told: Outcome) -> Outcome {
     Outcome {
         agent: own.agent,
@@ -196,8 +194,8 @@ pub(crate) fn merged(own: Outcome, told: Outcome) -> Outcome {
     }
 }
 
-/// Shows the hooks the calls that a program tells of, in their order. It is not ours to tell it
-/// what they say: that is on record only.
+/// Runs the hooks for the calls of a program, in order. Their answers only go on record, since the
+/// program cannot receive them.
 async fn on_record(
     shared: Arc<SessionInner>,
     view: Arc<AgentView>,

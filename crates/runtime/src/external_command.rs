@@ -23,7 +23,7 @@ const COMMANDS: [&str; 10] = [
 const LISTS: [&str; 2] = ["commands", "cmds"];
 /// Keys of the words behind a command beside them.
 const WORDS: [&str; 3] = ["args", "arguments", "argv"];
-/// Keys below which people are told something, where no key above says that it is a command.
+/// Keys of prose, which holds no command unless an outer key names one.
 const PROSE: [&str; 6] = ["body", "content", "description", "explanation", "prompt", "reason"];
 /// What a call has what files are to contain under.
 const FILES: &str = "changes";

@@ -1,5 +1,5 @@
-//! The host of a child that is a program of its own: what it tells goes on record, what it asks
-//! goes to the child's approver.
+//! The host of an external child: its updates go on record, its questions go to the child's
+//! approver.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -46,36 +46,36 @@ const CLASS: &str = "external";
 const RUNS_NONE: [&str; 8] =
     ["delete", "edit", "fetch", "move", "read", "search", "switch_mode", "think"];
 
-/// A call that a program told of, for the hooks after it.
+/// A finished call of a program, for the hooks.
 pub(crate) struct FinishedCall {
     pub(crate) told: ExternalToolCall,
     pub(crate) status: CallStatus,
     pub(crate) output: String,
 }
 
-/// Takes what one such agent tells.
+/// Records the updates of one external agent.
 pub(crate) struct ExternalReporter {
     shared: Arc<SessionInner>,
     view: Arc<AgentView>,
     cancel: Cancel,
-    /// What it is told when it is to close, from then on.
+    /// The closing request, once it is sent.
     closing: watch::Sender<Option<String>>,
     state: Mutex<ReporterState>,
 }
 
 #[derive(Default)]
 struct ReporterState {
-    /// Calls that run, and since when.
+    /// Running calls, with their starts.
     open: BTreeMap<CallId, Instant>,
     trace: Vec<ToolTrace>,
-    /// Calls that were not allowed, and why: so they end, whatever is told of them.
+    /// Denied calls, with the reason; they end denied, whatever the program reports.
     denied: BTreeMap<CallId, String>,
     uncounted: u64,
     corrections: u32,
     words: ExternalWords,
-    /// Where calls go that the hooks after them are to see, while they are told of.
+    /// Queue of finished calls for the hooks; `None` when closed or without hooks.
     hooks: Option<mpsc::UnboundedSender<FinishedCall>>,
-    /// Why nothing more can be put on record.
+    /// Why recording failed.
     fault: Option<JournalError>,
 }
 

@@ -18,7 +18,7 @@ impl Arguments {
     /// The arguments, if they are JSON that fits the tool's schema.
     ///
     /// # Errors
-    /// With what the model is told.
+    /// With the text for the model.
     pub fn check(&self, spec: &ToolSpec, text: &str) -> Result<Value, String> {
         self.0.check(spec, text)
     }

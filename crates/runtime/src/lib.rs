@@ -70,7 +70,7 @@
 //!
 //! # An answer as a value of a type
 //!
-//! The agent is told the schema of the type; an answer that misses it is asked for again.
+//! The agent receives the schema of the type; an answer that does not match is requested again.
 //!
 //! ```
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -382,7 +382,7 @@ impl ModelCaller {
         Ok(AttemptFollowUp::Elsewhere)
     }
 
-    /// Waits; tells whether it was told to end meanwhile.
+    /// Waits, and returns whether the agent was cancelled meanwhile.
     async fn rest(&self, wait: Duration) -> bool {
         let work = self.cx.cancel.child();
         let rested = async {

@@ -67,8 +67,8 @@ impl Models {
         if spec.model_pinned { &self.pinned_fallback } else { &self.fallback }
     }
 
-    /// Whether an agent may go on with the other model, known at its provider as told: by the
-    /// names of those to fall back on, because a replay needs no way to them.
+    /// Returns whether an agent may go on with another model of this name at its provider. It
+    /// checks the names of fallback models, because a replay has no routes to them.
     pub(crate) fn may_serve(&self, spec: &AgentSpec, other: &str, at_provider: &str) -> bool {
         let known = other == spec.model || self.fallback_of(spec).iter().any(|name| name == other);
         known && self.routes.get(other).is_none_or(|route| route.at_provider == at_provider)

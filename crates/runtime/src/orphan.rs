@@ -59,8 +59,8 @@ fn can_go_on(
     }
 }
 
-/// Ends a child of the journal that does not go on, with what it has, and all below it. Who waits
-/// is told when the hooks were.
+/// Ends a stored child that does not continue, with its partial outcome, after all agents below it.
+/// Runs the hooks, then calls `tell`.
 pub(crate) fn end_stored(
     shared: &Arc<SessionInner>,
     stored: StoredAgent,

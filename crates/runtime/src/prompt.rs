@@ -48,7 +48,7 @@ pub struct BaseParts<'a> {
     pub identity: Option<&'a str>,
     /// The caller's own layer.
     pub system_text: Option<&'a str>,
-    /// The tool by which it hands work on, if it has one. Children are told in their own prompt.
+    /// The tool with which it delegates, if it has one. Children get this in their own prompt.
     pub delegation_tool: Option<ToolName>,
     /// What the project's files say to agents, from the repository's root downwards. None for
     /// children.

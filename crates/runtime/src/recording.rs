@@ -49,7 +49,7 @@ const FORMAT: u32 = 1;
 /// The first line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct RecordingHeader {
-    /// The version of the format. Its name tells a recording from other files.
+    /// The version of the format. The field's name distinguishes a recording from other files.
     pub(crate) recording: u32,
     pub(crate) program: String,
     pub(crate) session: SessionId,

@@ -14,11 +14,11 @@ use crate::session_config::SessionConfig;
 use crate::store::SessionDir;
 use crate::stored_agent::{RestoredSession, StoredAgent, restored};
 
-/// A session that is played from a recording. It asks no model and runs no tool, keeps no
-/// session file, and waits for nothing; whoever watches sees the recorded records.
+/// A session that is replayed from a recording. It asks no model, runs no tool, keeps no session
+/// file, and waits for nothing; observers see the recorded records.
 ///
-/// What is really done again: the loop of each agent, its prompt and tools as they are told, and
-/// the calls that start agents. So a replay shows whether a program still sends what it sent.
+/// The replay repeats the loop of each agent, its prompt and tools as they are sent, and the calls
+/// that start agents. So it shows whether a program still sends the same requests.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -81,8 +81,8 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// A replay by a program of these parts. Its models are not asked and need not be there; its
-    /// tools are told to models and, but for those that start agents, not called.
+    /// Creates a replay with these parts of a program. Its models need not exist. Its tools are
+    /// sent to models and, except for those that start agents, not called.
     #[must_use]
     pub fn new(recording: Recording, mut parts: SessionConfig) -> Self {
         let header = recording.header();

@@ -306,11 +306,10 @@ impl RequestBudget {
         ReplyCost { cost, estimated }
     }
 
-    /// Settles an attempt that broke off or was cancelled: what the provider counted, where it
-    /// said so, and an estimate where a reply had begun, of which so many bytes had arrived. Its
-    /// output goes on being counted after the number that was told, so that what had arrived is the
-    /// least; but no more than was reserved. Puts into the error what was paid, and gives what that
-    /// costs, for the record.
+    /// Settles an attempt that broke off or was cancelled, by the provider's count, or by an
+    /// estimate if a reply had begun. `arrived` is the number of bytes that had come. The provider
+    /// may count before the output ends, so what arrived is the minimum output; the reservation is
+    /// the maximum. Stores the usage in the error, and returns its cost for the record.
     pub(crate) fn settle_broken(
         &mut self,
         error: &mut ModelError,
@@ -352,7 +351,8 @@ impl RequestBudget {
         bytes.div_ceil(BYTES_PER_TOKEN).min(limit.map_or(u64::MAX, u64::from))
     }
 
-    /// Gives back what the agent has reserved. What a completed task cost tells what others will.
+    /// Releases the agent's reservation. The cost of a completed task feeds the estimate for
+    /// others.
     pub(crate) fn close(&mut self) {
         let Some(budget) = self.budget.take() else { return };
         let completed = match self.cx.state.read().run().step() {

@@ -36,17 +36,17 @@ use crate::stored_agent::{RestoredSession, StoredAgent, restored};
 use crate::time_limit::TimeLimit;
 use crate::validate::Checker;
 
-/// Why a session cannot be had.
+/// Why a session cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionError {
-    /// Its file.
+    /// Its file cannot be created or read.
     #[error(transparent)]
     File(#[from] ReadError),
 }
 
-/// The settings of a session, with who hears what its calls tell while they run: whoever watches.
-/// A tool may go on telling when the session has ended.
+/// Returns the settings of a session, with the progress of calls sent to the observers. A tool may
+/// still report progress after the session has ended.
 fn observers_of(settings: ResourceMap, shared: &Weak<SessionInner>) -> ResourceMap {
     let shared = Weak::clone(shared);
     settings.get_or_insert_with(|| {
@@ -72,7 +72,7 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// A new session, kept in a folder.
+    /// Creates a session, stored in a folder.
     ///
     /// # Errors
     /// When its file exists or cannot be made.
@@ -154,13 +154,13 @@ impl Session {
         Self { shared, id }
     }
 
-    /// Its id.
+    /// Returns its id.
     #[must_use]
     pub fn id(&self) -> &SessionId {
         &self.id
     }
 
-    /// The program's tools.
+    /// Returns the program's tools.
     #[must_use]
     pub fn catalog(&self) -> &Catalog {
         &self.shared.parts.tools.catalog
@@ -182,19 +182,19 @@ impl Session {
         }
     }
 
-    /// What all its agents share.
+    /// Returns the view that all its agents share.
     #[must_use]
     pub fn view(&self) -> &Arc<SessionView> {
         &self.shared.view
     }
 
-    /// An agent as it would be made, without making it: what its model would be told.
+    /// Returns the view of an agent without creating it: what its model would get.
     #[must_use]
     pub fn preview(&self, spec: AgentSpec, authority: Authority) -> Arc<AgentView> {
         self.shared.view_of(spec, authority)
     }
 
-    /// The way to it while it runs, for whoever watches over it.
+    /// Returns the control of the session, usable while it runs.
     #[must_use]
     pub fn control(&self) -> SessionControl {
         SessionControl { shared: Arc::downgrade(&self.shared) }
@@ -252,7 +252,7 @@ impl Session {
         self.shared.tree().stored.remove(id)
     }
 
-    /// Opens a stored session to go on with it.
+    /// Opens a stored session to resume it.
     ///
     /// # Errors
     /// When it is in use, damaged, or cannot be opened.
@@ -278,7 +278,7 @@ impl Session {
         Ok((Self::over(dir, id, parts, Arc::new(file), restored), recovery))
     }
 
-    /// The spec of the stored top agent.
+    /// Returns the spec of the stored top agent.
     ///
     /// # Errors
     /// When the session has none.

@@ -1,4 +1,4 @@
-//! How the agents of a session are seen and told things from outside of their loops.
+//! Inspects, pauses and stops the agents of a session from outside.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,8 +10,7 @@ use deputize_core::{AgentId, CancelReason, Event};
 
 use crate::session_inner::SessionInner;
 
-/// The way to a session that runs, for whoever watches over it. It does not keep the session
-/// alive.
+/// Control of a running session. It does not keep the session alive.
 #[derive(Clone)]
 pub struct SessionControl {
     pub(crate) shared: Weak<SessionInner>,
@@ -23,7 +22,7 @@ impl fmt::Debug for SessionControl {
     }
 }
 
-/// Why something could not be done.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
@@ -53,8 +52,8 @@ impl SessionControl {
         shared.ok_or(ControlError::Ending)
     }
 
-    /// From now on no new agent may start, or again one may; those that run go on, and tasks that
-    /// were accepted before wait. Whether that is another state than before.
+    /// Pauses or resumes the start of new agents. Running ones go on, and tasks accepted before
+    /// wait. Returns whether this changed the state.
     ///
     /// # Errors
     /// When the session is over or takes no record.
@@ -69,17 +68,16 @@ impl SessionControl {
         })
     }
 
-    /// Whether new agents may start; if not, who said so.
+    /// Returns who paused the session; `None` if it is not paused.
     #[must_use]
     pub fn paused(&self) -> Option<String> {
         self.shared.upgrade().and_then(|shared| shared.registry.paused())
     }
 
-    /// Tells an agent to end. Where others run below it, they end too, and that must be wanted.
-    /// Gives those that were told.
+    /// Stops an agent and, with `tree`, those that run below it. Returns the stopped agents.
     ///
     /// # Errors
-    /// When no such agent runs, or others do below it and `tree` is not said.
+    /// When no such agent runs, or others run below it and `tree` is false.
     pub fn stop(&self, agent: &str, tree: bool) -> Result<Vec<AgentId>, ControlError> {
         let shared = self.shared()?;
         let (found, below) = {
@@ -98,7 +96,7 @@ impl SessionControl {
         Ok(std::iter::once(agent).chain(below).collect())
     }
 
-    /// The agents that run, and those that ended in this process, by id.
+    /// Returns the running agents, and those that ended in this process, by id.
     #[must_use]
     pub fn agents(&self) -> Vec<AgentSummary> {
         let Some(shared) = self.shared.upgrade() else { return Vec::new() };

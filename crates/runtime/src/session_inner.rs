@@ -235,8 +235,7 @@ impl SessionInner {
         }
     }
 
-    /// Looks what the program's tools are now. What is to be told of that goes on record, where
-    /// the agent stands for which that is done.
+    /// Refreshes the program's tools, and records notes about them at this agent.
     pub(crate) async fn look_at_tools(&self, by: &AgentSpec) -> Arc<Catalog> {
         let (now, notes) = self.parts.tools.refresh().await;
         for message in notes {

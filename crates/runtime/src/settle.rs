@@ -12,8 +12,8 @@ pub(crate) const GRACE_PER_LEVEL: Duration = Duration::from_millis(150);
 /// For so many levels at most: an interrupt ends within two seconds.
 pub(crate) const MAX_GRACE_LEVELS: u32 = 3;
 
-/// Waits for work. At its time limit, or when told from above, it is told to end and has the grace to
-/// settle. Returns `None` if it did not.
+/// Waits for work. At the time limit or a cancel from above, cancels the work and waits for the
+/// grace period. Returns `None` if it did not end.
 pub(crate) async fn settle<F: Future>(
     mut future: Pin<&mut F>,
     cancel: &Cancel,

@@ -153,7 +153,7 @@ enum OutcomeSource {
     Background,
 }
 
-/// An agent of this process. Whoever drops it without waiting tells it to end.
+/// An agent of this process. Dropping it without waiting cancels the agent.
 pub(crate) struct LocalAgent {
     spec: Arc<AgentSpec>,
     cancel: Option<Cancel>,

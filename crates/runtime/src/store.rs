@@ -1,10 +1,10 @@
 //! The session file: one per root session, JSON lines, appended to and never rewritten.
 //!
 //! The first line is the [`Header`]. Every other line is
-//! `{"seq":N,"durable":D,"len":L,"crc":"xxxxxxxx","record":{…}}`: the record's number, how many
-//! records were known to survive the end of the machine when it was written (left out where
-//! none was), the record's length in bytes and the CRC-32 of those bytes and of that number. So
-//! a torn or flipped record is known, and what a power cut left out is told from damage.
+//! `{"seq":N,"durable":D,"len":L,"crc":"xxxxxxxx","record":{…}}`: the record's number, the number
+//! of records known to be durable when it was written (omitted if none), the record's length in
+//! bytes, and the CRC-32 of those bytes and of that number. So torn and flipped records are
+//! detected, and records lost in a power cut differ from damage.
 
 mod dir;
 mod disk;

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::agent_context::AgentContext;
 use crate::validate::mistakes;
 
-/// How many characters of a key are told.
+/// Limit on a shown key, in characters.
 const KEY_CHARS: usize = 80;
 /// What is wrong with an answer that holds no value.
 const NO_VALUE: &str = "it has no complete JSON value";

@@ -6,9 +6,9 @@ use std::time::Duration;
 use deputize_core::setting_names::SettingNames;
 use tokio::time::Instant;
 
-/// What is told of a child for which that time had no room.
+/// How the children's time limit affected a child.
 pub(crate) enum TimeShortage {
-    /// It came too late.
+    /// The time was over before the child began.
     BeforeItBegan,
     /// Nothing is left for a closing answer.
     NoneLeft,

@@ -9,15 +9,15 @@ use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
 use serde_json::Value;
 
-/// How many mistakes of one call are told.
+/// Limit on listed mistakes of one call.
 const MOST_TOLD: usize = 8;
-/// How many looks at a value it may take to find all that is wrong with it.
+/// Limit on the validation steps for listing all mistakes in a value.
 const MOST_LOOKS: u64 = 100_000;
 /// The longest value that an error repeats, in bytes of JSON.
 const LONGEST_FOUND: usize = 120;
 /// How much is repeated of arguments that are not JSON, in characters.
 const LONGEST_QUOTE: usize = 200;
-/// How long a list of what may be chosen from is told whole, in bytes.
+/// Limit on a complete list of choices, in bytes.
 const LONGEST_CHOICES: usize = 600;
 
 /// Checks arguments. Schemas are compiled at their first use, once a tool.

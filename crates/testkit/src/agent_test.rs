@@ -47,9 +47,9 @@ const MODEL: &str = "trial/m";
 ///     Reply::calls("m", [("count_words", serde_json::json!({"text": "one two three"}))]),
 ///     Reply::text("m", "There are three."),
 /// ]);
-/// let told = AgentTest::linked(&[LINK]).run(model, "How many words?");
-/// assert_eq!(told.answer(), "There are three.");
-/// told.request(2).assert_result("\n3\n").assert_continues(told.request(1));
+/// let run = AgentTest::linked(&[LINK]).run(model, "How many words?");
+/// assert_eq!(run.answer(), "There are three.");
+/// run.request(2).assert_result("\n3\n").assert_continues(run.request(1));
 /// ```
 ///
 /// A parent and its children share the model, which distinguishes them by their task:
@@ -67,9 +67,9 @@ const MODEL: &str = "trial/m";
 ///     ("How long is a mile?", _) => Some(Reply::text("m", "1609 m.").into()),
 ///     _ => None,
 /// });
-/// let told = AgentTest::with([]).delegating().run(model, "Which is longer?");
-/// assert_eq!(told.answer(), "The mile.");
-/// let child = told.request_of("How long is a mile?");
+/// let run = AgentTest::with([]).delegating().run(model, "Which is longer?");
+/// assert_eq!(run.answer(), "The mile.");
+/// let child = run.request_of("How long is a mile?");
 /// child.assert_tools(&[]).assert_silent_about("Which is longer?");
 /// ```
 #[derive(Debug)]

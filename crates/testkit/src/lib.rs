@@ -37,11 +37,11 @@
 //!     Reply::calls("m", [("count_words", serde_json::json!({"text": "one two three"}))]),
 //!     Reply::text("m", "There are three."),
 //! ]);
-//! let told = AgentTest::linked(&[LINK]).run(model, "How many words?");
+//! let run = AgentTest::linked(&[LINK]).run(model, "How many words?");
 //!
-//! assert_eq!(told.answer(), "There are three.");
-//! told.request(2).assert_result("\n3\n").assert_continues(told.request(1));
-//! // In a test of your own: deputize_testkit::assert_prompt!(told.request(1));
+//! assert_eq!(run.answer(), "There are three.");
+//! run.request(2).assert_result("\n3\n").assert_continues(run.request(1));
+//! // In a test of your own: deputize_testkit::assert_prompt!(run.request(1));
 //! ```
 //!
 //! A test that needs more of a session (a policy, a hook, an approver) builds its own

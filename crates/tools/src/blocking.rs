@@ -15,7 +15,7 @@ pub(crate) async fn blocking(
     }
 }
 
-/// An error when the call was told to end before anything was done.
+/// Returns an error if the call was cancelled before anything was done.
 pub(crate) fn still_wanted(cx: &ToolCx) -> Result<(), ToolError> {
     if cx.cancel.is_cancelled() {
         return Err(ToolError::Cancelled(Box::default()));

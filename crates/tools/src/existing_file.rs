@@ -159,8 +159,8 @@ pub(crate) struct FileChange<'a> {
 impl FileChange<'_> {
     /// Writes the content, enters that in the ledger, and answers with `output`.
     ///
-    /// The answer is given before the write, so that nothing slow can follow it: a call that is
-    /// told to end has either written nothing, or settles at once with the fact that it wrote.
+    /// The output is passed in before the write, so that nothing slow follows it: a cancelled call
+    /// has either written nothing, or settles at once with a recorded write.
     pub(crate) fn write(self, cx: &ToolCx, output: ToolOutput) -> ToolCallResult {
         let path = self.place.path();
         let version = FileVersion::of(self.new);

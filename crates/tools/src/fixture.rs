@@ -238,7 +238,7 @@ pub(crate) fn again_without_rights(test_path: &str, work: impl FnOnce()) {
     }
 }
 
-/// The variable that tells a test where its small disk is.
+/// Variable with the path of a test's small disk.
 const SMALL_DISK: &str = "DEPUTIZE_TEST_SMALL_DISK";
 
 /// Runs a test of this program once more, in a mount namespace of its own with a disk of 256
@@ -264,7 +264,7 @@ pub(crate) fn again_on_small_disk(test_path: &str, work: impl FnOnce(&Path)) {
     }
 }
 
-/// The variable that tells a test that it is alone.
+/// Variable that marks a test as running alone.
 const ALONE: &str = "DEPUTIZE_TEST_ALONE";
 
 /// Runs a test of this program once more, in a process of its own; there, `work` is done.

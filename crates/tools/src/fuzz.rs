@@ -66,7 +66,7 @@ pub struct PageSize {
 /// What a search of one file finds: the number of lines, how many are shown, and those.
 ///
 /// # Errors
-/// When the pattern is none, with what the model is told.
+/// When the pattern is invalid, with the text for the model.
 pub fn search(
     pattern: &str,
     context: usize,

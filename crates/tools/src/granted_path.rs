@@ -1,8 +1,8 @@
 //! Paths from a model, resolved beneath the directories that its agent was granted.
 //!
-//! A path is first compared by its letters, so that a refusal tells nothing about what lies
-//! outside. Then everything happens relative to a descriptor of the granted directory, where
-//! the kernel itself refuses to leave it: links inside are followed, links out are errors.
+//! A path is first compared as text, so that a refusal reveals nothing about files outside. Then
+//! everything happens relative to a descriptor of the granted directory, which the kernel itself
+//! refuses to leave: links inside are followed, links out are errors.
 
 use std::fs::File;
 use std::io;

@@ -19,7 +19,7 @@
 //! | `fuzz` | no | opens what the fuzz targets need; nothing else may use it |
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
-//! What models are told of the tools changes with what models do with it.
+//! Descriptions of the tools change as models use them differently.
 
 mod atomic_write;
 mod blocking;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use deputize_core::{Resource, ToolCx};
 use deputize_process::{Supervisor, SupervisorConfig, SupervisorError};
 
-/// The supervisor of all processes that a session's agents start. A program with several
-/// sessions, or with processes of its own, puts the one it has into each session's settings;
-/// otherwise a session starts one at its first command. What that one cannot do without a helper
-/// is told at [`SupervisorConfig::helper`]: [`Self::with`] gives it one.
+/// The supervisor of all processes that a session's agents start. A program with several sessions,
+/// or with processes of its own, puts its supervisor into each session's settings; otherwise a
+/// session starts one at its first command. [`SupervisorConfig::helper`] says what that one lacks
+/// without a helper; [`Self::with`] gives it one.
 ///
 /// ```
 /// use std::sync::Arc;

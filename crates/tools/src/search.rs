@@ -300,7 +300,7 @@ impl Sink for FileSink<'_> {
     }
 }
 
-/// A file that fails to be read on once the call is told to end.
+/// A file whose reads fail once the call is cancelled.
 #[derive(Debug)]
 pub(crate) struct CancellableFile<'c> {
     pub(crate) file: File,

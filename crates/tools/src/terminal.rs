@@ -102,7 +102,7 @@ struct RunningShell {
     state: ShellState,
     /// The variables that every shell starts with.
     base: BTreeMap<OsString, OsString>,
-    /// What no result has told yet.
+    /// A note that no result has had yet.
     news: Option<RestoreNote>,
 }
 

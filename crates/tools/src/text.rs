@@ -1,4 +1,4 @@
-//! The encodings of text files: told apart, decoded, and encoded again without loss.
+//! The encodings of text files: detected, decoded, and encoded again without loss.
 
 use std::borrow::Cow;
 

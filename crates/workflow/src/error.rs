@@ -162,7 +162,7 @@ impl GraphError {
         }
     }
 
-    /// Errors are told in the order of the tasks they are about.
+    /// Returns the sort key: errors are listed in the order of their tasks.
     pub(crate) fn place(&self) -> usize {
         match self {
             Self::Cycle { first, .. } => *first,

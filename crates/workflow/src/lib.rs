@@ -1,8 +1,9 @@
 //! Graphs of tasks: which may start now, which never will, and why. A pure scheduler.
 //!
-//! A [`Graph`] is checked task data; a [`Schedule`] is a fold of [`TaskEvent`]s over it. Neither does any
-//! IO, waits, or looks at a clock: a driver asks [`Schedule::ready`] what to start, does it, and tells
-//! [`Schedule::apply`] what happened. The same events give the same state, live and from a journal.
+//! A [`Graph`] is checked task data; a [`Schedule`] is a fold of [`TaskEvent`]s over it. Neither
+//! does IO, waits, or looks at a clock. A driver asks [`Schedule::ready`] what to start, does it,
+//! and passes the events to [`Schedule::apply`]. The same events give the same state, live and from
+//! a journal.
 //! A flat batch is a graph without edges, [`Graph::flat`].
 //!
 //! ```

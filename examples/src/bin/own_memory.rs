@@ -29,7 +29,7 @@ impl Memory for Notes {
         })
     }
 
-    /// What the next top agent is told of that.
+    /// Returns the part of it for the next top agent.
     fn snapshot(&self) -> Option<String> {
         fs::read_to_string(FILE).ok()
     }

@@ -1,5 +1,5 @@
-//! An agent with a model of one's own, inside one's own program. The model here is a rule; a real
-//! one asks a server, tells `live` what arrives, and ends when `cancel` says so.
+//! An agent with your own model, inside your own program. This model is a rule. A real one asks a
+//! server, passes what arrives to `live`, and stops when `cancel` says so.
 #![expect(clippy::print_stdout, reason = "it shows what came of it")]
 
 use std::error::Error;

@@ -3,7 +3,7 @@
 //! `#![deny(unused_crate_dependencies)]`, so that a crate it forgets is an error; this one shares
 //! its `Cargo.toml` with the other examples.
 //!
-//! `own_program tools show count_words` shows it as a model is told of it;
+//! `own_program tools show count_words` shows it as models get it;
 //! `own_program run "…"` runs an agent that has it.
 
 use deputize_core::{ToolCx, ToolError, arguments, tool};

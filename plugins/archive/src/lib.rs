@@ -103,7 +103,7 @@ struct Listing<'a> {
     bytes: u64,
 }
 
-/// The call was told to end.
+/// The call was cancelled.
 struct CancelRequested;
 
 impl Listing<'_> {

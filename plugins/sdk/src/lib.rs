@@ -49,7 +49,7 @@
 //!   (`read_only`, `writes_files`, or `unknown`, which is the default), `repeatable` and `parallel` (false
 //!   if not said), `time_limit_ms` (two minutes), `unusable` (why it cannot be used now), `kind`
 //!   (`read`, `edit`, `delete`, `move`, `search`, `execute`, `fetch`, `delegate`, `think`, or `other`, which
-//!   is the default), `subject` (the argument that tells what a call is about) and `verb` (the first word
+//!   is the default), `subject` (the argument that a call is about) and `verb` (the first word
 //!   of the line that people read of a call; that of the kind if not said), and `examples`
 //!   (`[{"title","arguments"}]`), which `deputize plugin check` runs. It is the same at every call.
 //! - **What a call is about** ([`HostV1::about`]) is JSON text: `{"session","agent","call"}`, names;

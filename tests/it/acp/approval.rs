@@ -108,7 +108,7 @@ async fn a_hook_may_refuse_what_it_asks_for() {
     assert!(logged.iter().any(|log| log["message"] == warning), "{logged:?}");
 }
 
-/// What a program is answered that tells and asks this, one after the other.
+/// Returns the answers to a program that sends these steps, one after the other.
 async fn steps(lab: &Lab, steps: &[Value], more: &[&str]) -> (ProgramEnd, Vec<String>) {
     let steps = json!(steps).to_string();
     let ended = run(lab, &["steps", &steps], goal(), more).await.with_code(0);

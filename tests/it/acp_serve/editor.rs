@@ -22,7 +22,7 @@ pub(super) struct Editor {
     pub(super) questions: Vec<Value>,
     /// Of each of them, whether its call was announced before.
     pub(super) known_at_question: Vec<bool>,
-    /// What was told, each with its session.
+    /// The updates, each with its session.
     pub(super) updates: Vec<(String, Value)>,
     /// Answers that came while another one was waited for.
     early: Vec<Value>,
@@ -135,7 +135,7 @@ impl Editor {
         }
     }
 
-    /// Waits until something is told.
+    /// Waits for an update that matches.
     pub(super) async fn until(&mut self, is: impl Fn(&Value) -> bool) -> Value {
         loop {
             if let Some((_, update)) = self.updates.iter().find(|(_, update)| is(update)) {
@@ -201,7 +201,7 @@ impl Editor {
         self.told(kind).iter().map(|chunk| chunk["content"]["text"].as_str().unwrap()).collect()
     }
 
-    /// What is known of a tool call at the end: all that was told of it, the later over the earlier.
+    /// Returns a tool call at the end: all its updates, merged in order.
     pub(super) fn call(&self, id: &str) -> Value {
         let mut known = json!({});
         for (_, update) in &self.updates {

@@ -1,4 +1,4 @@
-//! What an editor is told of a session that is over: its list, its title, all that was said.
+//! History for editors: the list of sessions, a title, and the whole conversation.
 
 use deputize_core::model::Reply;
 use deputize_testkit::{Barrier, MockAnswer};

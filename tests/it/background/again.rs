@@ -155,7 +155,7 @@ async fn first_run(folder: &Path) -> Outcome {
     session.run(spec, authority(session.catalog()), &Cancel::new()).await
 }
 
-/// How often the top agent was told of each child.
+/// Counts how often the top agent received the end of each child.
 fn told_of(stored: &StoredSession) -> BTreeMap<String, usize> {
     let root = AgentId::root(&SessionId::literal("s"));
     let mut told = BTreeMap::new();

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::{call, child, run, text};
 use crate::program::{ChatRequest, Lab, model};
 
-/// Runs a parent that sends its only child a message while the child writes its report. Gives what
-/// the parent is told of the child's end, and the child's `agent.end`.
+/// Runs a parent that sends its only child a message while the child writes its report. Returns
+/// what the parent reads of the child's end, and the child's `agent.end`.
 async fn told_after(task: Value, report: &'static str, reply: &'static str) -> (String, Value) {
     let (held, begins) = (Barrier::closed(), Barrier::closed());
     let (opens, starts) = (held.clone(), begins.clone());

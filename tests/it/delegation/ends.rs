@@ -1,4 +1,4 @@
-//! How the ends of children are told: to their parent's model, and in `--output json`.
+//! Reports of the ends of children: to their parent's model, and in `--output json`.
 
 use deputize_core::model::{Reply, Usage};
 use deputize_testkit::{MockAnswer, MockServer};

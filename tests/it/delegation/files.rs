@@ -121,8 +121,8 @@ async fn files_that_a_childs_commands_change_are_told_and_not_overwritten() {
     assert!(!lab.work("b.txt").exists());
 }
 
-/// The same family where stale writes are only warned of: the parent's changes replace those of its
-/// children, and it is told what may be lost.
+/// The same agents with stale writes as warnings: the parent's changes replace those of its
+/// children, and it reads what may be lost.
 #[tokio::test]
 async fn where_it_is_configured_a_stale_write_is_a_warning() {
     let lab = Lab::new();

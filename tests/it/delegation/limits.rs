@@ -100,7 +100,7 @@ async fn at_a_shared_limit_of_time_a_grandchild_closes_before_its_parent() {
     assert!(low["summary"].as_str().unwrap().contains("Low has this."), "{middle}");
 }
 
-/// The one child of a family whose child does as it is told here.
+/// Returns the only child, which answers by this function.
 async fn child_of(child: fn(usize) -> MockAnswer, set: &[&str]) -> (usize, Value) {
     let server = model(move |asked| match (is_child(asked), asked.results().len()) {
         (true, n) => child(n),

@@ -77,8 +77,8 @@ async fn catalog(policy: &DelegationConfig) -> Catalog {
     catalog
 }
 
-/// What the child of a call that names the toolset `file` is told of, and the results of the
-/// calls that it makes of the two other tools.
+/// Returns the tools of a child whose call names the toolset `file`, and the results of its calls
+/// of the two other tools.
 async fn child(policy: DelegationConfig) -> (Vec<String>, Vec<String>) {
     let model = Arc::new(ScriptedModel::rule(|seen| {
         let calls = |calls: Vec<(&str, Value)>| Some(Reply::calls("m", calls).into());

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{call, is_child, messages, of, result, run, say, tools};
 use crate::program::{ChatRequest, Lab, RunningProgram, model, sees};
 
-/// The words by which a model is told that children run no commands.
+/// The words that say that children run no commands.
 const CANNOT: &str = "Children cannot run commands";
 
 /// What a request says of the tool that hands work on: its description and its parameters.

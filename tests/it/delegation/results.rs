@@ -72,7 +72,7 @@ async fn a_value_that_is_too_long_to_be_shown_is_in_a_file() {
     assert_eq!(read(&entry["left_out"]["whole"])["output"], value);
 }
 
-/// Two hundred children with commands and claims: their parent is told of each of them.
+/// Sixty children with commands and claims: their parent reads of each.
 #[tokio::test]
 async fn a_large_batch_comes_back_whole() {
     const CHILDREN: usize = 60;

@@ -139,7 +139,7 @@ async fn a_file_that_does_not_fit_leaves_the_old_one_whole() {
     assert_eq!(names, ["a.txt", "small.txt"], "no half-written file is left");
 }
 
-/// Replies of some length and calls that never repeat, until it is told to go on.
+/// Long replies and calls that never repeat, until the message `Go on`.
 fn wordy(asked: &ChatRequest) -> MockAnswer {
     if asked.last_user() == "Go on" {
         return text("There is room again.");

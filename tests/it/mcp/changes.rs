@@ -32,7 +32,7 @@ fn told(server: &MockServer) -> Vec<Vec<String>> {
     server.requests().iter().map(|request| names(&request.json()["tools"])).collect()
 }
 
-/// A server that does what it is told, and leaves a mark.
+/// A server with this fault, which leaves a mark.
 fn marking(lab: &Lab, fault: &str) -> String {
     let mark = lab.path("mark").to_str().unwrap().to_owned();
     format!("mcp_servers.w={}", json!({"command": SERVER, "args": [fault, mark]}))

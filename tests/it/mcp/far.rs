@@ -95,8 +95,8 @@ fn good(id: &Value) -> MockAnswer {
     MockAnswer::json(&json!({"jsonrpc": "2.0", "id": id, "result": {"content": content}}))
 }
 
-/// What a first call is answered, what is told of it, and how many calls and greetings there are with
-/// it and a second one, which is answered well.
+/// The answer to a first call, the error that results, and the number of calls and handshakes,
+/// including those of a second call, which succeeds.
 #[tokio::test]
 async fn an_effect_is_not_repeated_whatever_the_server_answers_after_it() {
     let error = |message: &str| refusal(&Value::Null, -32603, message);

@@ -54,7 +54,7 @@ async fn listed(fault: &str, limits: ServerLimits) -> Result<ServerListing, McpE
     soon(fault, look).await
 }
 
-/// What is offered, and what is told of the rest; or the error.
+/// Returns the offered tools and the problems with the rest, or the error.
 fn told(found: &Result<ServerListing, McpError>) -> (Vec<String>, String) {
     match found {
         Err(error) => (Vec::new(), error.to_string()),
@@ -71,7 +71,7 @@ fn told(found: &Result<ServerListing, McpError>) -> (Vec<String>, String) {
 
 const ECHO: &str = "mcp__s__echo";
 
-/// A fault, the tools that are offered, and what is told.
+/// A fault, the offered tools, and the problems.
 const STARTS: &[(&str, &[&str], &str)] = &[
     ("none", &[ECHO], ""),
     (
@@ -208,7 +208,7 @@ async fn a_silent_server_is_waited_for_once_and_then_left_alone_for_a_while() {
     }
 }
 
-/// What calls of `echo` came to: their results, and what the operator is told of each.
+/// Results of calls of `echo`, and what the operator reads of each.
 struct CallResults {
     results: Vec<String>,
     errors: Vec<Option<String>>,

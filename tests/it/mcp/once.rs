@@ -1,4 +1,4 @@
-//! What a model is told of calls that fail: each sentence once.
+//! Errors of failed calls, as models read them: each sentence once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -54,7 +54,7 @@ fn a_doubled_sentence_is_seen() {
     assert_eq!(doubled("not found: a.txt; did you mean b.txt?"), Vec::<String>::new());
 }
 
-/// Runs a model that makes these calls one after the other; what it is told of each.
+/// Runs a model that makes these calls in turn, and returns the result of each.
 async fn told(calls: Vec<(&'static str, String)>, args: &[&str]) -> Vec<String> {
     let lab = Lab::new();
     fs::write(lab.work("a.txt"), "one\ntwo\none\n").unwrap();

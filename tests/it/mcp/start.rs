@@ -11,7 +11,7 @@ use serde_json::json;
 use super::desk::{SERVER, caller, cards, deputize};
 use crate::program::{ChatRequest, Lab, RunningProgram, model};
 
-/// A server in Python, which leaves a mark where it is told.
+/// A server in Python that writes a mark to a given path.
 const PLANTED: &str = r#"
 import json, sys
 open(sys.argv[1], "w").close()

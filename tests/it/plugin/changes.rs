@@ -10,7 +10,7 @@ use super::rude::SOURCE;
 use super::{compiled, configure};
 use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
-/// The names of the tools of each request, and what is told of `rude`.
+/// Returns the names of the tools of each request, and the description of `rude`.
 fn told(server: &MockServer) -> Vec<(Vec<String>, String)> {
     let one = |body: Value| {
         let tools = body["tools"].as_array().cloned().unwrap_or_default();

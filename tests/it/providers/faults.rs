@@ -50,7 +50,7 @@ fn before_mark(wire: Wire, body: &str) -> usize {
     body[..mark].rfind("\n\n").unwrap() + 2
 }
 
-/// An error as each provider tells it inside a stream.
+/// Returns an error as each provider sends it inside a stream.
 fn told_inside(wire: Wire) -> String {
     match wire {
         Wire::OpenAiChat => {

@@ -7,7 +7,7 @@ use insta::assert_snapshot;
 
 use super::{ask, endpoint, model};
 
-/// Asks `attempts` times a server that answers by key, and tells what came of each.
+/// Sends `attempts` requests to a server that answers by key, and returns their results.
 async fn attempts(
     attempts: usize,
     keys: &[&str],

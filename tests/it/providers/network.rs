@@ -269,7 +269,7 @@ async fn a_connection_with_tls_serves_again() {
     assert_eq!(server.seen().len(), 1);
 }
 
-/// Without the time of day, which an expired certificate is told with.
+/// Removes the time of day from the message about an expired certificate.
 fn without_times(text: &str) -> String {
     text.lines()
         .map(|line| line.split(" verification time").next().unwrap().to_owned() + "\n")

@@ -1,5 +1,5 @@
-//! Recordings that somebody changed: whatever stands in them, no tool is called, nothing hangs,
-//! and what does not fit is told with its place.
+//! Recordings that somebody changed: whatever they say, no tool is called, nothing hangs, and each
+//! mismatch is reported with its place.
 
 use std::fs;
 use std::path::Path;

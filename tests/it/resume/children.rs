@@ -203,7 +203,7 @@ impl<'l> Stopped<'l> {
         Self { lab, server, answers }
     }
 
-    /// Goes on with these settings, and plays that again; what the run told.
+    /// Resumes with these settings, replays that, and returns the report of the run.
     pub(super) async fn resumed(self, now: &str) -> Value {
         let Self { lab, server, answers } = self;
         settings(lab, &format!("{}\n{now}", near(&server)));

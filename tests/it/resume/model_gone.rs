@@ -12,8 +12,8 @@ use super::children::{Stopped, near, settings};
 use crate::kill::kill;
 use crate::program::{ChatRequest, Lab, RunningProgram, hang, model};
 
-/// Of a run with a child, killed when that has written a file and waits for an answer, what a
-/// resume with another model tells. The setting of the child's model is gone by then.
+/// Kills a run whose child has written a file and waits for an answer, and resumes it with another
+/// model and without the setting of the child's model. Returns the report.
 async fn resumed_without_its_model(background: bool, of_child: &str) -> Value {
     let lab = Lab::new();
     let answers = Arc::new(AtomicBool::new(false));

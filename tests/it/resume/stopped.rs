@@ -1,4 +1,4 @@
-//! Children that were told to end, and the program was killed before they had: they do not go on.
+//! Children that were stopped, and the program killed before they had ended: they do not go on.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use crate::control::reachable;
 use crate::kill::kill;
 use crate::program::{ChatRequest, Lab, RunningProgram, hang, model};
 
-/// A command that takes its time to end when it is told to.
+/// A command that ignores the first signal.
 const SLOW: &str = "trap '' TERM; echo x > begun; sleep 60";
 
 /// A run with a child and one below that, which is in a command; a child that nobody waits for is
@@ -42,7 +42,7 @@ async fn family(background: bool, gate: &Barrier, killed: &Arc<AtomicBool>) -> M
     .await
 }
 
-/// Of a run that was killed once the stop was acknowledged, what the resume tells.
+/// Kills a run once the stop is acknowledged, resumes it, and returns its report.
 async fn resumed(lab: &Lab, background: bool) -> Value {
     let (gate, killed) = (Barrier::closed(), Arc::new(AtomicBool::new(false)));
     let server = family(background, &gate, &killed).await;

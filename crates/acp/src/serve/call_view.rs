@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use super::hunk::{Hunk, hunks};
 use super::session_host::SessionFacts;
 
-/// Bytes of a result that are shown.
+/// Limit on a shown result, in bytes.
 const SHOWN_BYTES: usize = 32 * 1024;
-/// Bytes of one string of the arguments that are shown.
+/// Limit on each shown string of the arguments, in bytes.
 const STRING_BYTES: usize = 4 * 1024;
 
 /// A call that the editor knows.
@@ -27,13 +27,13 @@ pub(crate) struct CallView {
     pub(crate) tool: String,
     pub(crate) title: String,
     pub(crate) kind: ToolKind,
-    /// Whether it does nothing but start agents, which are shown by themselves.
+    /// Whether the call only starts agents, which have entries of their own.
     spawns: bool,
     place: Option<ToolCallLocation>,
     input: Option<Value>,
-    /// The call of the editor's below which it stands, if it is a child's.
+    /// The editor's id of the call above, if a child made this call.
     pub(crate) below: Option<String>,
-    /// What it told of itself since the editor was last told.
+    /// Progress text that the editor has not received yet.
     pub(crate) progress: Option<String>,
 }
 
@@ -72,15 +72,15 @@ pub(crate) fn update(id: String, fields: ToolCallUpdateFields) -> SessionUpdate 
     SessionUpdate::ToolCallUpdate(ToolCallUpdate::new(id, fields))
 }
 
-/// Below which call another one stands. The protocol has no field for that; what is not of the
-/// protocol stands under the program's name.
+/// Returns metadata that places a call below another. The protocol has no field for this, so it is
+/// under the program's name.
 pub(crate) fn below(call: &str) -> Meta {
     let own = json!({ "parentToolCallId": call });
     Meta::from_iter([("deputize".to_owned(), own)])
 }
 
-/// Returns the kind by which an editor chooses a picture. A tool that does not say its kind and
-/// only writes files edits them.
+/// Returns the kind, from which an editor chooses an icon. A tool that states no kind and only
+/// writes files counts as an edit.
 fn kind(spec: &ToolSpec) -> ToolKind {
     match spec.kind {
         deputize_core::ToolKind::Read => ToolKind::Read,
@@ -98,7 +98,7 @@ fn kind(spec: &ToolSpec) -> ToolKind {
     }
 }
 
-/// Returns where a call looks, by its arguments.
+/// Returns the file that a call's arguments name.
 fn location(subject: &Subject, input: &Value, cwd: &Path) -> Option<ToolCallLocation> {
     let input = input.as_object()?;
     let path = cwd.join(subject.text(ArgumentRole::Path, input)?);
@@ -106,7 +106,7 @@ fn location(subject: &Subject, input: &Value, cwd: &Path) -> Option<ToolCallLoca
     Some(ToolCallLocation::new(path).line(line.and_then(|line| u32::try_from(line).ok())))
 }
 
-/// Arguments without most of what is long in them; what is left out is counted.
+/// Returns the arguments with long strings truncated, and the omitted length stated.
 fn shortened(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(within(text, STRING_BYTES)),
@@ -125,7 +125,7 @@ fn within(mut text: String, most: usize) -> String {
     text
 }
 
-/// What a result is shown as.
+/// Returns the content that an editor shows for a result.
 pub(crate) fn content(end: &ToolEnd, call: &CallView) -> Vec<ToolCallContent> {
     let status = end.result.status;
     if status == CallStatus::Ok {
@@ -155,7 +155,7 @@ fn shown(path: &Path, hunk: Hunk, end: &ToolEnd) -> ToolCallContent {
     })
 }
 
-/// Text as it is: within a fence that is longer than any in it.
+/// Returns the text in a code fence that is longer than any fence inside it.
 pub(crate) fn fenced(text: &str) -> String {
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -163,7 +163,7 @@ pub(crate) fn fenced(text: &str) -> String {
     format!("{fence}\n{text}{end}{fence}")
 }
 
-/// Where a call was, by what the host saw.
+/// Returns the files that the host saw the call touch.
 pub(crate) fn places(end: &ToolEnd) -> Vec<ToolCallLocation> {
     let line = match &end.display {
         Some(Display::Diff { diff, .. }) => hunks(diff).first().map(|hunk| hunk.line),

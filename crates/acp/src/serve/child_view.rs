@@ -1,4 +1,4 @@
-//! A child agent as an editor shows it: one call, whose progress comes in few notes.
+//! A child agent as an editor shows it: one call, with occasional progress notes.
 
 use agent_client_protocol::v1::schema::{
     SessionUpdate, ToolCall, ToolCallContent, ToolCallStatus, ToolCallUpdateFields, ToolKind,
@@ -10,24 +10,24 @@ use deputize_runtime::{AgentSnapshot, SessionSnapshot};
 
 use super::call_view::{below, update};
 
-/// After so many calls there is a note, however soon.
+/// Number of calls after which a note is due, however recent the last one.
 const CALLS: usize = 5;
-/// The most characters of a goal.
+/// Limit on a goal, in characters.
 const GOAL_CHARS: usize = 120;
-/// The most characters of a call that is shown.
+/// Limit on a shown call, in characters.
 const CALL_CHARS: usize = 120;
 
-/// What an editor knows of a child.
+/// A child, as the editor knows it.
 #[derive(Debug)]
 pub(crate) struct ChildView {
     id: String,
     /// The call that started it, as the editor knows it.
     below: Option<String>,
-    /// Calls that had ended at the last note.
+    /// Number of calls that had ended at the last note.
     noted_calls: usize,
     /// Whether something has happened since the last note.
     news: bool,
-    /// The call that began last, or what a call said of itself since.
+    /// The call that began last, or its latest progress text.
     last: String,
     runs: bool,
 }
@@ -39,8 +39,8 @@ pub(crate) fn child_title(session: &SessionSnapshot, child: &AgentSnapshot) -> S
 }
 
 impl ChildView {
-    /// A child with this id, below its parent's call or, where the parent is a child itself, below
-    /// that: calls of children are not shown one by one.
+    /// Creates the view of a child. It stands below its parent's call or, if the parent is a child
+    /// itself, below that child: the calls of children are not shown one by one.
     pub(crate) fn new(id: String, spec: &AgentSpec, above: Option<&Self>) -> Self {
         let of_top = spec.spawned_by.as_ref().map(|by| by.call.to_string());
         let below = above.map(|child| child.id.clone()).or(of_top);
@@ -52,7 +52,7 @@ impl ChildView {
         &self.id
     }
 
-    /// It begins.
+    /// Returns the update that shows the child.
     pub(crate) fn update(&self, title: String) -> SessionUpdate {
         let call = ToolCall::new(self.id.clone(), title);
         let call = call.kind(ToolKind::Think).status(ToolCallStatus::InProgress);
@@ -60,26 +60,26 @@ impl ChildView {
         SessionUpdate::ToolCall(call)
     }
 
-    /// It goes on, after its end.
+    /// Marks an ended child as running again; `None` if it was running.
     pub(crate) fn goes_on(&mut self) -> Option<SessionUpdate> {
         let before = std::mem::replace(&mut self.runs, true);
         let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
         (!before).then(|| update(self.id.clone(), fields))
     }
 
-    /// It calls a tool.
+    /// Records the start of a call.
     pub(crate) fn calls(&mut self, call: String) {
         self.last = call;
         self.news = true;
     }
 
-    /// A call of it has ended, so many of them in all; the note that this is worth.
+    /// Records the end of a call; `ended` is the total. Returns a note if one is due.
     pub(crate) fn called(&mut self, ended: usize) -> Option<SessionUpdate> {
         self.news = true;
         (ended.saturating_sub(self.noted_calls) >= CALLS).then(|| self.note(ended))
     }
 
-    /// Some time has passed, and so many calls have ended; the note that is due.
+    /// Returns a note if one is due; `ended` is the number of ended calls.
     pub(crate) fn tick(&mut self, ended: usize) -> Option<SessionUpdate> {
         (self.runs && self.news).then(|| self.note(ended))
     }
@@ -91,7 +91,7 @@ impl ChildView {
         update(self.id.clone(), ToolCallUpdateFields::new().content(vec![words(&text)]))
     }
 
-    /// It has ended after so many calls.
+    /// Records the child's end after `ended` calls.
     pub(crate) fn ends(&mut self, outcome: &Outcome, ended: usize) -> Option<SessionUpdate> {
         if !std::mem::replace(&mut self.runs, false) {
             return None;
@@ -114,7 +114,7 @@ impl ChildView {
         Some(update(self.id.clone(), fields))
     }
 
-    /// Nothing more will come of it: its id, if the editor has not been told of an end.
+    /// Drops the child. Returns its id if the editor has not received its end.
     pub(crate) fn leave(&mut self) -> Option<String> {
         std::mem::replace(&mut self.runs, false).then(|| self.id.clone())
     }

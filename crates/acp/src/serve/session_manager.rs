@@ -27,19 +27,19 @@ use super::prompt::{text_of, words_of};
 use super::session_host::{Conversation, HostError, SessionHost, SessionRequest, TurnRequest};
 use super::session_updates::{SessionUpdates, chunk};
 
-/// How often it is looked whether a note on children is due.
+/// Interval at which progress notes of children are checked.
 const TICK: Duration = Duration::from_secs(2);
-/// How many messages may be on their way to an editor; one that reads none of so many is left.
+/// Limit on messages queued for an editor; one that reads none of them is disconnected.
 const WAITING: usize = 100_000;
-/// The most characters of a session's title.
+/// Limit on a session's title, in characters.
 const TITLE_CHARS: usize = 60;
 
-/// All that one editor has open.
+/// The open sessions of one editor.
 pub(crate) struct SessionManager {
     pub(crate) sessions: Arc<dyn SessionHost>,
-    /// Turns and other work that is under way.
+    /// Turns and other running work.
     pub(crate) work: TaskTracker,
-    /// Told when all of it must end.
+    /// Cancels all of it.
     pub(crate) end: Cancel,
     pub(crate) waiting: PendingMessages,
     open: Mutex<BTreeMap<String, Arc<OpenSession>>>,
@@ -50,13 +50,13 @@ struct OpenSession {
     conversation: Arc<dyn Conversation>,
     mode: Arc<Mutex<ApproverMode>>,
     telling: Arc<Mutex<SessionUpdates>>,
-    /// It was there before, and has the title of its first goal.
+    /// Whether it was stored before, with the title of its first goal.
     stored: bool,
-    /// The signal of the turn that is under way.
+    /// The cancel signal of the running turn.
     turn: Mutex<Option<Cancel>>,
 }
 
-/// The turn that a session is in, until this is dropped.
+/// A session's running turn, which ends when this is dropped.
 struct TurnGuard(Arc<OpenSession>, Cancel);
 
 impl Drop for TurnGuard {
@@ -78,13 +78,13 @@ impl SessionManager {
         Self { sessions, work: TaskTracker::new(), end, waiting, open: Mutex::default() }
     }
 
-    /// Waits until no work is under way. What comes later is not waited for.
+    /// Waits until no work is running. Work that starts later is not included.
     pub(crate) async fn settled(&self) {
         self.work.close();
         self.work.wait().await;
     }
 
-    /// Opens a session; gives its id and its modes.
+    /// Opens a session, and returns its id and modes.
     pub(crate) async fn open(
         &self,
         place: SessionRequest,
@@ -104,7 +104,7 @@ impl SessionManager {
         Ok((id, modes))
     }
 
-    /// Opens a stored session, and tells what happened in it if that is wanted.
+    /// Opens a stored session, and sends its history if `told` is set.
     pub(crate) async fn resume(
         &self,
         place: SessionRequest,
@@ -125,7 +125,7 @@ impl SessionManager {
         Ok(modes)
     }
 
-    /// Forgets a session; a turn in it ends, and all that it has.
+    /// Closes a session, and ends a running turn with everything it started.
     pub(crate) async fn close(&self, id: &str) -> Result<(), Error> {
         let open = lock(&self.open).remove(id);
         open.ok_or_else(|| none(id))?.close().await;
@@ -161,14 +161,14 @@ impl SessionManager {
         Ok(())
     }
 
-    /// Tells the turn of a session to end, if it is in one.
+    /// Cancels the running turn of a session, if there is one.
     pub(crate) fn cancel(&self, id: &str) {
         if let Some(open) = lock(&self.open).get(id) {
             open.interrupt();
         }
     }
 
-    /// Begins a turn. It is answered when it has ended.
+    /// Starts a turn. The request is answered when the turn ends.
     pub(crate) fn prompt(
         self: &Arc<Self>,
         request: &PromptRequest,
@@ -286,13 +286,13 @@ impl OpenSession {
         Ok(TurnGuard(self, cancel))
     }
 
-    /// Whether the turn that begins is the first since it was opened.
+    /// Returns whether this turn is the first since the session was opened.
     fn is_first(&self) -> bool {
         lock(&self.telling).begin()
     }
 }
 
-/// What the answer to a prompt is, by how its turn ended.
+/// Returns the answer to a prompt, by how its turn ended.
 fn answer(
     ended: Result<Outcome, HostError>,
     cancel: &Cancel,
@@ -326,7 +326,7 @@ fn answer(
     }
 }
 
-/// Tells the editor what happens in a turn.
+/// Sends the editor the updates of a turn.
 struct UpdateObserver {
     connection: ConnectionTo<Client>,
     session: String,
@@ -390,7 +390,7 @@ fn modes(current: ApproverMode) -> SessionModeState {
     SessionModeState::new(id, MODES.iter().map(mode).collect())
 }
 
-/// A directory as a session may have it.
+/// Checks that a session may have this directory.
 pub(crate) fn directory(cwd: &Path, more: &[PathBuf]) -> Result<PathBuf, Error> {
     if !cwd.is_absolute() {
         return Err(asked(format!("the directory `{}` is not absolute", cwd.display())));

@@ -1,4 +1,4 @@
-//! What an editor is told of a session, record by record, without IO.
+//! Turns the records of a session into updates for an editor, without IO.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,29 +20,29 @@ use super::child_view::{ChildView, child_title};
 use super::prompt::blocks_of;
 use super::session_host::SessionFacts;
 
-/// The most characters of a remark.
+/// Limit on a remark, in characters.
 const REMARK_CHARS: usize = 300;
 
-/// Turns records into updates. The session as it stands is in its snapshot; the other fields are
-/// what the editor knows.
+/// Turns records into updates. The snapshot has the state of the session; the other fields have
+/// what the editor received.
 #[derive(Debug)]
 pub(crate) struct SessionUpdates {
     facts: SessionFacts,
     session: SessionSnapshot,
     root: AgentId,
-    /// Whether this is the past: the person's messages are told too, and no progress is.
+    /// Whether this is history: it includes the person's messages, and no progress.
     past: bool,
     /// Whether a turn has begun.
     begun: bool,
-    /// What the person said at first, and the whole message that it stands in.
+    /// The person's first words, and the whole message around them.
     opened: Option<(String, String)>,
-    /// The request that is under way, by its record.
+    /// The record number of the request under way.
     request: u64,
-    /// What of its reply has come by pieces.
+    /// The streamed part of its reply.
     pieces: StreamedPieces,
-    /// What had come of the last attempt that broke off.
+    /// The streamed part of the last attempt that broke off.
     broken: String,
-    /// Calls that the editor was told of and that have not ended.
+    /// Calls that the editor shows as running.
     open: BTreeMap<(AgentId, CallId), CallView>,
     children: BTreeMap<AgentId, ChildView>,
 }
@@ -52,9 +52,9 @@ pub(crate) struct SessionUpdates {
 pub(crate) struct ApprovalUpdate {
     pub(crate) id: String,
     pub(crate) kind: ToolKind,
-    /// The title of the child that makes it; empty: the top agent does.
+    /// The title of the child that makes it; empty for the top agent.
     pub(crate) whose: String,
-    /// What the editor has to know before.
+    /// An update that the editor needs first.
     pub(crate) told: Option<SessionUpdate>,
 }
 
@@ -81,12 +81,12 @@ impl SessionUpdates {
         }
     }
 
-    /// A turn begins; whether it is the first here.
+    /// Starts a turn, and returns whether it is the first.
     pub(crate) fn begin(&mut self) -> bool {
         !std::mem::replace(&mut self.begun, true)
     }
 
-    /// A whole session that is over for now.
+    /// Returns the updates of a stored session.
     pub(crate) fn of_past(facts: &SessionFacts, records: &[Record]) -> Vec<SessionUpdate> {
         let mut telling = Self { past: true, ..Self::new(facts) };
         let mut updates: Vec<_> = records.iter().flat_map(|record| telling.take(record)).collect();
@@ -94,13 +94,13 @@ impl SessionUpdates {
         updates
     }
 
-    /// A record.
+    /// Returns the updates for a record.
     pub(crate) fn take(&mut self, record: &Record) -> Vec<SessionUpdate> {
         self.session.apply(record);
         if record.agent == self.root { self.of_root(record) } else { self.of_child(record) }
     }
 
-    /// A piece of a reply.
+    /// Returns the update for a streamed piece of a reply.
     pub(crate) fn piece(&mut self, agent: &AgentId, delta: Delta<'_>) -> Option<SessionUpdate> {
         if *agent != self.root {
             return None;
@@ -118,7 +118,7 @@ impl SessionUpdates {
         })
     }
 
-    /// What a running call tells of itself, which the next tick tells on.
+    /// Keeps the progress text of a running call for the next tick.
     pub(crate) fn progress(&mut self, agent: &AgentId, call: CallId, text: &str) {
         if let Some(child) = self.children.get_mut(agent) {
             child.calls(text.to_owned());
@@ -127,7 +127,7 @@ impl SessionUpdates {
         }
     }
 
-    /// Some time has passed: what has come of calls and children since.
+    /// Returns the pending progress of calls and children.
     pub(crate) fn tick(&mut self) -> Vec<SessionUpdate> {
         let calls = self.open.values_mut().filter_map(|call| {
             let content = vec![ToolCallContent::from(call.progress.take()?)];
@@ -139,7 +139,7 @@ impl SessionUpdates {
         calls.chain(notes).collect()
     }
 
-    /// The turn is over: what is told as running is not any more.
+    /// Ends the turn, and everything that the editor shows as running.
     pub(crate) fn end(&mut self) -> Vec<SessionUpdate> {
         let open = std::mem::take(&mut self.open);
         let calls = open.into_values().map(|call| call.id);
@@ -247,7 +247,7 @@ impl SessionUpdates {
         blocks.map(|block| SessionUpdate::UserMessageChunk(ContentChunk::new(block))).collect()
     }
 
-    /// An attempt failed. Of the last one the editor saw what had come; so it does later.
+    /// Records a failed attempt. The editor keeps what it saw of the last one.
     fn broke(&mut self, error: &ModelError, retried: bool) -> Vec<SessionUpdate> {
         if !error.partial.trim().is_empty() {
             self.broken.clone_from(&error.partial);
@@ -286,8 +286,8 @@ impl SessionUpdates {
         told
     }
 
-    /// The call that a person is asked about, with whose it is, and what the editor must be told
-    /// before: calls of children are not known to it.
+    /// Returns the call in question, its agent's title, and the update that introduces it: editors
+    /// do not know the calls of children.
     pub(crate) fn asked(&mut self, agent: &AgentId, id: CallId, tool: &str) -> ApprovalUpdate {
         let key = (agent.clone(), id);
         let told = (!self.open.contains_key(&key)).then(|| self.announce(agent, id, (tool, "")));
@@ -335,12 +335,12 @@ impl SessionUpdates {
         SessionUpdate::AgentThoughtChunk(chunk(text).message_id(self.message_id("t")))
     }
 
-    /// An id of what one reply says: each attempt is a message of its own.
+    /// Returns a message id; each attempt is a message of its own.
     fn message_id(&self, kind: &str) -> MessageId {
         MessageId::new(format!("{kind}{}", self.request))
     }
 
-    /// A remark of the program, where the agent's thoughts are: it is none of its answer.
+    /// Returns a remark of the program as a thought, since it is not part of the answer.
     fn remark(&self, text: &str) -> Vec<SessionUpdate> {
         if self.past {
             return Vec::new();
@@ -366,12 +366,12 @@ fn failed(id: String) -> SessionUpdate {
     update(id, ToolCallUpdateFields::new().status(ToolCallStatus::Failed))
 }
 
-/// An agent's place in its session: `1.0.0` is the first task of the top agent's call `call_1_0`.
+/// Returns an agent's short id: `1.0.0` is the first task of the top agent's call `call_1_0`.
 fn short(agent: &AgentId) -> String {
     agent.as_str().split_once('/').map(|(_, path)| path.to_owned()).unwrap_or_default()
 }
 
-/// An id of a call that is one in the whole session.
+/// Returns a call id that is unique in the session.
 pub(crate) fn call_id(agent: &AgentId, call: CallId) -> String {
     match short(agent).as_str() {
         "" => call.to_string(),

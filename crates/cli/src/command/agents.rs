@@ -1,4 +1,4 @@
-//! `deputize agents`: the agents of sessions as they stand, and telling one to end.
+//! `deputize agents`: shows the agents of sessions, and stops one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

@@ -19,11 +19,11 @@ use crate::process_env::ProcessEnv;
 use crate::processes;
 use crate::stdio::{output_columns, print};
 
-/// How something is.
+/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Health {
     Good,
-    /// It works with less.
+    /// It works in part.
     Less,
     Bad,
 }
@@ -38,7 +38,7 @@ impl Health {
     }
 }
 
-/// One thing that was looked at.
+/// One line of the report.
 struct Check {
     what: &'static str,
     health: Health,
@@ -58,7 +58,7 @@ impl Check {
         Self { health, ..self }
     }
 
-    /// A row, and one for each further line of what was found.
+    /// Returns a row, and one more for each further line of the finding.
     fn rows(&self) -> Vec<[String; 3]> {
         let row = |(at, line): (usize, &str)| {
             let [health, what] = if at == 0 { [self.health.word(), self.what] } else { [""; 2] };
@@ -72,7 +72,7 @@ impl Check {
     }
 }
 
-/// Looks at everything and prints it; 1 when something does not work.
+/// Checks everything and prints the report. Returns 1 if something does not work.
 pub(crate) fn doctor(
     links: &[ToolCrate],
     around: &ProcessEnv,
@@ -129,7 +129,7 @@ fn report(checks: &[Check], as_json: bool) -> Result<u8, CliError> {
     Ok(u8::from(checks.iter().any(|check| check.health == Health::Bad)))
 }
 
-/// The program that children are, where they are one of their own.
+/// Checks the external agent, if children are one.
 fn external_agent(config: &Config, around: &ProcessEnv) -> Option<Check> {
     match external::program(config, around) {
         Ok(None) => None,
@@ -146,7 +146,7 @@ fn external_agent(config: &Config, around: &ProcessEnv) -> Option<Check> {
     }
 }
 
-/// The tools that children go without, and how they would get them.
+/// Lists the tools that children lack, and how to grant them.
 fn check_tools_of_children(composition: &AssembledProgram) -> Option<Check> {
     let names = composition.assembly.tools_denied_to_children();
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
@@ -159,8 +159,8 @@ fn check_tools_of_children(composition: &AssembledProgram) -> Option<Check> {
     (!names.is_empty()).then(|| Check::new("children", Ok(found)))
 }
 
-/// What tools there are, and what is to be told of them that was not told already, by how it
-/// begins.
+/// Checks the tools. Warnings in `told` (compared by prefix) were reported already and are left
+/// out.
 fn tools(composition: Result<AssembledProgram, CliError>, told: &[String]) -> Vec<Check> {
     let composition = match composition {
         Ok(composition) => composition,
@@ -183,7 +183,7 @@ fn tools(composition: Result<AssembledProgram, CliError>, told: &[String]) -> Ve
     checks
 }
 
-/// What the machine has of what tools need.
+/// Checks the programs that tools need.
 fn machine(around: &ProcessEnv) -> Vec<Check> {
     let program = |what: &'static str| match on_path(what, around) {
         Some(path) => Check::new(what, Ok(path.display().to_string())),

@@ -1,4 +1,4 @@
-//! Servers that nothing is known of what they have are asked before the first request.
+//! Lists the tools of new MCP servers before the first request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -24,21 +24,21 @@ use crate::processes::setup;
 use crate::stdio::tell;
 use crate::wording::count;
 
-/// How long servers that nothing is known of may hold up the first request, all together.
+/// Time limit for all new servers together before the first request is sent.
 const FIRST_LOOK: Duration = Duration::from_secs(5);
 
-/// Servers that are asked what they have for the first time.
+/// The first listing of new servers.
 #[derive(Default)]
 pub(crate) struct FirstListing {
-    /// What is to be told of that, once.
+    /// Notes for the person.
     pub(crate) notes: Vec<String>,
-    /// Those of which is told there that the session goes without them.
+    /// Servers that the session goes without, as the notes say.
     pub(crate) without: BTreeSet<String>,
-    /// Those that have not said it yet: what they say is kept for the next session.
+    /// Servers that have not answered yet; their answer is stored for the next session.
     _asking: Option<QueryThread>,
 }
 
-/// A thread that asks servers, and ends them with itself when this is dropped.
+/// A thread that lists servers; dropping it ends the thread and the servers.
 struct QueryThread {
     end: Option<oneshot::Sender<Infallible>>,
     thread: Option<JoinHandle<()>>,
@@ -53,9 +53,9 @@ impl Drop for QueryThread {
     }
 }
 
-/// Asks servers that nothing is known of what they have, all at once, and shows the person what
-/// nobody approved yet. The first request does not wait for long; who needs longer to start, as
-/// what is downloaded first, is asked on beside the session, and not waited for another time.
+/// Lists new servers all at once, and asks the person to approve them. The first request waits for
+/// a limited time. A server that starts slowly, for example because it is downloaded first, goes on
+/// beside the session, and is not waited for again.
 pub(crate) fn first_look(
     config: &Config,
     around: &ProcessEnv,
@@ -68,7 +68,7 @@ pub(crate) fn first_look(
     looked
 }
 
-/// A server, and what is kept of it.
+/// A server, and its stored record.
 struct PendingServer {
     server: ServerConfig,
     card: ServerRecord,
@@ -77,13 +77,13 @@ struct PendingServer {
 }
 
 impl PendingServer {
-    /// Whether it did not answer in time when it was last asked, started the same way.
+    /// Returns whether the server was too slow when it was last started the same way.
     fn was_slow(&self) -> bool {
         self.card.unanswered.as_ref() == Some(&self.server.start().digest)
     }
 }
 
-/// The servers whose tools the top agent is to have.
+/// Returns the servers whose tools the top agent has.
 fn wanted(config: &Config, around: &ProcessEnv) -> Vec<PendingServer> {
     let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
     // What is wrong with one is told where its tools are put together.
@@ -96,7 +96,7 @@ fn wanted(config: &Config, around: &ProcessEnv) -> Vec<PendingServer> {
     asked.collect()
 }
 
-/// Those of them that must be asked what they have.
+/// Returns those whose listing is missing or out of date.
 fn unknown(config: &Config, around: &ProcessEnv) -> Vec<PendingServer> {
     let mut unknown = Vec::new();
     for mut asked in wanted(config, around) {
@@ -114,9 +114,8 @@ fn unknown(config: &Config, around: &ProcessEnv) -> Vec<PendingServer> {
 }
 
 impl PendingServer {
-    /// Shows the person a server that nobody approved, and approves it where that is the answer.
-    /// Where it is not, its tools are not offered, and that is told with all that is not. What
-    /// is to be told.
+    /// Asks the person to approve a new server. Returns a note, which also names the tools that are
+    /// not offered without approval.
     fn shown(mut self, mode: ApproverMode) -> Option<String> {
         let (name, start) = (&self.server.name, self.server.start());
         let listed = self.card.listed.as_ref()?;
@@ -154,7 +153,7 @@ impl PendingServer {
     }
 }
 
-/// Asks them, and waits for those that are quick.
+/// Lists the servers, and waits for the quick ones.
 fn asked(unknown: Vec<PendingServer>, cwd: &Path, around: &ProcessEnv) -> FirstListing {
     if unknown.is_empty() {
         return FirstListing::default();
@@ -217,7 +216,7 @@ fn asked(unknown: Vec<PendingServer>, cwd: &Path, around: &ProcessEnv) -> FirstL
     FirstListing { notes, without, _asking: (!waiting.is_empty()).then_some(asking) }
 }
 
-/// What is told of a server that has not said yet what it has.
+/// Returns the note on a server that has not answered yet.
 fn unheard(name: &str, was_slow: bool) -> String {
     let why = if was_slow {
         "it is not waited for, since it did not say in time what it has when it was last asked"
@@ -231,8 +230,8 @@ fn unheard(name: &str, was_slow: bool) -> String {
     )
 }
 
-/// Asks a server and keeps what it says. What is to be told of that, or why the session goes
-/// without it.
+/// Lists a server and stores the result. Returns a note, or why the session goes without the
+/// server.
 async fn ask_first(
     asked: PendingServer,
     cwd: PathBuf,
@@ -272,12 +271,12 @@ async fn ask_first(
     }))
 }
 
-/// `its 1 tool is` or `its 2 tools are`.
+/// Returns `its 1 tool is` or `its 2 tools are`.
 fn tools_are(n: usize) -> String {
     format!("its {} {}", count(n, "tool"), if n == 1 { "is" } else { "are" })
 }
 
-/// What is told of a server that a session goes without.
+/// Returns the note on a server that a session goes without.
 fn without(name: &str, of_editor: bool, error: McpError) -> String {
     let why = CliError::failed(error).chain();
     let next = match of_editor {

@@ -15,7 +15,7 @@ mod manifest;
 
 use manifest::CrateSource;
 
-/// The files of a project, and what is written in them.
+/// The files of a project, with their content.
 type ProjectFiles = &'static [(&'static str, &'static str)];
 
 const GITIGNORE: (&str, &str) = (".gitignore", include_str!("new/templates/gitignore.txt"));
@@ -38,7 +38,7 @@ const PLUGIN: ProjectFiles = &[
     ("src/lib.rs", include_str!("new/templates/plugin_lib.rs.txt")),
 ];
 
-/// Words of the language, strict and reserved, which are no names in code.
+/// Keywords of Rust, strict and reserved, which cannot be names.
 const KEYWORDS: [&str; 51] = [
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate",
     "do", "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl",
@@ -47,7 +47,7 @@ const KEYWORDS: [&str; 51] = [
     "unsafe", "unsized", "use", "virtual", "where", "while", "yield",
 ];
 
-/// Crates that are there already.
+/// Names that Deputize's own crates have.
 const TAKEN: [&str; 13] = [
     "test",
     "core",
@@ -150,7 +150,7 @@ fn project(
     Ok((name, source))
 }
 
-/// The name of the crate: as told, or that of its directory.
+/// Returns the name of the crate: the given one, or that of its directory.
 fn name(dir: &Path, told: Option<&str>) -> Result<String, NewError> {
     let of_dir = dir.file_name().map(|name| name.to_string_lossy().into_owned());
     let name = told.map(str::to_owned).or(of_dir).unwrap_or_default();
@@ -171,8 +171,8 @@ fn name(dir: &Path, told: Option<&str>) -> Result<String, NewError> {
     }
 }
 
-/// Where the crates of Deputize come from: a checkout that was named or that one is in, or the
-/// registry where that is said.
+/// Returns the source of Deputize's crates: a checkout that is named or surrounds the directory, or
+/// the registry with `--published`.
 fn source(cwd: &Path, args: &Project) -> Result<CrateSource, CliError> {
     let is_checkout = |dir: &Path| {
         let manifest = fs::read_to_string(dir.join("crates/core/Cargo.toml"));
@@ -200,7 +200,7 @@ fn source(cwd: &Path, args: &Project) -> Result<CrateSource, CliError> {
     }
 }
 
-/// Writes a new file; one that is there stays.
+/// Writes a new file. Never overwrites one.
 fn write(path: &Path, text: &[u8]) -> Result<(), CliError> {
     let done = (|| {
         if let Some(folder) = path.parent() {

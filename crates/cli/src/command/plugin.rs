@@ -1,4 +1,4 @@
-//! `deputize plugin`: the plugins of the configuration, the check of one, the beginning of one.
+//! `deputize plugin`: lists the configured plugins, checks one, starts a new one.
 
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{Catalog, ToolCrate};
@@ -15,7 +15,7 @@ use crate::stdio::{output_columns, print, wrap_lines};
 
 mod check;
 
-/// Does what the command says. 1: a plugin cannot be used.
+/// Runs the command. Returns 1 if a plugin cannot be used.
 pub(crate) fn plugin(
     links: &[ToolCrate],
     around: &ProcessEnv,
@@ -30,7 +30,7 @@ pub(crate) fn plugin(
     }
 }
 
-/// What is told of one plugin of the configuration.
+/// One configured plugin in the list.
 struct PluginRow {
     path: String,
     isolated: bool,
@@ -58,7 +58,8 @@ fn list(links: &[ToolCrate], around: &ProcessEnv, view: &View) -> Result<u8, Cli
     Ok(code)
 }
 
-/// Each is looked at beside those above it, as a run takes them.
+/// Returns a row for each plugin. Each is checked together with those above it, as a run loads
+/// them.
 fn rows(config: &Config, around: &ProcessEnv, mut beside: Catalog) -> Vec<PluginRow> {
     let loader = plugins::loader(around);
     let row = |entry: &PluginEntry| {
@@ -79,7 +80,7 @@ fn rows(config: &Config, around: &ProcessEnv, mut beside: Catalog) -> Vec<Plugin
 }
 
 impl PluginRow {
-    /// Where its calls run.
+    /// Returns where its calls run.
     const fn runs(&self) -> &'static str {
         if self.isolated { "isolated" } else { "inside" }
     }
@@ -101,7 +102,7 @@ impl PluginRow {
         }
     }
 
-    /// A paragraph on why it cannot be used.
+    /// Explains why it cannot be used; `None` if it can.
     fn why_not(&self) -> Option<String> {
         let why = self.found.as_ref().err()?;
         Some(format!(

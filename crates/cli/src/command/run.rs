@@ -37,14 +37,14 @@ mod run_report;
 
 pub(crate) use recording::replay;
 
-/// What is to be run.
+/// A run: its links, environment and options.
 pub(crate) struct RunJob<'a> {
     pub(crate) prompt: Option<&'a str>,
     pub(crate) resume: Option<&'a str>,
     pub(crate) options: &'a RunOptions,
 }
 
-/// Runs a task; the exit code tells how it ended.
+/// Runs a task, and returns the exit code.
 pub(crate) fn run(
     links: &[ToolCrate],
     around: &ProcessEnv,
@@ -115,7 +115,7 @@ pub(crate) fn run(
     }
 }
 
-/// A warning of tools that a session had and this program does not have any more.
+/// Warns of tools that the session had and this program no longer has.
 fn gone(spec: &AgentSpec, composition: &AssembledProgram) -> Option<String> {
     let missing = spec
         .tools
@@ -132,7 +132,7 @@ fn gone(spec: &AgentSpec, composition: &AssembledProgram) -> Option<String> {
     })
 }
 
-/// Says what the person should know before it begins.
+/// Prints the notices before a run begins.
 fn announce(
     job: &RunJob<'_>,
     composition: &AssembledProgram,
@@ -148,7 +148,7 @@ fn announce(
     }
 }
 
-/// Gives a session what works beside its agents: processes, hooks, the program that children are.
+/// Adds to a session what works beside its agents: processes, hooks, the external agent.
 pub(crate) fn staff(
     parts: &mut SessionConfig,
     config: &Config,
@@ -162,7 +162,7 @@ pub(crate) fn staff(
     processes
 }
 
-/// The words of the task, and what is piped in beside them.
+/// Returns the words of the task, and the input piped in beside them.
 fn given(
     job: &RunJob<'_>,
     needed: bool,
@@ -200,13 +200,13 @@ pub(crate) fn flags(options: &RunOptions) -> Vec<FlagValue> {
     flags.into_iter().flatten().collect()
 }
 
-/// The address that a person named for this run.
+/// Returns the endpoint named on the command line.
 fn endpoint(overrides: ModelOverrides) -> Option<ModelEndpoint> {
     let ModelOverrides { base_url, api_key_env, .. } = overrides;
     base_url.map(|base_url| ModelEndpoint { base_url, api_key_env })
 }
 
-/// What the command line says of the model.
+/// Returns the model options of the command line.
 pub(crate) fn overrides(choice: &ModelChoice) -> ModelOverrides {
     ModelOverrides {
         model: choice.model.clone(),
@@ -215,8 +215,8 @@ pub(crate) fn overrides(choice: &ModelChoice) -> ModelOverrides {
     }
 }
 
-/// A session asks the model that it asked before, where it asked it: its conversation goes to no
-/// other address unless that is said. At another address it is the same model all the same.
+/// Keeps the model and the endpoint of the stored session unless the command line names others: a
+/// conversation goes to no other address unasked. At another address it is still the same model.
 pub(crate) fn go_on_with(overrides: &mut ModelOverrides, start: &SessionStart) {
     if overrides.model.is_some() {
         return;
@@ -233,7 +233,7 @@ pub(crate) fn go_on_with(overrides: &mut ModelOverrides, start: &SessionStart) {
     }
 }
 
-/// Takes up where the last run of a stored session left its model, and says what is not as then.
+/// Restores the model state of the last run, and notes differences to it.
 fn resume_start(
     overrides: &mut ModelOverrides,
     stored: Option<&StoredSession>,
@@ -265,7 +265,7 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
         || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
-/// What was said and a stored session does not take.
+/// Returns the given options that a stored session ignores.
 fn left_alone(options: &RunOptions) -> Vec<&'static str> {
     let said = [(
         !options.toolsets.is_empty(),
@@ -274,7 +274,8 @@ fn left_alone(options: &RunOptions) -> Vec<&'static str> {
     said.into_iter().filter(|(said, _)| *said).map(|(_, note)| note).collect()
 }
 
-/// How the top agent's questions are answered: as set, or by whether somebody is there.
+/// Returns the approval mode: the configured one, or one that depends on whether a person can be
+/// asked.
 fn mode(loaded: &LoadedConfig, around: &ProcessEnv) -> ApproverMode {
     if loaded.origins.contains_key("approvals.mode") || around.stdin_is_terminal {
         loaded.config.approvals.mode
@@ -288,7 +289,7 @@ fn stored(dir: &SessionDir, name: &str) -> Result<StoredSession, CliError> {
     dir.read(&id).map_err(CliError::failed)
 }
 
-/// A session is about the directory that it began in: what it read and wrote is there.
+/// A session cannot continue in another directory: the files that it read and wrote are in its own.
 #[derive(Debug, thiserror::Error)]
 #[error("the session works in `{}`, not in `{}`", began.display(), chosen.display())]
 struct OtherDirectory {
@@ -296,7 +297,7 @@ struct OtherDirectory {
     chosen: PathBuf,
 }
 
-/// The directory of a stored session, which goes on where it was.
+/// Returns the directory of a stored session.
 fn still_there(around: &ProcessEnv, options: &RunOptions, cwd: &Path) -> Result<PathBuf, CliError> {
     let found = around.cwd(Some(cwd));
     let found = found.map_err(|error| error.hint("the session goes on where it began"))?;
@@ -311,7 +312,7 @@ fn still_there(around: &ProcessEnv, options: &RunOptions, cwd: &Path) -> Result<
     Ok(cwd.to_owned())
 }
 
-/// What the person should know before it begins.
+/// Prints what the person should know before the run begins.
 fn notices(composition: &AssembledProgram, mode: ApproverMode, quiet: bool) {
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     if !composition.assembly.has_unbounded() {
@@ -338,8 +339,8 @@ struct ChildCommands {
     are_program: bool,
 }
 
-/// What happens to commands: those of the agent that is asked, and those of its children, or to
-/// children that are another program. Whether there is somebody to ask matters too.
+/// Returns the notice on commands: of the top agent, and of its children or the external agent. It
+/// depends on whether a person can be asked.
 fn sandbox_notice(own: ApproverMode, children: ChildCommands, someone: bool) -> String {
     let ChildCommands { approver: children, are_program: program } = children;
     let said = |mode| match mode {

@@ -308,7 +308,7 @@ fn delivery(stored: &StoredSession, agent: &AgentId, text: &str) -> String {
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A result as people see it: without the frame that tells a model where its content comes from.
+/// Returns a result for people, without the frame that marks its source for a model.
 fn result_of<'s>(stored: &StoredSession, agent: &AgentId, result: &'s ToolResult) -> Cow<'s, str> {
     remove_frame(&stored.header.secret, agent, result.call, result.text.as_str())
 }

@@ -1,5 +1,5 @@
-//! What a prompt takes from around the program: a recording keeps it, so that a replay on
-//! another machine makes the same prompt.
+//! The parts of prompts that come from the environment. A recording stores them, so a replay on
+//! another machine makes the same prompts.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 use super::{AssemblyInput, mcp, unreachable};
 use crate::zone::zone;
 
-/// What was found around the program.
+/// What a prompt takes from the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Discovered {
-    /// What the base prompts are made from.
+    /// Sources of the base prompts.
     #[serde(flatten)]
     pub(crate) prompt: PromptSources,
     /// Whether a person at a terminal reads the answer.
@@ -27,22 +27,22 @@ pub(crate) struct Discovered {
     /// Whether there is a person who can be asked.
     #[serde(default)]
     pub(super) person_available: bool,
-    /// The directory that terminals begin in by the configuration, if it is there.
+    /// The configured start directory of terminals, if it exists.
     #[serde(default)]
     pub(super) workspace: Option<PathBuf>,
-    /// What is known of MCP servers, by their names.
+    /// Stored knowledge of MCP servers, by name.
     #[serde(default)]
     pub(super) mcp: BTreeMap<String, KnownServer>,
-    /// The models of `delegation.models` that cannot be asked, each with why.
+    /// The models of `delegation.models` that cannot be reached, each with the reason.
     #[serde(default)]
     pub(super) unreachable_models: BTreeMap<String, String>,
-    /// The plugins of the configuration, and what they said of themselves.
+    /// The configured plugins and their descriptions.
     #[serde(default)]
     pub(super) plugins: Vec<PluginRecord>,
 }
 
 impl Discovered {
-    /// Looks around, and tells what could not be read.
+    /// Reads the environment; adds a warning for each file that cannot be read.
     pub(crate) fn read(from: &AssemblyInput<'_>, warnings: &mut Vec<String>) -> Self {
         let date = local_date(&*from.clock, zone(from.surroundings));
         let mut prompt = PromptSources::read(&from.cwd, date, warnings);
@@ -67,7 +67,7 @@ impl Discovered {
         }
     }
 
-    /// The same with another project, as that is found there.
+    /// Reads another project's files, and keeps the rest.
     pub(crate) fn in_directory(self, cwd: &Path, warnings: &mut Vec<String>) -> Self {
         Self { prompt: self.prompt.in_directory(cwd, warnings), ..self }
     }
@@ -88,7 +88,7 @@ fn unreachable_models(from: &AssemblyInput<'_>) -> BTreeMap<String, String> {
     models.filter_map(|name| Some((name.clone(), why(name)?))).collect()
 }
 
-/// A directory, if it is one that agents can be told of.
+/// Returns the directory if it is absolute and exists.
 fn directory(configured: &str) -> Option<PathBuf> {
     let path = Path::new(configured);
     (path.is_absolute() && path.is_dir()).then(|| path.to_owned())

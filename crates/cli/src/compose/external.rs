@@ -20,14 +20,14 @@ use crate::process_env::ProcessEnv;
 #[error("`delegation.acp_command` cannot be run")]
 struct UnusableProgram(#[source] ProgramError);
 
-/// What a child's spec has for a model; nothing: children are agents of this program.
+/// Returns the model name of external children; `None` if children are agents of this program.
 pub(super) fn name(config: &Config) -> Option<String> {
     let command = Some(&config.delegation.acp_command).filter(|command| !command.is_empty())?;
     Some(external_agent_name(command))
 }
 
-/// Makes children external, where they are to be: they have no tools of ours to be told of, and
-/// no children of their own.
+/// Makes children external if configured. They have none of our tools, and no children of their
+/// own.
 pub(super) fn apply(config: &Config, policy: &mut DelegationConfig, warnings: &mut Vec<String>) {
     let Some(name) = name(config) else { return };
     let set = &config.delegation;
@@ -46,7 +46,7 @@ pub(super) fn apply(config: &Config, policy: &mut DelegationConfig, warnings: &m
     use_external_agent(policy, &name);
 }
 
-/// The program of a configuration, if it names one that is there.
+/// Returns the configured program, if it exists.
 pub(crate) fn program(
     config: &Config,
     around: &ProcessEnv,
@@ -67,7 +67,7 @@ pub(crate) fn program(
     found.map(Some).map_err(|error| CliError::usage(UnusableProgram(error)))
 }
 
-/// The values that the external agent is given and that nobody else may see.
+/// Adds the values that are passed to the external agent and must stay secret.
 pub(super) fn secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {
     for name in config.delegation.acp_env.iter().filter(|name| is_secret_name(name)) {
         if let Some(value) = around.var(name) {
@@ -76,7 +76,7 @@ pub(super) fn secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secret
     }
 }
 
-/// The way to children that are runs of a program.
+/// Returns the source of external children.
 pub(crate) fn agents(
     config: &Config,
     program: Option<AcpProgram>,

@@ -1,4 +1,4 @@
-//! The MCP servers of a program: what is known of them, and how they are reached.
+//! The MCP servers of a program: what is known of them, and how to reach them.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -39,15 +39,15 @@ pub(crate) enum Unreachable {
     Nothing(String),
 }
 
-/// Where cards of servers are kept: beside the sessions.
+/// Returns the store of approvals, beside the sessions.
 pub(crate) fn cards(around: &ProcessEnv) -> Result<ApprovalStore, CliError> {
     let sessions = around.sessions()?;
     let state = sessions.path().parent().unwrap_or(Path::new("."));
     Ok(ApprovalStore::new(state.join("mcp")))
 }
 
-/// Where cards of servers are kept that editors name. What one of them was approved for is not what
-/// a configured server of the same name was.
+/// Returns the store of approvals for servers that editors add. An approval there does not hold for
+/// a configured server of the same name.
 pub(crate) fn cards_of_editors(around: &ProcessEnv) -> Result<ApprovalStore, CliError> {
     let sessions = around.sessions()?;
     let state = sessions.path().parent().unwrap_or(Path::new("."));
@@ -58,7 +58,8 @@ pub(crate) fn cards_of(entry: &McpServer, around: &ProcessEnv) -> Result<Approva
     if entry.of_editor { cards_of_editors(around) } else { cards(around) }
 }
 
-/// Whether the top agent has a server's tools. Who names one for a session wants them there.
+/// Returns whether the top agent has a server's tools. It always has those of a server added for
+/// the session.
 pub(crate) fn is_wanted(config: &Config, name: &str) -> bool {
     let wanted = |set: &String| set.strip_prefix("mcp-") == Some(name);
     let of_editor = config.mcp_servers.get(name).is_some_and(|entry| entry.of_editor);
@@ -70,7 +71,7 @@ fn hint_commands() -> HintCommands {
     HintCommands { review: format_command("mcp review"), test: format_command("mcp test") }
 }
 
-/// Why no agent has a server's tools, where `toolsets` is a list without them, and what to do.
+/// Explains why no agent has a server's tools if `toolsets` leaves them out, and what to do.
 pub(crate) fn not_given(config: &Config, name: &str) -> Option<String> {
     (!is_wanted(config, name)).then(|| {
         format!(
@@ -80,18 +81,18 @@ pub(crate) fn not_given(config: &Config, name: &str) -> Option<String> {
     })
 }
 
-/// The toolsets of the servers that an editor named.
+/// Returns the toolsets of the servers that an editor added.
 pub(super) fn toolsets_of_editor(config: &Config) -> impl Iterator<Item = String> {
     let named = config.mcp_servers.iter().filter(|(_, entry)| entry.of_editor);
     named.map(|(name, _)| format!("mcp-{name}"))
 }
 
-/// The toolsets of the servers that are configured.
+/// Returns the toolsets of the configured servers.
 pub(crate) fn toolsets(config: &Config) -> impl Iterator<Item = String> {
     config.mcp_servers.keys().map(|name| format!("mcp-{name}"))
 }
 
-/// How a configured server is reached.
+/// Returns how to reach a configured server.
 pub(crate) fn server(
     name: &str,
     entry: &McpServer,
@@ -150,8 +151,8 @@ pub(crate) fn server(
     Ok(ServerConfig { limits, names, setting_names, ..reached })
 }
 
-/// What a variable or a header of a server holds; or the name of a variable that is not set. What
-/// an editor says is meant as it is.
+/// Returns the value of a server's variable or header, or the name of a variable that is not set.
+/// An editor's values are literal.
 fn value_of<'v>(
     entry: &McpServer,
     value: &'v Secret,
@@ -163,8 +164,7 @@ fn value_of<'v>(
     expand(value.expose(), around)
 }
 
-/// A value with variables of the environment in the place of `${NAME}`, or the name of one that
-/// is not set.
+/// Replaces `${NAME}` by variables of the environment. Returns the name of one that is not set.
 fn expand<'v>(value: &'v str, around: &ProcessEnv) -> Result<String, &'v str> {
     let (mut out, mut rest) = (String::new(), value);
     while let Some((before, after)) = rest.split_once("${") {
@@ -181,7 +181,7 @@ fn expand<'v>(value: &'v str, around: &ProcessEnv) -> Result<String, &'v str> {
     Ok(out)
 }
 
-/// The values that servers are given and that nobody else may see.
+/// Adds the values that are passed to servers and must stay secret.
 pub(super) fn secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {
     for (name, entry) in &config.mcp_servers {
         // What comes from the environment was kept out of the file for a reason.
@@ -201,8 +201,8 @@ pub(super) fn secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secret
     }
 }
 
-/// What is known of the servers, and what is to be told of those of which nothing can be known. Of
-/// one whose tools no agent is to have, nothing is told.
+/// Returns what is known of the servers, and warnings for those without a record. Servers whose
+/// tools no agent has get no warning.
 pub(super) fn known(
     config: &Config,
     around: &ProcessEnv,
@@ -234,8 +234,7 @@ pub(super) fn known(
     found
 }
 
-/// Returns how the tools of servers are offered. Those whose tools no agent is to have are listed
-/// as such.
+/// Returns how the tools of servers are offered; servers whose tools no agent has are marked.
 pub(super) fn offers(config: &Config) -> ServerOffers {
     let filter = |(name, entry): (&String, &McpServer)| {
         let filter = ToolFilter {
@@ -253,8 +252,8 @@ pub(super) fn offers(config: &Config) -> ServerOffers {
     }
 }
 
-/// The servers that agents may call, none of them started. Whoever owns the processes of a session
-/// owns theirs.
+/// Returns the servers that agents may call, none of them started. The session's supervisor owns
+/// their processes.
 pub(super) fn reached(config: &Config, around: &ProcessEnv, cwd: &Path) -> Servers {
     let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
     // What is wrong with one was told with its tools.

@@ -20,7 +20,7 @@ pub(crate) struct ResolvedModels {
     pub(crate) options: ModelOptions,
     pub(crate) models: Models,
     pub(crate) secrets: Secrets,
-    /// What is to be told to the person.
+    /// Warnings for the person.
     pub(crate) warnings: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the configuration says of agents and tools, in the words of those who are told.
+//! Translates the configuration into the settings of other crates.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::config::{
     Config, LATER_TOOLSETS, PrefillMessage, PrefillRole, ReasoningEffort, SERVER_TOOLSETS,
 };
 
-/// What is wanted of a model, that has its own limit of an answer or the configured one.
+/// Returns the options of a model, with its own or the configured limit on an answer.
 pub(super) fn options(config: &Config, max_output_tokens: Option<u32>) -> ModelOptions {
     let configured = Some(config.max_output_tokens).filter(|tokens| *tokens > 0);
     ModelOptions {
@@ -25,7 +25,7 @@ pub(super) fn options(config: &Config, max_output_tokens: Option<u32>) -> ModelO
     }
 }
 
-/// How hard a model is to think, as models are told.
+/// Returns the reasoning effort as providers name it; `None` for the model's default.
 pub(super) fn effort(effort: ReasoningEffort) -> Option<String> {
     let word = match effort {
         ReasoningEffort::Unset => return None,
@@ -39,7 +39,7 @@ pub(super) fn effort(effort: ReasoningEffort) -> Option<String> {
     Some(word.to_owned())
 }
 
-/// What agents may use up.
+/// Returns the limits of agents.
 pub(super) fn limits(config: &Config) -> AssemblyLimits {
     let time = config.budget.seconds.unwrap_or_default();
     AssemblyLimits {
@@ -57,7 +57,7 @@ pub(super) fn limits(config: &Config) -> AssemblyLimits {
     }
 }
 
-/// When children give signs of life.
+/// Returns when children send heartbeats.
 fn pulse(config: &Config) -> Heartbeat {
     let set = &config.delegation;
     Heartbeat {
@@ -71,8 +71,8 @@ fn seconds(seconds: u32) -> Duration {
     Duration::from_secs(seconds.into())
 }
 
-/// The toolsets of the top agent: all, or those that the configuration names. That a name is of a
-/// later version was told where it was read.
+/// Returns the toolsets of the top agent: all, or the configured ones. Names of later versions were
+/// reported when the configuration was read.
 pub(super) fn toolsets(
     config: &Config,
     catalog: &Catalog,

@@ -10,7 +10,7 @@ use deputize_runtime::{ReadError, SessionDir};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionHolder {
     pub(crate) session: SessionId,
-    /// The process, where the system tells.
+    /// The process id; `None` if the system does not say.
     pub(crate) pid: Option<u32>,
 }
 

@@ -1,4 +1,4 @@
-//! The stream of facts as JSON lines: `--output events` and exported sessions.
+//! Events as JSON lines: `--output events` and exported sessions.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -40,7 +40,7 @@ impl Projection {
         Self { texts: BTreeMap::new(), prompt_layout }
     }
 
-    /// Takes an earlier record whose line nobody wants.
+    /// Applies an earlier record without producing a line.
     pub(crate) fn know(&mut self, record: &Record) {
         if let Event::AgentStart(start) = &record.event {
             self.texts.extend(start.texts.iter().map(|(hash, text)| (hash.clone(), text.clone())));
@@ -146,8 +146,8 @@ impl Projection {
         }))
     }
 
-    /// The hash of the whole system text: its blocks, joined as they are sent. Nothing when a
-    /// block is not known.
+    /// Returns the hash of the whole system text, its blocks joined as they are sent; `None` if a
+    /// block is unknown.
     fn prompt_sha256(&self, blocks: &[String]) -> Option<String> {
         let mut hash = Sha256::new();
         for (place, block) in blocks.iter().enumerate() {
@@ -160,7 +160,7 @@ impl Projection {
     }
 }
 
-/// Whom a line is about: its agent, or the child whose end the agent is told of.
+/// Returns the agent that a line is about: the record's own, or the child whose end it receives.
 fn subject(record: &Record) -> (&AgentId, Option<&AgentId>, u32) {
     match &record.event {
         Event::Message(UserMessage { from: Some(child), .. }) => {
@@ -170,7 +170,8 @@ fn subject(record: &Record) -> (&AgentId, Option<&AgentId>, u32) {
     }
 }
 
-/// The line of a piece of a reply that is arriving, where there is something to show. It is no record and has no number.
+/// Returns the line for a streamed piece of a reply, if there is something to show. It has no
+/// number, since it is not a record.
 pub(crate) fn delta_line(
     agent: &AgentId,
     at: u64,
@@ -184,7 +185,7 @@ pub(crate) fn delta_line(
     Some(unstored_line(agent, at, body))
 }
 
-/// What a running call tells of itself. It has no number: it is no fact.
+/// Returns the line for a running call's progress. It has no number, since it is not a record.
 pub(crate) fn progress_line(
     agent: &AgentId,
     at: u64,
@@ -212,7 +213,7 @@ fn unstored_line(
     })
 }
 
-/// Milliseconds since 1970 as RFC 3339.
+/// Formats Unix milliseconds as RFC 3339.
 pub(crate) fn time(ms: u64) -> String {
     let at = i64::try_from(ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
     format!("{:.3}", at.unwrap_or(Timestamp::MAX))

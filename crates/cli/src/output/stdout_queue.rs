@@ -1,4 +1,4 @@
-//! Standard output behind a queue: whoever prints never waits for the reader.
+//! Standard output behind a queue, so that writers never wait for the reader.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
@@ -8,10 +8,10 @@ use std::thread;
 use deputize_core::{Cancel, CancelReason};
 use tokio::sync::Notify;
 
-/// The most bytes that wait for a reader who does not read.
+/// Limit on queued bytes.
 pub(crate) const WAITING_BYTES: usize = 64 * 1024 * 1024;
 
-/// The reader does not read, or not fast enough.
+/// The reader is too slow.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "its reader has fallen behind: {waiting} bytes wait and {more} more came, the limit is {most}"
@@ -22,17 +22,16 @@ struct QueueFull {
     most: usize,
 }
 
-/// A stream that a thread of its own writes. When nothing more can be written, or too much
-/// waits, the run is told to end.
+/// A stream with its own writer thread. A failed write or a full queue cancels the run.
 pub(crate) struct StdoutQueue {
     shared: Arc<QueueShared>,
 }
 
 struct QueueShared {
     state: Mutex<QueueState>,
-    /// There is something to write, or the owner has gone.
+    /// Signals new bytes, or that the owner is gone.
     more: Condvar,
-    /// All is written, or nothing can be any more.
+    /// Signals that everything is written, or that writing failed.
     written: Notify,
     most: usize,
     cancel: Cancel,
@@ -41,20 +40,20 @@ struct QueueShared {
 #[derive(Default)]
 struct QueueState {
     waiting: VecDeque<Vec<u8>>,
-    /// Bytes of what waits and of what is being written now.
+    /// Bytes queued or being written.
     bytes: usize,
-    /// Nothing more is taken.
+    /// Whether the queue accepts no more.
     closed: bool,
-    /// The reader has gone.
+    /// Whether the reader is gone.
     gone: bool,
-    /// Why nothing more is taken, unless the reader just went.
+    /// Why the queue closed; `None` if it did not, or the reader is gone.
     failure: Option<io::Error>,
-    /// The owner has gone: nothing more comes.
+    /// Whether the owner is gone, so that nothing more comes.
     over: bool,
 }
 
 impl StdoutQueue {
-    /// Writes onto `out`, for a run that `cancel` ends. At most `most` bytes wait.
+    /// Starts writing to `out`, for a run that `cancel` ends. The queue holds up to `most` bytes.
     pub(crate) fn start(
         out: Box<dyn Write + Send>,
         most: usize,
@@ -67,7 +66,7 @@ impl StdoutQueue {
         Ok(Self { shared })
     }
 
-    /// Gives bytes to be written after all others. What comes after an end is left out.
+    /// Appends bytes to the queue. Bytes after the end are dropped.
     pub(crate) fn push(&self, bytes: Vec<u8>) {
         let (mut state, most) = (self.shared.lock(), self.shared.most);
         if state.closed {
@@ -87,8 +86,8 @@ impl StdoutQueue {
         self.shared.more.notify_all();
     }
 
-    /// Waits until all is written, or nothing can be any more. A reader that stalls makes it
-    /// wait without an end.
+    /// Waits until everything is written, or writing failed. It waits without limit for a reader
+    /// that stalls.
     pub(crate) async fn written(&self) {
         loop {
             let written = self.shared.written.notified();
@@ -99,24 +98,24 @@ impl StdoutQueue {
         }
     }
 
-    /// Bytes that are not written yet.
+    /// Returns the bytes not written yet.
     pub(crate) fn left(&self) -> usize {
         self.shared.lock().bytes
     }
 
-    /// Why nothing more was taken, once. A reader that has gone is no failure.
+    /// Takes the failure that closed the queue. A reader that is gone is no failure.
     pub(crate) fn failure(&self) -> Option<io::Error> {
         self.shared.lock().failure.take()
     }
 
-    /// Whether the reader has gone.
+    /// Returns whether the reader is gone.
     pub(crate) fn is_gone(&self) -> bool {
         self.shared.lock().gone
     }
 }
 
 impl Drop for StdoutQueue {
-    /// Lets the thread end when it has written what waits; nobody waits for it.
+    /// Lets the thread end once it has written the queue; nothing waits for it.
     fn drop(&mut self) {
         self.shared.lock().over = true;
         self.shared.more.notify_all();
@@ -128,7 +127,7 @@ impl QueueShared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what comes, one piece at a time and without the lock.
+    /// Writes the queue, one piece at a time and without the lock.
     fn write(&self, mut out: Box<dyn Write + Send>) {
         while let Some(bytes) = self.next() {
             let done = out.write_all(&bytes).and_then(|()| out.flush());
@@ -150,7 +149,7 @@ impl QueueShared {
         self.written.notify_waiters();
     }
 
-    /// What is to be written next; nothing: the owner has gone.
+    /// Waits for the next bytes; `None` if the owner is gone.
     fn next(&self) -> Option<Vec<u8>> {
         let mut state = self.lock();
         loop {

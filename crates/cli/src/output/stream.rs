@@ -13,7 +13,7 @@ pub(crate) struct EventStream {
     projection: Mutex<Projection>,
     out: Arc<StdoutQueue>,
     clock: Arc<dyn Clock>,
-    /// Whether pieces of replies are told too.
+    /// Whether to print streamed pieces of replies.
     deltas: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is shown of the end of a call.
+//! Shows the end of a call.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ const REMARK_CHARS: usize = 300;
 /// Tasks that are listed by their numbers; more are counted.
 const NUMBERED_TASKS: usize = 10;
 
-/// The end of a call: only what went wrong, unless everything is to be told.
+/// Returns the line for the end of a call; `None` for a success, unless `detail` is verbose.
 pub(super) fn returned(line: ScreenLine, end: &ToolEnd, detail: Detail) -> Option<ScreenLine> {
     let tool = for_terminal_line(&end.tool, REMARK_CHARS);
     let status = end.result.status;
@@ -40,14 +40,14 @@ pub(super) fn returned(line: ScreenLine, end: &ToolEnd, detail: Detail) -> Optio
     Some(line.with(Style::Bad, format!("{tool} {said}{sep}")).with(Style::Plain, why))
 }
 
-/// Whether a call's end tells of children that are no agents, and so have no row in a tree: tasks
-/// that were never begun, or that were refused.
+/// Returns whether a call's end mentions tasks without an agent (never begun, or refused), which
+/// have no row in a tree.
 pub(super) fn has_no_row(end: &ToolEnd) -> bool {
     let not_begun = |fact: &ToolEffect| matches!(fact, ToolEffect::NotBegun { .. });
     end.facts.iter().any(not_begun) || refusal(end).is_some()
 }
 
-/// Tasks of a call for which no agent was begun: a line for each reason, with their numbers.
+/// Returns a line for each reason why tasks of a call got no agent, with their numbers.
 pub(super) fn not_begun(line: &ScreenLine, end: &ToolEnd) -> Vec<ScreenLine> {
     let mut reasons: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for fact in &end.facts {
@@ -63,7 +63,7 @@ pub(super) fn not_begun(line: &ScreenLine, end: &ToolEnd) -> Vec<ScreenLine> {
     reasons.into_iter().map(told).collect()
 }
 
-/// Tasks by their numbers, or how many they are.
+/// Names tasks by number, or counts them if they are many.
 fn task_numbers(tasks: &[u32]) -> String {
     match tasks {
         [only] => format!("task {only}"),
@@ -75,7 +75,7 @@ fn task_numbers(tasks: &[u32]) -> String {
     }
 }
 
-/// What stood against a call by which children were to be had, in words: each thing once.
+/// Explains why a delegating call was refused, each reason once.
 fn refusal(end: &ToolEnd) -> Option<String> {
     if end.result.status != CallStatus::Error {
         return None;

@@ -1,4 +1,4 @@
-//! From the tree to lines: which agents get one, and what is in it. Pure.
+//! Lays out the tree of agents as lines. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,11 +11,11 @@ use super::agent_text::{activity_text, goal_text};
 use super::line::{ScreenLine, Style, cut, width};
 use super::summary::{count, dollars, running, tokens};
 
-/// Columns that a goal is left before what an agent does now is told beside it.
+/// Columns that a goal keeps before the agent's activity takes room beside it.
 const GOAL_COLUMNS: usize = 12;
 
-/// Returns the tree in at most so many lines of at most so many columns. If it has more agents than
-/// lines, those that have ended are folded first, and counted.
+/// Returns the tree in at most `most` lines of at most `columns` columns. If it has more agents
+/// than lines, ended ones are folded first, and counted.
 pub(crate) fn lines(
     snapshot: &SessionSnapshot,
     now: u64,
@@ -72,7 +72,8 @@ fn choose<'s>(
     shown
 }
 
-/// Lines that tell of hidden children. When all are hidden, their parent's own line tells it.
+/// Returns the number of lines about hidden children. If all are hidden, the parent's own line says
+/// so.
 fn remark_lines(all: usize, shown: usize) -> usize {
     usize::from(shown > 0 && shown < all)
 }

@@ -15,7 +15,7 @@ pub(crate) enum Style {
 }
 
 impl Style {
-    /// What a terminal is told to look like this; empty for plain text.
+    /// Returns the escape sequence for this style; empty for plain text.
     const fn code(self) -> &'static str {
         match self {
             Self::Plain => "",

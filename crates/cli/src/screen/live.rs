@@ -17,11 +17,11 @@ use super::screen_state::{DrawState, ScreenState};
 use super::screen_writer::{ScreenWriter, WriterStep};
 use super::surface::Surface;
 
-/// How often somebody who waits for a pause notices that it is not wanted any more.
+/// Interval at which a pause checks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Shows what happens. It never stops a run, nor holds one up: a thread of its own writes, and
-/// what cannot be written is not shown.
+/// Shows what happens. It never stops or delays a run: a thread of its own writes, and output that
+/// cannot be written is dropped.
 pub(crate) struct Screen {
     shared: Arc<ScreenShared>,
 }
@@ -62,14 +62,14 @@ impl Screen {
         exits.filter(|exit| exit.status == Status::Completed && exit.has_text).count()
     }
 
-    /// Takes a record of an earlier run, which is not told again.
+    /// Applies a record of an earlier run without showing it.
     pub(crate) fn prime(&self, record: &Record) {
         let mut state = self.shared.lock();
         state.snapshot.apply(record);
     }
 
-    /// Takes the tree off the terminal and holds everything back until the guard is dropped,
-    /// so that something can be asked. [`PausedScreen::wait`] tells when that is so.
+    /// Removes the tree from the terminal and holds output back until the guard is dropped, so that
+    /// a question can be asked. Await [`PausedScreen::wait`] before asking.
     pub(crate) fn pause(&self) -> PausedScreen {
         let mut state = self.shared.lock();
         if state.drawing.pauses == 0 {
@@ -95,8 +95,8 @@ impl Screen {
         self.say(line);
     }
 
-    /// Ends the drawing. The tree stays as it ended, and what was changed is told below it;
-    /// lines that are said later follow. Nobody waits: see [`Screen::settled`].
+    /// Ends the drawing. The tree stays as it ended, with the changed files below it; later lines
+    /// follow. Returns at once: see [`Screen::settled`].
     pub(crate) fn finish(&self) {
         let mut state = self.shared.lock();
         if state.drawing.end == DrawState::No {
@@ -105,8 +105,7 @@ impl Screen {
         self.shared.wake.notify_all();
     }
 
-    /// Waits until everything is shown, as far as it can be. A terminal that is stopped makes
-    /// it wait without an end.
+    /// Waits until everything is shown. It waits without limit for a stopped terminal.
     pub(crate) async fn settled(&self) {
         loop {
             let settled = self.shared.settled.notified();
@@ -119,7 +118,7 @@ impl Screen {
 }
 
 impl Drop for Screen {
-    /// Lets the thread end when it has shown everything; nobody waits for it.
+    /// Lets the thread end once it has shown everything; nothing waits for it.
     fn drop(&mut self) {
         self.finish();
         self.shared.lock().drawing.closed = true;
@@ -153,11 +152,11 @@ impl Observer for Screen {
     }
 }
 
-/// While it lives, nothing is drawn.
+/// Pauses drawing until dropped.
 pub(crate) struct PausedScreen(Arc<ScreenShared>);
 
 impl PausedScreen {
-    /// Waits until the tree is off the terminal; false: it was told to stop before.
+    /// Waits until the tree is off the terminal; returns false if `stop` was set first.
     pub(crate) fn wait(&self, stop: &AtomicBool) -> bool {
         let mut state = self.0.lock();
         while !state.is_held() {
@@ -186,7 +185,7 @@ impl ScreenShared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Draws what there is to draw, without the lock, until the owner has gone.
+    /// Draws pending changes, without the lock, until the owner is gone.
     fn draw(&self, mut drawer: ScreenWriter) {
         let mut state = self.lock();
         loop {

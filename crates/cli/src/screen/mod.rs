@@ -19,13 +19,13 @@ pub(crate) mod summary;
 pub(crate) mod surface;
 mod unreadable_calls;
 
-/// How much is told.
+/// How much to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Detail {
     /// Errors only.
     Quiet,
-    /// What happens.
+    /// Progress.
     Normal,
-    /// Everything, and replies while they arrive.
+    /// Every call, and streamed replies.
     Verbose,
 }

@@ -34,15 +34,14 @@ const TOLD_CHARS: usize = 100;
 /// Bytes of an arriving reply that are held back for a line's end.
 const HELD_BYTES: usize = 2000;
 
-/// For how long a model may be waited for before that is shown though little is to be told.
+/// Milliseconds of waiting for a model before a line shows it in quiet parts of a run.
 const QUIET_WAIT_MS: u64 = 5000;
 
-/// A time in which an agent gets no reply because its requests fail.
+/// A period in which an agent's requests fail.
 #[derive(Debug)]
 struct Outage {
     agent: AgentId,
-    /// Until when the person knows that there is no reply, in milliseconds since 1970: the end of
-    /// the last wait that was shown, or the first failure.
+    /// End of the last wait that was shown, or the first failure, in Unix milliseconds.
     known_until: u64,
 }
 
@@ -80,7 +79,7 @@ impl Plain {
         Self { prints_answer, ..self }
     }
 
-    /// The lines that a record is worth. The snapshot has taken the record already.
+    /// Returns the lines for a record. The snapshot has applied the record already.
     pub(crate) fn lines(
         &mut self,
         snapshot: &SessionSnapshot,
@@ -181,7 +180,7 @@ impl Plain {
         )
     }
 
-    /// The lines that a piece of a reply completes.
+    /// Returns the lines that a streamed piece completes.
     pub(crate) fn delta(
         &mut self,
         snapshot: &SessionSnapshot,
@@ -265,13 +264,13 @@ pub(super) fn waiting_for_reply(
     prefixed(snapshot, agent).with(Style::Asking, text)
 }
 
-/// What a running call tells of itself.
+/// Returns the line for a running call's progress.
 pub(super) fn progressed(snapshot: &SessionSnapshot, agent: &AgentId, text: &str) -> ScreenLine {
     prefixed(snapshot, agent)
         .with(Style::Dim, format!("… {}", for_terminal_line(text, REMARK_CHARS)))
 }
 
-/// A line that begins with the agent's tag.
+/// Returns a line that begins with the agent's tag.
 fn prefixed(snapshot: &SessionSnapshot, agent: &AgentId) -> ScreenLine {
     let tag = snapshot.task_path(agent);
     let mut line = ScreenLine::default();
@@ -374,7 +373,7 @@ const fn reached(limit: WrapUpReason, budget: Option<BudgetUnit>) -> &'static st
     }
 }
 
-/// Another request after one that failed: which of how many, when, and why.
+/// Returns the line for a retry: its number, when, and why.
 fn again((attempt, of): (u32, u32), wait_ms: u64, reason: &str) -> String {
     match wait_ms {
         // Another key is not waited for, and is no attempt of its own.
@@ -394,7 +393,8 @@ fn log(line: ScreenLine, level: LogLevel, message: &str, detail: Detail) -> Opti
     (detail >= least).then(|| line.with(style, format!("{word}: ")).with(Style::Plain, message))
 }
 
-/// A hook that blocked or failed; one that let something pass, when everything is to be told.
+/// Returns the line for a hook that blocked or failed; for one that allowed, only if `detail` is
+/// verbose.
 fn hook(line: ScreenLine, run: &HookRun, detail: Detail) -> Option<ScreenLine> {
     let (what, style, least) = match run.decision {
         HookDecision::Pass => ("let it pass", Style::Dim, Detail::Verbose),

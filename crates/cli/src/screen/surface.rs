@@ -20,15 +20,15 @@ pub(crate) struct Surface {
     pub(crate) colour: bool,
     /// The tools whose calls are shown.
     pub(crate) tools: Arc<Catalog>,
-    /// How much is told.
+    /// How much to show.
     pub(crate) detail: Detail,
-    /// Paths are told from here.
+    /// The directory that shown paths are relative to.
     pub(crate) cwd: PathBuf,
     /// There is no terminal to ask at, so that the top agent's commands are denied.
     pub(crate) unasked: bool,
     /// The answer is printed on the same terminal when the run has ended.
     pub(crate) prints_answer: bool,
-    /// What time it is, for running times.
+    /// The clock for running times.
     pub(crate) clock: Arc<dyn Clock>,
 }
 

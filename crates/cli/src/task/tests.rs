@@ -19,7 +19,7 @@ fn pipe(text: &[u8]) -> (File, io::PipeWriter) {
     (File::from(OwnedFd::from(reader)), writer)
 }
 
-/// Standard input that says nothing for no time at all before that is told.
+/// Reads standard input with a silence limit of zero.
 fn with<T>(file: &File, is_terminal: bool, read: impl Fn(&TaskInput<'_>) -> T) -> (T, String) {
     let told = RefCell::new(String::new());
     let tell = |text: &str| told.borrow_mut().push_str(text);

@@ -12,8 +12,8 @@ use crate::tool_spec::{ToolDecl, ToolSpec};
 
 /// Source of tools that change while the program runs, such as those of MCP servers.
 pub trait ToolSource: Send + Sync {
-    /// All tools of the program as of now, for agents that begin from now on, and what is to be
-    /// told, once, of those that are not among them.
+    /// Returns all current tools of the program, for agents that start from now on, and notes about
+    /// missing ones. Each note is returned once.
     fn now(&self) -> BoxFuture<'_, (Arc<Catalog>, Vec<String>)>;
 }
 

@@ -1,4 +1,4 @@
-//! What is told of one child.
+//! The entry of one child in a report.
 
 use std::borrow::Cow;
 use std::path::PathBuf;
@@ -278,8 +278,8 @@ fn observations<'a>(
     }
 }
 
-/// Where the child's session is. A model is told of it where there may be more to see than what the
-/// child came to.
+/// Returns the path of the child's session. A model gets it if the session may hold more than the
+/// outcome.
 fn session_path(outcome: &Outcome, audience: Audience) -> Option<Cow<'_, str>> {
     let told = match audience {
         Audience::Host => true,

@@ -76,8 +76,8 @@ pub(super) struct MinimalEntry<'a> {
     error: Option<Cow<'a, str>>,
 }
 
-/// How many files the answer names as written of which no write was seen: that is told in any
-/// case.
+/// Number of files that the answer claims to have written and of which no write was seen. It is
+/// always reported.
 #[derive(Serialize)]
 struct UnseenWrites {
     unseen_writes: usize,

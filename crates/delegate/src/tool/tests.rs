@@ -322,7 +322,7 @@ fn tasks(goals: &[&str]) -> Value {
     json!({"tasks": tasks})
 }
 
-/// Status and goal of each entry, in the order told.
+/// Returns status and goal of each entry, in the order of the report.
 fn entries(output: &ToolOutput) -> Vec<String> {
     let value: Value = serde_json::from_str(&output.content).unwrap();
     let entry = |entry: &Value| {

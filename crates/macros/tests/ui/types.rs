@@ -13,7 +13,7 @@ async fn no_text() -> Plain {
     Plain
 }
 
-/// An error that nobody can be told.
+/// An error without a message.
 #[tool(toolset = "words")]
 async fn no_error() -> Result<String, OwnError> {
     Ok(String::new())

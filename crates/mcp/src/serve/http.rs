@@ -1,4 +1,4 @@
-//! Serving by HTTP, to programs of this machine that were told the address.
+//! Serves HTTP to programs of this machine that know the address.
 
 use std::convert::Infallible;
 use std::io;
@@ -128,7 +128,7 @@ fn begins(request: &Request<Incoming>) -> bool {
     request.method() == Method::POST && !request.headers().contains_key(HEADER_SESSION_ID)
 }
 
-/// What a client is told that would begin one session too many.
+/// Returns the answer to a client that would exceed the limit on sessions.
 fn no_place() -> Response<Full<Bytes>> {
     let text = format!(
         "{SESSIONS} sessions are open, which is the limit; end one (DELETE), or wait: one that is \

@@ -1,4 +1,4 @@
-//! A client's standard streams as messages: what is none is answered with why.
+//! A client's standard streams as messages; other input gets an error.
 
 use std::io;
 use std::sync::Arc;
@@ -33,7 +33,7 @@ pub(super) struct ClientLines<R, W> {
     answering: JoinSet<()>,
     /// How many lines were no messages.
     strays: u32,
-    /// Is told of the end of what comes.
+    /// Cancelled at the end of the input.
     end: Cancel,
 }
 
@@ -90,7 +90,8 @@ where
         }
     }
 
-    /// Answers a line that is no message. Not for ever: a client may send back what it is told.
+    /// Answers a line that is not a message. The number of answers is limited, since a client may
+    /// echo them.
     fn answer(&mut self, why: Value) {
         self.strays += 1;
         if self.strays > STRAY_LINES {

@@ -95,8 +95,8 @@ fn package_folders(inventory: &Inventory, top: &str, known: &BTreeSet<String>) -
     folders
 }
 
-/// Whether what lies in a folder shows that the folder may be a package. `below` tells that it is
-/// a folder itself.
+/// Returns whether an entry of a folder shows that the folder may be a package. `below` means that
+/// the entry is a folder itself.
 fn marks_package(path: &str, below: bool) -> bool {
     let name = file_name(path);
     if below {

@@ -69,7 +69,7 @@ fn states_needs(package: &Package) -> bool {
         || sets.iter().any(|set| !set.is_empty())
 }
 
-/// Says what the packages of one tool need. `many` tells that there are others.
+/// Describes what the packages of one tool need. `many` means that there are others.
 fn of_packages(report: &Report, packages: &[&Package], many: bool) -> Option<String> {
     let published = report.packages.iter().any(Package::is_published);
     let (private, own): (Vec<&Package>, Vec<&Package>) =

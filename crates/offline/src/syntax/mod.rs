@@ -112,7 +112,7 @@ pub(crate) struct Outline {
     pub(crate) generated: bool,
 }
 
-/// Reads the outline of a file. `test_file` tells that its path is that of a test.
+/// Reads the outline of a file. `test_file` means that its path is that of a test.
 pub(crate) fn outline(grammar: Grammar, text: &str, test_file: bool) -> Outline {
     let Some(tree) = grammar.parse(text) else { return Outline::default() };
     let source = Source { text, root: tree.root_node() };

@@ -31,7 +31,7 @@ enum TerminationMethod {
 /// How long a tree may stand that is ended by its time.
 const LIMIT: Duration = Duration::from_millis(700);
 
-/// Lets a tree stand, ends it, holds that nothing is left, and tells how long that took.
+/// Starts a tree, ends it, checks that nothing is left, and returns how long that took.
 async fn end(mode: Mode, tree: &Fixture, way: TerminationMethod) -> Duration {
     let supervisor = mode.supervisor();
     let (owner, marker, cancel) = (supervisor.owner(), Marker::new(), CancellationToken::new());

@@ -279,8 +279,8 @@ impl Blocks {
         self.push(index, BlockKind::Call(call))
     }
 
-    /// Takes a piece of arguments. Those of a block that never began are a call without a
-    /// name: the model is told of it, where it would else wait for nothing.
+    /// Takes a piece of arguments. Arguments of a block that never began become a call without a
+    /// name, so that the model gets an error instead of waiting for nothing.
     fn argue(
         &mut self,
         index: Option<u64>,
@@ -347,7 +347,7 @@ impl Blocks {
         found.is_some_and(|other| !std::mem::replace(&mut other.unknown, true))
     }
 
-    /// The finished content. `cut` tells that the output limit ended it.
+    /// Returns the finished content. `cut` is whether the output limit ended it.
     pub(super) fn finish(mut self, cut: bool) -> Content {
         if cut && self.blocks.last().is_some_and(PartialBlock::is_unsigned) {
             self.blocks.pop();

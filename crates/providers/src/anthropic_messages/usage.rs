@@ -3,8 +3,8 @@
 use deputize_core::model::Usage;
 use serde_json::Value;
 
-/// What was told so far. Servers tell numbers at the start, at the end or at both, and fill
-/// with zeros what they do not know yet: the last number that is not zero holds.
+/// The usage so far. Servers report numbers at the start, at the end or at both, with zeros for
+/// unknown ones: the last number that is not zero counts.
 #[derive(Debug, Default)]
 pub(super) struct UsageCount {
     /// Input neither read from the cache nor written to it.

@@ -1,4 +1,4 @@
-//! What went wrong in an exchange, and how it is told.
+//! Failures of an exchange, and their description.
 
 use std::error::Error;
 use std::io;
@@ -42,7 +42,7 @@ pub(super) enum RequestFailure {
     KeysRest(String, Duration),
 }
 
-/// What else is known when a failure is told.
+/// The context of a failure, for its description.
 pub(super) struct FailureContext<'t> {
     pub(super) endpoint: &'t Endpoint,
     /// The variable of the key that was used.
@@ -53,9 +53,9 @@ pub(super) struct FailureContext<'t> {
     pub(super) partial: String,
     /// The model that said it, if any of it came.
     pub(super) served: String,
-    /// Bytes of it that are not kept.
+    /// Bytes of it that were dropped.
     pub(super) partial_left_out: u64,
-    /// What was counted until then.
+    /// The usage counted until then.
     pub(super) usage: Usage,
     pub(super) seconds: f64,
 }
@@ -301,7 +301,7 @@ fn unsent(error: &reqwest::Error, told: &FailureContext<'_>) -> String {
     format!("the request was not answered: {}{tls}", chain(error))
 }
 
-/// Why a proxy gave no tunnel, with what to do. The library tells of it in words alone.
+/// Explains why a proxy gave no tunnel, and what to do. The library reports this in prose only.
 fn no_tunnel(details: &str, told: &FailureContext<'_>) -> Option<String> {
     let host = told.url.host_str().unwrap_or_default();
     if details.contains("proxy authorization required") {
@@ -326,7 +326,7 @@ fn no_pass(told: &FailureContext<'_>) -> String {
     )
 }
 
-/// What a failed look-up of a name means to a person. The system tells of it in words alone.
+/// Explains a failed name lookup. The system reports this in prose only.
 fn no_address(details: &str, told: &FailureContext<'_>) -> Option<String> {
     if !details.contains("dns error") {
         return None;

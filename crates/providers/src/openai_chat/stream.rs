@@ -79,8 +79,8 @@ impl ChatParser {
         choice.map_or(Ok(StreamStatus::More), |choice| self.choice(choice, event, live))
     }
 
-    /// Takes a failure that the server tells of. One behind the finish reason `length` does not
-    /// change that the reply was cut there.
+    /// Takes a failure that the server reports. After the finish reason `length`, the reply still
+    /// counts as cut there.
     fn failed(&mut self, error: ServerError) -> Result<StreamStatus, StreamError> {
         if self.end.finish != Some(Finish::Length) {
             return Err(StreamError::Server(error));

@@ -1,4 +1,4 @@
-//! What goes wrong with recordings, in words for people.
+//! Errors of recordings and replays.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -145,7 +145,7 @@ pub enum ReplayError {
         /// The agents that wait for their turn.
         waits: Vec<AgentId>,
     },
-    /// It was told to end.
+    /// The replay was cancelled.
     #[error("the replay was interrupted")]
     Interrupted,
 }

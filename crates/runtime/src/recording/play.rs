@@ -158,8 +158,8 @@ impl Playback {
         self.spawning.contains(&(agent.clone(), call))
     }
 
-    /// Whether an agent that is being started did anything in the recording. If not, then its
-    /// call was told to end before it came to it, or the program is another one.
+    /// Returns whether an agent that is being started did anything in the recording. If not, its
+    /// call was cancelled before it began, or the program has changed.
     pub(crate) fn knows(&self, agent: &AgentId, spawned: Option<(&AgentId, CallId)>) -> bool {
         if self.known.contains(agent) {
             return true;

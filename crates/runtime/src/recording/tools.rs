@@ -1,5 +1,5 @@
-//! The tools of servers in a replay: what a server said is an input, so each agent has those that
-//! it had, told as they were told.
+//! The tools of servers in a replay. A server's listing is an input, so each agent gets the tools
+//! and descriptions that it had.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use super::read::Recording;
 
-/// The tools of now, but of servers only what these agents had.
+/// Returns the current tools, but of servers only those that these agents had.
 pub(crate) fn recorded_catalog(
     now: &Catalog,
     recording: &Recording,
@@ -40,7 +40,7 @@ pub(crate) fn recorded_catalog(
     catalog
 }
 
-/// A tool of a server as it was told of. A replay calls none.
+/// A server's tool as it was described. A replay never calls it.
 struct RecordedTool(ToolSpec);
 
 impl Tool for RecordedTool {

@@ -16,8 +16,8 @@ use super::{FORMAT, RecorderError, RecordingHeader, RecordingLine, SentRequest, 
 
 /// Records one session into a file, as [`RecordConfig::recorder`](crate::RecordConfig::recorder).
 ///
-/// A recording that fails does not end the run; [`SessionRecorder::fault`] tells of it. Known secrets are
-/// replaced, as in the session file; everything else is there in full.
+/// A failed recording does not end the run; [`SessionRecorder::fault`] returns the failure. Known
+/// secrets are replaced, as in the session file; everything else is there in full.
 pub struct SessionRecorder {
     path: PathBuf,
     state: Mutex<RecorderState>,

@@ -135,7 +135,7 @@ struct ActivityFlags {
     /// Whether it waits for a slot among those that run.
     is_waiting: bool,
     is_resting: bool,
-    /// Whether it was told to end, or gives its closing answer.
+    /// Whether it is stopping, or gives its closing answer.
     is_ending: bool,
     stall: Option<Stall>,
 }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use deputize_core::BoxFuture;
 
-/// What session files need of a storage. [`RealDisk`](super::RealDisk) is the machine's own;
-/// the testkit has one in memory that fails, tears and forgets as told.
+/// The storage of session files. [`RealDisk`](super::RealDisk) is the machine's own; the testkit
+/// has one in memory that injects failures, torn writes and lost data.
 ///
-/// Only what is named durable survives the end of the machine; all else that was done survives
-/// the end of the process.
+/// Only what is called durable survives a crash of the machine; everything else survives a crash of
+/// the process.
 pub trait Disk: Send + Sync {
     /// Makes a folder, and those above it, for this user alone. It may exist.
     ///

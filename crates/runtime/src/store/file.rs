@@ -14,7 +14,7 @@ use super::disk::{Disk, DiskFile, OpenError};
 use super::read::{ReadError, StoredSession};
 use super::{FORMAT, FileTail, Header, SessionDir, checksum};
 
-/// A storage that takes longer to keep a few bytes is told of.
+/// Sync time above which a storage is reported as slow.
 pub const SLOW_SYNC: Duration = Duration::from_millis(500);
 
 /// Bytes of room that a record leaves to the next one.

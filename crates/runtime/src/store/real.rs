@@ -136,7 +136,7 @@ fn blocking(
     })
 }
 
-/// Who holds the lock, as far as the system tells.
+/// Names the holder of the lock, as far as the system says.
 fn owner(file: &File) -> String {
     let unknown = "another process".to_owned();
     #[cfg(target_os = "linux")]
@@ -189,8 +189,8 @@ fn owner_only(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What the system is asked to sync and cannot tells that it is asked at all: the other end of
-    /// a pipe, and a folder that is on no disk.
+    /// Syncing the other end of a pipe, or a folder that is on no disk, fails, which shows that the
+    /// system is asked at all.
     #[cfg(target_os = "linux")]
     #[tokio::test]
     async fn the_system_is_asked_to_sync_files_and_names() {

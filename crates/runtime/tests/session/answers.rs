@@ -22,7 +22,7 @@ fn counting(folder: &std::path::Path) -> AgentSpec {
 
 type Told = Arc<Mutex<Vec<String>>>;
 
-/// A model that gives these answers, one after the other, and keeps what it was last told.
+/// Returns a model that gives these answers in turn, and stores the last request's text.
 fn answers(
     told: &Told,
     texts: &'static [&'static str],

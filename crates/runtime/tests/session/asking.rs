@@ -145,7 +145,7 @@ impl Metered {
         Arc::new(Self { rate, burst, steps, tells, level, refused: AtomicU32::new(0) })
     }
 
-    /// Takes one request, or tells how long there is none to take.
+    /// Takes one request, or returns how long there is none to take.
     fn take(&self) -> Result<(), Duration> {
         let (level, at) = &mut *self.level.lock().unwrap();
         *level = (*level + at.elapsed().as_secs_f64() * self.rate).min(self.burst);
@@ -182,7 +182,7 @@ impl Model for Metered {
     }
 }
 
-/// A server whose first reply takes long, and which tells the second request to come again.
+/// A server whose first reply is slow, and which delays the second request with a retry time.
 struct LongReply(Mutex<Vec<Instant>>);
 
 impl Model for LongReply {

@@ -215,7 +215,7 @@ async fn what_is_decided_for_a_child_without_asking_is_a_warning_with_the_comman
     }
 }
 
-/// A model that tells which agent's way to it was used.
+/// A model that records which agent's route was used.
 struct Ways {
     number: usize,
     made: Arc<Mutex<usize>>,

@@ -26,7 +26,7 @@ fn task(request: &Request<'_>) -> String {
     task.text.clone()
 }
 
-/// How many ends it was told of.
+/// Returns the number of ends in a request.
 fn told(request: &Request<'_>) -> usize {
     let is = |message: &Message| matches!(message, Message::User(user) if user.from.is_some());
     request.messages.iter().filter(|message| is(message)).count()
@@ -193,7 +193,7 @@ async fn a_session_that_rested_says_so_again_when_it_is_taken_up() {
     assert_eq!(rests(&world), 1);
 }
 
-/// The texts of the messages that a child was told after its task.
+/// Returns the texts of the messages that a child received after its task.
 fn letters(dir: &SessionDir, child: &AgentId) -> Vec<String> {
     let stored = dir.read(&SessionId::literal("s")).unwrap();
     let messages = stored.messages(child).unwrap_or_default();

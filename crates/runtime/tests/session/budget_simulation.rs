@@ -244,7 +244,7 @@ fn within(costs: &[f64], usd: f64) -> usize {
 struct Measured {
     completed: usize,
     optimum: usize,
-    /// How many could be completed if their costs were known, in the order they are told.
+    /// Number of tasks that fit in their given order if their costs were known.
     in_order: usize,
     /// How many can be expected without knowing the future, where tasks are not alike.
     expected: f64,

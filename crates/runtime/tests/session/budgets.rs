@@ -183,7 +183,7 @@ async fn dollars_need_a_price_and_are_counted_over_the_tree() {
     assert!((outcome.cost_usd.unwrap() - 0.75).abs() < 1e-9, "{:?}", outcome.cost_usd);
 }
 
-/// What is told of a request that no budget covers.
+/// Returns the error of a request that no budget covers.
 async fn told_short(budget: Budget) -> String {
     let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
@@ -275,8 +275,8 @@ async fn a_failed_attempt_is_paid_as_the_provider_counted_it_also_after_a_resume
     assert!((after.cost_usd.unwrap() - 0.012_308).abs() < 1e-9, "{:?}", after.cost_usd);
 }
 
-/// A model that begins a reply, and goes on until it is told to end. First it thinks, then it says
-/// something, then it calls a tool; so much of each has come.
+/// A model that begins a reply, and goes on until it is cancelled. It thinks, then speaks, then
+/// calls a tool, with so much of each.
 struct Endless {
     deltas: Vec<Delta<'static>>,
     begun: Arc<Notify>,

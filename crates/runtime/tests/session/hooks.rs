@@ -18,7 +18,7 @@ use crate::fixture::{World, authority, catalog, parts, results, run, spec};
 
 type Act = for<'a> fn(&'a HookInput<'a>, &'a Cancel) -> BoxFuture<'a, HookAnswer>;
 
-/// A hook that does as told at every moment.
+/// A hook with a fixed action for every event.
 struct Doing(&'static str, Act);
 
 impl Hook for Doing {
@@ -385,7 +385,7 @@ async fn a_replay_runs_no_hook_and_decides_as_recorded() {
     }
 }
 
-/// Keeps what it is told; of the second child it wants to know nothing.
+/// A memory that stores every end, except that of the second child.
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 

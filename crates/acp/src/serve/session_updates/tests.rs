@@ -82,7 +82,7 @@ fn returns(call: CallId, tool: &str) -> Event {
     }))
 }
 
-/// A telling, and the number of the next record.
+/// Updates, and the number of the next record.
 struct Bench(SessionUpdates, u64);
 
 impl Bench {
@@ -92,7 +92,7 @@ impl Bench {
         bench
     }
 
-    /// What an editor is told of an event, as JSON.
+    /// Returns the updates for an event, as JSON.
     fn take(&mut self, agent: &AgentId, event: Event) -> Vec<Value> {
         let (seq, top) = (self.1, *agent == root());
         self.1 += 1;

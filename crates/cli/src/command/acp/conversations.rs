@@ -269,7 +269,7 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> HostError {
     CliError::failed(error).into()
 }
 
-/// An error of this program as an editor is told of it.
+/// Converts an error of this program for an editor.
 impl From<CliError> for HostError {
     fn from(error: CliError) -> Self {
         let why = error.told();

@@ -1,4 +1,4 @@
-//! The MCP servers that an editor names for a session: as if they were configured, for that session.
+//! The MCP servers that an editor adds to the configured ones, for one session.
 
 use deputize_acp::serve::{McpServerSpec, McpTransport};
 use deputize_core::sanitize::for_terminal_line;
@@ -6,12 +6,12 @@ use deputize_mcp::{SERVER_CHARS, toolset};
 
 use crate::config::{Config, McpServer, Secret};
 
-/// The most servers that an editor may name for one session.
+/// Limit on the servers that an editor may add to one session.
 const MOST: usize = 32;
-/// The most characters of a name that is told.
+/// Limit on a shown name, in characters.
 const NAME_CHARS: usize = 60;
 
-/// Adds them to what is configured. What is to be told of those that are left out.
+/// Adds servers to the configuration. Returns notes on those that are left out.
 pub(super) fn add(named: &[McpServerSpec], config: &mut Config) -> Vec<String> {
     let mut notes = Vec::new();
     for (at, server) in named.iter().enumerate() {
@@ -32,7 +32,7 @@ pub(super) fn add(named: &[McpServerSpec], config: &mut Config) -> Vec<String> {
     notes
 }
 
-/// The editor's name for a server, as part of the names of tools.
+/// Returns the editor's name for a server, made fit for the names of tools.
 fn name(given: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
     let name: String = given.trim().chars().map(plain).collect();

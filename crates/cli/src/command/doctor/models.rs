@@ -27,13 +27,13 @@ const ANSWER: Duration = Duration::from_secs(10);
 /// What is said of a server from which no model's name can be checked.
 const NO_LIST: &str = "answers, but has no list of models: name and base_url are not checked";
 
-/// A model, and what it is there for.
+/// A model and its purpose.
 struct CheckedModel {
     choice: ModelChoice,
     used: ModelUse,
 }
 
-/// What there is to say of each model that a run would ask.
+/// Checks each model that a run would use.
 pub(super) fn checks(
     composition: &AssembledProgram,
     around: &ProcessEnv,
@@ -57,8 +57,8 @@ pub(super) fn checks(
     Ok(told.chain(unpriced).collect())
 }
 
-/// What came of asking a provider, and whether those without a key are told its list of models
-/// too; nothing where there was nothing to ask.
+/// The answer of a provider: its models, and whether it also lists them without a key. `None` if
+/// there was nothing to ask.
 type ProviderAnswer = Option<Result<(Vec<ModelListing>, bool), String>>;
 
 /// Asks the providers of all models side by side.
@@ -151,7 +151,7 @@ impl CheckedModel {
         at.api_key_envs.iter().map(one).collect()
     }
 
-    /// What an answer says of the provider, the key and the model's name.
+    /// Judges the provider, the key and the model's name by an answer.
     fn seen(&self, seen: ModelListing, open: bool) -> Check {
         let with =
             seen.variable.map_or(String::new(), |variable| format!(" the key in {variable}"));
@@ -189,7 +189,7 @@ impl CheckedModel {
     }
 }
 
-/// Whether a list's entry is the model: by its name, as its latest version, or as one of a date.
+/// Returns whether a list's entry is the model: by name, as its latest version, or as a dated one.
 fn is_named(listed: &str, model: &str) -> bool {
     listed.strip_prefix(model).is_some_and(|rest| {
         let dated = |date: &str| date.len() == 8 && date.bytes().all(|b| b.is_ascii_digit());

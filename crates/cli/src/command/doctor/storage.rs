@@ -42,7 +42,7 @@ fn write(folder: &Path) -> io::Result<()> {
     file.sync_data()
 }
 
-/// Bytes that this user may still write, where the system tells.
+/// Returns the free bytes for this user; `None` if the system does not say.
 fn free(folder: &Path) -> Option<u64> {
     let stat = rustix::fs::statvfs(folder).ok()?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize)).filter(|_| stat.f_blocks > 0)

@@ -1,5 +1,5 @@
-//! What another program is told of a run while it goes on: each call of the top agent, and of a
-//! child a note for five calls or two seconds, and one at its end.
+//! Progress of a run for another program: each call of the top agent; for a child, a note after
+//! five calls or two seconds, and one at its end.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -13,16 +13,16 @@ use deputize_runtime::{AgentSnapshot, SnapshotObserver};
 use crate::stdio::tell;
 use crate::wording::count;
 
-/// After so many calls of a child there is a note.
+/// Calls of a child after which a note is due.
 const CALLS: usize = 5;
-/// And after so many milliseconds, when there is something to tell.
+/// Milliseconds after which a note is due, if anything happened.
 const PAUSE_MS: u64 = 2000;
-/// The most characters of a child's goal.
+/// Limit on a child's goal, in characters.
 const GOAL_CHARS: usize = 60;
-/// The most characters of why a child failed.
+/// Limit on a child's error, in characters.
 const ERROR_CHARS: usize = 500;
 
-/// Makes notes of a session. Its snapshot takes each record before.
+/// Makes the notes of a session. The snapshot has applied each record before.
 pub(crate) struct ProgressNotes {
     session: SnapshotObserver,
     notes: ProgressSink,
@@ -33,7 +33,7 @@ pub(crate) struct ProgressNotes {
 /// The last note of a child.
 struct LastNote {
     at: u64,
-    /// Calls that it had begun by then.
+    /// Number of calls begun by then.
     calls: usize,
 }
 
@@ -42,7 +42,7 @@ impl ProgressNotes {
         Self { session, notes, last: Mutex::default() }
     }
 
-    /// Returns the note that a record gives cause for.
+    /// Returns the note due at a record; `None` for most records.
     fn note(&self, record: &Record) -> Option<String> {
         let session = self.session.read();
         let agent = session.agent(&record.agent)?;

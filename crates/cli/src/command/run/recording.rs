@@ -89,7 +89,8 @@ pub(super) fn told(tape: &SessionRecorder, code: u8, quiet: bool) -> u8 {
     }
 }
 
-/// Plays a recording; the exit code tells how the recorded run ended, or that this one differs.
+/// Replays a recording, and returns the recorded run's exit code, or another one if the replay
+/// differs.
 pub(crate) fn replay(
     links: &[ToolCrate],
     around: &ProcessEnv,

@@ -1,4 +1,4 @@
-//! A run between its preparation and its exit code: who watches it, and how it is told to end.
+//! Runs a session between preparation and exit code, with its observers and its cancel signal.
 
 use std::convert::Infallible;
 use std::io;
@@ -38,41 +38,41 @@ use crate::stdio::{PrintError, terminal_size};
 use crate::stop::{SignalNotice, Signals};
 use crate::task::attachment::{Attachment, message};
 
-/// How long the screen may take to show how a run stood that was left before its end.
+/// Time limit for the last drawing of an abandoned run.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// What is to be done.
+/// The work of a run.
 pub(super) struct RunPlan {
     pub(super) model: String,
     pub(super) options: ModelOptions,
     pub(super) mode: ApproverMode,
     pub(super) cwd: PathBuf,
-    /// What the person said, and what they piped in beside it.
+    /// The task, with piped input.
     pub(super) task: Option<String>,
     pub(super) material: Option<Attachment>,
 }
 
-/// Where the session is kept, and whether it is there already.
+/// Where the session is stored, and whether it exists.
 pub(super) struct SessionPlace<'a> {
     pub(super) dir: &'a SessionDir,
     pub(super) id: SessionId,
     pub(super) stored: bool,
 }
 
-/// Who watches a run, and how it is told to end.
+/// A run's observers and its cancel signal.
 pub(super) struct RunHarness {
     pub(super) screen: Arc<Screen>,
-    /// The session with the outcomes of its agents, where `--output json` prints them.
+    /// Snapshot for `--output json`; `None` for other formats.
     pub(super) results: Option<SnapshotObserver>,
-    /// Standard output, and how it is written.
+    /// Standard output.
     pub(super) out: Arc<StdoutQueue>,
     pub(super) output: OutputFormat,
     pub(super) out_is_terminal: bool,
     pub(super) cancel: Cancel,
-    /// The session, where it is there afterwards to go on with.
+    /// The session to resume later; `None` if it is not stored.
     pub(super) goes_on: Option<SessionId>,
     events: Option<Arc<EventStream>>,
-    /// Requests without a reply, where those that take long are shown one by one.
+    /// Requests without a reply; `None` if long waits are not shown.
     reply_waits: Option<Arc<ReplyWaits>>,
 }
 
@@ -119,7 +119,7 @@ impl RunHarness {
         })
     }
 
-    /// The same for a session that is there afterwards.
+    /// Sets the session that can be resumed later.
     pub(super) fn of(self, session: &SessionId) -> Self {
         Self { goes_on: Some(session.clone()), ..self }
     }
@@ -133,9 +133,9 @@ impl RunHarness {
         SessionConfig { observers, approver, ..parts }
     }
 
-    /// Does the work, which runs a session, tells how it ended, and returns the exit code.
+    /// Runs the work, reports the outcome, and returns the exit code.
     ///
-    /// Signals are heard until everything is told: a reader who stalls can be left at any time.
+    /// Signals are handled until the report is written, so a reader who stalls can be interrupted.
     pub(super) fn play(&self, work: impl Future<Output = u8>) -> Result<u8, CliError> {
         let runtime = threads()?;
         let code = runtime.block_on(async {
@@ -187,7 +187,7 @@ impl RunHarness {
         Ok(Box::pin(self.watched(composition, dir, &session, run)).await)
     }
 
-    /// Goes on with a stored session.
+    /// Resumes a stored session.
     async fn go_on(
         &self,
         composition: &AssembledProgram,
@@ -219,14 +219,14 @@ impl RunHarness {
         })
     }
 
-    /// A disk that is far away makes every call that may not be repeated wait.
+    /// Warns of a slow disk, on which every call that may not be repeated has to wait.
     fn told_if_slow(&self, dir: &SessionDir) {
         if let Some(took) = dir.is_slow() {
             self.tell(&slow_disk(dir.path(), took));
         }
     }
 
-    /// A run that can be reached from another terminal, for as long as it takes and no longer.
+    /// Runs the work while other terminals can reach it.
     async fn watched<T>(
         &self,
         composition: &AssembledProgram,
@@ -275,7 +275,7 @@ impl RunHarness {
         }
     }
 
-    /// Says how to go on with the session, where it is there afterwards.
+    /// Prints how to resume the session, if it is stored.
     pub(super) fn hint_to_go_on(&self, outcome: &Outcome) {
         // The same model would refuse the same task again.
         if outcome.error.as_deref() == Some(TASK_NOT_DONE) {
@@ -295,8 +295,8 @@ impl RunHarness {
         });
     }
 
-    /// Says where the answers are of children that were done when a run was interrupted: nobody
-    /// gives them on.
+    /// Prints where the answers of completed children are when a run was interrupted: no parent
+    /// reads them.
     pub(super) fn hint_of_answers(&self) {
         let answered = self.screen.answered_children();
         if let (OutputFormat::Text, 1.., Some(session)) = (self.output, answered, &self.goes_on) {
@@ -315,7 +315,7 @@ impl RunHarness {
         }
     }
 
-    /// Tells the person, after everything else that is on its way to the screen.
+    /// Prints a line after everything that is queued for the screen.
     pub(super) fn tell(&self, text: &str) {
         for line in for_terminal(text).lines() {
             self.screen.say(ScreenLine::default().with(Style::Plain, line));
@@ -323,14 +323,14 @@ impl RunHarness {
     }
 }
 
-/// What a run must have on disk before it asks a model: the beginning of its recording, and what
-/// was piped in where that is too long to be shown.
+/// Writes what a run needs on disk before the first request: the beginning of its recording, and
+/// long piped input.
 fn begun(tape: Option<&SessionRecorder>, material: Option<&Attachment>) -> Result<(), CliError> {
     material.map_or(Ok(()), Attachment::keep).map_err(CliError::failed)?;
     tape.map_or(Ok(()), check_recorder)
 }
 
-/// The recording of a run that cannot be written.
+/// The recording cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[error("the recording `{}` cannot be written: {fault}", path.display())]
 struct UnwritableRecording {
@@ -338,7 +338,7 @@ struct UnwritableRecording {
     fault: String,
 }
 
-/// Nothing begins whose recording cannot be written. What there is of it goes.
+/// Fails if the recording cannot be written, and removes the incomplete file.
 fn check_recorder(tape: &SessionRecorder) -> Result<(), CliError> {
     let Some(fault) = tape.fault() else { return Ok(()) };
     let _best_effort = std::fs::remove_file(tape.path());
@@ -346,7 +346,7 @@ fn check_recorder(tape: &SessionRecorder) -> Result<(), CliError> {
     Err(CliError::failed(error).hint("give --record a file on a disk that has room"))
 }
 
-/// What is said of a place where each call that may not be repeated waits.
+/// Returns the warning about a slow disk.
 fn slow_disk(place: &Path, took: Duration) -> String {
     let (took, limit) = (took.as_millis(), SLOW_SYNC.as_millis());
     format!(

@@ -1,4 +1,4 @@
-//! The last words of a run: its answer, why there is none or not all of it, the exit code.
+//! The end of a run: its answer, why an answer is missing or partial, the exit code.
 
 use std::cell::OnceCell;
 use std::time::Duration;
@@ -16,20 +16,20 @@ use crate::output::to_json_line;
 use crate::stdio::PrintError;
 use crate::wording::count;
 
-/// How long a reader who does not read is waited for after an interrupt.
+/// Time limit for a reader that does not read, after an interrupt.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The least time for each of the last words, also when another one took all of it.
+/// Minimum time for each part of the report, even if an earlier one used up the limit.
 const LEAST: Duration = Duration::from_millis(100);
 
-/// The most characters that are told of a reply that broke off.
+/// Limit on the shown part of a reply that broke off, in characters.
 const PART: usize = 400;
 
-/// The end of a run, told on both streams.
+/// Writes the end of a run to both streams.
 pub(super) struct RunReport<'s> {
     stage: &'s RunHarness,
-    /// The limit of model requests that the run had.
+    /// The run's limit on model requests.
     limit: u32,
-    /// Until when readers are waited for, once there was an interrupt.
+    /// Deadline for readers; set by an interrupt.
     until: OnceCell<Instant>,
     whole: bool,
 }
@@ -39,7 +39,7 @@ impl<'s> RunReport<'s> {
         Self { stage, limit, until: OnceCell::new(), whole: true }
     }
 
-    /// Prints the answer, and on standard error why there is none or not all of it.
+    /// Prints the answer, and to standard error why it is missing or partial.
     pub(super) async fn tell(mut self, ended: Result<Outcome, CliError>) -> u8 {
         let stage = self.stage;
         stage.screen.finish();
@@ -92,7 +92,7 @@ impl<'s> RunReport<'s> {
         Ok(code)
     }
 
-    /// What standard output gets at the end.
+    /// Returns the text for standard output.
     fn answer(&self, outcome: &Outcome) -> Result<Option<String>, CliError> {
         let stage = self.stage;
         Ok(match stage.output {
@@ -112,7 +112,7 @@ impl<'s> RunReport<'s> {
         })
     }
 
-    /// Waits until something is told; after an interrupt not for long.
+    /// Waits until output is written; after an interrupt only for a limited time.
     async fn shown(&mut self, told: impl Future<Output = ()>) {
         let late = async {
             self.stage.cancel.cancelled().await;
@@ -129,7 +129,7 @@ impl<'s> RunReport<'s> {
     }
 }
 
-/// Why an answer is missing or partial, for a run with this limit of model requests.
+/// Explains why an answer is missing or partial; `None` if it is complete.
 fn remark(outcome: &Outcome, limit: u32) -> Option<String> {
     use ExitReason::{MaxIterations, MaxOutputTokens};
     match (outcome.status, outcome.exit_reason) {

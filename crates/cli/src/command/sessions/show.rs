@@ -285,7 +285,7 @@ fn returned(
     out
 }
 
-/// What a child was told beside its task.
+/// Returns the child's settings besides its task.
 fn told(spec: &AgentSpec) -> String {
     let sets: Vec<&str> = spec.toolsets.iter().map(|set| set.as_str()).collect();
     let sets = if sets.is_empty() { "none".to_owned() } else { sets.join(", ") };

@@ -1,4 +1,4 @@
-//! Calls that are told to end.
+//! Cancelled calls.
 
 use super::*;
 
