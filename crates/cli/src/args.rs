@@ -22,69 +22,69 @@ Examples:
   deputize run --output json --approve deny \"count the tests\"
   deputize run --resume SESSION \"now the tests\"
 
-Exit codes: 0 completed, 1 failed, 2 wrong usage or configuration, 3 the provider could not be used,
-4 a limit was reached and the partial answer was printed, 130 interrupted.";
+Exit codes: 0 completed, 1 failed, 2 wrong usage or configuration, 3 provider not usable,
+4 limit reached and partial answer printed, 130 interrupted.";
 
-/// An agent that can hand work to other agents.
+/// An agent that delegates work to other agents.
 #[derive(Debug, Parser)]
 #[command(name = "deputize", version, max_term_width = 100, disable_help_subcommand = true)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Append a log to this file; DEPUTIZE_LOG filters it [default: info]
+    /// Append a log to this file, filtered by DEPUTIZE_LOG [default: info]
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) log: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Do one task to its end
+    /// Run one task to completion
     ///
-    /// The answer goes to standard output and nothing else does; progress goes to standard error.
+    /// Only the answer goes to standard output; progress goes to standard error.
     #[command(after_help = RUN_EXAMPLES)]
     Run(Box<Run>),
-    /// Serve this agent to an editor, over ACP on the standard streams
+    /// Serve this agent to an editor, over ACP on standard input and output
     Acp(Box<Acp>),
-    /// Print what a model would be sent, without sending it
+    /// Print a request without sending it
     Prompt(Box<Prompt>),
-    /// Show the tools there are, and choose those that agents have
+    /// List tools, and choose which ones agents get
     #[command(subcommand)]
     Tools(Tools),
-    /// Show the sets that tools are given in
+    /// List toolsets, and the tools of a child
     #[command(subcommand)]
     Toolsets(Toolsets),
-    /// Look at dynamic plugins, and begin one
+    /// List, check and create plugins
     #[command(subcommand)]
     Plugin(Plugin),
-    /// Deal with MCP servers, whose tools agents have
+    /// Manage MCP servers
     #[command(subcommand)]
     Mcp(Mcp),
-    /// Serve this agent to other agents, over MCP on the standard streams
+    /// Serve this agent to other agents, over MCP on standard input and output
     McpServe(Box<McpServe>),
-    /// Show the agents of runs, and tell one to end
+    /// Show running agents, and stop one
     Agents(Agents),
-    /// Let a run start no new children; those that run go on
+    /// Pause the start of new children; running ones go on
     Pause {
-        /// The sessions [default: all that run]
+        /// Sessions [default: all running ones]
         sessions: Vec<String>,
     },
-    /// Let a run start children again
+    /// Allow new children again
     Unpause {
-        /// The sessions [default: all that run]
+        /// Sessions [default: all running ones]
         sessions: Vec<String>,
     },
-    /// Look at stored sessions, and go on with them
+    /// List, show, resume, export and delete sessions
     #[command(subcommand)]
     Sessions(Sessions),
     /// Show and check the configuration
     #[command(subcommand)]
     Config(Config),
-    /// Write a project that extends this program
+    /// Create a project that extends this program
     #[command(subcommand)]
     New(New),
-    /// Say what works on this machine and what does not
+    /// Check models, keys, plugins and servers
     Doctor(Doctor),
-    /// Print a script that completes this program's arguments in a shell
+    /// Print a completion script for a shell
     Completions {
         /// The shell
         shell: Shell,
@@ -97,10 +97,10 @@ pub(crate) struct Settings {
     /// Work in this directory
     #[arg(short = 'C', long, value_name = "DIR")]
     pub(crate) cwd: Option<PathBuf>,
-    /// Read this file instead of the person's own configuration
+    /// Read this file instead of your configuration file
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Set a configuration key, such as delegation.max_spawn_depth=2; may be repeated
+    /// Set a configuration key, such as delegation.max_spawn_depth=2; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
 }
@@ -111,7 +111,7 @@ pub(crate) struct ModelChoice {
     /// The model; `offline` needs no key and no network
     #[arg(short, long, value_name = "PROVIDER/MODEL")]
     pub(crate) model: Option<String>,
-    /// Reach the model's provider at this address
+    /// Address of the model's provider
     #[arg(long, value_name = "URL")]
     pub(crate) base_url: Option<String>,
     /// Environment variable that holds the key
@@ -121,20 +121,20 @@ pub(crate) struct ModelChoice {
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// What to do; `-` reads it from standard input, and so does a pipe without it
+    /// The task; without it, or with `-`, the task comes from standard input
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
-    /// Go on with a stored session
+    /// Resume a stored session
     #[arg(long, value_name = "SESSION")]
     pub(crate) resume: Option<String>,
-    /// Play a recording instead: no model, no tool, no file, no key; a first difference ends it
+    /// Replay a recording, without models, tools, files or keys; stop at the first difference
     #[arg(long, value_name = "FILE", conflicts_with_all = NOT_IN_REPLAY)]
     pub(crate) replay: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) options: RunOptions,
 }
 
-/// What a recording has and a replay is not told.
+/// Options that a replay takes from its recording.
 const NOT_IN_REPLAY: [&str; 10] = [
     "resume",
     "record",
@@ -152,25 +152,25 @@ const NOT_IN_REPLAY: [&str; 10] = [
 pub(crate) struct RunOptions {
     #[command(flatten)]
     pub(crate) model: ModelChoice,
-    /// Give the agent these toolsets only
+    /// Give the agent only these toolsets
     #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) toolsets: Vec<String>,
-    /// Make at most this many model requests
+    /// Limit on model requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_iterations: Option<u32>,
-    /// Spend at most this much, with all children; the models must have prices
+    /// Limit on the cost, children included; the models need prices
     #[arg(long, value_name = "USD", value_parser = dollars)]
     pub(crate) max_cost: Option<f64>,
-    /// Send and receive at most this many tokens, with all children
+    /// Limit on tokens, sent and received, children included
     #[arg(long, value_name = "N")]
     pub(crate) max_tokens_total: Option<u64>,
-    /// How questions about dangerous calls are answered [default: ask on a terminal, else deny]
+    /// Who approves dangerous calls [default: ask at a terminal, otherwise deny]
     #[arg(long, value_enum, value_name = "MODE")]
     pub(crate) approve: Option<Approve>,
-    /// What is printed on standard output
+    /// Format of standard output
     #[arg(long, value_enum, value_name = "FORMAT", default_value_t = OutputFormat::Text)]
     pub(crate) output: OutputFormat,
-    /// Record everything that comes from outside into a new file, for `run --replay FILE`
+    /// Record all input from outside into a new file, for `run --replay FILE`
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
     #[command(flatten)]
@@ -178,7 +178,7 @@ pub(crate) struct RunOptions {
     /// Show no progress
     #[arg(short, long, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Show more: every call, and replies while they arrive
+    /// Show every call, and stream replies
     #[arg(short, long)]
     pub(crate) verbose: bool,
 }
@@ -193,11 +193,11 @@ fn dollars(text: &str) -> Result<f64, String> {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Approve {
-    /// Ask the person: at the terminal, or in the editor
+    /// Ask the person at the terminal or in the editor
     Ask,
-    /// Answer no
+    /// Deny every call
     Deny,
-    /// Answer yes, once each, and record it
+    /// Approve every call, and record it
     Auto,
 }
 
@@ -207,13 +207,13 @@ pub(crate) enum OutputFormat {
     Text,
     /// One JSON object at the end
     Json,
-    /// One JSON object a line for everything that happens
+    /// One JSON object per line for each event
     Events,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Prompt {
-    /// The message that would be sent
+    /// The message
     #[arg(value_name = "PROMPT", default_value = "Hello.")]
     pub(crate) prompt: String,
     /// Print the system text only
@@ -227,7 +227,7 @@ pub(crate) struct Prompt {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) child: ChildPrompt,
-    /// The toolsets of the agent; with --child, those that the call asks for
+    /// Toolsets of the agent; with --child, those that the call requests
     #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) toolsets: Vec<String>,
     #[command(flatten)]
@@ -238,54 +238,54 @@ pub(crate) struct Prompt {
 
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ChildPrompt {
-    /// Print what a child of the agent would be sent
+    /// Print the request of a child instead
     #[arg(long, requires = "goal")]
     pub(crate) child: bool,
     /// The child's goal
     #[arg(long, value_name = "GOAL", requires = "child")]
     pub(crate) goal: Option<String>,
-    /// What the child is told beside its goal
+    /// Context for the child's goal
     #[arg(long, value_name = "CONTEXT", requires = "child")]
     pub(crate) context: Option<String>,
     /// The child's role
     #[arg(long, value_enum, requires = "child")]
     pub(crate) role: Option<Role>,
-    /// How deep the child is below the top agent
+    /// The child's depth below the top agent
     #[arg(long, value_name = "N", requires = "child", value_parser = clap::value_parser!(u32).range(1..=3))]
     pub(crate) depth: Option<u32>,
-    /// The directory the child is told to work in
+    /// The child's working directory
     #[arg(long, value_name = "DIR", requires = "child")]
     pub(crate) workspace: Option<PathBuf>,
-    /// File with the JSON Schema that the child's answer must satisfy
+    /// File with a JSON Schema for the child's answer
     #[arg(long, value_name = "FILE", requires = "child")]
     pub(crate) output_schema: Option<PathBuf>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Role {
-    /// It works itself
+    /// Does the work itself
     Leaf,
-    /// It may hand work on
+    /// May delegate
     Orchestrator,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Tools {
-    /// List the tools: where each comes from, and whether it can be used now
+    /// List tools, with their origin and availability
     List {
         #[command(flatten)]
         view: View,
     },
-    /// Show a tool as a model is told of it
+    /// Show a tool's description and arguments, as models get them
     Show {
         /// The tool
         name: String,
         #[command(flatten)]
         view: View,
     },
-    /// Give agents a toolset: names it in the configuration file
+    /// Enable a toolset, in the configuration file
     Enable(Choice),
-    /// Give agents a toolset no longer: `disable delegation`, and no agent hands work on
+    /// Disable a toolset, such as `delegation`, in the configuration file
     Disable(Choice),
 }
 
@@ -300,12 +300,12 @@ pub(crate) struct Choice {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Toolsets {
-    /// List the toolsets and the tools in each
+    /// List toolsets and their tools
     List {
         #[command(flatten)]
         view: View,
     },
-    /// Show which tools a child would get, and why it would not get the others
+    /// Show which tools a child gets, and why it lacks the others
     Resolve {
         #[command(flatten)]
         child: ChildTools,
@@ -317,45 +317,46 @@ pub(crate) enum Toolsets {
 /// The child whose tools are asked for.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ChildTools {
-    /// Of a child of the agent, which is the default
+    /// Resolve for a child of the agent (the default)
     #[arg(long)]
     pub(crate) child: bool,
-    /// The toolsets that the call names [default: it names none]
+    /// Toolsets that the call names [default: none]
     #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) toolsets: Vec<String>,
-    /// The role that the call names
+    /// Role that the call names
     #[arg(long, value_enum)]
     pub(crate) role: Option<Role>,
-    /// How deep the child is below the top agent
+    /// The child's depth below the top agent
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3))]
     pub(crate) depth: Option<u32>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Plugin {
-    /// List the plugins of the configuration, and whether each can be used
+    /// List configured plugins, and whether each works
     List {
         #[command(flatten)]
         view: View,
     },
-    /// Look at a plugin's file, try its tools, and print its entry for the configuration
+    /// Check a plugin's file, run its examples, and print its configuration entry
     ///
-    /// The file is read before any of its code runs; then it runs in a process of its own. Each tool
-    /// is called as its examples say.
+    /// The file is checked before any of its code runs. Then the examples of each tool run in a
+    /// separate process.
     Check {
         /// The library, such as target/release/libwords.so
         #[arg(value_name = "PATH")]
         path: PathBuf,
-        /// The directory in which its tools are tried [default: a new, empty one]
+        /// Directory in which the examples run [default: a new, empty one]
         #[arg(long, value_name = "DIR")]
         within: Option<PathBuf>,
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Write a plugin project that builds and passes its check
+    /// Create a plugin project that builds and passes its check
     ///
-    /// Inside a checkout of Deputize it depends on that checkout; elsewhere say --path or --published.
+    /// Inside a checkout of Deputize, the project depends on that checkout; elsewhere, pass --path
+    /// or --published.
     New(Project),
 }
 
@@ -373,23 +374,23 @@ pub(crate) struct View {
 pub(crate) struct Agents {
     #[command(subcommand)]
     pub(crate) command: Option<AgentsCommand>,
-    /// Print them once, as they stand
+    /// Print the agents once and exit
     #[arg(long)]
     pub(crate) once: bool,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// The sessions [default: all that run, or else the latest]
+    /// Sessions [default: all running ones, or the latest]
     pub(crate) sessions: Vec<String>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AgentsCommand {
-    /// Tell an agent to end; its parent gets what it has
+    /// Stop an agent; its parent gets its partial work
     Stop {
-        /// The agent, as `agents` names it; without SESSION/ where only one session runs
+        /// The agent, as `agents` names it; SESSION/ is optional if one session runs
         agent: String,
-        /// With all agents that run below it
+        /// Stop all agents below it too
         #[arg(long)]
         tree: bool,
     },
@@ -397,32 +398,32 @@ pub(crate) enum AgentsCommand {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Sessions {
-    /// List the stored sessions, the latest first
+    /// List stored sessions, latest first
     List {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Show a session: its agents, and what one of them was told, said and did
+    /// Show the agents of a session, and the conversation of one
     Show {
         /// The session, or one of its agents
         #[arg(value_name = "SESSION[/AGENT]")]
         session: String,
-        /// The agent whose messages are shown, as the tree names it [default: the top one]
+        /// The agent whose conversation to show [default: the top agent]
         #[arg(long, value_name = "AGENT")]
         agent: Option<String>,
     },
-    /// Go on with a session: the same as `run --resume SESSION`
+    /// Resume a session, like `run --resume SESSION`
     Resume(Box<Resume>),
-    /// Print a session for others to read; known secrets are left out
+    /// Print a session without known secrets
     Export {
         /// The session
         session: String,
-        /// The form
+        /// Output format
         #[arg(long, value_enum, default_value_t = ExportFormat::Jsonl)]
         format: ExportFormat,
     },
-    /// Delete sessions that nothing is using
+    /// Delete sessions that are not in use
     Rm {
         /// The sessions
         #[arg(required = true)]
@@ -434,7 +435,7 @@ pub(crate) enum Sessions {
 pub(crate) struct Resume {
     /// The session
     pub(crate) session: String,
-    /// What to do next; without it an interrupted turn goes on
+    /// The next message; without it, an interrupted turn continues
     #[arg(value_name = "PROMPT")]
     pub(crate) prompt: Option<String>,
     #[command(flatten)]
@@ -443,25 +444,25 @@ pub(crate) struct Resume {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ExportFormat {
-    /// One JSON object a line, as `run --output events` prints them
+    /// One JSON object per line, like `run --output events`
     Jsonl,
-    /// A conversation to read
+    /// A readable conversation
     Markdown,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
-    /// Print where the person's configuration file is
+    /// Print the path of your configuration file
     Path {
         #[command(flatten)]
         settings: Settings,
     },
-    /// Print the values in force and where each comes from
+    /// Print the effective values and their sources
     Show {
         #[command(flatten)]
         view: View,
     },
-    /// Report every mistake, with file, line and column
+    /// Check for mistakes, with file, line and column
     Check {
         #[command(flatten)]
         settings: Settings,

@@ -9,7 +9,7 @@ use super::{Approve, RunOptions};
 pub(crate) struct Acp {
     #[command(flatten)]
     every: Every,
-    /// The mode that a session begins in, which the editor may change [default: ask]
+    /// Approval mode of new sessions, which the editor may change [default: ask]
     #[arg(long, value_enum, value_name = "MODE")]
     approve: Option<Approve>,
 }

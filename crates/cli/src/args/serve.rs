@@ -10,28 +10,28 @@ use super::{Approve, ModelChoice, OutputFormat, RunOptions, Settings, dollars};
 pub(crate) struct Every {
     #[command(flatten)]
     model: ModelChoice,
-    /// Give the agents these toolsets only
+    /// Give the agents only these toolsets
     #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
     toolsets: Vec<String>,
-    /// Make at most this many model requests in a turn
+    /// Limit on model requests in a turn
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_iterations: Option<u32>,
-    /// Spend at most this much in a session, with all children; the models must have prices
+    /// Limit on the cost of a session, children included; the models need prices
     #[arg(long, value_name = "USD", value_parser = dollars)]
     max_cost: Option<f64>,
-    /// Send and receive at most this many tokens in a session, with all children
+    /// Limit on the tokens of a session, sent and received, children included
     #[arg(long, value_name = "N")]
     max_tokens_total: Option<u64>,
-    /// Read this file instead of the person's own configuration
+    /// Read this file instead of your configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Set a configuration key, such as delegation.max_spawn_depth=2; may be repeated
+    /// Set a configuration key, such as delegation.max_spawn_depth=2; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
 
 impl Every {
-    /// It as options of a run.
+    /// Returns the options of a run.
     pub(super) fn options(
         &self,
         approve: Option<Approve>,
