@@ -82,3 +82,73 @@ mod file_path {
         Ok(file.path().to_owned())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::env;
+    use std::path::PathBuf;
+    use std::sync::Mutex;
+
+    use deputize_plugin::CallContext;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A call that its plugin finds cancelled once it has sent a note.
+    #[derive(Default)]
+    struct Call {
+        notes: Mutex<Vec<String>>,
+    }
+
+    impl CallContext for Call {
+        fn cancelled(&self) -> bool {
+            !self.notes.lock().unwrap().is_empty()
+        }
+
+        fn note(&self, text: &str) {
+            self.notes.lock().unwrap().push(text.to_owned());
+        }
+
+        fn about(&self) -> &str {
+            r#"{"session":"s","agent":"s","call":"call_1_0","cwd":"/"}"#
+        }
+    }
+
+    /// The library that cargo makes of the crate `trouble`, on which these tests depend.
+    fn library() -> PathBuf {
+        let (start, end) = (env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
+        let name = format!("{start}deputize_plugin_trouble{end}");
+        env::current_exe().unwrap().with_file_name(name)
+    }
+
+    fn call(plugin: &Plugin, tool: &str, call: &Call) -> Value {
+        serde_json::from_str(&plugin.call(tool, "{}", call).unwrap()).unwrap()
+    }
+
+    /// All of it crosses to code that another linker run has put together. This is what a build
+    /// with AddressSanitizer watches.
+    #[test]
+    fn a_library_is_described_called_from_many_threads_cancelled_and_survives_a_panic() {
+        let plugin = load(&PluginFile::read(&library()).unwrap()).unwrap();
+        let described: Value = serde_json::from_str(&plugin.describe().unwrap()).unwrap();
+        assert_eq!(described["ok"]["name"], "deputize-plugin-trouble");
+
+        let fine = || call(&plugin, "trouble_fine", &Call::default());
+        let mut counts: Vec<Value> = std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..8).map(|_| scope.spawn(fine)).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()["ok"].take()).collect()
+        });
+        counts.sort_by_key(Value::to_string);
+        let expected: Vec<Value> = (1..=8).map(|n| json!(format!("asked {n} times"))).collect();
+        assert_eq!(counts, expected);
+
+        let waits = Call::default();
+        let cancelled = call(&plugin, "trouble_wait", &waits);
+        assert_eq!(cancelled, json!({"cancelled": "half of it"}));
+        assert_eq!(*waits.notes.lock().unwrap(), ["waiting in the plugin"]);
+
+        let panicked = call(&plugin, "trouble_panic", &Call::default());
+        assert_eq!(panicked, json!({"panicked": true}));
+        assert_eq!(fine(), json!({"ok": "asked 9 times", "notes": ["a remark"]}));
+    }
+}
