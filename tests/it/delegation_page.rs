@@ -287,7 +287,7 @@ async fn the_commands_of_the_page_run() {
     command.arg(format!("deputize() {{ {PROGRAM} \"$@\"; }}\n{script}"));
     command.env("DEPUTIZE__MODEL", "offline");
     let ended = RunningProgram::start(command).end().await.with_code(0);
-    for part in ["a leaf does not hand work on", "Count the tests", "# Kite"] {
+    for part in ["a leaf cannot delegate", "Count the tests", "# Kite"] {
         assert!(ended.out.contains(part), "no `{part}` in:\n{}", ended.out);
     }
 }

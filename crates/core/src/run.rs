@@ -50,7 +50,7 @@ enum RunState {
     Done(TurnEnd),
 }
 
-/// How often the model was asked again for an answer.
+/// Counts repeated requests for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Retries {
     /// Because its reply was empty.

@@ -137,14 +137,14 @@ impl Admission<'_> {
         Some(self.config.limits.max_children_per_session).filter(|most| *most > 0)
     }
 
-    /// Returns an error if an agent whose call was accepted may not hand work on any more.
+    /// Returns an error if an agent whose call was accepted may no longer delegate.
     fn taken_away(self, reading: &ParsedCall) -> Option<CallError> {
         let authority = &self.cx.agent.authority;
         if [TOOL, TASK].iter().any(|tool| authority.has(tool.as_str())) {
             return None;
         }
         let remedy = format!(
-            "this agent may not hand work on any more{}; go on with the results there are, or do \
+            "this agent may no longer delegate{}; continue with the results so far, or do \
              the work yourself",
             match self.config.setting_name("tool_name") {
                 "" => String::new(),
@@ -157,8 +157,8 @@ impl Admission<'_> {
     fn paused(self, reading: &ParsedCall) -> Option<CallError> {
         let by = self.conditions.paused_by.as_ref()?;
         let remedy = format!(
-            "spawning paused by {by}: no new child may start until it is allowed again; go on with \
-             the results there are, or do the work yourself"
+            "spawning paused by {by}: no new child may start until it is allowed again; continue \
+             with the results so far, or do the work yourself"
         );
         Some(self.error(CallErrorCode::Paused, reading, remedy))
     }
@@ -192,7 +192,7 @@ impl Admission<'_> {
         let s = if more == 1 { "child" } else { "children" };
         let remedy = format!(
             "this call would start {more} {s}, which is too many: {so_far} were started and the \
-             limit is {most}{whose}; work with the results there are, or send fewer tasks"
+             limit is {most}{whose}; continue with the results so far, or send fewer tasks"
         );
         self.error(CallErrorCode::TooManyChildren, reading, remedy)
     }

@@ -4,7 +4,7 @@ use deputize_core::sanitize::for_terminal_line;
 use serde::Serialize;
 use serde_json::Value;
 
-/// How many characters of a wrong value an error repeats.
+/// Limit on a wrong value in an error, in characters.
 const VALUE_CHARS: usize = 120;
 /// Limit on listed errors, and separately on warnings; more are counted.
 const LISTED: usize = 40;

@@ -13,9 +13,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::names::{TASK, TOOL};
 
-/// The least time limit of a child, in seconds: less would end it before it has begun.
+/// Minimum time limit of a child, in seconds; a shorter one would end it before it starts.
 pub const CHILD_TIMEOUT_FLOOR_SECONDS: u32 = 30;
-/// The most levels of agents below the top one.
+/// Maximum depth below the top agent.
 pub const MAX_SPAWN_DEPTH_CEILING: u32 = 3;
 
 /// What happens to a call with more tasks than may run side by side.
@@ -277,7 +277,7 @@ impl DelegationConfig {
         self.withholds_any(approver) && self.approvals.effects.contains(&entry.tool.spec().effects)
     }
 
-    /// How many children of one agent may run side by side.
+    /// Returns the limit on children of one agent that run side by side.
     #[must_use]
     pub fn concurrency(&self) -> u32 {
         self.limits.max_concurrent_children.max(1)

@@ -22,11 +22,11 @@ const ACTIONS: [&str; 4] = ["list", "message", "stop", "join"];
 const WAITS: [&str; 2] = ["any", "all"];
 const FIELDS: [&str; 5] = ["action", "agents", "all", "message", "wait_for"];
 const DESCRIPTION: &str = include_str!("../prompts/control.md");
-/// How many agents a list shows; more are counted.
+/// Limit on listed agents; more are counted.
 const LISTED: usize = 100;
-/// How many characters of a goal a list shows.
+/// Limit on a goal in a list, in characters.
 const GOAL_CHARS: usize = 120;
-/// The most bytes of one message to a child.
+/// Limit on one message to a child, in bytes.
 const MESSAGE_BYTES: usize = 64 * 1024;
 
 /// `delegate_control`: one shared object for all agents of a program. An agent reaches those
@@ -47,13 +47,13 @@ impl ControlTool {
     /// # Errors
     /// Never with a released core: the parameters are a constant of this crate.
     pub fn new() -> Result<Self, SchemaError> {
-        let agents = "Handles; absent: all that run below you, but not for `stop`";
+        let agents = "Handles; default: all running below you, except for `stop`";
         let parameters = Schema::new(&json!({
             "type": "object",
             "properties": {
                 "action": {"type": "string", "enum": ACTIONS},
                 "agents": {"type": "array", "items": {"type": "string"}, "description": agents},
-                "all": {"type": "boolean", "description": "For `stop`: all that run below you"},
+                "all": {"type": "boolean", "description": "For `stop`: all running below you"},
                 "message": {"type": "string", "description": "For `message`: what to say"},
                 "wait_for": {"type": "string", "enum": WAITS, "default": "all",
                              "description": "For `join`"},

@@ -14,7 +14,7 @@ use crate::toolset::{CLARIFY, EXECUTE_CODE, ParentView, is_never, nests, offered
 const DESCRIPTION: &str = include_str!("../prompts/tool.md");
 const BACKGROUND: &str = include_str!("../prompts/background.md");
 const LIFETIME: &str =
-    "The call ends when its children have ended. Interrupting the turn ends them too.";
+    "The call returns when its children have ended. Interrupting the turn ends them too.";
 /// What a child has of its own, and what it has where it runs no commands.
 const OWN: &str = "a conversation and a terminal session of its own";
 const OWN_WITHOUT_COMMANDS: &str = "a conversation of its own";
@@ -33,11 +33,11 @@ const USES: [(&str, &str); 3] = [
     ("terminal", "run commands"),
     ("web", "search and read the web"),
 ];
-/// How many tools stand for a toolset without a known use.
+/// Number of tools named for a toolset without a known purpose.
 const NAMED_TOOLS: usize = 3;
-/// How many bytes the list of toolsets may have with uses; a longer one has names alone.
+/// Limit on the list of toolsets with purposes, in bytes; a longer one has only names.
 const USES_BYTES: usize = 500;
-/// How many bytes it may have at all; more toolsets are counted.
+/// Limit on the list of names, in bytes; more toolsets are counted.
 const TOOLSETS_BYTES: usize = 700;
 
 /// Why there is no description.
@@ -106,7 +106,7 @@ fn describe_task(
     })
 }
 
-/// Whether children go without the tools that need an approval.
+/// Returns whether children lack the tools that need an approval.
 fn withholds_any(parent: ParentView<'_>, config: &DelegationConfig) -> bool {
     config.withholds_any(parent.child_approver(config))
 }
@@ -116,7 +116,7 @@ fn own(parent: ParentView<'_>, config: &DelegationConfig) -> &'static str {
     if withholds_any(parent, config) { OWN_WITHOUT_COMMANDS } else { OWN }
 }
 
-/// What to do rather than hand on; a tool is named only if the parent has it.
+/// Says what not to delegate; a tool is named only if the parent has it.
 fn instead(parent: ParentView<'_>) -> String {
     let steps = if parent.has(EXECUTE_CODE) {
         "mechanical steps (`execute_code`)"
@@ -145,7 +145,7 @@ fn limit(config: &DelegationConfig) -> String {
     }
 }
 
-/// How many tasks a call may have, whatever was started before it.
+/// Returns the limit on the tasks of a call, regardless of earlier calls.
 fn most_tasks(config: &DelegationConfig) -> usize {
     match (config.limits.over_limit, config.limits.max_children_per_session as usize) {
         (OverLimit::Refuse, _) => (config.concurrency() as usize).min(MOST_TASKS),
@@ -159,15 +159,15 @@ fn most_tasks(config: &DelegationConfig) -> usize {
 fn nesting_text(config: &DelegationConfig, nesting: bool) -> String {
     if nesting {
         return format!(
-            "With role `orchestrator` a child may hand on parts of its task (the first agent is at \
+            "With role `orchestrator` a child may delegate parts of its task (the top agent is at \
              depth 0, agents at depth {} cannot).",
             config.leaf_depth()
         );
     }
-    "Children cannot hand work on.".to_owned()
+    "Children cannot delegate.".to_owned()
 }
 
-/// Which of the parent's tools a child lacks.
+/// Says which of the parent's tools a child lacks.
 fn lacks(parent: ParentView<'_>, config: &DelegationConfig) -> String {
     if config.is_external() {
         return "It cannot ask you anything.".to_owned();
@@ -234,7 +234,7 @@ fn parameters(parent: ParentView<'_>, config: &DelegationConfig, nesting: bool) 
         "type": "array",
         "minItems": 1,
         "items": {"type": "object", "properties": task, "required": ["goal"]},
-        "description": format!("Batch mode; {ignored} beside it are then ignored"),
+        "description": format!("Batch mode; {ignored} beside it are ignored"),
     });
     if let Some(tasks) = tasks.as_object_mut() {
         tasks.insert("maxItems".to_owned(), json!(most_tasks(config)));
@@ -242,7 +242,7 @@ fn parameters(parent: ParentView<'_>, config: &DelegationConfig, nesting: bool) 
     if let Some(fields) = call.as_object_mut() {
         fields.insert("tasks".to_owned(), tasks);
         if config.options.background {
-            let text = "Give handles at once and tell of each end by a message";
+            let text = "Return handles at once, and report each end by a message";
             fields.insert(
                 "background".to_owned(),
                 json!({"type": "boolean", "default": false, "description": text}),

@@ -15,7 +15,7 @@ use crate::config::DelegationConfig;
 use crate::output_file::{is_saved, log_unsaved, open, private};
 use crate::report::transcript_of;
 
-/// How many diagnostic files of one session and one second there may be.
+/// Limit on diagnostic files of one session in one second.
 const SAME_NAMES: u32 = 1000;
 
 /// The diagnosis of one child, and where it is to be written.

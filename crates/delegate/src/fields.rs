@@ -7,9 +7,9 @@ use serde_json::{Map, Value};
 
 use crate::call_error::{CallError, CallErrorCode};
 
-/// How many unknown fields of one object a warning names.
+/// Limit on the unknown fields that a warning names.
 const NAMED_FIELDS: usize = 10;
-/// How many characters of a foreign word a warning repeats.
+/// Limit on a foreign word in a warning, in characters.
 pub(crate) const WORD_CHARS: usize = 60;
 
 /// What was found in a call beside what it asks for.

@@ -13,13 +13,13 @@ use deputize_core::{AgentId, Outcome};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// How many names of one answer are looked up.
+/// Limit on the names in an answer that are looked up.
 const MOST: usize = 20;
-/// How long a path may be, in bytes.
+/// Limit on a path, in bytes.
 const PATH_BYTES: usize = 400;
-/// How many entries of directories are looked at for a name.
+/// Limit on the directory entries searched for a name.
 const ENTRIES: usize = 50_000;
-/// How long an unknown ending of a file in a directory may be, in bytes.
+/// Limit on an unknown file extension, in bytes.
 const ENDING_BYTES: usize = 8;
 /// What stands around a block that is not the child's own words.
 const FENCE: &str = "```";

@@ -47,7 +47,7 @@ impl RequestedTask {
 /// What a call asks for, and what was wrong with it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ParsedCall {
-    /// How many tasks the call has, readable or not.
+    /// Number of tasks in the call, readable or not.
     pub count: usize,
     /// The tasks that could be read, in order; incomplete when there are errors.
     pub tasks: Vec<RequestedTask>,

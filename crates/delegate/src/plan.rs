@@ -19,11 +19,11 @@ use crate::parsed_call::{ParsedCall, RequestedTask};
 use crate::prompt::{ChildPrompt, Nesting, child_prompt};
 use crate::toolset::{ChildTools, DropReason, DroppedTool, ParentView, child_tools, offered};
 
-/// How many names a sentence lists before it counts the rest.
+/// Limit on the names in a sentence; the rest are counted.
 const LISTED: usize = 20;
-/// How many characters of a name that is none an error repeats.
+/// Limit on an invalid name in an error, in characters.
 const NAME_CHARS: usize = 80;
-/// How many tasks a call may have at most: the result of a call has room for so many entries.
+/// Limit on the tasks of a call; its result has room for that many entries.
 pub(crate) const MOST_TASKS: usize = 2000;
 
 /// The children that a call makes.
@@ -174,17 +174,17 @@ fn childless(parent: ParentView<'_>, config: &DelegationConfig) -> Option<String
     if depth >= limit {
         let key = named(config.setting_name("max_spawn_depth"), &limit);
         return Some(format!(
-            "this agent is at depth {depth}, and agents at depth {limit} cannot hand work on{key}; \
+            "this agent is at depth {depth}, and agents at depth {limit} cannot delegate{key}; \
              do the work yourself"
         ));
     }
     (parent.authority.spawn_depth() == 0).then(|| {
         let why = if config.options.orchestrator_enabled {
             let key = named(config.setting_name("max_spawn_depth"), &limit);
-            format!("was started as a leaf; agents above depth {limit} may hand work on{key}, leaves not")
+            format!("was started as a leaf; agents above depth {limit} may delegate{key}, leaves may not")
         } else {
             let key = named(config.setting_name("orchestrator_enabled"), &false);
-            format!("is a child, and no child may hand work on{key}")
+            format!("is a child, and no child may delegate{key}")
         };
         format!("this agent, at depth {depth}, {why}; do the work yourself")
     })

@@ -38,7 +38,7 @@ pub struct ChildPrompt<'a> {
     pub layout: PromptLayout,
 }
 
-/// How deep an orchestrator is.
+/// Depth of an orchestrator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Nesting {
     /// Its own depth; the top agent's is 0.
@@ -196,7 +196,7 @@ mod tests {
                 for depth in 1..leaf_depth {
                     let nesting = Some(Nesting { depth, leaf_depth });
                     let text = show(&ChildPrompt { nesting, ..typical(layout) });
-                    let (_, block) = text.split_once("HANDING WORK ON:").unwrap();
+                    let (_, block) = text.split_once("DELEGATING:").unwrap();
                     let end = block.find("\n\n").unwrap_or(block.len());
                     let line = block[..end].lines().last().unwrap();
                     out.push_str(&format!("{layout:?} {depth} of {leaf_depth}: {line}\n"));

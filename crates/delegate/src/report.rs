@@ -26,10 +26,10 @@ use fit::{FittedEntry, fit};
 const STALE: &str = include_str!("../prompts/stale.md");
 const UNSEEN: &str = include_str!("../prompts/unseen.md");
 
-/// The most bytes of a whole result, notes and all. The runtime lets one have a little more, for
-/// what it puts around it.
+/// Limit on a whole result with its notes, in bytes. The runtime allows a little more, for its
+/// frame.
 const RESULT_BYTES: usize = 480 * 1024;
-/// How many bytes a result, and each entry of it, may have however little room there is.
+/// Minimum size of a result, and of each entry, in bytes.
 const RESULT_LEAST: usize = 4000;
 const ENTRY_LEAST: usize = 800;
 /// The notes of the host may have one part of a result in so many, and so may its warnings.
@@ -40,9 +40,9 @@ const AROUND: usize = 300;
 const AROUND_NOTE: usize = 3;
 /// What a sentence that counts the rest of a list may have, in bytes.
 const COUNTED: usize = 160;
-/// How many bytes of an answer take one token of the parent's context, at least.
+/// Bytes of an answer per token of the parent's context, at least.
 const BYTES_PER_TOKEN: u64 = 3;
-/// How many bytes of names a note about stale files may have; more files are counted.
+/// Limit on the names in a note about stale files, in bytes; more files are counted.
 const NOTE_BYTES: usize = 1500;
 /// How many characters of a name (tool, model), a path or a command, and an error.
 const NAME_CHARS: usize = 80;

@@ -37,7 +37,7 @@ use crate::task::read_task;
 use crate::toolset::ParentView;
 
 /// Headline in lists of tools; an agent's model gets more, see [`describe`].
-const HEADLINE: &str = "Hand work to child agents and get their reports.";
+const HEADLINE: &str = "Delegate work to child agents and get their reports.";
 
 /// `delegate_task`: one shared object for all agents of a program. What it needs of the agent
 /// that calls is in the call's context.

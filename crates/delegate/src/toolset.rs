@@ -162,8 +162,8 @@ pub enum LeafReason {
 impl fmt::Display for LeafReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Role => "a leaf does not hand work on",
-            Self::Disabled { key } if key.is_empty() => "no child may hand work on",
+            Self::Role => "a leaf cannot delegate",
+            Self::Disabled { key } if key.is_empty() => "no child may delegate",
             Self::Disabled { key } => return write!(f, "{key} is false"),
             Self::External { key } if key.is_empty() => "children are another program here",
             Self::External { key } => {
@@ -173,7 +173,7 @@ impl fmt::Display for LeafReason {
                 let name = if key.is_empty() { "the depth limit" } else { key };
                 return write!(f, "a child at depth {depth} is a leaf: {name} is {limit}");
             }
-            Self::OneLevel => "the parent may hand work on, but its children may not",
+            Self::OneLevel => "the parent may delegate, but its children may not",
             Self::Ceiling { key } => {
                 let name = if key.is_empty() { "the ceiling for children" } else { key };
                 return write!(f, "{name} does not have the toolset `{TOOLSET}`");
@@ -478,8 +478,8 @@ mod tests {
     fn a_leaf_that_names_nothing_gets_what_children_may_have() {
         insta::assert_snapshot!(child(&ToolsetCase::default()), @"
         leaf: git_log note read_file terminal web_fetch write_file
-        - delegation/delegate_task: a leaf does not hand work on
-        - delegation/workflow: a leaf does not hand work on
+        - delegation/delegate_task: a leaf cannot delegate
+        - delegation/workflow: a leaf cannot delegate
         - core/clarify: no child has it: a child has nobody to ask
         - mixed/memory: no child has it: what is remembered is the top agent's
         - core/todo: no child has it: the plan is the parent's
@@ -521,8 +521,8 @@ mod tests {
         - file/read_file: not asked for
         - terminal/terminal: not asked for
         - file/write_file: not asked for
-        - delegation/delegate_task: a leaf does not hand work on
-        - delegation/workflow: a leaf does not hand work on
+        - delegation/delegate_task: a leaf cannot delegate
+        - delegation/workflow: a leaf cannot delegate
         - core/clarify: no child has it: a child has nobody to ask
         - mixed/memory: no child has it: what is remembered is the top agent's
         - core/todo: no child has it: the plan is the parent's
@@ -541,8 +541,8 @@ mod tests {
         - file/read_file: not asked for
         - terminal/terminal: not asked for
         - file/write_file: not asked for
-        - delegation/delegate_task: a leaf does not hand work on
-        - delegation/workflow: a leaf does not hand work on
+        - delegation/delegate_task: a leaf cannot delegate
+        - delegation/workflow: a leaf cannot delegate
         - core/clarify: no child has it: a child has nobody to ask
         - mixed/memory: no child has it: what is remembered is the top agent's
         - core/todo: no child has it: the plan is the parent's
@@ -594,8 +594,8 @@ mod tests {
         - mixed/note: not in children's default toolsets
         - terminal/terminal: not in children's default toolsets
         - web/web_fetch: not in children's default toolsets
-        - delegation/delegate_task: a leaf does not hand work on
-        - delegation/workflow: a leaf does not hand work on
+        - delegation/delegate_task: a leaf cannot delegate
+        - delegation/workflow: a leaf cannot delegate
         - core/clarify: no child has it: a child has nobody to ask
         - mixed/memory: no child has it: what is remembered is the top agent's
         - core/todo: no child has it: the plan is the parent's
@@ -608,8 +608,8 @@ mod tests {
         - file/read_file: not asked for
         - terminal/terminal: not asked for
         - file/write_file: not asked for
-        - delegation/delegate_task: a leaf does not hand work on
-        - delegation/workflow: a leaf does not hand work on
+        - delegation/delegate_task: a leaf cannot delegate
+        - delegation/workflow: a leaf cannot delegate
         - core/clarify: no child has it: a child has nobody to ask
         - mixed/memory: no child has it: what is remembered is the top agent's
         - core/todo: no child has it: the plan is the parent's
@@ -657,7 +657,7 @@ mod tests {
             options: DelegationOptions { orchestrator_enabled: false, ..plain.options },
             ..plain.clone()
         };
-        assert_eq!(why(0, &off), "no child may hand work on");
+        assert_eq!(why(0, &off), "no child may delegate");
         let named = DelegationConfig {
             host: DelegationHost {
                 setting_names: [("max_spawn_depth", "levels"), ("orchestrator_enabled", "nesting")]

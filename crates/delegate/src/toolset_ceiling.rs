@@ -6,8 +6,8 @@ use deputize_core::{Catalog, CatalogEntry};
 use crate::config::DelegationConfig;
 use crate::toolset::{is_never, under_ceiling};
 
-/// The most that any child may have under these settings. A child that an earlier process made
-/// is met with it too, so that what the operator took away since is gone.
+/// Returns the upper bound on any child's rights under these settings. It also applies to children
+/// of an earlier process, so tools that the operator removed since are gone.
 #[must_use]
 pub fn children_grant(catalog: &Catalog, config: &DelegationConfig) -> Grant {
     let may = |entry: &&CatalogEntry| {

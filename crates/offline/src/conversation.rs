@@ -177,10 +177,10 @@ fn task_message(messages: &[Arc<Message>]) -> (usize, &str) {
 /// What the runtime says to a model between its calls.
 fn is_remark(text: &str) -> bool {
     [
-        "no tool can be called any more",
+        "you cannot call tools any more",
         "Your reply was empty.",
-        "The last calls repeat themselves",
-        "Go on from where you stopped.",
+        "Your last calls repeat,",
+        "Continue where you stopped.",
     ]
     .iter()
     .any(|mark| text.contains(mark))

@@ -85,7 +85,7 @@ pub(super) fn step(turn: &Turn<'_>, search: &LineSearch, closing: bool) -> Next 
         return Next::Refuse(text);
     }
     if !found.read {
-        return Next::Say("The search was not done: no tool can be called any more.\n".to_owned());
+        return Next::Say("The search was not done: no more tool calls were allowed.\n".to_owned());
     }
     let unsearched = unsearched(&mut ask, path, &found);
     let lines = judge(&mut ask, &query, search.filter, &found);

@@ -10,7 +10,7 @@ use super::conversation::Ask;
 use super::pattern::fixed;
 use super::scope::Scope;
 
-/// The most lines of one page of a search.
+/// Limit on the lines of one page of a search.
 pub(super) const PAGE: u64 = 2_000;
 
 /// A search, page by page.
@@ -172,7 +172,7 @@ impl<'t> SearchResult<'t> {
         Self { read: true, ..Self::default() }
     }
 
-    /// How many lines were read.
+    /// Returns the number of lines read.
     pub(super) const fn len(&self) -> usize {
         self.lines.len()
     }

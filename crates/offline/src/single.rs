@@ -52,7 +52,7 @@ pub(super) fn missing_tool(tool: &str) -> Next {
 /// Says that there was no call left for a task. The turn ends for the reason of its limit, which
 /// says more than a failure would.
 pub(super) fn undone(what: &str) -> Next {
-    Next::Say(format!("{what} was not done: no tool can be called any more."))
+    Next::Say(format!("{what} was not done: no more tool calls were allowed."))
 }
 
 /// Whether a call did not do what it was to do: a command, also by its own word.

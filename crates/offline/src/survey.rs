@@ -83,7 +83,7 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
     gaps.extend(unread);
     gaps.extend(figures.gaps.iter().cloned());
     once(&mut gaps);
-    gaps.extend(note.map(|why| format!("nothing by children: handing parts on {why}")));
+    gaps.extend(note.map(|why| format!("nothing by children: delegating {why}")));
     if closing && ask.waits() {
         gaps.push("what further calls would have found: none could be made any more".to_owned());
     }

@@ -219,7 +219,7 @@ fn lines_in(text: &str) -> u64 {
     ends + u64::from(!text.is_empty() && !text.ends_with('\n'))
 }
 
-/// How many lines one side of a hunk has: the common ones, and those with its sign.
+/// Counts the lines of one side of a hunk: the common ones, and those with its sign.
 fn sum(pieces: &[(char, &str)], sign: char) -> u64 {
     let mine = pieces.iter().filter(|(other, _)| *other == ' ' || *other == sign);
     mine.map(|(_, text)| lines_in(text)).sum()

@@ -25,9 +25,9 @@ use crate::text::FileText;
 /// Lines of places that an ambiguous edit names.
 const NAMED_LINES: usize = 20;
 
-const DESCRIPTION: &str = "Replace a text in a file that was read before. The old text must be \
-    copied from the file, without line numbers, and occur once; add lines around it if it does \
-    not. Answers with the diff.";
+const DESCRIPTION: &str = "Replace a text in a file that you have read. Copy the old text from \
+    the file, without line numbers. It must occur once; if not, add lines around it. Returns the \
+    diff.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     path: String,
     /// The text to replace.
     old: String,
-    /// The text to put there.
+    /// The replacement.
     new: String,
     /// Replace every occurrence.
     #[serde(default)]

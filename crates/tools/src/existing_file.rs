@@ -18,7 +18,7 @@ use crate::path_error::PathError;
 /// Bytes that are read at once.
 const CHUNK: usize = 256 * 1024;
 
-/// How much of a file a write changes.
+/// Extent of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WriteExtent {
     /// What it names.

@@ -282,7 +282,7 @@ fn this_test(test_path: &str) -> Command {
     command
 }
 
-/// Holds that the harness has run one test, and that it passed.
+/// Checks that the harness ran one test, and that it passed.
 #[track_caller]
 fn passed(done: &Output) {
     let text = [&*done.stdout, &*done.stderr].concat();

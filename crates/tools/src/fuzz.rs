@@ -25,7 +25,7 @@ pub struct EditResult {
     pub text: String,
     /// The rung by which the old text was found.
     pub rung: String,
-    /// How many inert marks of chat formats in the new text were restored.
+    /// Number of chat format marks restored in the new text.
     pub marks: usize,
     /// What was replaced, and what by.
     pub changes: Vec<(Range<usize>, Range<usize>)>,
@@ -54,7 +54,7 @@ pub fn nearest(text: &str, wanted: &str) -> Option<String> {
     crate::nearest_text::nearest_text(text, wanted)
 }
 
-/// How much of a search one result shows.
+/// Size of one page of search results.
 #[derive(Debug, Clone, Copy)]
 pub struct PageSize {
     /// Most matches.

@@ -21,19 +21,19 @@ use crate::walk::{EntryKind, Walk, WalkEntry};
 const MAX_DEPTH: usize = 5;
 
 const DESCRIPTION: &str = "List a directory: `name/` for a directory, name, tab and bytes for a \
-    file, `name -> target` for a link. Leaves out what is hidden or ignored.";
+    file, `name -> target` for a link. Omits hidden and ignored entries.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The directory; without it, the working directory.
+    /// The directory [default: the working directory].
     #[serde(default)]
     path: Option<String>,
-    /// How many levels to show; 1 without it.
+    /// Levels to show [default: 1].
     #[schemars(range(min = 1, max = 5))]
     #[serde(default)]
     depth: Option<usize>,
-    /// Show what is hidden or ignored too.
+    /// Include hidden and ignored entries.
     #[serde(default)]
     hidden: bool,
 }

@@ -17,7 +17,7 @@ use deputize_core::sanitize::{self, AmbiguousMark, InertText};
 use crate::diff::ReplacedRange;
 use crate::indent::Indent;
 
-/// The most places of a text in a file that an edit looks at.
+/// Limit on the places of a text that an edit considers.
 pub(crate) const MOST_PLACES: usize = 100_000;
 /// Bytes of the largest text that an edit makes, if that is not less than double what there was.
 const EDITED_BYTES: usize = 64 * 1024 * 1024;
@@ -46,7 +46,7 @@ pub(crate) enum MatchTier {
 pub(crate) struct EditedText {
     pub(crate) text: String,
     pub(crate) rung: MatchTier,
-    /// How many inert marks of chat formats in the new text were restored.
+    /// Number of chat format marks restored in the new text.
     pub(crate) marks: usize,
     /// What was changed, in order.
     pub(crate) changes: Vec<ReplacedRange>,

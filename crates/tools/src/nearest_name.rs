@@ -44,7 +44,7 @@ pub(crate) fn hint(dir: &Dir, rel: &Path, asked: &Path) -> String {
     }
 }
 
-/// How many levels above `rel` the first part is that does not exist.
+/// Returns how many levels above `rel` the first missing part is.
 fn missing(dir: &Dir, rel: &Path) -> Option<usize> {
     let parts: Vec<_> = rel.ancestors().filter(|part| !part.as_os_str().is_empty()).collect();
     parts.iter().rposition(|part| !dir.try_exists(part).unwrap_or(true))

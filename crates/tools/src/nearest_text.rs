@@ -8,9 +8,9 @@ const COMPARISONS: usize = 4_000_000;
 const ALIKE: f64 = 0.5;
 /// Lines shown before and after.
 const AROUND: usize = 2;
-/// The most lines shown.
+/// Limit on shown lines.
 const SHOWN_LINES: usize = 30;
-/// The most bytes shown of a line.
+/// Limit on a shown line, in bytes.
 const SHOWN_BYTES: usize = 300;
 
 /// The lines around the most similar part, with their numbers, as `read_file` shows them.
@@ -41,7 +41,7 @@ pub(crate) fn nearest_text(text: &str, wanted: &str) -> Option<String> {
     Some(shown.iter().enumerate().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-/// How much of the longer line the two begin and end with alike, from 0 to 1.
+/// Returns how much of the longer line the two lines share at start and end, from 0 to 1.
 fn alike(a: &str, b: &str) -> f64 {
     let longer = a.len().max(b.len());
     if a == b {

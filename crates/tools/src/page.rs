@@ -7,11 +7,11 @@ pub(crate) struct PageBounds {
     pub(crate) line: u64,
     /// The byte of that line to begin at, from 0.
     pub(crate) byte: u64,
-    /// The most lines.
+    /// Limit on lines.
     pub(crate) lines: usize,
-    /// The most bytes of all lines.
+    /// Limit on all lines, in bytes.
     pub(crate) bytes: usize,
-    /// The most bytes of one line.
+    /// Limit on one line, in bytes.
     pub(crate) line_bytes: usize,
 }
 

@@ -24,7 +24,7 @@ use crate::text::{Charset, HEAD, Utf8Check, guess};
 const CHUNK: usize = 64 * 1024;
 
 const DESCRIPTION: &str = "Read a text file. Each line comes as its number, a tab and the text. \
-    Long files come in pages; a remark says where to go on. Read a file before changing it.";
+    Long files come in pages; a remark says where to read on. Read a file before changing it.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -35,11 +35,11 @@ pub(crate) struct Args {
     #[schemars(range(min = 1))]
     #[serde(default)]
     offset: Option<u64>,
-    /// Most lines.
+    /// Maximum number of lines to return.
     #[schemars(range(min = 1))]
     #[serde(default)]
     limit: Option<usize>,
-    /// Byte of the first line to begin at, for a line that was cut.
+    /// Byte offset in the first line, to read on in a truncated line.
     #[serde(default)]
     byte: Option<u64>,
 }

@@ -31,7 +31,9 @@ pub(crate) enum PatternError {
     Empty,
     #[error("the pattern has {0} bytes; the limit is {PATTERN_BYTES}")]
     TooLong(usize),
-    #[error("the pattern is no regular expression (to find it literally, escape it with \\): {0}")]
+    #[error(
+        "the pattern is not a regular expression (to find it literally, escape it with \\): {0}"
+    )]
     Bad(grep_regex::Error),
 }
 
@@ -48,7 +50,7 @@ pub(crate) struct Search {
 pub(crate) enum MatchDisplay {
     /// The lines, with so many around each.
     Lines(usize),
-    /// How many there are in each file.
+    /// Counts per file.
     Count,
     /// Whether there is one.
     Any,
@@ -131,11 +133,11 @@ pub(crate) enum FileContent {
 /// The part of all that is found that is shown.
 #[derive(Debug)]
 pub(crate) struct SearchPage {
-    /// How many are passed over.
+    /// Number of results to skip.
     offset: u64,
-    /// How many are shown at most.
+    /// Limit on shown results.
     limit: u64,
-    /// How many bytes are shown at most.
+    /// Limit on shown bytes.
     bytes: usize,
     taken: SearchResults,
 }
@@ -166,7 +168,7 @@ impl SearchPage {
         self.take(part, false);
     }
 
-    /// How many were found, and how many of them are shown.
+    /// Returns the number of results found, and of those shown.
     pub(crate) fn counts(&self) -> (u64, u64) {
         (self.taken.found, self.taken.shown)
     }

@@ -19,16 +19,16 @@ use crate::search::{CancellableFile, FileContent, MatchDisplay, Search, SearchPa
 use crate::shown::count;
 use crate::walk::{EntryKind, Walk, relative};
 
-/// The most results that one call may ask for.
+/// Limit on the results of one call.
 const MAX_LIMIT: u64 = 2_000;
-/// The most lines around a match.
+/// Limit on the lines around a match.
 const MAX_CONTEXT: usize = 10;
 /// Bytes of the longest glob.
 const GLOB_BYTES: usize = 1_000;
 
-const DESCRIPTION: &str = "Find lines that match a regular expression in the files of a tree, as \
-    `path:line:text`; without a pattern, find files by glob, as path, tab and bytes. Ignored, \
-    hidden and binary files are skipped unless path names them.";
+const DESCRIPTION: &str = "Find lines that match a regular expression in a directory tree, as \
+    `path:line:text`. Without a pattern, find files by glob, as path, tab and bytes. Ignored, \
+    hidden and binary files are skipped unless `path` names them.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -44,13 +44,13 @@ pub(crate) struct Args {
     /// Regular expression, for one line (Rust syntax).
     #[serde(default)]
     pattern: Option<String>,
-    /// File or directory; without it, the working directory.
+    /// File or directory [default: the working directory].
     #[serde(default)]
     path: Option<String>,
-    /// Only files of such a name, as `*.rs`, or path, as `src/**/*.{c,h}`.
+    /// Only files whose name (`*.rs`) or path (`src/**/*.{c,h}`) matches.
     #[serde(default)]
     glob: Option<String>,
-    /// Show matching lines (the default), the files that have some, or their number in each.
+    /// Matching lines (the default), files that have some, or counts per file.
     #[schemars(with = "SearchMode")]
     #[serde(default)]
     mode: Option<SearchMode>,
@@ -60,11 +60,11 @@ pub(crate) struct Args {
     #[schemars(range(max = 10))]
     #[serde(default)]
     context: usize,
-    /// Most results; 200 without it.
+    /// Maximum number of results [default: 200].
     #[schemars(range(min = 1, max = 2000))]
     #[serde(default)]
     limit: Option<u64>,
-    /// Results to pass over.
+    /// Results to skip.
     #[serde(default)]
     offset: u64,
 }
@@ -297,7 +297,7 @@ impl SearchRun<'_> {
         output
     }
 
-    /// How many were found and shown, and how to get the others.
+    /// Returns a remark on how many results were found and shown, and how to get the others.
     fn summary(&self) -> String {
         let (found, shown) = self.page.counts();
         let files = |number| count(number, "file");

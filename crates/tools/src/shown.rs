@@ -2,7 +2,7 @@
 
 use deputize_core::sanitize;
 
-/// The most characters of a name in a sentence.
+/// Limit on a name in a sentence, in characters.
 const NAME_CHARS: usize = 400;
 
 /// A path or file name on one line, with everything invisible made visible.

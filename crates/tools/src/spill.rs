@@ -12,11 +12,11 @@ use crate::Settings;
 /// Why the output of a command is not kept.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SpillError {
-    #[error("there is no folder for it")]
+    #[error("no folder for the output")]
     Folder(#[source] io::Error),
     #[error(
-        "the long outputs of this session take {used} bytes, and {limit} is the most; let a \
-         command write less, or to a file of its own"
+        "the long outputs of this session take {used} bytes, and the limit is {limit}; print less, \
+         or write to a file"
     )]
     Full { used: u64, limit: u64 },
 }

@@ -26,16 +26,16 @@ use crate::shown::{count, shown};
 use crate::spill::{self, SpillError};
 
 const DESCRIPTION: &str = "Run a command in a shell. Its directory and exported variables last \
-    from call to call. It gets no input and no terminal. Of long output the beginning and the end \
-    are shown; a remark says where the whole is. Remarks tell the exit code. Processes left in the \
-    background live until you end; send their output to a file.";
+    from call to call. It has no input and no terminal. Long output is cut in the middle; a remark \
+    says where all of it is. Remarks give the exit code. Background processes live until you end; \
+    send their output to a file.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The command, as typed into bash.
+    /// The command, in bash syntax.
     command: String,
-    /// After how long it is ended with all that it started; 120 without it, at most 600.
+    /// Time limit for the command and everything it starts [default: 120; at most 600].
     #[schemars(range(min = 1))]
     #[serde(default)]
     timeout_seconds: Option<u32>,
@@ -226,12 +226,12 @@ fn settled(exit: Exit, seconds: u32, output: ToolOutput) -> ToolCallResult {
     match exit {
         Exit::Cancelled => Err(ToolError::Cancelled(Box::new(output))),
         Exit::TimedOut => partly(format!(
-            "timed out after {}; the command and all that it started were ended",
+            "timed out after {}; the command and everything it started were killed",
             count(seconds.into(), "second")
         )),
         Exit::Unknown => partly(
             "outcome unknown: the process that owned the command was killed, so nobody saw how it \
-             ended; look at what it did before it is run again"
+             ended; check what it did before it is run again"
                 .to_owned(),
         ),
         Exit::Code(_) | Exit::Signal(_) => Ok(output),
@@ -461,8 +461,7 @@ mod tests {
         assert_eq!(
             notes().await,
             "[556127 of 588895 bytes of output left out; they are not kept: the long outputs of \
-             this session take 1000 bytes, and 1000 is the most; let a command write less, or to \
-             a file of its own]\n[exit code 0]"
+             this session take 1000 bytes, and the limit is 1000; print less, or write to a file]\n[exit code 0]"
         );
         // A short output needs no room.
         assert_eq!(run_in(&bench, "echo a").await, "a\n\n[exit code 0]");
@@ -475,7 +474,7 @@ mod tests {
         let arguments = json!({"command": command, "timeout_seconds": 1});
         assert_eq!(
             bench.call(TerminalTool, arguments).await,
-            "refused: timed out after 1 second; the command and all that it started were ended\n\
+            "refused: timed out after 1 second; the command and everything it started were killed\n\
              begun\n\n\
              [the directory and variables are those from before this command: it did not finish]"
         );

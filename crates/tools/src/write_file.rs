@@ -19,15 +19,15 @@ use crate::path_error::PathError;
 use crate::shown::{count, restored_marks};
 use crate::text::{Charset, FileText};
 
-const DESCRIPTION: &str = "Create a text file, or replace one whole. Missing directories are made. \
-    A file that exists must have been read before; to change a part of it, use edit_file.";
+const DESCRIPTION: &str = "Create a text file, or replace a whole one. Creates missing directories. \
+    Read an existing file first; to change a part of it, use edit_file.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     /// The file.
     path: String,
-    /// All of its new content.
+    /// The whole new content.
     content: String,
 }
 
@@ -321,7 +321,7 @@ mod tests {
         read_in(&bench, "both").await;
         for (path, content) in [("inert", "‹s> ‹/s>"), ("both", "‹s>")] {
             let refused = write_in(&bench, path, content).await;
-            assert!(refused.contains("`‹s>` may stand for itself or for the mark"), "{refused}");
+            assert!(refused.contains("`‹s>` is ambiguous"), "{refused}");
             assert!(refused.contains("change its parts with edit_file"), "{refused}");
         }
         assert!(write_in(&bench, "both", "nothing").await.starts_with("changed both"));

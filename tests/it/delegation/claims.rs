@@ -31,7 +31,7 @@ async fn a_claim_without_a_write_is_visible() {
     assert_eq!(told["results"][0]["unseen_writes"], json!(["out/report.md", "made_up.rs"]));
     // The person is told too, at the end and by whom it was said.
     let claim =
-        "names files that do not exist, and no write was seen of: `out/report.md`, `made_up.rs`";
+        "names files that do not exist and were not seen written: `out/report.md`, `made_up.rs`";
     assert_eq!(ended.err.matches("names files that do not exist").count(), 1, "{}", ended.err);
     assert!(ended.err.contains(&format!("warning: 1.0.0 {claim}\n")), "{}", ended.err);
     let shown = lab.deputize(&["sessions", "show", &lab.session(), "--agent", "1.0.0"]);
@@ -39,10 +39,7 @@ async fn a_claim_without_a_write_is_visible() {
     assert!(shown.out.ends_with(&format!("\nwarning: it {claim}\n")), "{}", shown.out);
     assert_eq!(told["results"][0]["receipts"]["files_written"], json!([]));
     assert_eq!(told["results"][1].get("unseen_writes"), None);
-    assert!(
-        notes.contains("of which no write was seen: `out/report.md`, `made_up.rs`."),
-        "{notes}"
-    );
+    assert!(notes.contains("were not seen written: `out/report.md`, `made_up.rs`."), "{notes}");
     assert!(!notes.contains("real.txt"), "{notes}");
 }
 
@@ -80,7 +77,7 @@ async fn a_claim_in_a_value_is_held_against_what_was_seen_also_below() {
     let (told, notes) = result(&messages(of(&requests, "Go")[1], "tool")[0]);
     let entry = &told["results"][0];
     assert_eq!(entry["unseen_writes"], json!(["src/x.rs"]), "{told}");
-    assert!(notes.contains("of which no write was seen: `src/x.rs`."), "{notes}");
+    assert!(notes.contains("were not seen written: `src/x.rs`."), "{notes}");
     let written = entry["receipts"]["files_written"].as_array().unwrap();
     assert_eq!((written.len(), &written[0]["by"]), (1, &json!("1.0.0")), "{entry}");
     assert!(written[0]["path"].as_str().unwrap().ends_with("real.txt"), "{entry}");

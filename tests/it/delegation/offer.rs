@@ -153,7 +153,7 @@ async fn doctor_does_not_lay_to_approvals_what_a_ceiling_takes_away() {
         let set = format!("delegation.{set}");
         let doctor = lab.deputize(&["doctor", "-m", "offline", "--set", &set]);
         let ended = RunningProgram::start(doctor).end().await;
-        assert_eq!(ended.out.contains("are not given `terminal`"), withheld, "{}", ended.out);
+        assert_eq!(ended.out.contains("lack `terminal`"), withheld, "{}", ended.out);
     }
 }
 

@@ -160,7 +160,7 @@ fn a_failure_after_a_wake_leaves_what_was_said_before() {
     assert_eq!(end(&run).2, None);
 }
 
-const LATER: &str = "[After this answer a message arrived. In reply to it:]";
+const LATER: &str = "[A message arrived after this answer. In reply to it:]";
 
 #[test]
 fn an_answer_stays_in_the_result_whatever_is_said_to_later_messages() {
@@ -237,7 +237,7 @@ fn the_same_call_five_times_gets_a_note_and_then_ends_the_turn() {
         run.apply(Input::Reply(&calls(&["a"])));
         answer_calls(&mut run, "same");
         rounds += 1;
-        assert_eq!(show(&run).contains("repeat themselves"), rounds >= 5, "round {rounds}");
+        assert_eq!(show(&run).contains("Your last calls repeat"), rounds >= 5, "round {rounds}");
     }
     assert_eq!(rounds, 6);
     run.apply(Input::Reply(&Reply::text("m", "stuck")));
@@ -443,7 +443,7 @@ fn what_goes_on_after_an_answer_is_told_to() {
     answer_calls(&mut run, "x");
     run.apply(Input::Reply(&Reply::text("m", "Half done.")));
     run.apply(Input::Resume { max_iterations: 9 });
-    assert!(show(&run).contains("model: Half done.\nuser: Go on from where you stopped."));
+    assert!(show(&run).contains("model: Half done.\nuser: Continue where you stopped."));
     // A person has given instructions.
     run.apply(Input::Reply(&Reply::text("m", "Done.")));
     run.apply(Input::Message(&message("and now?")));

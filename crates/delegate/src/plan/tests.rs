@@ -133,7 +133,7 @@ fn the_form_with_one_text_gives_basic_tools_alone() {
             "git_log: `task` gives basic tools only",
             "other: `task` gives basic tools only",
             "web_fetch: `task` gives basic tools only",
-            "task: a leaf does not hand work on",
+            "task: a leaf cannot delegate",
         ]
     );
 }
@@ -205,12 +205,12 @@ fn whoever_gets_less_than_asked_is_told_so() {
         ..flat
     };
     insta::assert_snapshot!(warnings(json!({"goal": "A", "toolsets": ["file", "web"]}), &ceiling), @"task 0 got less than it asked for: read_file (not in the ceiling for children), write_file (not in the ceiling for children)");
-    insta::assert_snapshot!(warnings(json!({"goal": "A", "toolsets": ["delegation"]}), &ceiling), @"task 0 runs without any tool: delegate_task (a leaf does not hand work on)");
+    insta::assert_snapshot!(warnings(json!({"goal": "A", "toolsets": ["delegation"]}), &ceiling), @"task 0 runs without any tool: delegate_task (a leaf cannot delegate)");
     let nothing = DelegationConfig {
         toolsets: ChildToolsets { ceiling: Some(toolsets("")), ..ceiling.toolsets },
         ..ceiling
     };
-    insta::assert_snapshot!(warnings(json!({"goal": "A"}), &nothing), @"task 0 runs without any tool: git_log (not in the ceiling for children), read_file (not in the ceiling for children), web_fetch (not in the ceiling for children), write_file (not in the ceiling for children), delegate_task (a leaf does not hand work on), todo (no child has it: the plan is the parent's)");
+    insta::assert_snapshot!(warnings(json!({"goal": "A"}), &nothing), @"task 0 runs without any tool: git_log (not in the ceiling for children), read_file (not in the ceiling for children), web_fetch (not in the ceiling for children), write_file (not in the ceiling for children), delegate_task (a leaf cannot delegate), todo (no child has it: the plan is the parent's)");
 }
 
 #[test]
@@ -396,7 +396,7 @@ fn trees() -> impl Strategy<Value = (Vec<&'static str>, Vec<(Value, DelegationCo
     })
 }
 
-/// Holds a law in each case, and that enough cases in a hundred reach what it is about.
+/// Checks a law in each case, and that enough of a hundred cases are relevant to it.
 fn holds<T: std::fmt::Debug>(
     cases: impl Strategy<Value = T>,
     percent: u32,

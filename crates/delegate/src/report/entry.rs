@@ -21,7 +21,7 @@ use super::{
 const CLAIMS: &str = "summary and tool_trace are what an external agent tells of itself: the host \
                       saw none of it; check what matters";
 
-/// How much of each list is shown, and how many characters of an error.
+/// Limits on each list, and on an error in characters.
 #[derive(Clone, Copy)]
 pub(super) struct ListLimits {
     pub(super) trace: usize,
@@ -183,7 +183,7 @@ struct CommandLine<'a> {
     by: Option<&'a str>,
 }
 
-/// How many earlier entries are not shown, how many bytes of the value, and where all of it is.
+/// Numbers of omitted earlier entries and of bytes of the value, with the file that has all of it.
 #[derive(Serialize)]
 pub(super) struct OmittedCounts {
     tool_trace: usize,

@@ -274,7 +274,7 @@ impl Write for ByteCounter {
     }
 }
 
-/// How many bytes of JSON a value takes.
+/// Returns the size of a value as JSON, in bytes.
 pub(super) fn bytes(value: &(impl Serialize + ?Sized)) -> usize {
     let mut count = ByteCounter(0);
     match serde_json::to_writer(&mut count, value) {

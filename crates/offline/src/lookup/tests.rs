@@ -157,7 +157,7 @@ fn each_part_of_a_search_is_answered() {
 
 #[test]
 fn a_broken_pattern_is_shown_with_its_mistake() {
-    let mistake = "refused: the pattern is no regular expression: regex parse error:\n    (a\n    ^\nerror: unclosed group";
+    let mistake = "refused: the pattern is not a regular expression: regex parse error:\n    (a\n    ^\nerror: unclosed group";
     let talk = talk("grep /(a/ in src", FILES, 9, |_, _| {
         (deputize_core::message::CallStatus::Error, mistake.to_owned(), "")
     });

@@ -1,5 +1,5 @@
-//! Children that nobody waits for, and what their parent owes them: its limits, its schema, its
-//! last word; and what a restart knows of a child's time and commands.
+//! Background children: their limits, schema and closing answer, and what a restart knows of a
+//! child's time and commands.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

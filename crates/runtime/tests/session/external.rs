@@ -352,7 +352,7 @@ async fn it_is_not_had_where_it_may_not_be_and_where_dollars_or_tokens_count() {
     let tokens = Budget { tokens: Some(1_000_000), ..Budget::default() };
     for (children, why) in [
         (dollars, "the price of `p/program` is not known"),
-        (tokens, "the budget is in tokens, and nobody here sees how many `p/program` takes"),
+        (tokens, "the budget is in tokens, and the tokens of `p/program` are unknown"),
     ] {
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
         let mut parts = with_programs(&world, &["program works"]);

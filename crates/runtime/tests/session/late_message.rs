@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::fixture::{World, authority, parts, resumed, run, spec};
 
 /// What stands between an answer and what follows it in a result.
-const LATER: &str = "[After this answer a message arrived. In reply to it:]";
+const LATER: &str = "[A message arrived after this answer. In reply to it:]";
 
 /// What a child does with a request, and how many messages reach it meanwhile.
 #[derive(Debug, Clone)]

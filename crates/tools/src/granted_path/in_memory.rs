@@ -3,8 +3,7 @@
 use super::GrantedPath;
 use deputize_core::ToolCx;
 
-/// The longest file that is read so: what is done with more bytes than these would hold up others
-/// as well.
+/// Limit on a file read this way, in bytes; more work would delay other calls.
 pub(crate) const MOST_BYTES: u64 = 32 * 1024;
 
 #[cfg(target_os = "linux")]

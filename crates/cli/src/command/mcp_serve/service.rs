@@ -71,22 +71,22 @@ pub(crate) struct ProgramService(pub(crate) Arc<ServiceState>);
 
 const RUN: &str = "run";
 const DELEGATE: &str = "delegate";
-/// The most characters of a tool's name in an error.
+/// Limit on a tool's name in an error, in characters.
 const NAME_CHARS: usize = 80;
 /// What a session is listed by whose call names no task.
 const NO_TASK: &str = "(no task was named)";
 
 const RUN_ABOUT: &str = "Give a task to an agent of this program and wait for its answer. The agent \
-    has tools of its own (files, search, and commands where they are allowed) and may hand parts of \
-    the work to further agents. It knows nothing but what the prompt says. The result has the \
-    answer, and as data the session, status, tokens and what was done.";
-const DELEGATE_ABOUT: &str = "Hand one task, or several at once, to agents of this program and wait \
-    for what they report: one entry a task, with its status, its answer and what it did. Unlike \
-    `run`, no agent stands between you and them.";
+    has tools of its own (files, search, and commands where they are allowed) and may delegate \
+    parts of the work to other agents. It knows only what the prompt says. The result has the \
+    answer, and as data the session, status, tokens and actions.";
+const DELEGATE_ABOUT: &str = "Delegate one task, or several at once, to agents of this program and \
+    wait for their reports: one entry per task, with its status, answer and actions. Unlike `run`, \
+    no agent stands between you and them.";
 
 impl AgentService for ProgramService {
-    /// Offers what the next call would find: the configuration is read anew. One that cannot be
-    /// read changes nothing here; the next call says what is wrong with it.
+    /// Returns the tools that the next call would find, with the configuration read again. An
+    /// unreadable one changes nothing here; the next call reports the error.
     fn offers(&self) -> BoxFuture<'_, Vec<ServedTool>> {
         let state = Arc::clone(&self.0);
         Box::pin(async move {
@@ -185,28 +185,28 @@ impl ServiceState {
         let cwd = json!({
             "type": "string",
             "description": format!(
-                "Where to work: an absolute directory, {} or one below it [default: that].",
+                "Working directory: absolute, {} or one below it [default: the former].",
                 self.root.display()
             ),
         });
         let run = json!({
             "type": "object",
             "properties": {
-                "prompt": {"type": "string", "description": "What to do, with all that must be known."},
+                "prompt": {"type": "string", "description": "The task, with everything the agent must know."},
                 "cwd": cwd.clone(),
                 "toolsets": {
                     "type": "array",
                     "items": {"type": "string"},
                     "minItems": 1,
                     "description": format!(
-                        "Give the agent these toolsets only [default: all of them]: {}.",
+                        "Give the agent only these toolsets [default: all of them]: {}.",
                         toolsets.join(", ")
                     ),
                 },
                 "max_iterations": {
                     "type": "integer",
                     "minimum": 1,
-                    "description": "Model requests that it may make at most.",
+                    "description": "Limit on its model requests.",
                 },
             },
             "required": ["prompt"],
@@ -231,7 +231,7 @@ impl ServiceState {
         let path = match given {
             None | Some(Value::Null) => return Ok(self.root.clone()),
             Some(Value::String(path)) => path,
-            Some(_) => return Err(InvalidCall("`cwd` must be a text".to_owned())),
+            Some(_) => return Err(InvalidCall("`cwd` must be a string".to_owned())),
         };
         let found = self.shared.around.cwd(Some(Path::new(&path)));
         let found = found.map_err(|error| InvalidCall(format!("`cwd`: {}", error.chain())))?;
@@ -268,7 +268,7 @@ impl ServeJob {
         let run: RunArguments = serde_json::from_value(Value::Object(arguments))
             .map_err(|error| InvalidCall(format!("the arguments of run: {error}")))?;
         if run.prompt.trim().is_empty() {
-            return Err(InvalidCall("`prompt` says nothing: say what is to be done".to_owned()));
+            return Err(InvalidCall("`prompt` is empty: say what to do".to_owned()));
         }
         if run.toolsets.as_deref().is_some_and(<[String]>::is_empty) {
             let text = "`toolsets` is empty: name those that the agent needs, or leave it out";
@@ -309,7 +309,7 @@ impl PreparedSession {
         Ok(Self { state, begun, mode, cwd, id, job })
     }
 
-    /// Whether what is asked for can be had under this configuration.
+    /// Returns whether this configuration offers the service.
     fn is_offered(&self) -> bool {
         let composition = &self.begun.composition;
         match self.job {
@@ -328,7 +328,7 @@ impl PreparedSession {
         let warning = |name: &String| {
             let when =
                 if LATER_TOOLSETS.contains(&name.as_str()) { "in this version" } else { "now" };
-            format!("warning: toolset `{name}` has no tools {when}: the agent goes without it")
+            format!("warning: toolset `{name}` has no tools {when}: the agent does without it")
         };
         let mut warnings: Vec<String> =
             toolsets.iter().filter(|name| !is_given(name)).map(warning).collect();
@@ -451,7 +451,7 @@ fn narrow(
     Ok(())
 }
 
-/// More than there is to be had.
+/// The request exceeds what is offered.
 #[derive(Debug, thiserror::Error)]
 #[error("toolset `{0}` is not served; there are: {1}")]
 struct ExcessiveRequest(String, String);
