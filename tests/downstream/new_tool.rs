@@ -89,10 +89,10 @@ fn what_is_there_stays_and_a_wrong_name_or_checkout_is_told() {
     fs::create_dir(folder.path().join("full")).unwrap();
     fs::write(folder.path().join("full/notes.txt"), "mine").unwrap();
     let told = |args: &[&str]| deputize(folder.path(), &[&["new", "tool-crate"], args].concat());
-    told(&["full", "--published"]).fails_with(&["has something in it"]);
+    told(&["full", "--published"]).fails_with(&["is not empty"]);
     assert_eq!(fs::read_dir(folder.path().join("full")).unwrap().count(), 1);
-    told(&["7up"]).fails_with(&["`7up` is no name of a crate", "--name NAME"]);
-    told(&["mine"]).fails_with(&["this is no checkout", "--path CHECKOUT", "--published"]);
+    told(&["7up"]).fails_with(&["`7up` is not a crate name", "--name NAME"]);
+    told(&["mine"]).fails_with(&["this is not a checkout", "--path CHECKOUT", "--published"]);
     told(&["mine", "--path", "full"]).fails_with(&["is not a checkout of Deputize"]);
     assert!(!folder.path().join("mine").exists(), "nothing is written before it is sure");
 }

@@ -147,7 +147,7 @@ async fn every_fault_is_told_with_its_reason() {
         (
             "garbage",
             "failed",
-            "sent 101 lines that are no JSON-RPC messages; the first is: \
+            "sent 101 lines that are not JSON-RPC messages; the first is: \
          Segmentation violation at 0x0",
         ),
         ("endless-line", "failed", "sent a line of more than 8388608 bytes"),

@@ -91,7 +91,7 @@ async fn material_that_is_too_long_is_cut_and_an_agent_reads_the_rest() {
     let server = model(|asked| match asked.results().as_slice() {
         [] => {
             let told = asked.last_user().to_owned();
-            let path = told.split("all of it is in ").nth(1).unwrap();
+            let path = told.split("all of them are in ").nth(1).unwrap();
             let path = path.split(']').next().unwrap();
             let read = json!({"path": path, "offset": 900, "limit": 1});
             MockAnswer::reply(&Reply::calls("mock", [("read_file", read)]))
@@ -105,7 +105,7 @@ async fn material_that_is_too_long_is_cut_and_an_agent_reads_the_rest() {
     assert!(ended.out.contains("900\t900"), "{}", ended.out);
     let first: Value = server.requests().remove(0).json();
     let sent = first["messages"].to_string();
-    assert!(sent.contains("[stdin has 3893 bytes, of which the first 1000 are above"), "{sent}");
+    assert!(sent.contains("[stdin has 3893 bytes; the first 1000 are above"), "{sent}");
     assert!(!sent.contains("\\n900\\n"), "{sent}");
     let kept = lab.path("home/sessions").join(lab.session()).join("stdin.txt");
     assert_eq!(fs::read_to_string(&kept).unwrap().lines().count(), 1000);

@@ -386,6 +386,6 @@ async fn commands_in_hints_have_the_config_option_of_the_program() {
     assert!(!list.out.contains("run --config"), "{}", list.out);
     let missing =
         ended(&lab, &["mcp", "test", "elsewhere", config[0], config[1]]).await.with_code(2);
-    let hint = "hint: `deputize mcp list --config '../my own.yaml'` shows";
+    let hint = "hint: `deputize mcp list --config '../my own.yaml'` lists them";
     assert!(missing.err.contains(hint), "{}", missing.err);
 }

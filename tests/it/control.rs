@@ -150,7 +150,7 @@ async fn the_agents_of_a_run_are_seen_and_one_is_told_to_end() {
     let end = running.event("agent.end", |end| end["agent"] == first).await;
     assert_eq!(end["status"], "interrupted");
     let ended = deputize(&lab, &["agents", "stop", first]).await.with_code(1);
-    let had = format!("error: agent `{first}` has ended already (interrupted)\n");
+    let had = format!("error: agent `{first}` has already ended (interrupted)\n");
     let those = format!("hint: those that run: {session}, {session}/1.0.1\n");
     assert_eq!(ended.err, had + &those);
     gates[1].open();
@@ -236,7 +236,7 @@ async fn two_who_stop_at_once_are_both_answered_and_it_ends_once() {
     let (first, second) = tokio::join!(deputize(&lab, &one), deputize(&lab, &tree));
     for stop in [&first, &second] {
         // Whoever comes too late is told that.
-        let words = ["no agent", "has ended already"];
+        let words = ["no agent", "has already ended"];
         let late = stop.code == Some(1) && words.iter().any(|words| stop.err.contains(words));
         assert!(stop.code == Some(0) || late, "{stop:#?}");
     }

@@ -86,7 +86,8 @@ async fn a_price_that_is_not_known_is_found_before_the_run_and_its_remedy_works(
     with(&lab, &alone, &["run", "Go"]).await.with_code(0);
 
     let config = format!("{providers}delegation:\n  budget: {{usd: 1}}\n  acp_command: cat\n");
-    refused(&lab, &config, &["nobody here knows what children cost", "budget.seconds"]).await;
+    refused(&lab, &config, &["the cost of children that are another program", "budget.seconds"])
+        .await;
     let config = config.replace("usd: 1", "tokens: 1000");
     let told = ["`delegation.budget.tokens` is a limit in tokens", "budget.seconds"];
     refused(&lab, &config, &told).await;

@@ -190,7 +190,7 @@ async fn an_agent_that_hands_nothing_on_has_no_child_to_show() {
             &["--set", "toolsets=[file]", "--set", "delegation.tool_name=task"],
             "does not have `task`",
         ),
-        (&["--depth", "2"], "agents at depth 1 cannot hand work on"),
+        (&["--depth", "2"], "agents at depth 1 cannot delegate"),
     ] {
         for what in [&["prompt", "--child", "--goal", "x"][..], &["toolsets", "resolve", "--child"]]
         {

@@ -391,11 +391,11 @@ async fn files_that_are_damaged_or_no_recordings_are_refused_with_the_place() {
     let mut gone = whole.clone();
     gone.drain(ends[2]..ends[3]);
     refused(&gone, "line ").await;
-    refused(b"", "is no recording").await;
-    refused(b"\0\xff\n", "is no recording").await;
+    refused(b"", "is not a recording").await;
+    refused(b"\0\xff\n", "is not a recording").await;
     refused(br#"{"recording":99}"#, "has format 99, this program reads up to 1").await;
     let session = fs::read(lab.session_file()).unwrap();
-    refused(&session, "is no recording").await;
+    refused(&session, "is not a recording").await;
 
     fs::remove_file(lab.path("t.jsonl")).unwrap();
     let _pipe = lab.pipe("p");

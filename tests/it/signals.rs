@@ -277,9 +277,7 @@ async fn where_the_answers_are_of_children_that_had_finished_is_said_and_they_ar
     running.signal(Signal::INT);
     let ended = running.end().await.with_code(130);
     let session = lab.session();
-    let hint = format!(
-        "hint: 1 child had finished; read what was said with `deputize sessions show {session}`"
-    );
+    let hint = format!("hint: 1 child had finished; `deputize sessions show {session}` shows");
     assert!(ended.err.contains(&hint), "{}", ended.err);
     let shown = RunningProgram::start(lab.deputize(&["sessions", "show", &session])).end().await;
     let shown = shown.with_code(0).out;

@@ -20,7 +20,7 @@ pub static NEEDS: [ToolName; 2] = [ToolName::literal("terminal"), ToolName::lite
 
 type SupervisorFn = dyn Fn() -> Result<Arc<Supervisor>, SupervisorError> + Send + Sync;
 
-/// Agents that are runs of one program: each child starts it anew.
+/// Agents that are runs of one program; each child starts its own.
 pub struct AcpAgents {
     program: Arc<AcpProgram>,
     supervisor: Arc<SupervisorFn>,

@@ -39,7 +39,7 @@ pub enum AcpError {
         limit: Duration,
     },
     /// The program speaks another version of the protocol.
-    #[error("the external agent speaks version {0} of ACP; version 1 is spoken here")]
+    #[error("the external agent speaks version {0} of ACP; only version 1 is supported")]
     Version(String),
     /// The program refused a request.
     #[error("the external agent refused `{method}`: {}", for_terminal_line(message, SAID_CHARS))]
@@ -78,7 +78,7 @@ pub enum ProtocolFault {
     },
     /// Lines that are not messages.
     #[error(
-        "the external agent sent {count} lines that are no JSON-RPC messages; the first is: {first}"
+        "the external agent sent {count} lines that are not JSON-RPC messages; the first is: {first}"
     )]
     NoMessages {
         /// The number of such lines.

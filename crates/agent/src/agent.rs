@@ -57,7 +57,7 @@ pub enum AgentError {
     #[error(transparent)]
     Recorder(#[from] RecorderError),
     /// The task ended, and its recording is not whole.
-    #[error("the recording `{}` is not whole and cannot be played: {why}", path.display())]
+    #[error("the recording `{}` is incomplete and cannot be replayed: {why}", path.display())]
     Recording {
         /// Its file.
         path: PathBuf,

@@ -61,7 +61,7 @@ pub struct AssemblyLimits {
     pub agent: AgentLimits,
     /// Tokens and dollars.
     pub budgets: Budgets,
-    /// How long children may take together: the time in which at least one runs.
+    /// Time limit of all children together, while at least one runs.
     pub children_time: Option<Duration>,
     /// When children give signs of life.
     pub pulse: Heartbeat,

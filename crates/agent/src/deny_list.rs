@@ -171,7 +171,7 @@ fn is_block_device(path: &str) -> bool {
     BLOCK_DEVICES.iter().any(|begin| name.starts_with(begin))
 }
 
-/// The most bytes of a function that are looked at.
+/// Limit on the part of a function that is examined, in bytes.
 const BODY_BYTES: usize = 1024;
 
 /// A function that runs itself twice, and goes on.

@@ -21,7 +21,7 @@ pub(crate) struct ExtensionContext<'a> {
     /// The directory of the agent.
     #[cfg_attr(
         not(feature = "mcp"),
-        expect(dead_code, reason = "only MCP servers are told the directory")
+        expect(dead_code, reason = "only MCP servers get the directory")
     )]
     pub(crate) cwd: &'a Path,
     /// The environment of the program.

@@ -229,10 +229,10 @@ pub enum AgentServersError {
     #[error(transparent)]
     Store(#[from] ApprovalStoreError),
     /// There is no place for what is approved.
-    #[error("there is no directory for what is approved of MCP servers")]
+    #[error("no directory for the approvals of MCP servers")]
     Folder(#[source] std::io::Error),
     /// They cannot be asked.
-    #[error("no runtime can be started to ask MCP servers what they have")]
+    #[error("cannot start a runtime for listing the tools of MCP servers")]
     Runtime(#[source] std::io::Error),
 }
 

@@ -95,7 +95,7 @@ pub enum PluginLoadError {
     #[error(transparent)]
     Named(PluginError),
     /// It cannot be asked what it has.
-    #[error("no runtime can be started to ask plugins what they have")]
+    #[error("cannot start a runtime for listing the tools of plugins")]
     Runtime(#[source] io::Error),
     /// One of its tools is in the toolset of another source.
     #[error(

@@ -26,14 +26,14 @@ use crate::screen::refused_calls::NO_TERMINAL;
 const GUARD: Duration = Duration::from_millis(300);
 /// A question that nobody answers is a no after this time.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How often a cancelled question is noticed.
+/// Interval at which a cancelled question is noticed.
 const LOOK: Duration = Duration::from_millis(50);
-/// The most bytes of a typed answer.
+/// Limit on a typed answer, in bytes.
 const ANSWER_BYTES: usize = 1024;
 /// The terminal that controls this process.
 const TERMINAL: &str = "/dev/tty";
 const RUN_IT: &str = "Run it?";
-/// The most characters of a goal in a question.
+/// Limit on a goal in a question, in characters.
 const GOAL_CHARS: usize = 160;
 
 /// A person at the controlling terminal. Questions come one after the other; the progress on

@@ -187,7 +187,7 @@ pub(crate) struct RunOptions {
 fn dollars(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(amount) if amount.is_finite() && amount >= 0.0 => Ok(amount),
-        _ => Err("give an amount of dollars, such as 0.50".to_owned()),
+        _ => Err("give an amount in dollars, such as 0.50".to_owned()),
     }
 }
 

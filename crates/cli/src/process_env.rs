@@ -53,9 +53,9 @@ enum DirectoryError {
     },
     #[error("cannot work in `{}`: it is not a directory", .0.display())]
     NotDirectory(PathBuf),
-    #[error("cannot work in `{}`: its name is not UTF-8, and a record can name no other; rename it", .0.display())]
+    #[error("cannot work in `{}`: its name is not UTF-8; rename it", .0.display())]
     Unnamed(PathBuf),
-    #[error("there is no place for sessions: set DEPUTIZE_HOME to a directory")]
+    #[error("no directory for sessions: set DEPUTIZE_HOME to one")]
     NoState,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct TooFewOpenFiles {
     found: u64,
 }
 
-/// Holds that a run can begin.
+/// Checks that enough files may be open for a run.
 pub(crate) fn enough_open_files(found: Option<OpenFiles>) -> Result<(), TooFewOpenFiles> {
     match found {
         Some(OpenFiles { now, .. }) if now < LEAST_OPEN_FILES => {
@@ -50,21 +50,23 @@ pub(crate) fn setup(open_files: Option<OpenFiles>) -> SupervisorConfig {
     }
 }
 
-/// How commands are ended on this machine, for people; an error if they cannot be started.
+/// Describes for people how commands are ended on this machine; an error if they cannot be started.
 pub(crate) fn containment(setup: SupervisorConfig) -> Result<String, String> {
     let supervisor = Supervisor::with(setup).map_err(|error| error.to_string())?;
     let held = match supervisor.containment().map_err(|error| error.to_string())? {
-        Containment::PidNamespace => "all, each agent's in a process namespace",
+        Containment::PidNamespace => "all, each agent's in a PID namespace",
         Containment::ProcessTable => {
-            "those that a walk through the process table finds; what starts others without pause \
-             and very fast may outrun it"
+            "those found by walking the process table; a program that forks without pause can \
+             outrun it"
         }
-        Containment::ProcessGroups => "process groups; who leaves its group is not found",
+        Containment::ProcessGroups => {
+            "process groups; a process that leaves its group is not found"
+        }
     };
-    Ok(format!("ended with this program, also by kill -9: {held}"))
+    Ok(format!("they end with this program, even after kill -9: {held}"))
 }
 
-/// How many files may be open; an error where that is little.
+/// Describes the limit on open files; an error if it is low.
 pub(crate) fn open_files(found: Option<OpenFiles>) -> Result<String, String> {
     let Some(OpenFiles { before, now }) = found else {
         return Err("the limit cannot be raised".to_owned());

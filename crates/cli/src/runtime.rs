@@ -47,7 +47,7 @@ pub(crate) fn threads() -> Result<Runtime, CliError> {
     Ok(runtime)
 }
 
-/// Holds that a run finds the threads that it needs, where there is a limit that may forbid them.
+/// Checks that a run can start the threads that it needs, if a limit applies.
 pub(crate) fn enough_threads() -> Result<(), CliError> {
     if most_threads().is_none_or(|most| most >= MANY_THREADS) {
         return Ok(());
@@ -63,7 +63,7 @@ pub(crate) fn enough_threads() -> Result<(), CliError> {
     Err(CliError::failed(TooFewThreads { found, least }).hint(advice))
 }
 
-/// How many threads and processes there may be: this user's, or a container's.
+/// Returns the limit on threads and processes: this user's, or a container's.
 fn most_threads() -> Option<u64> {
     let user = getrlimit(Resource::Nproc).current;
     let container = std::fs::read_to_string("/sys/fs/cgroup/pids.max");
@@ -71,7 +71,7 @@ fn most_threads() -> Option<u64> {
     user.into_iter().chain(container).min()
 }
 
-/// How many threads, up to `most`, can be there at once.
+/// Returns how many threads, up to `most`, could exist at once.
 fn could_start(most: usize) -> usize {
     let mut held = Vec::new();
     while held.len() < most {

@@ -35,13 +35,13 @@ pub(crate) enum TaskError {
     #[error("the task is empty")]
     Blank,
     #[error(
-        "the task has more than {TASK_BYTES} bytes; put the material into a file and name it, or \
-         pipe it in beside a task that is an argument"
+        "the task has more than {TASK_BYTES} bytes; put the material into a file and name the \
+         file, or pipe it in and pass the task as an argument"
     )]
     TooLong,
     #[error(
-        "standard input has more than {MATERIAL_BYTES} bytes; put it into a file and name that in \
-         the task, with `< /dev/null`"
+        "standard input has more than {MATERIAL_BYTES} bytes; put it into a file and name the file \
+         in the task, with `< /dev/null`"
     )]
     TooMuch,
     #[error("the task is not UTF-8 text")]
@@ -118,9 +118,9 @@ impl TaskInput<'_> {
                 let seconds = self.patience.as_secs();
                 if bytes.is_empty() && !needed {
                     (self.tell)(&format!(
-                        "warning: standard input is a pipe that nobody wrote to in {seconds} s; it \
-                         goes on without. `< /dev/null` says that there is nothing; what takes \
-                         longer goes into a file, or behind the task in the pipe: `(echo TASK; \
+                        "warning: standard input is a pipe, and nothing came in {seconds} s; \
+                         continuing without it. Pass `< /dev/null` if there is no input. Put \
+                         slower input into a file, or after the task in the pipe: `(echo TASK; \
                          COMMAND) | {}`",
                         format_command("run")
                     ));

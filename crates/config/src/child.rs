@@ -14,7 +14,7 @@ pub const SPOKEN: &str = Wire::OpenAiChat.name();
 /// A known provider whose own settings are not used: only how it is spoken to elsewhere.
 const ANY_SERVER: &str = "openai";
 
-/// The name by which agents know the model of children; nothing: they have their parent's.
+/// Returns the name of the children's model; `None` if they use their parent's.
 ///
 /// A model that is reached in a way of its own has a name of its own, so that it is not taken
 /// for one of that name that is reached elsewhere, or with another key.
@@ -48,8 +48,8 @@ fn is_whole(config: &Config) -> bool {
     !config.delegation.provider.is_empty() || !config.delegation.base_url.is_empty()
 }
 
-/// The model of children and how it is reached; nothing: their parent's. Where only a provider
-/// or an address is configured, they have the model of the main model's name.
+/// Returns the children's model and its endpoint; `None` if they use their parent's. If only a
+/// provider or an address is configured, the main model's name is used there.
 ///
 /// An address that the command line gives for their provider holds for them too, unless they have
 /// one of their own (`delegation.base_url`). A key that is configured for children is meant for the

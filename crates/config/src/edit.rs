@@ -12,7 +12,7 @@ use super::load::{ConfigError, Sources, load};
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The environment names no home directory.
-    #[error("there is no place for a configuration: set DEPUTIZE_HOME to a directory")]
+    #[error("no directory for the configuration: set DEPUTIZE_HOME to one")]
     NoPlace,
     /// The file cannot be read.
     #[error("cannot read `{}`", path.display())]
@@ -36,7 +36,7 @@ pub enum FileError {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// Only a person can make this change, by hand.
-    #[error("`{}` is written in a way that is not changed by a program", .0.display())]
+    #[error("`{}` has a form that this program cannot edit; edit it by hand", .0.display())]
     Form(PathBuf),
 }
 

@@ -90,7 +90,7 @@ pub(super) fn endpoint(text: &str) -> Result<Url, UrlFault> {
     Ok(url)
 }
 
-/// Holds that this can be the address of an MCP server. Nothing is added to it.
+/// Checks that this can be the address of an MCP server. Nothing is added to it.
 pub fn server_url(text: &str) -> Result<(), UrlFault> {
     match endpoint(text) {
         Ok(_) | Err(UrlFault::Query | UrlFault::Request(_)) => Ok(()),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// Characters of a foreign text that a message shows before it says how many more there were.
 const SHOWN_CHARS: usize = 80;
-/// The longest name that a list of names holds, in bytes, and the most names of one.
+/// Limit on a listed name in bytes, and on the number of listed names.
 const LISTED_CHARS: usize = 40;
 const LISTED_NAMES: usize = 20;
 

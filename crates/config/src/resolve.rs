@@ -143,7 +143,7 @@ pub enum ResolveError {
         "no model is configured. Give one with `-m openai/NAME` (key in OPENAI_API_KEY), or write \
          `model: PROVIDER/NAME` in the file that `{}` names.\n\
          Any compatible server: `--base-url http://127.0.0.1:8080/v1 -m openai/NAME`.\n\
-         To look around without a key and a network: `-m offline`.",
+         To try it without a key or network: `-m offline`.",
         format_command("config path")
     )]
     NoModel,

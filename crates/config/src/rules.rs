@@ -287,8 +287,8 @@ fn unapproved(delegation: &PlacedValue, command: &ConfigPlace, found: &mut Findi
     if denied {
         let message = "`delegation.acp_command`: no such child is started while \
                        `delegation.approvals` is `deny`, for it acts on its own with all your \
-                       rights; set that to `ask` (you are asked at each start) or `auto` (they \
-                       start unasked)";
+                       rights; set that to `ask` (asks you at each start) or `auto` (starts them \
+                       unasked)";
         found.warn(command, message);
     }
 }

@@ -37,7 +37,7 @@ pub struct Output {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum VerbError {
     /// The environment names no home directory.
-    #[error("there is no place for a configuration: set DEPUTIZE_HOME to a directory")]
+    #[error("no directory for the configuration: set DEPUTIZE_HOME to one")]
     NoHome,
     /// The configuration has mistakes.
     #[error(transparent)]
@@ -93,7 +93,7 @@ fn values(loaded: &LoadedConfig) -> Value {
 }
 
 fn as_yaml(loaded: &LoadedConfig) -> String {
-    let mut out = String::from("# What has no origin behind it is a default.\n");
+    let mut out = String::from("# Values without an origin are defaults.\n");
     section(&values(loaded), "", &loaded.origins, &mut out);
     out
 }

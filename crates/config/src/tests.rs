@@ -309,7 +309,7 @@ fn the_file_is_in_the_home_that_the_environment_names() {
     };
     assert_eq!(path(&[("DEPUTIZE_HOME", "/d"), ("HOME", "/h")]), "/d/config.yaml\n");
     assert_eq!(path(&[("DEPUTIZE_HOME", "d")]), "/repo/d/config.yaml\n");
-    assert!(path(&[]).starts_with("there is no place for a configuration"));
+    assert!(path(&[]).starts_with("no directory for the configuration"));
     if cfg!(all(unix, not(target_os = "macos"))) {
         assert_eq!(path(&[("HOME", "/h")]), "/h/.config/deputize/config.yaml\n");
         let relative = [("HOME", "/h"), ("XDG_CONFIG_HOME", "x")];

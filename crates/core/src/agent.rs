@@ -38,7 +38,7 @@ pub enum AttachError {
     },
     /// An agent above it has reached its limit of descendants.
     #[error(
-        "agent {agent} has had its {limit} descendants, which is the limit; go on with the results there are"
+        "agent {agent} has had its {limit} descendants, which is the limit; continue with the results so far"
     )]
     TooMany {
         /// The agent at its limit.
@@ -54,8 +54,8 @@ pub enum AttachError {
     Depth,
     /// Spawning is paused, by the one named here.
     #[error(
-        "spawning paused by {0}: no new child may start until it is allowed again; go on with the \
-         results there are, or do the work yourself"
+        "spawning paused by {0}: no new child may start until it is allowed again; continue with \
+         the results so far, or do the work yourself"
     )]
     Paused(String),
     /// The journal cannot be written.

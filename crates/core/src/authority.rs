@@ -42,7 +42,7 @@ pub struct Grant {
     /// Whether it may use the network.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network: Option<bool>,
-    /// The most permissive mode in which its questions may be answered.
+    /// Most permissive approval mode for its questions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approver: Option<ApproverMode>,
     /// Levels of descendants that it may have.

@@ -116,7 +116,7 @@ pub enum ValueError {
     #[error("the agent gave no value: {0}")]
     None(String),
     /// The value has another type.
-    #[error("the agent's value is not of the type asked for")]
+    #[error("the agent's value is not of the requested type")]
     Type(#[source] serde_json::Error),
 }
 

@@ -14,7 +14,7 @@ pub struct RetryPolicy {
     pub attempts: u32,
     /// The wait before the second attempt; each later one is three times as long.
     pub first_wait: Duration,
-    /// The longest wait, even if the provider asks for more.
+    /// Limit on a wait, even if the provider asks for more.
     pub longest_wait: Duration,
     /// Maximum total wait in one turn of an agent.
     pub total_wait: Duration,

@@ -57,7 +57,7 @@ fn check(function: &ItemFn) -> Result<()> {
         return Err(Error::new(sig.generics.span(), text));
     }
     if !has_doc(&function.attrs) {
-        let text = "a tool has a doc comment: it is what the model is told. Write `/// What it \
+        let text = "a tool has a doc comment: the model reads it. Write `/// What it \
             does, and when to use it.` above";
         return Err(Error::new(sig.ident.span(), text));
     }
@@ -96,7 +96,7 @@ fn named(argument: &mut PatType) -> Result<Argument> {
     let ident = pattern.ident.clone();
     if !has_doc(&argument.attrs) {
         let text = format!(
-            "argument `{ident}` has no doc comment: it is what the model is told of it. Write \
+            "argument `{ident}` has no doc comment: the model reads it. Write \
              `/// What it is.` above"
         );
         return Err(Error::new(ident.span(), text));

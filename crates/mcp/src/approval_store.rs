@@ -27,7 +27,7 @@ pub struct ApprovalStore {
 #[non_exhaustive]
 pub enum ApprovalStoreError {
     /// Not read.
-    #[error("cannot read `{}`, which says what was approved of an MCP server", path.display())]
+    #[error("cannot read `{}`, the approval record of an MCP server", path.display())]
     Read {
         /// The file.
         path: PathBuf,
@@ -36,7 +36,7 @@ pub enum ApprovalStoreError {
         source: io::Error,
     },
     /// Read, and no record.
-    #[error("`{}` is not what this program keeps of an MCP server; delete it to begin anew, and review the server", path.display())]
+    #[error("`{}` is not an approval record of this program; delete it, and review the server again", path.display())]
     Form {
         /// The file.
         path: PathBuf,
@@ -45,7 +45,7 @@ pub enum ApprovalStoreError {
         source: serde_json::Error,
     },
     /// Not kept.
-    #[error("cannot write `{}`, which says what was approved of an MCP server", path.display())]
+    #[error("cannot write `{}`, the approval record of an MCP server", path.display())]
     Write {
         /// The file.
         path: PathBuf,
@@ -54,7 +54,7 @@ pub enum ApprovalStoreError {
         source: io::Error,
     },
     /// The directory of a server that is gone is still there.
-    #[error("cannot take away `{}`, which a server of that name would be started in", path.display())]
+    #[error("cannot move away `{}`, the start directory of that server", path.display())]
     Clear {
         /// The directory.
         path: PathBuf,

@@ -325,7 +325,7 @@ impl Connection {
     pub(crate) async fn end_told(&self) -> (String, String) {
         let how = match self.heard.fault() {
             Some(ProtocolViolation::NoMessages { count, first }) => {
-                let how = format!("it printed {count} lines that are no messages on its output");
+                let how = format!("it printed {count} lines that are not messages on its output");
                 return (how, first);
             }
             Some(garbage) => garbage.to_string(),
@@ -503,7 +503,8 @@ fn describe(why: String, heard: &ConnectionStatus, end: Option<String>) -> Strin
         _ => why,
     };
     if let Some((count, first)) = heard.stray() {
-        said = format!("{said}; it printed {count} lines that are no messages, the first: {first}");
+        said =
+            format!("{said}; it printed {count} lines that are not messages, the first: {first}");
     }
     said
 }

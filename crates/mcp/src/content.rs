@@ -7,12 +7,12 @@ use std::path::Path;
 use deputize_core::{ToolCx, ToolOutput};
 use serde_json::Value;
 
-/// The most bytes of text that go to the model; what is longer is kept whole in a file.
+/// Limit on text for the model, in bytes; longer text is stored whole in a file.
 pub const TEXT_BYTES: usize = 256 * 1024;
-/// The most entries of a list that go to the model.
+/// Limit on the entries of a list for the model.
 const ENTRIES: usize = 500;
 
-/// The most parts of one result that are kept in files.
+/// Limit on the parts of one result that are stored in files.
 const KEPT: usize = 100;
 
 /// Collects the parts of an answer. What the server says is text, which is framed; the notes stand
@@ -25,7 +25,7 @@ pub(crate) struct ContentReader<'a> {
     left_out: OmittedParts,
 }
 
-/// How many parts of an answer are not in it as they came.
+/// Counts the parts of an answer that are omitted or changed.
 #[derive(Default)]
 struct OmittedParts {
     links: usize,

@@ -49,7 +49,7 @@ pub enum McpErrorKind {
     #[error("its program was not started")]
     Spawn(#[from] SpawnError),
     /// There is no directory for its program.
-    #[error("the directory that its program is started in cannot be made")]
+    #[error("cannot create the start directory of its program")]
     Directory(#[source] std::io::Error),
     /// It cannot be reached by HTTP.
     #[error("it cannot be reached: {0}")]
@@ -69,7 +69,7 @@ pub enum McpErrorKind {
     #[error("its start failed: {0}")]
     Handshake(String),
     /// It does not list what it has.
-    #[error("its list of {what} cannot be had: {why}")]
+    #[error("cannot get its list of {what}: {why}")]
     List {
         /// Of what.
         what: &'static str,
@@ -123,11 +123,11 @@ pub enum ProtocolViolation {
     /// A line above the limit.
     #[error("it sent a message of more than {limit} bytes")]
     LongLine {
-        /// The most bytes.
+        /// The limit, in bytes.
         limit: usize,
     },
     /// Much that nobody asked for.
-    #[error("it sent more than {limit} {what} that nobody asked for")]
+    #[error("it sent more than {limit} unrequested {what}")]
     Flood {
         /// How many.
         limit: u64,
@@ -136,7 +136,7 @@ pub enum ProtocolViolation {
     },
     /// Lines that are no messages.
     #[error(
-        "it printed {count} lines that are no messages on its standard output; the first is: {first}"
+        "it printed {count} lines that are not messages on its standard output; the first is: {first}"
     )]
     NoMessages {
         /// How many.
@@ -173,7 +173,7 @@ mod tests {
             ("mcp s: the session is over", true)
         );
         let error = McpError::new("s", McpErrorKind::Directory(std::io::Error::other("no room")));
-        let told = "mcp s: the directory that its program is started in cannot be made: no room";
+        let told = "mcp s: cannot create the start directory of its program: no room";
         assert_eq!(describe_error(&error), told);
         assert_eq!(error.source().unwrap().to_string(), "no room");
     }

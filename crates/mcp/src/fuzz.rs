@@ -19,7 +19,7 @@ pub struct Read {
     pub garbage: Option<String>,
 }
 
-/// How many requests wait for an answer while it is read.
+/// Number of pending requests while input is read.
 const OPEN: i64 = 10;
 
 /// Reads all that a server says.

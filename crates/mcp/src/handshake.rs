@@ -29,7 +29,7 @@ pub(crate) struct HandshakeTransport<T> {
     given_up: Option<RequestId>,
     /// The greeting that waits for its answer.
     open: Option<RequestId>,
-    /// How long `server/discover` may stay unanswered.
+    /// Time limit for an answer to `server/discover`.
     discover_timeout: Duration,
     /// When the request that is unanswered now has been so for too long.
     discover_deadline: Option<Instant>,
@@ -69,7 +69,7 @@ impl<T> HandshakeTransport<T> {
         Some(as_answer(error, id))
     }
 
-    /// Whether a message answers what nobody waits for any more.
+    /// Returns whether a message answers a request that was given up.
     fn is_late(&mut self, message: &RxJsonRpcMessage<RoleClient>) -> bool {
         let (id, took_it) = match message {
             JsonRpcMessage::Response(response) => (Some(&response.id), true),

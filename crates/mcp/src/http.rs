@@ -19,9 +19,9 @@ use crate::http_request::{SESSION, SentRequest, mended_events, post, to_greeting
 use crate::stdio_transport::LINE_BYTES;
 use crate::transport_error::{HttpError, PostResult, SseEvents, bottom};
 
-/// How long a connection may take to be made.
+/// Time limit for a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// How often a stream that broke is taken up again: after 1, 2, 4, 8 and 16 seconds.
+/// Number of times a broken stream is resumed: after 1, 2, 4, 8 and 16 seconds.
 const TAKEN_UP: usize = 5;
 
 #[expect(clippy::disallowed_types, reason = "the type of the library; no order of it is seen")]

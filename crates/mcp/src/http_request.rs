@@ -15,9 +15,9 @@ use crate::request_error::RequestError;
 use crate::stdio_transport::UNASKED;
 use crate::transport_error::{PostResult, SseEvents, failed, refused, status};
 
-/// The most bytes of an answer in JSON.
+/// Limit on an answer in JSON, in bytes.
 const ANSWER_BYTES: usize = 16 * 1024 * 1024;
-/// The most bytes of what is said of a failure.
+/// Limit on the body of a failed answer, in bytes.
 const FAILURE_BYTES: usize = 64 * 1024;
 /// The header that names a session.
 pub(crate) const SESSION: &str = "mcp-session-id";
@@ -198,7 +198,7 @@ fn events(response: Response, most: usize) -> SseEvents {
     SseStream::from_bytes_stream(until_an_error).boxed()
 }
 
-/// How long an event is that is being read.
+/// Checks the length of an event while it is read.
 struct EventLimit {
     most: usize,
     event: usize,

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// it says no more than that.
 pub(crate) const UNREADABLE: i32 = i32::MIN;
 
-/// How deep an answer may be nested: the limit of what reads it.
+/// Maximum nesting of an answer: the parser's limit.
 const DEPTH: usize = 127;
 
 /// JSON, without a mark of its byte order, and with U+FFFD for each half of a character that some

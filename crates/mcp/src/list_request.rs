@@ -14,9 +14,9 @@ use crate::error::{McpError, McpErrorKind};
 use crate::listing::{ServerListing, checked, kinds, outputs};
 use crate::request_error::RequestError;
 
-/// The most pages of one list.
+/// Limit on the pages of one list.
 pub(crate) const PAGES: usize = 100;
-/// The most entries of one list.
+/// Limit on the entries of one list.
 pub(crate) const ENTRIES: usize = 5000;
 
 /// Of what there are lists.

@@ -18,7 +18,7 @@ pub const TOOLS: usize = 512;
 pub const DESCRIPTION_BYTES: usize = 16 * 1024;
 /// Limit on a tool's schema, in bytes.
 pub const SCHEMA_BYTES: usize = 64 * 1024;
-/// How many looks at a result it may take to find what is wrong with it.
+/// Limit on validation steps for a result.
 const LOOKS: u64 = 100_000;
 
 /// A tool as its server describes it. The declaration for models follows from this, so a person
@@ -218,7 +218,7 @@ fn described(tool: &Value) -> Result<ToolDescription, String> {
     let task = tool.pointer("/execution/taskSupport").and_then(Value::as_str);
     if task == Some("required") {
         return Err(describe(
-            "it is called as a task only, and tasks are not spoken here".to_owned(),
+            "it is called as a task only, and tasks are not supported".to_owned(),
         ));
     }
     let text = |key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default();

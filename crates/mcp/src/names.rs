@@ -1,4 +1,4 @@
-//! What a server's tools are called here: `mcp__SERVER__TOOL`.
+//! Names of servers' tools: `mcp__SERVER__TOOL`.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 /// Limit on a server's name, in characters; it leaves room for distinct tool names.
 pub const SERVER_CHARS: usize = 32;
-/// The most characters of a tool's name.
+/// Limit on a tool's name, in characters.
 const CHARS: usize = 64;
 /// How the names of all tools of servers begin.
 const TOOL_PREFIX: &str = "mcp__";
@@ -34,15 +34,14 @@ pub(crate) fn tool_name(server: &str, tool: &str) -> String {
     format!("{TOOL_PREFIX}{server}__{tool}")
 }
 
-/// The set that a server's tools are given in, `mcp-SERVER`; nothing where the name is none that
-/// a server may have.
+/// Returns the toolset of a server, `mcp-SERVER`; `None` if the name is not valid for a server.
 #[must_use]
 pub fn toolset(server: &str) -> Option<ToolsetName> {
     server_name(server).ok()?;
     ToolsetName::new(format!("{TOOLSET_PREFIX}{server}")).ok()
 }
 
-/// Why a server cannot have a name.
+/// Why a name is not valid for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServerNameError {
@@ -57,7 +56,7 @@ pub enum ServerNameError {
     Marks,
 }
 
-/// Holds that a server may have this name.
+/// Checks that a server may have this name.
 ///
 /// # Errors
 /// When it may not.

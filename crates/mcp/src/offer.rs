@@ -75,7 +75,7 @@ pub fn offer(
     }
     let Some(listed) = &record.listed else {
         offer.notes.push(format!(
-            "mcp {server}: it has not said yet what it has{}",
+            "mcp {server}: it has not listed its tools yet{}",
             hint("; try it with: ", &command_line(&commands.test, server))
         ));
         return offer;

@@ -29,13 +29,13 @@ pub use http::{ServedAddress, bind};
 #[cfg(feature = "fuzz")]
 pub(crate) use lines::answered;
 
-/// How many calls may go on at once.
+/// Limit on calls at once.
 pub const CALLS: usize = 16;
-/// How long calls have to settle when the client is gone.
+/// Grace period for calls when the client is gone.
 const SETTLE: Duration = Duration::from_millis(1500);
-/// How long the last notes of a call may take to be sent.
+/// Time limit for sending the last notes of a call.
 const LAST_NOTES: Duration = Duration::from_millis(500);
-/// How many notes of progress may wait to be sent; more are left out.
+/// Limit on queued progress notes; further ones are dropped.
 const NOTES: usize = 64;
 
 /// A tool that is offered to other agents.
@@ -70,8 +70,8 @@ pub type ProgressSink = Arc<dyn Fn(String) + Send + Sync>;
 
 /// Does what other agents ask for.
 pub trait AgentService: Send + Sync + 'static {
-    /// Lists what can be asked for now. Each list asks anew, and each call finds out for itself, so
-    /// that both follow a changed setting.
+    /// Returns the tools offered now. Each listing and each call reads the settings again, so both
+    /// follow a change.
     fn offers(&self) -> BoxFuture<'_, Vec<ServedTool>>;
 
     /// Does one call. When `cancel` is signalled it settles soon.

@@ -19,9 +19,9 @@ pub struct ServerRecord {
     /// What was started or reached when it was last asked what it has and nobody heard the answer:
     /// the digest of a [`ServerTarget`].
     pub unanswered: Option<String>,
-    /// What it said then; nothing: it was never asked.
+    /// Its last listing; `None` if it was never listed.
     pub listed: Option<ServerListing>,
-    /// What was approved; nothing: nobody has seen any of it.
+    /// The approval; `None` if there was none.
     pub approved: Option<Approval>,
 }
 

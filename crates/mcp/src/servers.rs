@@ -20,14 +20,14 @@ use crate::listing::ServerListing;
 use crate::server::{ServerConfig, ServerLimits};
 use crate::server_record::ServerRecord;
 
-/// How often in a row a server is started, with short pauses, that ends or fails before it answered
-/// any call. After that it is left alone for a while before each start. One that says nothing in the
-/// time that its start may take is left alone after the first.
+/// Limit on consecutive starts, with short pauses, of a server that exits or fails before it
+/// answers any call. After that, each start waits for a longer pause. A server that does not answer
+/// within its start limit pauses after the first start.
 pub const STARTS: u32 = 3;
-/// How long it is left alone at first, in times of the pause before a second start; each time twice
-/// as long. By default 30 seconds.
+/// First long pause, as a multiple of the pause before a second start; it doubles each time. By
+/// default 30 seconds.
 const REST: u32 = 60;
-/// The longest: by default 16 minutes.
+/// Longest pause, by default 16 minutes.
 const LONGEST_REST: u32 = REST << 5;
 
 /// Time limit for a running server to list its changed tools before an agent starts.
@@ -44,7 +44,7 @@ const LAST_LOOK: Duration = Duration::from_secs(1);
 pub enum ListingError {
     /// It announced changed tools, and did not list them in time.
     #[error(
-        "mcp {0}: it told that its tools changed, and did not say within {limit} s what it has",
+        "mcp {0}: it announced changed tools, and did not list them within {limit} s",
         limit = ASKED_AGAIN.as_secs()
     )]
     Slow(String),
@@ -99,7 +99,7 @@ struct ServerState {
 pub(crate) struct RunningServer {
     pub(crate) link: Connection,
     listed: Mutex<Arc<ServerListing>>,
-    /// How many changes of the list of tools `listed` knows of.
+    /// Number of changes of the list of tools that `listed` includes.
     known_changes: Mutex<u64>,
     /// After how many changes it was asked in vain what it has, and when: for these nobody waits
     /// again for a while.
@@ -381,7 +381,7 @@ impl ManagedServer {
 }
 
 impl ServerState {
-    /// How long the server is to be left alone yet, if it failed too often in a row.
+    /// Returns the rest of the pause after too many failures in a row; `None` if there is none.
     fn rest_left(&self, backoff: Duration) -> Option<Duration> {
         // Another start of a silent one would be waited for as long again.
         let free = if self.silent { 1 } else { STARTS };

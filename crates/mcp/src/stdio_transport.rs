@@ -20,16 +20,16 @@ use tokio::sync::watch;
 use crate::error::ProtocolViolation;
 use crate::json::{self, no_json, unreadable};
 
-/// The most bytes of one message.
+/// Limit on one message, in bytes.
 pub const LINE_BYTES: usize = 8 * 1024 * 1024;
-/// The most messages that come without that anything was asked for.
+/// Limit on unrequested messages.
 pub const UNASKED: u64 = 10_000;
-/// The most bytes that come without that anything was asked for.
+/// Limit on unrequested messages, in bytes.
 pub const UNASKED_BYTES: u64 = 64 * 1024 * 1024;
-/// How many lines that are no messages are passed over from one answer to the next: some programs
-/// greet on their output.
+/// Number of lines between two answers that may be something other than messages: some programs
+/// print a greeting.
 pub const STRAY_LINES: u32 = 100;
-/// The most bytes of a note of progress that was asked for: a longer one counts as unasked for.
+/// Limit on a requested progress note, in bytes; a longer one counts as unrequested.
 const PROGRESS_BYTES: usize = 4096;
 /// Limit on the first of them in an error, in characters.
 const STRAY_CHARS: usize = 200;
@@ -38,7 +38,7 @@ const STRAY_CHARS: usize = 200;
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionStatus {
     closed: watch::Sender<bool>,
-    /// How many messages are being written.
+    /// Number of messages being written.
     writing: AtomicU32,
     fault: Mutex<Option<ProtocolViolation>>,
     stray: Mutex<(u32, String)>,
@@ -102,7 +102,7 @@ impl ConnectionStatus {
         }
     }
 
-    /// That a message came. With an answer all counts begin anew.
+    /// Counts a message. An answer resets all counts.
     fn came(&self, message: &RxJsonRpcMessage<RoleClient>) {
         let id = match message {
             JsonRpcMessage::Response(answer) => Some(&answer.id),
@@ -319,7 +319,7 @@ struct StderrWords {
 }
 
 impl StderrTail {
-    /// How many bytes of the last words are kept, and of the first.
+    /// Limit on the last and the first output kept, each in bytes.
     const KEPT: usize = 4096;
     const FIRST: usize = 1024;
     /// Limit on the lines shown of each.

@@ -20,7 +20,7 @@ use crate::request_error::RequestError;
 use crate::server_record::difference;
 use crate::servers::{RunningServer, Servers};
 
-/// How often a server may ask for something before it answers a call.
+/// Limit on a server's requests before it answers a call.
 const ROUNDS: usize = 4;
 
 /// Added to the error when a server that we started exits.
@@ -293,7 +293,7 @@ impl ToolCallTask<'_> {
             }
             RequestError::Slow(limit) => {
                 theirs.extend(self.up.link.stray().map(|(count, first)| {
-                    format!("it printed {count} lines that are no messages, the first: {first}")
+                    format!("it printed {count} lines that are not messages, the first: {first}")
                 }));
                 let limit = limit.as_secs_f32();
                 let (how, then) = match self.up.link.is_closed() {
@@ -354,7 +354,7 @@ fn absent(error: McpError) -> ToolError {
             ProtocolViolation::LongLine { .. } | ProtocolViolation::Flood { .. },
         )) => fault.to_string(),
         McpErrorKind::ProtocolViolation(ProtocolViolation::NoMessages { count, .. }) => {
-            format!("it printed {count} lines that are no messages on its standard output")
+            format!("it printed {count} lines that are not messages on its standard output")
         }
         McpErrorKind::Slow { limit, .. } => {
             format!("it did not answer within {} s", limit.as_secs_f32())
@@ -409,7 +409,7 @@ mod tests {
             (McpErrorKind::List { what: "tools", why: words() }, "it does not list its tools"),
             (
                 McpErrorKind::Directory(std::io::Error::other(words())),
-                "the directory that its program is started in cannot be made",
+                "cannot create the start directory of its program",
             ),
             (
                 ProtocolViolation::LongLine { limit: 9 }.into(),
@@ -417,11 +417,11 @@ mod tests {
             ),
             (
                 ProtocolViolation::Flood { limit: 9, what: "messages" }.into(),
-                "it sent more than 9 messages that nobody asked for",
+                "it sent more than 9 unrequested messages",
             ),
             (
                 ProtocolViolation::NoMessages { count: 9, first: words() }.into(),
-                "it printed 9 lines that are no messages on its standard output",
+                "it printed 9 lines that are not messages on its standard output",
             ),
             (McpErrorKind::Unknown, "no such server is configured"),
             (McpErrorKind::Over, "the session is over"),

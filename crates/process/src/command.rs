@@ -73,7 +73,7 @@ pub enum Stdin {
     },
 }
 
-/// How much of the output is kept in memory, in bytes.
+/// Limits on the output kept in memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OutputLimits {
     /// From the beginning.

@@ -98,7 +98,7 @@ impl CommandLeaders {
         });
     }
 
-    /// Forgets sessions without a process. Until then their number cannot be used anew.
+    /// Forgets sessions without a process. Until then their number cannot be reused.
     pub(crate) fn forget_empty_sessions(&mut self, table: &Table) {
         let sessions: BTreeSet<i32> = table.values().map(|process| process.session).collect();
         self.0.retain(|session, leader| leader.running || sessions.contains(session));

@@ -187,7 +187,7 @@ impl Reaper {
         }));
     }
 
-    /// How long nothing need be done unless one of [`Self::handles`] is readable.
+    /// Returns how long nothing is due unless one of [`Self::handles`] is readable.
     pub(crate) fn pause(&self, now: Instant) -> Option<Duration> {
         if !self.jobs.is_empty() {
             let patient = self.jobs.iter().all(|job| job.is_patient(now));

@@ -30,7 +30,7 @@ pub enum SupervisorError {
         #[source]
         source: io::Error,
     },
-    /// What it works with is not to be had.
+    /// Threads, memory or descriptors are missing.
     #[error(
         "cannot start the thread that starts and ends processes; free memory or raise the limits \
          of threads and open files"
@@ -160,7 +160,7 @@ mod tests {
             .collect()
     }
 
-    /// Holds that what was opened since is closed soon: other tests of this process open and
+    /// Checks that descriptors opened since are closed soon. Other tests of this process open and
     /// close theirs meanwhile.
     async fn nothing_stays_open(before: &BTreeSet<String>, what: &str) {
         let mut since: BTreeSet<String> = open().difference(before).cloned().collect();

@@ -10,7 +10,7 @@ use crate::process_tag::ProcessTag;
 use crate::protocol::ReaperRequest;
 use crate::scope::Scope;
 
-/// The ticket of a request whose outcome nobody waits for.
+/// Ticket of a request without a waiter.
 const NOBODY: u64 = 0;
 
 /// The processes of one command. Dropping it ends them, unless they may stay.

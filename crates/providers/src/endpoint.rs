@@ -28,7 +28,7 @@ pub struct Endpoint {
     /// The keys, in the order to use them. When one is limited or refused, the next attempt
     /// takes the next.
     pub keys: Vec<Key>,
-    /// Which header carries the key; nothing: the wire's own.
+    /// Header for the key; `None` for the wire format's own.
     pub key_header: Option<KeyHeader>,
     /// More headers. Their values count as secrets.
     pub headers: BTreeMap<String, String>,
@@ -38,7 +38,7 @@ pub struct Endpoint {
     pub authorities: Option<CaBundle>,
     /// How long a request waits.
     pub timeouts: EndpointTimeouts,
-    /// The most that a reply may hold.
+    /// Limit on a reply's size.
     pub reply_limit: ReplyLimit,
     /// What the body of a request has at this address.
     pub body: BodyOptions,
@@ -47,11 +47,11 @@ pub struct Endpoint {
 /// How long a request waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndpointTimeouts {
-    /// The longest wait for a connection.
+    /// Limit on connecting.
     pub connect: Duration,
-    /// The longest wait from sending to the first data of the reply; comments do not count.
+    /// Limit from sending to the first data of the reply; comments do not count.
     pub first_byte: Duration,
-    /// The longest wait between data of the reply; comments do not count.
+    /// Limit between two pieces of data of the reply; comments do not count.
     pub idle: Duration,
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// How long the headers of an answer ask to wait.
+/// Returns the wait that the headers of an answer request.
 pub fn retry_after(header: impl Fn(&str) -> Option<String>, now_ms: u64) -> Option<Duration> {
     crate::retry_after::from_headers(header, now_ms)
 }

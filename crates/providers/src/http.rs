@@ -376,8 +376,8 @@ async fn refusal(remote: &RemoteModel, mut response: Response) -> RequestFailure
     RequestFailure::Refused(error)
 }
 
-/// How much is read of the body of a failed answer: a call that the server could not read may be
-/// long, and follows its code.
+/// Returns the limit on the body of a failed answer: a call that the server could not parse may be
+/// long, and comes after its code.
 fn most_read(body: &[u8]) -> usize {
     let head = body.get(..ERROR_BODY_BYTES);
     let holds = |head: &[u8]| String::from_utf8_lossy(head).contains(UNREADABLE_CALL);

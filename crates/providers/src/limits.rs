@@ -95,17 +95,16 @@ pub const PARTS: usize = 1024;
 pub const ERROR_BODY_BYTES: usize = 8 * 1024;
 /// Characters of a server's own words in an error.
 pub const SHOWN_CHARS: usize = 500;
-/// How long a server may leave a stream open after the finish reason.
+/// Time limit for a server to close a stream after the finish reason.
 pub const AFTER_FINISH: Duration = Duration::from_secs(5);
-/// How long the end of a body is waited for after the end mark, so that the connection can
-/// serve again.
+/// Time limit for the end of a body after the end mark, so that the connection can be reused.
 pub const AFTER_DONE: Duration = Duration::from_millis(200);
-/// How long a key rests that was used too much, when the provider does not say.
+/// Rest of a rate-limited key, if the provider does not say.
 pub const KEY_REST: Duration = Duration::from_secs(60);
-/// How long a key rests at least that was used too much, whatever the provider says.
+/// Minimum rest of a rate-limited key, whatever the provider says.
 pub const LEAST_REST: Duration = Duration::from_millis(500);
 /// How soon after a request the close of a kept connection is taken for the end that the request
 /// met. A server that closes later had begun to work on it.
 pub const AT_ONCE: Duration = Duration::from_millis(50);
-/// How long a server that broke its promise to keep a connection is not asked to keep any.
+/// Time without kept connections to a server that broke one it had promised to keep.
 pub const DISTRUST: Duration = Duration::from_secs(300);

@@ -19,7 +19,7 @@ pub struct ServerError {
     pub code: String,
     /// Its words, on one line; may be empty.
     pub message: String,
-    /// How long to wait, if it says so.
+    /// The requested wait, if any.
     pub retry_after: Option<Duration>,
     /// Whether it says itself that the request is worth another try.
     pub should_retry: Option<bool>,
@@ -318,7 +318,7 @@ impl ServerError {
     }
 }
 
-/// How long an error asks to wait, in a field of its own.
+/// Returns the wait that an error requests in a field of its own.
 fn waits(error: &serde_json::Map<String, Value>) -> Option<Duration> {
     let within = |key: &str| error.get("metadata").and_then(|it| it.get(key));
     let number = |key: &str| error.get(key).or_else(|| within(key)).and_then(Value::as_f64);

@@ -10,7 +10,7 @@ use crate::stream_status::StreamStatus;
 
 /// The fields of a line.
 const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
-/// How much is kept of a body that is no stream of events.
+/// Limit on the stored part of a body that is not a stream of events, in bytes.
 const PLAIN_BYTES: usize = 4 * 1024;
 
 /// One event: its name (mostly empty) and its data.

@@ -46,8 +46,8 @@ pub(crate) trait EventParser {
     /// Whether anything of a reply has arrived.
     fn has_output(&self) -> bool;
 
-    /// How often the reply moved on. An event that brings nothing (a ping, an empty delta) is
-    /// no sign of life.
+    /// Returns a counter of progress. An event without content (a ping, an empty delta) does not
+    /// count.
     fn moves(&self) -> u64;
 
     /// The tokens that were counted so far.
@@ -107,7 +107,7 @@ impl<P: EventParser> ReplyBytes<P> {
         &self.parser
     }
 
-    /// How much has come until now of what counts as a sign of life.
+    /// Returns the amount of progress so far.
     pub(crate) fn life(&self) -> u64 {
         match &self.body {
             BodyState::Unknown(_) => 0,

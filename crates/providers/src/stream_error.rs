@@ -53,7 +53,7 @@ pub enum StreamError {
     #[error("{0}")]
     Server(ServerError),
     /// One event is no JSON.
-    #[error("an event of the stream is no JSON: {shown}")]
+    #[error("an event of the stream is not JSON: {shown}")]
     NotJson {
         /// The beginning of it.
         shown: String,
@@ -68,25 +68,25 @@ pub enum StreamError {
 #[non_exhaustive]
 pub enum ForeignBody {
     /// It is bare text.
-    #[error("the answer is text and no reply of a model: {shown}; check base_url")]
+    #[error("the answer is text, not a model's reply: {shown}; check base_url")]
     PlainText {
         /// The beginning of it.
         shown: String,
     },
     /// It is some other document.
-    #[error("the answer is no reply of a model: {shown}; check base_url")]
+    #[error("the answer is not a model's reply: {shown}; check base_url")]
     Other {
         /// What it is, or its beginning.
         shown: String,
     },
     /// It is the page of a gateway, of a trouble that passes.
-    #[error("the answer is {shown}, and no reply of a model")]
+    #[error("the answer is {shown}, not a model's reply")]
     GatewayPage {
         /// The page.
         shown: String,
     },
     /// It is of another API than the one that was asked for.
-    #[error("the answer is no reply of this API; it looks like {api}: set `api: {api}`")]
+    #[error("the answer is not a reply of this API; it looks like {api}: set `api: {api}`")]
     OtherApi {
         /// The configuration's word for the one that it looks like.
         api: &'static str,

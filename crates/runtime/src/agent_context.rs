@@ -26,7 +26,7 @@ pub(crate) struct AgentContext {
     pub(crate) cancel: Cancel,
     pub(crate) handle: Arc<AgentHandle>,
     pub(crate) time: TurnTime,
-    /// How long it ran in earlier processes.
+    /// Running time in earlier processes.
     pub(crate) earlier: EarlierTime,
     /// What a budget had too little of, where that ends the agent.
     shortage: Mutex<Option<LimitReason>>,

@@ -20,7 +20,7 @@ pub(crate) struct AgentProgress {
     waits: AtomicBool,
     /// Whether its turn is over.
     rests: AtomicBool,
-    /// How many of its questions a person has not answered.
+    /// Number of its questions that a person has not answered.
     questions: AtomicU32,
     /// The calls that it is in, in the order they began.
     calls: Mutex<Vec<(CallId, String)>>,

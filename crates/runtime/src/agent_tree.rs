@@ -36,7 +36,7 @@ pub(crate) struct AgentTree {
     descendants: BTreeMap<AgentId, u32>,
     /// The agents that are counted there.
     counted: BTreeSet<AgentId>,
-    /// How many it may have.
+    /// Limit on descendants.
     pub(crate) most_descendants: BTreeMap<AgentId, u32>,
 }
 

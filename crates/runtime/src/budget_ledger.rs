@@ -55,7 +55,7 @@ struct SpendingAgent {
     child: bool,
     /// What it has spent.
     spent: Cost,
-    /// The most that it had spent and reserved at any moment.
+    /// Peak of what was spent and reserved together.
     peak: Cost,
     /// Its number among those whose budgets were opened.
     number: u64,
@@ -65,7 +65,7 @@ struct SpendingAgent {
     begun: bool,
     /// Whether it waits for room.
     waits: bool,
-    /// How many of its children there are: as long as there are any it may wait for them.
+    /// Number of its children; while there are any, it may wait for them.
     children: u32,
 }
 

@@ -4,7 +4,7 @@ use deputize_core::sanitize::{for_terminal_line, for_verbatim_line, verbatim_sta
 use deputize_core::{ArgumentRole, Catalog, Subject, ToolKind, ToolSpec};
 use serde_json::{Map, Value};
 
-/// The most characters of a call in words.
+/// Limit on a call in words, in characters.
 const CALL_CHARS: usize = 120;
 /// The most characters of one value, where a call has several.
 const VALUE_CHARS: usize = 60;

@@ -20,7 +20,7 @@ use crate::session_inner::SessionInner;
 use crate::settle::settle;
 use crate::stored_agent::StoredAgent;
 
-/// How many characters are kept of why the memory failed.
+/// Limit on the reason for a failed memory, in characters.
 const REASON_CHARS: usize = 2000;
 /// Time that the memory still has after the run was cancelled.
 const MEMORY_GRACE: Duration = Duration::from_millis(500);

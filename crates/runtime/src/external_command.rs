@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-/// The most bytes that are judged of one request: what is longer is asked about as it is.
+/// Limit on the judged part of a request, in bytes; a longer one is always asked about.
 pub(crate) const JUDGED_BYTES: usize = 64 * 1024;
 /// JSON in a string in JSON is read so deep.
 const LEVELS: u32 = 4;

@@ -28,14 +28,14 @@ use crate::hook::scrubbed;
 use crate::session_inner::SessionInner;
 use crate::structured_output::value_of;
 
-/// The most bytes of a call's result that are kept: it is the program's own word, and no model
-/// of ours reads it.
+/// Limit on a stored call result, in bytes; it is the program's own claim, and no model of ours
+/// reads it.
 const RESULT_BYTES: usize = 16 * 1024;
-/// The most characters of a tool's name.
+/// Limit on a tool's name, in characters.
 const TOOL_CHARS: usize = 80;
-/// How often what it said goes on record, while it says something.
+/// Interval at which its text goes on record, while there is any.
 const WORDS_EVERY: Duration = Duration::from_millis(200);
-/// The most calls of one agent that are kept on record; more are counted.
+/// Limit on the recorded calls of one agent; more are counted.
 const CALLS: usize = 10_000;
 /// Maximum bytes of a request that can be approved. Half of what is judged: a text in a list or in
 /// JSON is judged more than once.

@@ -2,11 +2,11 @@
 
 use deputize_core::sanitize::{Secrets, clean};
 
-/// The most bytes of its words in one record.
+/// Limit on its text in one record, in bytes.
 const WORDS_BYTES: usize = 4096;
-/// The most bytes of its words on record between two calls or prompts.
+/// Limit on its recorded text between two calls or prompts, in bytes.
 const REPLY_WORDS_BYTES: usize = 256 * 1024;
-/// The most bytes of all its words on record.
+/// Limit on all its recorded text, in bytes.
 const ALL_WORDS_BYTES: usize = 8 * 1024 * 1024;
 /// Stands on record for words that are not.
 const WORDS_LEFT_OUT: &str = "\n[what it said then is not on record]\n";
@@ -64,7 +64,7 @@ impl ExternalWords {
         texts
     }
 
-    /// Takes what it said before a call or a prompt: what follows is said anew.
+    /// Ends the text before a call or a prompt; later text is a new message.
     pub(crate) fn end(&mut self, secrets: &Secrets) -> Vec<String> {
         let texts = self.flush(secrets);
         self.reply_bytes = 0;
@@ -72,7 +72,7 @@ impl ExternalWords {
         texts
     }
 
-    /// How many more bytes of words may go on record now.
+    /// Returns how many more bytes of text may go on record now.
     fn room(&self) -> usize {
         let of_reply = REPLY_WORDS_BYTES.saturating_sub(self.reply_bytes);
         of_reply.min(ALL_WORDS_BYTES.saturating_sub(self.all_bytes))

@@ -20,7 +20,7 @@ use crate::settle::{GRACE, settle};
 
 /// Maximum number of characters of a hook's reason.
 const REASON_CHARS: usize = 2000;
-/// How many characters of a hook's name.
+/// Limit on a hook's name, in characters.
 const NAME_CHARS: usize = 200;
 /// What stands for a reason where a hook gives none.
 const NO_REASON: &str = "it gives no reason";
@@ -29,7 +29,7 @@ const NO_REASON: &str = "it gives no reason";
 pub(crate) struct HookRunner {
     pub(crate) session: SessionId,
     pub(crate) hooks: Vec<Arc<dyn Hook>>,
-    /// How long one run of a hook may take.
+    /// Time limit of one run of a hook.
     pub(crate) time_limit: Duration,
     pub(crate) secrets: Arc<Secrets>,
     pub(crate) bus: Arc<Bus>,

@@ -19,7 +19,7 @@ use crate::time_limit::TimeShortage;
 
 /// Maximum number of characters of one remark beside the report of a child.
 const NOTE_CHARS: usize = 2000;
-/// The most characters of a child's goal in the message of its end.
+/// Limit on a child's goal in the message of its end, in characters.
 const GOAL_CHARS: usize = 200;
 
 /// Delivers what waits for one agent.

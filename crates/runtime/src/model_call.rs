@@ -25,8 +25,8 @@ use crate::readable_messages::readable_by;
 use crate::request_budget::{ReplyCost, RequestBudget};
 use crate::request_size::request_bytes;
 
-/// How often one request may go on with another key without that counting as an attempt, whatever
-/// a model says of its keys.
+/// Limit on changes of the key in one request that do not count as attempts, whatever a model
+/// reports about its keys.
 const MOST_ROTATIONS: u32 = 32;
 
 /// Maximum number of characters of a call that an error repeats.
@@ -36,7 +36,7 @@ const CALL_CHARS: usize = 300;
 struct FailedAttempt {
     error: ModelError,
     next: NextAttempt,
-    /// How many bytes of a reply had arrived; nothing: it had not begun.
+    /// Number of bytes of the reply that had arrived; `None` if it had not begun.
     arrived: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ pub(crate) struct ModelCaller {
     /// The agent's model, and after it those to fall back on.
     routes: VecDeque<ModelRoute>,
     budget: RequestBudget,
-    /// How long the agent waited to try again in this turn.
+    /// Total wait for retries in this turn.
     waited: Duration,
     /// The models that failed for good, in their order.
     failures: Vec<ModelFailure>,
@@ -316,7 +316,7 @@ impl ModelCaller {
         Ok(AttemptFollowUp::Again)
     }
 
-    /// How long to wait for the next attempt, if there is to be one.
+    /// Returns the wait before the next attempt; `None` for no further attempt.
     fn wait_for(&self, attempt: u32, error: &ModelError, next: NextAttempt) -> Option<Duration> {
         let parts = &self.cx.shared.parts;
         let (NextAttempt::Wait(opens) | NextAttempt::Queue(opens)) = next else { return None };

@@ -20,7 +20,7 @@ use crate::outcome::{host_fault, outcome_of};
 use crate::session_inner::SessionInner;
 use crate::stored_agent::StoredAgent;
 
-/// How many characters of a goal tell which child it is.
+/// Limit on a goal that identifies a child, in characters.
 const GOAL_CHARS: usize = 80;
 
 /// Returns why a child of the journal does not go on, or `None` if it does. It, or one above it, may

@@ -34,9 +34,9 @@ const TERMINAL: &str = include_str!("../prompts/terminal.md");
 const EDITOR: &str = include_str!("../prompts/editor.md");
 const PIPE: &str = include_str!("../prompts/pipe.md");
 
-/// The most bytes of one project file that a prompt holds.
+/// Limit on a project file in a prompt, in bytes.
 pub const PROJECT_FILE_BYTES: usize = 16 * 1024;
-/// The most bytes of all project files together that a prompt holds.
+/// Limit on all project files in a prompt together, in bytes.
 pub const PROJECT_BYTES: usize = 48 * 1024;
 /// A file that would be shown in fewer bytes than this is named instead.
 const PROJECT_FILE_LEAST: usize = 1024;
@@ -44,7 +44,7 @@ const PROJECT_FILE_LEAST: usize = 1024;
 /// Everything that the base prompt depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseParts<'a> {
-    /// Who the agent is; nothing: the built-in words.
+    /// Identity of the agent; `None` for the built-in text.
     pub identity: Option<&'a str>,
     /// The caller's own layer.
     pub system_text: Option<&'a str>,

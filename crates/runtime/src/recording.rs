@@ -87,7 +87,7 @@ pub(crate) struct SentRequest {
     /// Texts of those that no line before it holds, by hash.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) texts: BTreeMap<String, Arc<str>>,
-    /// How many messages of the agent's last request begin this one too.
+    /// Number of messages of the agent's last request that also begin this one.
     pub(crate) kept: usize,
     /// The messages after those.
     pub(crate) added: Vec<Arc<Message>>,

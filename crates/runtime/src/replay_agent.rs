@@ -109,7 +109,7 @@ impl ReplayAgent {
         outcome.filter(fits).ok_or_else(|| self.otherwise(record))
     }
 
-    /// Holds a record against what the agent would do now.
+    /// Compares a record with what the agent would do now.
     async fn check(&mut self, record: &Record) -> Result<(), ReplayOver> {
         let step = self.cx.next_step();
         match &record.event {
@@ -161,8 +161,7 @@ impl ReplayAgent {
         self.cx.view.spec.depth > 0 && !self.play.recording.records().any(asks)
     }
 
-    /// Holds what makes a child, beside its texts, against what was recorded: the requests tell
-    /// of those.
+    /// Compares what makes a child, except its texts, with the recording; the requests show those.
     fn starts_so(&self, record: &Record, recorded: &AgentSpec) -> Result<(), ReplayOver> {
         // A program of its own has tools of its own; a replay plans it as one of ours.
         if self.is_program() {
@@ -190,7 +189,7 @@ impl ReplayAgent {
         }
     }
 
-    /// Holds a request against the recorded one.
+    /// Compares a request with the recorded one.
     fn request(
         &mut self,
         record: &Record,
@@ -274,7 +273,7 @@ impl ReplayAgent {
         }
     }
 
-    /// Holds the end of the agent against its own.
+    /// Compares the recorded end of the agent with its own.
     fn ends_so(&self, record: &Record, outcome: &Outcome) -> Result<(), ReplayOver> {
         // What a hook held back did not come to the loop.
         let begun = self.cx.state.read().has_begun();

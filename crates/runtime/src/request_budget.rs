@@ -30,7 +30,7 @@ const FIRST_LEAST_OUTPUT: u32 = 512;
 /// Output tokens that are reserved where an effort of reasoning is asked for, which the output
 /// limit bounds too.
 const REASONING_OUTPUT: u32 = 16_384;
-/// The most output tokens that are reserved where `max_output_tokens` says nothing.
+/// Limit on reserved output tokens without `max_output_tokens`.
 const MOST_OUTPUT: u32 = 16_384;
 /// Output tokens of a closing answer.
 const CLOSING_OUTPUT: u32 = 1024;
@@ -38,7 +38,8 @@ const CLOSING_OUTPUT: u32 = 1024;
 const LEAST_CLOSING_OUTPUT: u32 = 256;
 /// By how much an output limit grows that a reply has reached.
 const WIDER: u32 = 4;
-/// How many requests like the first one a task is thought to take before one was completed.
+/// Estimated number of requests of a task, in units of its first one, before any task was
+/// completed.
 const FIRST_TASK_REQUESTS: u64 = 16;
 /// Bytes of a reply for one token, where its provider does not count.
 const BYTES_PER_TOKEN: u64 = 3;
@@ -228,7 +229,7 @@ impl RequestBudget {
         self.request_cost(tokens.saturating_add(results), output, route).1
     }
 
-    /// The most output that may be asked for.
+    /// Returns the limit on output tokens of a request.
     fn most_output(&self, route: &ModelRoute) -> u32 {
         route.model.most_output(&self.cx.view.spec.options).unwrap_or(MOST_OUTPUT)
     }

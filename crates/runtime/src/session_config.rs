@@ -27,7 +27,7 @@ use crate::models::Models;
 use crate::pulse::Heartbeat;
 use crate::recording::SessionRecorder;
 
-/// How long one run of a hook may take, unless said otherwise.
+/// Default time limit of one run of a hook.
 pub const HOOK_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// When the record is forced to disk.
@@ -162,7 +162,7 @@ impl fmt::Debug for RequestConfig {
 pub struct ChildConfig {
     /// What every child may have at most, whenever it was made: no resume gives it more.
     pub grant: Grant,
-    /// How long children may take together: the time in which at least one runs.
+    /// Time limit of all children together, while at least one runs.
     pub time_limit: Option<Duration>,
     /// When children give signs of life; `None`: they give none.
     pub heartbeat: Option<Heartbeat>,
@@ -184,7 +184,7 @@ impl fmt::Debug for ChildConfig {
 pub struct HookConfig {
     /// The hooks, in the order in which they run.
     pub hooks: Vec<Arc<dyn Hook>>,
-    /// How long one run of a hook may take.
+    /// Time limit of one run of a hook.
     pub time_limit: Duration,
 }
 

@@ -204,7 +204,7 @@ impl SessionInner {
             return match (budgets.need_prices(child), budgets.limit(child)) {
                 (true, _) => Err(self.no_price(spec)),
                 (false, true) => Err(AttachError::External(format!(
-                    "the budget is in tokens, and nobody here sees how many `{}` takes",
+                    "the budget is in tokens, and the tokens of `{}` are unknown",
                     spec.model
                 ))),
                 (false, false) => Ok(Vec::new()),

@@ -7,9 +7,9 @@ use deputize_core::{Cancel, CancelReason};
 
 /// Time that work has to settle after it was cancelled.
 pub(crate) const GRACE: Duration = Duration::from_millis(1200);
-/// How much longer it may take for each level of agents that may be below it.
+/// Additional grace for each level of agents below.
 pub(crate) const GRACE_PER_LEVEL: Duration = Duration::from_millis(150);
-/// For so many levels at most: an interrupt ends within two seconds.
+/// Limit on the levels that count, so that an interrupt ends within two seconds.
 pub(crate) const MAX_GRACE_LEVELS: u32 = 3;
 
 /// Waits for work. At the time limit or a cancel from above, cancels the work and waits for the

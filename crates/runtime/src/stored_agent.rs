@@ -29,7 +29,7 @@ pub(crate) struct StoredAgent {
     pub(crate) earlier: EarlierTime,
 }
 
-/// How long an agent and its open calls ran in earlier processes, at least.
+/// Minimum running time of an agent and its open calls in earlier processes.
 #[derive(Debug, Default)]
 pub(crate) struct EarlierTime {
     pub(crate) agent: Duration,
@@ -155,7 +155,7 @@ fn children_time(records: &[Record]) -> Duration {
     Duration::from_millis(spent)
 }
 
-/// How long agents and calls ran, as long as there were records of the process that they ran in.
+/// Running time of agents and calls, as far as records of their process show it.
 #[derive(Default)]
 struct RunTimes {
     /// Of each agent: of a child from its first message on, of the top agent in all its turns.

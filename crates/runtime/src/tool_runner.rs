@@ -42,7 +42,7 @@ const BESIDE_BYTES: usize = 2048;
 struct AdmittedCall<'a> {
     entry: &'a CatalogEntry,
     arguments: Value,
-    /// How many marks of chat formats were restored in its commands.
+    /// Number of chat format marks that were restored in its commands.
     marks: usize,
 }
 

@@ -15,10 +15,10 @@ use crate::time_limit::{RunningCount, TimeLimit};
 #[derive(Debug)]
 pub(crate) struct TurnTime {
     time_limit: Duration,
-    /// How long a closing answer may take.
+    /// Time limit of a closing answer.
     wrap_up: Duration,
     is_child: bool,
-    /// How many levels of agents may be below this one.
+    /// Limit on the levels of agents below this one.
     levels_below: u32,
     state: Mutex<TurnClock>,
 }

@@ -13,9 +13,9 @@ use serde_json::Value;
 const MOST_TOLD: usize = 8;
 /// Limit on the validation steps for listing all mistakes in a value.
 const MOST_LOOKS: u64 = 100_000;
-/// The longest value that an error repeats, in bytes of JSON.
+/// Limit on a value in an error, in bytes of JSON.
 const LONGEST_FOUND: usize = 120;
-/// How much is repeated of arguments that are not JSON, in characters.
+/// Limit on repeated arguments that are not JSON, in characters.
 const LONGEST_QUOTE: usize = 200;
 /// Limit on a complete list of choices, in bytes.
 const LONGEST_CHOICES: usize = 600;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use thiserror::Error;
 
-/// How many task ids a remedy lists before it counts the rest.
+/// Limit on the task ids in a remedy; the rest are counted.
 const LISTED_IDS: usize = 20;
-/// How many errors [`GraphErrors`] spells out in its text before it counts the rest.
+/// Limit on the errors that [`GraphErrors`] lists in its text; the rest are counted.
 const LISTED_ERRORS: usize = 10;
-/// How many characters of a foreign word a message repeats.
+/// Limit on a foreign word in a message, in characters.
 const QUOTED_CHARS: usize = 80;
 
 /// One thing wrong with a graph. The text of a variant says what and which; [`GraphError::remedy`]
@@ -36,7 +36,7 @@ pub enum GraphError {
         first: usize,
     },
     /// A dependency names no task.
-    #[error("task {} depends on {}, which is no task", QuotedWord(task), QuotedWord(dependency))]
+    #[error("task {} depends on {}, which is not a task", QuotedWord(task), QuotedWord(dependency))]
     UnknownDep {
         /// Place of the task in the list.
         task_index: usize,
@@ -66,9 +66,9 @@ pub enum GraphError {
     /// The graph is over the limit.
     #[error("{found} tasks, and the limit is {limit}")]
     TooManyTasks {
-        /// How many tasks there are.
+        /// Number of tasks.
         found: usize,
-        /// How many there may be.
+        /// Limit on tasks.
         limit: usize,
     },
 }

@@ -9,7 +9,7 @@ use crate::cycle;
 use crate::error::{GraphError, GraphErrors};
 use crate::task::{Join, Task, default_id, is_task_id};
 
-/// How many tasks a graph may have unless the caller says otherwise.
+/// Default limit on the tasks of a graph.
 pub const DEFAULT_MAX_TASKS: usize = 256;
 
 /// Tasks that passed all checks. A task is named by its index in the list it came from.
@@ -226,11 +226,11 @@ mod tests {
         E_SELF_DEP Some(2) Some("c") depends_on [c] remove the task from its own depends_on
           task `c` depends on itself
         E_UNKNOWN_DEP Some(2) Some("c") depends_on [ghost] tasks are a, b, c, C d, a
-          task `c` depends on `ghost`, which is no task
+          task `c` depends on `ghost`, which is not a task
         E_BAD_ID Some(3) Some("C d") id [C d] ids have the form [a-z][a-z0-9_-]{0,63}; `inputs` and `shared` are reserved
           task 3 has the id `C d`, which is not allowed
         E_UNKNOWN_DEP Some(3) Some("C d") depends_on [zz] tasks are a, b, c, C d, a
-          task `C d` depends on `zz`, which is no task
+          task `C d` depends on `zz`, which is not a task
         E_DUP_ID Some(4) Some("a") id [a] rename one; task 0 has this id
           task 4 has the id `a`, as task 0 has
         "#);

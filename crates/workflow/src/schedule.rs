@@ -88,7 +88,7 @@ pub enum EventError {
     UnknownTask {
         /// The index in the event.
         task: usize,
-        /// How many tasks there are.
+        /// Number of tasks.
         tasks: usize,
     },
     /// A start of a task that was not ready.
@@ -210,7 +210,7 @@ impl Schedule {
         &self.states
     }
 
-    /// How many tasks run.
+    /// Returns the number of running tasks.
     #[must_use]
     pub fn running(&self) -> usize {
         self.running

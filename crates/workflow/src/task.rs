@@ -1,6 +1,6 @@
 //! What a caller says of one task.
 
-/// The longest task id, in bytes.
+/// Limit on a task id, in bytes.
 pub const MAX_ID_BYTES: usize = 64;
 
 /// Names that own values of a workflow beside its tasks, so that no task may have them.

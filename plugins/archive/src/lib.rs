@@ -20,10 +20,9 @@ deputize_plugin::export_plugin!();
 
 /// Entries of one list, when the call does not say.
 const LISTED: usize = 200;
-/// The most entries of one list.
+/// Limit on the entries of one list.
 const MOST_LISTED: usize = 2000;
-/// The most bytes that are unpacked to find the entries of a packed tar: what is small may unpack
-/// to anything.
+/// Limit on the bytes unpacked to list a packed tar: a small file may unpack to any size.
 const MOST_UNPACKED: u64 = 4 << 30;
 
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]

@@ -41,7 +41,7 @@ pub enum PluginError {
     Slow(u64),
     /// Too many of its calls did not end when they were cancelled.
     #[error(
-        "{0} calls of this plugin did not end when they were told, and go on in this program; \
+        "{0} cancelled calls of this plugin did not end, and still run in this program; \
          end the program, and give the plugin a process of its own (isolated: true)"
     )]
     Stuck(usize),
@@ -77,7 +77,7 @@ pub enum PluginFileError {
         found: String,
     },
     /// It is no dynamic library.
-    #[error("`{}` is no dynamic library of a known format", path.display())]
+    #[error("`{}` is not a dynamic library in a known format", path.display())]
     NoLibrary {
         /// The file.
         path: PathBuf,
@@ -87,7 +87,7 @@ pub enum PluginFileError {
     },
     /// The library exports no table.
     #[error(
-        "`{}` is no plugin: it exports no `deputize_plugin_v1`. A tool crate becomes one by \
+        "`{}` is not a plugin: it does not export `deputize_plugin_v1`. A tool crate becomes one by \
          `deputize_plugin::export_plugin!()` and the crate type `cdylib`",
         path.display()
     )]
@@ -138,7 +138,7 @@ pub enum HostError {
     #[error("the plugin's process cannot be started")]
     Supervisor(#[from] SupervisorError),
     /// Its host process ended during the call.
-    #[error("the plugin's process {how}{}{}; the next call starts it anew", heard(words), with(*others))]
+    #[error("the plugin's process {how}{}{}; the next call restarts it", heard(words), with(*others))]
     Ended {
         /// How.
         how: String,

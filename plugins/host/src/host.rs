@@ -76,7 +76,7 @@ impl PendingCall {
 }
 
 impl Drop for PendingCall {
-    /// Cancels the call, because nobody waits for it any more.
+    /// Cancels the call, because it was abandoned.
     fn drop(&mut self) {
         if self.shared.state().waiting.remove(&self.id).is_some() {
             self.cancel();

@@ -19,9 +19,9 @@ deputize_plugin::export_plugin!();
 
 /// The start of a file, in which its format and size stand.
 const HEAD_BYTES: u64 = 1 << 20;
-/// The most bytes of a file that is searched for what the camera wrote.
+/// Limit on a file that is searched for camera data, in bytes.
 const EXIF_BYTES: u64 = 256 << 20;
-/// The most characters of a value that a camera wrote.
+/// Limit on a value of the camera data, in characters.
 const VALUE_CHARS: usize = 120;
 
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]

@@ -87,7 +87,7 @@ impl fmt::Display for TableError {
         match self {
             Self::Null => f.write_str("the plugin's table is a null pointer"),
             Self::Misaligned { address } => {
-                write!(f, "the plugin's table is at {address:#x}, which is no place for a table")
+                write!(f, "the plugin's table is at {address:#x}, which cannot be one")
             }
             Self::Magic { plugin, host } => write!(
                 f,

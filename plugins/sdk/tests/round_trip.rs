@@ -93,7 +93,7 @@ fn text_goes_there_and_back() {
     assert_eq!(call("echo", &large), format!("{{\"ok\":{large}}}"));
 }
 
-/// Holds invariant I9.
+/// Checks invariant I9.
 #[test]
 fn a_panic_is_one_failed_call() {
     assert_eq!(call("panic", "{}"), r#"{"panicked":true}"#);

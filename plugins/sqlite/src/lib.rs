@@ -21,9 +21,9 @@ deputize_plugin::export_plugin!();
 
 /// Rows of one answer, when the call does not say.
 const ROWS: usize = 100;
-/// The most rows of one answer.
+/// Limit on the rows of one answer.
 const MOST_ROWS: usize = 1000;
-/// The most characters of one value.
+/// Limit on one value, in characters.
 const VALUE_CHARS: usize = 500;
 /// How many steps of SQLite's machine pass between two looks at the cancel.
 const STEPS: i32 = 10_000;

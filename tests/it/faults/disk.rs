@@ -206,7 +206,7 @@ async fn a_recording_that_cannot_be_written_is_an_error() {
     let args = ["--record", late.to_str().unwrap(), "Hello"];
     let ended = disk.run(&lab, &server, &args).await.with_code(1);
     assert!(ended.out.starts_with("A long answer."), "the answer is there all the same");
-    let said = format!("error: the recording `{}` is not whole and cannot", late.display());
+    let said = format!("error: the recording `{}` is incomplete and cannot", late.display());
     assert!(ended.err.contains(&said), "{}", ended.err);
 }
 
@@ -228,7 +228,7 @@ async fn a_recording_whose_file_is_taken_away_meanwhile_is_an_error() {
         let ended = lab.run(&server, &args).end().await.with_code(1);
         assert_eq!(ended.out, "Done.\n", "the answer is there all the same");
         let said = format!(
-            "error: the recording `{}` is not whole and cannot be replayed: its file was removed",
+            "error: the recording `{}` is incomplete and cannot be replayed: its file was removed",
             file.display()
         );
         assert!(ended.err.contains(&said), "{}", ended.err);

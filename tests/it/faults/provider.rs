@@ -81,7 +81,7 @@ async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
         ),
         ("redirect", redirect(), 3, &["127.0.0.1:9", "not followed", "base_url"]),
         ("sign-in page", MockAnswer::body("text/html", page), 3, &["`Please sign in`", "base_url"]),
-        ("no reply", MockAnswer::json(&json!({"status": "ok"})), 3, &["no reply of a model"]),
+        ("no reply", MockAnswer::json(&json!({"status": "ok"})), 3, &["not a model's reply"]),
         ("400", error(400, "tools[0] is wrong"), 1, &["was refused", "tools[0] is wrong"]),
         ("overflow", error(400, overflow), 1, &["too long for model `mock`", "8192", larger]),
         ("overflow of vLLM", error(400, vllm), 1, &["too long for model `mock`", "9000", larger]),

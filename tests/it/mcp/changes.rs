@@ -167,7 +167,7 @@ async fn a_server_that_does_not_say_what_it_has_now_is_waited_for_once() {
     let ended = lab.run(&server, &[&AUTO[..], &["--set", &set, "go"]].concat()).end().await;
     let ended = ended.with_code(0);
     assert_eq!(ended.events("agent.start").len(), 5, "{}", ended.err);
-    assert!(ended.out.contains("did not say within 5 s what it has"), "{}", ended.out);
+    assert!(ended.out.contains("did not list them within 5 s"), "{}", ended.out);
     assert_eq!(std::fs::read_to_string(lab.path("mark")).unwrap(), "called, asked");
 }
 

@@ -77,7 +77,7 @@ async fn the_toolset_of_a_server_that_was_not_asked_yet_is_told_from_one_that_is
         deputize(&lab, &[&all, more].concat()).await
     };
     let unasked = resolve(&[]).await.with_code(2);
-    let hint = "`mcp-w` is the toolset of the MCP server w, of which no tool can be offered now";
+    let hint = "`mcp-w` is the toolset of the MCP server w, which offers no tools now";
     assert!(unasked.err.contains(hint), "{}", unasked.err);
     assert!(unasked.err.contains("try it with: deputize mcp test w"), "{}", unasked.err);
     let without = resolve(&["--set", "toolsets=[file, delegation]"]).await.with_code(2);
@@ -186,7 +186,7 @@ async fn a_secret_that_would_stand_in_the_file_is_noted_and_one_of_the_environme
         RunningProgram::start(command).end().await.with_code(0).err
     };
     let said = add("a", &["--env", "API_TOKEN=hush 0123456789", "--env", "MODE=x"]).await;
-    let hint = "note: the value of `API_TOKEN` stands in that file.";
+    let hint = "note: the value of `API_TOKEN` is in that file.";
     assert!(said.contains(hint) && said.contains("--env 'API_TOKEN=${API_TOKEN}'"), "{said}");
     assert!(!said.contains("hush") && !said.contains("MODE"), "{said}");
     let said = add("b", &["--env", "API_TOKEN=${API_TOKEN}"]).await;
@@ -195,7 +195,7 @@ async fn a_secret_that_would_stand_in_the_file_is_noted_and_one_of_the_environme
     let gone = json!({"command": "no-such-program"});
     fs::write(lab.path("home/config.yaml"), format!("mcp_servers:\n  a: {gone}\n")).unwrap();
     let removed = deputize(&lab, &["mcp", "remove", "a"]).await.with_code(0);
-    assert!(removed.err.contains("note: what was approved of it stays"), "{}", removed.err);
+    assert!(removed.err.contains("note: its approval stays"), "{}", removed.err);
 }
 
 #[tokio::test]
@@ -245,7 +245,7 @@ async fn a_server_that_no_agent_is_given_is_listed_as_such_until_it_is_enabled()
     let list = deputize(&lab, &["mcp", "list"]).await.with_code(0);
     assert!(list.out.trim_end().ends_with("ready"), "{}", list.out);
     let all = deputize(&lab, &["tools", "enable", "delegation"]).await.with_code(0);
-    assert!(all.err.contains("any more: agents have all there are"), "{}", all.err);
+    assert!(all.err.contains("is no longer in"), "{}", all.err);
     assert!(!config(&lab).contains("toolsets"), "{}", config(&lab));
     let run = lab.run(&server, &["--approve", "auto", "--output", "events", "go"]).end().await;
     assert!(offered(&run), "{}", run.err);
@@ -276,8 +276,8 @@ async fn a_script_that_is_here_and_not_where_the_server_is_started_is_pointed_ou
     let here = lab.work("server.py").canonicalize().unwrap();
     let own = lab.path("home/mcp/started-in/rel");
     let hint = format!(
-        "hint: it is started in `{}`, where there is no `server.py`; give `{}`, or `--start-in .` \
-         before the `--`",
+        "hint: it starts in `{}`, which has no `server.py`; give `{}`, or `--start-in .` before \
+         the `--`",
         own.display(),
         here.display()
     );

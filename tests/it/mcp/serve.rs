@@ -88,7 +88,7 @@ async fn an_answer_says_which_toolsets_the_agent_went_without() {
     fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
     let (seen, _) = client(&lab, &server, "dropped", &[]).await;
     let text = |answer: &str| seen[answer]["content"][0]["text"].as_str().unwrap().to_owned();
-    let warning = "warning: toolset `web` has no tools in this version: the agent goes without it";
+    let warning = "warning: toolset `web` has no tools in this version: the agent does without it";
     let answer = text("result");
     assert!(answer.contains("forty-two"), "{answer}");
     assert!(answer.ends_with(&format!("\n\n[{warning}]")), "{answer}");
@@ -274,7 +274,7 @@ async fn wrong_arguments_are_told_what_is_wrong() {
     let errors: Vec<String> = serde_json::from_value(seen["errors"].clone()).unwrap();
     let words = [
         "missing field `prompt`",
-        "`prompt` says nothing",
+        "`prompt` is empty",
         "`toolsets` is empty",
         "`cwd` must be",
         "unknown field `toolset`",

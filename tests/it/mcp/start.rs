@@ -45,8 +45,8 @@ async fn a_server_that_needs_longer_to_start_is_asked_on_beside_the_session() {
     .await;
     let args = ["--approve", "auto", "--set", &own, "go"];
     let first = lab.run(&server, &args).end().await.with_code(0);
-    let words = "mcp w: it did not say within 5 s what it has. This session goes without its tools, \
-                 and asks on while it lasts, for the next one. To wait for it: deputize mcp test w";
+    let words = "mcp w: it did not list its tools within 5 s. This session does without its tools, \
+                 and gets the list for the next session. To wait for it: deputize mcp test w";
     assert!(first.err.contains(words), "{}", first.err);
     let second = lab.run(&caller().await, &args).end().await.with_code(0);
     assert!(second.out.contains("echo: hello"), "{}", second.out);
@@ -67,7 +67,7 @@ async fn servers_that_nothing_is_known_of_hold_up_the_first_request_five_seconds
     let ended = lab.run(&server, &args).end().await.with_code(0);
     for name in ["a", "b", "c"] {
         let words =
-            format!("mcp {name}: it did not say within 5 s what it has. This session goes without");
+            format!("mcp {name}: it did not list its tools within 5 s. This session does without");
         assert!(ended.err.contains(&words), "{}", ended.err);
     }
     // One after the other would be fifteen.
@@ -75,7 +75,8 @@ async fn servers_that_nothing_is_known_of_hold_up_the_first_request_five_seconds
     // None of them is waited for again, until it says what it has.
     let again = lab.run(&server, &args).end().await.with_code(0);
     for name in ["a", "b", "c"] {
-        let words = format!("mcp {name}: it is not waited for, since it did not say in time");
+        let words =
+            format!("mcp {name}: the session does not wait for it, because it was too slow");
         assert!(again.err.contains(&words), "{}", again.err);
     }
     // Whose tools nobody has asked for is not started.

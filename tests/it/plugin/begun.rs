@@ -26,7 +26,7 @@ async fn a_new_project_builds_passes_its_check_and_is_called() {
     assert!(begun.out.contains("deputize plugin check"), "{}", begun.out);
     // What is there is left alone.
     let again = ended(&lab, &new).await.with_code(2);
-    assert!(again.err.contains("has something in it"), "{}", again.err);
+    assert!(again.err.contains("is not empty"), "{}", again.err);
 
     // What other projects of these tests are built in: the dependencies are built once.
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("downstream");

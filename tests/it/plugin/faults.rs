@@ -179,7 +179,7 @@ async fn a_call_that_does_not_end_is_ended_or_left_behind() {
     let (told, ended) = results(&lab, &calls, &[]).await;
     assert!(told[0].contains("goes on in this program"), "{told:?}");
     assert!(told[2].contains("asked 1 times"), "{told:?}");
-    assert!(ended.err.contains("4 calls of this plugin did not end"), "{}", ended.err);
+    assert!(ended.err.contains("4 cancelled calls of this plugin did not end"), "{}", ended.err);
     assert_eq!(ended.events("session.end")[0]["status"], "completed");
 }
 

@@ -40,7 +40,7 @@ async fn another_version_or_a_short_table_is_refused_before_any_code_runs() {
         ),
         (&["-DTABLE_SIZE=16"], "has 16 bytes and version 1 of the plugin ABI needs 40"),
         (&["-DTABLE_MAGIC=7"], "begins with 0x00000007 where 0x44505459 belongs"),
-        (&["-DTABLE_NAME=other"], "exports no `deputize_plugin_v1`"),
+        (&["-DTABLE_NAME=other"], "does not export `deputize_plugin_v1`"),
         (
             &["-DSECOND_NAME=deputize_plugin_v1_other"],
             "holds 2 plugins (deputize_plugin_v1, deputize_plugin_v1_other)",
@@ -188,7 +188,7 @@ async fn what_is_no_plugin_is_told_by_its_check() {
     let lab = Lab::new();
     fs::write(lab.work("text"), "no library").unwrap();
     for (path, words) in [
-        ("text", "is no dynamic library"),
+        ("text", "is not a dynamic library"),
         ("missing.so", "cannot be read"),
         (".", "it is not a regular file"),
     ] {

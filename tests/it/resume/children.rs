@@ -158,7 +158,7 @@ async fn no_task_begins_where_nothing_may_be_handed_on_any_more() {
         let last = &result["results"][2];
         assert_eq!(last["status"] == "completed", begins, "{now}: {result}");
         let why = last["error"].as_str().unwrap_or_default();
-        assert_eq!(why.contains("may not hand work on any more"), !begins, "{now}: {result}");
+        assert_eq!(why.contains("may no longer delegate"), !begins, "{now}: {result}");
     }
 }
 

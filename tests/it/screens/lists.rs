@@ -29,7 +29,7 @@ async fn each_row_of_a_list_is_one_line_of_a_terminal_and_whole_when_piped() {
         (&["agents", "--once"], "Read the deep end"),
         (&["tools", "list"], "yes"),
         (&["toolsets", "list"], "delegate_task"),
-        (&["mcp", "list", "--set", &server], "it has not said"),
+        (&["mcp", "list", "--set", &server], "it has not listed"),
     ] {
         let piped = RunningProgram::start(lab.deputize(list)).end().await.with_code(0);
         let widest = piped.out.lines().map(|line| line.chars().count()).max().unwrap();
@@ -165,11 +165,11 @@ async fn the_tools_of_a_child_are_shown_without_an_argument() {
     let child = RunningProgram::start(child).end().await.with_code(0);
     assert_eq!(plain.out, child.out);
     assert!(
-        plain.err.contains("note: the tools of a child whose call names no toolsets and no role"),
+        plain.err.contains("note: for a call that names no toolsets and no role"),
         "{}",
         plain.err
     );
-    assert!(!child.err.contains("note: the tools of a child"), "{}", child.err);
+    assert!(!child.err.contains("note: for a call"), "{}", child.err);
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use deputize_core::{AgentId, Approver, BoxFuture, Cancel};
 use super::call_view::fenced;
 use super::session_updates::{ApprovalUpdate, SessionUpdates};
 
-/// The most characters of a title.
+/// Limit on a title, in characters.
 const TITLE_CHARS: usize = 160;
 /// Who says no when the turn ends first.
 const CANCELLED: &str = "the end of the turn";

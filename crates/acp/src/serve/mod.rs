@@ -40,9 +40,9 @@ pub use session_host::{
 use pending_messages::{PendingMessages, incoming, outgoing};
 use session_manager::{SessionManager, directory, none};
 
-/// How long the last messages may take to reach the editor.
+/// Time limit for sending the last messages to the editor.
 const LAST_WORDS: Duration = Duration::from_secs(1);
-/// How many sessions one page of a list has.
+/// Number of sessions on one page of a list.
 const PAGE: usize = 100;
 
 /// Who serves, as editors show it.

@@ -12,12 +12,12 @@ use tokio::io::{
     AsyncWriteExt as _, BufReader,
 };
 
-/// The most bytes of one message.
+/// Limit on one message, in bytes.
 pub(crate) const LINE_BYTES: usize = 32 * 1024 * 1024;
-/// The most characters of a line that is no message, in the answer to it.
+/// Limit on an invalid line in the answer to it, in characters.
 const ECHO_CHARS: usize = 200;
 
-/// How many messages are on their way to the editor.
+/// Counts the messages on their way to the editor.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PendingMessages(Arc<AtomicUsize>);
 

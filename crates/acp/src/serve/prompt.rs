@@ -8,10 +8,10 @@ use url::Url;
 
 use super::session_host::HostError;
 
-/// The most bytes of a message.
+/// Limit on a message, in bytes.
 pub(crate) const PROMPT_BYTES: usize = 1024 * 1024;
 
-/// The most characters of a name or a place.
+/// Limit on a name or a place, in characters.
 const PLACE_CHARS: usize = 4096;
 /// What names an attachment in its frame, before its place.
 const ATTACHED: &str = "editor:";

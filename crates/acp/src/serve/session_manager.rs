@@ -377,7 +377,7 @@ impl Observer for UpdateObserver {
 
 /// The modes: how the top agent's questions are answered.
 const MODES: [(ApproverMode, &str, &str, &str); 3] = [
-    (ApproverMode::Ask, "ask", "Ask", "Commands are asked for, one by one."),
+    (ApproverMode::Ask, "ask", "Ask", "Ask for each command."),
     (ApproverMode::Deny, "deny", "Deny commands", "Commands are denied; files may be written."),
     (ApproverMode::Auto, "auto", "Allow all", "Commands run unasked, with all your rights."),
 ];

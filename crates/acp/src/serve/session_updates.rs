@@ -178,7 +178,7 @@ impl SessionUpdates {
                         "The budget has no dollars for more"
                     }
                 };
-                return self.remark(&format!("{limit}: it is asked for a closing answer."));
+                return self.remark(&format!("{limit}: requesting a closing answer."));
             }
             Event::Log { level, message, .. } if *level >= LogLevel::Warn => {
                 return self.remark(&for_terminal_line(message, REMARK_CHARS));

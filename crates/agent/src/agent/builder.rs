@@ -55,7 +55,7 @@ pub enum BuildError {
     #[error("the agent has no workspace; call `workspace` with the directory that it may change")]
     NoWorkspace,
     /// The directory is not there.
-    #[error("the workspace `{path}` is no directory that can be opened")]
+    #[error("the workspace `{path}` is not a directory, or cannot be opened")]
     Workspace {
         /// The directory.
         path: PathBuf,

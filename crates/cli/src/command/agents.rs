@@ -26,7 +26,7 @@ use crate::stdio::{output_columns, print, tell, wrap_lines};
 enum AgentsError {
     #[error("no session runs")]
     NothingRuns,
-    #[error("agent `{agent}` has ended already ({status})")]
+    #[error("agent `{agent}` has already ended ({status})")]
     Ended { agent: String, status: &'static str },
     #[error("`{agent}` names no session, and several run: {}", sessions.join(", "))]
     Several { agent: String, sessions: Vec<String> },
@@ -216,7 +216,7 @@ fn refused(
             CliError::failed(AgentsError::Ended { agent, status }).hint(those)
         }
         Some(None) => {
-            CliError::failed(error).hint("`--tree` stops an agent with all that run below it")
+            CliError::failed(error).hint("`--tree` stops an agent and all agents below it")
         }
         None => CliError::failed(error).hint(those),
     }

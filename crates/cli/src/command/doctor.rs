@@ -151,8 +151,8 @@ fn check_tools_of_children(composition: &AssembledProgram) -> Option<Check> {
     let names = composition.assembly.tools_denied_to_children();
     let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
     let found = format!(
-        "are not given {}: each call needs approval, and {} (`ask`: you are asked at each call; \
-         `auto`: each runs unasked)",
+        "lack {}: each call needs approval, and {} (`ask` asks you at each call; `auto` approves \
+         each)",
         names.join(", "),
         approvals(composition)
     );
@@ -195,6 +195,6 @@ fn machine(around: &ProcessEnv) -> Vec<Check> {
         Ok(found) => Check::new("open files", Ok(found)),
         Err(found) => Check::less("open files", found),
     };
-    let sandbox = "none in this version: commands are asked for (--approve)".to_owned();
+    let sandbox = "none in this version; commands need approval (--approve)".to_owned();
     vec![program("bash"), program("git"), processes, open_files, Check::less("sandbox", sandbox)]
 }

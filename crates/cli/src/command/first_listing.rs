@@ -219,14 +219,14 @@ fn asked(unknown: Vec<PendingServer>, cwd: &Path, around: &ProcessEnv) -> FirstL
 /// Returns the note on a server that has not answered yet.
 fn unheard(name: &str, was_slow: bool) -> String {
     let why = if was_slow {
-        "it is not waited for, since it did not say in time what it has when it was last asked"
+        "the session does not wait for it, because it was too slow to list its tools the last time"
             .to_owned()
     } else {
-        format!("it did not say within {} s what it has", FIRST_LOOK.as_secs())
+        format!("it did not list its tools within {} s", FIRST_LOOK.as_secs())
     };
     format!(
-        "mcp {name}: {why}. This session goes without its tools, and asks on while it lasts, for \
-         the next one"
+        "mcp {name}: {why}. This session does without its tools, and gets the list for the next \
+         session"
     )
 }
 
@@ -283,5 +283,5 @@ fn without(name: &str, of_editor: bool, error: McpError) -> String {
         true => "what the editor says of it is to be mended there".to_owned(),
         false => format!("try it with: {} {name}", format_command("mcp test")),
     };
-    format!("{why}. This session goes without its tools; {next}")
+    format!("{why}. This session does without its tools; {next}")
 }

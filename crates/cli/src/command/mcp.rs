@@ -39,7 +39,7 @@ enum ServerError {
     Declined,
     #[error("nothing was added")]
     NotAdded,
-    #[error("no answer of the person: nobody is at the terminal")]
+    #[error("no answer: nobody is at the terminal")]
     Nobody,
     #[error("mcp {name}: it is not started: {why} since you approved it")]
     Held { name: String, why: String },
@@ -79,7 +79,7 @@ fn missing(name: &str, loaded: &LoadedConfig) -> CliError {
     let error = CliError::usage(ServerError::Missing(name.to_owned()));
     match nearest(name, names) {
         Some(near) => error.hint(format!("the nearest name is `{near}`")),
-        None => error.hint(format!("`{}` shows those there are", format_command("mcp list"))),
+        None => error.hint(format!("`{}` lists them", format_command("mcp list"))),
     }
 }
 
@@ -152,9 +152,10 @@ impl ServerRow {
             0 if card.listed.is_some() && card.approved.is_none() => {
                 format!("nobody approved it yet: {review} {name}")
             }
-            0 if card.listed.is_none() => "it has not said yet what it has".to_owned(),
+            0 if card.listed.is_none() => "it has not listed its tools yet".to_owned(),
             0 if card.is_stale(&start) => {
-                "it is configured otherwise than when it was asked: it is asked again".to_owned()
+                "its configuration changed since it listed its tools; it will be asked again"
+                    .to_owned()
             }
             0 => "ready".to_owned(),
         };
@@ -318,9 +319,7 @@ fn left_where_it_started(around: &ProcessEnv, name: &str) -> Result<(), CliError
     let aside = cards(around)?.clear_start_dir(name).map_err(CliError::failed)?;
     if let Some(aside) = aside {
         let aside = aside.display();
-        tell(&format!(
-            "note: what it left in the directory that it was started in is now `{aside}`"
-        ));
+        tell(&format!("note: the files in its start directory are now in `{aside}`"));
     }
     Ok(())
 }
@@ -349,7 +348,7 @@ fn remove(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), Cl
         }
         Err(error) => {
             // Which one that was cannot be told any more.
-            tell(&format!("note: what was approved of it stays on record: {}", error.chain()));
+            tell(&format!("note: its approval stays on record: {}", error.chain()));
             Ok(())
         }
     }

@@ -21,8 +21,9 @@ mod service;
 use service::{ProgramService, ServiceState};
 
 /// What holds for every tool that may be offered: the settings may change while it serves.
-const INSTRUCTIONS: &str = "Each tool gives work to agents of this program and takes long: ask for \
-    progress, and cancel what is not wanted any more. `run` gives a whole task to one agent.";
+const INSTRUCTIONS: &str = "Each tool gives work to agents of this program and takes a long time: \
+    ask for progress, and cancel calls that you no longer need. `run` gives a whole task to one \
+    agent.";
 
 /// Serves until the client is gone, or for ever by HTTP.
 pub(crate) fn mcp_serve(

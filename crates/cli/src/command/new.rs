@@ -66,7 +66,7 @@ const TAKEN: [&str; 13] = [
 
 #[derive(Debug, thiserror::Error)]
 enum NewError {
-    #[error("`{0}` is no name of a crate: use letters, digits, - and _, and begin with a letter")]
+    #[error("`{0}` is not a crate name: use letters, digits, - and _, and begin with a letter")]
     Name(String),
     #[error("a crate cannot be named `{0}`: Rust or a crate that it builds on has that name")]
     Taken(String),
@@ -75,11 +75,11 @@ enum NewError {
          another one's; toolsets `mcp-…` are those of MCP servers"
     )]
     Toolset(String),
-    #[error("`{}` has something in it: give a directory that is empty or not there", .0.display())]
+    #[error("`{}` is not empty: give a new or empty directory", .0.display())]
     NotEmpty(PathBuf),
     #[error("`{}` is not a checkout of Deputize: it has no crates/core/Cargo.toml", .0.display())]
     NoCheckout(PathBuf),
-    #[error("it is not known which Deputize `{}` is to be built with: this is no checkout", .0.display())]
+    #[error("cannot tell which Deputize to build `{}` with: this is not a checkout", .0.display())]
     NoSource(PathBuf),
     #[error("cannot write `{}`", path.display())]
     Write {
@@ -100,11 +100,11 @@ fn tool_crate(around: &ProcessEnv, args: &Project) -> Result<(), CliError> {
     let (name, source) = project(around, args, TOOL_CRATE)?;
     let shown = args.dir.display();
     print(&format!(
-        "{shown}: crate `{name}` with the tool `count_words`, from {source}\n\n  \
-         cd {shown}\n  cargo test                                   # no network, no key\n  \
-         cargo run --example agent -- tools list      # a program with the tool\n\n\
-         In a program of your own write #![deny(unused_crate_dependencies)]: without it, a tool \
-         crate that\nCargo.toml names and no code does is left out, silently.\n"
+        "{shown}: crate `{name}` with the tool `count_words`, from {source}\n\n  cd {shown}\n  \
+         cargo test                                   # no network, no key\n  cargo run --example \
+         agent -- tools list      # a program with the tool\n\nIn a program of your own, write \
+         #![deny(unused_crate_dependencies)]: without it, a tool crate\nthat Cargo.toml names and \
+         no code uses is silently left out.\n"
     ))
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn plugin(around: &ProcessEnv, args: &Project) -> Result<(), CliError
         "{shown}: crate `{name}` with the tool `count_words`, which is also a plugin, from \
          {source}\n\n  cd {shown}\n  cargo test\n  cargo build --release\n  \
          deputize plugin check {built}\n\n\
-         The check prints what the configuration needs for it.\n"
+         The check prints its entry for the configuration.\n"
     ))
 }
 
@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(named("/a/my-tools", None).unwrap(), "my-tools");
         assert_eq!(named("/a/my tools", Some("mine")).unwrap(), "mine");
         for wrong in ["/a/my tools", "/a/7up", "/"] {
-            assert!(named(wrong, None).unwrap_err().contains("is no name of a crate"), "{wrong}");
+            assert!(named(wrong, None).unwrap_err().contains("is not a crate name"), "{wrong}");
         }
         for taken in ["/a/core", "/a/deputize_tools", "/a/async", "/a/match", "/a/serde_json"] {
             assert!(named(taken, None).unwrap_err().contains("cannot be named"), "{taken}");

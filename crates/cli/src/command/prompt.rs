@@ -123,7 +123,7 @@ fn of_program(composition: &AssembledProgram) -> Option<String> {
     let is_denied =
         !policy.host.external_needs.is_empty() && policy.approvals.mode == ApproverMode::Deny;
     is_denied.then(|| {
-        "set `delegation.approvals` to `ask` (you are asked at each start) or `auto` (they start \
+        "set `delegation.approvals` to `ask` (asks you at each start) or `auto` (starts them \
          unasked)"
             .to_owned()
     })
@@ -141,8 +141,8 @@ fn of_server(composition: &AssembledProgram, arguments: &Value) -> Option<String
     let given = &composition.config.toolsets;
     Some(if given.is_empty() || given.iter().any(|given| given == name) {
         format!(
-            "`{name}` is the toolset of the MCP server {server}, of which no tool can be offered \
-             now; the warning says why, and `{}` how it stands",
+            "`{name}` is the toolset of the MCP server {server}, which offers no tools now; the \
+             warning says why, and `{}` shows its state",
             format_command("mcp list")
         )
     } else {
@@ -221,7 +221,7 @@ pub(super) const fn role_word(role: Role) -> &'static str {
     }
 }
 
-/// The most bytes of a file with a schema.
+/// Limit on a file with a schema, in bytes.
 const SCHEMA_BYTES: u64 = 1024 * 1024;
 
 /// What a file with a schema may be.

@@ -29,7 +29,7 @@ mod markdown;
 mod result_words;
 mod show;
 
-/// The most characters of a goal where sessions are listed in an error.
+/// Limit on a goal where sessions are listed in an error, in characters.
 const GOAL_CHARS: usize = 60;
 
 /// The status of a session that did not come to its end.
@@ -73,18 +73,18 @@ pub(crate) fn sessions(
 enum SessionNameError {
     #[error("there is no session `{0}`")]
     Unknown(String),
-    #[error("`{name}` begins the names of {count} sessions")]
+    #[error("`{name}` matches {count} sessions")]
     Ambiguous { name: String, count: usize },
 }
 
-/// How many sessions are named where one was meant.
+/// Limit on the sessions that an ambiguous name lists.
 const CANDIDATES: usize = 8;
 
 /// A stored session by its id, or by the beginning of it where no other begins so.
 pub(crate) fn session_named(dir: &SessionDir, name: &str) -> Result<SessionId, CliError> {
     let missing = || {
         CliError::usage(SessionNameError::Unknown(name.to_owned()))
-            .hint("`deputize sessions list` shows those there are")
+            .hint("`deputize sessions list` lists them")
     };
     let id = SessionId::new(name).map_err(|_| missing())?;
     let path = dir.file(&id);

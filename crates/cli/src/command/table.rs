@@ -8,10 +8,9 @@ use crate::stdio::{output_columns, print, tell};
 const GAP: usize = 2;
 /// By how much the columns that stand below a row's first ones are indented.
 const INDENT: usize = 4;
-/// The least width into which a column of text is wrapped, and to which the main column of a list
-/// is cut.
+/// Minimum width for wrapping a column of text, and for cutting the main column of a list.
 const LEAST_TEXT: usize = 24;
-/// The least width to which another column of a list is cut.
+/// Minimum width for cutting another column of a list.
 const LEAST_CELL: usize = 10;
 
 /// Prints a list with a row a line: on a terminal columns give way in this order where there is

@@ -173,7 +173,7 @@ fn show(composition: &AssembledProgram, name: &str, as_json: bool) -> Result<(),
         let error = CliError::usage(NoTool { name: name.to_owned() });
         return Err(match nearest(name, names) {
             Some(near) => error.hint(format!("the nearest name is `{near}`")),
-            None => error.hint(format!("`{}` shows those there are", format_command("tools list"))),
+            None => error.hint(format!("`{}` lists them", format_command("tools list"))),
         });
     };
     let decl = composition.assembly.declared(entry);

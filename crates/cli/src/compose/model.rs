@@ -43,7 +43,7 @@ struct MissingKey {
 const OWN_KEY: &str = "delegation.api_key";
 
 /// What can be done without a key.
-const LOOK_AROUND: &str = "to look around without a key and a network: -m offline";
+const LOOK_AROUND: &str = "to try it without a key or network: -m offline";
 
 /// The same where there are others to go on with.
 const NO_STAND_IN: &str = "fallback_models go on where a model fails, not where its key is not \

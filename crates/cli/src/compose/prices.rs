@@ -19,16 +19,16 @@ pub(crate) enum Unpriced {
     Model { limit: &'static str, name: String, remedy: String },
     /// The same where children are runs of a program.
     #[error(
-        "`{limit}` is a limit in dollars, and nobody here knows what children cost that are \
-         another program (`delegation.acp_command`): limit `delegation.budget.seconds` instead, \
-         or take one of the two out"
+        "`{limit}` is a limit in dollars, and the cost of children that are another program \
+         (`delegation.acp_command`) is unknown: limit `delegation.budget.seconds` instead, or \
+         remove one of the two"
     )]
     Program { limit: &'static str },
     /// Tokens are limited, and children are runs of a program.
     #[error(
-        "`{limit}` is a limit in tokens, and nobody here sees how many children take that are \
-         another program (`delegation.acp_command`): limit `delegation.budget.seconds` instead, \
-         or take one of the two out"
+        "`{limit}` is a limit in tokens, and the tokens of children that are another program \
+         (`delegation.acp_command`) are unknown: limit `delegation.budget.seconds` instead, or \
+         remove one of the two"
     )]
     Tokens { limit: &'static str },
 }

@@ -195,7 +195,10 @@ fn a_limit_in_dollars_wants_the_price_of_each_model_that_an_agent_may_have() {
     for limit in [run, children] {
         let told = refused(&[limit, program], "offline").unwrap();
         let key = limit.trim_end_matches("=1");
-        assert!(told.starts_with(&format!("`{key}` is a limit in dollars, and nobody")), "{told}");
+        assert!(
+            told.starts_with(&format!("`{key}` is a limit in dollars, and the cost of children")),
+            "{told}"
+        );
         assert!(told.contains("`delegation.acp_command`"), "{told}");
     }
     for key in ["budget.tokens", "delegation.budget.tokens"] {

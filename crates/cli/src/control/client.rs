@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::socket_folder::SocketFolder;
 use super::{ANSWER_BYTES, ControlAnswer, ControlError, ControlRequest};
 
-/// How long an answer may take.
+/// Time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Asks the run of a session. A socket that a dead process left is removed.

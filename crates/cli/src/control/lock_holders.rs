@@ -42,7 +42,7 @@ struct LockHolders(std::collections::BTreeMap<u64, std::collections::BTreeSet<u3
 #[cfg(target_os = "linux")]
 const PAGE: usize = 4096;
 
-/// How often a list is looked at that takes several reads.
+/// Limit on reads of a list that takes several reads.
 #[cfg(target_os = "linux")]
 const LOOKS: usize = 8;
 

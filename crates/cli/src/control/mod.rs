@@ -14,9 +14,9 @@ pub(crate) mod lock_holders;
 pub(crate) mod server;
 mod socket_folder;
 
-/// The most bytes of a request.
+/// Limit on a request, in bytes.
 const REQUEST_BYTES: u64 = 4096;
-/// The most bytes of an answer.
+/// Limit on an answer, in bytes.
 const ANSWER_BYTES: u64 = 1024 * 1024;
 
 /// What is asked of a run.

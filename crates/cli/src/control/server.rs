@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 use super::socket_folder::{SocketFolder, told};
 use super::{ControlAnswer, ControlError, ControlRequest, REQUEST_BYTES};
 
-/// How many may ask at the same time; more wait.
+/// Limit on simultaneous connections; further ones wait.
 const CONNECTIONS: usize = 16;
 /// Whoever says nothing for so long is left.
 const PATIENCE: Duration = Duration::from_secs(30);

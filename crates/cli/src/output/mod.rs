@@ -12,7 +12,7 @@ pub(crate) mod json;
 pub(crate) mod stdout_queue;
 pub(crate) mod stream;
 
-/// The most characters of a preview.
+/// Limit on a preview, in characters.
 pub(crate) const PREVIEW_CHARS: usize = 200;
 
 /// The beginning of a text without what a reader cannot see; a cut one ends with `…`.

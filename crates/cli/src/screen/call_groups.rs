@@ -13,7 +13,7 @@ use crate::wording::count;
 
 /// The fewest calls of one tool in one step that are shown as one line.
 const MIN_GROUP: usize = 6;
-/// The most characters of the name of a tool.
+/// Limit on the name of a tool, in characters.
 const NAME_CHARS: usize = 60;
 
 /// The grouped calls of each agent's current step.

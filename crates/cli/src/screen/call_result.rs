@@ -13,7 +13,7 @@ use super::Detail;
 use super::line::{ScreenLine, Style};
 use super::summary::{count, seconds};
 
-/// The most characters of a remark on one line.
+/// Limit on a remark on one line, in characters.
 const REMARK_CHARS: usize = 300;
 /// Tasks that are listed by their numbers; more are counted.
 const NUMBERED_TASKS: usize = 10;

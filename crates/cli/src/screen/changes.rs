@@ -13,9 +13,9 @@ use crate::wording::count;
 const FILES: usize = 20;
 /// Commands that are listed, those that failed first; more are counted.
 const COMMANDS: usize = 8;
-/// The most characters of a path or a command.
+/// Limit on a path or a command, in characters.
 const CHARS: usize = 160;
-/// The most characters of the name of a file that was not seen.
+/// Limit on the name of a file that was not seen, in characters.
 const NAME_CHARS: usize = 120;
 
 /// Returns the lines of what was changed, with paths below `cwd` as seen from there. Empty if nothing
@@ -77,7 +77,7 @@ pub(crate) fn unseen_words(files: &[String]) -> Option<String> {
         more => format!(" and {more} more"),
     };
     let words = format!(
-        "names files that do not exist, and no write was seen of: {}{more}",
+        "names files that do not exist and were not seen written: {}{more}",
         shown.join(", ")
     );
     (!files.is_empty()).then_some(words)

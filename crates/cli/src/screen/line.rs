@@ -47,7 +47,7 @@ pub(crate) struct ScreenLine {
 }
 
 impl ScreenLine {
-    /// Adds a piece.
+    /// Adds a span.
     pub(crate) fn push(&mut self, style: Style, text: impl Into<String>) {
         let text = text.into();
         if !text.is_empty() {
@@ -55,23 +55,23 @@ impl ScreenLine {
         }
     }
 
-    /// The same with another piece.
+    /// Returns the line with another span.
     pub(crate) fn with(mut self, style: Style, text: impl Into<String>) -> Self {
         self.push(style, text);
         self
     }
 
-    /// How many columns it takes.
+    /// Returns its width in columns.
     pub(crate) fn width(&self) -> usize {
         self.spans.iter().map(|span| width(&span.text)).sum()
     }
 
-    /// How many bytes of text it has.
+    /// Returns its length in bytes of text.
     pub(crate) fn bytes(&self) -> usize {
         self.spans.iter().map(|span| span.text.len()).sum()
     }
 
-    /// The line without what does not fit in so many columns.
+    /// Returns the line, cut to `columns` columns.
     pub(crate) fn fit(self, columns: usize) -> Self {
         let mut left = columns;
         let mut fitted = Self::default();
@@ -90,9 +90,9 @@ impl ScreenLine {
         fitted
     }
 
-    /// The line in rows of at most so many columns, broken between words; those below the first
-    /// are indented. A word that is wider than a row stays whole, for it may be a path or an
-    /// address that is to be copied; so does a command in backticks that fits into a row.
+    /// Wraps the line between words, at `columns` columns, and indents all rows but the first. Two
+    /// things stay whole: a word wider than a row, since it may be a path or an address to copy,
+    /// and a command in backticks that fits into a row.
     pub(crate) fn wrap(self, columns: usize) -> Vec<Self> {
         if self.width() <= columns {
             return vec![self];
@@ -120,8 +120,8 @@ impl ScreenLine {
         rows
     }
 
-    /// Its words and the gaps between them. What stands in backticks is one word where it takes
-    /// at most so many columns.
+    /// Returns its words and the gaps between them. Text in backticks is one word if it fits into
+    /// `most` columns.
     fn words(&self, most: usize) -> Vec<Word> {
         let mut words: Vec<Word> = Vec::new();
         let text: String = self.chars().map(|(c, _)| c).collect();
@@ -147,7 +147,7 @@ impl ScreenLine {
         self.spans.iter().flat_map(|span| span.text.chars().map(|c| (c, span.style)))
     }
 
-    /// Adds a character, to the last piece where that looks the same.
+    /// Adds a character, to the last span if the style is the same.
     fn add(&mut self, style: Style, c: char) {
         match self.spans.last_mut() {
             Some(span) if span.style == style => span.text.push(c),
@@ -155,7 +155,7 @@ impl ScreenLine {
         }
     }
 
-    /// The text, with colours or without.
+    /// Renders the text, with colours or without.
     pub(crate) fn render(&self, colour: bool) -> String {
         let mut out = String::new();
         for span in &self.spans {
@@ -176,19 +176,19 @@ struct Word {
     is_gap: bool,
 }
 
-/// The beginning of a text that stands in backticks, with both of them.
+/// Returns the quoted start of a text, with both backticks.
 fn quotation(text: &str) -> Option<&str> {
     let inside = text.strip_prefix('`')?.find('`')?;
     text.get(..inside + 2)
 }
 
-/// The columns of a text. Every character is counted alone: a terminal that does not join a
-/// sequence of emoji needs as much, one that does needs less.
+/// Returns the columns of a text. Each character counts alone, so a terminal that joins a sequence
+/// of emoji needs fewer.
 pub(crate) fn width(text: &str) -> usize {
     text.chars().map(|c| c.width().unwrap_or(0)).sum()
 }
 
-/// The beginning of a text that fits in so many columns; a cut one ends with `…`.
+/// Cuts a text to `columns` columns; a cut text ends with `…`.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();

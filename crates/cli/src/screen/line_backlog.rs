@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::line::{ScreenLine, Style};
 use crate::wording::count;
 
-/// The most bytes of lines that wait; then the oldest give way.
+/// Limit on queued lines, in bytes; beyond it, the oldest are dropped.
 pub(super) const WAITING_BYTES: usize = 1024 * 1024;
 
 /// The newest lines, and how many older ones gave way.

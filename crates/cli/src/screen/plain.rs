@@ -25,11 +25,11 @@ use super::summary::{dollars, seconds};
 use super::unreadable_calls::UnreadableCalls;
 use crate::agent_name::short;
 
-/// The most characters of a remark on one line.
+/// Limit on a remark on one line, in characters.
 const REMARK_CHARS: usize = 300;
-/// The most characters of a warning.
+/// Limit on a warning, in characters.
 const LOG_CHARS: usize = 1000;
-/// The most characters of the goal of a finished task.
+/// Limit on the goal of a finished task, in characters.
 const TOLD_CHARS: usize = 100;
 /// Bytes of an arriving reply that are held back for a line's end.
 const HELD_BYTES: usize = 2000;
@@ -314,7 +314,7 @@ fn worth(
         }
         Event::AgentWrapUp { limit, budget } => {
             let limit = reached(*limit, *budget);
-            Some(line().with(Style::Asking, format!("{limit}: it is asked for a closing answer")))
+            Some(line().with(Style::Asking, format!("{limit}: requesting a closing answer")))
         }
         Event::AnswerRejected { .. } => {
             Some(line().with(Style::Asking, "the answer misses its schema"))
@@ -361,15 +361,12 @@ const fn reached(limit: WrapUpReason, budget: Option<BudgetUnit>) -> &'static st
             "the time that all children have together is up (delegation.budget.seconds)"
         }
         (WrapUpReason::Budget, Some(BudgetUnit::Tokens)) => {
-            "the tokens of the budget do not allow another request beside that for the closing answer"
+            "the budget's tokens leave room for the closing request only"
         }
         (WrapUpReason::Budget, Some(BudgetUnit::Usd)) => {
-            "the dollars of the budget do not allow another request beside that for the closing \
-             answer"
+            "the budget's dollars leave room for the closing request only"
         }
-        (WrapUpReason::Budget, None) => {
-            "the budget does not allow another request beside that for the closing answer"
-        }
+        (WrapUpReason::Budget, None) => "the budget leaves room for the closing request only",
     }
 }
 

@@ -66,7 +66,7 @@ fn denial_words(by: &str, depth: u32, unasked: bool) -> String {
     match (by, depth) {
         (USER, _) => "you said no".to_owned(),
         (NO_TERMINAL, 1..) => {
-            "there is no terminal to ask at; `delegation.approvals: auto` allows it".to_owned()
+            "no terminal to ask at; `delegation.approvals: auto` allows it".to_owned()
         }
         (ApprovalAnswer::NOBODY, 1..) => {
             "calls of children are not approved; `delegation.approvals: \
@@ -77,7 +77,7 @@ fn denial_words(by: &str, depth: u32, unasked: bool) -> String {
             "approvals are off; `--approve ask` asks you".to_owned()
         }
         (NO_TERMINAL | ApprovalAnswer::NOBODY, _) => {
-            "there is no terminal to ask at; `--approve auto` allows it".to_owned()
+            "no terminal to ask at; `--approve auto` allows it".to_owned()
         }
         (by, _) => format!("denied by {}", for_verbatim_line(by, 80)),
     }

@@ -11,14 +11,14 @@ use super::line::ScreenLine;
 use super::screen_state::{DrawState, ScreenState};
 use super::surface::Surface;
 
-/// The least time between two drawings of the tree.
+/// Minimum time between two drawings of the tree.
 const FRAME: Duration = Duration::from_millis(100);
-/// The least time between two writes of lines that tell of the run. Nobody reads faster, and a
-/// drawer that is woken for each line takes time from the run.
+/// Minimum time between two writes of progress lines. Nobody reads faster, and waking the writer
+/// for each line would slow the run.
 const PAUSE: Duration = Duration::from_millis(25);
 /// After which time a drawing is looked at again although nothing happened: times go on.
 const TICK: Duration = Duration::from_secs(1);
-/// The most lines of the tree while it is live, and when it is over.
+/// Limit on the lines of the tree, while it is live and at its end.
 const MOST_LINES: usize = 30;
 
 /// The terminal, and what stands on it.

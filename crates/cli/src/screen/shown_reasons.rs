@@ -17,7 +17,7 @@ pub(super) struct ShownReasons {
 }
 
 impl ShownReasons {
-    /// Begins a turn, if it is another one: what a person asks for next shows its reasons anew.
+    /// Starts a turn, if it is a new one; each turn shows its reasons again.
     pub(super) fn begin_turn(&mut self, turn: u32) {
         if turn != self.turn {
             *self = Self { turn, ..Self::default() };

@@ -12,7 +12,7 @@ use super::Detail;
 pub(crate) struct Surface {
     /// Standard error.
     pub(crate) out: Box<dyn Write + Send>,
-    /// Columns and rows of the terminal, asked anew for each drawing; `None` where it is none.
+    /// Returns columns and rows of the terminal, for each drawing; `None` if there is no terminal.
     pub(crate) size: Option<SizeFn>,
     /// Whether a tree is drawn on it. Otherwise lines are printed.
     pub(crate) live: bool,

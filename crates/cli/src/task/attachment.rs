@@ -25,7 +25,7 @@ pub(crate) struct Attachment {
 
 /// Why material cannot be kept that is too long to be shown.
 #[derive(Debug, thiserror::Error)]
-#[error("what was piped in is too long to be shown whole, and cannot be kept in `{}`", path.display())]
+#[error("the piped input is too long to show in full, and cannot be stored in `{}`", path.display())]
 pub(crate) struct SaveError {
     path: PathBuf,
     #[source]
@@ -49,7 +49,7 @@ impl Attachment {
         }
         let mut notes = Vec::new();
         let text = String::from_utf8(bytes).unwrap_or_else(|error| {
-            notes.push(format!("[{NAME} is not UTF-8; what is no character of it is U+FFFD]"));
+            notes.push(format!("[{NAME} is not UTF-8; invalid bytes are shown as U+FFFD]"));
             String::from_utf8_lossy(error.as_bytes()).into_owned()
         });
         let text = secrets.scrub(&text).into_owned();
@@ -61,8 +61,8 @@ impl Attachment {
         }
         let path = unused(folder, "txt");
         notes.push(format!(
-            "[{NAME} has {} bytes, of which the first {} are above (limits.read_bytes is {most}); \
-             all of it is in {}]",
+            "[{NAME} has {} bytes; the first {} are above (limits.read_bytes is {most}), and all \
+             of them are in {}]",
             text.len(),
             shown.len(),
             path.display()
@@ -157,8 +157,8 @@ mod tests {
     fn what_does_not_fit_is_in_a_file_and_that_is_told() {
         let material = of("one\ntwo\nthré\n".as_bytes(), 10);
         assert!(material.text.contains(">\none\ntwo\n</"), "{}", material.text);
-        let note = "\n[stdin has 14 bytes, of which the first 8 are above (limits.read_bytes is \
-                    10); all of it is in /s/1/stdin.txt]";
+        let note = "\n[stdin has 14 bytes; the first 8 are above (limits.read_bytes is 10), and \
+                    all of them are in /s/1/stdin.txt]";
         assert!(material.text.ends_with(note), "{}", material.text);
         assert_eq!(material.file.unwrap().1, "one\ntwo\nthré\n".as_bytes());
         // One long line is cut between characters.

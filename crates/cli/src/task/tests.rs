@@ -87,7 +87,7 @@ fn a_pipe_that_nobody_writes_to_holds_nothing_up_and_is_told() {
     let (silent, _held) = pipe(b"");
     let (done, told) = with(&silent, false, |input| piped(Some("do it"), input));
     assert_eq!(done.unwrap(), None);
-    assert!(told.starts_with("warning: standard input is a pipe that nobody wrote to"), "{told}");
+    assert!(told.starts_with("warning: standard input is a pipe, and nothing came"), "{told}");
     assert!(told.contains("`< /dev/null`"), "{told}");
     let (done, told) = with(&silent, false, |input| words(None, false, input));
     assert_eq!(done.unwrap(), None);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::QueueTicket;
 use crate::model::ModelError;
 
-/// How long nothing is sent after giving up on a provider that asked for a wait.
+/// Pause after giving up on a provider that asked for a wait.
 pub(super) const REST: Duration = Duration::from_secs(5);
 /// Failures count as consecutive unless this much time passes without one.
 pub(super) const FORGET: Duration = Duration::from_secs(60);
@@ -25,7 +25,7 @@ pub(super) struct Outage {
     rate_limited: bool,
     /// Why the limiter gave up, until the next response.
     down: Option<ModelError>,
-    /// How often it gave up; waiting requests compare this with their ticket.
+    /// Number of times it gave up; waiting requests compare this with their ticket.
     pub(super) given_up: u64,
 }
 

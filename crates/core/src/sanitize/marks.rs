@@ -170,7 +170,7 @@ pub struct RestoredText<'t> {
 
 /// A mark that may mean either its true or its inert form.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` may stand for itself or for the mark that is shown so, and nothing tells which")]
+#[error("`{0}` is ambiguous: it may be itself or the mark that is shown like this")]
 pub struct AmbiguousMark(pub String);
 
 /// Restores the marks in a text that replaces a part of a file. A mark gets its true form, unless

@@ -22,14 +22,14 @@ use crate::stdio_transport::LINE_BYTES;
 
 /// The most connections at once.
 const CONNECTIONS: usize = 64;
-/// How long a connection may take to send the head of a request, the first and each later one:
-/// any process of this machine can connect, and must not keep the places.
+/// Time limit for the head of each request: any process of this machine can connect, and must not
+/// occupy the connections.
 const HEAD: Duration = Duration::from_secs(30);
-/// How long it is waited when no connection could be taken: files may become free.
+/// Pause after a failed accept; descriptors may become free.
 const PAUSE: Duration = Duration::from_secs(1);
 /// The most sessions at once.
 const SESSIONS: usize = 256;
-/// How long a session is kept that says nothing. A call says nothing while a model thinks.
+/// Time after which a silent session is dropped. A call is silent while a model thinks.
 const SILENT_SESSION: Duration = Duration::from_secs(60 * 60);
 /// Pages of this machine may call; pages from elsewhere may not.
 const ORIGINS: [&str; 2] = ["http://localhost:*", "http://127.0.0.1:*"];

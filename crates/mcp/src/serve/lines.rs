@@ -18,7 +18,7 @@ const PARSE_ERROR: i32 = -32700;
 const INVALID_REQUEST: i32 = -32600;
 const INVALID_PARAMS: i32 = -32602;
 
-/// The most characters of what is said of a line.
+/// Limit on the error about a line, in characters.
 const WHY_CHARS: usize = 400;
 
 /// Messages of one client, one a line.
@@ -26,12 +26,12 @@ pub(super) struct ClientLines<R, W> {
     reader: BufReader<R>,
     /// What was read of a line that is not whole yet: reading may be left at any time.
     part: Vec<u8>,
-    /// How much of a line that is too long was read and forgotten.
+    /// Bytes of an oversized line that were read and dropped.
     passed: usize,
     writer: Arc<Mutex<Option<W>>>,
     /// Answers that are being written: a half one must not stay when reading is left.
     answering: JoinSet<()>,
-    /// How many lines were no messages.
+    /// Number of lines that were not messages.
     strays: u32,
     /// Cancelled at the end of the input.
     end: Cancel,

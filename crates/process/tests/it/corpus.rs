@@ -60,8 +60,8 @@ fn texts() -> BTreeMap<String, String> {
     scripts.map(|path| (name(&path), fs::read_to_string(path).unwrap())).collect()
 }
 
-/// Holds that no tree is left out but those that need what not every machine has: another user, a
-/// namespace, or one of three programs.
+/// Checks that no tree is left out, except those that need another user, a namespace, or one of
+/// three programs.
 fn is_expected(mode: Mode, left_out: &BTreeMap<String, String>) {
     let may_be = |(name, missing): (&String, &String)| match missing.as_str() {
         "root" => ["another-user", "namespace-inside", "hops-many"].contains(&&**name),

@@ -15,7 +15,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 /// Where commands are started, and how their trees are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Mode {
-    /// By a helper, in PID namespaces where they are to be had.
+    /// By a helper, in PID namespaces if available.
     Namespace,
     /// By a helper, without them.
     TreeKill,
@@ -194,7 +194,7 @@ impl Uncollected {
     }
 }
 
-/// Holds that whoever has ended by now is collected soon.
+/// Checks that ended processes are collected soon.
 pub(crate) async fn no_zombie_stays() {
     let mut zombies = Uncollected::now();
     until("all zombies are collected", || zombies.are_gone()).await;

@@ -64,7 +64,7 @@ pub(super) struct Compaction {
 }
 
 impl PartialBlock {
-    /// How many bytes are held of it. Texts are held as all texts, and counted there.
+    /// Returns the bytes held of it. Texts are held with all texts, and counted there.
     pub(super) fn held(&self) -> usize {
         let own = match &self.kind {
             BlockKind::Text { .. } => 0,

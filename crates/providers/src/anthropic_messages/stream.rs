@@ -24,7 +24,7 @@ pub(super) struct MessagesParser {
     id: Option<String>,
     blocks: Blocks,
     usage: UsageCount,
-    /// How many events brought something.
+    /// Number of events with content.
     moves: u64,
     /// Whether anything of a message was seen at all.
     begun: bool,

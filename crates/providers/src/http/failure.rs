@@ -185,7 +185,7 @@ impl RequestFailure {
                 format!("{problem}{kept}: {source}: {shown}")
             }
             Self::Stream(StreamError::NotJson { shown, source }) => {
-                format!("an event of the stream is no JSON{kept}: {source}: {shown}")
+                format!("an event of the stream is not JSON{kept}: {source}: {shown}")
             }
             Self::Stream(error @ StreamError::NoEndMark) => {
                 format!("{error} after {:.1} s{kept}", told.seconds)
@@ -401,7 +401,7 @@ fn turned(turn: &KeyFailure) -> String {
     }
 }
 
-/// How long a key rests, in whole seconds: its end is counted from a moment that is gone.
+/// Formats a key's rest in whole seconds, rounded since its start has passed.
 fn rest(wait: Duration) -> String {
     let seconds = wait.as_millis().div_ceil(1000);
     let whole = Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX));

@@ -120,7 +120,7 @@ pub(super) enum TakenKey {
 pub(super) struct NextKey {
     /// Its variable.
     pub(super) variable: String,
-    /// How long it still rests; zero: it is ready.
+    /// How long it still rests; zero if it is ready.
     pub(super) wait: Duration,
     /// Whether it failed for this request before.
     pub(super) tried: bool,
@@ -131,7 +131,7 @@ pub(super) struct NextKey {
 pub(super) struct KeyFailure {
     /// The variable of the key that failed.
     pub(super) variable: String,
-    /// For how long it rests; nothing: it is not used any more.
+    /// How long it rests; `None` if it is not used again.
     pub(super) rests: Option<Duration>,
     /// Which comes next, if any is left.
     pub(super) next: Option<NextKey>,
@@ -174,7 +174,7 @@ impl KeyRing {
 }
 
 impl RingState {
-    /// How long a key still rests; nothing: it was refused.
+    /// Returns how long a key still rests; `None` if it was refused.
     fn wait(&self, number: usize, now: Instant) -> Option<Duration> {
         match self.rests.get(number)? {
             KeyRest::Ready => Some(Duration::ZERO),

@@ -16,7 +16,7 @@ use crate::limits::DOCUMENT_BYTES;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct ModelListing {
-    /// The variable of the key that was sent; nothing: none was.
+    /// The variable of the key that was sent; `None` without a key.
     pub variable: Option<String>,
     /// The models, as the endpoint names them, or why there are none: that it answers without
     /// such a list is a failure with a status.

@@ -19,7 +19,7 @@ struct PromiseState {
 }
 
 impl PromiseTracker {
-    /// Whether a request that goes out now may meet a kept connection; nothing: it must not.
+    /// Returns whether a request may use a kept connection; `None` if it must not.
     pub(super) fn trusted(&self, now: Instant) -> Option<bool> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.distrusted = state.distrusted.filter(|until| now < *until);

@@ -96,7 +96,7 @@ impl Calls {
             .any(|call| matches!(call.shape, ObjectProgress::Blank | ObjectProgress::Open { .. }))
     }
 
-    /// Which call a piece belongs to; nothing: a new one.
+    /// Returns the call that a piece belongs to; `None` for a new one.
     fn place(&self, piece: &CallPiece<'_>) -> Option<usize> {
         let last = |test: &dyn Fn(&PartialCall) -> bool| self.0.iter().rposition(test);
         let named = |call: &PartialCall| !piece.id.is_empty() && call.id == piece.id;

@@ -20,7 +20,7 @@ struct ReasoningDetail {
     value: Value,
     /// Its bytes as received; nothing when it was put together from pieces.
     raw: Option<String>,
-    /// How many bytes came of it.
+    /// Number of bytes received.
     bytes: usize,
 }
 

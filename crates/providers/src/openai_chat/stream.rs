@@ -27,7 +27,7 @@ pub(super) struct ChatParser {
     /// What only the server understands of the message.
     own: Option<String>,
     usage: Usage,
-    /// How many chunks brought something.
+    /// Number of chunks with content.
     moves: u64,
     /// Whether the first choice was seen at all.
     begun: bool,

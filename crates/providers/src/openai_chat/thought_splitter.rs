@@ -76,7 +76,7 @@ impl ThoughtSplitter {
         untouched && self.space.is_empty() && self.tag.is_empty()
     }
 
-    /// How many bytes wait.
+    /// Returns the number of pending bytes.
     pub(super) const fn held(&self) -> usize {
         self.space.len() + self.tag.len()
     }

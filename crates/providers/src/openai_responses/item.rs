@@ -202,7 +202,7 @@ impl PartialItem {
         self.name.is_empty() && self.raw.is_none() && self.texts.values().all(Utf16Text::is_empty)
     }
 
-    /// How many bytes are held of it.
+    /// Returns the bytes held of it.
     pub(super) fn held(&self) -> usize {
         let texts = self.texts.values().map(|text| text.len() + size_of::<(TextKey, Utf16Text)>());
         let words = [&self.ids.item, &self.ids.call, &self.name, &self.phase].map(String::len);

@@ -31,7 +31,7 @@ pub(super) struct PartialItems {
 }
 
 impl PartialItems {
-    /// How often an item began or ended.
+    /// Returns the number of starts and ends of items.
     pub(super) const fn steps(&self) -> u64 {
         self.steps
     }
@@ -201,7 +201,7 @@ impl PartialItems {
     }
 }
 
-/// How many items of a kind say anything.
+/// Counts the items of a kind that have content.
 fn count(items: &[PartialItem], kind: ItemKind) -> usize {
     items.iter().filter(|item| item.kind == kind && !item.is_empty()).count()
 }

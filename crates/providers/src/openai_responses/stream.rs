@@ -31,7 +31,7 @@ pub(super) struct ResponsesParser {
     items: PartialItems,
     shown: DeltaSender,
     usage: Usage,
-    /// How often it began, or a text grew.
+    /// Number of starts and of text growths.
     moves: u64,
     /// Whether anything of a reply was seen at all.
     begun: bool,

@@ -13,7 +13,7 @@ use crate::store::DAMAGE_CHARS;
 #[non_exhaustive]
 pub enum RecorderError {
     /// Its file cannot be made.
-    #[error("cannot make recording `{}`", path.display())]
+    #[error("cannot create recording `{}`", path.display())]
     Create {
         /// Which.
         path: PathBuf,
@@ -40,7 +40,7 @@ pub enum RecordingError {
         source: io::Error,
     },
     /// It is another kind of file.
-    #[error("`{}` is no recording: its first line is not the header of one", .0.display())]
+    #[error("`{}` is not a recording: its first line is not a header", .0.display())]
     Foreign(PathBuf),
     /// It was made by a newer program.
     #[error(
@@ -126,7 +126,7 @@ pub enum ReplayError {
         torn(*bytes)
     )]
     EndsHere {
-        /// How many records it has.
+        /// Number of records.
         records: u64,
         /// Bytes of a last, incomplete line.
         bytes: u64,

@@ -27,7 +27,7 @@ struct RecordedAgent {
     asks: bool,
     /// Calls that run, by their tools.
     calls: BTreeMap<CallId, String>,
-    /// Those of them that ran when the session was taken up: they may begin anew.
+    /// Those that ran when the session was resumed; they may start again.
     old: BTreeSet<CallId>,
     /// Whether its turn is over.
     over: bool,

@@ -38,7 +38,7 @@ pub(crate) struct Playback {
 
 #[derive(Default)]
 struct PlaybackState {
-    /// How many records have been made.
+    /// Number of records made so far.
     made: usize,
     /// Agents that wait for their turn.
     waiting: BTreeMap<AgentId, Waker>,

@@ -18,9 +18,9 @@ use super::order::RecordOrder;
 use super::{FORMAT, RecordingError, RecordingHeader, RecordingLine, SentRequest};
 use crate::store::{no_json, out_of_row};
 
-/// The longest line that is read, in bytes.
+/// Limit on a line, in bytes.
 const LONGEST_LINE: u64 = 256 * 1024 * 1024;
-/// The longest header that is read, in bytes; instructions of a project are in it.
+/// Limit on the header, in bytes; it has the instructions of a project.
 const LONGEST_HEADER: u64 = 16 * 1024 * 1024;
 
 /// A recording, read whole and checked. A last line that is incomplete is left out: a replay

@@ -19,11 +19,11 @@ pub struct AgentCalls {
     pub blocks: Vec<CallBlock>,
     /// The one that ended last, while the agent runs.
     pub last: Option<EndedCall>,
-    /// How many began.
+    /// Number of started calls.
     pub started: usize,
-    /// How many have a result.
+    /// Number of calls with a result.
     pub ended: usize,
-    /// How many of those were denied.
+    /// Number of denied calls among those.
     pub denied: usize,
 }
 

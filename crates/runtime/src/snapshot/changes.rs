@@ -7,7 +7,7 @@ use deputize_core::event::ToolEnd;
 use deputize_core::message::CallStatus;
 use deputize_core::{AgentId, Display, Outcome, ToolEffect};
 
-/// How many commands are kept of those that succeeded, and of the others.
+/// Limit on the listed commands that succeeded, and separately on the others.
 const COMMANDS_KEPT: usize = 16;
 
 /// What the agents of one run changed on disk, and the commands that they ran.
@@ -50,11 +50,11 @@ pub struct LineCount {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct CommandTotals {
-    /// How many ran.
+    /// Number of commands.
     pub count: usize,
-    /// How many of them failed.
+    /// Number of failed commands.
     pub failed: usize,
-    /// How many of them have an unknown outcome.
+    /// Number of commands with an unknown outcome.
     pub unknown: usize,
     /// The first of those that did not succeed.
     unsuccessful: Vec<CommandRecord>,

@@ -11,11 +11,11 @@ use deputize_core::model::Usage;
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub struct TreeTotals {
-    /// How many have not ended.
+    /// Number of running agents.
     pub running: usize,
-    /// How many completed.
+    /// Number of completed agents.
     pub completed: usize,
-    /// How many ended in another way.
+    /// Number of agents that ended in another way.
     pub failed: usize,
     /// Their tokens.
     pub tokens: Usage,

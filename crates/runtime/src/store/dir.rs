@@ -21,7 +21,7 @@ use super::summary::{SessionSummary, summarize};
 pub struct SessionDir {
     path: PathBuf,
     disk: Arc<dyn Disk>,
-    /// How long the first sync of the session that was made last took.
+    /// Duration of the first sync of the latest session.
     pub(super) first_sync: Arc<Mutex<Option<Duration>>>,
 }
 
@@ -44,9 +44,8 @@ impl SessionDir {
         Self { path: path.into(), disk, first_sync: Arc::default() }
     }
 
-    /// How long the storage took to keep the beginning of the session that was made last, if
-    /// that was longer than [`SLOW_SYNC`]: each call that may not be repeated waits for such a
-    /// sync.
+    /// Returns the duration of the first sync of the latest session, if it exceeds [`SLOW_SYNC`].
+    /// Each call that may not be repeated waits for such a sync.
     #[must_use]
     pub fn is_slow(&self) -> Option<Duration> {
         let took = *self.first_sync.lock().unwrap_or_else(PoisonError::into_inner);

@@ -90,7 +90,7 @@ pub trait DiskFile: Send + Sync {
     fn sync(&self) -> BoxFuture<'static, io::Result<()>>;
 }
 
-/// Why a file could not be had for appending.
+/// Why a file could not be opened for appending.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// Its lock is held.

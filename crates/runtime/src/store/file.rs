@@ -146,7 +146,7 @@ impl SessionFile {
     }
 }
 
-/// The file, or why it cannot be had.
+/// Returns the file, or why it cannot be opened.
 pub(super) fn opened(
     file: Result<Box<dyn DiskFile>, OpenError>,
     path: &Path,

@@ -71,7 +71,7 @@ impl OpeningCount {
         Ok(Self { disk, path, counts: AtomicBool::new(true) })
     }
 
-    /// It went well: the count begins anew.
+    /// Records a success, and resets the count.
     pub fn mark_success(&self) {
         if self.counts.swap(false, Ordering::Relaxed) {
             // What stays counts one too many.

@@ -17,7 +17,7 @@ use super::{FORMAT, Header, checksum};
 use crate::agent_states::AgentStates;
 use crate::stored_spec::stored_spec;
 
-/// The longest line that is read, in bytes.
+/// Limit on a line, in bytes.
 const LONGEST_LINE: u64 = 256 * 1024 * 1024;
 
 /// Why a session cannot be opened.
@@ -43,7 +43,7 @@ pub enum ReadError {
         source: io::Error,
     },
     /// Its first line is not a header.
-    #[error("`{}` is not a session file: its first line is no header", path.display())]
+    #[error("`{}` is not a session file: its first line is not a header", path.display())]
     Header {
         /// Which.
         path: PathBuf,
@@ -80,7 +80,7 @@ pub enum ReadError {
     Unlucky {
         /// Which.
         session: SessionId,
-        /// How many openings.
+        /// Number of openings.
         openings: u64,
         /// Where they are counted.
         path: PathBuf,
@@ -228,7 +228,7 @@ impl StoredSession {
 #[derive(Deserialize)]
 struct RecordLine<'l> {
     seq: u64,
-    /// How many records were durable when this one was written.
+    /// Number of records that were durable when this one was written.
     #[serde(default)]
     durable: u64,
     len: usize,
@@ -309,7 +309,7 @@ struct RecordScan<T> {
     good_bytes: u64,
     /// Where each record ends.
     ends: Vec<u64>,
-    /// How many records are known to be durable.
+    /// Number of records known to be durable.
     durable: u64,
     bad: Option<BadLine>,
 }

@@ -9,7 +9,7 @@ use deputize_core::BoxFuture;
 
 use super::disk::{Disk, DiskFile, OpenError};
 
-/// How many bytes are written again at a time.
+/// Number of bytes rewritten at a time.
 const PIECE: usize = 1024 * 1024;
 
 /// The machine's own storage. Syncing runs on Tokio's threads for blocking work.

@@ -15,7 +15,7 @@ use super::result::FinishedCall;
 use crate::agent_context::AgentContext;
 use crate::hook::scrubbed;
 
-/// How many characters of a remark of the tool's a hook is shown, as the model is.
+/// Limit on a tool's note for a hook or a model, in characters.
 const NOTE_CHARS: usize = 2000;
 
 /// Asks the hooks whether a call may run. Gives its result when it may not.

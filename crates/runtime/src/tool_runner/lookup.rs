@@ -8,7 +8,7 @@ use deputize_core::{AgentView, CatalogEntry, ToolCall};
 
 use super::result::FinishedCall;
 
-/// How many characters are repeated of a call that names no tool.
+/// Limit on a repeated call that names no tool, in characters.
 const UNREADABLE_CHARS: usize = 600;
 /// How alike a tool's name must be to be suggested, of 1.
 const NEAR: f64 = 0.8;

@@ -14,11 +14,11 @@ use sha2::{Digest as _, Sha256};
 use crate::agent_context::AgentContext;
 use crate::recorded_path::recorded_path;
 
-/// The most bytes of what we say ourselves of a call that did not run.
+/// Limit on our own text about a call that did not run, in bytes.
 const MOST_OWN_BYTES: usize = 8 * 1024;
-/// The most bytes of one result that a model gets; tools keep their own, smaller limits.
+/// Limit on a result for a model, in bytes; tools have smaller limits of their own.
 const MOST_RESULT_BYTES: usize = 512 * 1024;
-/// The most bytes of what a tool remarks beside that.
+/// Limit on a tool's notes, in bytes.
 const MOST_NOTES_BYTES: usize = 64 * 1024;
 
 /// A call that has its result.

@@ -116,7 +116,7 @@ struct AcpConversation {
     facts: SessionFacts,
     begun: SessionStartup,
     endpoint: Option<ModelEndpoint>,
-    /// Whether there were files of it: without them it is not begun anew.
+    /// Whether files of it existed; without them it is not recreated.
     is_stored: AtomicBool,
 }
 

@@ -18,10 +18,10 @@ use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
 use crate::wording::count;
 
-/// How long a provider may take to accept a connection.
+/// Time limit for a provider to accept a connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// How long a provider may take to answer. All are asked side by side.
+/// Time limit for a provider to answer. All are asked side by side.
 const ANSWER: Duration = Duration::from_secs(10);
 
 /// What is said of a server from which no model's name can be checked.

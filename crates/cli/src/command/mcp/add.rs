@@ -78,8 +78,7 @@ fn is_here(args: &[String], started_in: &Path, cwd: &Path) -> Option<String> {
     let file = args.iter().find(here)?;
     let whole: PathBuf = cwd.join(file).components().collect();
     Some(format!(
-        "it is started in `{}`, where there is no `{file}`; give `{}`, or `--start-in .` before \
-         the `--`",
+        "it starts in `{}`, which has no `{file}`; give `{}`, or `--start-in .` before the `--`",
         started_in.display(),
         whole.display()
     ))
@@ -111,8 +110,8 @@ fn in_the_file(args: &Add) -> Vec<String> {
                 _ => format!("{}_KEY", args.name.to_uppercase().replace('-', "_")),
             };
             format!(
-                "note: the value of `{name}` stands in that file. To keep it out, put what is \
-                 secret into a variable of the environment, and name it there: {option} \
+                "note: the value of `{name}` is in that file. To keep a secret out of it, put the \
+                 secret into an environment variable, and name that: {option} \
                  '{name}={kind}${{{variable}}}'"
             )
         };

@@ -171,7 +171,7 @@ mod tests {
         let said = changed(flow, |sources| add(sources, "b", &json!({"command": "y"})));
         assert_eq!(
             said,
-            "error: `HOME/config.yaml` is written in a way that is not changed by a program\n\
+            "error: `HOME/config.yaml` has a form that this program cannot edit; edit it by hand\n\
              hint: put this among the entries of `mcp_servers` there: b: {\"command\":\"y\"}"
         );
         let said = changed(flow, |sources| remove(sources, "a"));

@@ -51,7 +51,7 @@ pub(crate) fn whole(
     );
     if let Some(instructions) = &listed.instructions {
         text.push_str(&format!(
-            "\ninstructions (no model is told of them):\n{}\n",
+            "\ninstructions (models do not get them):\n{}\n",
             indented(instructions)
         ));
     }

@@ -143,8 +143,8 @@ impl Report {
             lines.push(format!("{wrong} of {tools} fail the check"));
         } else {
             lines.push(format!(
-                "To use it, write this into the file that `{}` names. It then runs in a process of \
-                 its own, with all that you may do:",
+                "To use it, write this into the file that `{}` names. It then runs in a separate \
+                 process, with all your rights:",
                 format_command("config path")
             ));
             lines.push(String::new());
@@ -201,7 +201,7 @@ const fn effects(effects: Effects) -> &'static str {
     match effects {
         Effects::ReadOnly => "says that it only looks, so its calls are not asked for",
         Effects::WritesFiles => "says that it writes files only, so its calls are not asked for",
-        Effects::Unknown => "may do anything, so each call is asked for",
+        Effects::Unknown => "may do anything, so each call needs approval",
     }
 }
 

@@ -41,7 +41,7 @@ enum SetupError {
     Foreign(String),
     #[error("this recording holds no agent: the recorded run failed before it began")]
     NoAgent,
-    #[error("a recording is a file of its own: `--record -` names none")]
+    #[error("a recording needs a file: `--record -` names none")]
     NoFile,
     #[error("the task differs from the recorded one, which is `{recorded}`")]
     Task { recorded: String },
@@ -73,7 +73,7 @@ pub(super) fn told(tape: &SessionRecorder, code: u8, quiet: bool) -> u8 {
         Some(_) if !tape.has_begun() => code,
         Some(fault) => {
             tell(&format!(
-                "error: the recording `{path}` is not whole and cannot be replayed: {fault}"
+                "error: the recording `{path}` is incomplete and cannot be replayed: {fault}"
             ));
             if code == 0 { Exit::Failed.code() } else { code }
         }

@@ -303,8 +303,8 @@ impl RunHarness {
             let had =
                 if answered == 1 { "1 child had" } else { &format!("{answered} children had") };
             self.tell(&format!(
-                "hint: {had} finished; read what was said with `deputize sessions show {session}`, \
-                 whole with `--agent 1.0.0`"
+                "hint: {had} finished; `deputize sessions show {session}` shows their answers, in \
+                 full with `--agent 1.0.0`"
             ));
         }
     }

@@ -7,7 +7,7 @@ use deputize_runtime::{SpokenText, StoredSession};
 use super::{delivery, local, result_of, said};
 use crate::output::child_frames::children_unframed;
 
-/// The most characters of a heading.
+/// Limit on a heading, in characters.
 const HEADING_CHARS: usize = 100;
 
 /// All agents of a session, each with its conversation.

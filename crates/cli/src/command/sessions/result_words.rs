@@ -7,7 +7,7 @@ use serde_json::{Deserializer, Value};
 use crate::agent_name::path_of;
 use crate::output::child_frames::without_child_frames;
 
-/// The most characters of what came of a child.
+/// Limit on a child's outcome, in characters.
 const SAID_CHARS: usize = 200;
 /// A line of JSON that is longer is laid out over several lines.
 const LINE_CHARS: usize = 100;

@@ -20,7 +20,7 @@ use crate::screen::changes::unseen_words;
 use crate::screen::summary::{dollars, seconds, tokens};
 use crate::stdio::{output_columns, print, wrap_lines};
 
-/// The most characters of a goal in the tree.
+/// Limit on a goal in the tree, in characters.
 const GOAL_CHARS: usize = 100;
 /// What stands before each line of a result.
 const RESULT: &str = "  | ";

@@ -214,7 +214,7 @@ fn a_session_is_named_by_its_beginning_where_no_other_begins_so() {
     }
     assert_eq!(named("s1"), Ok("s1".to_owned()), "what it is called exactly");
     assert_eq!(named("s12"), Ok("s12".to_owned()));
-    assert_eq!(named("s"), Err("`s` begins the names of 11 sessions".to_owned()));
+    assert_eq!(named("s"), Err("`s` matches 11 sessions".to_owned()));
     let told = session_named(&dir, "s").unwrap_err().to_string();
     let rows: Vec<&str> = told.lines().collect();
     assert_eq!(rows.len(), 1 + 1 + 1 + 8 + 1, "{told}");

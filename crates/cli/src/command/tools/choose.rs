@@ -64,9 +64,7 @@ pub(super) fn choose(
     }
     if enable && there.iter().all(|name| wanted.contains(name)) {
         write(&sources, &[], |text| without_key(text, KEY))?;
-        tell(&format!(
-            "{word}: {name}; `{KEY}` is not in {path} any more: agents have all there are"
-        ));
+        tell(&format!("{word}: {name}; `{KEY}` is no longer in {path}: agents have all toolsets"));
         return told_if_overruled(&sources, &[]);
     }
     let item = if enable { ListChange::Add(name) } else { ListChange::Remove(name) };
@@ -106,7 +104,7 @@ fn unknown(name: &str, composition: &AssembledProgram, there: &BTreeSet<String>)
     }
     match nearest(name, there.iter().map(String::as_str)) {
         Some(near) => error.hint(format!("the nearest name is `{near}`")),
-        None => error.hint(format!("`{}` shows those there are", format_command("toolsets list"))),
+        None => error.hint(format!("`{}` lists them", format_command("toolsets list"))),
     }
 }
 
@@ -122,7 +120,7 @@ fn write(
     };
     change(sources, edit, is_right).map(|_| ()).map_err(|error| match (error, all) {
         (error @ FileError::Form(_), []) => CliError::from(error)
-            .hint(format!("take out `{KEY}` there, which gives agents all there are")),
+            .hint(format!("remove `{KEY}` there, and agents have all toolsets")),
         (error @ FileError::Form(_), all) => {
             CliError::from(error).hint(format!("write this there: {KEY}: [{}]", all.join(", ")))
         }

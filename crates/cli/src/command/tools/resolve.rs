@@ -20,8 +20,8 @@ const EXTERNAL: &str = "the child is another program (delegation.acp_command), w
 fn note_of_default(asked: &ChildTools) -> Option<&'static str> {
     let says_nothing = !asked.child && asked.toolsets.is_empty() && asked.role.is_none();
     says_nothing.then_some(
-        "note: the tools of a child whose call names no toolsets and no role; `--toolsets A,B` and \
-         `--role orchestrator` show others",
+        "note: for a call that names no toolsets and no role; for others, pass `--toolsets A,B` or \
+         `--role orchestrator`",
     )
 }
 

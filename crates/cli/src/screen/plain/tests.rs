@@ -139,7 +139,7 @@ fn a_refused_call_is_told_with_its_rule_and_how_to_allow_it() {
         lines.iter().map(|line| line.render(false)).collect::<Vec<_>>().join("\n")
     };
     let lead = "terminal refused: make all (dangerous: commands can do anything); ";
-    let no_terminal = "there is no terminal to ask at; `--approve auto` allows it";
+    let no_terminal = "no terminal to ask at; `--approve auto` allows it";
     for (agent, by, unasked, why) in [
         (root(), ApprovalAnswer::NOBODY, true, no_terminal),
         (root(), NO_TERMINAL, false, no_terminal),

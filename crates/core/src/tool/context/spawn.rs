@@ -24,7 +24,7 @@ pub struct SpawnConditions {
     pub paused_by: Option<String>,
     /// The children that the agent has had, including those of earlier processes.
     pub children: BTreeSet<AgentId>,
-    /// How many agents there have been, and how many the agent may have below it.
+    /// Number of agents so far, and the limit on those below the agent.
     pub counts: DescendantCounts,
 }
 
