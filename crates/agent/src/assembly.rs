@@ -54,7 +54,7 @@ pub struct Workspace {
     pub home: Option<PathBuf>,
 }
 
-/// What agents may use up.
+/// Limits of agents.
 #[derive(Debug, Clone)]
 pub struct AssemblyLimits {
     /// Requests and time of a top agent.
@@ -67,7 +67,7 @@ pub struct AssemblyLimits {
     pub pulse: Heartbeat,
 }
 
-/// What is asked of the model of a top agent, beside its task.
+/// Settings of a top agent's prompt, apart from its task.
 #[derive(Debug, Clone, Default)]
 pub struct PromptConfig {
     /// The base prompt.
@@ -90,13 +90,13 @@ pub struct Assembly {
     pub prompt: PromptConfig,
     /// Where its top agents work.
     pub workspace: Workspace,
-    /// What its agents may use up.
+    /// Limits of its agents.
     pub limits: AssemblyLimits,
     /// When session files are synced.
     pub sync: SyncMode,
     /// The time.
     pub clock: Arc<dyn Clock>,
-    /// What the program keeps across sessions.
+    /// Memory across sessions; `None` for no memory.
     pub memory: Option<Arc<dyn Memory>>,
     /// The program and its version, for the record.
     pub program: String,

@@ -21,8 +21,8 @@ const SYSTEM: [&str; 13] = [
 const BLOCK_DEVICES: [&str; 10] =
     ["sd", "hd", "vd", "xvd", "nvme", "mmcblk", "disk", "md", "dm-", "mapper/"];
 const SHELLS: [&str; 6] = ["sh", "bash", "dash", "zsh", "ksh", "su"];
-/// What runs the command that follows: its name, its options that take a value, and how many words
-/// come before the command.
+/// Programs that run the command after them: name, options with a value, and the number of words
+/// before the command.
 const WRAPPERS: [(&str, &str, usize); 14] = [
     ("sudo", "ughpCrtTDR", 0),
     ("doas", "uC", 0),
@@ -66,7 +66,7 @@ fn within(text: &str, home: Option<&Path>, levels: u32) -> Option<&'static str> 
     })
 }
 
-/// What a shell is given to run.
+/// Returns the command that a shell is given.
 fn inner(program: &str, arguments: &[String]) -> Option<String> {
     if program == "eval" {
         return Some(arguments.join(" "));

@@ -16,7 +16,7 @@ use serde_json::Value;
 /// Why an extension cannot be used.
 pub(crate) type ExtensionError = Box<dyn Error + Send + Sync>;
 
-/// What extensions find in an agent.
+/// Context of extensions in an agent.
 pub(crate) struct ExtensionContext<'a> {
     /// The directory of the agent.
     #[cfg_attr(

@@ -60,7 +60,7 @@ pub(crate) fn supervisor_config() -> SupervisorConfig {
     SupervisorConfig { helper, ..SupervisorConfig::default() }
 }
 
-/// What owns the commands of an agent.
+/// Returns the owner of an agent's commands.
 pub(crate) fn processes() -> Processes {
     Processes::with(supervisor_config())
 }

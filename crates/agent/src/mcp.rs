@@ -19,12 +19,12 @@ use tempfile::TempDir;
 
 use crate::extension::{Extension, ExtensionContext, ExtensionError};
 
-/// What is known of a server before it starts. A recording keeps it.
+/// Knowledge about a server before it starts. A recording stores it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KnownServer {
-    /// What is started or reached.
+    /// The program or address.
     start: ServerTarget,
-    /// What it said that it has, and what was approved of it.
+    /// Its listing and its approval.
     #[serde(rename = "card")]
     record: ServerRecord,
 }
@@ -40,7 +40,7 @@ impl KnownServer {
     }
 }
 
-/// What a person should know of a server.
+/// A note for a person about a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerNote {
     /// The server's name.
@@ -225,7 +225,7 @@ pub enum AgentServersError {
     /// One cannot be started, or does not say what it has.
     #[error(transparent)]
     Server(#[from] McpError),
-    /// What is approved of one cannot be kept.
+    /// An approval cannot be stored.
     #[error(transparent)]
     Store(#[from] ApprovalStoreError),
     /// There is no place for what is approved.

@@ -27,7 +27,7 @@ use crate::capped_model::cap_output;
 #[derive(Clone)]
 pub struct AgentModel {
     source: AgentModelSource,
-    /// What it costs, where that is not published.
+    /// Its price; `None` for the published one.
     price: Option<Price>,
     /// The most tokens of one answer; `None` for the provider's own limit.
     max_output_tokens: Option<u32>,
@@ -166,7 +166,7 @@ impl AgentModel {
         }
     }
 
-    /// What it costs, where the program says it.
+    /// Returns the price that the program set.
     pub(crate) const fn price(&self) -> Option<Price> {
         self.price
     }

@@ -34,7 +34,7 @@ pub struct PluginConfig {
     /// Whether it runs in a process of its own. Without one it has all rights of this program, and
     /// its faults may end the program.
     pub isolated: bool,
-    /// What its own process gets.
+    /// Settings of its process.
     pub process: PluginProcess,
 }
 
@@ -46,7 +46,7 @@ impl PluginConfig {
     }
 }
 
-/// What the process of a plugin gets.
+/// Settings of a plugin's process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PluginProcess {
     /// Names of variables that it gets of this program's environment, beside the harmless ones.
@@ -71,7 +71,7 @@ pub struct PluginRecord {
     pub sha256: String,
     /// Whether it runs in a process of its own.
     pub isolated: bool,
-    /// What its own process gets; not recorded.
+    /// Settings of its process; not recorded.
     #[serde(skip)]
     process: PluginProcess,
     /// The plugin's own description, as JSON.

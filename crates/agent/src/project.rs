@@ -18,7 +18,7 @@ pub struct Project {
     pub root: Option<PathBuf>,
     /// Paths as the model reads them, and texts.
     pub files: Vec<(String, String)>,
-    /// What was not read, and why.
+    /// Files that were not read, and why.
     pub warnings: Vec<String>,
 }
 

@@ -14,8 +14,8 @@ use serde::{Deserialize, Serialize};
 use crate::base_prompt::BasePrompt;
 use crate::project;
 
-/// What base prompts take from around the program. A recording keeps it, so that a replay on
-/// another machine makes the same prompts.
+/// Sources of base prompts in the environment. A recording stores them, so a replay on another
+/// machine makes the same prompts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptSources {
     /// The directory that top agents work in.
@@ -30,7 +30,7 @@ pub struct PromptSources {
     pub identity: Option<String>,
     /// Files of the project that speak to agents: paths as the model reads them, and texts.
     pub project: Vec<(String, String)>,
-    /// What the program's memory has for the system text of top agents.
+    /// The memory's part of the system text of top agents.
     #[serde(default)]
     pub memory: Option<String>,
 }

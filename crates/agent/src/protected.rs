@@ -8,7 +8,7 @@ const HOME_FOLDERS: [&str; 2] = [".config/deputize", ".local/state/deputize"];
 /// The folder of a project's own settings, wherever the project is. A version that trusts projects
 /// would obey what is planted there today.
 const PROJECT: &str = ".deputize";
-/// What is in a folder of configuration or state.
+/// Names in a folder of configuration or state.
 const OWN: [&str; 4] = ["config.yaml", "control", "mcp", "sessions"];
 /// The variables that name a configuration file of git.
 const GIT_CONFIGS: [&str; 2] = ["GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"];

@@ -186,7 +186,7 @@ async fn feed(stdin: Option<Sender>, document: &[u8]) {
     }
 }
 
-/// What came through a pipe.
+/// Output from a pipe.
 struct HookOutput {
     kept: Vec<u8>,
     keep: usize,
@@ -198,7 +198,7 @@ impl HookOutput {
         Self { kept: Vec::new(), keep, bytes: 0 }
     }
 
-    /// What it says; of what is no text, how much there is.
+    /// Returns the text, or the length of output that is not text.
     fn text(&self) -> String {
         let said = String::from_utf8_lossy(&self.kept);
         let strange = |c: &char| *c == char::REPLACEMENT_CHARACTER || c.is_ascii_control();

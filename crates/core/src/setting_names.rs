@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-/// What a host calls its settings, by the fields that they set. A library names a setting in a
-/// refusal, a warning or an outcome only if it is here; by default none is.
+/// The host's names of its settings, by the fields that they set. A library names a setting in a
+/// refusal, a warning or an outcome only if it is listed here; by default none is.
 ///
 /// ```
 /// use deputize_core::setting_names::SettingNames;

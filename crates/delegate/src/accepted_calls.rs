@@ -7,7 +7,7 @@ use deputize_core::{CallId, Resource};
 
 use crate::parsed_call::ParsedCall;
 
-/// What the accepted calls of the agent's present step ask for, kept in its store.
+/// The accepted calls of the agent's current step, in its store.
 #[derive(Debug, Default)]
 pub(crate) struct AcceptedCalls(Mutex<BTreeMap<CallId, Arc<ParsedCall>>>);
 

@@ -17,7 +17,7 @@ use crate::names::{TASK, TOOL};
 use crate::parsed_call::{ParsedCall, RequestedTask};
 use crate::plan::DelegationPlan;
 
-/// What a call is answered that is made twice in one step.
+/// Error of a call that is made twice in one step.
 const SAME_CALL: &str = "this call is the same as another one of this step, whose children were \
                          started: the result of that call is the result of both. Do not repeat it; \
                          to have a task done twice, say in each goal what is to differ";

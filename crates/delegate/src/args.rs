@@ -377,7 +377,7 @@ impl CallReader<'_> {
     }
 }
 
-/// What to do about a model that a call may not choose.
+/// Returns the remedy for a model that a call may not choose.
 fn model_remedy(model: &str, config: &DelegationConfig) -> String {
     if let Some(why) = config.models.unreachable.get(model) {
         let choice = match config.models.choices.as_slice() {

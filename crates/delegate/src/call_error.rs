@@ -102,7 +102,7 @@ impl Serialize for CallErrorCode {
 /// One mistake in a call, as the model reads it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct CallError {
-    /// What kind of mistake it is.
+    /// The kind of mistake.
     pub code: CallErrorCode,
     /// Index of the task in `tasks`, from 0; `None` means the call itself.
     pub task_index: Option<u32>,
@@ -110,9 +110,9 @@ pub struct CallError {
     pub task: Option<String>,
     /// The field.
     pub field: String,
-    /// What it holds; shortened when long.
+    /// The value, truncated if long.
     pub value: Value,
-    /// What is wrong and what to do.
+    /// The mistake and its remedy.
     pub remedy: String,
 }
 
@@ -180,7 +180,7 @@ impl Refusal {
         Self { consequence, error, errors, warnings: bounded(warnings) }
     }
 
-    /// What is wrong, at least one thing; of very many, the first.
+    /// Returns the mistakes: at least one, and the first ones of very many.
     #[must_use]
     pub fn errors(&self) -> &[CallError] {
         &self.errors

@@ -197,10 +197,10 @@ impl Default for ChildApprovals {
     }
 }
 
-/// What the program knows of its surroundings and hands to delegation.
+/// Properties of the host program that delegation needs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DelegationHost {
-    /// What the operator calls settings such as `max_iterations`, `models` or `external_needs`.
+    /// The operator's names of settings such as `max_iterations`, `models` or `external_needs`.
     pub setting_names: SettingNames,
     /// Command that shows the conversation of an agent, with `{session}` and `{agent}` for their
     /// ids; empty if there is none.
@@ -231,7 +231,7 @@ pub struct DelegationConfig {
     pub models: ChildModels,
     /// Who answers the questions of children.
     pub approvals: ChildApprovals,
-    /// What the program knows of its surroundings.
+    /// Properties of the host program.
     pub host: DelegationHost,
 }
 

@@ -110,7 +110,7 @@ impl Tool for ControlTool {
     }
 }
 
-/// What a call asks for, as far as it could be read.
+/// A call, as far as it could be parsed.
 #[derive(Default)]
 struct ControlCall {
     action: &'static str,
@@ -182,7 +182,7 @@ async fn control(arguments: &Value, cx: &ToolCx) -> ToolCallResult {
     Ok(ToolOutput::text(told.to_string()))
 }
 
-/// What an action needs and a call does not say.
+/// Returns an error about a missing argument of an action; `None` if nothing is missing.
 fn wanting(order: &ControlCall) -> Option<CallError> {
     let wrong =
         |code, field, value, remedy| Some(CallError::new(code, None, field, &value, remedy));

@@ -15,11 +15,11 @@ const DESCRIPTION: &str = include_str!("../prompts/tool.md");
 const BACKGROUND: &str = include_str!("../prompts/background.md");
 const LIFETIME: &str =
     "The call returns when its children have ended. Interrupting the turn ends them too.";
-/// What a child has of its own, and what it has where it runs no commands.
+/// A child's own means, with and without commands.
 const OWN: &str = "a conversation and a terminal session of its own";
 const OWN_WITHOUT_COMMANDS: &str = "a conversation of its own";
-/// What children lack where nobody approves what needs it. The same words at every depth, so that
-/// orchestrators send the very tools of their parent.
+/// Tools that children lack without approvals. The same words at every depth, so that orchestrators
+/// send exactly their parent's tools.
 const CANNOT: &str = "Children cannot run commands or use other tools that need approval.";
 const SEEN: &str = "`summary` is the child's claim; `receipts` and `tool_trace` are what was seen.";
 /// The same of children that are another program.
@@ -388,8 +388,8 @@ mod tests {
         );
     }
 
-    /// What differs between descriptions: the words about limits and nesting, the most tasks of a
-    /// call, and whether a role is offered. All else is the same in each, and is held to be.
+    /// Returns the parts that may differ between descriptions: the text about limits and nesting,
+    /// the limit on tasks, and whether a role is offered. Everything else must be equal.
     fn differs(decl: &ToolDecl) -> (String, String) {
         let line = decl.description.lines().find(|line| line.starts_with("One task:")).unwrap();
         let parameters = decl.parameters.to_value();
@@ -505,7 +505,7 @@ mod tests {
         }
     }
 
-    /// What is described must be served: no field of a later version.
+    /// Everything described must be parsed: no field of a later version.
     #[test]
     fn what_is_described_is_what_is_read() {
         const EVERY_FIELD: [&str; 8] = [

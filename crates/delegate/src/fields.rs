@@ -12,12 +12,12 @@ const NAMED_FIELDS: usize = 10;
 /// Limit on a foreign word in a warning, in characters.
 pub(crate) const WORD_CHARS: usize = 60;
 
-/// What was found in a call beside what it asks for.
+/// Mistakes and warnings of a call.
 #[derive(Debug, Default)]
 pub(crate) struct CallFindings {
-    /// What is wrong.
+    /// The mistakes.
     pub(crate) errors: Vec<CallError>,
-    /// What was read otherwise than written, or ignored.
+    /// Deviations from the text of the call, and ignored parts.
     pub(crate) warnings: Vec<String>,
 }
 
@@ -184,7 +184,7 @@ pub(crate) fn not_json(value: &Value) -> Option<String> {
     Some(error.to_string())
 }
 
-/// What a text holds that is JSON.
+/// Returns the JSON value in a text, if it is one.
 pub(crate) fn decode(value: &Value) -> Option<Value> {
     serde_json::from_str(value.as_str()?).ok()
 }

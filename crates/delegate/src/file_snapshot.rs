@@ -151,7 +151,7 @@ impl FileSnapshot {
     }
 }
 
-/// What is in a file, if there is room to read it.
+/// Returns the version of a file's content, if it fits into the rest of the limit.
 fn content(path: &Path, bytes: u64, room: &mut u64) -> Option<FileVersion> {
     *room = room.checked_sub(bytes)?;
     let mut content = Vec::new();

@@ -121,7 +121,7 @@ struct FileInspection {
     diagnosis: Option<Diagnosis>,
 }
 
-/// What files say of a child.
+/// Findings about a child from files.
 #[derive(Default)]
 struct FileFindings {
     changes: Vec<StaleFile>,

@@ -21,7 +21,7 @@ const PATH_BYTES: usize = 400;
 const ENTRIES: usize = 50_000;
 /// Limit on an unknown file extension, in bytes.
 const ENDING_BYTES: usize = 8;
-/// What stands around a block that is not the child's own words.
+/// Fence around a block that is not the child's own text.
 const FENCE: &str = "```";
 /// The first letter behind those that are written with spaces between words.
 const WITHOUT_SPACES: char = '\u{2e80}';

@@ -26,7 +26,7 @@ pub struct RequestedTask {
     pub role: Role,
     /// Upper bound on its model requests; `None` means as configured.
     pub max_iterations: Option<u32>,
-    /// What its answer must satisfy; a JSON Schema.
+    /// JSON Schema for its answer; `None` for any text.
     pub output_schema: Option<Value>,
     /// Its model, one of those that the operator names.
     pub model: Option<String>,
@@ -44,7 +44,7 @@ impl RequestedTask {
     }
 }
 
-/// What a call asks for, and what was wrong with it.
+/// A parsed call, and its mistakes.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ParsedCall {
     /// Number of tasks in the call, readable or not.
@@ -56,9 +56,9 @@ pub struct ParsedCall {
     /// The tasks whose children an earlier process of the session began: with one, the call was
     /// accepted then.
     pub begun: BTreeSet<u32>,
-    /// What is wrong.
+    /// The mistakes.
     pub errors: Vec<CallError>,
-    /// What was read otherwise than written, or ignored.
+    /// Deviations from the text of the call, and ignored parts.
     pub warnings: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
 //! Goals that stand for one: a model that fills in a form, or a template that nobody filled in.
 
-/// What is to be done about one.
+/// Remedy for a placeholder.
 pub(crate) const PLACEHOLDER: &str = "`goal` only stands for one; say what this child is to \
                                       accomplish, complete in itself, because it knows nothing else";
 

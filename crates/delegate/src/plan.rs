@@ -106,7 +106,7 @@ pub fn plan(
     Ok(out)
 }
 
-/// What is wrong with the call as a whole.
+/// Checks the call as a whole.
 fn whole_call(
     reading: &ParsedCall,
     parent: ParentView<'_>,
@@ -350,7 +350,7 @@ fn fewer_than_asked(
     (!lost.is_empty()).then(|| format!("task {index} got less than it asked for: {}", list(&lost)))
 }
 
-/// What no child gets although its parent was given it, in one sentence.
+/// Names in one sentence the tools that no child gets although its parent has them.
 fn lost(parent: ParentView<'_>) -> Option<String> {
     let lost: Vec<&str> = parent.lost().map(ToolName::as_str).collect();
     (!lost.is_empty()).then(|| {
@@ -425,7 +425,7 @@ fn lacks(child: &ChildTools, parent: ParentView<'_>) -> Vec<ToolName> {
     lacks
 }
 
-/// What a child wants of its model.
+/// Returns the options of a child's model.
 fn options(parent: ParentView<'_>, config: &DelegationConfig) -> ModelOptions {
     let own = &parent.spec.options;
     ModelOptions {
@@ -452,7 +452,7 @@ fn cwd<'a>(parent: ParentView<'a>, config: &'a DelegationConfig) -> &'a Path {
     places.into_iter().flatten().find(allowed).unwrap_or(&parent.spec.cwd)
 }
 
-/// What a child's model is sent first.
+/// The first request of a child.
 struct FirstRequest {
     system: Vec<Arc<str>>,
     first: String,
@@ -496,8 +496,8 @@ fn first_request(
     Ok(FirstRequest { system: base.collect(), first: first.join("\n\n"), declared: None })
 }
 
-/// What a child asks for of its parent's authority: paths and network as they are, the tools
-/// computed for it, and a level and some children less.
+/// Returns the grant that a child requests from its parent's authority: the same paths and network,
+/// its own tools, one level less, and fewer children.
 fn grant(
     child: &ChildTools,
     siblings: u32,

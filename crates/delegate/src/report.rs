@@ -34,11 +34,11 @@ const RESULT_LEAST: usize = 4000;
 const ENTRY_LEAST: usize = 800;
 /// The notes of the host may have one part of a result in so many, and so may its warnings.
 const ASIDE: usize = 8;
-/// What stands around entries and warnings, and one note more, in bytes.
+/// Size of the text around entries and warnings, with one more note, in bytes.
 const AROUND: usize = 300;
-/// What the runtime puts around a note, in bytes.
+/// Size of the runtime's marks around a note, in bytes.
 const AROUND_NOTE: usize = 3;
-/// What a sentence that counts the rest of a list may have, in bytes.
+/// Limit on a sentence that counts the rest of a list, in bytes.
 const COUNTED: usize = 160;
 /// Bytes of an answer per token of the parent's context, at least.
 const BYTES_PER_TOKEN: u64 = 3;
@@ -59,11 +59,11 @@ pub struct SavedOutput {
     pub whole: Option<PathBuf>,
     /// The value of the answer, where it is left out.
     pub output: Option<PathBuf>,
-    /// What is to be known of a child that timed out before it began.
+    /// Diagnostic file of a child that timed out before it began.
     pub diagnostic: Option<PathBuf>,
 }
 
-/// What the host saw beside the outcomes, and what was found at the ends of children.
+/// The host's observations beside the outcomes, and the findings at the ends of children.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HostObservations<'a> {
     /// The place of the first child in its call, from 0.
@@ -72,7 +72,7 @@ pub struct HostObservations<'a> {
     pub stale: &'a [StaleFile],
     /// For each child, where more of it is.
     pub kept: &'a [SavedOutput],
-    /// What was read otherwise than written.
+    /// Deviations from the text of the call.
     pub warnings: &'a [String],
     /// Command that shows the conversation of an agent, see
     /// [`DelegationHost::transcript_command`](crate::DelegationHost::transcript_command).
@@ -172,7 +172,7 @@ enum Audience {
     Model(ListLimits),
 }
 
-/// What one child of a call may take of the result.
+/// One child's share of the result.
 #[derive(Clone, Copy)]
 struct ReportShare {
     /// All of its entry.
@@ -182,7 +182,7 @@ struct ReportShare {
 }
 
 impl ReportShare {
-    /// What is left beside what stands around the entries.
+    /// Divides the room that the text around the entries leaves.
     fn of(children: usize, aside: usize, caps: ReportLimits<'_>) -> Self {
         let children = children.max(1);
         let entries = caps.whole(children).saturating_sub(aside + AROUND);
@@ -241,7 +241,7 @@ pub fn result_entry(outcome: &Outcome, index: u32) -> Value {
     serde_json::to_value(entry(0, outcome, seen, Audience::Host, words)).unwrap_or_default()
 }
 
-/// What of a child its parent is not shown whole.
+/// Truncated parts of a child's entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Truncation {
     /// A part of the answer.
@@ -312,8 +312,7 @@ pub fn report(
     Ok(ReportLayout::new(outcomes, seen, limits)?.into_output(total_ms))
 }
 
-/// What is said of entries for which there is no more room than for how a child ended and a part
-/// of its answer.
+/// Returns the note on entries that only have room for how a child ended and a part of its answer.
 fn for_want_of_room(bare: usize, outcomes: &[Outcome], seen: HostObservations<'_>) -> String {
     let session = outcomes.first().and_then(|outcome| outcome.agent.as_str().split('/').next());
     let folder = seen.kept.iter().find_map(|kept| kept.whole.as_deref()?.parent());
@@ -351,7 +350,7 @@ fn short(warnings: &[String], most: usize) -> Vec<String> {
     shown
 }
 
-/// What the host has to say of the children, where content cannot imitate it, within so many
+/// Returns the host's notes on the children, where content cannot imitate them, within a limit in
 /// bytes.
 fn notes(
     outcomes: &[Outcome],

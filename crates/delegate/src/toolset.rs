@@ -34,10 +34,10 @@ const NEVER: [(&str, &str); 8] = [
 /// basic.
 const BASIC: [ToolKind; 4] = [ToolKind::Read, ToolKind::Edit, ToolKind::Search, ToolKind::Execute];
 
-/// What the computations here read of a parent: values, never the running agent.
+/// The values of a parent that are read here; never the running agent.
 #[derive(Debug, Clone, Copy)]
 pub struct ParentView<'a> {
-    /// What made it.
+    /// Its spec.
     pub spec: &'a AgentSpec,
     /// What it may do.
     pub authority: &'a Authority,
@@ -104,7 +104,7 @@ pub enum DropReason {
     NotRequested,
     /// The call named none, and this one is not among those that children then get.
     NotDefault {
-        /// What the operator calls the list; empty: it is not named.
+        /// The operator's name of the list; empty if it has none.
         key: String,
     },
     /// No child has it; why.
@@ -131,12 +131,12 @@ pub enum LeafReason {
     Role,
     /// The operator switched it off.
     Disabled {
-        /// What the operator calls the switch; empty: it is not named.
+        /// The operator's name of the switch; empty if it has none.
         key: String,
     },
     /// Children are runs of another program.
     External {
-        /// What the operator calls the setting that names it; empty: it is not named.
+        /// The operator's name of the setting; empty if it has none.
         key: String,
     },
     /// Every agent at its depth is a leaf.
@@ -145,7 +145,7 @@ pub enum LeafReason {
         depth: u32,
         /// The depth from which on agents are leaves.
         limit: u32,
-        /// What the operator calls the limit; empty: it is not named.
+        /// The operator's name of the limit; empty if it has none.
         key: String,
     },
     /// The parent was granted one level below it, whatever the limit is by now.
@@ -380,7 +380,7 @@ pub(crate) fn nests(parent: ParentView<'_>, config: &DelegationConfig) -> bool {
         && entry.is_some_and(|entry| under_ceiling(&entry.toolset, config).is_ok())
 }
 
-/// What children may have of a tool.
+/// Whether children may have a tool.
 enum ToolClass {
     Common,
     Delegating,

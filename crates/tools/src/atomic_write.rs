@@ -77,7 +77,7 @@ fn parent(place: &GrantedPath) -> io::Result<(Dir, &Path)> {
     Ok((dir, Path::new(name)))
 }
 
-/// What changes when a file does.
+/// Returns metadata that changes with a file.
 fn stamp(meta: &Metadata) -> (u64, u64, u64, i64, i64) {
     (meta.dev(), meta.ino(), meta.len(), meta.mtime(), meta.mtime_nsec())
 }

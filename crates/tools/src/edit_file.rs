@@ -108,7 +108,7 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     FileChange { place: &place, old: Some(&old), new: &new }.write(cx, output)
 }
 
-/// What is changed, as a diff.
+/// Reports the change as a diff.
 fn report(place: &GrantedPath, old: &str, edited: &EditedText) -> ToolOutput {
     let difference = FileDiff::between(old, &edited.text, &edited.changes);
     let (diff, cut) = difference.first(MODEL_LINES);
@@ -137,7 +137,7 @@ fn report(place: &GrantedPath, old: &str, edited: &EditedText) -> ToolOutput {
     output
 }
 
-/// Why nothing was changed, with what may help.
+/// Explains why nothing was changed, with a hint.
 fn missed(place: &GrantedPath, text: &str, args: &Args, miss: NoMatch) -> ToolError {
     let path = place.shown();
     match miss {

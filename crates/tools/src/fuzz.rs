@@ -18,7 +18,7 @@ pub fn text(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
     Some((text.text, again))
 }
 
-/// What an edit makes of a text.
+/// The result of an edit.
 #[derive(Debug)]
 pub struct EditResult {
     /// All of it.
@@ -27,7 +27,7 @@ pub struct EditResult {
     pub rung: String,
     /// Number of chat format marks restored in the new text.
     pub marks: usize,
-    /// What was replaced, and what by.
+    /// Replaced ranges, with the new ones.
     pub changes: Vec<(Range<usize>, Range<usize>)>,
 }
 
@@ -48,7 +48,7 @@ pub fn edit(text: &str, old: &str, new: &str, all: bool) -> Result<EditResult, V
     }
 }
 
-/// What a model is shown when its old text is nowhere.
+/// Returns the hint for a model whose old text is missing.
 #[must_use]
 pub fn nearest(text: &str, wanted: &str) -> Option<String> {
     crate::nearest_text::nearest_text(text, wanted)

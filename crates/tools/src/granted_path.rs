@@ -28,7 +28,7 @@ pub(crate) use in_memory::read_in_memory;
 /// Links that are followed for one path before it counts as a loop, as in the kernel.
 const MAX_LINKS: usize = 40;
 
-/// What a path is wanted for.
+/// The purpose of a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
     Read,
@@ -158,7 +158,7 @@ impl GrantedPath {
         &self.shown
     }
 
-    /// What is there.
+    /// Returns the metadata of the entry.
     pub(crate) fn metadata(&self) -> Result<Metadata, PathError> {
         self.dir.metadata(&self.rel).map_err(|error| PathError::of("look at", &self.shown, error))
     }
@@ -189,7 +189,7 @@ impl GrantedPath {
         }
     }
 
-    /// What to say of a path that leads to nothing: with the nearest name that exists.
+    /// Returns the error for a missing path, with the nearest existing name.
     fn not_found(&self) -> PathError {
         let path = self.shown.clone();
         if self.dir.symlink_metadata(&self.rel).is_ok_and(|meta| meta.is_symlink()) {

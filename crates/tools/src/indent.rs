@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 pub(crate) struct Indent {
     /// For each indentation that was seen, the file's.
     seen: BTreeMap<String, String>,
-    /// What one more level is for the caller and for the file.
+    /// One level of indentation, for the caller and for the file.
     level: Option<(String, String)>,
 }
 

@@ -48,7 +48,7 @@ pub(crate) struct EditedText {
     pub(crate) rung: MatchTier,
     /// Number of chat format marks restored in the new text.
     pub(crate) marks: usize,
-    /// What was changed, in order.
+    /// The changes, in order.
     pub(crate) changes: Vec<ReplacedRange>,
 }
 

@@ -11,9 +11,8 @@ const NAMES: usize = 5_000;
 /// How alike two names must be, from 0 to 1, to be offered as a hint.
 const ALIKE: f64 = 0.6;
 
-/// What may have been meant instead of `rel`, which the caller wrote as `asked`: the most
-/// similar name of its directory, or the first directory of the path that is missing. Empty
-/// when there is nothing to say.
+/// Returns a hint for the missing `rel`, which the caller wrote as `asked`: the most similar name
+/// in its directory, or the first missing directory of the path. Empty if there is none.
 pub(crate) fn hint(dir: &Dir, rel: &Path, asked: &Path) -> String {
     let (Some(name), Some(parent)) = (rel.file_name(), rel.parent()) else {
         return String::new();

@@ -22,7 +22,7 @@ pub(crate) struct PageLine {
     pub(crate) number: u64,
     /// The byte of the line that `bytes` begins at.
     pub(crate) start: u64,
-    /// What is kept of it, without its end.
+    /// The stored part, without the line end.
     pub(crate) bytes: Vec<u8>,
     /// Bytes of the whole line, without its end.
     pub(crate) length: u64,

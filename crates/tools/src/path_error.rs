@@ -51,7 +51,7 @@ pub(crate) enum PathDenial {
     Escape(String),
 }
 
-/// What is at a path, where a tool needs something else.
+/// The entry at a path is of the wrong kind.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FileKindError {
     #[error("not a regular file ({kind}): {path}")]
@@ -106,7 +106,7 @@ pub(crate) fn is_escape(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none()
 }
 
-/// What something is that is neither a file nor a directory.
+/// Names an entry that is neither a file nor a directory.
 pub(crate) fn special(kind: FileType) -> &'static str {
     if kind.is_fifo() {
         "named pipe"

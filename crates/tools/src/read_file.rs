@@ -222,7 +222,7 @@ impl<'a> FileReader<'a> {
     }
 }
 
-/// What of the file the page shows.
+/// Returns the part of the file on the page.
 fn extent(paged: &PagedText) -> ReadRange {
     let part = |line: &PageLine| {
         let end = line.next_byte().map_or((line.number + 1, 0), |next| (line.number, next));

@@ -45,7 +45,7 @@ pub(crate) struct Search {
     show: MatchDisplay,
 }
 
-/// What is shown of the lines found.
+/// How to show matching lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MatchDisplay {
     /// The lines, with so many around each.
@@ -121,7 +121,7 @@ impl Search {
     }
 }
 
-/// What was seen of one file.
+/// The kind of a searched file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FileContent {
     /// So many lines match.
@@ -142,7 +142,7 @@ pub(crate) struct SearchPage {
     taken: SearchResults,
 }
 
-/// What was found in one file, or in all until now.
+/// Results in one file, or in all files so far.
 #[derive(Debug, Default)]
 struct SearchResults {
     lines: Vec<String>,
@@ -179,7 +179,7 @@ impl SearchPage {
         (next < self.taken.found).then_some(next)
     }
 
-    /// What is shown.
+    /// Returns the shown text.
     pub(crate) fn text(&self) -> String {
         self.taken.lines.join("\n")
     }

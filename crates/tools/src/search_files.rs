@@ -174,7 +174,7 @@ impl Glob {
     }
 }
 
-/// What was met on the way.
+/// Counts of skipped entries.
 #[derive(Debug, Default)]
 struct SearchCounts {
     files: u64,

@@ -47,7 +47,7 @@ pub struct Settings {
     pub list_entries: usize,
     /// Matches of one result of `search_files` that asks for no number.
     pub search_matches: usize,
-    /// What to do with a write to a file that changed since the agent read it.
+    /// How to treat a write to a file that changed since the agent read it.
     pub on_stale_write: OnStaleWrite,
     /// What holds for commands of `terminal`.
     pub commands: CommandSettings,

@@ -40,7 +40,7 @@ pub(crate) enum SavedStateError {
     Malformed(PathBuf),
 }
 
-/// What is in the file.
+/// Content of the file.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SavedState {
@@ -55,7 +55,8 @@ pub(crate) fn path(cx: &ToolCx) -> PathBuf {
     cx.agent.session.spill.join(format!("{agent}~shell.json"))
 }
 
-/// What was kept, over the variables that every shell starts with; nothing when nothing was.
+/// Returns the saved state, over the variables that every shell starts with; `None` if nothing was
+/// saved.
 pub(crate) fn load(path: &Path, base: &Env) -> Result<Option<ShellState>, SavedStateError> {
     let failed = |source| SavedStateError::Read { path: path.to_owned(), source };
     let file = match open(path) {

@@ -81,7 +81,7 @@ impl TypedTool for TerminalTool {
 
 deputize_core::register_tool!("terminal", TerminalTool);
 
-/// An agent's terminal; nothing before its first command.
+/// An agent's terminal; `None` before its first command.
 #[derive(Debug, Default)]
 struct Terminal(Mutex<Option<RunningShell>>);
 
@@ -106,7 +106,7 @@ struct RunningShell {
     news: Option<RestoreNote>,
 }
 
-/// What a shell has from an earlier run of the program.
+/// The shell's state from an earlier run of the program.
 #[derive(Debug)]
 enum RestoreNote {
     /// Its directory and variables.
@@ -136,7 +136,7 @@ impl RunningShell {
         Ok(Self { owner: supervisor.owner(), shell, state, base: env, news })
     }
 
-    /// Refuses a command that was written for a place which is not known any more, once.
+    /// Refuses, once, a command that assumes a lost directory.
     fn must_know_its_place(&mut self, cx: &ToolCx) -> Result<(), ToolError> {
         let Some(RestoreNote::Lost(why)) = &self.news else { return Ok(()) };
         let here = shown(&self.state.cwd.to_string_lossy());
@@ -150,7 +150,7 @@ impl RunningShell {
         Err(refused)
     }
 
-    /// Keeps the state for a later run of the program: a note when that fails.
+    /// Saves the state for a later run of the program; returns a note if that fails.
     async fn keep(&self, cx: &ToolCx) -> Option<String> {
         let path = shell_state::path(cx);
         let base = self.base.clone();
@@ -218,7 +218,7 @@ impl RunningShell {
     }
 }
 
-/// What a command that ended so comes to.
+/// Returns the result of a command, by its exit.
 fn settled(exit: Exit, seconds: u32, output: ToolOutput) -> ToolCallResult {
     let partly = |text: String| {
         Err(ToolError::Partly { text: ModelText::own(text), output: Box::new(output.clone()) })
@@ -238,7 +238,7 @@ fn settled(exit: Exit, seconds: u32, output: ToolOutput) -> ToolCallResult {
     }
 }
 
-/// What the command wrote, and remarks on how it went.
+/// Returns the command's output, with notes.
 fn output(finished: &CommandOutcome, not_kept: Option<SpillError>) -> ToolOutput {
     let written = &finished.output;
     let left_out = written.omitted();
@@ -284,7 +284,7 @@ fn whole_characters(bytes: &[u8]) -> String {
     text.trim_end_matches('\u{fffd}').to_owned()
 }
 
-/// Says where the output is that is not shown.
+/// Returns a note on where the omitted output is.
 fn rest(total: u64, left_out: u64, spill: Option<&Spill>, not_kept: Option<SpillError>) -> String {
     let head = format!("{left_out} of {total} bytes of output left out");
     match spill {

@@ -19,7 +19,7 @@ pub(crate) enum Charset {
     Utf8Marked,
     Utf16Le,
     Utf16Be,
-    /// What is not UTF-8 and not binary is taken for this: every byte is a character of it.
+    /// Any text that is neither UTF-8 nor binary: every byte is a character.
     Windows1252,
 }
 
@@ -35,8 +35,8 @@ impl Charset {
         }
     }
 
-    /// What the first bytes of a file say; `Utf8` may later turn out to be `Windows1252`.
-    /// Nothing for a binary file.
+    /// Detects the encoding from the first bytes of a file; `Utf8` may later turn out to be
+    /// `Windows1252`. `None` for a binary file.
     pub(crate) fn of_head(head: &[u8]) -> Option<Self> {
         let utf32 = head.starts_with(b"\xff\xfe\0\0");
         if head.starts_with(UTF8_MARK) {
@@ -159,7 +159,7 @@ impl Utf8Check {
     }
 }
 
-/// What a binary file seems to be, by its first bytes.
+/// Guesses the kind of a binary file from its first bytes.
 pub(crate) fn guess(head: &[u8]) -> &'static str {
     const KINDS: [(&[u8], &str); 24] = [
         (b"\x7fELF", "ELF program or library"),

@@ -21,7 +21,7 @@ const IGNORE_BYTES: u64 = 1024 * 1024;
 /// Files with rules, the strongest last.
 const IGNORE_FILES: [&str; 3] = [".git/info/exclude", ".gitignore", ".ignore"];
 
-/// What a walk found.
+/// Kind of an entry that a walk found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum EntryKind {
     Directory,

@@ -77,7 +77,7 @@ impl TypedTool for ArchiveList {
 
 deputize_core::register_tool!("archive", ArchiveList);
 
-/// What of an archive is to be listed.
+/// Which entries of an archive to list.
 struct EntryFilter {
     contains: String,
     limit: usize,
@@ -90,7 +90,7 @@ impl EntryFilter {
     }
 }
 
-/// What was found so far.
+/// Entries found so far.
 struct Listing<'a> {
     filter: &'a EntryFilter,
     cancel: &'a Cancel,

@@ -54,9 +54,9 @@ pub enum TableError {
     },
     /// It does not begin as a table does.
     Magic {
-        /// What it begins with.
+        /// The first bytes.
         plugin: u32,
-        /// What a table begins with.
+        /// The first bytes of a table.
         host: u32,
     },
     /// The plugin speaks another version of the ABI.

@@ -112,7 +112,7 @@ struct ModelSettings {
     fallback: Vec<AgentModel>,
 }
 
-/// What an agent may use up.
+/// Limits of an agent.
 struct LimitSettings {
     budget: Budget,
     max_iterations: u32,
@@ -126,7 +126,7 @@ pub(super) struct HandlerSettings {
     hooks: Vec<Arc<dyn Hook>>,
 }
 
-/// What an agent takes from the process that it is in.
+/// An agent's view of the process that it is in.
 struct Surroundings {
     env: Option<BTreeMap<OsString, OsString>>,
     clock: Arc<dyn Clock>,
@@ -522,11 +522,11 @@ impl AgentBuilder {
     }
 }
 
-/// What a recording keeps of an agent, to set it up again.
+/// Settings of an agent in a recording, for setting it up again.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct AgentSetup {
     pub(super) prompt: PromptSources,
-    /// What each extension described, in their order.
+    /// Descriptions by the extensions, in their order.
     extensions: Vec<Value>,
 }
 

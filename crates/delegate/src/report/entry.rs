@@ -17,7 +17,7 @@ use super::{
     Audience, HostObservations, NAME_CHARS, PATH_CHARS, ends, seconds, stale_of, unseen_writes,
 };
 
-/// What is said of an external agent's account of itself.
+/// Note on an external agent's account of itself.
 const CLAIMS: &str = "summary and tool_trace are what an external agent tells of itself: the host \
                       saw none of it; check what matters";
 
@@ -43,7 +43,7 @@ impl ListLimits {
     };
 }
 
-/// What a child said, as it is shown.
+/// A child's answer, as shown.
 #[derive(Default)]
 pub(super) struct ChildText<'a> {
     pub(super) summary: Option<Cow<'a, str>>,
@@ -61,7 +61,7 @@ impl<'a> ChildText<'a> {
     }
 }
 
-/// What a parent reads of one child. The parts are laid flat, in this order.
+/// The entry of one child. Its parts are flattened, in this order.
 #[derive(Serialize)]
 pub(super) struct ReportEntry<'a> {
     #[serde(flatten)]
@@ -88,7 +88,7 @@ pub(super) struct EntryAnswer<'a> {
     exit_reason: &'static str,
 }
 
-/// What a child took.
+/// Cost of a child.
 #[derive(Serialize)]
 struct EntryCost<'a> {
     api_calls: u32,
@@ -99,7 +99,7 @@ struct EntryCost<'a> {
     cost_usd: Option<f64>,
 }
 
-/// What the host saw of a child.
+/// The host's observations of a child.
 #[derive(Serialize)]
 pub(super) struct EntryObservations<'a> {
     tool_trace: Vec<TraceLine<'a>>,
@@ -131,7 +131,7 @@ struct EntryOrigin<'a> {
     /// The file of the session that the child is a part of.
     #[serde(skip_serializing_if = "Option::is_none")]
     session_path: Option<Cow<'a, str>>,
-    /// What to think of an account of which the host saw nothing.
+    /// Note on an account that the host could not observe; `None` otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     claims: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -154,8 +154,7 @@ struct TraceLine<'a> {
     status: &'static str,
 }
 
-/// What the child did, and before it what agents below it did: `by` is how their names go on after
-/// the child's.
+/// Lines on the child's actions, after those of agents below it; `by` completes their names.
 #[derive(Serialize)]
 struct ReceiptLines<'a> {
     files_written: Vec<FileLine<'a>>,
@@ -176,7 +175,7 @@ struct FileLine<'a> {
 struct CommandLine<'a> {
     command: Cow<'a, str>,
     exit_code: Option<i32>,
-    /// What it came to without an exit code.
+    /// How it ended without an exit code.
     #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -425,7 +424,7 @@ pub(super) fn said(
     Some(parts.into_iter().flatten().collect::<Vec<_>>().join("\n"))
 }
 
-/// What is said of where the whole answer is, in an entry.
+/// Returns the note on where the whole answer is.
 pub(super) fn beside_part(index: u32, outcome: &Outcome, seen: HostObservations<'_>) -> String {
     match seen.kept_of(index).and_then(|kept| kept.summary.as_ref()) {
         Some(_) => "; the whole answer: see `summary_path`".to_owned(),

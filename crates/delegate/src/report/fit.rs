@@ -21,7 +21,7 @@ const SHORT_ERROR_CHARS: usize = 120;
 const ANSWER_LEAST: usize = 1000;
 /// Below how many bytes for an answer it is shown without all that stands beside it in an entry.
 const ANSWER_FEW: usize = 300;
-/// The least of an answer that is shown by both of its ends for want of room, in bytes.
+/// Minimum part of a truncated answer that is shown from both ends, in bytes.
 const BOTH_ENDS: usize = 400;
 /// How many bytes of an answer may be behind one that is shown: the others cannot be seen.
 const UNSEEN: usize = 4;
@@ -35,7 +35,7 @@ const fn lists(trace: usize, receipts: usize, claims: usize) -> ListLimits {
     ListLimits { trace, receipts, claims, error_chars: ERROR_CHARS, session: true }
 }
 
-/// What of the lists is shown where the whole answer is; the first that fits.
+/// Limits of the lists beside a whole answer; the first that fits is used.
 const BESIDE_ALL: [ListLimits; 7] = [
     lists(20, 20, usize::MAX),
     lists(5, 20, usize::MAX),
@@ -45,13 +45,13 @@ const BESIDE_ALL: [ListLimits; 7] = [
     lists(2, 2, 20),
     lists(2, 2, 2),
 ];
-/// What of them is shown where a part of it is; the first that leaves room for enough of it.
+/// Limits of the lists beside a part of the answer; the first that leaves enough room is used.
 const BESIDE_PART: [ListLimits; 4] = [lists(2, 2, 2), lists(0, 2, 2), lists(0, 0, 2), NONE];
 /// Where there is hardly room.
 const NONE: ListLimits =
     ListLimits { error_chars: SHORT_ERROR_CHARS, session: false, ..lists(0, 0, 0) };
 
-/// What is shown of a child.
+/// A child's entry, fitted to its share.
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum FittedEntry<'a> {
