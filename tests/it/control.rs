@@ -103,7 +103,7 @@ async fn a_session_is_listed_as_running_while_it_runs_and_as_unfinished_when_it_
     let _killed = running.end().await;
     assert_eq!(status().await, "unfinished");
     let shown = deputize(&lab, &["sessions", "show", &session]).await.with_code(0);
-    let advice = format!("unfinished: go on with `deputize run --resume {session}`\n");
+    let advice = format!("unfinished: continue with `deputize run --resume {session}`\n");
     assert!(shown.out.ends_with(&advice), "{}", shown.out);
     gates.iter().for_each(Barrier::open);
     let resumed = lab.run(&server, &["-q", "--resume", &session]).end().await.with_code(0);
@@ -167,7 +167,7 @@ async fn the_agents_of_a_run_are_seen_and_one_is_told_to_end() {
     let ended = deputize(&lab, &["agents", "stop", first]).await.with_code(1);
     assert!(ended.err.contains("does not run"), "{}", ended.err);
     let ended = deputize(&lab, &["agents", "stop", short]).await.with_code(1);
-    assert!(ended.err.contains("no session runs"), "{}", ended.err);
+    assert!(ended.err.contains("no session is running"), "{}", ended.err);
     // The same names hold elsewhere, and of the session its beginning will do.
     let full = deputize(&lab, &["sessions", "show", first]).await.with_code(0);
     assert!(full.out.starts_with(&format!("=== {first} (interrupted)")), "{}", full.out);
@@ -177,7 +177,7 @@ async fn the_agents_of_a_run_are_seen_and_one_is_told_to_end() {
         assert_eq!(shown.out, full.out);
     }
     let ended = deputize(&lab, &["pause"]).await.with_code(1);
-    assert!(ended.err.contains("no session runs"), "{}", ended.err);
+    assert!(ended.err.contains("no session is running"), "{}", ended.err);
 }
 
 #[tokio::test]
@@ -484,7 +484,7 @@ async fn without_once_they_are_shown_once_and_that_is_told() {
     let lab = Lab::new();
     let ended = deputize(&lab, &["agents"]).await.with_code(0);
     assert!(ended.err.contains("no sessions yet"), "{}", ended.err);
-    assert!(ended.err.contains("this is how they stand now"), "{}", ended.err);
+    assert!(ended.err.contains("this is a snapshot"), "{}", ended.err);
     deputize(&lab, &["run", "-q", "-m", "offline", "List the files"]).await.with_code(0);
     let shown = deputize(&lab, &["agents"]).await.with_code(0);
     let once = deputize(&lab, &["agents", "--once"]).await.with_code(0);

@@ -130,7 +130,7 @@ async fn a_blocked_message_is_sent_to_nobody() {
     assert!(ended.err.contains("a hook blocked the message: it gives no reason"), "{}", ended.err);
     // The same message would be blocked again.
     let hint =
-        format!("hint: go on with another message: `deputize run --resume {} ", lab.session());
+        format!("hint: continue with another message: `deputize run --resume {} ", lab.session());
     assert!(ended.err.contains(&hint), "{}", ended.err);
 }
 

@@ -321,7 +321,7 @@ async fn small_tasks_are_done_and_others_declined() {
         let ended = refused(&lab, task).await;
         holds(&ended.out, &[words]);
         // The same would be said again.
-        assert!(!ended.err.contains("go on with"), "{}", ended.err);
+        assert!(!ended.err.contains("continue with"), "{}", ended.err);
         assert!(!ended.out.contains("`deputize "), "{}", ended.out);
     }
     assert!(lab.work("src/a.rs").exists());

@@ -27,7 +27,7 @@ async fn the_hint_of_a_run_goes_on_with_it_at_the_same_address() {
     })
     .await;
     let ended = lab.run(&server, &["--max-iterations", "1", "go"]).end().await.with_code(4);
-    let hint = ended.err.split("go on with `deputize ").nth(1).expect("a hint");
+    let hint = ended.err.split("continue with `deputize ").nth(1).expect("a hint");
     let hint: Vec<&str> = hint.split('`').next().unwrap().split(' ').collect();
 
     // The key is for the provider's own address, where this conversation never was.

@@ -202,9 +202,10 @@ async fn signals_that_come_together_are_one() {
         let told: serde_json::Value = serde_json::from_str(&ended.out).unwrap();
         assert_eq!(told["status"], "interrupted", "{ended:#?}");
         assert!(
-            ended
-                .err
-                .contains(&format!("hint: go on with `deputize run --resume {}`", lab.session()))
+            ended.err.contains(&format!(
+                "hint: continue with `deputize run --resume {}`",
+                lab.session()
+            ))
         );
         took
     })
@@ -240,7 +241,7 @@ async fn a_second_signal_leaves_at_once() {
         }
         assert!(ended.err.contains(LEFT), "{}", ended.err);
         assert_eq!(ended.events("session.end").len(), 0, "{}", ended.out);
-        assert!(ended.err.contains("hint: go on with"), "{}", ended.err);
+        assert!(ended.err.contains("hint: continue with"), "{}", ended.err);
     }
 }
 

@@ -136,7 +136,7 @@ impl CallDetails {
         self.name.clone().or_else(|| self.kind()).unwrap_or_else(|| "other".to_owned())
     }
 
-    /// What is known, by name; of what the program need not tell only what it did.
+    /// Returns the call's title and input, and those of kind, paths and changes that are known.
     fn arguments(&self) -> Map<String, Value> {
         let changes = self
             .changes

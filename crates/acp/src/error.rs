@@ -33,7 +33,7 @@ pub enum AcpError {
          standard streams?", limit.as_secs()
     )]
     Slow {
-        /// What it was asked.
+        /// The request.
         method: &'static str,
         /// The time limit.
         limit: Duration,
@@ -44,7 +44,7 @@ pub enum AcpError {
     /// The program refused a request.
     #[error("the external agent refused `{method}`: {}", for_terminal_line(message, SAID_CHARS))]
     Refused {
-        /// What it was asked.
+        /// The request.
         method: &'static str,
         /// The program's error message.
         message: String,

@@ -114,7 +114,7 @@ pub struct Violation {
     pub tool: String,
     /// The violated rule.
     pub rule: ContractRule,
-    /// What was found, and what to do.
+    /// The finding, and the remedy.
     pub found: String,
 }
 

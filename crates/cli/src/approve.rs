@@ -21,7 +21,7 @@ use tokio::task::spawn_blocking;
 use crate::screen::live::Screen;
 use crate::screen::refused_calls::NO_TERMINAL;
 
-/// What is typed within this time after a question appeared does not count: it was meant for
+/// Time after a question appears during which typed keys do not count: they were meant for
 /// something else.
 const GUARD: Duration = Duration::from_millis(300);
 /// A question that nobody answers is a no after this time.
@@ -106,7 +106,7 @@ impl Drop for StopOnDrop {
     }
 }
 
-/// What the person is shown. Every line of the command is marked, so that none of it can pass
+/// Returns the question as shown. Every line of the command is marked, so that none of it can pass
 /// for a part of the question.
 fn words(question: &Question) -> String {
     let id = question.agent.as_str();

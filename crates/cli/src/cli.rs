@@ -159,7 +159,7 @@ impl Cli {
         }
     }
 
-    /// What the program finds around itself, and what it brings along.
+    /// Returns the environment of the program, with its extensions.
     fn around(&self) -> Result<ProcessEnv, CliError> {
         ProcessEnv::of_process(toolset_names(), self.own.clone())
     }
@@ -202,8 +202,8 @@ impl Cli {
     }
 }
 
-/// What is said of arguments that are none. Help and version go to standard output and are no
-/// error.
+/// Prints the error of invalid arguments. Help and version go to standard output and are not
+/// errors.
 fn refused(error: &clap::Error, given: &[OsString]) -> ExitCode {
     let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     let unknown = match error.get(ContextKind::InvalidSubcommand) {

@@ -14,8 +14,9 @@ use deputize_runtime::{ReadError, RecordingError, SessionError};
 use crate::config::edit::FileError;
 use crate::config::{ConfigError, VerbError};
 
-/// What a command that failed before or beside an agent's run ends with. How a run itself ends
-/// is said by [`deputize_core::Outcome::exit_code`]. The numbers are part of the interface.
+/// Exit code of a command that fails before or beside an agent's run.
+/// [`deputize_core::Outcome::exit_code`] has the code of a run. The numbers are part of the
+/// interface.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Exit {
@@ -84,7 +85,7 @@ impl CliError {
         format!("{}{hint}", self.chain())
     }
 
-    /// What the program ends with.
+    /// Returns the exit code of the program.
     pub(crate) const fn exit(&self) -> Exit {
         self.exit
     }

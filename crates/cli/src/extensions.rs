@@ -1,4 +1,4 @@
-//! What a program brings along in Rust beside its tools.
+//! Extensions of a program in Rust, beside its tools.
 
 use std::fmt;
 use std::sync::Arc;

@@ -13,7 +13,7 @@ const LATER: [(&str, &str); 6] = [
     ("worker", "runs children of another machine"),
 ];
 
-/// What is said of a command that is not there: the words until it, itself among them.
+/// Returns the message for a missing command. `words` are those up to it, with itself.
 pub(crate) fn told(words: &[&str]) -> Option<String> {
     let command = words.join(" ");
     let (name, does) = LATER.iter().find(|(name, _)| *name == command)?;

@@ -23,7 +23,7 @@ pub(crate) const LOG_VARIABLE: &str = "DEPUTIZE_LOG";
 /// The beginning of the targets of this workspace's crates, to which a level without a target
 /// applies: at low levels other libraries report what they send, byte by byte.
 const OUR_TARGETS: &str = "deputize";
-/// What goes into a file when no filter is given.
+/// Level of a log file without a filter.
 const DEFAULT_LEVEL: LevelFilter = LevelFilter::INFO;
 const FILTER_HINT: &str = "levels are off, error, warn, info, debug and trace; an example: \
                            DEPUTIZE_LOG=info,deputize_mcp=debug";

@@ -11,8 +11,8 @@ const HELPER: &str = "__supervise";
 pub(crate) const PLUGIN_HOST: &str = "__plugin-host";
 /// Fewer open files than this are soon too few for many agents at once.
 const FEW_OPEN_FILES: u64 = 4096;
-/// What a run takes by itself: standard streams, its threads' wake-ups, signals, the session, a
-/// connection to a model, the helper, and the pipes of one command.
+/// Open files that a run needs for itself: standard streams, its threads' wake-ups, signals, the
+/// session, a connection to a model, the helper, and the pipes of one command.
 const LEAST_OPEN_FILES: u64 = 32;
 
 /// Nothing can be run with so few.
@@ -32,7 +32,7 @@ pub(crate) fn enough_open_files(found: Option<OpenFiles>) -> Result<(), TooFewOp
     }
 }
 
-/// What the program does when it was started as a helper.
+/// Runs the helper, if the program was started as one.
 pub(crate) fn helper(arguments: &[impl AsRef<OsStr>]) -> Option<std::process::ExitCode> {
     let [_, only] = arguments else { return None };
     if only.as_ref() == HELPER {
@@ -54,16 +54,15 @@ pub(crate) fn setup(open_files: Option<OpenFiles>) -> SupervisorConfig {
 pub(crate) fn containment(setup: SupervisorConfig) -> Result<String, String> {
     let supervisor = Supervisor::with(setup).map_err(|error| error.to_string())?;
     let held = match supervisor.containment().map_err(|error| error.to_string())? {
-        Containment::PidNamespace => "all, each agent's in a PID namespace",
+        Containment::PidNamespace => "each agent's are in a PID namespace",
         Containment::ProcessTable => {
-            "those found by walking the process table; a program that forks without pause can \
-             outrun it"
+            "found by walking the process table; a program that forks without pause can outrun it"
         }
         Containment::ProcessGroups => {
-            "process groups; a process that leaves its group is not found"
+            "found by process group; a process that leaves its group is missed"
         }
     };
-    Ok(format!("they end with this program, even after kill -9: {held}"))
+    Ok(format!("commands end with this program, even after kill -9: {held}"))
 }
 
 /// Describes the limit on open files; an error if it is low.

@@ -1,4 +1,4 @@
-//! What every command that runs agents stands on: Tokio's threads, and the standard streams.
+//! Setup of every command that runs agents: Tokio's threads, and the standard streams.
 
 use std::fs::File;
 use std::io;

@@ -27,8 +27,7 @@ pub(crate) fn error_columns() -> usize {
     terminal_size().map_or(usize::MAX, |(columns, _)| columns.saturating_sub(1))
 }
 
-/// Tells the person at standard error, wrapped where that is a terminal. Whether anyone reads it
-/// does not matter.
+/// Writes a message to standard error, wrapped at a terminal. Ignores write errors.
 pub(crate) fn tell(text: &str) {
     let rows = wrap_lines(&for_terminal(text), error_columns());
     let _unread = io::stderr().write_all(rows.as_bytes());

@@ -95,7 +95,7 @@ impl Delivery {
     }
 }
 
-/// What an agent is doing, as seen from outside.
+/// Activity of an agent, as seen from outside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AgentActivity {
     /// Waits for a slot to begin.
@@ -141,9 +141,9 @@ impl AgentActivity {
 pub struct AgentSummary {
     /// ID of the agent.
     pub id: AgentId,
-    /// What it is to accomplish.
+    /// The task.
     pub goal: String,
-    /// What it is doing.
+    /// Its activity.
     pub doing: AgentActivity,
     /// Number of its last model request.
     pub iteration: u32,

@@ -74,7 +74,7 @@ pub struct AgentSpec {
     /// The call that started it.
     #[serde(default)]
     pub spawned_by: Option<SpawnedBy>,
-    /// What it is to accomplish, as shown to people and in lists.
+    /// The task, as shown to people and in lists.
     pub goal: String,
     /// Its first message.
     pub task: String,

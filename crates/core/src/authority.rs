@@ -1,4 +1,4 @@
-//! What an agent may do, as a value that can only shrink.
+//! The rights of an agent, as a value that can only shrink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -86,9 +86,9 @@ pub enum NotPermitted {
     Changed,
 }
 
-/// What an agent may do. [`Authority::intersect`] and [`Authority::with_protected_paths`] only
-/// reduce it, and it cannot be deserialized: a stored right is a [`Grant`] that is intersected with
-/// the parent's present authority, so no resume and no remote side can forge one.
+/// The rights of an agent. [`Authority::intersect`] and [`Authority::with_protected_paths`] only
+/// reduce them, and they cannot be deserialized: a stored right is a [`Grant`] that is intersected
+/// with the parent's present authority, so no resume and no remote side can forge one.
 ///
 /// ```
 /// use deputize_core::{Authority, Catalog};

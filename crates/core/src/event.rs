@@ -35,11 +35,11 @@ pub struct Record {
     pub parent: Option<AgentId>,
     /// The agent's depth.
     pub depth: u32,
-    /// What happened.
+    /// The event.
     pub event: Event,
 }
 
-/// What happened, as owned data. Other representations are projections of it.
+/// An event, as owned data. Other representations are projections of it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type")]
 pub enum Event {
@@ -371,7 +371,7 @@ pub struct ToolEnd {
     /// How the result may be shown.
     #[serde(default)]
     pub display: Option<Display>,
-    /// What failed, for the operator.
+    /// Why it failed, for the operator.
     #[serde(default)]
     pub error: Option<String>,
     /// Boundary of the frame in the result's text, if it has one.

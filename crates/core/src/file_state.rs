@@ -29,7 +29,7 @@ impl FileVersion {
     }
 }
 
-/// What happens when a file to be written changed since it was read.
+/// How to treat a write to a file that changed since it was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum OnStaleWrite {

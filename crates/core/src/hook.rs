@@ -39,7 +39,7 @@ impl HookPoint {
     }
 }
 
-/// What happens at a hook point. Known secrets have been replaced in all of it.
+/// An event at a hook point. Known secrets have been replaced in all of it.
 #[derive(Debug, Clone, Copy)]
 pub enum HookEvent<'a> {
     /// A call is about to run.
@@ -110,7 +110,7 @@ pub struct HookInput<'a> {
     pub session: &'a SessionId,
     /// The agent that the event is about; for the start or end of a child, the child.
     pub agent: &'a AgentSpec,
-    /// What happens.
+    /// The event.
     pub moment: HookEvent<'a>,
 }
 

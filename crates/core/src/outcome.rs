@@ -88,7 +88,7 @@ impl Receipts {
     }
 }
 
-/// What the host found when a child ended, beside its receipts.
+/// The host's findings at the end of a child, beside its receipts.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ChildInspection {
     /// Absolute paths of files that its parent had read and that have changed since.
@@ -120,7 +120,7 @@ pub enum ValueError {
     Type(#[source] serde_json::Error),
 }
 
-/// What an agent returns, however it ended. Every failure has a place for partial work.
+/// The result of an agent, however it ended. Every failure has a place for partial work.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The agent.
@@ -141,7 +141,7 @@ pub struct Outcome {
     /// Whether the text is only the part of a reply that arrived before it broke off.
     #[serde(default)]
     pub partial: bool,
-    /// What went wrong, for the operator.
+    /// The error, for the operator.
     pub error: Option<String>,
     /// The error without figures that differ between agents that failed for the same reason, such
     /// as the number of attempts or the rest of a budget; `None` if it has no such figures.

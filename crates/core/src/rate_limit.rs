@@ -47,7 +47,7 @@ pub trait Permit: Send {
     fn finish(self: Box<Self>, result: Result<(), &ModelError>) -> NextAttempt;
 }
 
-/// What to do after an attempt.
+/// The next step after an attempt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NextAttempt {
     /// Try again after this wait; zero if the failure did not close the limiter.

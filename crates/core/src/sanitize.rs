@@ -31,7 +31,7 @@ pub enum TextSource {
     Child(String),
     /// A file of the project with instructions.
     Project(String),
-    /// What the person supplied beside the prompt, by the way it came in.
+    /// Material from the person beside the prompt, by the way it came in.
     Input(String),
 }
 

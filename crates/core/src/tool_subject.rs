@@ -141,7 +141,7 @@ struct SubjectArgument {
     role: ArgumentRole,
 }
 
-/// What calls of a tool are about. The default, for a tool that declares nothing: by convention,
+/// The subject of a tool's calls. The default, for a tool that declares nothing: by convention,
 /// `command` is a command and `path` a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Subject {

@@ -1,4 +1,4 @@
-//! What `#[tool]` writes down.
+//! Expansion of `#[tool]`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{quote, quote_spanned};

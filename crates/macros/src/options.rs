@@ -1,4 +1,4 @@
-//! What stands in the parentheses of `#[tool(…)]`.
+//! Options of `#[tool(…)]`.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::quote;
@@ -128,7 +128,7 @@ fn name(found: LitStr, what: &str) -> Result<LitStr> {
     }
 }
 
-/// What is wrong with a name.
+/// Returns the fault of a name, if any.
 pub(crate) fn name_fault(name: &str, what: &str) -> Option<String> {
     let known = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let good = !name.is_empty() && name.len() <= 64 && name.chars().all(known);

@@ -1,4 +1,4 @@
-//! What a function is that a tool can be made of.
+//! Signature of a function that becomes a tool.
 
 use proc_macro2::Ident;
 use quote::ToTokens as _;
@@ -11,14 +11,14 @@ use crate::options::name_fault;
 pub(crate) struct Argument {
     pub(crate) ident: Ident,
     pub(crate) ty: Type,
-    /// What belongs to a field: documentation, serde, schemars, deprecation.
+    /// Attributes of the field: documentation, serde, schemars, deprecation.
     pub(crate) attrs: Vec<Attribute>,
 }
 
-/// What the function is called with, in its order.
+/// Arguments of the function call, in order.
 pub(crate) enum Place {
     Argument(Box<Argument>),
-    /// What it may reach.
+    /// The context.
     Cx,
 }
 
@@ -139,7 +139,7 @@ pub(crate) fn literal(expr: &Expr) -> Option<String> {
     Some(text.value())
 }
 
-/// What a deprecation says, if there is one.
+/// Returns the text of a deprecation, if there is one.
 pub(crate) fn deprecation(attrs: &[Attribute]) -> Option<String> {
     let attribute = attrs.iter().find(|attribute| attribute.path().is_ident("deprecated"))?;
     let mut note = None;

@@ -227,7 +227,7 @@ impl ApprovalStore {
         Ok(found)
     }
 
-    /// What is kept of servers of a name, by the time when it was written.
+    /// Returns the stored records of servers with a name, by the time of writing.
     fn kept(&self, server: &str) -> Result<Vec<StoredRecord>, ApprovalStoreError> {
         named(server)?;
         let mut kept = Vec::new();
@@ -246,8 +246,8 @@ impl ApprovalStore {
         Ok(kept)
     }
 
-    /// What a new record leaves to be done: that of before, whose place it takes, and the oldest
-    /// beyond the limit are forgotten, those first of which nothing was approved.
+    /// Removes records after a new one: the one it replaces, and the oldest beyond the limit, those
+    /// without an approval first.
     fn tidy(
         &self,
         server: &str,

@@ -536,7 +536,7 @@ mod tests {
 
     use super::*;
 
-    /// What a server does with a greeting.
+    /// A server's answer to a greeting.
     type AnswerFn = fn(method: &str) -> Option<Value>;
 
     /// Reads nothing for a while, as one that is downloaded first, and then answers all of it.

@@ -53,7 +53,7 @@ impl Notifications {
         self.tools.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// What is said from now on of how far calls are.
+    /// Subscribes to progress notes of calls.
     pub(crate) fn progress(&self) -> broadcast::Receiver<ProgressNote> {
         self.progress.subscribe()
     }

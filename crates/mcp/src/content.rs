@@ -1,4 +1,4 @@
-//! What a server answers, as a model reads it.
+//! Answers of a server, as a model reads them.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;

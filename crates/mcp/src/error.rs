@@ -1,4 +1,4 @@
-//! What goes wrong with a server.
+//! Errors of servers.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub struct McpError {
     pub server: String,
     /// Why.
     pub fault: McpErrorKind,
-    /// What it said last on its standard error, on one line; empty when it said nothing.
+    /// The end of its standard error, on one line; empty if there was none.
     pub words: String,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for McpError {
 }
 
 impl std::error::Error for McpError {
-    /// What is behind the fault: the fault itself is said already.
+    /// Returns the cause of the fault: the message already contains the fault itself.
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         self.fault.source()
     }
@@ -62,7 +62,7 @@ pub enum McpErrorKind {
     Slow {
         /// How long its start may take.
         limit: Duration,
-        /// What the host calls the setting of that; empty if it has no name.
+        /// The host's name of the setting; empty if it has none.
         setting: String,
     },
     /// It answered something else than its protocol.
@@ -116,7 +116,7 @@ fn sets(setting: &str) -> String {
     }
 }
 
-/// What a server sent that no server may send.
+/// A violation of the protocol by a server.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProtocolViolation {

@@ -1,4 +1,4 @@
-//! What the fuzz targets reach beside the public interface.
+//! Entry points of the fuzz targets beside the public interface.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use tokio::io::AsyncRead;
 
 use crate::stdio_transport::{ConnectionStatus, PipeTransport};
 
-/// What the bytes of a server were read as.
+/// The reading of a server's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
     /// Its messages, as JSON.
     pub messages: Vec<String>,
     /// Lines that were none: how many, and the first.
     pub stray: Option<(u32, String)>,
-    /// What ended it before its end.
+    /// The fault that ended it early; `None` if it was read to its end.
     pub garbage: Option<String>,
 }
 
@@ -38,8 +38,8 @@ pub async fn read(from: impl AsyncRead + Unpin + Send) -> Read {
     Read { messages, stray: heard.stray(), garbage }
 }
 
-/// What a line of a client is answered with that is no message; nothing where it is one, or where
-/// nobody waits for an answer.
+/// Returns the answer to a client's line that is not a message; `None` if it is one, or if nobody
+/// waits for an answer.
 #[must_use]
 pub fn answered(line: &[u8]) -> Option<String> {
     crate::serve::answered(line)

@@ -84,7 +84,7 @@ async fn body(
     Ok(String::from_utf8_lossy(&body).into_owned())
 }
 
-/// What a request came to that was answered with a status of failure.
+/// Returns the result of a request that was answered with a failure status.
 fn failure(code: StatusCode, said: &str, id: &RequestId, in_session: bool) -> PostResult {
     let answer = read(said);
     let error = answer.as_ref().and_then(error_in).map(|(error, _)| error);

@@ -1,4 +1,4 @@
-//! What a server says, as JSON, also where it is none quite.
+//! Messages of a server as JSON, also where they are not quite JSON.
 
 use std::borrow::Cow;
 
@@ -30,7 +30,8 @@ pub(crate) fn mended(text: &str) -> Option<Cow<'_, str>> {
     read(text).or_else(|| no_json(text)).map(|value| Cow::Owned(value.to_string()))
 }
 
-/// What stands for an answer that is no JSON, or too deep, where it names what it answers.
+/// Returns a substitute for an answer that is not JSON, or is too deep; `None` if it does not name
+/// its request.
 pub(crate) fn no_json(text: &str) -> Option<Value> {
     let (id, depth) = answers(bare(text))?;
     if depth > DEPTH {
@@ -39,7 +40,7 @@ pub(crate) fn no_json(text: &str) -> Option<Value> {
     Some(unreadable(&id, "the answer is no JSON"))
 }
 
-/// What stands for an answer that cannot be read.
+/// Returns a substitute for an answer that cannot be read.
 pub(crate) fn unreadable(id: &Value, why: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "error": {"code": UNREADABLE, "message": why}})
 }
@@ -94,8 +95,8 @@ fn half(escape: &str) -> Option<u32> {
     all_hex.then(|| u32::from_str_radix(digits, 16).ok()).flatten()
 }
 
-/// What an object that is no JSON answers: the `id` at its top, where no `method` stands beside it.
-/// And how deep it is nested.
+/// Returns the request that an object answers although it is not JSON (the `id` at its top, without
+/// a `method` beside it), and its depth.
 fn answers(text: &str) -> Option<(Value, usize)> {
     let (mut rest, mut depth, mut id) = (text.strip_prefix('{')?, 1_usize, None);
     let mut deepest = depth;

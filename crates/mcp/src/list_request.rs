@@ -1,4 +1,4 @@
-//! What a server has, asked for page by page.
+//! Requests a server's listing page by page.
 
 use std::collections::BTreeSet;
 

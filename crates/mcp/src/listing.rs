@@ -68,7 +68,7 @@ impl ToolDescription {
     }
 }
 
-/// What a server offers.
+/// Listing of a server: its name, its instructions and its tools.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerListing {

@@ -45,12 +45,12 @@ pub struct HintCommands {
     pub test: String,
 }
 
-/// What is offered of a server, and what a person should know of the rest.
+/// The offered tools of a server, and notes for a person on the rest.
 #[derive(Debug, Default)]
 pub struct ServerOffer {
     /// The tools.
     pub entries: Vec<CatalogEntry>,
-    /// What is not offered, and what to do.
+    /// Notes on tools that are not offered, with what to do.
     pub notes: Vec<String>,
 }
 

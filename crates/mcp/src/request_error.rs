@@ -20,7 +20,7 @@ pub(crate) enum RequestError {
     Ended,
     /// It does not know the session any more.
     Forgotten {
-        /// What it said.
+        /// Its message.
         words: String,
         /// Whether the protocol has it that nothing was done then.
         undone: bool,
@@ -31,7 +31,7 @@ pub(crate) enum RequestError {
         said: String,
         /// Whether the server may have begun.
         made: bool,
-        /// What the server said, if anything.
+        /// The server's message; empty if it sent none.
         theirs: String,
     },
 }

@@ -49,7 +49,7 @@ pub struct ServedTool {
     pub parameters: Map<String, Value>,
 }
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Debug, Clone)]
 pub struct ServedAnswer {
     /// For whoever asked.
@@ -68,7 +68,7 @@ pub struct InvalidCall(pub String);
 /// Takes notes of progress, of which the newest counts.
 pub type ProgressSink = Arc<dyn Fn(String) + Send + Sync>;
 
-/// Does what other agents ask for.
+/// Tools that a program offers to other agents.
 pub trait AgentService: Send + Sync + 'static {
     /// Returns the tools offered now. Each listing and each call reads the settings again, so both
     /// follow a change.
@@ -95,7 +95,7 @@ pub struct ServerInfo {
     pub instructions: String,
 }
 
-/// What all connections of a served program share.
+/// State that all connections of a served program share.
 #[derive(Clone)]
 pub struct ServeState {
     who: Arc<ServerInfo>,
@@ -113,7 +113,7 @@ impl std::fmt::Debug for ServeState {
 }
 
 impl ServeState {
-    /// What is served until `end` is signalled.
+    /// Creates the state of a program that serves `work` until `end` is signalled.
     pub fn new(who: ServerInfo, work: Arc<dyn AgentService>, end: Cancel) -> Self {
         let places = Arc::new(Semaphore::new(CALLS));
         Self { who: Arc::new(who), work, end, places, busy: Arc::default() }

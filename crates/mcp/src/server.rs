@@ -1,4 +1,4 @@
-//! What is configured of a server: plain data.
+//! Configuration of a server, as plain data.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -23,7 +23,7 @@ pub struct ServerConfig {
     pub names: Vec<String>,
     /// How long things may take.
     pub limits: ServerLimits,
-    /// What the host calls the settings that errors name, by the fields of the limits: `start`.
+    /// The host's names of settings in errors, by the fields of the limits: `start`.
     pub setting_names: SettingNames,
 }
 
@@ -67,7 +67,7 @@ impl ServerDirectory {
     }
 }
 
-/// What is started or reached, as a person approves it.
+/// The program or address of a server, as a person approves it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerTarget {
@@ -147,7 +147,7 @@ pub enum ServerTransport {
     Url {
         /// Its address.
         url: String,
-        /// What is sent with each request. The values may be secret.
+        /// Headers of each request. The values may be secret.
         headers: BTreeMap<String, String>,
     },
 }
@@ -219,7 +219,7 @@ impl ServerConfig {
         }
     }
 
-    /// What is started or reached, for people, without its arguments.
+    /// Returns the program or address for people, without arguments.
     fn place(&self) -> String {
         match &self.reach {
             ServerTransport::Program { path, .. } => path.display().to_string(),
@@ -229,7 +229,7 @@ impl ServerConfig {
         }
     }
 
-    /// What is started or reached, as a person approves it.
+    /// The program or address of a server, as a person approves it.
     #[must_use]
     pub fn start(&self) -> ServerTarget {
         let (args, cwd, query) = match &self.reach {

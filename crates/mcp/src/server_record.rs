@@ -1,4 +1,4 @@
-//! What a person approved of a server, beside what it says now.
+//! A person's approval of a server, beside its present listing.
 
 use std::collections::BTreeMap;
 
@@ -12,12 +12,11 @@ use crate::server::ServerTarget;
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServerRecord {
-    /// What was started or reached when it was last asked what it has: the digest of a [`ServerTarget`].
+    /// The digest of the [`ServerTarget`] of the last listing.
     pub asked: String,
-    /// What was to be started or reached when it was last seen.
+    /// The program or address when it was last seen.
     pub start: ServerTarget,
-    /// What was started or reached when it was last asked what it has and nobody heard the answer:
-    /// the digest of a [`ServerTarget`].
+    /// The digest of the [`ServerTarget`] of the last request for a listing that got no answer.
     pub unanswered: Option<String>,
     /// Its last listing; `None` if it was never listed.
     pub listed: Option<ServerListing>,
@@ -25,11 +24,11 @@ pub struct ServerRecord {
     pub approved: Option<Approval>,
 }
 
-/// What was approved of a server.
+/// The approval of a server.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Approval {
-    /// What is started or reached.
+    /// The program or address.
     pub start: ServerTarget,
     /// Its instructions.
     pub instructions: Option<String>,
@@ -102,7 +101,7 @@ fn shown(name: &str) -> String {
     clean(name).text.into_owned()
 }
 
-/// What differs between two descriptions, in short.
+/// Returns the difference between two descriptions, in short.
 #[must_use]
 pub fn difference(before: &ToolDescription, now: &ToolDescription) -> String {
     // What the best alignment of two texts is may take minutes to find, and this is said at starts.
@@ -172,7 +171,7 @@ impl ServerRecord {
         self.approved.as_ref().is_some_and(|approved| approved.start != *start)
     }
 
-    /// What is not as it was approved.
+    /// Returns the changes since the approval.
     #[must_use]
     pub fn changes(&self, start: &ServerTarget) -> Vec<ServerChange> {
         let Some(approved) = &self.approved else { return Vec::new() };

@@ -51,7 +51,7 @@ pub enum ListingError {
     /// It cannot be asked.
     #[error(transparent)]
     Server(#[from] McpError),
-    /// What was approved of it cannot be read.
+    /// Its approval cannot be read.
     #[error(transparent)]
     ServerRecord(#[from] ApprovalStoreError),
 }

@@ -34,7 +34,7 @@ const PROGRESS_BYTES: usize = 4096;
 /// Limit on the first of them in an error, in characters.
 const STRAY_CHARS: usize = 200;
 
-/// What became of a connection, for whoever asks.
+/// The state of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionStatus {
     closed: watch::Sender<bool>,
@@ -70,7 +70,7 @@ impl ConnectionStatus {
         self.writing.load(Ordering::Acquire) > 0
     }
 
-    /// What the server did wrong, if it was that.
+    /// Returns the server's violation of the protocol, if any.
     pub(crate) fn fault(&self) -> Option<ProtocolViolation> {
         self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -171,7 +171,7 @@ impl ConnectionStatus {
 /// Messages over two pipes, one a line.
 pub(crate) struct PipeTransport<R, W> {
     reader: BufReader<R>,
-    /// What was read of a line that is not whole yet: reading may be left at any time.
+    /// The part of an incomplete line: reading may be cancelled at any time.
     part: Vec<u8>,
     /// Messages of a batch that nobody took yet.
     waiting: VecDeque<Value>,

@@ -26,7 +26,7 @@ const ROUNDS: usize = 4;
 /// Added to the error when a server that we started exits.
 const ANEW: &str = ": the server is started anew then";
 
-/// What a tool does at its server.
+/// The action of a tool at its server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ToolAction {
     /// It calls a tool.
@@ -103,7 +103,7 @@ struct ToolCallTask<'a> {
     servers: &'a Arc<Servers>,
     up: &'a RunningServer,
     cx: &'a ToolCx,
-    /// What the server said last of how far it is.
+    /// The server's last progress note.
     progress: Mutex<Option<String>>,
     /// Whether the server did not know the session, and the call is to be made again in a new one.
     again: AtomicBool,
@@ -158,7 +158,7 @@ impl ToolCallTask<'_> {
         Timeouts { idle: limits.idle, total: limits.total }
     }
 
-    /// What the server has, which is still the one that was approved.
+    /// Returns the server's present listing. Fails if it is no longer the approved one.
     async fn as_approved(&self) -> Result<Arc<ServerListing>, ToolError> {
         let (server, review) = (&self.tool.server, hint(". Review with: ", &self.tool.review));
         let limit = self.servers.limits(server).start;
@@ -236,8 +236,7 @@ impl ToolCallTask<'_> {
         )))
     }
 
-    /// What a server is answered that asks for something before it does a call: roots, and
-    /// nothing else.
+    /// Returns the answers to a server's requests during a call: only roots are answered.
     fn responses(
         &self,
         answer: &Value,

@@ -16,7 +16,7 @@ use sse_stream::Sse;
 use crate::json::UNREADABLE;
 use crate::request_error::RequestError;
 
-/// What came of a request of this protocol by HTTP.
+/// The result of a request of this protocol by HTTP.
 pub(crate) type PostResult = Result<StreamableHttpPostResponse, HttpError>;
 pub(crate) type HttpError = StreamableHttpError<reqwest::Error>;
 pub(crate) type SseEvents = BoxStream<'static, Result<Sse, SseError>>;
@@ -54,8 +54,7 @@ pub(crate) fn failed(why: RequestError) -> HttpError {
     StreamableHttpError::Io(io::Error::other(IoRequestError(why)))
 }
 
-/// What went wrong on the way, in words that name no part of a library. What a server may have a
-/// part in is its own words.
+/// Describes a transport fault without naming parts of a library.
 pub(crate) fn from_transport(error: &(dyn Error + 'static)) -> RequestError {
     let way = |said: &str, made: bool, theirs: String| {
         let said = format!("the {said}");

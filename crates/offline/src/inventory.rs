@@ -233,7 +233,7 @@ const PROBED: usize = 100;
 /// Binary files that are named.
 const NAMED: usize = 5;
 
-/// Tells apart the files whose lines were not counted: those that are binary, and for the others
+/// Separates the files whose lines were not counted: those that are binary, and for the others
 /// why they cannot be read.
 fn uncounted(
     ask: &mut Ask<'_, '_>,

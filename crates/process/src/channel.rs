@@ -43,7 +43,7 @@ pub(crate) fn send(
     Ok(())
 }
 
-/// What the other end has sent and nobody has taken yet.
+/// Data from the other end that nobody has taken yet.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     bytes: Vec<u8>,

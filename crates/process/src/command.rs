@@ -1,4 +1,4 @@
-//! What to run: plain data.
+//! Commands to run, as plain data.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -28,7 +28,7 @@ pub struct Command {
     pub cwd: PathBuf,
     /// The whole environment: nothing is inherited. See [`base_env`](crate::base_env).
     pub env: BTreeMap<OsString, OsString>,
-    /// What the program finds as descriptor 0.
+    /// Standard input of the program.
     pub stdin: Stdin,
     /// Time after which the whole tree is ended.
     pub time_limit: Duration,
@@ -55,7 +55,7 @@ impl Command {
     }
 }
 
-/// What a command finds as its descriptor 0.
+/// Standard input of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Stdin {
     /// `/dev/null`.

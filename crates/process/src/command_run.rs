@@ -19,7 +19,7 @@ use crate::spawn::SpawnError;
 use crate::termination_report::TerminationReport;
 use crate::tree::Tree;
 
-/// What the output, and then the disk, are given after the command has ended. A background
+/// Time limit for the output, and then for the disk, after the command has ended. A background
 /// process can hold the output longer.
 pub const DRAIN_LIMIT: Duration = Duration::from_millis(500);
 /// Bytes read at once.

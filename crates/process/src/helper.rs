@@ -14,8 +14,8 @@ use crate::reaper::Mode;
 use crate::reaper_server::serve;
 use crate::start::detach;
 
-/// What the helper is called in lists of processes: not what the program is called, so that who
-/// kills all processes of that name leaves the one that cleans up after it.
+/// Name of the helper in lists of processes. It differs from the program's name, so killing all
+/// processes of that name spares the one that cleans up after it.
 const NAME: &str = "process-reaper";
 
 /// A program that starts commands and ends them when this program is gone, however that went.
@@ -43,7 +43,7 @@ pub struct Helper {
     /// An absolute path. On Linux, `/proc/self/exe` is the running program, also when its file
     /// has been replaced meanwhile.
     pub program: PathBuf,
-    /// What it is started with.
+    /// Its arguments.
     pub args: Vec<OsString>,
     /// Its whole environment, which commands of the same user can read. Commands do not inherit
     /// it.
@@ -109,7 +109,7 @@ pub enum HelperError {
     /// It is another program.
     #[error("`{}` is not a helper: its main must call deputize_process::helper_main when it is started with the arguments of the setup", program.display())]
     Stranger {
-        /// What was started.
+        /// The started program.
         program: PathBuf,
     },
     /// It has ended, and with it every command.

@@ -11,9 +11,9 @@ pub const OPEN_FILES_LIMIT: u64 = 1 << 20;
 /// The soft limit of open files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OpenFiles {
-    /// What it was when the program was started: what commands are to get.
+    /// The limit at the start of the program, which commands get.
     pub before: u64,
-    /// What it is.
+    /// The present limit.
     pub now: u64,
 }
 

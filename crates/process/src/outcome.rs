@@ -14,7 +14,7 @@ use crate::termination_report::TerminationReport;
 pub struct CommandOutcome {
     /// How its first process ended, or what ended it.
     pub exit: Exit,
-    /// What the command wrote to `stdout` and `stderr`, in the order of arrival.
+    /// The output on `stdout` and `stderr`, in the order of arrival.
     pub output: Output,
     /// The spill file, if the output exceeded the memory limits and a file was asked for.
     pub spill: Option<Spill>,
@@ -88,7 +88,7 @@ impl fmt::Display for Exit {
     }
 }
 
-/// What is kept of the output in memory.
+/// The part of the output that is kept in memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output {
     /// The first bytes; all of them if nothing was left out.
@@ -142,7 +142,7 @@ pub enum SpillProblem {
     /// The disk did not take the last bytes in time.
     #[error("the disk did not take the output within {waited:?}; the end of the file is missing")]
     Stalled {
-        /// What it was given.
+        /// The time that it was given.
         waited: Duration,
     },
 }
@@ -161,7 +161,7 @@ pub enum Background {
     Closed,
 }
 
-/// What came through the report pipe.
+/// Data from the report pipe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StateReport {
     /// These bytes.

@@ -1,16 +1,16 @@
-//! What this process holds is not for others of the same user.
+//! Hides this process's memory and environment from others of the same user.
 
 use std::io;
 
-/// From here on nobody but the administrator reads the environment and the memory of this process
-/// through `/proc`, traces it, or finds them in a core file: commands that it starts run as the
-/// same user. Programs that it starts are as readable as ever.
+/// Keeps commands, which run as the same user, from reading this process's environment and memory:
+/// only the administrator can read them through `/proc`, trace the process or get a core file.
+/// Programs that it starts stay readable.
 ///
 /// Call it before anything else in a `main` whose environment has secrets. Where there is no
 /// `/proc` there is nothing to do.
 ///
 /// # Errors
-/// When the system refuses: then commands could read everything.
+/// If the system refuses; commands could then read everything.
 pub fn keep_private() -> io::Result<()> {
     #[cfg(target_os = "linux")]
     {

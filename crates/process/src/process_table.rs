@@ -58,7 +58,7 @@ enum TreePosition {
     Elsewhere,
 }
 
-/// Tells which tag each process below `me` belongs to. A process is judged by its own evidence,
+/// Returns the tag of each process below `me`. A process is judged by its own evidence,
 /// else it belongs where its parent does, and to `adopted` if that is `me`. One whose parent is
 /// not in the table is left alone, whatever its evidence: it may belong to another runtime beside
 /// this one.

@@ -33,12 +33,12 @@ pub enum ProgramError {
     /// A path that depends on a working directory.
     #[error("program `{}` is a relative path; give an absolute path or a plain name{}", name.display(), arguments(name))]
     Relative {
-        /// What was given.
+        /// The given name.
         name: OsString,
     },
 }
 
-/// What to do where a name looks like a whole line of a shell.
+/// Returns advice for a name that looks like a whole line of a shell.
 fn arguments(name: &OsStr) -> &'static str {
     match name.as_bytes().contains(&b' ') {
         true => "; no shell reads it: arguments are given by themselves, not behind the name",

@@ -1,4 +1,4 @@
-//! What the runtime and the reaper say to each other, as bytes.
+//! Messages between the runtime and the reaper, as bytes.
 //!
 //! A frame is the length of its body and the body, numbers least byte first. Both ends are the
 //! same program, so there is one version; a reader takes any bytes and never more than
@@ -18,7 +18,7 @@ pub(crate) const FRAME_LIMIT: usize = 16 * 1024 * 1024;
 /// By this a program is known that is a helper.
 const GREETING: &[u8] = b"deputize-process helper 1";
 
-/// What the runtime asks.
+/// A request from the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReaperRequest {
     /// The first one.
@@ -38,7 +38,7 @@ pub(crate) enum ReaperRequest {
     Close,
 }
 
-/// What a reaper must know before the first command.
+/// Configuration of a reaper, sent before the first command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReaperConfig {
     pub(crate) codec: TagCodec,
@@ -48,7 +48,7 @@ pub(crate) struct ReaperConfig {
     pub(crate) namespaces: bool,
 }
 
-/// What is started.
+/// A command to start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StartCommand {
     pub(crate) tag: ProcessTag,
@@ -58,7 +58,7 @@ pub(crate) struct StartCommand {
     pub(crate) env: Vec<(OsString, OsString)>,
 }
 
-/// What the reaper reports.
+/// A report from the reaper.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ReaperReport {
     /// The first one.
@@ -267,7 +267,7 @@ impl Frame {
     }
 }
 
-/// What is left of a body being read.
+/// The unread rest of a body.
 struct Body<'a>(&'a [u8]);
 
 impl<'a> Body<'a> {

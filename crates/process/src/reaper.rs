@@ -170,7 +170,7 @@ impl Reaper {
         }
     }
 
-    /// Tells by which means the trees of the next owner would be held.
+    /// Returns the means that would keep the next owner's trees together.
     pub(crate) fn probe(&mut self) {
         /// No owner has it.
         const NOBODY: u32 = 0;
@@ -213,7 +213,7 @@ impl Reaper {
         self.leaders.handles().chain(namespaces).collect()
     }
 
-    /// Does what is due. `idle`: there was nothing else to do for the whole pause.
+    /// Does the due work. `idle` is set if there was nothing else to do for the whole pause.
     pub(crate) fn advance(&mut self, now: Instant, idle: bool) {
         self.collect();
         self.finish_gone();

@@ -27,10 +27,10 @@ use crate::supervisor_config::SupervisorConfig;
 use crate::termination_report::TerminationReport;
 use crate::tree_kill::{GRACE, KILL_LIMIT};
 
-/// What a program may take to say that it is a helper.
+/// Time limit for a program to identify itself as a helper.
 const GREETING_LIMIT: Duration = Duration::from_secs(20);
-/// What the reaper may take to end something, to leave, or to take in what it is sent: its own
-/// limits, and some more for a machine that is busy.
+/// Time limit for the reaper to end something, to leave, or to take in its messages: its own
+/// limits, and some more for a busy machine.
 const END_LIMIT: Duration = GRACE.saturating_add(KILL_LIMIT).saturating_add(Duration::from_secs(5));
 /// Pause between two requests to a helper to go on, while an answer is waited for.
 const NUDGE: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! What the owners and the link both know: who may start commands, and who waits for what.
+//! State that the owners and the link share: who may start commands, and who waits for what.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -25,14 +25,14 @@ pub(crate) enum StartError {
     Helper(HelperError),
 }
 
-/// What becomes of a start, and of the command after it.
+/// A start whose result is awaited, and then its command.
 #[derive(Debug)]
 pub(crate) struct PendingCommand {
     pub(crate) started: oneshot::Receiver<Result<(), StartError>>,
     pub(crate) exit: oneshot::Receiver<Exit>,
 }
 
-/// SharedRegistry between the owners and the link.
+/// The registry that the owners and the link share.
 #[derive(Debug, Default)]
 pub(crate) struct SharedRegistry {
     registry: Mutex<Registry>,

@@ -85,7 +85,7 @@ pub enum ShellError {
 pub struct ShellOutcome {
     /// How it ended and what it wrote.
     pub finished: CommandOutcome,
-    /// What became of the state.
+    /// The change of the state.
     pub state: StateChange,
 }
 

@@ -1,4 +1,4 @@
-//! What a shell hands on from one command to the next, and how it is read back.
+//! The state of a shell between commands, and how it is read back.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};

@@ -1,4 +1,4 @@
-//! What keeps a command from being started, and what is checked before it is tried.
+//! Reasons why a command cannot be started, and the checks before an attempt.
 
 use std::ffi::OsStr;
 use std::io;
@@ -39,7 +39,7 @@ pub enum SpawnError {
     Text {
         /// Which text.
         what: String,
-        /// What is wrong with it.
+        /// The fault.
         fault: &'static str,
     },
     /// More text than the system passes to a program.
@@ -185,7 +185,7 @@ fn check_texts(command: &Command) -> Result<(), SpawnError> {
     Ok(())
 }
 
-/// Tells what the system's refusal to start a command is about.
+/// Returns the reason of the system's refusal to start a command.
 pub(crate) fn explain(source: io::Error, command: &Command, program: &Path) -> SpawnError {
     let program = program.to_owned();
     match source.raw_os_error() {

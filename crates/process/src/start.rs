@@ -11,7 +11,7 @@ use crate::pid_namespace::PidNamespace;
 use crate::process_tag::{OWNER_VARIABLE, TagCodec, set_tag_limit};
 use crate::protocol::StartCommand;
 
-/// What the new process inherits, and what it does not.
+/// Attributes of a new process: what it inherits, and what it does not.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SpawnAttributes<'a> {
     pub(crate) codec: &'a TagCodec,
@@ -59,7 +59,7 @@ pub(crate) fn detach(builder: &mut std::process::Command) {
     prepare(builder, change);
 }
 
-/// What happens between fork and exec.
+/// Changes between fork and exec.
 struct Change {
     limit: Option<u64>,
     mounts: Option<i32>,

@@ -113,7 +113,7 @@ impl Supervisor {
         Owner::new(Arc::clone(&self.shared), Arc::clone(&self.outbox))
     }
 
-    /// Tells by which means trees are held together here. Starts the helper if need be, and waits
+    /// Returns the means that keep trees together here. Starts the helper if need be, and waits
     /// for its answer.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ mod tests {
     use std::time::{Duration, Instant};
     use tokio_util::sync::CancellationToken;
 
-    /// What this process has open, by what it leads to.
+    /// Returns the targets of this process's open descriptors.
     fn open() -> BTreeSet<String> {
         let entries = std::fs::read_dir("/proc/self/fd").unwrap();
         entries

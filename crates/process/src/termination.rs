@@ -26,7 +26,7 @@ pub(crate) enum TerminationMethod {
     PidNamespace(NamespacePhase),
 }
 
-/// What was done so far.
+/// The step that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamespacePhase {
     /// Nothing.

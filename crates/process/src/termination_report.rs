@@ -1,6 +1,6 @@
 //! The result of ending a process tree.
 
-/// What ending a tree came to.
+/// The result of ending a tree.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use = "processes may be left that could not be ended"]
 pub struct TerminationReport {

@@ -46,7 +46,7 @@ impl Tree {
         exit
     }
 
-    /// What is left of it lives until its owner ends.
+    /// Keeps the rest of the tree until its owner ends.
     pub(crate) fn keep(&mut self) {
         self.kept = true;
     }

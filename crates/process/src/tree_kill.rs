@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use crate::process_table::Process;
 use crate::tree_signal::TreeSignal;
 
-/// What a tree is given between the request to end and the first kill.
+/// Time between the request to end and the first kill.
 pub const GRACE: Duration = Duration::from_millis(500);
-/// What the killing may take before the processes that are left are reported instead. It takes
+/// Time limit for the killing. After it, the processes that are left are reported instead. It takes
 /// some hundredths of a second; a machine that is short of everything needs more.
 pub const KILL_LIMIT: Duration = Duration::from_secs(10);
 /// Looks at the table in a row that must show nothing alive.
@@ -17,7 +17,7 @@ const QUIET_ROUNDS: u32 = 3;
 /// Rounds in which a tree may show new processes before it is killed without being stopped.
 const STOP_ROUNDS: u32 = 8;
 
-/// What to do after one look at the table.
+/// The next step after one look at the table.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum KillStep {
     /// Send the order to these, then look again.

@@ -1,4 +1,4 @@
-//! What the parts of an agent's driver share.
+//! State that the parts of an agent's driver share.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -28,7 +28,7 @@ pub(crate) struct AgentContext {
     pub(crate) time: TurnTime,
     /// Running time in earlier processes.
     pub(crate) earlier: EarlierTime,
-    /// What a budget had too little of, where that ends the agent.
+    /// The limit that a budget could not meet, if that ends the agent.
     shortage: Mutex<Option<LimitReason>>,
 }
 

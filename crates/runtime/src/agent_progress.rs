@@ -1,4 +1,4 @@
-//! What an agent does at the moment, for those who watch it.
+//! The present activity of an agent, for observers.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use deputize_core::CallId;
 use deputize_core::agent::AgentActivity;
 use tokio::time::Instant;
 
-/// What an agent does at the moment.
+/// The present activity of an agent.
 #[derive(Debug)]
 pub(crate) struct AgentProgress {
     born: Instant,

@@ -18,9 +18,9 @@ pub(crate) struct AgentRegistry {
     changed: Notify,
 }
 
-/// What is known of an agent's descendants at its end.
+/// Totals of an agent's descendants at its end.
 pub(crate) struct DescendantTotals {
-    /// What those cost that ended.
+    /// Cost of the ended ones.
     pub(crate) below: Spending,
     /// Those that still run.
     pub(crate) unfinished: Vec<AgentId>,

@@ -28,7 +28,7 @@ pub(crate) struct AgentState {
     ending: AgentEndState,
 }
 
-/// What an agent asked of models, and what that cost.
+/// Model requests of an agent, and their cost.
 #[derive(Debug, Clone, PartialEq, Default)]
 struct ModelUse {
     requests: u32,
@@ -64,7 +64,7 @@ pub(crate) struct StartedCall {
     pub(crate) arguments: String,
 }
 
-/// What an external agent has said.
+/// Texts of an external agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct ExternalTexts {
     /// Each text with the number of messages before it.
@@ -126,7 +126,7 @@ impl AgentEndState {
     }
 }
 
-/// What an agent does next: [`Step`] without a borrow of its state.
+/// The next step of an agent: [`Step`] without a borrow of its state.
 #[derive(Debug)]
 pub(crate) enum NextStep {
     Ask { iteration: u32, tools: ToolChoice },

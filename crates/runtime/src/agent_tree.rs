@@ -1,4 +1,4 @@
-//! What is known of the agents of a session.
+//! The tree of a session's agents.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -15,7 +15,7 @@ use deputize_core::{AgentId, Outcome, Status};
 use crate::agent_handle::AgentHandle;
 use crate::stored_agent::{StoredAgent, tree_cost};
 
-/// What is known of the tree of agents.
+/// The tree of a session's agents.
 #[derive(Default)]
 pub(crate) struct AgentTree {
     /// Agents of the journal that nobody has attached to yet.
@@ -28,9 +28,9 @@ pub(crate) struct AgentTree {
     pub(crate) ended: BTreeMap<AgentId, AgentSummary>,
     /// Whether children give signs of life.
     pub(crate) felt: bool,
-    /// What descendants cost that ended, by parent.
+    /// Cost of ended descendants, by parent.
     pub(crate) spent: BTreeMap<AgentId, Spending>,
-    /// What they did, by parent.
+    /// Work of ended descendants, by parent.
     done: BTreeMap<AgentId, EndedDescendants>,
     /// Number of descendants that each agent has had, ended ones included.
     descendants: BTreeMap<AgentId, u32>,
@@ -145,8 +145,8 @@ impl AgentTree {
         }
     }
 
-    /// Tells the outcome of an agent what was done below it, and who did not come to an end there:
-    /// those that still ran among them.
+    /// Adds to an agent's outcome the work of its descendants, and those that did not end. `ran`
+    /// are those that still ran.
     pub(crate) fn notify(&mut self, outcome: &mut Outcome, ran: impl IntoIterator<Item = AgentId>) {
         let mut done = self.done.remove(&outcome.agent).unwrap_or_default();
         done.unfinished.extend(ran);
@@ -213,7 +213,7 @@ pub(crate) fn ended_summary(spec: &AgentSpec, status: Status) -> AgentSummary {
     }
 }
 
-/// What descendants cost that ended, by the parent that has not ended for good.
+/// Returns the cost of ended descendants, by the parent that may still continue.
 fn spent_below(agents: &BTreeMap<AgentId, StoredAgent>) -> BTreeMap<AgentId, Spending> {
     let mut below: BTreeMap<AgentId, Spending> = BTreeMap::new();
     for stored in agents.values() {
@@ -227,17 +227,17 @@ fn spent_below(agents: &BTreeMap<AgentId, StoredAgent>) -> BTreeMap<AgentId, Spe
     below
 }
 
-/// What the agents below one did that ended.
+/// Work of an agent's ended descendants.
 #[derive(Default)]
 struct EndedDescendants {
     below: BTreeMap<AgentId, Receipts>,
     /// Those that did not complete.
     unfinished: BTreeSet<AgentId>,
-    /// What each child said, with its goal and how it ended.
+    /// The report of each child, with its goal and its end.
     said: BTreeMap<AgentId, String>,
 }
 
-/// What agents cost.
+/// Cost of agents.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Spending {
     pub(crate) usage: Usage,

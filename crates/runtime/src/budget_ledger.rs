@@ -1,4 +1,4 @@
-//! What the agents of a session may spend together, and who waits for room in it.
+//! The budget that a session's agents share, and the requests that wait for room in it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,11 +23,11 @@ pub(crate) struct BudgetLedger {
     state: Mutex<LedgerState>,
 }
 
-/// What a session has cost.
+/// Cost of a session.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SessionCosts {
     pub(crate) all: Cost,
-    /// What of it children cost.
+    /// The children's part of it.
     pub(crate) by_children: Cost,
 }
 
@@ -53,7 +53,7 @@ struct SpendingAgent {
     parent: Option<AgentId>,
     /// Whether it is a child, which pays from both accounts.
     child: bool,
-    /// What it has spent.
+    /// The spent part.
     spent: Cost,
     /// Peak of what was spent and reserved together.
     peak: Cost,
@@ -82,7 +82,7 @@ pub(crate) struct SizedRequest {
     pub(crate) ask: ReserveRequest,
 }
 
-/// What becomes of a request for room.
+/// Result of a request for room.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ReserveOutcome {
     /// This request is reserved.

@@ -10,10 +10,10 @@ const NEXT: &str = "the next request may";
 const CLOSING: &str = "the closing request may";
 const TASK: &str = "a task like this one is expected to";
 
-/// What a warning of a shortage says without its figures.
+/// Text of a shortage warning, without its figures.
 const NO_ROOM: &str = "the budget has no room for the next request";
 
-/// What a budget has too little of for a request.
+/// The limit that leaves no room for a request.
 pub(crate) struct BudgetShortage {
     pub(crate) of: Vec<BudgetUnit>,
     /// The explanation with its figures.
@@ -118,7 +118,8 @@ pub(crate) fn shortage(
     told
 }
 
-/// What is asked for: a request with what must be left for a closing one, or that one alone.
+/// Describes the needed room: of a request with the reserve for a closing one, or of a closing one
+/// alone.
 fn needs(next: Option<String>, alone: &str, left: &dyn fmt::Display) -> String {
     match next {
         Some(next) => {

@@ -1,4 +1,4 @@
-//! What a session may spend.
+//! Budgets of a session.
 
 use deputize_core::budget::Budget;
 

@@ -23,7 +23,7 @@ pub(crate) struct Bus {
     state: Mutex<JournalState>,
 }
 
-/// What a journal holds.
+/// State of a journal.
 #[derive(Debug, Default)]
 pub(crate) struct JournalState {
     /// The number of the next record.

@@ -83,7 +83,7 @@ fn search_phrase(
     Some(format!("{verb} {what}{place}{names}"))
 }
 
-/// What a regular expression that begins with a named group looks for, in the words of its name.
+/// Returns the name of the group that a regular expression begins with, as words.
 fn title(pattern: &str) -> Option<String> {
     let rest = pattern.strip_prefix("(?<").or_else(|| pattern.strip_prefix("(?P<"))?;
     let (name, _) = rest.split_once('>')?;

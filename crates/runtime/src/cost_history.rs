@@ -1,4 +1,4 @@
-//! What requests and tasks are expected to cost, from what earlier ones of the session did.
+//! Estimates the cost of requests and tasks from earlier ones of the session.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use deputize_core::AgentId;
 use deputize_core::budget::{Cost, OutputEstimator, TaskCost, TaskCostEstimator, TokenEstimator};
 use deputize_core::model::Usage;
 
-/// What the replies and tasks of a session cost.
+/// Cost of the replies and tasks of a session.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct CostHistory {
     routes: BTreeMap<String, RouteUsage>,
@@ -29,7 +29,7 @@ pub(crate) struct RouteKey<'a> {
     pub(crate) is_child: bool,
 }
 
-/// What is known about the requests of a route.
+/// Estimates for the requests of a route.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct RouteEstimate {
     /// Most tokens for 1,024 bytes of a request.
@@ -86,13 +86,13 @@ impl CostHistory {
     }
 }
 
-/// What is expected when room is asked for.
+/// Estimates for a request for room.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct CostEstimates {
     /// About the requests of the route.
     pub(crate) route: RouteEstimate,
-    /// What a task like the agent's is expected to cost, if any was completed.
+    /// Expected cost of a task like the agent's; `None` before the first completed one.
     pub(crate) task: Option<Cost>,
-    /// What the cheapest such task cost.
+    /// Cost of the cheapest such task.
     pub(crate) cheapest: Option<Cost>,
 }

@@ -41,10 +41,10 @@ pub(crate) struct Driver {
     end: DriverEnd,
 }
 
-/// What an outcome says beside the agent's state.
+/// The parts of an outcome beside the agent's state.
 #[derive(Default)]
 struct DriverEnd {
-    /// What an external agent says of itself.
+    /// An external agent's own outcome.
     external: Option<Outcome>,
     /// Whether an external agent was started: what that costs is not known here.
     unpriced: bool,

@@ -25,11 +25,11 @@ const LISTS: [&str; 2] = ["commands", "cmds"];
 const WORDS: [&str; 3] = ["args", "arguments", "argv"];
 /// Keys of prose, which holds no command unless an outer key names one.
 const PROSE: [&str; 6] = ["body", "content", "description", "explanation", "prompt", "reason"];
-/// What a call has what files are to contain under.
+/// Name of the argument with the new contents of files.
 const FILES: &str = "changes";
 
-/// What may be a command among the arguments of a call, as text for a shell: what is named as one
-/// before any other text. Where the call is of a kind that runs nothing, other texts are no commands.
+/// Returns the arguments of a call that may be commands, as text for a shell, named commands first.
+/// Other texts do not count if the kind of the call runs nothing.
 pub(crate) fn commands(arguments: &Value, runs_none: bool) -> Vec<String> {
     let mut found = CommandScan { runs_none, ..CommandScan::default() };
     // What a program calls its call may be the command itself.

@@ -1,4 +1,4 @@
-//! What an external agent says, on its way to the record.
+//! Texts of an external agent, on their way to the record.
 
 use deputize_core::sanitize::{Secrets, clean};
 
@@ -11,10 +11,10 @@ const ALL_WORDS_BYTES: usize = 8 * 1024 * 1024;
 /// Stands on record for words that are not.
 const WORDS_LEFT_OUT: &str = "\n[what it said then is not on record]\n";
 
-/// What an external agent says. Each function returns the texts that go on record now.
+/// Texts of an external agent. Each function returns the texts that go on record now.
 #[derive(Debug, Default)]
 pub(crate) struct ExternalWords {
-    /// What is not on record.
+    /// Text that is not on record yet.
     pending: String,
     /// Bytes on record since its last call or prompt.
     reply_bytes: usize,

@@ -1,4 +1,4 @@
-//! What the fuzz targets and the simulation reach beside the public interface.
+//! Entry points of the fuzz targets and the simulation beside the public interface.
 
 use std::sync::Weak;
 

@@ -1,4 +1,4 @@
-//! What hooks are shown, and how an agent ends that they blocked.
+//! Events for hooks, and the end of an agent that a hook blocked.
 
 use std::borrow::Cow;
 
@@ -34,10 +34,11 @@ pub(crate) async fn blocked_start(cx: &AgentContext) -> Result<Option<StartRefus
     Ok(blocked.map(|reason| StartRefusal { status: Status::Failed, reason }))
 }
 
-/// What the error of a turn begins with whose message a hook blocked: another message goes on.
+/// Beginning of a turn's error when a hook blocked its message. Another message continues the
+/// session.
 pub const MESSAGE_BLOCKED: &str = "a hook blocked the message";
 
-/// What is said of a message that a hook blocked.
+/// Returns the error of a message that a hook blocked.
 pub(crate) fn message_blocked(reason: &str) -> String {
     format!("{MESSAGE_BLOCKED}: {reason}")
 }

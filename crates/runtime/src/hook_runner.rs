@@ -22,7 +22,7 @@ use crate::settle::{GRACE, settle};
 const REASON_CHARS: usize = 2000;
 /// Limit on a hook's name, in characters.
 const NAME_CHARS: usize = 200;
-/// What stands for a reason where a hook gives none.
+/// The reason of a hook that gives none.
 const NO_REASON: &str = "it gives no reason";
 
 /// The hooks of a session.
@@ -137,7 +137,7 @@ impl HookRunner {
     }
 }
 
-/// What a hook is called on record.
+/// Returns the name of a hook on record.
 fn name_of(hook: &dyn Hook) -> String {
     for_terminal_line(hook.name(), NAME_CHARS)
 }

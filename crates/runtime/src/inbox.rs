@@ -1,5 +1,5 @@
-//! What reaches an agent from outside of its loop: messages, the ends of background children, and
-//! the end of its time.
+//! Input of an agent from outside its loop: messages, the ends of background children, and the end
+//! of its time.
 
 use std::sync::Arc;
 
@@ -65,7 +65,7 @@ impl Inbox {
         self.cx.state.read().mailbox().front().cloned()
     }
 
-    /// What a message says of a child's end. What the child said stands in a frame of its own.
+    /// Returns the message about a child's end. The child's report is in a frame of its own.
     async fn child_message(&self, ChildOutcome { goal, outcome }: &ChildOutcome) -> String {
         let parts = &self.cx.shared.parts;
         let view = &self.cx.view;

@@ -55,7 +55,7 @@ struct SettledFailure {
     next: NextAttempt,
 }
 
-/// What follows a failed attempt.
+/// The step after a failed attempt.
 enum AttemptFollowUp {
     /// Another one.
     Again,

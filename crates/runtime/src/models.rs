@@ -16,7 +16,7 @@ pub(crate) struct ModelRoute {
     /// As its provider knows it.
     pub(crate) at_provider: String,
     pub(crate) model: Arc<dyn Model>,
-    /// What it costs, if that is known.
+    /// Its price, if known.
     pub(crate) price: Option<Price>,
 }
 

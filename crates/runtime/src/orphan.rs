@@ -80,8 +80,8 @@ pub(crate) fn end_stored(
     });
 }
 
-/// What children of a call said that ended in an earlier process and that nobody attached to:
-/// the call does not tell it.
+/// Returns the reports of a call's children that ended in an earlier process and that nobody
+/// attached to; `None` if there are none.
 pub(crate) fn is_unreported(
     shared: &SessionInner,
     parent: &AgentId,

@@ -9,8 +9,7 @@ use serde_json::Map;
 use crate::agent_context::AgentContext;
 use crate::hook::StartRefusal;
 
-/// What is asked before an agent that is a program of its own begins: no call of such an agent has
-/// this place.
+/// Call id of the question before an external agent starts. No call of such an agent has this id.
 const START: CallId = CallId { step: 0, slot: 0 };
 
 /// Asks whether a program of its own may start, which then does what it wants: what it does not ask

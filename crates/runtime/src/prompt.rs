@@ -50,8 +50,7 @@ pub struct BaseParts<'a> {
     pub system_text: Option<&'a str>,
     /// The tool with which it delegates, if it has one. Children get this in their own prompt.
     pub delegation_tool: Option<ToolName>,
-    /// What the project's files say to agents, from the repository's root downwards. None for
-    /// children.
+    /// The project's files for agents, from the repository's root downwards. Empty for children.
     pub project: Vec<ProjectFile<'a>>,
     /// The date at the session's start, as the model is to read it.
     pub date: &'a str,
@@ -83,7 +82,7 @@ impl<'a> BaseParts<'a> {
 pub struct ProjectFile<'a> {
     /// Its path, as the model is to read it.
     pub path: &'a str,
-    /// What it says.
+    /// Its text.
     pub text: &'a str,
 }
 

@@ -58,12 +58,12 @@ pub(crate) struct RecordingHeader {
     pub(crate) secret: FrameSecret,
     /// Whether the session had been stored before and was taken up again.
     pub(crate) taken_up: bool,
-    /// What the program keeps here for itself.
+    /// Data of the program itself.
     #[serde(default)]
     pub(crate) setup: Value,
 }
 
-/// What a line holds.
+/// Content of a line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum RecordingLine {
@@ -72,7 +72,7 @@ enum RecordingLine {
     Request(SentRequest),
 }
 
-/// What one attempt of a request sent.
+/// Content of one attempt of a request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SentRequest {
     pub(crate) agent: AgentId,

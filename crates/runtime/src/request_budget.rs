@@ -58,7 +58,7 @@ pub(crate) struct RequestBudget {
     wider_output: Option<u32>,
 }
 
-/// What a reply cost.
+/// Cost of a reply.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ReplyCost {
     pub(crate) cost: Cost,
@@ -213,16 +213,16 @@ impl RequestBudget {
         sizes
     }
 
-    /// What a request costs at most with an output limit, and the limit as the way to the model
-    /// sets it.
+    /// Returns the highest cost of a request with an output limit, and the limit that the route
+    /// sets.
     fn request_cost(&self, input: u64, output: u32, route: &ModelRoute) -> (u32, Cost) {
         let limited = limited(&self.cx.view.spec.options, Some(output));
         let output = route.model.most_output(&limited).unwrap_or(output);
         (output, Cost::bound(input, u64::from(output), route.price))
     }
 
-    /// What the closing request costs at most in a conversation of so many tokens, to which
-    /// results of calls come.
+    /// Returns the highest cost of the closing request in a conversation of `tokens` tokens, with
+    /// results of calls added.
     fn closing_cost(&self, tokens: u64, output: u32, route: &ModelRoute) -> Cost {
         let results = self.cx.state.read().tokens().brought().max(RESULTS);
         let output = output.min(self.most_output(route));
@@ -239,7 +239,7 @@ impl RequestBudget {
         effort.is_some_and(|effort| !matches!(effort, "" | "none"))
     }
 
-    /// What is asked of the model, with the output that is reserved as its limit.
+    /// Returns the options of the request, with the reserved output as its limit.
     pub(crate) fn limited_options(&self) -> Cow<'_, ModelOptions> {
         let options = &self.cx.view.spec.options;
         match (&self.budget, self.output_limit) {

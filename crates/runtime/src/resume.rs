@@ -32,7 +32,7 @@ pub struct UnknownCall {
     pub arguments: String,
 }
 
-/// What was found when a session was opened again.
+/// Findings of reopening a session.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recovery {
     /// Bytes of a last, incomplete record that were dropped.
@@ -48,7 +48,7 @@ pub struct Recovery {
 #[non_exhaustive]
 pub enum ResumeError {
     /// It has no agent.
-    #[error("session `{0}` has no agent to go on with: it ended before it began; start a new one")]
+    #[error("session `{0}` has no agent to continue: it ended before it began; start a new one")]
     Empty(SessionId),
     /// Its file.
     #[error(transparent)]
@@ -58,7 +58,7 @@ pub enum ResumeError {
 /// How a session goes on.
 #[derive(Debug, Clone, Default)]
 pub struct Continue {
-    /// What the person says, if anything.
+    /// The person's new message, if any.
     pub message: Option<String>,
     /// Another model for the top agent, if any.
     pub model: Option<String>,
@@ -100,7 +100,7 @@ fn unknown_calls(agent: &StoredAgent, catalog: &Catalog) -> Vec<UnknownCall> {
 /// [`Session::resume`]: crate::Session::resume
 ///
 /// # Errors
-/// When there is nothing to go on with, or the journal takes no records.
+/// If there is nothing to resume, or if the journal takes no records.
 pub(crate) async fn resume_top_agent(
     shared: &Arc<SessionInner>,
     how: Continue,

@@ -292,7 +292,7 @@ impl Session {
     /// message. One that is complete gives the outcome it has. The authority is met with what the agent had asked for.
     ///
     /// # Errors
-    /// When there is nothing to go on with, or the journal takes no records.
+    /// If there is nothing to resume, or if the journal takes no records.
     pub async fn resume(
         &self,
         how: Continue,

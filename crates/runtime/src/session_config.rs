@@ -1,4 +1,4 @@
-//! What a session is made of.
+//! Configuration of a session.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -43,7 +43,7 @@ pub enum SyncMode {
     Never,
 }
 
-/// What a session is made of. Plain fields; start from [`SessionConfig::new`].
+/// Configuration of a session. Plain fields; start from [`SessionConfig::new`].
 pub struct SessionConfig {
     /// The program's tools.
     pub tools: ToolConfig,
@@ -57,17 +57,17 @@ pub struct SessionConfig {
     pub policy: Arc<dyn Policy>,
     /// Who is asked.
     pub approver: Arc<dyn Approver>,
-    /// What holds for children.
+    /// Settings for children.
     pub children: ChildConfig,
-    /// What agents may spend.
+    /// Budgets of the agents.
     pub budgets: Budgets,
     /// Values that must not leave the program.
     pub secrets: Secrets,
     /// Who sees records.
     pub observers: Vec<Arc<dyn Observer>>,
-    /// What sees what agents do and may stop some of it.
+    /// Hooks that see what agents do and may block it.
     pub hooks: HookConfig,
-    /// What keeps something beyond the session, if there is such a thing.
+    /// Memory across sessions; `None` for no memory.
     pub memory: Option<Arc<dyn Memory>>,
     /// The time.
     pub clock: Arc<dyn Clock>,
@@ -138,8 +138,8 @@ impl fmt::Debug for ToolConfig {
 pub struct RequestConfig {
     /// How failed requests are tried again.
     pub retry: RetryPolicy,
-    /// What all requests of the program pass, for each provider and model. Sessions of one
-    /// program share it; without one the session makes its own.
+    /// Rate limiter for all requests of the program, by provider and model. Sessions of one program
+    /// share it; with `None` the session makes its own.
     pub rate_limiter: Option<Arc<dyn RateLimiter>>,
     /// Where chance comes from (the spread of waits): the same seed gives the same run.
     pub seed: u64,
@@ -157,10 +157,10 @@ impl fmt::Debug for RequestConfig {
     }
 }
 
-/// What holds for all children of a session.
+/// Settings for all children of a session.
 #[derive(Clone, Default)]
 pub struct ChildConfig {
-    /// What every child may have at most, whenever it was made: no resume gives it more.
+    /// Upper bound on the rights of every child, which no resume exceeds.
     pub grant: Grant,
     /// Time limit of all children together, while at least one runs.
     pub time_limit: Option<Duration>,
@@ -168,8 +168,8 @@ pub struct ChildConfig {
     pub heartbeat: Option<Heartbeat>,
     /// How background children are admitted and reported, where an agent may have any.
     pub lifecycle: Option<Arc<dyn ChildLifecycle>>,
-    /// What the host calls the settings that errors and outcomes name: `approvals`,
-    /// `children_time`, `prices` and `wrap_up_seconds`.
+    /// The host's names of settings in errors and outcomes: `approvals`, `children_time`, `prices`
+    /// and `wrap_up_seconds`.
     pub setting_names: SettingNames,
 }
 
@@ -179,7 +179,7 @@ impl fmt::Debug for ChildConfig {
     }
 }
 
-/// What sees what agents do and may stop some of it.
+/// Hooks that see what agents do and may block it.
 #[derive(Clone)]
 pub struct HookConfig {
     /// The hooks, in the order in which they run.
@@ -206,7 +206,7 @@ impl fmt::Debug for HookConfig {
 pub struct RecordConfig {
     /// When the session file is synced.
     pub sync: SyncMode,
-    /// What frame boundaries are derived from: random bytes.
+    /// Random bytes from which frame boundaries are derived.
     pub secret: FrameSecret,
     /// The program and its version.
     pub program: String,

@@ -1,4 +1,4 @@
-//! What the agents of a session share, and how they begin in it.
+//! State that a session's agents share, and how agents start in it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -161,8 +161,8 @@ impl SessionInner {
         spec
     }
 
-    /// What a child may do, on whatever path it comes to be: of what its parent may, what it asks
-    /// for, within what children may have now, and a level less.
+    /// Returns the rights of a child, on every path that starts one: its request, within its
+    /// parent's rights and the present bound for children, and one level less.
     pub(crate) fn child_authority(
         &self,
         parent: &AgentView,

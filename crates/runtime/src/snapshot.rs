@@ -78,7 +78,7 @@ pub struct SessionSnapshot {
     run: LatestRun,
 }
 
-/// What the person last asked for.
+/// The person's last request.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct CurrentTurn {
     /// Number of the turn, from 0.
@@ -110,7 +110,7 @@ pub struct UnstartedTask {
     pub index: u32,
     /// Number of tasks in its call.
     pub count: usize,
-    /// What was to be accomplished, on one line.
+    /// The task, on one line.
     pub goal: String,
     /// The model that was to be used.
     pub model: String,

@@ -40,7 +40,7 @@ pub struct Header {
     pub session: SessionId,
     /// Milliseconds since 1970-01-01T00:00:00Z.
     pub created: u64,
-    /// What frame boundaries are derived from.
+    /// Random bytes from which frame boundaries are derived.
     pub secret: FrameSecret,
 }
 

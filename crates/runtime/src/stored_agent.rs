@@ -36,7 +36,7 @@ pub(crate) struct EarlierTime {
     pub(crate) calls: BTreeMap<CallId, Duration>,
 }
 
-/// What a session that is taken up again brings along.
+/// State of a session that is resumed.
 #[derive(Default)]
 pub(crate) struct RestoredSession {
     pub(crate) next: u64,
@@ -45,14 +45,14 @@ pub(crate) struct RestoredSession {
     pub(crate) states: Arc<AgentStates>,
     pub(crate) agents: BTreeMap<AgentId, StoredAgent>,
     pub(crate) spent: SessionCosts,
-    /// What replies and completed tasks cost.
+    /// Cost of replies and completed tasks.
     pub(crate) cost_history: CostHistory,
     /// The time in which at least one child ran.
     pub(crate) children_time: Duration,
     pub(crate) play: Option<Arc<Playback>>,
 }
 
-/// What a session that is taken up again brings along, from its records.
+/// Returns the state of a resumed session, from its records.
 pub(crate) fn restored(records: &[Record], parts: &SessionConfig) -> RestoredSession {
     let texts = texts(records);
     let states = AgentStates::of(records);
@@ -80,7 +80,7 @@ pub(crate) fn restored(records: &[Record], parts: &SessionConfig) -> RestoredSes
     }
 }
 
-/// What the replies and the completed tasks of a session cost, where a budget holds.
+/// Returns the cost of a session's replies and completed tasks, if a budget holds.
 fn cost_history(records: &[Record], budgets: Budgets) -> CostHistory {
     let mut history = CostHistory::default();
     if !budgets.limit(true) {
@@ -117,7 +117,7 @@ pub(crate) fn is_completed(status: Status, reason: ExitReason) -> bool {
     status == Status::Completed && reason != ExitReason::Budget
 }
 
-/// What an agent and all below it cost.
+/// Returns the cost of an agent and its descendants.
 pub(crate) fn tree_cost(end: &Outcome) -> Cost {
     let usage = end.tree_usage();
     Cost {

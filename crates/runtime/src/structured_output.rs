@@ -15,10 +15,10 @@ use crate::validate::mistakes;
 
 /// Limit on a shown key, in characters.
 const KEY_CHARS: usize = 80;
-/// What is wrong with an answer that holds no value.
+/// Error of an answer without a value.
 const NO_VALUE: &str = "it has no complete JSON value";
 
-/// Checks the answer that the loop ended with, at a limit too. Tells whether it misses its
+/// Checks the answer that the loop ended with, at a limit too. Returns whether it misses its
 /// schema: then it is asked for again, or, where it cannot be, has failed. What an agent says
 /// to a message after an answer that satisfies the schema need not.
 pub(crate) async fn reject_answer(cx: &AgentContext) -> Result<bool, JournalError> {

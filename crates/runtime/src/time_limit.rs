@@ -47,7 +47,7 @@ struct TimeLimitState {
     running: usize,
     /// Since when some run.
     since: Instant,
-    /// What was spent before that.
+    /// Time that was spent before.
     spent: Duration,
 }
 

@@ -359,8 +359,8 @@ impl ToolRunner {
     }
 }
 
-/// What a call would run: its command, and the arguments beside that. Where there is no command, or
-/// too much beside it, the whole call.
+/// Returns the command of a call and its other arguments; the whole call if it has no command, or
+/// too many other arguments.
 fn shown_call(tool: &ToolSpec, arguments: &Value) -> (String, Map<String, Value>) {
     let fits = |others: &Map<String, Value>| {
         serde_json::to_string(others).is_ok_and(|text| text.len() <= BESIDE_BYTES)

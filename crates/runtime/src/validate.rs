@@ -27,7 +27,7 @@ pub(crate) struct Checker {
 }
 
 impl Checker {
-    /// What a tool gets of the arguments of a call: parsed and checked, unless it reads them itself.
+    /// Returns the arguments for a tool: parsed and checked, unless the tool reads them itself.
     ///
     /// # Errors
     /// As [`Checker::check`].
@@ -90,8 +90,7 @@ fn beginning(arguments: &str) -> String {
     }
 }
 
-/// What is wrong with a value, a line for each mistake; nothing when it fits. `whole` names
-/// the value itself.
+/// Returns the mistakes in a value, one a line; `None` if it fits. `whole` names the value itself.
 pub(crate) fn mistakes(
     validator: &Validator,
     schema: impl FnOnce() -> Value,
@@ -126,7 +125,7 @@ pub(crate) fn mistakes(
     (!told.is_empty()).then(|| told.join("\n"))
 }
 
-/// What is expected, and what was found where that is short.
+/// Describes the expected value, and the found one if it is short.
 fn words(error: &ValidationError<'_>) -> String {
     let found = error.instance().to_string();
     let found = if found.len() <= LONGEST_FOUND { found.as_str() } else { "value" };
@@ -138,7 +137,7 @@ fn words(error: &ValidationError<'_>) -> String {
     if found == "value" { error.masked().to_string() } else { error.to_string() }
 }
 
-/// What may be chosen from, all of it where that is not very long.
+/// Returns the choices, all of them if that is not very long.
 fn choices(options: &[Value]) -> String {
     let mut told = String::new();
     for (index, option) in options.iter().enumerate() {

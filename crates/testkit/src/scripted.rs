@@ -11,7 +11,7 @@ use crate::barrier::Barrier;
 use crate::counter::Counter;
 use crate::seen::SeenRequest;
 
-/// What a scripted model does with a request.
+/// A scripted model's response to a request.
 #[derive(Debug, Clone)]
 pub enum ScriptedTurn {
     /// Replies.

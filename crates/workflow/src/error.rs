@@ -134,7 +134,7 @@ impl GraphError {
         }
     }
 
-    /// What that field holds, whole.
+    /// Returns the whole value of that field.
     #[must_use]
     pub fn value(&self) -> ErrorValue<'_> {
         match self {
@@ -147,7 +147,7 @@ impl GraphError {
         }
     }
 
-    /// What to change, in one sentence fragment.
+    /// Returns the remedy, as a sentence fragment.
     #[must_use]
     pub fn remedy(&self) -> String {
         match self {

@@ -146,7 +146,7 @@ struct Tally {
     otherwise: usize,
 }
 
-/// What a tally means for a join.
+/// Meaning of a tally for a join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
     Holds,

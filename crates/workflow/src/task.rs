@@ -1,4 +1,4 @@
-//! What a caller says of one task.
+//! Specification of one task.
 
 /// Limit on a task id, in bytes.
 pub const MAX_ID_BYTES: usize = 64;
@@ -13,7 +13,7 @@ pub struct Task {
     pub id: Option<String>,
     /// Ids of the tasks this one waits for, in any order; naming one twice is naming it once.
     pub depends_on: Vec<String>,
-    /// What has to be true of them before this task may start.
+    /// Condition on them before this task may start.
     pub join: Join,
     /// Higher starts first. The scheduler compares, it sets no bounds.
     pub priority: i8,

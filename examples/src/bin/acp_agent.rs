@@ -13,7 +13,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 
-/// What is answered to a request; nothing where there is no such method.
+/// Returns the answer to a request; `None` for an unknown method.
 fn answer(method: &str, params: &Value, out: &mut impl Write) -> io::Result<Option<Value>> {
     Ok(Some(match method {
         "initialize" => json!({"protocolVersion": 1, "agentCapabilities": {}}),

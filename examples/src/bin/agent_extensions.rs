@@ -1,6 +1,6 @@
-//! What an agent may have beside the tools of crates: MCP servers, hooks that are shell commands, a
-//! model to go on with. Its task is recorded, and played again without model and server. Arguments:
-//! URL MODEL SERVER FILE, where SERVER is an MCP server such as the example `mcp_server`.
+//! An agent with MCP servers, shell hooks and a fallback model. Its task is recorded, and replayed
+//! without model and server. Arguments: URL MODEL SERVER FILE, where SERVER is an MCP server such
+//! as the example `mcp_server`.
 #![expect(clippy::print_stdout, reason = "it shows what comes of it")]
 
 use std::error::Error;

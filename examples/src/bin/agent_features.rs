@@ -1,5 +1,5 @@
-//! What else an agent does, each in one line: children, events as they happen, text as it arrives,
-//! approvals, an answer as a value, a session that goes on, a task that is cancelled. Arguments: URL MODEL.
+//! Features of an agent, each in one line: children, events as they happen, text as it arrives,
+//! approvals, typed answers, resuming a session, cancelling a task. Arguments: URL MODEL.
 #![expect(clippy::print_stdout, reason = "it shows what comes of it")]
 
 use std::error::Error;

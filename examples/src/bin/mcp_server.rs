@@ -12,7 +12,7 @@ use std::io::{self, Write as _};
 
 use serde_json::{Value, json};
 
-/// What is answered to a request, or the code and the words of an error.
+/// Returns the answer to a request, or an error's code and text.
 fn answer(method: &str, params: &Value) -> Result<Value, (i32, String)> {
     match method {
         "initialize" => Ok(json!({

@@ -9,7 +9,7 @@ use deputize_core::hook::{Hook, HookAnswer, HookEvent, HookInput, HookPoint};
 use deputize_core::memory::{Memory, MemoryError};
 use deputize_core::{AgentId, BoxFuture, Cancel, Outcome};
 
-/// What it keeps, in the directory that it was started in.
+/// File with its notes, in the directory that it was started in.
 const FILE: &str = "memory.txt";
 
 struct Notes;

@@ -27,7 +27,7 @@ pub async fn send(
     format!("sent to {to}")
 }
 
-/// What only looks may run; the rest is asked about, and letters to everybody are not sent.
+/// Allows read-only calls, asks about others, and denies letters to everybody.
 struct Careful;
 
 impl Policy for Careful {

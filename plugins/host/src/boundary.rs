@@ -20,7 +20,7 @@ pub struct PluginCall {
     pub tool: String,
     /// Its arguments, as JSON text.
     pub arguments: String,
-    /// What the call is about, as JSON text.
+    /// The subject of the call, as JSON text.
     pub about: String,
     /// Whether it may be repeated. If its process ends while other calls run there, it is made once
     /// more, in a process of its own.

@@ -21,7 +21,7 @@ pub enum PluginError {
     Description {
         /// Its name, or its file.
         plugin: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// It answered a call with an invalid answer.

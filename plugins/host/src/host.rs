@@ -25,7 +25,7 @@ const WORDS_LIMIT: Duration = Duration::from_millis(200);
 const WORDS_BYTES: usize = 4096;
 /// Maximum characters shown of them.
 const WORDS_CHARS: usize = 300;
-/// What libraries print when an allocation fails.
+/// Messages of libraries when an allocation fails.
 const NO_MEMORY: [&str; 4] =
     ["memory allocation of", "bad_alloc", "out of memory", "Cannot allocate memory"];
 

@@ -1,4 +1,4 @@
-//! Tells what an image file is: its format, its size, and what the camera wrote into it.
+//! Describes an image file: its format, its size, and the camera's data in it.
 //!
 //! Linked, `Cli::new().tools(deputize_plugin_image::LINK)`; loaded, the library that `cargo build`
 //! makes of this crate.
@@ -87,7 +87,7 @@ fn facts(path: &Path) -> ToolCallResult {
     Ok(ToolOutput::text(lines.join("\n")))
 }
 
-/// What a camera wrote.
+/// Returns a camera's data, a line each.
 fn photo(exif: &Exif) -> Vec<String> {
     let told = [
         ("taken", Tag::DateTimeOriginal),

@@ -1,4 +1,4 @@
-//! What both sides see in memory. `include/deputize_plugin.h` says the same in C.
+//! Memory layout that both sides share. `include/deputize_plugin.h` has the same in C.
 
 use std::ffi::{CStr, c_void};
 
@@ -37,7 +37,7 @@ pub struct OwnedBytes {
     pub cap: usize,
 }
 
-/// What a host lends to one call of a tool. Valid, in any thread, until that call returns.
+/// Context that a host lends to one call of a tool. Valid, in any thread, until that call returns.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct HostV1 {

@@ -25,7 +25,7 @@ pub struct Plugin {
 /// Maximum size of a note in bytes; the rest is cut off.
 pub const MAX_NOTE_BYTES: usize = 4096;
 
-/// What a host provides to a call. A function that returns whether the call is cancelled is one.
+/// The host's side of a call. A function that returns whether the call is cancelled implements it.
 pub trait CallContext: Sync {
     /// Returns whether the call is cancelled. If this panics, it is.
     fn cancelled(&self) -> bool;

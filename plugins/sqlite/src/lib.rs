@@ -114,7 +114,7 @@ async fn asked(
     tokio::task::spawn_blocking(work).await.map_err(ToolError::failed)?
 }
 
-/// What is wrong: the model wrote the query, or named the file.
+/// A fault in the model's query or file name.
 enum QueryError {
     /// SQLite says so.
     Sqlite(rusqlite::Error),

@@ -98,7 +98,7 @@ async fn a_second_interrupt_waits_neither_for_a_command_nor_for_a_reader() {
         running.says("once more leaves at once").await;
         let (ended, took) = ended_by(Signal::INT, &lab, running).await;
         assert!(!ended.err.contains("were not read"), "it waited: {}", ended.err);
-        let hint = format!("go on with `deputize run --resume {}`", lab.session());
+        let hint = format!("continue with `deputize run --resume {}`", lab.session());
         assert!(ended.err.contains(&hint), "{}", ended.err);
         took
     })

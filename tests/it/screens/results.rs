@@ -114,7 +114,7 @@ async fn a_session_names_the_configuration_file_that_it_ran_with() {
     let shown = RunningProgram::start(shown).end().await.with_code(0);
     let file = file.canonicalize().unwrap();
     let hint = format!(
-        "unfinished: go on with `deputize run --config '{}' --resume {session}`",
+        "unfinished: continue with `deputize run --config '{}' --resume {session}`",
         file.display()
     );
     assert!(shown.out.trim_end().ends_with(&hint), "{}", shown.out);

@@ -113,7 +113,7 @@ fn title(question: &Question) -> String {
     for_terminal_line(&title, TITLE_CHARS)
 }
 
-/// What the person judges: the command, within a fence that it cannot close.
+/// Returns the text that the person judges: the command, within a fence that it cannot close.
 fn words(question: &Question) -> String {
     let cwd = for_question(&question.cwd.to_string_lossy()).replace('\n', "\\n");
     let reason = for_terminal_line(&question.reason, TITLE_CHARS);

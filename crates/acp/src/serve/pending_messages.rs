@@ -32,7 +32,7 @@ impl PendingMessages {
     }
 }
 
-/// What the editor is sent.
+/// Returns a sink that writes messages to the editor, and counts down `waiting`.
 pub(crate) fn outgoing(
     output: impl AsyncWrite + Unpin + Send + 'static,
     waiting: PendingMessages,
@@ -46,8 +46,8 @@ pub(crate) fn outgoing(
     })
 }
 
-/// What the editor sends. A line that is no message is handed on in a short form, which is none
-/// either: so it is answered, and what follows is read.
+/// Wraps the stream of lines from the editor. A line that is not a message is replaced by a short
+/// one that is not a message either, so it is answered and reading continues.
 pub(crate) fn incoming(
     input: impl AsyncRead + Unpin + Send + 'static,
 ) -> impl Stream<Item = io::Result<String>> + Send + 'static {

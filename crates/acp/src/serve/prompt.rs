@@ -13,9 +13,9 @@ pub(crate) const PROMPT_BYTES: usize = 1024 * 1024;
 
 /// Limit on a name or a place, in characters.
 const PLACE_CHARS: usize = 4096;
-/// What names an attachment in its frame, before its place.
+/// Prefix of an attachment's name in its frame.
 const ATTACHED: &str = "editor:";
-/// What stands in the words behind the place of an attachment.
+/// Text after the place of an attachment in the message.
 const NAMED: &str = "` (attached below)";
 
 /// The message as the agent reads it. What is attached stands after the person's words, framed;
@@ -91,7 +91,7 @@ fn parted(text: &str) -> (&str, Vec<(&str, &str)>) {
     parts.unwrap_or_else(|| (text, Vec::new()))
 }
 
-/// What a text consists of, if that is attachments alone.
+/// Returns the attachments of a text that has nothing else; otherwise `None`.
 fn attachments<'a>(mut rest: &'a str, head: &str) -> Option<Vec<(&'a str, &'a str)>> {
     let mut found = Vec::new();
     while !rest.is_empty() {
@@ -106,7 +106,7 @@ fn attachments<'a>(mut rest: &'a str, head: &str) -> Option<Vec<(&'a str, &'a st
     Some(found)
 }
 
-/// What stands between a message's words and an attachment, or between two of them.
+/// Returns the separator before an attachment.
 fn head() -> String {
     format!("\n\n<{}", TextSource::Tool(ATTACHED.to_owned()))
 }

@@ -1,4 +1,4 @@
-//! What serving needs of the program around it: sessions, and turns in them.
+//! Interface to the host program: sessions, and turns in them.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub trait SessionHost: Send + Sync {
 
 /// One session: turns, one after the other.
 pub trait Conversation: Send + Sync {
-    /// What does not change while it is open.
+    /// Returns the fixed facts of the open session.
     fn facts(&self) -> &SessionFacts;
 
     /// Its records until now; none of one that has not begun.
@@ -81,7 +81,7 @@ pub enum McpTransport {
     },
 }
 
-/// What does not change while a session is open.
+/// Fixed facts of an open session.
 #[derive(Clone)]
 pub struct SessionFacts {
     /// The session.
@@ -92,7 +92,7 @@ pub struct SessionFacts {
     pub catalog: Arc<Catalog>,
     /// How the top agent's questions are answered until the editor says otherwise.
     pub mode: ApproverMode,
-    /// What the person should know before the first turn.
+    /// Notes for the person before the first turn.
     pub notes: Vec<String>,
 }
 
@@ -104,14 +104,14 @@ impl fmt::Debug for SessionFacts {
 
 /// One message of the person, and who watches the turn that it begins.
 pub struct TurnRequest {
-    /// What the person says.
+    /// The person's message.
     pub text: String,
     /// Who sees the records.
     pub observer: Arc<dyn Observer>,
     /// Who is asked. The top agent's mode is `ask`: who answers knows the mode that the editor
     /// chose.
     pub approver: Arc<dyn Approver>,
-    /// Told when the turn must end.
+    /// Is cancelled when the turn must end.
     pub cancel: Cancel,
 }
 
@@ -128,7 +128,7 @@ pub struct SessionListing {
     pub id: SessionId,
     /// Where it works.
     pub cwd: PathBuf,
-    /// What it is about.
+    /// Its title.
     pub title: String,
     /// When something last happened in it, in RFC 3339.
     pub updated: String,
@@ -144,7 +144,7 @@ pub enum HostError {
     /// Its files were removed while it was open.
     #[error("session `{0}` was deleted while it was open here: start a new one")]
     Deleted(String),
-    /// What was asked for cannot be.
+    /// The request is invalid.
     #[error("{0}")]
     Asked(String),
     /// The provider wants a key or a login.

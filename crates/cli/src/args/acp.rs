@@ -15,7 +15,7 @@ pub(crate) struct Acp {
 }
 
 impl Acp {
-    /// What it says of each session. The editor says where one works.
+    /// Returns the options of each session. The editor sets the working directory.
     pub(crate) fn options(&self) -> RunOptions {
         self.every.options(self.approve, None, false)
     }

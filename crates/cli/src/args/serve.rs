@@ -1,4 +1,4 @@
-//! What commands that serve others take for every run.
+//! Arguments of commands that serve others, for every run.
 
 use std::path::PathBuf;
 

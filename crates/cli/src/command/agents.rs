@@ -24,7 +24,7 @@ use crate::stdio::{output_columns, print, tell, wrap_lines};
 
 #[derive(Debug, thiserror::Error)]
 enum AgentsError {
-    #[error("no session runs")]
+    #[error("no session is running")]
     NothingRuns,
     #[error("agent `{agent}` has already ended ({status})")]
     Ended { agent: String, status: &'static str },
@@ -32,11 +32,11 @@ enum AgentsError {
     Several { agent: String, sessions: Vec<String> },
 }
 
-/// Told where somebody may have expected more.
-const ONCE: &str = "note: this is how they stand now; a view that follows them comes with a later \
-                    version (--once leaves this note out)";
+/// Note for a person who expects a live view.
+const ONCE: &str = "note: this is a snapshot; a live view comes with a later version (--once leaves \
+                    this note out)";
 
-/// Does what the command says.
+/// Runs the command.
 pub(crate) fn agents(around: &ProcessEnv, args: &Agents) -> Result<(), CliError> {
     let dir = around.sessions()?;
     match &args.command {

@@ -104,7 +104,7 @@ fn unpriced(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
     refusals.iter().filter_map(problem).collect()
 }
 
-/// What is wrong with a configuration and with the files that it names: each mistake at once.
+/// Returns all mistakes of a configuration and of the files that it names.
 fn and_files(mut error: ConfigError, around: &ProcessEnv) -> ConfigError {
     let fault = |(provider, file, place): &(String, String, ConfigPlace)| {
         // A path that is none is a mistake of its own.

@@ -176,7 +176,7 @@ fn tools(composition: Result<AssembledProgram, CliError>, told: &[String]) -> Ve
             }
         }
     }
-    checks.insert(0, Check::new("tools", Ok(format!("{usable} can be used"))));
+    checks.insert(0, Check::new("tools", Ok(format!("{usable} usable"))));
     let untold = |text: &String| !told.iter().any(|told| text.starts_with(told));
     let warnings = composition.warnings.into_iter().filter(untold);
     checks.extend(warnings.map(|text| Check::less("project", text)));

@@ -45,7 +45,7 @@ enum ServerError {
     Held { name: String, why: String },
 }
 
-/// Does what the command says.
+/// Runs the command.
 pub(crate) fn mcp(around: &ProcessEnv, command: &Mcp) -> Result<(), CliError> {
     match command {
         Mcp::List { view } => list(around, view),

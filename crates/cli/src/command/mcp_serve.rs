@@ -20,7 +20,8 @@ mod service;
 
 use service::{ProgramService, ServiceState};
 
-/// What holds for every tool that may be offered: the settings may change while it serves.
+/// Instructions that hold for every tool that may be offered: the settings may change while it
+/// serves.
 const INSTRUCTIONS: &str = "Each tool gives work to agents of this program and takes a long time: \
     ask for progress, and cancel calls that you no longer need. `run` gives a whole task to one \
     agent.";

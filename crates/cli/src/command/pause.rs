@@ -11,10 +11,10 @@ use crate::process_env::ProcessEnv;
 use crate::stdio::tell;
 
 #[derive(Debug, thiserror::Error)]
-#[error("no session runs")]
+#[error("no session is running")]
 struct NoRunningSession;
 
-/// Tells runs whether they may start children: those named, or all.
+/// Allows or forbids runs to start children: the named runs, or all.
 pub(crate) fn pause(around: &ProcessEnv, named: &[String], paused: bool) -> Result<(), CliError> {
     let dir = around.sessions()?;
     let sessions: Vec<SessionId> = if named.is_empty() {

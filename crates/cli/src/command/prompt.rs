@@ -224,7 +224,7 @@ pub(super) const fn role_word(role: Role) -> &'static str {
 /// Limit on a file with a schema, in bytes.
 const SCHEMA_BYTES: u64 = 1024 * 1024;
 
-/// What a file with a schema may be.
+/// Kind of a file with a schema.
 #[derive(Debug, thiserror::Error)]
 enum SchemaFile {
     #[error("--output-schema: {0} cannot be read")]
@@ -253,7 +253,7 @@ fn bounded(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What is wrong with a call, with the values that the person gave.
+/// The fault of a call, with the person's values.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", told(.0))]
 struct NoChild(Refusal);

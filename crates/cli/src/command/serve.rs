@@ -1,5 +1,4 @@
-//! What sessions that others ask this program for have in common, whatever they ask by: an editor,
-//! or an agent.
+//! Common parts of sessions for editors and for other agents.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -26,31 +25,31 @@ use crate::inactivity::Inactivity;
 use crate::process_env::ProcessEnv;
 use crate::processes::setup;
 
-/// What all of them share.
+/// State that all of them share.
 pub(crate) struct SharedAssembly {
     links: Vec<ToolCrate>,
     pub(super) around: ProcessEnv,
-    /// What the command line says of every session.
+    /// The command line's options for every session.
     options: RunOptions,
     pub(super) dir: SessionDir,
     processes: Arc<Processes>,
     gate: Arc<RateLimiters>,
 }
 
-/// What a session begins with.
+/// Startup of a session.
 pub(super) struct SessionStartup {
     pub(super) composition: AssembledProgram,
     pub(super) chosen: ResolvedModels,
     pub(super) overrides: ModelOverrides,
     /// The configuration file that the person named, if one.
     config_file: Option<PathBuf>,
-    /// What whoever asked for it should read.
+    /// Notes for the requester.
     pub(super) notes: StartupNotes,
     program: Option<AcpProgram>,
     _looked: FirstListing,
 }
 
-/// What the start of a session says.
+/// Notes at the start of a session.
 pub(super) struct StartupNotes {
     /// Notes about MCP servers.
     pub(super) of_servers: Vec<String>,
@@ -86,7 +85,7 @@ impl SharedAssembly {
         Ok((sources, loaded))
     }
 
-    /// What a session is made of, without asking servers for what is not known of them.
+    /// Assembles a session from what is known of its servers, without asking them.
     pub(super) fn compose(
         &self,
         sources: &Sources,

@@ -36,10 +36,10 @@ const GOAL_CHARS: usize = 60;
 const UNFINISHED: &str = "unfinished";
 /// The status of a session that a process works on.
 const RUNNING: &str = "running";
-/// Said where a list of sessions is empty.
+/// Message for an empty list of sessions.
 pub(crate) const NO_SESSIONS: &str = "there are no sessions yet";
 
-/// Does what the command says; `resume` is a run and done elsewhere.
+/// Runs the command, except `resume`, which is a run.
 pub(crate) fn sessions(
     links: &[ToolCrate],
     around: &ProcessEnv,
@@ -164,7 +164,7 @@ fn has_ended(stored: &StoredSession) -> bool {
 /// A session as a row of the list.
 struct SessionLine {
     status: &'static str,
-    /// What the top agent is to do, on one line.
+    /// The task of the top agent, on one line.
     goal: String,
     summary: SessionSummary,
 }
@@ -243,7 +243,7 @@ fn list(dir: &SessionDir, as_json: bool) -> Result<(), CliError> {
     print_list(head, rows, &give_way, NO_SESSIONS)
 }
 
-/// Tells the sessions that a process works on from those that broke off.
+/// Separates sessions that a process works on from those that broke off.
 fn mark_running(dir: &SessionDir, glances: &mut [SessionLine]) -> Result<(), CliError> {
     let open: Vec<&mut SessionLine> =
         glances.iter_mut().filter(|glance| glance.status == UNFINISHED).collect();
@@ -289,8 +289,8 @@ fn export(
     print(&secrets.scrub(&text))
 }
 
-/// What a person said in a message: of the first one what the agent is to do, without what the
-/// host put before it.
+/// Returns the person's words in a message: of the first one the task, without the host's text
+/// before it.
 fn said<'s>(stored: &'s StoredSession, agent: &AgentId, text: &'s str) -> &'s str {
     let starts = stored.records.iter().filter_map(|record| match &record.event {
         Event::AgentStart(start) if record.depth == 0 && record.agent == *agent => Some(start),

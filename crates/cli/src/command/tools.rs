@@ -136,7 +136,7 @@ fn usable(entry: &CatalogEntry, composition: &AssembledProgram) -> String {
     why_not(entry, composition).map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"))
 }
 
-/// What stands first in a description, on one line.
+/// Returns the first sentence of a description, on one line.
 fn first_sentence(description: &str) -> String {
     let line = headline(description);
     let end = line.find(". ").map_or(line.len(), |at| at + 1);

@@ -104,7 +104,7 @@ fn toolset_names(list: &[String], key: &str, warnings: &mut Vec<String>) -> BTre
     names
 }
 
-/// What is configured of the contexts of providers' models.
+/// Returns the configured context windows of models.
 fn context_windows(config: &Config) -> BTreeMap<String, u32> {
     let known = config.providers.iter().filter(|(_, entry)| entry.context_window > 0);
     known.map(|(name, entry)| (name.clone(), entry.context_window)).collect()

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use super::{AssemblyInput, mcp, unreachable};
 use crate::zone::zone;
 
-/// What a prompt takes from the environment.
+/// Parts of a prompt from the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Discovered {
     /// Sources of the base prompts.

@@ -42,7 +42,7 @@ struct MissingKey {
 /// Where a key stands that is configured as such.
 const OWN_KEY: &str = "delegation.api_key";
 
-/// What can be done without a key.
+/// Advice for a person without a key.
 const LOOK_AROUND: &str = "to try it without a key or network: -m offline";
 
 /// The same where there are others to go on with.
@@ -70,7 +70,7 @@ pub(crate) fn name(choice: &ModelChoice) -> String {
     }
 }
 
-/// What a model is there for.
+/// Purpose of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ModelUse {
     /// Agents are made with it.
@@ -117,7 +117,7 @@ impl ModelUse {
 pub(crate) struct ModelSelection {
     /// The top agent's, as agents name it.
     pub(crate) name: String,
-    /// What is wanted of it.
+    /// Options of its requests.
     pub(crate) options: ModelOptions,
     /// The names of those that children may have.
     pub(super) for_children: BTreeSet<String>,
@@ -366,7 +366,7 @@ pub(super) fn provider_secrets(config: &Config, surroundings: &ProcessEnv, secre
     }
 }
 
-/// What is said of keys that are too short to be looked for in what the program shows.
+/// Returns warnings about keys that are too short to be redacted.
 pub(super) fn short_keys(choice: &ModelChoice, surroundings: &ProcessEnv) -> Vec<String> {
     let Endpoint::Http(at) = &choice.endpoint else { return Vec::new() };
     let is_short = |variable: &&String| {

@@ -1,4 +1,4 @@
-//! What models cost, and which runs cannot begin because that is not known.
+//! Prices of models, and runs that cannot start without them.
 
 use deputize_core::budget::Price;
 use deputize_providers::published_price;
@@ -112,8 +112,8 @@ impl DollarLimits<'_> {
     }
 }
 
-/// What a model costs: as configured, nothing on this machine, or as published for the
-/// provider's own address.
+/// Returns the price of a model: the configured one, zero on this machine, or the published one at
+/// the provider's own address.
 pub(super) fn price(choice: &ModelChoice, config: &Config) -> Option<Price> {
     let Endpoint::Http(at) = &choice.endpoint else { return Some(Price::FREE) };
     if let Some(own) = own_price(choice, config) {

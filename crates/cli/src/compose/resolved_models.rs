@@ -16,7 +16,7 @@ use crate::process_env::ProcessEnv;
 pub(crate) struct ResolvedModels {
     /// The top agent's, as agents name it.
     pub(crate) name: String,
-    /// What is wanted of it.
+    /// Options of its requests.
     pub(crate) options: ModelOptions,
     pub(crate) models: Models,
     pub(crate) secrets: Secrets,

@@ -205,7 +205,10 @@ fn a_limit_in_dollars_wants_the_price_of_each_model_that_an_agent_may_have() {
         let limit = format!("{key}=1000");
         assert_eq!(refused(&[&limit], "offline"), None);
         let told = refused(&[&limit, program], "offline").unwrap();
-        assert!(told.starts_with(&format!("`{key}` is a limit in tokens, and nobody")), "{told}");
+        assert!(
+            told.starts_with(&format!("`{key}` is a limit in tokens, and the tokens")),
+            "{told}"
+        );
         assert_eq!(refused(&[&limit, program, "toolsets=[file]"], "offline"), None);
     }
 }

@@ -15,7 +15,7 @@ use crate::agent_name::short;
 use crate::output::events::time;
 use crate::screen::summary::{dollars, running, tokens};
 
-/// What the columns of [`AgentTable::rows`] are.
+/// Titles of the columns of [`AgentTable::rows`].
 pub(crate) const COLUMNS: [&str; 10] =
     ["AGENT", "STATUS", "MODEL", "TOOL", "STEPS", "CALLS", "TOKENS", "COST", "TIME", "GOAL"];
 

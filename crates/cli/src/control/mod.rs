@@ -19,7 +19,7 @@ const REQUEST_BYTES: u64 = 4096;
 /// Limit on an answer, in bytes.
 const ANSWER_BYTES: u64 = 1024 * 1024;
 
-/// What is asked of a run.
+/// Request to a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum ControlRequest {
@@ -39,7 +39,7 @@ pub(crate) enum ControlRequest {
     },
 }
 
-/// What it says.
+/// Answer of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ControlAnswer {

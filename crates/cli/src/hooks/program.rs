@@ -6,7 +6,7 @@ use super::commands;
 use crate::config::Hooks;
 use crate::process_env::ProcessEnv;
 
-/// What a shell does itself, without a program.
+/// Builtin commands of a shell.
 const SHELL: [&str; 38] = [
     ".", ":", "alias", "bg", "break", "case", "cd", "command", "continue", "echo", "eval", "exec",
     "exit", "export", "false", "fg", "for", "getopts", "hash", "if", "kill", "printf", "pwd",
@@ -25,7 +25,7 @@ pub(crate) fn faults(hooks: &Hooks, around: &ProcessEnv) -> Vec<(String, String)
     faulty.collect()
 }
 
-/// What is wrong with the first word of a command, where that is a plain path or name. A path that
+/// Returns the fault of a command's first word, if that is a plain path or name. A path that
 /// depends on the directory of the agent is not looked for.
 fn fault(command: &str, around: &ProcessEnv) -> Option<String> {
     let ends = |c: char| c.is_whitespace() || ";&|<>()".contains(c);

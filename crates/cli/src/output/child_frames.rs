@@ -45,8 +45,8 @@ fn without_frames(text: &str, opening: &str) -> String {
     out
 }
 
-/// What stands before the first frame of a text, in it and behind it. What only looks like a frame
-/// inside of one ends elsewhere.
+/// Splits a text into the part before its first frame, the frame's content and the rest. Text
+/// inside that only looks like a frame does not end it.
 fn first_frame<'t>(text: &'t str, opening: &str) -> Option<(&'t str, &'t str, &'t str)> {
     let at = match text.strip_prefix(opening) {
         Some(_) => 0,

@@ -1,4 +1,4 @@
-//! What `run` prints on standard output for other programs.
+//! Output of `run` on standard output for other programs.
 
 use std::io;
 

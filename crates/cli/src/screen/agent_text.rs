@@ -1,4 +1,4 @@
-//! What is shown of one agent: what it is about, and what it does now.
+//! Text for one agent: its task and its present activity.
 
 use deputize_core::Status;
 use deputize_core::agent::AgentActivity;

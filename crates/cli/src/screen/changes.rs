@@ -1,4 +1,4 @@
-//! What a run changed on disk, and which commands it ran, in lines.
+//! Lines for the changes of a run on disk and its commands.
 
 use std::path::Path;
 

@@ -45,7 +45,7 @@ impl LineBacklog {
     }
 }
 
-/// What a line costs, its end included.
+/// Returns the bytes of a line, its end included.
 fn cost(line: &ScreenLine) -> usize {
     line.bytes() + 1
 }

@@ -1,4 +1,4 @@
-//! What a person sees on standard error while agents work.
+//! Progress of agents on standard error.
 
 pub(crate) mod agent_text;
 mod call_groups;

@@ -219,8 +219,8 @@ impl Plain {
         self.prints_answer && snapshot.top().is_some_and(|top| top.id == *agent)
     }
 
-    /// What is left of an arriving reply when it is whole or broke off; of what may be the answer,
-    /// when the agent goes on.
+    /// Returns the rest of an arriving reply when it is complete or broke off; of a possible
+    /// answer, when the agent goes on.
     fn rest_of_reply(&mut self, snapshot: &SessionSnapshot, record: &Record) -> Vec<ScreenLine> {
         let may_be_answer = self.may_be_answer(snapshot, &record.agent);
         match &record.event {

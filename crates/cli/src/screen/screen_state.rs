@@ -1,4 +1,4 @@
-//! What there is to draw, and how far the drawing is.
+//! State of the screen, and how much of it is drawn.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use super::failures::is_failure;
 use super::line_backlog::LineBacklog;
 use super::plain::{Plain, progressed};
 
-/// What there is to draw.
+/// State of the screen.
 pub(super) struct ScreenState {
     pub(super) detail: Detail,
     /// Whether a tree is drawn. Otherwise lines are printed.

@@ -31,7 +31,7 @@ pub(super) struct ScreenWriter {
     pub(super) drawn_at: Option<Instant>,
 }
 
-/// What a drawer does next.
+/// Next step of a writer.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum WriterStep {
     /// Writes this.
@@ -45,7 +45,7 @@ impl ScreenWriter {
         Self { surface, drawn: Vec::new(), drawn_columns: 0, drawn_at: None }
     }
 
-    /// What is to be done now. It is taken from the state as if it were done.
+    /// Returns the next step, and updates the state as if it were done.
     pub(super) fn next(&mut self, state: &mut ScreenState) -> WriterStep {
         let frame = match state.drawing.end {
             DrawState::Asked => self.last(state),
@@ -96,7 +96,7 @@ impl ScreenWriter {
         if frame.is_empty() { WriterStep::Wait(Some(FRAME)) } else { WriterStep::Write(frame) }
     }
 
-    /// What is left of a time since the last drawing.
+    /// Returns the rest of a time since the last drawing; `None` if it has passed.
     fn left_of(&self, time: Duration) -> Option<Duration> {
         let left = time.checked_sub(self.drawn_at?.elapsed());
         left.filter(|left| !left.is_zero())

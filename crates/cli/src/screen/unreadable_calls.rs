@@ -21,7 +21,7 @@ pub(super) struct UnreadableCalls {
 #[derive(Debug, Default)]
 struct CallStreak {
     calls: usize,
-    /// What stands in the last one.
+    /// Text of the last one.
     last: String,
 }
 

@@ -1,4 +1,4 @@
-//! What was piped in beside a task, as it stands before the person's words in a message.
+//! Piped input beside a task, as it is put before the person's words in a message.
 
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{self, Write as _};
@@ -9,7 +9,7 @@ use deputize_core::sanitize::{Secrets, TextSource, frame_quote};
 
 use crate::wording::count;
 
-/// What the frame is called.
+/// Name of the frame.
 const NAME: &str = "stdin";
 
 /// Material of a task.

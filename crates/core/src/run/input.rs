@@ -1,4 +1,4 @@
-//! What an agent loop is fed with.
+//! Input of the agent loop.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! What an agent loop does next.
+//! The next step of the agent loop.
 
 use super::turn_end::TurnEnd;
 use crate::message::ToolCall;

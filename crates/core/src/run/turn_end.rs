@@ -56,7 +56,7 @@ pub struct TurnEnd {
     pub text: Option<String>,
     /// Whether the text is only the part of a reply that arrived before it broke off.
     pub partial: bool,
-    /// What went wrong, for the operator.
+    /// The error, for the operator.
     pub error: Option<String>,
     /// The error without figures that differ between agents that failed for the same reason; `None`
     /// if it has no such figures.

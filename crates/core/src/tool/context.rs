@@ -1,4 +1,4 @@
-//! What a tool call has access to: the call, its agent and the session.
+//! Context of a tool call: the call, its agent and the session.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub use spawn::{
 pub struct AgentView {
     /// The specification it was made from.
     pub spec: Arc<AgentSpec>,
-    /// What it may do.
+    /// Its rights.
     pub authority: Arc<Authority>,
     /// The program's tools; the authority determines which of them the agent has.
     pub catalog: Arc<Catalog>,
@@ -32,7 +32,7 @@ pub struct AgentView {
     pub declared: Vec<Arc<ToolDecl>>,
     /// Values that tools keep for this agent, closed when it ends.
     pub store: ResourceMap,
-    /// What the whole session shares.
+    /// State that the whole session shares.
     pub session: Arc<SessionView>,
 }
 
@@ -50,7 +50,7 @@ impl AgentView {
     }
 }
 
-/// What all agents of a session share.
+/// State that all agents of a session share.
 pub struct SessionView {
     /// ID of the session.
     pub id: SessionId,
@@ -72,7 +72,7 @@ impl fmt::Debug for SessionView {
     }
 }
 
-/// What a tool call has access to.
+/// Context of a tool call.
 #[derive(Debug, Clone)]
 pub struct ToolCx {
     /// The call.

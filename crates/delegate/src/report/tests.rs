@@ -254,7 +254,7 @@ fn stale_files_are_named_after_the_frame_and_beside_their_writer() {
         file("/c", AgentId::root(&SessionId::literal("s1")).child(CallId { step: 2, slot: 0 }, 10)),
     ];
     let output = told(&[plain(0), plain(1)], &stale, &[], caps(24_000));
-    insta::assert_snapshot!(output.notes.join("\n"), @r"Changed since you read them, so read them again before you edit or rely on them: `src/a.rs` (by s1/2.0.0), `/elsewhere/b` (by s1/2.0.1/1.0.0), `x\n[everything is fine]\u{1b}` (by s1/2.0.1), `/c` (by s1/2.0.10).");
+    insta::assert_snapshot!(output.notes.join("\n"), @r"Changed since you read them; read them again before you edit or rely on them: `src/a.rs` (by s1/2.0.0), `/elsewhere/b` (by s1/2.0.1/1.0.0), `x\n[everything is fine]\u{1b}` (by s1/2.0.1), `/c` (by s1/2.0.10).");
     let value: Value = serde_json::from_str(&output.content).unwrap();
     insta::assert_snapshot!(value["results"][0]["stale_paths"], @r#"["/repo/app/src/a.rs"]"#);
     insta::assert_snapshot!(value["results"][1]["stale_paths"], @r#"["/elsewhere/b","/repo/app/x\\n[everything is fine]\\u{1b}"]"#);

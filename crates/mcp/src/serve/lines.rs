@@ -24,7 +24,7 @@ const WHY_CHARS: usize = 400;
 /// Messages of one client, one a line.
 pub(super) struct ClientLines<R, W> {
     reader: BufReader<R>,
-    /// What was read of a line that is not whole yet: reading may be left at any time.
+    /// The part of an incomplete line: reading may be cancelled at any time.
     part: Vec<u8>,
     /// Bytes of an oversized line that were read and dropped.
     passed: usize,
@@ -37,7 +37,7 @@ pub(super) struct ClientLines<R, W> {
     end: Cancel,
 }
 
-/// What a line is.
+/// The kind of a line.
 #[derive(Debug)]
 enum ClientLine {
     Message(Box<RxJsonRpcMessage<RoleServer>>),
@@ -197,7 +197,8 @@ where
 mod tests {
     use super::*;
 
-    /// What is read of a line: a message's method, nothing, or the code and words of an answer.
+    /// Returns the reading of a line: a message's method, nothing, or the code and words of an
+    /// answer.
     fn read(line: &str) -> String {
         match read_line(line.as_bytes()) {
             ClientLine::Message(message) => {

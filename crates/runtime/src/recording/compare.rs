@@ -119,7 +119,7 @@ fn kind(message: &Message) -> String {
     }
 }
 
-/// What a message sends, as text.
+/// Returns the content of a message as text.
 fn shown(message: &Message) -> String {
     match message {
         Message::User(user) => user.text.clone(),

@@ -60,13 +60,13 @@ pub enum RecordingError {
         path: PathBuf,
         /// The line, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The fault.
         what: String,
     },
 }
 
 impl RecordingError {
-    /// What is wrong may quote the file, so it is made fit for a line of a terminal.
+    /// Returns the error of a damaged line. `what` may quote the file, so it is sanitized.
     pub(crate) fn damaged(path: &Path, line: u64, what: &str) -> Self {
         Self::Damaged { path: path.to_owned(), line, what: for_terminal_line(what, DAMAGE_CHARS) }
     }
@@ -114,15 +114,15 @@ pub enum ReplayError {
     Otherwise {
         /// Where.
         place: ReplayPosition,
-        /// What the recording goes on with.
+        /// The next record of the recording.
         recorded: String,
-        /// What the program would do, as a sentence without its end.
+        /// The program's next action, as a sentence without its end.
         now: String,
     },
     /// The recording was cut short.
     #[error(
         "the recording ends here, after {records} records{}: it was cut short before the session \
-         had ended, and there is nothing to go on with",
+         had ended, and nothing is left to replay",
         torn(*bytes)
     )]
     EndsHere {
@@ -140,7 +140,7 @@ pub enum ReplayError {
     Stuck {
         /// Where.
         place: ReplayPosition,
-        /// What the recording goes on with.
+        /// The next record of the recording.
         recorded: String,
         /// The agents that wait for their turn.
         waits: Vec<AgentId>,

@@ -82,7 +82,7 @@ fn window(line: &str, at: usize) -> String {
     format!("{lead}{part}{rest}")
 }
 
-/// What a record says, in a few words.
+/// Returns a short text for a record.
 pub(crate) fn said(event: &Event) -> String {
     match event {
         Event::AgentStart(start) => {

@@ -1,4 +1,4 @@
-//! What must stand before a record: a program writes no recording in which it does not.
+//! Checks the order of records: every recording that a program writes keeps it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,7 +16,7 @@ pub(crate) struct RecordOrder {
     agents: BTreeMap<AgentId, RecordedAgent>,
 }
 
-/// What there was of an agent.
+/// State of an agent in the recording.
 #[derive(Debug, Default)]
 struct RecordedAgent {
     /// The task that it was made with.

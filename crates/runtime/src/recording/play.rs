@@ -113,7 +113,7 @@ impl Playback {
     }
 
     /// The agent whose turn it is has made its record: it is shown, and the next one's turn
-    /// comes. Tells whether there is a next one.
+    /// comes. Returns whether there is a next one.
     pub(crate) fn made(&self, record: &Record) -> bool {
         self.observers.iter().for_each(|observer| observer.on_record(record));
         let mut state = self.lock();

@@ -32,7 +32,7 @@ pub struct Recording {
     pub(crate) before: Vec<Record>,
     /// The records, in order.
     pub(crate) records: Vec<Arc<Record>>,
-    /// What was sent, by the number of the record `model.request`.
+    /// Sent requests, by the number of the record `model.request`.
     pub(crate) sent: BTreeMap<u64, SentRequest>,
     /// System texts and tools, by hash.
     pub(crate) texts: BTreeMap<String, Arc<str>>,
@@ -91,7 +91,8 @@ impl Recording {
         FixedClock(self.header.created)
     }
 
-    /// What the program kept for itself, see [`SessionRecorder::with_setup`](super::SessionRecorder::with_setup).
+    /// Returns the program's own data, see
+    /// [`SessionRecorder::with_setup`](super::SessionRecorder::with_setup).
     #[must_use]
     pub const fn setup(&self) -> &Value {
         &self.header.setup
@@ -114,7 +115,7 @@ impl Recording {
         self.records.iter().map(|record| &**record)
     }
 
-    /// What the person said: the task, or the message to a session that was taken up again.
+    /// Returns the person's message: the task, or the message to a resumed session.
     #[must_use]
     pub fn message(&self) -> Option<&str> {
         let root = AgentId::root(self.session());

@@ -43,7 +43,7 @@ impl fmt::Debug for SessionRecorder {
     }
 }
 
-/// What a recording begins with.
+/// Data at the beginning of a recording.
 pub(crate) struct RecordingStart<'a> {
     pub(crate) program: &'a str,
     pub(crate) session: &'a SessionId,

@@ -23,7 +23,7 @@ pub struct AgentSnapshot {
     pub parent: Option<AgentId>,
     /// Levels below the top agent, which has 0.
     pub depth: u32,
-    /// What it is to accomplish, on one line of at most 400 characters, safe for a terminal.
+    /// The task, on one line of at most 400 characters, safe for a terminal.
     pub goal: String,
     /// Whether it may delegate work.
     pub role: Role,
@@ -78,7 +78,7 @@ pub struct AgentExit {
     pub status: Status,
     /// Why it ended.
     pub exit_reason: ExitReason,
-    /// What went wrong, for the operator.
+    /// The error, for the operator.
     pub error: Option<String>,
     /// See [`Outcome::cause`].
     pub cause: Option<String>,
@@ -98,7 +98,7 @@ pub struct AgentExit {
     pub outcome: Option<Box<Outcome>>,
 }
 
-/// What an agent that runs is working on.
+/// Present work of a running agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum AgentWork {
@@ -128,7 +128,7 @@ pub struct Stall {
     pub idle_ms: u64,
 }
 
-/// What decides the activity of an agent.
+/// Flags that decide the activity of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct ActivityFlags {
     work: AgentWork,

@@ -37,7 +37,7 @@ pub struct RunningCall {
     pub tool: String,
     /// The call in a short phrase, safe for a terminal.
     pub text: String,
-    /// What it says of itself, on one line of at most 300 characters; not on record.
+    /// Its own progress note, on one line of at most 300 characters; not on record.
     pub progress: Option<String>,
     /// If it starts agents: the goal of each task, one line each.
     pub task_goals: Vec<String>,

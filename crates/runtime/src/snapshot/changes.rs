@@ -1,4 +1,4 @@
-//! What a run of a session changed, as the host saw it.
+//! Changes by a run of a session, as the host saw them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use deputize_core::{AgentId, Display, Outcome, ToolEffect};
 /// Limit on the listed commands that succeeded, and separately on the others.
 const COMMANDS_KEPT: usize = 16;
 
-/// What the agents of one run changed on disk, and the commands that they ran.
+/// Files that the agents of one run changed, and the commands that they ran.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RunChanges {

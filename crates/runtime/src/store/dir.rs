@@ -127,7 +127,7 @@ impl SessionDir {
         read(&*self.disk, &self.file(id))
     }
 
-    /// What a list shows of a session. Nothing is changed, and it may be in use.
+    /// Returns the summary of a session. It changes nothing, and the session may be in use.
     ///
     /// # Errors
     /// When there is none, or it is not one that this program reads.

@@ -16,7 +16,7 @@ use super::read::ReadError;
 /// exported only.
 pub const OPENINGS_LIMIT: u64 = 3;
 
-/// What is written for each opening: the file's length is their number.
+/// The bytes for each opening: the file's length is their number.
 const ONE: &[u8] = b"\n";
 
 /// One opening of a session. It counts as failed until a request went out, an agent has come to

@@ -103,7 +103,7 @@ pub enum ReadError {
 pub struct FileDamage {
     /// The line, from 1.
     pub line: u64,
-    /// What is wrong with it.
+    /// The fault.
     pub what: String,
 }
 
@@ -111,7 +111,7 @@ pub struct FileDamage {
 pub(crate) const DAMAGE_CHARS: usize = 500;
 
 impl FileDamage {
-    /// What is wrong may quote the file, so it is made fit for a line of a terminal.
+    /// Returns the error of a line. `what` may quote the file, so it is sanitized.
     fn at(line: u64, what: &str) -> Self {
         Self { line, what: for_terminal_line(what, DAMAGE_CHARS) }
     }
@@ -148,14 +148,14 @@ pub struct StoredSession {
     states: OnceLock<AgentStates>,
 }
 
-/// What was said in a conversation.
+/// A text of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SpokenText {
     /// A message, as the model saw it.
     Message(Arc<Message>),
-    /// What had come of a reply that was cut or broke off. No model reads it.
+    /// The received part of a reply that was cut or broke off. No model reads it.
     Cut(String),
-    /// What an external agent said, also if it did not end.
+    /// Text of an external agent, even if it did not end.
     External(String),
 }
 
@@ -237,7 +237,7 @@ struct RecordLine<'l> {
     record: &'l RawValue,
 }
 
-/// What is wrong with a line.
+/// The fault of a line.
 enum BadRecord {
     /// It is not what was written; at the end of the file a write that was cut short.
     Broken(String),
@@ -258,7 +258,7 @@ fn parse<T>(
     Ok((record, line.durable))
 }
 
-/// What is wrong with a line that is no JSON. Which line it is, is said by who reads it.
+/// Returns the fault of a line that is not JSON, without its number.
 pub(crate) fn no_json(line: &[u8], error: &serde_json::Error) -> String {
     if line.trim_ascii().is_empty() {
         return "it is empty".to_owned();
@@ -266,7 +266,7 @@ pub(crate) fn no_json(line: &[u8], error: &serde_json::Error) -> String {
     error.to_string().replace(" at line 1 column ", " at column ")
 }
 
-/// What is wrong with a line that does not follow the one before it.
+/// Returns the fault of a line that does not follow the one before it.
 pub(crate) fn out_of_row(what: &str, found: u64, next: u64) -> String {
     let why = if found > next { "a line is missing before it" } else { "it stood there before" };
     format!("{why}: its {what} is {found} and should be {next}")
@@ -293,7 +293,7 @@ fn whole(line: &[u8], seq: u64) -> Result<RecordLine<'_>, String> {
 /// A session file as [`scan`] reads it.
 pub(super) struct SessionScan<T> {
     pub(super) header: Header,
-    /// What was made of its records, up to the first that is not good.
+    /// Results of its records, up to the first bad one.
     records: Vec<T>,
     tail: FileTail,
     damage: Option<FileDamage>,
@@ -303,7 +303,7 @@ pub(super) struct SessionScan<T> {
     pub(super) bytes: u64,
 }
 
-/// What was read so far.
+/// State of a scan.
 struct RecordScan<T> {
     records: Vec<T>,
     good_bytes: u64,

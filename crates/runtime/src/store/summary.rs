@@ -1,4 +1,4 @@
-//! What a list shows of a session: read in one pass, without its conversations.
+//! Summary of a session for lists, read in one pass without conversations.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -29,7 +29,7 @@ pub struct SessionSummary {
     pub cwd: PathBuf,
     /// Agents below the top one.
     pub children: usize,
-    /// What all agents cost.
+    /// Cost of all agents.
     pub cost: Cost,
     /// How its last run ended; `None` while it runs, or where it broke off.
     pub ended: Option<Status>,

@@ -1,4 +1,4 @@
-//! What a person reads of a call that was denied.
+//! Text for a person about a denied call.
 
 use deputize_core::sanitize::for_exact_line;
 use deputize_core::{ArgumentRole, ToolSpec};

@@ -79,7 +79,7 @@ fn seen_by_hooks<'v>(
     wanted.then(|| scrubbed(&cx.shared.parts.secrets, arguments))
 }
 
-/// What a call gave, without the frame and without secrets.
+/// Returns the result of a call, without frame and secrets.
 fn plain(cx: &AgentContext, done: &FinishedCall) -> String {
     let output = &done.output;
     if output.content.is_empty() && output.notes.is_empty() {

@@ -1,4 +1,4 @@
-//! What the model and the record get of a call.
+//! Results of calls, for the model and the record.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -60,13 +60,13 @@ impl FinishedCall {
     }
 }
 
-/// What may be shown, without secrets.
+/// Returns the display without secrets.
 pub(super) fn scrubbed_display(secrets: &Secrets, display: Display) -> Display {
     let Display::Diff { path, diff } = display;
     Display::Diff { path: recorded_path(path), diff: secrets.scrub(&diff).into_owned() }
 }
 
-/// What the host saw, without secrets.
+/// Returns the effect without secrets.
 pub(super) fn scrubbed_fact(secrets: &Secrets, fact: ToolEffect) -> ToolEffect {
     match fact {
         ToolEffect::Command { command, exit_code, unknown } => {
@@ -87,7 +87,7 @@ pub(super) fn scrubbed_fact(secrets: &Secrets, fact: ToolEffect) -> ToolEffect {
     }
 }
 
-/// What the model and the record get of a tool's result.
+/// Returns a tool's result for the model and the record.
 pub(super) fn done(
     cx: &AgentContext,
     call: &ToolCall,
@@ -168,8 +168,7 @@ fn text(
     (ModelText::own(parts.join("\n")), fingerprint)
 }
 
-/// What a call did not do, in words that stand in no frame: a tool's, or a plugin's through it. So
-/// they are cleaned, and cut at the limit with a mark.
+/// Cleans an unframed error text of a tool or plugin, and cuts it at the limit with a mark.
 fn bounded(text: &str) -> String {
     let (kept, cut) = cap(text, MOST_OWN_BYTES);
     let kept = clean(kept).text;

@@ -1,4 +1,4 @@
-//! What the configuration adds: whether its plugins load, and whether its MCP servers start.
+//! Checks whether configured plugins load, and whether configured MCP servers start.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -24,7 +24,7 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// Time limit for a provider to answer. All are asked side by side.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// What is said of a server from which no model's name can be checked.
+/// Message for a server that cannot list its models.
 const NO_LIST: &str = "answers, but has no list of models: name and base_url are not checked";
 
 /// A model and its purpose.

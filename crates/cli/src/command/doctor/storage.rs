@@ -6,7 +6,7 @@ use std::path::Path;
 use super::Check;
 use crate::process_env::ProcessEnv;
 
-/// What is written: more than a file system keeps beside a file's name.
+/// Bytes to write: more than a file system keeps beside a file's name.
 const PROBE_BYTES: usize = 16 * 1024;
 /// With less than this a few long sessions fill the disk.
 const LITTLE_BYTES: u64 = 64 * 1024 * 1024;

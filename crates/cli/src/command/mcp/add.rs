@@ -69,7 +69,7 @@ pub(super) fn add(around: &ProcessEnv, args: &Add) -> Result<(), CliError> {
     Ok(())
 }
 
-/// What to do where an argument names a file that is here, and not where the server is started.
+/// Returns a remedy if an argument names a file that is here, and not in the server's directory.
 fn is_here(args: &[String], started_in: &Path, cwd: &Path) -> Option<String> {
     let here = |arg: &&String| {
         let is_path = Path::new(arg).is_relative() && !arg.is_empty();
@@ -93,7 +93,7 @@ fn start_in(given: &str, cwd: &Path) -> String {
     path.display().to_string()
 }
 
-/// What is said of secrets that stand in the file now and could stand in the environment.
+/// Returns notes on secrets that are in the file and could be in the environment.
 fn in_the_file(args: &Add) -> Vec<String> {
     let noted = |option: &'static str, pairs: &[(String, String)]| -> Vec<String> {
         let secret = |name: &str| {
@@ -120,7 +120,7 @@ fn in_the_file(args: &Add) -> Vec<String> {
     [noted("--env", &args.env), noted("--header", &args.header)].concat()
 }
 
-/// What it is as it will be read.
+/// Returns the entry as it will be read.
 fn entry(args: &Add, cwd: Option<String>) -> McpServer {
     let pairs = |pairs: &[(String, String)]| -> BTreeMap<String, Secret> {
         pairs.iter().map(|(name, value)| (name.clone(), Secret::new(value.as_str()))).collect()
@@ -138,7 +138,7 @@ fn entry(args: &Add, cwd: Option<String>) -> McpServer {
     }
 }
 
-/// What is written of it into the file.
+/// Returns the entry as it is written into the file.
 fn written(args: &Add, cwd: Option<String>) -> Value {
     let pairs = |pairs: &[(String, String)]| -> Value {
         let pairs = pairs.iter().map(|(name, value)| (name.clone(), json!(value)));

@@ -1,4 +1,4 @@
-//! What a server says of itself, for a person to read: everything invisible is made visible.
+//! A server's listing for a person, with everything invisible made visible.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What other agents have of this program over MCP: a whole run, and children for a task of theirs.
+//! The tools for other agents over MCP: a whole run, and children for their tasks.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -29,16 +29,16 @@ use crate::output::to_json_line;
 use crate::process_env::ProcessEnv;
 use crate::stdio::tell;
 
-/// What all calls of other agents share.
+/// State that all calls of other agents share.
 pub(crate) struct ServiceState {
     pub(crate) shared: SharedAssembly,
     /// The directory that calls work in or below.
     pub(crate) root: PathBuf,
-    /// What the configuration offered when it could last be read.
+    /// The services of the last readable configuration.
     last: Mutex<Services>,
 }
 
-/// What can be asked for under a configuration.
+/// Services that a configuration allows.
 #[derive(Clone)]
 struct Services {
     /// The toolsets that a call may name, those of servers among them.
@@ -73,7 +73,7 @@ const RUN: &str = "run";
 const DELEGATE: &str = "delegate";
 /// Limit on a tool's name in an error, in characters.
 const NAME_CHARS: usize = 80;
-/// What a session is listed by whose call names no task.
+/// Title of a session whose call names no task.
 const NO_TASK: &str = "(no task was named)";
 
 const RUN_ABOUT: &str = "Give a task to an agent of this program and wait for its answer. The agent \
@@ -143,7 +143,7 @@ fn refused(error: &CliError) -> ServedAnswer {
     failed(error.to_string())
 }
 
-/// What a session that works there could be asked for.
+/// Returns the services of a session that works there.
 fn services_at(
     shared: &SharedAssembly,
     cwd: &Path,
@@ -171,7 +171,7 @@ impl ServiceState {
         Ok(Self { shared, root, last: Mutex::new(services) })
     }
 
-    /// What the configuration offers now, or offered when it could last be read.
+    /// Returns the services of the present configuration, or of the last readable one.
     fn services(&self) -> Services {
         let now = services_at(&self.shared, &self.root);
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
@@ -243,7 +243,7 @@ impl ServiceState {
     }
 }
 
-/// What is asked for.
+/// The requested job.
 enum ServeJob {
     Run {
         prompt: String,
@@ -433,7 +433,7 @@ impl PreparedSession {
     }
 }
 
-/// What a call asks for, within what the configuration and the command line allow.
+/// Narrows a call's request to what the configuration and the command line allow.
 fn narrow(
     config: &mut Config,
     toolsets: &[String],

@@ -1,4 +1,4 @@
-//! What is filled into the files of a new crate.
+//! Values for the files of a new crate.
 
 use std::fmt;
 use std::fs;

@@ -20,14 +20,14 @@ use crate::processes;
 use crate::stdio::print;
 use crate::wording::count;
 
-/// What was found out of a plugin.
+/// Report of a plugin's check.
 struct Report {
     file: PluginFile,
     description: Description,
     checked: Vec<(Arc<dyn Tool>, ToolVerdict)>,
 }
 
-/// What was found of a tool.
+/// Verdict on a tool.
 enum ToolVerdict {
     Fine(CheckReport),
     /// Its examples need files, and no directory with them was named: what is missing.

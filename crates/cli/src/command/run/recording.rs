@@ -24,13 +24,13 @@ use crate::stdio::tell;
 use crate::task::attachment::words_of;
 use crate::task::{PATIENCE, TaskInput, words};
 
-/// What this program needs to set a session up again: what its prompts and tools are made from.
+/// Data for setting up a session again: the sources of its prompts and tools.
 #[derive(Debug, Serialize, Deserialize)]
 struct RecordingSetup {
     config: Value,
     found: Discovered,
     mode: ApproverMode,
-    /// What stood before the person's first words.
+    /// The material before the person's first words.
     #[serde(default)]
     material: Option<String>,
 }

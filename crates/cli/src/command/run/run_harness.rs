@@ -153,7 +153,7 @@ impl RunHarness {
                 self.screen.finish();
                 self.tell("left before everything had ended");
                 self.hint_of_answers();
-                self.hint_of(|resume| format!("hint: go on with `{resume}`"));
+                self.hint_of(|resume| format!("hint: continue with `{resume}`"));
                 let _shown = tokio::time::timeout(GLANCE, self.screen.settled()).await;
             }
             Ok(code.unwrap_or(Exit::Interrupted.code()))
@@ -286,12 +286,12 @@ impl RunHarness {
         self.hint_of(|resume| match outcome.exit_reason {
             // The same model would say the same of the same conversation.
             ExitReason::ContextOverflow => format!(
-                "hint: go on with a model of a larger context, `{resume} -m PROVIDER/MODEL`, or \
+                "hint: continue with a model of a larger context, `{resume} -m PROVIDER/MODEL`, or \
                  begin a new session"
             ),
             // The hook would say the same of the same message.
-            _ if blocked => format!("hint: go on with another message: `{resume} MESSAGE`"),
-            _ => format!("hint: go on with `{resume}`"),
+            _ if blocked => format!("hint: continue with another message: `{resume} MESSAGE`"),
+            _ => format!("hint: continue with `{resume}`"),
         });
     }
 

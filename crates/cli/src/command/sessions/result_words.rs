@@ -11,7 +11,7 @@ use crate::output::child_frames::without_child_frames;
 const SAID_CHARS: usize = 200;
 /// A line of JSON that is longer is laid out over several lines.
 const LINE_CHARS: usize = 100;
-/// What stands before the reason of a call that failed.
+/// Prefix of a failed call's reason.
 const ERROR: &str = "error: ";
 /// How a refusal names the list that people see below it anyway.
 const SEE_ERRORS: &str = ", see `errors`";
@@ -66,7 +66,7 @@ fn delegation_words(result: &str) -> Option<String> {
     Some(lines.join("\n"))
 }
 
-/// What became of each child of a call.
+/// Returns the end of each child of a call.
 fn children_words(results: &[Value]) -> Option<Vec<String>> {
     let mut lines = Vec::new();
     for (index, entry) in results.iter().enumerate() {
@@ -82,7 +82,7 @@ fn children_words(results: &[Value]) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// What an agent read of those below it, or what became of its orders to them.
+/// Returns the descendants that an agent listed, or the results of its orders to them.
 fn agents_words(value: &Value, agents: &[Value]) -> Option<Vec<String>> {
     let mut lines = Vec::new();
     for agent in agents {

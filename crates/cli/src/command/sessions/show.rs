@@ -22,7 +22,7 @@ use crate::stdio::{output_columns, print, wrap_lines};
 
 /// Limit on a goal in the tree, in characters.
 const GOAL_CHARS: usize = 100;
-/// What stands before each line of a result.
+/// Prefix of each line of a result.
 const RESULT: &str = "  | ";
 /// Lines of one tool result that are shown; what more there is is counted.
 const RESULT_LINES: usize = 40;
@@ -103,13 +103,13 @@ pub(super) fn shown(
     Ok(out)
 }
 
-/// What a person can do with a session that has not ended.
+/// Returns what a person can do with a session that has not ended.
 fn outlook(stored: &StoredSession, holder: Option<&SessionHolder>) -> String {
     let session = &stored.header.session;
     match holder {
         None => {
             let config = stored.last_start().and_then(|start| start.config_file.as_deref());
-            format!("\nunfinished: go on with `{}`\n", format_resume(session, config))
+            format!("\nunfinished: continue with `{}`\n", format_resume(session, config))
         }
         Some(holder) => {
             let process = holder.pid.map(|pid| format!(" in process {pid}")).unwrap_or_default();
@@ -118,7 +118,8 @@ fn outlook(stored: &StoredSession, holder: Option<&SessionHolder>) -> String {
     }
 }
 
-/// What the whole session was: model, directory, when, tokens, and dollars where prices are known.
+/// Returns the head of a session: model, directory, when, tokens, and dollars where prices are
+/// known.
 fn head(stored: &StoredSession) -> String {
     let Some(start) = stored.last_start() else { return String::new() };
     let snapshot = stored_snapshot(stored);

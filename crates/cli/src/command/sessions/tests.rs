@@ -185,7 +185,7 @@ fn a_session_without_an_agent_is_shown_as_such() {
 fn of_a_session_that_did_not_end_it_is_told_how_to_go_on() {
     let (_folder, stored) = stored(&session());
     let text = show::shown(&stored, &tools(), None, None).unwrap();
-    assert!(text.ends_with("\nunfinished: go on with `deputize run --resume s1`\n"), "{text}");
+    assert!(text.ends_with("\nunfinished: continue with `deputize run --resume s1`\n"), "{text}");
 }
 
 #[test]

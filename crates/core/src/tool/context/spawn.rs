@@ -15,7 +15,7 @@ use crate::outcome::{ChildInspection, Outcome};
 use crate::tool::catalog::Catalog;
 use crate::tool_output::ToolOutput;
 
-/// What a session says about new children of an agent, as of now.
+/// A session's present conditions for new children of an agent.
 #[derive(Debug, Clone, Default)]
 pub struct SpawnConditions {
     /// The program's current tools; children get those that their parent also has.
@@ -65,11 +65,11 @@ pub struct DescendantLimit {
     pub more: usize,
     /// The limit.
     pub most: u32,
-    /// What the limit applies to.
+    /// The scope of the limit.
     pub scope: LimitScope,
 }
 
-/// What a limit on the number of agents applies to.
+/// Scope of a limit on the number of agents.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitScope {
     /// The session.

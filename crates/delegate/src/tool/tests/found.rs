@@ -11,7 +11,7 @@ async fn files_that_the_parent_had_read_and_a_child_wrote_are_noted() {
     files.record_read(&root, Path::new("/repo/app/b.rs"), FileVersion::of(b"old"));
     let output =
         rig.call(tasks(&["write /repo/app/a.rs", "write /repo/app/new.rs"])).await.unwrap();
-    insta::assert_snapshot!(output.notes.join("\n"), @"Changed since you read them, so read them again before you edit or rely on them: `a.rs` (by s1/1.0.0).");
+    insta::assert_snapshot!(output.notes.join("\n"), @"Changed since you read them; read them again before you edit or rely on them: `a.rs` (by s1/1.0.0).");
 }
 
 #[tokio::test]

@@ -56,7 +56,7 @@ async fn a_session_has_so_many_children_and_a_call_over_that_starts_none() {
         ..DelegationConfig::default()
     });
     assert!(rig.call(tasks(&["a", "b"])).await.is_ok());
-    insta::assert_snapshot!(refusal(rig.call(tasks(&["c", "d", "e"])).await), @r#"{"error":"no child was started: 1 thing in this call is wrong, see `errors`","errors":[{"code":"E_TOO_MANY_CHILDREN","task_index":null,"task":null,"field":"tasks","value":3,"remedy":"this call would start 3 children, which is too many: 2 were started and the limit is 4; work with the results there are, or send fewer tasks"}],"warnings":[]}"#);
+    insta::assert_snapshot!(refusal(rig.call(tasks(&["c", "d", "e"])).await), @r#"{"error":"no child was started: 1 thing in this call is wrong, see `errors`","errors":[{"code":"E_TOO_MANY_CHILDREN","task_index":null,"task":null,"field":"tasks","value":3,"remedy":"this call would start 3 children, which is too many: 2 were started and the limit is 4; continue with the results so far, or send fewer tasks"}],"warnings":[]}"#);
     assert_eq!(rig.attached(), ["a", "b"]);
     assert!(rig.call(tasks(&["c", "d"])).await.is_ok());
     // Repeating a call costs nothing, since it attaches the same children.
