@@ -14,8 +14,8 @@ pub struct AcpProgram {
 }
 
 impl AcpProgram {
-    /// A program by its absolute path, or by a name that is looked up in the `PATH` of the
-    /// environment that it is given, which is the whole of it.
+    /// Makes a program by its absolute path, or by a name that is looked up in the `PATH` of its
+    /// environment. It gets that environment and no other variable.
     ///
     /// # Errors
     /// When there is no such program, or it cannot be run.

@@ -159,8 +159,8 @@ impl Agent {
         }
     }
 
-    /// Plays a recording that [`Self::record`] made of an agent with the same settings. No model is
-    /// asked and no tool runs; the observers see what happened.
+    /// Replays a recording that [`Self::record`] made of an agent with the same settings. No model
+    /// is asked and no tool runs; the observers see what happened.
     ///
     /// # Errors
     /// At the first place where the agent does something else than the recorded one, and when the

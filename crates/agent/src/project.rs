@@ -56,8 +56,8 @@ pub fn identity(home: &Path) -> Result<Option<String>, String> {
     text_of(&home.join(SOUL), None).map_err(|error| format!("{SOUL} was not read: {error}"))
 }
 
-/// The text of a regular file; nothing when there is none. A link may not lead out of `within`:
-/// a project must not send other files to the model.
+/// Returns the text of a regular file; `None` if there is none. A link may not lead out of
+/// `within`: a project must not send other files to the model.
 fn text_of(path: &Path, within: Option<&Path>) -> io::Result<Option<String>> {
     let real = match path.canonicalize() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

@@ -40,7 +40,7 @@ impl AgentName {
         Ok(Self { session, path: path.to_owned() })
     }
 
-    /// The id that it means in a session; nothing where it is of another session.
+    /// Returns the id that it means in a session; `None` if it is of another session.
     pub(crate) fn within(&self, session: &SessionId) -> Option<String> {
         let named = self.session.as_deref().unwrap_or_default();
         session.as_str().starts_with(named).then(|| match self.path.as_str() {

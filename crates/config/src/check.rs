@@ -173,8 +173,8 @@ fn wanted(kind: &TypeKind) -> String {
     words.collect::<Vec<_>>().join(" or ")
 }
 
-/// What to write where quotes, or their absence, made another type of the value, or where an
-/// older YAML would have read a word as a truth value.
+/// Returns a remedy for a value whose type is wrong because of its quotes or their absence, or
+/// because an older YAML reads a word as a truth value.
 fn remedy(spot: &Spot<'_>, kind: &TypeKind) -> &'static str {
     let wanted = wanted(kind);
     match &spot.node.value {

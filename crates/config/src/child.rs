@@ -16,8 +16,8 @@ const ANY_SERVER: &str = "openai";
 
 /// Returns the name of the children's model; `None` if they use their parent's.
 ///
-/// A model that is reached in a way of its own has a name of its own, so that it is not taken
-/// for one of that name that is reached elsewhere, or with another key.
+/// A model with its own address or key has a name of its own, which keeps it apart from a model of
+/// the same name elsewhere.
 pub fn child_model_name(config: &Config) -> Option<String> {
     let set = &config.delegation;
     let model = Some(set.model.as_str()).filter(|model| !model.is_empty());

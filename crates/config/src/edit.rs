@@ -133,8 +133,8 @@ pub enum ListChange<'a> {
     Remove(&'a str),
 }
 
-/// The text with an item of a list more or less, where `all` is then the list. Nothing where the
-/// list is not written on one line, nor with one item a line.
+/// Returns the text with an item added to a list or removed from it, where `all` is then the list.
+/// `None` if the list is not written on one line, nor with one item a line.
 pub fn with_item(text: &str, key: &str, change: ListChange<'_>, all: &[String]) -> Option<String> {
     let (lines, at) = find_key(text, key);
     let list = format!("[{}]", all.join(", "));

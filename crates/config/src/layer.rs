@@ -79,7 +79,7 @@ fn utf8<'a>(bytes: &'a [u8], source: &Arc<ConfigSource>) -> Result<&'a str, Prob
     })
 }
 
-/// The root as a mapping; nothing at all is an empty one.
+/// Returns the root as a mapping; an empty file is an empty mapping.
 fn mapping(root: PlacedValue, problems: &mut Vec<Problem>) -> Option<PlacedValue> {
     match root.value {
         Value::Map(_) => Some(root),

@@ -39,9 +39,9 @@ pub type MemoryError = Box<dyn Error + Send + Sync>;
 ///
 /// Passed to `deputize_runtime::SessionConfig::memory`.
 pub trait Memory: Send + Sync {
-    /// Called when a child of any kind has ended in any way, with its task, its outcome and its ID
-    /// in the session file, after the child's end is recorded. Called once for each end, before it
-    /// is reported to the parent; and possibly again if the program ended before that. Failures,
+    /// Called after a child of any kind has ended in any way and its end is recorded, with its
+    /// task, its outcome and its ID in the session file. Called once for each end, before it is
+    /// reported to the parent; and possibly again if the program ended before that. Failures,
     /// panics and running longer than [`MEMORY_SECONDS`] are recorded and have no other effect.
     fn on_delegation<'a>(
         &'a self,

@@ -47,8 +47,8 @@ pub enum SchemaError {
     Elsewhere(String),
 }
 
-/// A JSON Schema of an object of arguments, stored as canonical text (sorted keys, no spaces), so
-/// that no feature flag of any crate can change the bytes that a provider caches.
+/// A JSON Schema of an object of arguments. It is stored as canonical text (sorted keys, no
+/// spaces), so no feature flag of a crate changes the bytes that a provider caches.
 ///
 /// ```
 /// let schema = deputize_core::schema::Schema::new(&serde_json::json!({"type": "object"}))?;

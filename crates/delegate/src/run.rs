@@ -24,9 +24,9 @@ pub(crate) fn queue(plan: &DelegationPlan, slots: &Slots) -> SlotRequests {
     plan.held.iter().map(|held| held.is_none().then(request)).collect()
 }
 
-/// Runs the children and gives their outcomes in the order of the specs, and a fact for each task
-/// for which none was begun, those that are held back among them. When the call is cancelled no
-/// further child starts; those that run see it too, and are awaited.
+/// Runs the children and returns their outcomes in the order of the specs, with a fact for each
+/// task without a child, including held tasks. When the call is cancelled, no further child starts;
+/// running ones are cancelled too, and awaited.
 pub(crate) async fn run(
     DelegationPlan { specs, held, begun, .. }: &DelegationPlan,
     cx: &ToolCx,

@@ -509,7 +509,7 @@ fn describe(why: String, heard: &ConnectionStatus, end: Option<String>) -> Strin
     said
 }
 
-/// How a program ended; nothing where it still runs.
+/// Returns how a program ended; `None` if it still runs.
 async fn ended(life: &mut ServiceProcess) -> Option<String> {
     let exit = tokio::time::timeout(LAST_WORDS, life.exited()).await.ok()?;
     Some(match exit {

@@ -12,8 +12,8 @@ pub(crate) const UNREADABLE: i32 = i32::MIN;
 /// Maximum nesting of an answer: the parser's limit.
 const DEPTH: usize = 127;
 
-/// JSON, without a mark of its byte order, and with U+FFFD for each half of a character that some
-/// programs write where they cut a text in the middle of one.
+/// Parses JSON, without a byte order mark, and with U+FFFD for each lone surrogate, which some
+/// programs write where they cut a text.
 pub(crate) fn read(text: &str) -> Option<Value> {
     let text = bare(text);
     let mended = || serde_json::from_str(&with_whole_escapes(text)?).ok();
@@ -63,7 +63,7 @@ fn bare(text: &str) -> &str {
     text.trim_start_matches('\u{feff}').trim()
 }
 
-/// The text with `\ufffd` in place of each half of a pair that stands alone; nothing where none does.
+/// Returns the text with `\ufffd` in place of each lone surrogate; `None` if none does.
 fn with_whole_escapes(text: &str) -> Option<String> {
     let (mut whole, mut rest, mut mended) = (String::with_capacity(text.len()), text, false);
     while let Some(at) = rest.find('\\') {

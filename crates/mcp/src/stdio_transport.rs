@@ -191,7 +191,7 @@ impl<R: AsyncRead + Unpin, W> PipeTransport<R, W> {
         }
     }
 
-    /// The next message; nothing at the end, or where the server went too far.
+    /// Returns the next message; `None` at the end, or where the server went too far.
     async fn next(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
         loop {
             while let Some(value) = self.waiting.pop_front() {
@@ -207,7 +207,7 @@ impl<R: AsyncRead + Unpin, W> PipeTransport<R, W> {
         }
     }
 
-    /// Reads a line; nothing at the end.
+    /// Reads a line; `None` at the end.
     async fn line(&mut self) -> Option<Result<(), ProtocolViolation>> {
         let room = (LINE_BYTES + 1).saturating_sub(self.part.len()) as u64;
         let read = (&mut self.reader).take(room).read_until(b'\n', &mut self.part).await;

@@ -55,7 +55,7 @@ impl Done {
         Some(text.trim().to_owned())
     }
 
-    /// What went wrong, on one line; nothing when it did its work.
+    /// Returns what went wrong, on one line; `None` if it did its work.
     pub(super) fn problem(&self) -> Option<String> {
         let first =
             self.content.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason");
@@ -125,7 +125,7 @@ impl<'r> Turn<'r> {
         self.tools.iter().find(|tool| tool.name.as_str() == name).copied()
     }
 
-    /// What came back for a call; nothing when it is still to be asked for.
+    /// Returns what came back for a call; `None` if it is still to be asked for.
     fn result(&self, call: &Call) -> Option<&Done> {
         let key = (call.tool.to_owned(), call.arguments.to_string());
         let results = self.done.get(&key)?;
@@ -205,7 +205,7 @@ impl<'t, 'r> Ask<'t, 'r> {
         self.turn
     }
 
-    /// What came back for a call; nothing when it is not there yet or no tool can do it.
+    /// Returns what came back for a call; `None` if it is not there yet or no tool can do it.
     pub(super) fn call(&mut self, tool: &'static str, arguments: Value) -> Option<&'t Done> {
         self.turn.tool(tool)?;
         let call = Call { tool, arguments };

@@ -1,6 +1,6 @@
 //! Numbers and lists as a report words them.
 
-/// Lines as a list; nothing when there are none.
+/// Lines as a list; `None` if there are none.
 pub(super) fn bullets(lines: impl Iterator<Item = String>) -> Option<String> {
     let lines: Vec<String> = lines.map(|line| format!("- {line}")).collect();
     (!lines.is_empty()).then(|| lines.join("\n"))

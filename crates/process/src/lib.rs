@@ -1,12 +1,12 @@
 //! Owns child processes and their whole trees.
 //!
-//! A [`Supervisor`] is made once, at the start of the program. Each agent gets an [`Owner`] from
-//! it and runs every [`Command`] through it; a terminal adds a [`Shell`], whose directory and
-//! exported variables last from one command to the next. Whatever a command starts, detached
-//! sessions, double forks and processes that ignore signals included, is gone after its time
-//! limit, its cancel, the drop of its future, the end of its owner, the end of the supervisor,
-//! and, with a [`Helper`], the end of this program by whatever means. A background process of a
-//! command that ended by itself lives until its owner ends.
+//! A program makes one [`Supervisor`] at its start. Each agent gets an [`Owner`] from it and runs
+//! every [`Command`] through it; a terminal adds a [`Shell`], whose directory and exported
+//! variables last from one command to the next. A command ends with everything that it started,
+//! including detached sessions, double forks and processes that ignore signals. It ends at its time
+//! limit, when it is cancelled, when its future is dropped, and when its owner or the supervisor
+//! ends. With a [`Helper`], it also ends when this program ends by whatever means. A background
+//! process of a command that ended by itself lives until its owner ends.
 //!
 //! ```
 //! use deputize_process::{Command, Exit, Supervisor};

@@ -66,7 +66,7 @@ pub(crate) fn seconds(seconds: f64) -> Option<Duration> {
     Some(Duration::try_from_secs_f64(seconds).map_or(longest, |wait| wait.min(longest)))
 }
 
-/// A wait as people read it, rounded up, in at most two units; nothing when it is none.
+/// Returns a wait as people read it, rounded up, in at most two units; `None` if it is none.
 pub(crate) fn told(wait: Duration) -> Option<String> {
     const MINUTE: u128 = 60;
     const HOUR: u128 = 60 * MINUTE;

@@ -107,7 +107,7 @@ impl HookRunner {
         left
     }
 
-    /// The answer of one hook; nothing when the signal came first.
+    /// Returns the answer of one hook; `None` if the signal came first.
     async fn answer_of(
         &self,
         hook: &dyn Hook,

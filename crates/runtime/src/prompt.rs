@@ -56,7 +56,7 @@ pub struct BaseParts<'a> {
     pub date: &'a str,
     /// Where it runs.
     pub environment: Environment<'a>,
-    /// Who reads its answer; nothing for children, whose own prompt says it.
+    /// Who reads its answer; `None` for children, whose own prompt says it.
     pub platform: Option<Platform>,
 }
 

@@ -26,10 +26,10 @@ const KEPT_MODE: u32 = 0o777;
 /// long or fail when the write has happened already. So the loss of power may bring back the old
 /// content, whole.
 ///
-/// The new file lies in the place's directory, so that it gets the rights that files there have,
-/// and has no name until it is written and synced. So a program that is killed leaves nothing
-/// behind, but for one in the instant between name and move, and on file systems that know no
-/// files without a name (network file systems, for one): there it leaves `.deputize-*.tmp`.
+/// The new file is made in the same directory, so it gets the rights of files there. It has no name
+/// until it is written and synced, so a killed program leaves nothing behind. Exceptions are the
+/// instant between name and move, and file systems without unnamed files, such as network file
+/// systems: there it leaves `.deputize-*.tmp`.
 ///
 /// Other names of the same file (hard links) keep the old content.
 pub(crate) fn replace(

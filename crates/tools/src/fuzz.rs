@@ -9,8 +9,8 @@ use deputize_core::Cancel;
 use crate::matching::{Edit, NoMatch};
 use crate::search::{CancellableFile, MatchDisplay, Search, SearchPage};
 
-/// The text of a file, as an edit reads it, and the bytes that it would write back; nothing for
-/// files that are no text.
+/// Returns the text of a file, as an edit reads it, and the bytes that it would write back; `None`
+/// for files that are no text.
 #[must_use]
 pub fn text(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
     let text = crate::text::FileText::decode(bytes).ok()?;

@@ -250,7 +250,7 @@ impl<'r> LexicalPath<'r> {
     }
 }
 
-/// A path with its marks of chat formats restored; nothing if none of them is inert.
+/// Returns a path with its marks of chat formats restored; `None` if none of them is inert.
 fn path_with_marks(path: &str) -> Option<String> {
     let restored = has_inert_mark(path).then(|| restored(path, ""))?;
     restored.ok().map(|restored| restored.text.into_owned())
@@ -289,7 +289,7 @@ fn is_name_of_deleted(dir: &Dir, path: &Path) -> bool {
         && dir.symlink_metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// The path with its first link replaced by what it points to; nothing when that lies outside.
+/// Returns the path with its first link replaced by what it points to; `None` if that lies outside.
 fn first_link_spelled_out(dir: &Dir, root: &Path, rel: &Path) -> Option<PathBuf> {
     let mut walked = PathBuf::new();
     let mut parts = rel.components();

@@ -12,8 +12,8 @@ pub(crate) struct Indent {
 }
 
 impl Indent {
-    /// The mapping between lines that are the same but for their indentation; nothing when
-    /// one indentation stands for two.
+    /// Returns the mapping between lines that are the same but for their indentation; `None` if one
+    /// indentation stands for two.
     pub(crate) fn between<'t>(pairs: impl Iterator<Item = (&'t str, &'t str)>) -> Option<Self> {
         let mut seen = BTreeMap::new();
         for (mine, files) in pairs.filter(|(mine, _)| !mine.trim().is_empty()) {

@@ -209,7 +209,7 @@ fn line_ends(text: &str, edit: Edit<'_>) -> Vec<Replacement> {
 /// A new text in both forms that a place may ask for.
 struct NewText {
     plain: Rc<str>,
-    /// With CRLF; nothing when that is the same or the file has none.
+    /// With CRLF; `None` if that is the same or the file has none.
     crlf: Option<Rc<str>>,
 }
 

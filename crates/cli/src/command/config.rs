@@ -49,8 +49,8 @@ pub(crate) fn config(around: &ProcessEnv, command: &Config) -> Result<(), CliErr
     print(&result.map_err(CliError::usage)?.text)
 }
 
-/// The result of a check with what is wrong with the files that the configuration names, which a
-/// run reads only when it needs them, and with what a run would be refused for.
+/// Adds to the result of a check the faults of files that the configuration names (a run reads them
+/// only when it needs them), and the reasons for which a run would be refused.
 fn with_more(
     result: Result<Output, VerbError>,
     loaded: &LoadedConfig,

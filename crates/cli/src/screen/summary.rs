@@ -18,8 +18,7 @@ pub(crate) fn tokens(count: u64) -> String {
     }
 }
 
-/// Dollars, as `$0.0028` or `$12.34`. Nothing where the price is not known, and nothing where it
-/// is free.
+/// Returns dollars as `$0.0028` or `$12.34`; `None` if the price is unknown or zero.
 pub(crate) fn dollars(usd: Option<f64>) -> Option<String> {
     match usd? {
         usd if usd <= 0.0 => None,

@@ -24,7 +24,7 @@ pub(super) enum BlockKind {
 
 #[derive(Debug, Default)]
 pub(super) struct Thinking {
-    /// Its bytes as received; nothing when pieces followed.
+    /// Its bytes as received; `None` if pieces followed.
     pub(super) raw: Option<String>,
     pub(super) text: Utf16Text,
     /// Nothing: it has no such member, not even an empty one.

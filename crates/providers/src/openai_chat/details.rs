@@ -18,7 +18,7 @@ struct ReasoningDetail {
     /// Kept only of the last one, and of a text, which may go on: parsed, a block takes many
     /// times its bytes.
     value: Value,
-    /// Its bytes as received; nothing when it was put together from pieces.
+    /// Its bytes as received; `None` if it was put together from pieces.
     raw: Option<String>,
     /// Number of bytes received.
     bytes: usize,

@@ -42,7 +42,7 @@ impl ExtraMembers {
         self.0.iter().map(|(key, value)| key.len() + value.len()).sum()
     }
 
-    /// As a block of the reply, for its call of this number; nothing where there is nothing.
+    /// Returns them as a block of the reply, for its call of this number; `None` if there are none.
     pub(super) fn opaque(&self, number: usize, id: Option<&String>) -> Option<OpaqueBlock> {
         let text = |text: &str| Value::from(text).to_string();
         let id = id.map(|id| format!("\"id\":{}", text(id)));

@@ -45,7 +45,7 @@ impl PartialItems {
         self.list.iter().all(PartialItem::is_empty)
     }
 
-    /// The item that pieces of text belong to, made if there is none; nothing when it has
+    /// Returns the item that pieces of text belong to, made if there is none; `None` if it has
     /// ended, so that late or repeated pieces change nothing.
     pub(super) fn at(
         &mut self,

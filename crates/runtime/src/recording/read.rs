@@ -127,7 +127,7 @@ impl Recording {
         })
     }
 
-    /// The top agent as it was made, with its texts. Nothing when it never was.
+    /// Returns the top agent as it was made, with its texts. `None` if it never was.
     #[must_use]
     pub fn top_agent(&self) -> Option<AgentSpec> {
         let root = AgentId::root(self.session());

@@ -43,7 +43,7 @@ pub(super) async fn before_tool(
     Ok(None)
 }
 
-/// The arguments of a call as the hooks after it will see them; nothing if there are none.
+/// Returns the arguments of a call as the hooks after it will see them; `None` if there are none.
 pub(super) fn shown_after(cx: &AgentContext, arguments: &Value) -> Option<Value> {
     seen_by_hooks(cx, HookPoint::PostToolUse, arguments).map(Cow::into_owned)
 }

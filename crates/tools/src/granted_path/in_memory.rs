@@ -31,10 +31,9 @@ mod linux {
     use super::{GrantedPath, MOST_BYTES, ToolCx};
     use crate::granted_path::{Access, LexicalPath};
 
-    /// Returns the place and the content of a regular file. `None` if any of it, or of the way to
-    /// it, would have to be waited for (a disk, a network, another program), if there is a link on
-    /// the way, if it is long, or if it cannot be read: a caller that may wait then reads it or
-    /// says what is wrong.
+    /// Returns the place and the content of a regular file that is in memory. `None` if reading it
+    /// may wait (for a disk, a network, another program), if there is a link on the way, if it is
+    /// long, or if it cannot be read. A caller that may wait then reads it or reports the fault.
     pub(crate) fn read_in_memory(cx: &ToolCx, path: &str) -> Option<(GrantedPath, Vec<u8>)> {
         let LexicalPath { root, rel, shown } = LexicalPath::of(cx, path, Access::Read).ok()?;
         let plain = |part: Component<'_>| matches!(part, Component::Normal(_));
@@ -65,7 +64,7 @@ mod linux {
         (regular && meta.stx_size <= MOST_BYTES).then(|| usize::try_from(meta.stx_size).ok())?
     }
 
-    /// All of a file that has this length; nothing when it has become longer.
+    /// Returns all of a file that has this length; `None` if it has become longer.
     fn content(file: impl AsFd, length: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0; length + 1];
         let mut filled = 0;

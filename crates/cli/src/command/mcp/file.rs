@@ -49,7 +49,7 @@ fn with_hint(error: FileError, hint: String) -> CliError {
     if by_hand { error.hint(hint) } else { error }
 }
 
-/// The text with a line more under the key; nothing where the key is not written as a block.
+/// Returns the text with a line added under the key; `None` if the key is not written as a block.
 fn with(text: &str, line: &str) -> Option<String> {
     let (lines, at) = find_key(text, KEY);
     let Some(at) = at else {
@@ -76,7 +76,7 @@ fn with(text: &str, line: &str) -> Option<String> {
     Some(format!("{above}{key}{end}{}{line}\n{}", " ".repeat(deep), after.concat()))
 }
 
-/// The text without the lines of a server; nothing where they are not found.
+/// Returns the text without the lines of a server; `None` if they are not found.
 fn without(text: &str, name: &str) -> Option<String> {
     let (lines, at) = find_key(text, KEY);
     let at = at?;
