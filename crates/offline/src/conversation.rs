@@ -1,4 +1,4 @@
-//! What the conversation says: the task of this turn, and the calls with their results.
+//! Reads the conversation: the task of this turn, and the calls with their results.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,7 +55,7 @@ impl Done {
         Some(text.trim().to_owned())
     }
 
-    /// Returns what went wrong, on one line; `None` if it did its work.
+    /// Returns the error, on one line; `None` if it did its work.
     pub(super) fn problem(&self) -> Option<String> {
         let first =
             self.content.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason");
@@ -74,7 +74,7 @@ impl Done {
 /// One turn, as far as it has come.
 #[derive(Debug)]
 pub(super) struct Turn<'r> {
-    /// What is asked, or why it is refused.
+    /// The tasks, or why they are refused.
     pub(super) tasks: Result<Vec<Task>, Refusal>,
     /// The path of the working directory, if the system text names it.
     directory: Option<&'r str>,
@@ -125,7 +125,7 @@ impl<'r> Turn<'r> {
         self.tools.iter().find(|tool| tool.name.as_str() == name).copied()
     }
 
-    /// Returns what came back for a call; `None` if it is still to be asked for.
+    /// Returns the result of a call; `None` if it is still to be asked for.
     fn result(&self, call: &Call) -> Option<&Done> {
         let key = (call.tool.to_owned(), call.arguments.to_string());
         let results = self.done.get(&key)?;
@@ -143,7 +143,7 @@ fn working_directory(system: &[Arc<str>]) -> Option<&str> {
     path.starts_with('/').then_some(path)
 }
 
-/// What a message says, without what was piped in: that stands before it in a frame, with notes.
+/// Returns the words of a message, without piped input: that precedes them in a frame, with notes.
 fn words(text: &str) -> &str {
     let framed = text.starts_with("<input:").then(|| unframe(text).after.split_once("\n\n"));
     framed.flatten().map_or(text, |(_, words)| words)
@@ -174,7 +174,7 @@ fn task_message(messages: &[Arc<Message>]) -> (usize, &str) {
     first.unwrap_or((0, ""))
 }
 
-/// What the runtime says to a model between its calls.
+/// Returns whether a message is the runtime's remark to a model between its calls.
 fn is_remark(text: &str) -> bool {
     [
         "you cannot call tools any more",
@@ -205,7 +205,7 @@ impl<'t, 'r> Ask<'t, 'r> {
         self.turn
     }
 
-    /// Returns what came back for a call; `None` if it is not there yet or no tool can do it.
+    /// Returns the result of a call; `None` if it is not there yet or no tool can do it.
     pub(super) fn call(&mut self, tool: &'static str, arguments: Value) -> Option<&'t Done> {
         self.turn.tool(tool)?;
         let call = Call { tool, arguments };

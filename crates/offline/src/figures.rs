@@ -1,4 +1,4 @@
-//! What the sources of a part say when they are parsed, as numbers that add up.
+//! Figures of a part's parsed sources, as numbers that add up.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,7 +37,7 @@ pub(super) struct Tests {
     pub(super) below: bool,
 }
 
-/// What the sources of a part say.
+/// Figures of a part's sources.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct Figures {
@@ -49,18 +49,18 @@ pub(super) struct Figures {
     pub(super) mains: Vec<Reference>,
     /// Files and folders of the project by the number of files that import them.
     pub(super) imported: BTreeMap<String, u64>,
-    /// What imports the modules that Go modules require.
+    /// Importers of the modules that Go modules require.
     pub(super) requirements: Requirements,
     /// Comments with `TODO` or `FIXME`.
     pub(super) remarks: u64,
-    /// What is to be said of single files.
+    /// Notes on single files.
     #[serde(flatten)]
     pub(super) marks: FileMarks,
-    /// What was not looked at, and why.
+    /// Parts that were not read, and why.
     pub(super) gaps: Vec<String>,
 }
 
-/// What the sources say of single files.
+/// Notes of the sources on single files.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(super) struct FileMarks {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::answer;
 
-/// What a tool gives: how it ended, its content, and a remark of the host.
+/// Result of a tool: its status, its content, and a remark of the host.
 pub(super) type Given = (CallStatus, String, &'static str);
 
 /// A call that did its work.

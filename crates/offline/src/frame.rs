@@ -3,9 +3,9 @@
 /// A result taken out of its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Unframed<'t> {
-    /// What stood inside the frame; the whole text where there was none.
+    /// Content of the frame; the whole text if there was none.
     pub(super) content: &'t str,
-    /// What the host wrote after the frame: remarks that content cannot imitate.
+    /// The host's text after the frame: remarks that content cannot imitate.
     pub(super) after: &'t str,
 }
 

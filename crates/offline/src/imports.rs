@@ -15,7 +15,7 @@ const SCRIPTS: [&str; 11] =
 const COMPILED: [(&str, &[&str]); 4] =
     [("js", &["ts", "tsx"]), ("jsx", &["tsx"]), ("mjs", &["mts"]), ("cjs", &["cts"])];
 
-/// What is known of a project to resolve imports in it.
+/// Knowledge of a project that resolves its imports.
 #[derive(Debug, Default)]
 pub(super) struct Resolver<'i> {
     paths: BTreeSet<&'i str>,

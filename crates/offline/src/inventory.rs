@@ -63,7 +63,7 @@ pub(super) struct Inventory {
     pub(super) files: Vec<File>,
     /// The paths of binary files, where lines were counted.
     pub(super) binary: BTreeSet<String>,
-    /// What is not in it, and why.
+    /// Parts that are not in it, and why.
     pub(super) gaps: Vec<String>,
 }
 

@@ -1,6 +1,6 @@
-//! What a file is, by its name alone: its language, and what part it plays.
+//! Language and part of a file, by its name alone.
 
-/// What a language is used for.
+/// Use of a language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
     /// Programs.

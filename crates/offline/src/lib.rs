@@ -106,7 +106,7 @@ impl Model for Offline {
     }
 }
 
-/// What comes next in a turn.
+/// Next step of a turn.
 enum Next {
     /// Calls.
     Calls(Vec<Call>),

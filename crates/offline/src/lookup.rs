@@ -30,7 +30,7 @@ const PAGES: usize = 3;
 /// Files that are parsed to tell code from other text.
 const PARSED: usize = 200;
 
-/// What a line with a match is.
+/// Kind of a line with a match.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Kind {
     Definition,

@@ -1,8 +1,8 @@
-//! What part a file plays in a project, by its path alone.
+//! Part of a file in a project, by its path alone.
 
 use super::language::{LOCKS, file_name};
 
-/// What part a file plays.
+/// Part of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Part {
     /// The work itself.

@@ -10,7 +10,7 @@ const LEAST_FILES: u64 = 8;
 const LEAST_LINES: u64 = 400;
 /// More units than this are not made: it bounds the work and the length of a brief.
 const MOST_UNITS: usize = 40;
-/// What a file weighs beside its lines.
+/// Weight of a file beside its lines.
 const FILE_WEIGHT: u64 = 5;
 
 /// A directory that goes to a part as a whole.
@@ -74,7 +74,7 @@ fn piece(unit: &Unit) -> Piece {
     Piece { dir: unit.dir.clone(), deep: unit.deep }
 }
 
-/// What lies in a directory, by the sizes of all files in lines.
+/// Returns the entries of a directory, from the sizes of all files in lines.
 pub(super) fn children(dir: &str, files: &[(&str, u64)]) -> Vec<Unit> {
     let prefix = under(dir, "");
     let mut below: BTreeMap<(String, bool), (u64, u64)> = BTreeMap::new();

@@ -1,8 +1,8 @@
-//! What a search looks for, and by which regular expression.
+//! Target of a search, and its regular expression.
 
 use super::task::{LineFilter, Term};
 
-/// What to look for.
+/// Target of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Query {
     /// As it was written.

@@ -1,4 +1,4 @@
-//! What a README says first.
+//! Beginning of a README.
 
 use super::inventory::Inventory;
 use super::language::file_name;
@@ -11,7 +11,7 @@ pub(super) const LINES: u64 = 80;
 /// Characters of its first paragraph that are kept.
 const LEAD: usize = 420;
 
-/// What a README says first.
+/// Beginning of a README.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Readme {
     pub(super) path: String,
@@ -143,7 +143,7 @@ struct Reader<'t> {
 #[derive(Default)]
 struct ReaderTexts {
     title: String,
-    /// What follows the name in the first heading.
+    /// Text after the name in the first heading.
     subtitle: String,
     tagline: String,
     lead: String,
@@ -425,7 +425,7 @@ fn shown_text(text: &str, with_links: bool) -> (String, usize) {
     (out.split_whitespace().collect::<Vec<_>>().join(" "), links)
 }
 
-/// What stands in backticks.
+/// Text in backticks.
 enum Span<'t> {
     Code(&'t str),
     /// A link of reStructuredText, by what is shown of it.
@@ -458,7 +458,7 @@ fn without_role(text: &str) -> &str {
     }
 }
 
-/// What is shown of a link, a picture or a tag at the begin of a text, and what follows it.
+/// Returns the visible part of a link, a picture or a tag at the beginning of a text, and the rest.
 fn link(from: &str) -> Option<(&str, &str)> {
     if let Some(picture) = from.strip_prefix('!') {
         let (_, rest) = bracketed(picture)?;
@@ -483,7 +483,7 @@ fn link(from: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// What follows the target of a link.
+/// Returns the text after the target of a link.
 fn target(rest: &str) -> Option<&str> {
     match rest.strip_prefix('(') {
         Some(target) => Some(target.split_once(')')?.1),
@@ -491,7 +491,7 @@ fn target(rest: &str) -> Option<&str> {
     }
 }
 
-/// What stands in brackets at the begin of a text, and what follows them.
+/// Returns the text in brackets at the beginning of a text, and the rest.
 fn bracketed(text: &str) -> Option<(&str, &str)> {
     let inner = text.strip_prefix('[')?;
     let mut open = 1_usize;

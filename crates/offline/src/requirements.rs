@@ -20,7 +20,7 @@ const HEAD_LINES: u64 = 200;
 /// Says of files that there are others, whose imports are not known.
 const PARSED: &str = "that were parsed";
 
-/// What kinds of sources import something.
+/// Kinds of sources that import something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 struct Importers {
     /// Sources of the work itself.
@@ -30,7 +30,7 @@ struct Importers {
     others: bool,
 }
 
-/// What imports the modules that Go modules require.
+/// Importers of the modules that Go modules require.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub(super) struct Requirements {
     /// Importers by the folder of the requiring module, and by the path of the required one.

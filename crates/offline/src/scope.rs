@@ -1,4 +1,4 @@
-//! What a survey covers: whole directories, and directories without those below.
+//! Scope of a survey: whole directories, and directories without those below.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ pub(super) struct Piece {
     pub(super) deep: bool,
 }
 
-/// What a survey covers.
+/// Scope of a survey.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Scope {
     /// The directory that holds all of it.
@@ -32,7 +32,7 @@ const GOAL: &str = "Survey part ";
 /// Begins the line of its context that says exactly what its part is.
 const PART: &str = "Your part: ";
 const OF: &str = " of ";
-/// What else the context says.
+/// The rest of the context.
 const BRIEF: &str = "Report on languages and sizes, entry points, public items, tests, open \
                      remarks and risks, as markdown with a reference `path:line` for each \
                      statement. Another agent surveys each of the other parts. Look only at \

@@ -80,7 +80,7 @@ impl Search {
         Value::Object(map)
     }
 
-    /// What it found so far; what is not there yet is asked for.
+    /// Returns the results so far, and asks for those that are missing.
     pub(super) fn ask<'t>(&self, ask: &mut Ask<'t, '_>) -> SearchResult<'t> {
         let mut found = SearchResult::nothing();
         for (path, glob) in &self.places {
@@ -130,7 +130,7 @@ impl Search {
     }
 }
 
-/// What a search found.
+/// Results of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct SearchResult<'t> {
     /// Whether all that was to be read is there.
@@ -167,7 +167,7 @@ pub(super) struct Hit<'t> {
 }
 
 impl<'t> SearchResult<'t> {
-    /// What a search finds where there is nothing to search.
+    /// Returns the results of a search without files.
     pub(super) fn nothing() -> Self {
         Self { read: true, ..Self::default() }
     }
@@ -222,7 +222,7 @@ fn tidy(path: &str) -> &str {
     path.strip_prefix("./").unwrap_or(path)
 }
 
-/// What the tool remarks about its result.
+/// The tool's remark on its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Note {
     searched: u64,

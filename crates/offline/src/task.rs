@@ -1,4 +1,4 @@
-//! What is asked: the tasks that this model knows, and why others are refused.
+//! Tasks that this model knows, and reasons why others are refused.
 
 use std::sync::LazyLock;
 
@@ -28,7 +28,7 @@ pub(super) enum Sharing {
     Alone,
 }
 
-/// What a search looks for.
+/// Target of a search.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Term {
     /// A name, perhaps in the plural.

@@ -27,7 +27,7 @@ const READ: usize = 120;
 /// Bytes of the largest manifest that is read.
 const BYTES: u64 = 256 * 1024;
 
-/// What builds a package.
+/// Build tool of a package.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub(super) enum Tool {
     #[default]
@@ -93,10 +93,10 @@ pub(super) struct Package {
     pub(super) workspace: WorkspaceFields,
 }
 
-/// What a package needs.
+/// Needs of a package.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct PackageNeeds {
-    /// What it needs when it runs.
+    /// Its needs at run time.
     pub(super) dependencies: Vec<Dependency>,
     /// Whether it does not say what it needs.
     pub(super) unstated: bool,
@@ -112,7 +112,7 @@ pub(super) struct PackageNeeds {
     pub(super) requires: String,
 }
 
-/// What a package builds and runs.
+/// Targets of a package.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct PackageTargets {
     pub(super) programs: Vec<Program>,
@@ -124,14 +124,14 @@ pub(super) struct PackageTargets {
     pub(super) scripts: BTreeMap<String, String>,
 }
 
-/// What a package and a workspace have from each other.
+/// Fields that a package and a workspace share.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct WorkspaceFields {
     /// Whether it joins other packages.
     pub(super) joins: bool,
     /// The manifest that describes it, where it is not its own.
     about_path: Option<String>,
-    /// What is said for all members of a workspace.
+    /// Values for all members of a workspace.
     inherited: BTreeMap<String, String>,
     /// Fields that the workspace says, as long as its manifest is not read.
     inherits: Vec<&'static str>,
@@ -225,7 +225,7 @@ const TOP_ONLY: [&str; 8] = [
     "setup.cfg",
 ];
 
-/// What the manifests of a directory say.
+/// Manifests of a directory.
 #[derive(Debug, Default)]
 pub(super) struct Manifests {
     /// The packages, those nearest to the top first.

@@ -26,7 +26,7 @@ const SOURCES: [&str; 2] = ["src", "lib"];
 pub(super) struct ManifestPaths {
     /// Their paths, those nearest to the top first.
     pub(super) paths: Vec<String>,
-    /// What was not looked at, and why.
+    /// Parts that were not read, and why.
     pub(super) gaps: Vec<String>,
 }
 

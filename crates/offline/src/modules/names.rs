@@ -1,4 +1,4 @@
-//! What a module gives to others, where no documentation says what it is.
+//! Public names of a module without documentation.
 
 use super::{Module, is_source};
 use crate::conversation::Ask;

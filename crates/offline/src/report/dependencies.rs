@@ -1,4 +1,4 @@
-//! What the packages of a project need.
+//! Needs of a project's packages.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ struct RequiredDependency<'r> {
     users: u64,
 }
 
-/// What is known of when dependencies are needed.
+/// Knowledge of when dependencies are needed.
 #[derive(Debug, Clone, Copy)]
 struct Knowledge {
     /// Whether none is needed on some platforms only.

@@ -33,9 +33,9 @@ const END: &str = "\n```";
 /// A part of a survey that was handed to a child.
 #[derive(Debug)]
 pub(super) struct PartReport {
-    /// What it covers.
+    /// Its scope.
     pub(super) label: String,
-    /// What it found; `None` when that could not be read.
+    /// Its figures; `None` if they could not be read.
     pub(super) figures: Option<Figures>,
     /// Why it is not complete.
     pub(super) problem: Option<String>,
@@ -44,7 +44,7 @@ pub(super) struct PartReport {
 /// Says of a field that another manifest has it.
 const NOT_READ: &str = "from the workspace (not read)";
 
-/// What lies at the top of a project beside its packages.
+/// Files at the top of a project beside its packages.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Top {
     /// The path of the project.
@@ -72,7 +72,7 @@ pub(super) struct Report {
     pub(super) figures: Figures,
     /// The parts that children did.
     pub(super) parts: Vec<PartReport>,
-    /// What was not looked at, and why.
+    /// Parts that were not read, and why.
     pub(super) gaps: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a project is: its name, version and description, and the facts below them.
+//! Identity of a project: its name, version and description, and the facts below them.
 
 use super::identity::{licence, main_package, manifests, version};
 use super::size::Sizes;

@@ -1,4 +1,4 @@
-//! What a source file declares, read from its syntax tree.
+//! Declarations of a source file, read from its syntax tree.
 
 use tree_sitter::{Language, Node, Parser, Tree};
 
@@ -91,7 +91,7 @@ pub(crate) enum Import {
     Java(String),
 }
 
-/// What a file declares.
+/// Declarations of a file.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Outline {
     /// First sentence of the documentation of the file.

@@ -1,10 +1,10 @@
-//! What a name is at a place: the one that a definition gives, or a use of it.
+//! Role of a name at a place: a definition or a use.
 
 use tree_sitter::{Node, Point};
 
 use super::Source;
 
-/// What a name is at a place.
+/// Role of a name at a place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NameRole {
     /// The name that a definition gives.

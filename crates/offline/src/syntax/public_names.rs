@@ -7,7 +7,7 @@ use super::{Grammar, Source, rust};
 /// The names that a file gives to others, in their order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct PublicNames {
-    /// What the file does with them: `exports`, `re-exports`, `defines` or `declares`.
+    /// The file's relation to them: `exports`, `re-exports`, `defines` or `declares`.
     pub(crate) verb: &'static str,
     pub(crate) names: Vec<String>,
     /// Public methods, where there is one name and that of a class.

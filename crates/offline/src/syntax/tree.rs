@@ -4,7 +4,7 @@ use tree_sitter::{Node, Point};
 
 use super::{Grammar, Source, is_comment, rust};
 
-/// What stands at a position in a file.
+/// Context of a position in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SyntaxContext {
     /// Code.

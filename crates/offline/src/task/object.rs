@@ -1,4 +1,4 @@
-//! What a task is about: terms to look for, files and directories.
+//! Object of a task: terms to look for, files and directories.
 
 use super::sentence::{Rule, Sentence};
 use super::token::Kind;

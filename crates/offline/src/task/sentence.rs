@@ -3,7 +3,7 @@
 use super::token::{Kind, Token, tokens};
 use super::vocabulary::NEGATIONS;
 
-/// What a rule reads, and the token after it. `None` where the rule does not fit.
+/// The reading of a rule, and the next token; `None` if the rule does not fit.
 pub(super) type Rule<T> = Option<(T, usize)>;
 
 /// The text of a task with its tokens.

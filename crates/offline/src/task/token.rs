@@ -1,6 +1,6 @@
 //! Splits the text of a task into words, quoted texts and punctuation.
 
-/// What a token is.
+/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A word without the punctuation after it.
