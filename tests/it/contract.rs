@@ -26,7 +26,8 @@ struct DescribedTool {
 impl DescribedTool {
     fn of(name: &str) -> Self {
         let tool = builtin(name);
-        let read = (name == "edit_file").then(|| builtin("read_file"));
+        let reads = ["apply_patch", "edit_file"].contains(&name);
+        let read = reads.then(|| builtin("read_file"));
         Self { spec: tool.spec().clone(), tool, read }
     }
 }
@@ -39,7 +40,8 @@ impl Tool for DescribedTool {
     fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
         Box::pin(async move {
             if let Some(read) = &self.read {
-                let read = read.call(json!({"path": arguments["path"]}), cx).await;
+                let path = arguments.get("path").cloned().unwrap_or(json!("README.md"));
+                let read = read.call(json!({"path": path}), cx).await;
                 assert!(read.is_ok() || cx.cancel.is_cancelled(), "{read:?}");
             }
             self.tool.call(arguments, cx).await
@@ -50,7 +52,8 @@ impl Tool for DescribedTool {
 /// Checks a tool where there are the files that its examples name, with more calls.
 async fn checked(tool: DescribedTool, calls: &[Value]) -> Result<CheckReport, Violations> {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("README.md"), "# Title\n\nA tale.\n").unwrap();
+    let line = if tool.spec.decl.name.as_str() == "apply_patch" { "TODO: a" } else { "A tale." };
+    fs::write(dir.path().join("README.md"), format!("# Title\n\n{line}\n")).unwrap();
     let env = std::env::vars_os().collect();
     let commands = CommandSettings { env, ..CommandSettings::default() };
     let settings = Settings { commands, ..Settings::default() };
@@ -78,6 +81,15 @@ async fn editing_keeps_the_contract() {
 }
 
 #[tokio::test]
+async fn patching_keeps_the_contract() {
+    let patch =
+        "*** Begin Patch\n*** Add File: a/b.txt\n+x\n*** Delete File: README.md\n*** End Patch";
+    let call = json!({ "patch": patch });
+    let checked = checked(DescribedTool::of("apply_patch"), &[call]).await.unwrap();
+    assert_eq!((checked.calls, checked.advice), (9, Vec::new()));
+}
+
+#[tokio::test]
 async fn commands_keep_the_contract() {
     let calls = ["sleep 0.2; echo late", "cat < /dev/null; exit 3", "cd .. && pwd"];
     let calls = calls.map(|command| json!({"command": command}));
@@ -91,6 +103,7 @@ async fn a_tool_that_hides_what_it_changes_is_found_out() {
     let calls = [
         ("write_file", json!({"path": "new.txt", "content": "x"})),
         ("edit_file", json!({"path": "README.md", "old": "# Title", "new": "# Name"})),
+        ("apply_patch", json!({"patch": "*** Begin Patch\n*** Add File: b\n+x\n*** End Patch"})),
         ("terminal", json!({"command": "echo x > new.txt"})),
     ];
     for (name, call) in calls {

@@ -7,7 +7,7 @@ use cargo_metadata::semver::VersionReq;
 use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 
 /// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
-const ARROWS: [(&str, &[&str]); 23] = [
+const ARROWS: [(&str, &[&str]); 24] = [
     ("deputize-core", &["deputize-macros"]),
     ("deputize-macros", &[]),
     ("deputize-plugin", &["deputize-core"]),
@@ -25,7 +25,8 @@ const ARROWS: [(&str, &[&str]); 23] = [
     ("deputize-runtime", &["deputize-core"]),
     ("deputize-offline", &["deputize-core"]),
     ("deputize-providers", &["deputize-core"]),
-    ("deputize-tools", &["deputize-core", "deputize-process"]),
+    ("deputize-tools", &["deputize-core", "deputize-process", "deputize-web"]),
+    ("deputize-web", &["deputize-core"]),
     ("deputize-delegate", &["deputize-core", "deputize-workflow"]),
     (
         "deputize-testkit",
@@ -59,6 +60,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
             "deputize-mcp",
             "deputize-providers",
             "deputize-runtime",
+            "deputize-web",
         ],
     ),
     (
@@ -77,6 +79,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
             "deputize-providers",
             "deputize-runtime",
             "deputize-tools",
+            "deputize-web",
         ],
     ),
 ];

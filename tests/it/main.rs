@@ -40,4 +40,5 @@ mod setting_names;
 mod signals;
 mod simulated;
 mod tool_names;
+mod tools;
 mod type_names;

@@ -178,7 +178,7 @@ async fn a_child_that_cannot_be_names_what_was_wrong() {
     let lab = Lab::new();
     let args = ["prompt", "-m", "offline", "--child", "--goal", "x", "-t", "file,nope"];
     let ended = RunningProgram::start(lab.deputize(&args)).end().await.with_code(2);
-    insta::assert_snapshot!(ended.err, @r#"error: there would be no child: toolsets "nope": there is no toolset `nope`: name some of file, or leave `toolsets` out (the configuration's `toolsets` and delegation.toolset_ceiling decide)"#);
+    insta::assert_snapshot!(ended.err, @r#"error: there would be no child: toolsets "nope": there is no toolset `nope`: name some of file, file_read, web, or leave `toolsets` out (the configuration's `toolsets` and delegation.toolset_ceiling decide)"#);
 }
 
 #[tokio::test]

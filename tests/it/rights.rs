@@ -204,7 +204,7 @@ async fn an_agent_whose_key_is_limited_goes_on_with_another_and_stays_with_that(
 }
 
 /// Each path with the tool that is to write it.
-const GUARDED: [(&str, &str); 15] = [
+const GUARDED: [(&str, &str); 17] = [
     ("work/.git/config", "write_file"),
     ("work/.git/hooks/post-checkout", "write_file"),
     ("work/by_link/config", "write_file"),
@@ -216,6 +216,8 @@ const GUARDED: [(&str, &str); 15] = [
     ("given.yaml", "write_file"),
     ("home/config.yaml", "edit_file"),
     ("work/.git/config", "edit_file"),
+    ("work/.git/hooks/pre-push", "apply_patch"),
+    ("home/config.yaml", "apply_patch"),
     ("xdg/git/config", "write_file"),
     ("global", "write_file"),
     ("work/.deputize/config.yaml", "write_file"),
@@ -247,6 +249,10 @@ async fn no_file_tool_writes_what_git_or_this_program_would_obey() {
                 (_, None) => text("Done."),
                 (_, Some((path, "write_file"))) => {
                     call("write_file", json!({"path": path, "content": "new"}))
+                }
+                (_, Some((path, "apply_patch"))) => {
+                    let patch = format!("*** Begin Patch\n*** Add File: {path}\n+x\n*** End Patch");
+                    call("apply_patch", json!({ "patch": patch }))
                 }
                 (_, Some((path, tool))) => {
                     call(tool, json!({"path": path, "old": "o", "new": "new"}))

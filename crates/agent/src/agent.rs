@@ -266,6 +266,11 @@ impl Agent {
                 commands,
                 ..deputize_tools::Settings::default()
             });
+            settings.get_or_insert_with(|| deputize_tools::web::Settings {
+                converter: crate::helper::converter(),
+                secrets: self.models.secrets.clone(),
+                ..deputize_tools::web::Settings::default()
+            });
             // All sessions share one owner of commands, which starts at the first command.
             settings.share(Arc::clone(&self.commands.processes));
         }

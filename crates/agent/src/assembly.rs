@@ -133,8 +133,9 @@ impl Assembly {
         let is_denied = |name: &&ToolName| {
             let entry = self.tools.catalog.get(name.as_str());
             entry.is_some_and(|it| {
-                ceiling.is_none_or(|ceiling| ceiling.contains(&it.toolset))
-                    && self.delegation.withholds(it, self.delegation.approvals.mode)
+                ceiling.is_none_or(|ceiling| {
+                    ceiling.iter().any(|set| self.tools.catalog.includes(set, it))
+                }) && self.delegation.withholds(it, self.delegation.approvals.mode)
             })
         };
         self.tools.names.iter().filter(is_denied).filter(|_| self.can_delegate()).collect()
@@ -223,7 +224,7 @@ impl Assembly {
     pub fn declared(&self, entry: &CatalogEntry) -> ToolDecl {
         let top = self.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
         let authority = self.authority(ApproverMode::Deny, top.cwd.clone());
-        let view = self.view(top, authority);
+        let view = self.view(top, authority, ResourceMap::default());
         let sent = view.declared.iter().find(|tool| tool.name == *entry.name());
         sent.map_or_else(|| entry.tool.spec().decl.clone(), |decl| ToolDecl::clone(decl))
     }
@@ -231,12 +232,12 @@ impl Assembly {
     /// Returns an agent as it would begin, with the tools that its model would be sent, outside of
     /// any session.
     #[must_use]
-    pub fn view(&self, spec: AgentSpec, authority: Authority) -> AgentView {
+    pub fn view(&self, spec: AgentSpec, authority: Authority, settings: ResourceMap) -> AgentView {
         let session = SessionView {
             id: SessionId::literal("preview"),
             spill: PathBuf::new(),
             files: FileLedger::default(),
-            settings: ResourceMap::default(),
+            settings,
             spawn: Arc::new(NoAgents),
             control: Arc::new(NoAgents),
         };

@@ -5,12 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use deputize_process::{Helper, SupervisorConfig, helper_main};
 use deputize_tools::Processes;
+use deputize_tools::web::{Converter, converter_main};
 
 /// The only argument of a helper process.
 const HELPER: &str = "__deputize_helper";
 /// The only argument of the process of a plugin.
 #[cfg(feature = "plugins")]
 pub(crate) const PLUGIN_HOST: &str = "__deputize_plugin_host";
+
+/// The only argument of a process that turns a document of the web into text.
+const CONVERTER: &str = "__deputize_converter";
 
 /// Whether this program starts helpers of itself.
 static HAS_HELPER: AtomicBool = AtomicBool::new(false);
@@ -38,6 +42,9 @@ pub fn run_as_helper() -> Option<ExitCode> {
         if only == HELPER {
             return Some(helper_main());
         }
+        if only == CONVERTER {
+            return Some(converter_main());
+        }
         #[cfg(feature = "plugins")]
         if only == PLUGIN_HOST {
             return Some(deputize_plugin_host::host_main());
@@ -63,4 +70,13 @@ pub(crate) fn supervisor_config() -> SupervisorConfig {
 /// Returns the owner of an agent's commands.
 pub(crate) fn processes() -> Processes {
     Processes::with(supervisor_config())
+}
+
+/// Where web pages and PDF files become text.
+pub(crate) fn converter() -> Converter {
+    let helper = || Helper::this_program([CONVERTER]);
+    match HAS_HELPER.load(Ordering::Relaxed).then(helper).flatten() {
+        Some(helper) => Converter::Process { program: helper.program, args: helper.args },
+        None => Converter::Thread,
+    }
 }

@@ -204,7 +204,9 @@ fn missing<'a>(arguments: &'a Value, refused: &str, dir: &Path) -> Option<&'a st
 
 fn facts(output: &ToolOutput, found: &mut Findings) {
     for fact in &output.facts {
-        if let ToolEffect::FileRead { path, .. } | ToolEffect::FileWritten { path, .. } = fact
+        if let ToolEffect::FileRead { path, .. }
+        | ToolEffect::FileWritten { path, .. }
+        | ToolEffect::FileRemoved { path } = fact
             && !path.is_absolute()
         {
             let path = path.display();

@@ -105,7 +105,7 @@ impl ToolCheck {
         let name = self.tool.spec().decl.name.to_string();
         let mut found = Findings::default();
         let fits = look(&*self.tool, &mut found);
-        let calls = match (fits, &self.tool.spec().usable) {
+        let calls = match (fits, self.tool.availability(&self.settings)) {
             (Some(fits), Availability::Yes) => {
                 let settings = std::mem::take(&mut self.settings);
                 self.make_calls(&fits, settings, &mut found).await

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use deputize_core::excerpt::Excerpt;
+use deputize_core::person::{AskPerson, PersonAnswer, PersonQuestion};
 use deputize_core::policy::{ApprovalAnswer, Question};
 use deputize_core::sanitize::{for_question, for_terminal_line};
 use deputize_core::{Approver, BoxFuture, Cancel};
@@ -39,7 +40,8 @@ const GOAL_CHARS: usize = 160;
 /// A person at the controlling terminal. Questions come one after the other; the progress on
 /// the screen waits meanwhile.
 pub(crate) struct TerminalApprover {
-    screen: Arc<Screen>,
+    /// What is drawn on the terminal meanwhile; `None` if nothing is.
+    screen: Option<Arc<Screen>>,
     terminal: PathBuf,
     turn: Mutex<()>,
 }
@@ -47,40 +49,132 @@ pub(crate) struct TerminalApprover {
 impl TerminalApprover {
     /// Asks on the terminal that controls this process.
     pub(crate) fn new(screen: Arc<Screen>) -> Self {
-        Self { screen, terminal: PathBuf::from(TERMINAL), turn: Mutex::new(()) }
+        Self { screen: Some(screen), ..Self::without_screen() }
+    }
+
+    /// The same while nothing is drawn on it.
+    pub(crate) fn without_screen() -> Self {
+        Self { screen: None, terminal: PathBuf::from(TERMINAL), turn: Mutex::new(()) }
     }
 
     async fn answer(&self, question: &Question, cancel: &Cancel) -> ApprovalAnswer {
+        let text = words(question);
+        let work =
+            move |terminal: &Path, stop: &AtomicBool| converse(terminal, (&text, RUN_IT), stop);
+        match self.in_turn(work, cancel).await {
+            Ok(answer) => answer,
+            Err(NotAsked::Cancelled) => ApprovalAnswer::no(CANCELLED),
+            Err(NotAsked::Terminal(reason)) => {
+                ApprovalAnswer { reason, ..ApprovalAnswer::no(NO_TERMINAL) }
+            }
+        }
+    }
+
+    /// Talks to the person when all questions before this one are answered, while the screen waits.
+    async fn in_turn<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Path, &AtomicBool) -> io::Result<T> + Send + 'static,
+        cancel: &Cancel,
+    ) -> Result<T, NotAsked> {
         let _turn = tokio::select! {
             biased;
-            () = cancel.cancelled() => return ApprovalAnswer::no(CANCELLED),
+            () = cancel.cancelled() => return Err(NotAsked::Cancelled),
             turn = self.turn.lock() => turn,
         };
-        let paused = self.screen.pause();
+        let paused = self.screen.as_ref().map(|screen| screen.pause());
         let stop = StopOnDrop::default();
-        let (terminal, text, seen) = (self.terminal.clone(), words(question), stop.0.clone());
+        let (terminal, seen) = (self.terminal.clone(), stop.0.clone());
         let mut asked = spawn_blocking(move || {
-            if !paused.wait(&seen) {
-                return Ok(ApprovalAnswer::no(CANCELLED));
+            if !paused.as_ref().is_none_or(|paused| paused.wait(&seen)) {
+                return Err(NotAsked::Cancelled);
             }
-            converse(&terminal, (&text, RUN_IT), &seen)
+            let answer = work(&terminal, &seen);
+            // Nothing is drawn over the question before it is answered.
+            drop(paused);
+            answer.map_err(|error| NotAsked::Terminal(error.to_string()))
         });
-        let answer = tokio::select! {
+        tokio::select! {
             biased;
             () = cancel.cancelled() => {
                 stop.0.store(true, Ordering::Release);
                 let _late = asked.await;
-                return ApprovalAnswer::no(CANCELLED);
+                Err(NotAsked::Cancelled)
             }
-            answer = &mut asked => answer,
-        };
-        match answer {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(error)) => {
-                ApprovalAnswer { reason: error.to_string(), ..ApprovalAnswer::no(NO_TERMINAL) }
+            answer = &mut asked => {
+                answer.unwrap_or_else(|_panicked| Err(NotAsked::Terminal(String::new())))
             }
-            Err(_panicked) => ApprovalAnswer::no(NO_TERMINAL),
         }
+    }
+
+    async fn answer_in_words(&self, question: &PersonQuestion, cancel: &Cancel) -> PersonAnswer {
+        let (text, prompt) = (question_words(question), question_prompt(question));
+        let work = move |terminal: &Path, stop: &AtomicBool| {
+            let mut terminal = OpenOptions::new().read(true).write(true).open(terminal)?;
+            if is_background(&terminal) {
+                return Ok(None);
+            }
+            talk(&mut terminal, (&text, &prompt), stop).map(Some)
+        };
+        match self.in_turn(work, cancel).await {
+            Ok(Some(TypedInput::Line(line))) => PersonAnswer::Text(meant(&line, question)),
+            Ok(Some(TypedInput::Nothing)) => PersonAnswer::TimedOut { seconds: PATIENCE.as_secs() },
+            Ok(Some(TypedInput::Closed)) => {
+                PersonAnswer::Nobody("the terminal is closed".to_owned())
+            }
+            Ok(None) => PersonAnswer::Nobody("this program is in the background".to_owned()),
+            Err(NotAsked::Cancelled) => PersonAnswer::Nobody(CANCELLED.to_owned()),
+            Err(NotAsked::Terminal(reason)) => PersonAnswer::Nobody(reason),
+        }
+    }
+}
+
+impl AskPerson for TerminalApprover {
+    fn ask_person<'a>(
+        &'a self,
+        question: &'a PersonQuestion,
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, PersonAnswer> {
+        Box::pin(self.answer_in_words(question, cancel))
+    }
+}
+
+/// Why a person was not asked.
+enum NotAsked {
+    /// The turn ended first.
+    Cancelled,
+    /// The terminal does not work; why.
+    Terminal(String),
+}
+
+/// What the person is shown of a question in words. Every line of the agent's is marked, so that
+/// none of it can pass for a part of what this program says.
+fn question_words(question: &PersonQuestion) -> String {
+    let mut text = format!("\nThe agent asks:\n{}", marked(&for_question(&question.text)));
+    for (index, option) in question.options.iter().enumerate() {
+        let option = for_question(option).replace('\n', "\\n");
+        text.push_str(&format!("  {}) {option}\n", index + 1));
+    }
+    text
+}
+
+fn question_prompt(question: &PersonQuestion) -> String {
+    let how = if question.options.is_empty() { "" } else { " (a number, or your words)" };
+    let default = question.default.as_deref().map(|default| {
+        let default = for_terminal_line(default, GOAL_CHARS);
+        format!(" [Enter: {default}]")
+    });
+    format!("Your answer{how}{}: ", default.unwrap_or_default())
+}
+
+/// Returns what a typed line means: an option by its number, the default if it is empty, or its
+/// words.
+fn meant(line: &[u8], question: &PersonQuestion) -> String {
+    let line = String::from_utf8_lossy(line.trim_ascii()).into_owned();
+    let option = line.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    match option.and_then(|index| question.options.get(index)) {
+        Some(option) => option.clone(),
+        None if line.is_empty() => question.default.clone().unwrap_or_default(),
+        None => line,
     }
 }
 
@@ -172,14 +266,7 @@ fn converse(
     if is_background(&terminal) {
         return Ok(ApprovalAnswer::no("no user in front: this program is in the background"));
     }
-    terminal.write_all(text.as_bytes())?;
-    let guarded = Instant::now() + GUARD;
-    while Instant::now() < guarded && !stop.load(Ordering::Acquire) {
-        std::thread::sleep(LOOK);
-    }
-    tcflush(&terminal, QueueSelector::IFlush)?;
-    terminal.write_all(format!("{question} [y/N] ").as_bytes())?;
-    let line = read_line(&mut terminal, stop)?;
+    let line = talk(&mut terminal, (text, &format!("{question} [y/N] ")), stop)?;
     if !matches!(line, TypedInput::Line(_)) {
         terminal.write_all(b"no\n")?;
     }
@@ -189,6 +276,22 @@ fn converse(
         TypedInput::Closed => ApprovalAnswer::no("a closed terminal"),
         TypedInput::Nothing => ApprovalAnswer::no("no answer in time"),
     })
+}
+
+/// Shows a text, waits, shows the prompt, reads one line.
+fn talk(
+    terminal: &mut File,
+    (text, prompt): (&str, &str),
+    stop: &AtomicBool,
+) -> io::Result<TypedInput> {
+    terminal.write_all(text.as_bytes())?;
+    let guarded = Instant::now() + GUARD;
+    while Instant::now() < guarded && !stop.load(Ordering::Acquire) {
+        std::thread::sleep(LOOK);
+    }
+    tcflush(&*terminal, QueueSelector::IFlush)?;
+    terminal.write_all(prompt.as_bytes())?;
+    read_line(terminal, stop)
 }
 
 /// Only a plain yes is one.

@@ -12,13 +12,15 @@ use deputize_agent::{
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::Grant;
 use deputize_core::model::ModelOptions;
+use deputize_core::person::Person;
 use deputize_core::prompt::FillError;
 use deputize_core::sanitize::Secrets;
-use deputize_core::{Catalog, CatalogError, Clock, ToolCrate};
+use deputize_core::{Catalog, CatalogError, Clock, ResourceMap, ToolCrate};
 use deputize_delegate::{DelegationConfig, DelegationOptions, send_order};
 use deputize_mcp::Servers;
 use deputize_runtime::{Models, SessionConfig, SystemClock};
 
+use crate::approve::TerminalApprover;
 use crate::config::{Config, LoadedConfig, ModelOverrides, PluginEntry, Sources};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
@@ -34,6 +36,7 @@ pub(crate) mod plugins;
 mod prices;
 mod resolved_models;
 mod settings;
+mod web;
 
 pub(crate) use delegation::approvals;
 pub(crate) use discovered::Discovered;
@@ -49,6 +52,7 @@ pub(crate) fn given_secrets(config: &Config, around: &ProcessEnv, secrets: &mut 
     external::secrets(config, around, secrets);
     mcp::secrets(config, around, secrets);
     plugins::secrets(config, around, secrets);
+    web::secrets(config, around, secrets);
 }
 
 /// Loads the configuration and prints its warnings. Its secrets stay out of the log.
@@ -114,6 +118,7 @@ pub(crate) struct AssembledProgram {
     /// The parts of prompts that come from the environment.
     pub(crate) found: Discovered,
     settings: deputize_tools::Settings,
+    web: deputize_web::Settings,
     /// Its MCP servers, which all its sessions share.
     pub(crate) servers: Servers,
 }
@@ -131,6 +136,8 @@ enum ComposeError {
     Prompt(#[from] FillError),
     #[error(transparent)]
     Delegation(#[from] DelegationError),
+    #[error("`fetch.allow_hosts`")]
+    AllowedHost(#[from] deputize_web::AllowedHostError),
 }
 
 /// Returns the names of the program's toolsets.
@@ -213,7 +220,8 @@ impl AssembledProgram {
         let untold = notes.into_iter().filter(|note| !from.told.contains(&note.server));
         warnings.extend(untold.map(|note| note.text));
         let toolsets = toolsets(config, &catalog)?;
-        let own = catalog.iter().filter(|entry| toolsets.contains(&entry.toolset));
+        let is_own = |entry: &&_| toolsets.iter().any(|set| catalog.includes(set, entry));
+        let own = catalog.iter().filter(is_own);
         let tools = send_order(own, &delegation);
         let tool = delegation.tool();
         let hands_on = tools.contains(&tool).then_some(tool);
@@ -247,6 +255,7 @@ impl AssembledProgram {
             warnings,
             found,
             settings: tool_settings(from),
+            web: web::settings(config, from.surroundings)?,
             servers,
         })
     }
@@ -293,10 +302,24 @@ impl AssembledProgram {
         AgentSpec { task, ..spec }
     }
 
+    /// Returns the settings by which tools report whether they can be used.
+    pub(crate) fn tool_settings(&self) -> ResourceMap {
+        let settings = ResourceMap::default();
+        settings.get_or_insert_with(|| self.settings.clone());
+        settings.get_or_insert_with(|| self.web.clone());
+        if self.assembly.delegation.approvals.person_available {
+            let terminal = Arc::new(TerminalApprover::without_screen());
+            settings.get_or_insert_with(|| Person::new(terminal));
+        }
+        settings
+    }
+
     /// Returns the parts of a session. The caller adds the approver and the observers.
     pub(crate) fn parts(&self, chosen: ResolvedModels) -> SessionConfig {
+        let web = deputize_web::Settings { secrets: chosen.secrets.clone(), ..self.web.clone() };
         let config = self.assembly.parts(chosen.models, chosen.secrets);
         config.tools.settings.get_or_insert_with(|| self.settings.clone());
+        config.tools.settings.get_or_insert_with(|| web);
         config.tools.settings.get_or_insert_with(|| self.servers.clone());
         config
     }

@@ -9,6 +9,8 @@ use deputize_process::{Containment, Helper, OpenFiles, Supervisor, SupervisorCon
 const HELPER: &str = "__supervise";
 /// And with this it is the process of a plugin.
 pub(crate) const PLUGIN_HOST: &str = "__plugin-host";
+/// And with this it turns a document of the web into text.
+pub(crate) const CONVERTER: &str = "__convert-document";
 /// Fewer open files than this are soon too few for many agents at once.
 const FEW_OPEN_FILES: u64 = 4096;
 /// Open files that a run needs for itself: standard streams, its threads' wake-ups, signals, the
@@ -37,6 +39,9 @@ pub(crate) fn helper(arguments: &[impl AsRef<OsStr>]) -> Option<std::process::Ex
     let [_, only] = arguments else { return None };
     if only.as_ref() == HELPER {
         return Some(helper_main());
+    }
+    if only.as_ref() == CONVERTER {
+        return Some(deputize_web::converter_main());
     }
     (only.as_ref() == PLUGIN_HOST).then(deputize_plugin_host::host_main)
 }

@@ -50,6 +50,10 @@ pub struct Config {
     pub terminal: TerminalConfig,
     /// How changes of files under the agent are treated.
     pub file_state: FileState,
+    /// Fetching pages of the web.
+    pub fetch: FetchConfig,
+    /// The search engine.
+    pub search: SearchConfig,
     /// The record of a session.
     pub journal: Journal,
     /// Tokens of one answer of the model. The model's own limit if 0.
@@ -84,6 +88,8 @@ impl Default for Config {
             approvals: Approvals::default(),
             terminal: TerminalConfig::default(),
             file_state: FileState::default(),
+            fetch: FetchConfig::default(),
+            search: SearchConfig::default(),
             journal: Journal::default(),
             max_output_tokens: 0,
             limits: Limits::default(),
@@ -138,6 +144,54 @@ pub struct TerminalConfig {
 pub struct FileState {
     /// What happens when a file changed since the agent read it.
     pub on_stale_write: OnStaleWrite,
+}
+
+/// Fetching pages of the web.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct FetchConfig {
+    /// Hosts that may have private addresses, as HOST or HOST:PORT. With a port, any port may be named.
+    pub allow_hosts: Vec<String>,
+    /// Seconds of one fetch with all its redirects.
+    #[schemars(range(min = 1, max = 300))]
+    pub timeout_seconds: u32,
+    /// Bytes of the largest document that is read.
+    #[schemars(range(min = 1024, max = 67_108_864))]
+    pub max_bytes: u32,
+}
+
+impl Default for FetchConfig {
+    fn default() -> Self {
+        Self { allow_hosts: Vec::new(), timeout_seconds: 30, max_bytes: 5_242_880 }
+    }
+}
+
+/// The search engine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct SearchConfig {
+    /// The kind of search engine. Without one, agents cannot search the web.
+    pub backend: SearchBackend,
+    /// Its address. Empty: the usual one, which SearXNG does not have.
+    pub base_url: String,
+    /// The environment variable with the key. Empty: BRAVE_API_KEY or TAVILY_API_KEY, and none with an
+    /// address of its own.
+    pub api_key_env: String,
+}
+
+/// A kind of search engine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchBackend {
+    /// No search engine.
+    #[default]
+    None,
+    /// A SearXNG server.
+    Searxng,
+    /// Brave's search API.
+    Brave,
+    /// Tavily's search API.
+    Tavily,
 }
 
 /// The record of a session.

@@ -69,7 +69,8 @@ pub use delegation::Delegation;
 pub use former::remove_former_keys;
 pub use hooks::Hooks;
 pub use keys::{
-    Approvals, Config, FileState, Journal, Limits, PrefillMessage, PrefillRole, TerminalConfig,
+    Approvals, Config, FetchConfig, FileState, Journal, Limits, PrefillMessage, PrefillRole,
+    SearchBackend, SearchConfig, TerminalConfig,
 };
 pub use known::server_url;
 pub use known::{OFFLINE, UrlFault};

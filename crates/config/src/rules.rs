@@ -11,6 +11,7 @@ use super::resolve::UnknownProvider;
 use super::tree::{PlacedEntry, PlacedValue, Value};
 use crate::hint::format_command;
 use deputize_mcp::{ServerNameError, server_name};
+use deputize_web::AllowedHost;
 
 /// Applies every rule. Values of a wrong type are passed over: they are reported already.
 pub(super) fn check(config: &PlacedValue, found: &mut Findings) {
@@ -21,6 +22,23 @@ pub(super) fn check(config: &PlacedValue, found: &mut Findings) {
     plugin::check(config, found);
     programs_of_the_environment(config, found);
     terminal_cwd(config, found);
+    web(config, found);
+}
+
+/// Hosts and addresses of the tools for the web.
+fn web(config: &PlacedValue, found: &mut Findings) {
+    for host in config.at(&["fetch", "allow_hosts"]).into_iter().flat_map(PlacedValue::items) {
+        if let Some(Err(fault)) = host.text().map(str::parse::<AllowedHost>) {
+            found.error(&host.place, format!("`fetch.allow_hosts`: {fault}"));
+        }
+    }
+    let Some(search) = config.at(&["search"]) else { return };
+    if let Some(url) = search.at(&["base_url"])
+        && let Some(text) = url.text().filter(|text| !text.is_empty())
+        && let Err(fault) = known::endpoint(text)
+    {
+        found.error(&url.place, format!("`search.base_url` {fault}"));
+    }
 }
 
 /// What starts programs before anybody is asked. The environment is what any directory's helper

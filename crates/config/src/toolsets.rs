@@ -8,7 +8,7 @@ use super::tree::{PlacedValue, Value};
 use crate::hint::format_command;
 
 /// Toolsets of later versions: naming one is no mistake.
-pub const LATER: [&str; 5] = ["browser", "code", "memory", "skills", "web"];
+pub const LATER: [&str; 4] = ["browser", "code", "memory", "skills"];
 
 /// What the names of MCP servers' toolsets begin with.
 pub const SERVERS: &str = "mcp-";

@@ -76,6 +76,7 @@ pub mod model;
 pub mod name;
 pub mod origin;
 pub mod outcome;
+pub mod person;
 pub mod policy;
 pub mod prompt;
 pub mod protected_path;
@@ -89,6 +90,7 @@ pub mod setting_names;
 pub mod shell_directory;
 mod status;
 pub mod step_calls;
+pub mod todo;
 pub mod tool;
 mod tool_effect;
 mod tool_output;
@@ -122,7 +124,7 @@ pub use tool::{
     erase,
 };
 pub use tool_effect::ToolEffect;
-pub use tool_output::{Display, ToolCallResult, ToolError, ToolOutput};
+pub use tool_output::{Display, DisplayedDiff, ToolCallResult, ToolError, ToolOutput};
 pub use tool_return::{IntoToolCallResult, IntoToolOutput, Json};
 pub use tool_spec::{Availability, Effects, Example, ToolDecl, ToolSpec};
 pub use tool_subject::{ArgumentRole, Subject, ToolKind};

@@ -47,6 +47,9 @@ impl ToolTrace {
 pub struct Receipts {
     /// Files as they were last written, by path.
     pub files_written: BTreeMap<PathBuf, FileVersion>,
+    /// Files that it removed and that were not written again.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub files_removed: BTreeSet<PathBuf>,
     /// Commands and their exit codes, in order. A command without one was killed by a signal,
     /// unless it is in `unknown`.
     pub commands: Vec<(String, Option<i32>)>,
@@ -67,12 +70,19 @@ impl Receipts {
     /// Adds an observed effect.
     pub fn add(&mut self, fact: &ToolEffect) {
         match fact {
-            ToolEffect::FileRead { .. } | ToolEffect::NotBegun { .. } => {}
+            ToolEffect::FileRead { .. }
+            | ToolEffect::NotBegun { .. }
+            | ToolEffect::TodoChanged { .. } => {}
             ToolEffect::ShellMoved { path } => {
                 self.directories.insert(path.clone());
             }
             ToolEffect::FileWritten { path, version, .. } => {
+                self.files_removed.remove(path);
                 self.files_written.insert(path.clone(), version.clone());
+            }
+            ToolEffect::FileRemoved { path } => {
+                self.files_written.remove(path);
+                self.files_removed.insert(path.clone());
             }
             ToolEffect::Command { command, exit_code, unknown } => {
                 self.unknown.extend(unknown.then_some(self.commands.len()));
@@ -84,7 +94,10 @@ impl Receipts {
     /// Returns whether it wrote and ran nothing, and cannot have done so unobserved.
     #[must_use]
     pub fn did_nothing(&self) -> bool {
-        self.files_written.is_empty() && self.commands.is_empty() && !self.external
+        self.files_written.is_empty()
+            && self.files_removed.is_empty()
+            && self.commands.is_empty()
+            && !self.external
     }
 }
 

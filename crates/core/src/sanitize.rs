@@ -33,6 +33,8 @@ pub enum TextSource {
     Project(String),
     /// Material from the person beside the prompt, by the way it came in.
     Input(String),
+    /// The web, by host.
+    Web(String),
 }
 
 impl fmt::Display for TextSource {
@@ -42,6 +44,7 @@ impl fmt::Display for TextSource {
             Self::Child(name) => ("child", name),
             Self::Project(name) => ("project", name),
             Self::Input(name) => ("input", name),
+            Self::Web(host) => ("web", host),
         };
         let safe = |c: char| c.is_ascii_alphanumeric() || "._-/:~".contains(c);
         let name: String = name.chars().take(120).map(|c| if safe(c) { c } else { '_' }).collect();

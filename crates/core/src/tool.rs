@@ -7,14 +7,17 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::future::BoxFuture;
+use crate::resource::ResourceMap;
 use crate::tool_output::{ToolCallResult, ToolError};
-use crate::tool_spec::{ToolDecl, ToolSpec};
+use crate::tool_spec::{Availability, ToolDecl, ToolSpec};
 
 mod catalog;
 mod context;
 
 pub use crate::tool_spec::{headline, spec_of};
-pub use catalog::{Catalog, CatalogEntry, CatalogError, Registration, ToolCrate, ToolSource};
+pub use catalog::{
+    Catalog, CatalogEntry, CatalogError, CompositeToolset, Registration, ToolCrate, ToolSource,
+};
 pub use context::{
     AgentControl, AgentView, ChildLifecycle, DescendantCounts, DescendantLimit, LimitScope,
     NoAgents, Progress, SessionView, Spawn, SpawnConditions, ToolCx,
@@ -30,6 +33,12 @@ pub trait Tool: Send + Sync {
     /// When `cx.cancel` is signalled, it settles soon with [`ToolError::Cancelled`] and its output
     /// so far. The future may be dropped only after that grace period.
     fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult>;
+
+    /// Returns whether it can be used with the settings of a session, such as a key that it needs.
+    /// A tool that cannot be used is not sent to models. The default is what the spec says.
+    fn availability(&self, _settings: &ResourceMap) -> Availability {
+        self.spec().usable.clone()
+    }
 
     /// Returns the declaration for this agent's model, if it depends on the agent. Called once,
     /// when the agent is created. The name is the same, and arguments that match it match the spec
@@ -103,6 +112,11 @@ pub trait TypedTool: Send + Sync + 'static {
     /// Returns its specification.
     fn spec() -> ToolSpec;
 
+    /// Returns whether it can be used with the settings of a session; see [`Tool::availability`].
+    fn availability(&self, _settings: &ResourceMap) -> Availability {
+        Availability::Yes
+    }
+
     /// Runs a call; see [`Tool::call`].
     fn run(&self, args: Self::Args, cx: &ToolCx) -> impl Future<Output = ToolCallResult> + Send;
 }
@@ -120,6 +134,13 @@ struct ErasedTool<T> {
 impl<T: TypedTool> Tool for ErasedTool<T> {
     fn spec(&self) -> &ToolSpec {
         &self.spec
+    }
+
+    fn availability(&self, settings: &ResourceMap) -> Availability {
+        match &self.spec.usable {
+            Availability::Yes => self.tool.availability(settings),
+            Availability::No(why) => Availability::No(why.clone()),
+        }
     }
 
     fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::file_state::FileVersion;
 use crate::name::AgentId;
 use crate::status::Status;
+use crate::todo::TodoItem;
 
 /// An effect of a call as the host observed it. Trusted only from built-in tools.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -30,6 +31,11 @@ pub enum ToolEffect {
         /// Whether the write created it.
         created: bool,
     },
+    /// A file was removed.
+    FileRemoved {
+        /// Its absolute path.
+        path: PathBuf,
+    },
     /// A command ended.
     Command {
         /// Its text.
@@ -52,6 +58,11 @@ pub enum ToolEffect {
         status: Status,
         /// Why it was not started.
         error: String,
+    },
+    /// The agent changed its todo list.
+    TodoChanged {
+        /// All items of the list.
+        items: Vec<TodoItem>,
     },
     /// The agent's shell changed its directory.
     ShellMoved {

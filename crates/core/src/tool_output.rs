@@ -1,7 +1,7 @@
 //! The output of a call, or why it failed.
 
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,31 @@ pub enum Display {
         /// The diff.
         diff: String,
     },
+    /// Changes of several files.
+    Diffs {
+        /// Each file with its change.
+        files: Vec<DisplayedDiff>,
+    },
+}
+
+/// The change of one file among several.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DisplayedDiff {
+    /// The path of the file.
+    pub path: PathBuf,
+    /// The change, as a unified diff.
+    pub diff: String,
+}
+
+impl Display {
+    /// Returns the path and the unified diff of each changed file.
+    pub fn diffs(&self) -> impl Iterator<Item = (&Path, &str)> {
+        let (one, several) = match self {
+            Self::Diff { path, diff } => (Some((path.as_path(), diff.as_str())), &[][..]),
+            Self::Diffs { files } => (None, files.as_slice()),
+        };
+        one.into_iter().chain(several.iter().map(|file| (file.path.as_path(), &*file.diff)))
+    }
 }
 
 /// The output of a call.

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::config::{DelegationConfig, OverLimit, ToolFlavor};
 use crate::names::{TASK, TOOL};
 use crate::plan::MOST_TASKS;
-use crate::toolset::{CLARIFY, EXECUTE_CODE, ParentView, is_never, nests, offered};
+use crate::toolset::{EXECUTE_CODE, ParentView, is_never, nests, offered};
 
 const DESCRIPTION: &str = include_str!("../prompts/tool.md");
 const BACKGROUND: &str = include_str!("../prompts/background.md");
@@ -28,8 +28,9 @@ const CLAIMED: &str = "`summary` and `tool_trace` are claims of the child, which
 const TASK_DESCRIPTION: &str = include_str!("../prompts/task.md");
 
 /// Purposes of toolsets. Others are described by the names of their tools.
-const USES: [(&str, &str); 3] = [
+const USES: [(&str, &str); 4] = [
     ("file", "read, search and change files"),
+    ("file_read", "read and search files"),
     ("terminal", "run commands"),
     ("web", "search and read the web"),
 ];
@@ -123,11 +124,7 @@ fn instead(parent: ParentView<'_>) -> String {
     } else {
         "mechanical steps"
     };
-    let person = if parent.has(CLARIFY) {
-        "what needs the person (`clarify`)"
-    } else {
-        "what needs the person's answer (ask yourself)"
-    };
+    let person = "what needs the person's answer (ask yourself)";
     let mut all = vec![steps, "a single call (make it yourself)", person];
     if parent.has("cronjob") {
         all.push("what must outlive the turn (`cronjob`)");
@@ -167,13 +164,15 @@ fn nesting_text(config: &DelegationConfig, nesting: bool) -> String {
     "Children cannot delegate.".to_owned()
 }
 
-/// Says which of the parent's tools a child lacks.
+/// Says which tools a child lacks, in the same words for every agent of a program, so that
+/// orchestrators send exactly their parent's tools.
 fn lacks(parent: ParentView<'_>, config: &DelegationConfig) -> String {
     if config.is_external() {
         return "It cannot ask you anything.".to_owned();
     }
     let never: Vec<String> = parent
-        .tools()
+        .catalog
+        .iter()
         .filter(|entry| is_never(entry.name()))
         .map(|entry| format!("`{}`", entry.name()))
         .collect();

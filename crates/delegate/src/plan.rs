@@ -266,6 +266,7 @@ fn requested(
     let Some(names) = &task.toolsets else { return Ok(None) };
     // A set that the parent was given is one, also where nothing is left of it.
     let mut known = parent.catalog.toolsets();
+    known.extend(parent.catalog.composites().cloned());
     known.extend(parent.spec.toolsets.iter().cloned());
     let mut found = BTreeSet::new();
     let mut errors = Vec::new();
@@ -333,8 +334,9 @@ fn fewer_than_asked(
     let empty = child.tools.is_empty();
     let missed = |dropped: &&DroppedTool| match requested {
         Some(sets) => {
-            sets.contains(&dropped.toolset)
-                && (empty || !matches!(dropped.reason, DropReason::Leaf(_)))
+            let entry = parent.catalog.get(dropped.tool.as_str());
+            let is_named = |set| entry.is_some_and(|it| parent.catalog.includes(set, it));
+            sets.iter().any(is_named) && (empty || !matches!(dropped.reason, DropReason::Leaf(_)))
         }
         None => empty,
     };

@@ -8,20 +8,19 @@ use std::sync::Arc;
 use deputize_core::agent::{AgentSpec, Role};
 use deputize_core::authority::ApproverMode;
 use deputize_core::{
-    AgentView, Authority, Catalog, CatalogEntry, Origin, ToolDecl, ToolKind, ToolName, ToolsetName,
+    AgentView, ArgumentRole, Authority, Catalog, CatalogEntry, Origin, ToolDecl, ToolKind,
+    ToolName, ToolsetName,
 };
 
 use crate::config::{DelegationConfig, ToolFlavor, ToolSchemas};
 use crate::names::{TASK, TOOLSET};
 
-/// The tool that asks the person, if a program has one.
-pub(crate) const CLARIFY: &str = "clarify";
 /// The tool that runs scripts of mechanical steps, if a program has one.
 pub(crate) const EXECUTE_CODE: &str = "execute_code";
 
 /// Tools that no child has, wherever they live, and why.
 const NEVER: [(&str, &str); 8] = [
-    (CLARIFY, "a child has nobody to ask"),
+    ("clarify", "a child has nobody to ask"),
     ("cronjob", "it outlives the turn"),
     (EXECUTE_CODE, "it would run beside the rules that calls are judged by"),
     ("memory", "what is remembered is the top agent's"),
@@ -30,8 +29,8 @@ const NEVER: [(&str, &str); 8] = [
     ("skill_manage", "what is learned is the top agent's"),
     ("todo", "the plan is the parent's"),
 ];
-/// The kinds of tools that a child has which `task` makes. Those of plugins and servers are not
-/// basic.
+/// The kinds of tools that a child has which `task` makes, if a call names a file, a pattern or a
+/// command. Those of plugins and servers are not basic.
 const BASIC: [ToolKind; 4] = [ToolKind::Read, ToolKind::Edit, ToolKind::Search, ToolKind::Execute];
 
 /// The values of a parent that are read here; never the running agent.
@@ -90,10 +89,25 @@ impl<'a> ParentView<'a> {
         told.is_none_or(|told| **told == entry.tool.spec().decl)
     }
 
-    /// Its toolsets, by name.
+    /// Its toolsets, by name, and the composite toolsets of which it has a tool.
     #[must_use]
     pub fn toolsets(self) -> BTreeSet<ToolsetName> {
-        self.tools().map(|entry| entry.toolset.clone()).collect()
+        let composites = self
+            .catalog
+            .composites()
+            .filter(|set| self.tools().any(|entry| self.catalog.includes(set, entry)));
+        self.tools().map(|entry| &entry.toolset).chain(composites).cloned().collect()
+    }
+
+    /// Returns the one of these toolsets by which a tool is meant: its own, or else the first
+    /// composite one that has it.
+    fn named_by<'s>(
+        self,
+        sets: &'s BTreeSet<ToolsetName>,
+        entry: &CatalogEntry,
+    ) -> Option<&'s ToolsetName> {
+        let own = sets.get(&entry.toolset);
+        own.or_else(|| sets.iter().find(|set| self.catalog.includes(set, entry)))
     }
 }
 
@@ -285,15 +299,16 @@ pub fn child_tools(
             ToolClass::Common => {
                 let inherited = config.options.inherit_mcp_toolsets
                     && matches!(entry.origin, Origin::Mcp { .. });
-                let named = wanted.is_none_or(|sets| sets.contains(&entry.toolset));
+                let named = wanted.is_none_or(|sets| parent.named_by(sets, entry).is_some());
                 if named || inherited { Ok(()) } else { Err(unwanted()) }
             }
         };
-        let judged = judged.and_then(|()| under_ceiling(&entry.toolset, config));
+        let judged = judged.and_then(|()| under_ceiling(entry, parent.catalog, config));
         // The last reason: without it the tool would be the child's.
         match judged.and_then(|()| approved(entry)) {
             Ok(()) => {
-                toolsets.insert(entry.toolset.clone());
+                let named = wanted.and_then(|sets| parent.named_by(sets, entry));
+                toolsets.insert(named.unwrap_or(&entry.toolset).clone());
                 out.tools.push(entry.name().clone());
             }
             Err(reason) => out.dropped.push(DroppedTool {
@@ -309,17 +324,20 @@ pub fn child_tools(
 
 /// Returns whether a child may have the tool in this form of delegation.
 fn may_give(config: &DelegationConfig, entry: &CatalogEntry) -> bool {
+    let spec = entry.tool.spec();
     let is_linked = matches!(entry.origin, Origin::Linked { .. });
-    let is_basic = is_linked && BASIC.contains(&entry.tool.spec().kind);
+    let is_text = matches!(spec.subject.main(), Some((_, ArgumentRole::Text)));
+    let is_basic = is_linked && BASIC.contains(&spec.kind) && !is_text;
     config.options.tool_name == ToolFlavor::DelegateTask || is_basic
 }
 
 pub(crate) fn under_ceiling(
-    toolset: &ToolsetName,
+    entry: &CatalogEntry,
+    catalog: &Catalog,
     config: &DelegationConfig,
 ) -> Result<(), DropReason> {
     match &config.toolsets.ceiling {
-        Some(ceiling) if !ceiling.contains(toolset) => {
+        Some(ceiling) if !ceiling.iter().any(|set| catalog.includes(set, entry)) => {
             Err(DropReason::Ceiling { key: config.setting_name("toolset_ceiling").to_owned() })
         }
         _ => Ok(()),
@@ -336,8 +354,23 @@ pub(crate) fn offered<'a>(
     for entry in parent.tools() {
         let common = matches!(class(entry), ToolClass::Common) && may_give(config, entry);
         let common = common && !config.withholds(entry, approver);
-        if common && under_ceiling(&entry.toolset, config).is_ok() {
+        if common && under_ceiling(entry, parent.catalog, config).is_ok() {
             sets.entry(entry.toolset.as_str()).or_default().push(entry.name());
+        }
+    }
+    let given: BTreeSet<&ToolName> = sets.values().flatten().copied().collect();
+    for composite in parent.catalog.composites() {
+        let tools = parent.tools().filter(|entry| {
+            given.contains(entry.name()) && parent.catalog.includes(composite, entry)
+        });
+        let tools: Vec<&ToolName> = tools.map(CatalogEntry::name).collect();
+        // One that is whole toolsets is named by these.
+        let is_part = |of: &Vec<&ToolName>| {
+            let common = of.iter().filter(|tool| tools.contains(tool)).count();
+            common > 0 && common < of.len()
+        };
+        if sets.values().any(is_part) {
+            sets.insert(composite.as_str(), tools);
         }
     }
     sets
@@ -364,7 +397,7 @@ pub(crate) fn leaf_reason(
     } else if parent.authority.spawn_depth() < 2 {
         Some(LeafReason::OneLevel)
     } else {
-        under_ceiling(&entry.toolset, config)
+        under_ceiling(entry, parent.catalog, config)
             .err()
             .map(|_| LeafReason::Ceiling { key: key("toolset_ceiling") })
     }
@@ -377,7 +410,7 @@ pub(crate) fn nests(parent: ParentView<'_>, config: &DelegationConfig) -> bool {
     config.options.orchestrator_enabled
         && !config.is_external()
         && config.leaf_depth() > 1
-        && entry.is_some_and(|entry| under_ceiling(&entry.toolset, config).is_ok())
+        && entry.is_some_and(|entry| under_ceiling(entry, parent.catalog, config).is_ok())
 }
 
 /// Whether children may have a tool.
@@ -412,8 +445,9 @@ pub fn send_order<'a>(
     tools: impl IntoIterator<Item = &'a CatalogEntry>,
     config: &DelegationConfig,
 ) -> Vec<ToolName> {
+    let withheld = |entry: &CatalogEntry| config.withholds(entry, config.approvals.mode);
     let group = |entry: &CatalogEntry| match class(entry) {
-        ToolClass::Common if config.withholds(entry, config.approvals.mode) => 2_u8,
+        ToolClass::Common if !may_give(config, entry) || withheld(entry) => 2_u8,
         ToolClass::Common => 0,
         ToolClass::Delegating => 1,
         ToolClass::Never(_) => 3,

@@ -12,7 +12,7 @@ use crate::toolset::{is_never, under_ceiling};
 pub fn children_grant(catalog: &Catalog, config: &DelegationConfig) -> Grant {
     let may = |entry: &&CatalogEntry| {
         !is_never(entry.name())
-            && under_ceiling(&entry.toolset, config).is_ok()
+            && under_ceiling(entry, catalog, config).is_ok()
             && !config.withholds(entry, config.approvals.mode)
     };
     Grant {

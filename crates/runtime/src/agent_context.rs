@@ -7,6 +7,7 @@ use deputize_core::context_use::ContextUse;
 use deputize_core::event::{JournalError, LogLevel};
 use deputize_core::model::{FailureKind, ModelError};
 use deputize_core::shell_directory::ShellPlace;
+use deputize_core::todo::TodoList;
 use deputize_core::{AgentView, Cancel, CancelReason, Event};
 
 use crate::agent_handle::AgentHandle;
@@ -87,10 +88,14 @@ impl AgentContext {
 
     /// Shows the agent's tools what they may know of its state.
     pub(crate) fn publish(&self) {
-        let (shell, tokens) = {
+        let (shell, todo, tokens) = {
             let state = self.state.read();
-            (state.shell().map(ToOwned::to_owned), state.context_tokens())
+            let todo = state.todo().map(ToOwned::to_owned);
+            (state.shell().map(ToOwned::to_owned), todo, state.context_tokens())
         };
+        if let Some(items) = todo {
+            self.view.store.get_or_insert_with(TodoList::default).set(items);
+        }
         if let Some(path) = shell {
             self.view.store.get_or_insert_with(ShellPlace::default).set(&path);
         }

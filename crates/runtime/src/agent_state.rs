@@ -8,6 +8,7 @@ use deputize_core::budget::{Cost, TokenEstimator};
 use deputize_core::model::{ModelError, Reply, ToolChoice, Usage};
 use deputize_core::outcome::Receipts;
 use deputize_core::run::{Run, Step};
+use deputize_core::todo::TodoItem;
 use deputize_core::{CallId, CancelReason, Event, Outcome, ToolCall, ToolEffect};
 
 use crate::request_size::reply_bytes;
@@ -22,6 +23,8 @@ pub(crate) struct AgentState {
     calls: CallLog,
     receipts: Receipts,
     shell: Option<PathBuf>,
+    /// Its todo list, if it has changed it.
+    todo: Option<Vec<TodoItem>>,
     mailbox: VecDeque<String>,
     external_texts: ExternalTexts,
     cut_replies: CutReplies,
@@ -145,6 +148,7 @@ impl AgentState {
             calls: CallLog::default(),
             receipts: Receipts::default(),
             shell: None,
+            todo: None,
             mailbox: VecDeque::new(),
             external_texts: ExternalTexts::default(),
             cut_replies: CutReplies::default(),
@@ -244,8 +248,10 @@ impl AgentState {
                 self.calls.started.remove(&end.result.call);
                 for fact in &end.facts {
                     self.receipts.add(fact);
-                    if let ToolEffect::ShellMoved { path } = fact {
-                        self.shell = Some(path.clone());
+                    match fact {
+                        ToolEffect::ShellMoved { path } => self.shell = Some(path.clone()),
+                        ToolEffect::TodoChanged { items } => self.todo = Some(items.clone()),
+                        _ => {}
                     }
                 }
             }
@@ -316,6 +322,11 @@ impl AgentState {
     /// Returns where the agent's shell is, if it has moved.
     pub(crate) fn shell(&self) -> Option<&Path> {
         self.shell.as_deref()
+    }
+
+    /// Returns the agent's todo list, if it has changed it.
+    pub(crate) fn todo(&self) -> Option<&[TodoItem]> {
+        self.todo.as_deref()
     }
 
     /// Returns the messages that were left for the agent and that it has not read, in order.

@@ -53,7 +53,10 @@ fn phrase(spec: &ToolSpec, map: &Map<String, Value>) -> Option<String> {
             let agents = agents.map(|agents| format!(" {}", value_words(agents, DEPTH)));
             format!("{} children{}", visible(text(role)?), agents.unwrap_or_default())
         }
-        _ => format!("{verb} {}", visible(text(role)?)),
+        _ => match subject.value(role, map) {
+            Some(Value::Array(items)) => format!("{verb} {}", count(items.len(), "item")),
+            _ => format!("{verb} {}", visible(text(role)?)),
+        },
     };
     Some(cut(&words, CALL_CHARS))
 }
@@ -306,6 +309,8 @@ mod tests {
         let catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();
         let arguments = serde_json::json!({
             "path": "a", "pattern": "a", "command": "a", "content": "a", "old": "a", "new": "b",
+            "patch": "a", "items": ["a"], "url": "a", "query": "a",
+            "question": "a",
         });
         for entry in catalog.iter() {
             let name = entry.name().as_str();

@@ -13,7 +13,8 @@ pub fn declare(view: &AgentView) -> Vec<Arc<ToolDecl>> {
     }
     let known = view.spec.tools.iter().filter_map(|name| view.catalog.get(name.as_str()));
     let mine = known.filter(|entry| view.authority.permits(*entry).is_ok());
-    let usable = mine.filter(|entry| entry.tool.spec().usable == Availability::Yes);
+    let usable =
+        mine.filter(|entry| entry.tool.availability(&view.session.settings) == Availability::Yes);
     let declare = |entry: &deputize_core::CatalogEntry| match entry.tool.declare(view) {
         Some(told) => Some(Arc::new(told)),
         None => view.catalog.declaration(entry.name().as_str()).cloned(),

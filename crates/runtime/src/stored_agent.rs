@@ -265,11 +265,13 @@ fn ledger(records: &[Record]) -> FileLedger {
     for record in records {
         match &record.event {
             // A call that did not end runs again, so that what it read counts when it ended.
-            Event::ToolEnd(end) => end.facts.iter().for_each(|fact| {
-                if let ToolEffect::FileRead { path, version, whole } = fact {
+            Event::ToolEnd(end) => end.facts.iter().for_each(|fact| match fact {
+                ToolEffect::FileRead { path, version, whole } => {
                     let extent = if *whole { ReadRange::Whole } else { ReadRange::Part };
                     files.record_partial_read(&record.agent, path, version.clone(), extent);
                 }
+                ToolEffect::FileRemoved { path } => files.record_absence(&record.agent, path),
+                _ => {}
             }),
             Event::FileWrite { path, version, created: false } => {
                 files.record_write(&record.agent, path, version.clone());

@@ -202,7 +202,8 @@ impl ToolRunner {
             Err(refused) => return Ok(Err(*refused)),
         };
         let spec = entry.tool.spec();
-        if let Availability::No(why) = &spec.usable {
+        let settings = &self.cx.view.session.settings;
+        if let Availability::No(why) = entry.tool.availability(settings) {
             let text = format!("{} cannot be used now: {why}", call.name);
             return Ok(Err(FinishedCall::own(CallStatus::Error, text)));
         }
@@ -331,6 +332,8 @@ impl ToolRunner {
                     bus.record(spec, Event::FileWrite { path, version, created })?;
                 }
                 ToolEffect::Command { .. }
+                | ToolEffect::FileRemoved { .. }
+                | ToolEffect::TodoChanged { .. }
                 | ToolEffect::NotBegun { .. }
                 | ToolEffect::ShellMoved { .. } => {}
             }

@@ -41,7 +41,7 @@ pub(crate) fn replace(
     still_wanted(cx)?;
     let failed = |source| PathError::of("write", place.shown(), source);
     let (dir, name) = parent(place).map_err(failed)?;
-    let temporary = TemporaryFile::create(cx, dir).map_err(failed)?;
+    let temporary = TemporaryFile::create(cx, dir, name).map_err(failed)?;
     temporary.fill(new, old).map_err(failed)?;
     put(cx, place, old, temporary, name)
 }
@@ -54,17 +54,28 @@ fn put(
     temporary: TemporaryFile,
     name: &Path,
 ) -> Result<(), ToolError> {
-    let now = temporary.dir.symlink_metadata(name).ok();
-    if now.as_ref().map(stamp) != old.map(stamp) {
-        return Err(PathError::Moved(place.shown().to_owned()).into());
-    }
+    check_unchanged(place, &temporary.dir, name, old)?;
     still_wanted(cx)?;
     let failed = |source| PathError::of("write", place.shown(), source);
     Ok(temporary.move_to(name).map_err(failed)?)
 }
 
+/// Fails if another file is at a place than `old`, or one where there was none.
+pub(crate) fn check_unchanged(
+    place: &GrantedPath,
+    dir: &Dir,
+    name: &Path,
+    old: Option<&Metadata>,
+) -> Result<(), PathError> {
+    let now = dir.symlink_metadata(name).ok();
+    if now.as_ref().map(stamp) != old.map(stamp) {
+        return Err(PathError::Moved(place.shown().to_owned()));
+    }
+    Ok(())
+}
+
 /// The directory of a place, made if need be, and the name in it.
-fn parent(place: &GrantedPath) -> io::Result<(Dir, &Path)> {
+pub(crate) fn parent(place: &GrantedPath) -> io::Result<(Dir, &Path)> {
     let rel = place.rel();
     let name = rel.file_name().ok_or(io::ErrorKind::IsADirectory)?;
     let dir = match rel.parent().filter(|parent| !parent.as_os_str().is_empty()) {
@@ -83,8 +94,8 @@ fn stamp(meta: &Metadata) -> (u64, u64, u64, i64, i64) {
 }
 
 /// The new content in the directory of its place, without a name there as long as possible.
-struct TemporaryFile {
-    dir: Dir,
+pub(crate) struct TemporaryFile {
+    pub(crate) dir: Dir,
     name: String,
     file: File,
     /// Whether it has that name, which is taken from it when it does not get its place.
@@ -92,21 +103,22 @@ struct TemporaryFile {
 }
 
 impl TemporaryFile {
-    fn create(cx: &ToolCx, dir: Dir) -> io::Result<Self> {
+    /// Creates the file for the content of a place with this name.
+    pub(crate) fn create(cx: &ToolCx, dir: Dir, place: &Path) -> io::Result<Self> {
         match nameless(&dir) {
-            Some(file) => Ok(Self { dir, name: name(cx), file, named: false }),
-            None => Self::create_named(cx, dir),
+            Some(file) => Ok(Self { dir, name: temporary_name(cx, place), file, named: false }),
+            None => Self::create_named(cx, dir, place),
         }
     }
 
     /// For file systems where every file has a name from its beginning.
-    fn create_named(cx: &ToolCx, dir: Dir) -> io::Result<Self> {
-        let name = name(cx);
+    fn create_named(cx: &ToolCx, dir: Dir, place: &Path) -> io::Result<Self> {
+        let name = temporary_name(cx, place);
         let file = dir.open_with(&name, OpenOptions::new().write(true).create_new(true))?;
         Ok(Self { dir, name, file, named: true })
     }
 
-    fn fill(&self, new: &[u8], old: Option<&Metadata>) -> io::Result<()> {
+    pub(crate) fn fill(&self, new: &[u8], old: Option<&Metadata>) -> io::Result<()> {
         let mut file = &self.file;
         if let Some(old) = old {
             // Only the administrator can give files away; for anyone else the new file is theirs.
@@ -119,7 +131,7 @@ impl TemporaryFile {
         file.sync_all()
     }
 
-    fn move_to(mut self, name: &Path) -> io::Result<()> {
+    pub(crate) fn move_to(mut self, name: &Path) -> io::Result<()> {
         if !self.named {
             // Only a name can take the place of another.
             let from = descriptor(&self.file);
@@ -141,9 +153,9 @@ impl Drop for TemporaryFile {
     }
 }
 
-/// A name of its own for each call: one call writes one file, once.
-fn name(cx: &ToolCx) -> String {
-    let id = format!("{} {}", cx.agent.id().as_str(), cx.call);
+/// A name of its own for each file that a call writes.
+fn temporary_name(cx: &ToolCx, place: &Path) -> String {
+    let id = format!("{} {} {}", cx.agent.id().as_str(), cx.call, place.display());
     let sum = data_encoding::HEXLOWER.encode(&Sha256::digest(id.as_bytes()));
     format!(".deputize-{}.tmp", sum.get(..16).unwrap_or(&sum))
 }
@@ -196,7 +208,8 @@ mod tests {
         let place = GrantedPath::to_write(&bench.cx, "f").unwrap();
         let old = place.metadata().unwrap();
         let temporary =
-            TemporaryFile::create(&bench.cx, place.root().try_clone().unwrap()).unwrap();
+            TemporaryFile::create(&bench.cx, place.root().try_clone().unwrap(), Path::new("f"))
+                .unwrap();
         temporary.fill(b"new", Some(&old)).unwrap();
         bench.cx.cancel.cancel(deputize_core::CancelReason::Interrupted);
         let error = put(&bench.cx, &place, Some(&old), temporary, Path::new("f")).unwrap_err();
@@ -206,7 +219,7 @@ mod tests {
     }
 
     /// Ways to write a content, and how many files a crash leaves behind before its move.
-    type WriteFn = fn(&ToolCx, Dir) -> io::Result<TemporaryFile>;
+    type WriteFn = fn(&ToolCx, Dir, &Path) -> io::Result<TemporaryFile>;
     const WAYS: [(WriteFn, usize); 2] =
         [(TemporaryFile::create, 0), (TemporaryFile::create_named, 1)];
 
@@ -219,7 +232,8 @@ mod tests {
                 println!("not run: this file system names every file");
                 continue;
             }
-            let temporary = create(&bench.cx, place.root().try_clone().unwrap()).unwrap();
+            let temporary =
+                create(&bench.cx, place.root().try_clone().unwrap(), Path::new("f")).unwrap();
             temporary.fill(b"new", None).unwrap();
             std::mem::forget(temporary);
             assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), left);
@@ -231,7 +245,8 @@ mod tests {
         for (create, _) in WAYS {
             let bench = ToolFixture::new();
             let place = GrantedPath::to_write(&bench.cx, "f").unwrap();
-            let create = || create(&bench.cx, place.root().try_clone().unwrap()).unwrap();
+            let create =
+                || create(&bench.cx, place.root().try_clone().unwrap(), Path::new("f")).unwrap();
             drop(create());
             assert_eq!(std::fs::read_dir(bench.root()).unwrap().count(), 0);
             let temporary = create();

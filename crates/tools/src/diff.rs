@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use deputize_core::Display;
+use deputize_core::{Display, DisplayedDiff};
 use similar::{ChangeTag, TextDiff};
 
 use crate::shown::count;
@@ -144,11 +144,17 @@ impl FileDiff {
 
     /// Returns what a screen shows of the difference in a file.
     pub(crate) fn display(&self, path: PathBuf) -> Display {
+        let DisplayedDiff { path, diff } = self.displayed(path);
+        Display::Diff { path, diff }
+    }
+
+    /// Returns the same for one file among several.
+    pub(crate) fn displayed(&self, path: PathBuf) -> DisplayedDiff {
         let (mut diff, note) = self.first(SCREEN_LINES);
         if let Some(note) = note {
             diff.push_str(&format!("\n[{note}]"));
         }
-        Display::Diff { path, diff }
+        DisplayedDiff { path, diff }
     }
 
     /// The first lines of the diff, at most [`SCREEN_LINES`], and a remark on the others.

@@ -16,7 +16,7 @@ use crate::blocking::blocking;
 use crate::diff::{FileDiff, MODEL_LINES};
 use crate::existing_file::{ExistingFile, FileChange, WriteExtent, none_to_change};
 use crate::granted_path::{Access, GrantedPath};
-use crate::matching::{Edit, EditedText, MOST_PLACES, MatchTier, NoMatch, edit};
+use crate::matching::{Edit, EditScope, EditedText, MOST_PLACES, MatchTier, NoMatch, edit};
 use crate::nearest_text::nearest_text;
 use crate::path_error::PathError;
 use crate::shown::{count, restored_marks};
@@ -100,7 +100,8 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     let warning = old.may_change(cx, &place, WriteExtent::Part)?;
     let refused = |error| ToolError::refused(format!("{}: {error}", place.shown()));
     let text = FileText::decode(bytes).map_err(refused)?;
-    let asked = Edit { old: &args.old, new: &args.new, all: args.all };
+    let scope = if args.all { EditScope::All } else { EditScope::Only };
+    let asked = Edit { old: &args.old, new: &args.new, scope };
     let edited = edit(&text.text, asked).map_err(|miss| missed(&place, &text.text, args, miss))?;
     let new = text.charset.encode(&edited.text).map_err(refused)?;
     let mut output = report(&place, &text.text, &edited);

@@ -199,7 +199,7 @@ fn show_output(output: &ToolOutput) -> String {
     for note in &output.notes {
         text.push_str(&format!("\n[{note}]"));
     }
-    if let Some(Display::Diff { path, .. }) = &output.display {
+    for (path, _) in output.display.iter().flat_map(Display::diffs) {
         text.push_str(&format!("\n(diff of {})", path.display()));
     }
     text

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use deputize_core::Cancel;
 
-use crate::matching::{Edit, NoMatch};
+use crate::matching::{Edit, EditScope, NoMatch};
 use crate::search::{CancellableFile, MatchDisplay, Search, SearchPage};
 
 /// Returns the text of a file, as an edit reads it, and the bytes that it would write back; `None`
@@ -36,7 +36,8 @@ pub struct EditResult {
 /// # Errors
 /// When nothing is edited: the lines where the old text stands, if it stands at several.
 pub fn edit(text: &str, old: &str, new: &str, all: bool) -> Result<EditResult, Vec<usize>> {
-    match crate::matching::edit(text, Edit { old, new, all }) {
+    let scope = if all { EditScope::All } else { EditScope::Only };
+    match crate::matching::edit(text, Edit { old, new, scope }) {
         Ok(edited) => Ok(EditResult {
             text: edited.text,
             rung: format!("{:?}", edited.rung),

@@ -27,8 +27,38 @@ const EDITED_BYTES: usize = 64 * 1024 * 1024;
 pub(crate) struct Edit<'t> {
     pub(crate) old: &'t str,
     pub(crate) new: &'t str,
-    /// Whether every place is meant, not the only one.
-    pub(crate) all: bool,
+    pub(crate) scope: EditScope,
+}
+
+/// The places of the old text that an edit changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EditScope {
+    /// The only place. Several are an error.
+    Only,
+    /// Every place.
+    All,
+    /// One place of whole lines that begins at or after the byte `from`: the nearest to the line
+    /// `near`, from 1, or the only one if that is `None`.
+    Lines { from: usize, near: Option<usize> },
+}
+
+impl EditScope {
+    /// Returns which of the places are meant.
+    fn chosen(self, text: &str, mut found: Vec<Replacement>) -> Result<Vec<Replacement>, NoMatch> {
+        if let Self::Lines { from, near } = self {
+            found.retain(|it| it.range.start >= from && is_whole_lines(text, &it.range));
+            if let Some(near) = near {
+                let lines = lines_of(text, &found);
+                let nearest = lines.iter().enumerate().min_by_key(|(_, line)| line.abs_diff(near));
+                let nearest = nearest.map(|(index, _)| index);
+                found = nearest.map(|index| found.swap_remove(index)).into_iter().collect();
+            }
+        }
+        if found.len() > 1 && self != Self::All {
+            return Err(NoMatch::Ambiguous(lines_of(text, &found)));
+        }
+        Ok(found)
+    }
 }
 
 /// How far the old text is from the file's.
@@ -101,8 +131,9 @@ pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<EditedText, NoMatch> {
         if let Some(shown) = &shown {
             found.iter_mut().for_each(|found| found.range = shown.original(&found.range));
         }
-        if found.len() > 1 && !edit.all {
-            return Err(NoMatch::Ambiguous(lines_of(text, &found)));
+        let mut found = edit.scope.chosen(text, found)?;
+        if found.is_empty() {
+            continue;
         }
         let marks = restore_marks(text, &mut found).map_err(NoMatch::Mark)?;
         return replaced(text, &found, rung).map(|edited| EditedText { marks, ..edited });
@@ -121,6 +152,14 @@ fn restore_marks(text: &str, found: &mut [Replacement]) -> Result<usize, Ambiguo
         }
     }
     Ok(marks)
+}
+
+/// Returns whether a place begins and ends where lines do.
+fn is_whole_lines(text: &str, range: &Range<usize>) -> bool {
+    let is_border = |at: usize| {
+        at == 0 || at == text.len() || text.get(..at).is_some_and(|before| before.ends_with('\n'))
+    };
+    is_border(range.start) && is_border(range.end)
 }
 
 fn edited_limit(text: &str) -> usize {
@@ -186,7 +225,7 @@ fn places(text: &str, wanted: &str, overlapping: bool) -> Vec<Range<usize>> {
 
 fn exact(text: &str, edit: Edit<'_>) -> Vec<Replacement> {
     let new = NewText::of(text, edit.new);
-    let found = places(text, edit.old, !edit.all).into_iter();
+    let found = places(text, edit.old, edit.scope != EditScope::All).into_iter();
     found.map(|range| Replacement { new: new.at(text, &range), range }).collect()
 }
 
@@ -200,7 +239,7 @@ fn line_ends(text: &str, edit: Edit<'_>) -> Vec<Replacement> {
     let forms = [(crlf, edit.new.to_owned()), (lf, edit.new.replace("\r\n", "\n"))];
     let found = |(old, new): &(String, String)| {
         let new = NewText::of(text, new);
-        let found = places(text, old, !edit.all).into_iter();
+        let found = places(text, old, edit.scope != EditScope::All).into_iter();
         found.map(|range| Replacement { new: new.at(text, &range), range }).collect()
     };
     forms.iter().map(found).find(|found: &Vec<Replacement>| !found.is_empty()).unwrap_or_default()
@@ -300,7 +339,7 @@ fn lines(text: &str, edit: Edit<'_>, fits: FitFn) -> Vec<Replacement> {
         }
         let range = first.start..end;
         let overlaps = |last: &Replacement| range.start < last.range.end;
-        if edit.all && found.last().is_some_and(overlaps) {
+        if edit.scope == EditScope::All && found.last().is_some_and(overlaps) {
             continue; // The one before took its place.
         }
         let new = if has_crlf && ends_in_crlf(text, &range) { with_crlf(&new) } else { new.into() };
@@ -343,7 +382,7 @@ mod tests {
 
     /// An edit of one occurrence, as `rung: text`.
     fn one(text: &str, old: &str, new: &str) -> String {
-        match edit(text, Edit { old, new, all: false }) {
+        match edit(text, Edit { old, new, scope: EditScope::Only }) {
             Ok(edited) => format!("{:?}: {}", edited.rung, edited.text),
             Err(miss) => format!("{miss:?}"),
         }
@@ -381,7 +420,7 @@ mod tests {
         assert_eq!(one("‹s> ‹s>\n", "‹s> ‹s>", "‹s>x‹/s>"), "Exact: ‹s>x‹/s>\n");
         assert_eq!(one("<s> a\n", "‹s> a", "‹s> a ‹/s> ‹think>"), "Exact: <s> a </s> <think>\n");
         assert_eq!(one("é[ARGS]é<s>é", "‹s>é", "x‹s>"), "Exact: é[ARGS]éx<s>");
-        let all = Edit { old: "‹s>", new: "‹s>!", all: true };
+        let all = Edit { old: "‹s>", new: "‹s>!", scope: EditScope::All };
         assert_eq!(edit(both, all).unwrap().text, "‹s>! one\n<s>! two\n");
     }
 
@@ -405,20 +444,24 @@ mod tests {
         assert_eq!(one("x\nx\nx\n", "x\nx\n", "y\n"), "Ambiguous([1, 2])");
         assert_eq!(one("éé", "é", "y"), "Ambiguous([1, 1])");
         assert_eq!(one(" a\n  a\n", "a  \n", "y\n"), "Ambiguous([1, 2])");
-        let all = edit(" a\n  a\n", Edit { old: "a  \n", new: "y\n", all: true }).unwrap();
+        let all =
+            edit(" a\n  a\n", Edit { old: "a  \n", new: "y\n", scope: EditScope::All }).unwrap();
         assert_eq!((all.text.as_str(), all.changes.len()), (" y\n  y\n", 2));
     }
 
     #[test]
     fn there_is_an_end_to_what_one_edit_does() {
-        let all = |text: &str, old, new| edit(text, Edit { old, new, all: true });
+        let all = |text: &str, old, new| edit(text, Edit { old, new, scope: EditScope::All });
         let text = "a\n".repeat(MOST_PLACES);
         assert_eq!(all(&text, "a", "b").unwrap().changes.len(), MOST_PLACES);
         assert_eq!(all(&text, "a \n", "b\n").unwrap().changes.len(), MOST_PLACES);
         let more = format!("{text}a");
         for old in ["a", "a "] {
             assert_eq!(all(&more, old, "b"), Err(NoMatch::TooMany));
-            assert_eq!(edit(&more, Edit { old, new: "b", all: false }), Err(NoMatch::TooMany));
+            assert_eq!(
+                edit(&more, Edit { old, new: "b", scope: EditScope::Only }),
+                Err(NoMatch::TooMany)
+            );
         }
         let new = "b".repeat(EDITED_BYTES / MOST_PLACES + 1);
         for old in ["a", "a "] {
@@ -440,7 +483,7 @@ mod tests {
         fn an_exact_edit_is_a_plain_replacement(text in "[ab é\n]{0,40}", old in "[ab é\n]{1,4}", new in "[ab\n]{0,4}") {
             let found = places(&text, &old, true).len();
             let reference = text.replacen(&old, &new, 1);
-            match edit(&text, Edit { old: &old, new: &new, all: false }) {
+            match edit(&text, Edit { old: &old, new: &new, scope: EditScope::Only }) {
                 Ok(edited) if edited.rung == MatchTier::Exact => {
                     prop_assert_eq!((found, edited.text), (1, reference));
                 }
@@ -448,7 +491,7 @@ mod tests {
                 Err(NoMatch::NoChange) if found > 0 => prop_assert_eq!(&text, &reference),
                 _ => prop_assert_eq!(found, 0),
             }
-            if let Ok(edited) = edit(&text, Edit { old: &old, new: &new, all: true }) && found > 0 {
+            if let Ok(edited) = edit(&text, Edit { old: &old, new: &new, scope: EditScope::All }) && found > 0 {
                 prop_assert_eq!(edited.text, text.replace(&old, &new));
             }
         }
@@ -462,7 +505,7 @@ mod tests {
             let end = if crlf { "\r\n" } else { "\n" };
             let text = format!("{before}{}{after}", lines.join(end));
             let asked: Vec<&str> = lines.iter().map(|line| if indent { line.trim() } else { line.trim_end() }).collect();
-            if let Ok(edited) = edit(&text, Edit { old: &asked.join("\n"), new: "NEW", all: false }) {
+            if let Ok(edited) = edit(&text, Edit { old: &asked.join("\n"), new: "NEW", scope: EditScope::Only }) {
                 let kept = edited.text.split_once("NEW").unwrap();
                 prop_assert_eq!(kept.0.trim_end_matches([' ', '\t']), before.trim_end_matches([' ', '\t']));
                 prop_assert_eq!(kept.1.trim_start_matches([' ', '\t']), after);

@@ -116,11 +116,20 @@ async fn child(policy: DelegationConfig) -> (Vec<String>, Vec<String>) {
 
 #[tokio::test]
 async fn tools_of_mcp_servers_stay_unless_the_operator_says_otherwise() {
-    const FILE: [&str; 5] = ["edit_file", "list_dir", "read_file", "search_files", "write_file"];
+    const FILE: [&str; 6] =
+        ["apply_patch", "edit_file", "list_dir", "read_file", "search_files", "write_file"];
     let (tools, results) = child(DelegationConfig::default()).await;
     assert_eq!(
         tools,
-        ["edit_file", "list_dir", "mcp__git__echo", "read_file", "search_files", "write_file"]
+        [
+            "apply_patch",
+            "edit_file",
+            "list_dir",
+            "mcp__git__echo",
+            "read_file",
+            "search_files",
+            "write_file"
+        ]
     );
     assert!(results[0].contains("echo: from below"), "{results:?}");
     assert!(results[1].starts_with("error: there is no tool `mcp_note`"), "{results:?}");

@@ -36,7 +36,7 @@ fn family(toolsets: Value) -> impl Fn(&ChatRequest) -> MockAnswer + Send + Sync 
 async fn where_nobody_approves_a_child_has_no_commands_and_both_models_know() {
     for set in [&[][..], &["delegation.approvals=deny"], &["delegation.approvals=ask"]] {
         let lab = Lab::new();
-        let server = model(family(json!(["file", "terminal"]))).await;
+        let server = model(family(json!(["file", "terminal", "web"]))).await;
         let ended = run(&lab, &server, set, "Go").await;
         let requests = server.requests();
         let (parent, child) = (of(&requests, "Go"), of(&requests, "Look at one"));

@@ -135,7 +135,11 @@ fn append_only(form: &str, mine: &[&HttpRequest]) {
 }
 
 /// What gives an orchestrator all tools of its parent.
-const EQUAL: [&str; 2] = ["delegation.max_spawn_depth=2", "delegation.approvals=auto"];
+const EQUAL: [&str; 3] = [
+    "delegation.max_spawn_depth=2",
+    "delegation.approvals=auto",
+    "toolsets=[delegation, file, terminal, web]",
+];
 
 #[tokio::test]
 async fn what_every_form_shares() {

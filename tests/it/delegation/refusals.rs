@@ -95,7 +95,7 @@ async fn the_tools_of_a_child_are_explained() {
     assert!(!all.is_empty() && all.iter().all(own), "{value:#}");
     let unknown = resolved(&["-t", "nope"], 2).await.err;
     assert!(
-        unknown.contains("there is no toolset `nope`: name some of file, or leave"),
+        unknown.contains("there is no toolset `nope`: name some of file, file_read, web, or leave"),
         "{unknown}"
     );
     let deep = resolved(&["--depth", "2"], 2).await.err;
@@ -236,8 +236,8 @@ async fn a_toolset_of_a_later_version_is_dropped_and_told() {
     let server = model(|asked| match (is_child(asked), asked.results().len()) {
         (false, 0) => {
             let tasks = json!([
-                {"goal": "Look at one", "toolsets": ["file", "web"]},
-                {"goal": "Look at two", "toolsets": ["web"]},
+                {"goal": "Look at one", "toolsets": ["file", "browser"]},
+                {"goal": "Look at two", "toolsets": ["browser"]},
             ]);
             call("delegate_task", json!({ "tasks": tasks }))
         }
@@ -250,8 +250,8 @@ async fn a_toolset_of_a_later_version_is_dropped_and_told() {
     assert_eq!(
         told["warnings"],
         json!([
-            "task 0 got less than it asked for: toolset web (this version does not have it)",
-            "task 1 runs without any tool: toolset web (this version does not have it)",
+            "task 0 got less than it asked for: toolset browser (this version does not have it)",
+            "task 1 runs without any tool: toolset browser (this version does not have it)",
         ]),
     );
     assert!(tools(of(&requests, "Look at one")[0]).contains(&"read_file".to_owned()));

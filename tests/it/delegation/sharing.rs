@@ -44,7 +44,7 @@ async fn a_family_that_shares_its_prefix_shares_nothing_else() {
     assert!(results[0].starts_with("error: ") && results[0].contains("E_DEPTH"), "{}", results[0]);
     assert!(results[1].contains("you may not use `terminal`: use "), "{}", results[1]);
     assert!(results[2].contains("AGENTS.md"), "{}", results[2]);
-    assert!(theirs.contains("you may use `edit_file`, `list_dir`"), "{theirs}");
+    assert!(theirs.contains("you may use `apply_patch`, `edit_file`, `list_dir`"), "{theirs}");
 
     insta::assert_snapshot!(redacted(&format!("{own}\n=====\n{theirs}"), &lab));
 

@@ -88,7 +88,8 @@ async fn an_answer_says_which_toolsets_the_agent_went_without() {
     fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
     let (seen, _) = client(&lab, &server, "dropped", &[]).await;
     let text = |answer: &str| seen[answer]["content"][0]["text"].as_str().unwrap().to_owned();
-    let warning = "warning: toolset `web` has no tools in this version: the agent does without it";
+    let warning =
+        "warning: toolset `browser` has no tools in this version: the agent does without it";
     let answer = text("result");
     assert!(answer.contains("forty-two"), "{answer}");
     assert!(answer.ends_with(&format!("\n\n[{warning}]")), "{answer}");
@@ -135,7 +136,7 @@ async fn what_is_offered_follows_a_changed_setting_as_calls_do() {
         let sets = &list[0]["inputSchema"]["properties"]["toolsets"]["description"];
         sets.as_str().unwrap().rsplit(": ").next().unwrap().to_owned()
     };
-    assert_eq!(sets(&lists[0]), "delegation, file, terminal.");
+    assert_eq!(sets(&lists[0]), "delegation, file, terminal, todo, web.");
     assert_eq!(sets(&lists[1]), "file.");
     let error = seen["error"].as_str().unwrap();
     assert!(error.contains("there is no tool \"delegate\"; there are: run"), "{error}");
@@ -414,7 +415,7 @@ async fn the_next_call_has_what_was_approved_meanwhile() {
     }
     drop(input);
     let ended = running.end().await.with_code(0);
-    let lists = ended.out.lines().filter(|line| line.contains("file, mcp-w, ")).count();
+    let lists = ended.out.lines().filter(|line| line.contains("mcp-w, terminal")).count();
     assert_eq!(lists, 2, "{}", ended.out);
     assert_eq!(lab.processes(), []);
 }

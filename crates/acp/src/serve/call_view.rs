@@ -129,8 +129,11 @@ fn within(mut text: String, most: usize) -> String {
 pub(crate) fn content(end: &ToolEnd, call: &CallView) -> Vec<ToolCallContent> {
     let status = end.result.status;
     if status == CallStatus::Ok {
-        if let Some(Display::Diff { path, diff }) = &end.display {
-            return hunks(diff).into_iter().map(|hunk| shown(path, hunk, end)).collect();
+        if let Some(display) = &end.display {
+            let hunks = display.diffs().flat_map(|(path, diff)| {
+                hunks(diff).into_iter().map(move |hunk| shown(path, hunk, end))
+            });
+            return hunks.collect();
         }
         // The children of the call are shown, each with its answer.
         if call.spawns {
@@ -146,7 +149,7 @@ pub(crate) fn content(end: &ToolEnd, call: &CallView) -> Vec<ToolCallContent> {
 }
 
 fn shown(path: &Path, hunk: Hunk, end: &ToolEnd) -> ToolCallContent {
-    let new = |fact: &ToolEffect| matches!(fact, ToolEffect::FileWritten { created: true, .. });
+    let new = |fact: &ToolEffect| matches!(fact, ToolEffect::FileWritten { created: true, path: of, .. } if of == path);
     let diff = Diff::new(path, hunk.new);
     // A file that was not there has no old text, not even an empty one.
     ToolCallContent::from(match end.facts.iter().any(new) {
@@ -165,12 +168,13 @@ pub(crate) fn fenced(text: &str) -> String {
 
 /// Returns the files that the host saw the call touch.
 pub(crate) fn places(end: &ToolEnd) -> Vec<ToolCallLocation> {
-    let line = match &end.display {
-        Some(Display::Diff { diff, .. }) => hunks(diff).first().map(|hunk| hunk.line),
-        None => None,
+    let line = |path: &Path| {
+        let mut diffs = end.display.iter().flat_map(Display::diffs);
+        let diff = diffs.find(|(of, _)| *of == path)?.1;
+        hunks(diff).first().map(|hunk| hunk.line)
     };
     let written = |fact: &ToolEffect| match fact {
-        ToolEffect::FileWritten { path, .. } => Some(ToolCallLocation::new(path).line(line)),
+        ToolEffect::FileWritten { path, .. } => Some(ToolCallLocation::new(path).line(line(path))),
         _ => None,
     };
     end.facts.iter().filter_map(written).collect()

@@ -41,7 +41,7 @@ fn terminal() -> (File, TerminalApprover) {
         clock: Arc::new(FixedClock(0)),
     });
     let person = TerminalApprover {
-        screen: Arc::new(screen.unwrap()),
+        screen: Some(Arc::new(screen.unwrap())),
         terminal: PathBuf::from(name),
         turn: Mutex::new(()),
     };
@@ -140,6 +140,23 @@ fn a_cancelled_question_is_a_no_and_leaves_nobody_reading() {
 }
 
 #[test]
+fn nothing_is_drawn_over_an_open_question() {
+    let (mut terminal, person) = terminal();
+    let screen = Arc::clone(person.screen.as_ref().unwrap());
+    let seen = Arc::clone(&screen);
+    let types = std::thread::spawn(move || {
+        until_prompt(&mut terminal);
+        let is_paused = seen.is_paused();
+        terminal.write_all(b"y\n").unwrap();
+        (terminal, is_paused)
+    });
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(person.ask(&question("ls"), &Cancel::new()));
+    let (_terminal, is_paused) = types.join().unwrap();
+    assert!(is_paused && !screen.is_paused());
+}
+
+#[test]
 fn questions_come_one_after_the_other() {
     let (mut terminal, person) = terminal();
     let held = OpenOptions::new().read(true).write(true).open(&person.terminal).unwrap();
@@ -216,4 +233,26 @@ fn a_long_command_names_its_file_in_lines_that_are_not_of_the_command() {
     ];
     assert_eq!(unmarked, expected);
     assert!(text.contains("  | one\n") && text.contains("  | last\n"), "{text}");
+}
+
+#[test]
+fn a_typed_line_is_an_option_the_default_or_words() {
+    let question = PersonQuestion {
+        agent: root(),
+        text: "Which\n\u{1b}[2Jone?".to_owned(),
+        options: vec!["red".to_owned(), "green".to_owned()],
+        default: Some("blue".to_owned()),
+    };
+    let typed = |line: &str| meant(line.as_bytes(), &question);
+    assert_eq!(typed("2\n"), "green");
+    assert_eq!(typed(" \r\n"), "blue");
+    assert_eq!(typed("3\n"), "3");
+    assert_eq!(typed("0\n"), "0");
+    assert_eq!(typed("dark red\n"), "dark red");
+    let shown = question_words(&question) + &question_prompt(&question);
+    assert_eq!(
+        shown,
+        "\nThe agent asks:\n  | Which\n  | \\u{1b}[2Jone?\n  1) red\n  2) green\nYour answer (a number, \
+         or your words) [Enter: blue]: "
+    );
 }

@@ -4,8 +4,8 @@ mod extensions;
 mod models;
 mod storage;
 
-use deputize_core::ToolCrate;
 use deputize_core::authority::ApproverMode;
+use deputize_core::{Availability, ToolCrate};
 use serde_json::{Value, json};
 
 use crate::args::Doctor;
@@ -168,11 +168,17 @@ fn tools(composition: Result<AssembledProgram, CliError>, told: &[String]) -> Ve
     };
     let mut checks = Vec::new();
     let mut usable = 0;
+    let settings = composition.tool_settings();
     for entry in composition.assembly.tools.catalog.iter() {
-        match &entry.tool.spec().usable {
-            deputize_core::Availability::Yes => usable += 1,
-            deputize_core::Availability::No(why) => {
+        let here = entry.tool.availability(&settings);
+        match (&entry.tool.spec().usable, here) {
+            (Availability::No(why), _) => {
                 checks.push(Check::less("tools", format!("{}: {why}", entry.name())));
+            }
+            (Availability::Yes, Availability::Yes) => usable += 1,
+            // What the person did not configure is no fault.
+            (Availability::Yes, Availability::No(why)) => {
+                checks.push(Check::new("tools", Ok(format!("without `{}`: {why}", entry.name()))));
             }
         }
     }

@@ -44,7 +44,7 @@ pub(crate) fn prompt(
     let top = composition.assembly.top_agent(&session, &asked.name, &args.prompt, mode);
     let top = AgentSpec { options: asked.options.clone(), ..top };
     let authority = composition.assembly.authority(mode, top.cwd.clone());
-    let view = composition.assembly.view(top, authority);
+    let view = composition.assembly.view(top, authority, composition.tool_settings());
     let view = if args.child.child { child(&composition, &view, args, around)? } else { view };
     show(&view, &asked, args)
 }
@@ -84,7 +84,7 @@ fn child(
     }
     let spec = plan.specs.into_iter().next().ok_or_else(|| CliError::failed("no child"))?;
     let authority = parent.authority.intersect(&spec.grant);
-    Ok(composition.assembly.view(spec, authority))
+    Ok(composition.assembly.view(spec, authority, composition.tool_settings()))
 }
 
 /// The children that a call of this agent would make.
@@ -166,7 +166,8 @@ fn at_depth(
         Some(workspace) => around.cwd(Some(workspace))?,
     };
     let spec = AgentSpec { cwd, ..(*parent.spec).clone() };
-    let view = composition.assembly.view(spec, (*parent.authority).clone());
+    let view =
+        composition.assembly.view(spec, (*parent.authority).clone(), composition.tool_settings());
     above(composition, view, child.depth.unwrap_or(1))
 }
 
@@ -183,7 +184,7 @@ pub(super) fn above(
         let plan = planned(composition, &view, &call)?;
         let spec = plan.specs.into_iter().next().ok_or_else(|| CliError::failed("no child"))?;
         let authority = view.authority.intersect(&spec.grant);
-        view = composition.assembly.view(spec, authority);
+        view = composition.assembly.view(spec, authority, composition.tool_settings());
     }
     Ok(view)
 }

@@ -76,31 +76,33 @@ pub(crate) fn toolsets(
         }
     };
     let composition = compose(links, around, &view.settings)?;
-    let sets: Vec<(String, Vec<String>)> = composition
-        .assembly
-        .tools
-        .catalog
-        .toolsets()
+    let catalog = &composition.assembly.tools.catalog;
+    let mut names = catalog.toolsets();
+    names.extend(catalog.composites().cloned());
+    let sets: Vec<(String, Vec<String>)> = names
         .into_iter()
         .map(|set| {
-            let tools =
-                composition.assembly.tools.catalog.iter().filter(|entry| entry.toolset == set);
+            let tools = catalog.iter().filter(|entry| catalog.includes(&set, entry));
             (set.to_string(), tools.map(|entry| entry.name().to_string()).collect())
         })
         .collect();
-    let given =
-        |set: &str| composition.assembly.tools.toolsets.iter().any(|given| given.as_str() == set);
+    let given = &composition.assembly.tools.toolsets;
+    let is_given = |set: &str, tools: &[String]| {
+        let is_included = |tool: &String| {
+            let entry = catalog.get(tool);
+            entry.is_some_and(|entry| given.iter().any(|given| catalog.includes(given, entry)))
+        };
+        given.iter().any(|given| given.as_str() == set) || tools.iter().all(is_included)
+    };
     if view.json {
-        let sets: Vec<Value> = sets
-            .iter()
-            .map(|(set, tools)| json!({"toolset": set, "enabled": given(set), "tools": tools}))
-            .collect();
+        let row = |(set, tools): &(String, Vec<String>)| json!({"toolset": set, "enabled": is_given(set, tools), "tools": tools});
+        let sets: Vec<Value> = sets.iter().map(row).collect();
         return print(&format!("{:#}\n", json!(sets)));
     }
     let rows = sets
         .iter()
         .map(|(set, tools)| {
-            let enabled = if given(set) { "yes" } else { "no" };
+            let enabled = if is_given(set, tools) { "yes" } else { "no" };
             [set.clone(), enabled.to_owned(), tools.join(", ")]
         })
         .collect();
@@ -123,12 +125,13 @@ fn compose(
 /// Why agents cannot use a tool now, if they cannot.
 fn why_not(entry: &CatalogEntry, composition: &AssembledProgram) -> Option<String> {
     let set = &entry.toolset;
-    if !composition.assembly.tools.toolsets.contains(set) {
+    let tools = &composition.assembly.tools;
+    if !tools.toolsets.iter().any(|given| tools.catalog.includes(given, entry)) {
         return Some(format!("not enabled ({} {set})", format_command("tools enable")));
     }
-    match &entry.tool.spec().usable {
+    match entry.tool.availability(&composition.tool_settings()) {
         Availability::Yes => None,
-        Availability::No(why) => Some(why.clone()),
+        Availability::No(why) => Some(why),
     }
 }
 

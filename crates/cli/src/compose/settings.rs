@@ -77,10 +77,11 @@ pub(super) fn toolsets(
     config: &Config,
     catalog: &Catalog,
 ) -> Result<Vec<ToolsetName>, ComposeError> {
-    let known = catalog.toolsets();
+    let mut known = catalog.toolsets();
     if config.toolsets.is_empty() {
         return Ok(known.into_iter().collect());
     }
+    known.extend(catalog.composites().cloned());
     let mut chosen = Vec::new();
     let of_editor = mcp::toolsets_of_editor(config);
     for name in config.toolsets.iter().cloned().chain(of_editor) {

@@ -45,7 +45,7 @@ impl Bench {
         let spec =
             composition.assembly.top_agent(&session, "offline", "Tidy up", ApproverMode::Ask);
         let authority = composition.assembly.authority(ApproverMode::Ask, spec.cwd.clone());
-        composition.assembly.view(spec, authority)
+        composition.assembly.view(spec, authority, composition.tool_settings())
     }
 }
 
@@ -70,10 +70,10 @@ fn a_toolset_that_is_none_is_refused_and_one_of_a_later_version_is_passed_over()
     let bench = Bench::new();
     let error = bench.compose(&["toolsets=[flie]"]).err().unwrap();
     assert!(
-        error.starts_with("there is no toolset `flie`; there are: delegation, file"),
+        error.starts_with("there is no toolset `flie`; there are: clarify, delegation, file"),
         "{error}"
     );
-    let composition = bench.compose(&["toolsets=[file, web]"]).unwrap();
+    let composition = bench.compose(&["toolsets=[file, browser]"]).unwrap();
     assert_eq!(composition.assembly.tools.toolsets, [deputize_core::ToolsetName::literal("file")]);
 }
 
@@ -116,7 +116,7 @@ fn children_may_be_approved_although_the_top_agent_is_not() {
     let session = SessionId::literal("s");
     let spec = composition.assembly.top_agent(&session, "offline", "x", ApproverMode::Deny);
     let authority = composition.assembly.authority(ApproverMode::Deny, spec.cwd.clone());
-    let view = composition.assembly.view(spec, authority);
+    let view = composition.assembly.view(spec, authority, composition.tool_settings());
     assert_eq!(deputize_core::policy::effective_mode(&view), ApproverMode::Deny);
     assert_eq!(view.authority.approver(), ApproverMode::Auto);
 }
@@ -250,7 +250,9 @@ fn variables_that_sound_like_secrets_are_left_out_of_exports() {
 
 #[test]
 fn the_names_of_toolsets_are_known_without_the_tools() {
-    let mut names = Catalog::linked(&[deputize_tools::LINK]).unwrap().toolsets();
+    let catalog = Catalog::linked(&[deputize_tools::LINK]).unwrap();
+    let mut names = catalog.toolsets();
+    names.extend(catalog.composites().cloned());
     names.insert(deputize_delegate::TOOLSET);
     let names: BTreeSet<String> = names.iter().map(ToString::to_string).collect();
     assert_eq!(toolset_names(), names);

@@ -86,7 +86,11 @@ pub(crate) fn unseen_words(files: &[String]) -> Option<String> {
 fn row(path: &Path, file: &ChangedFile, cwd: &Path) -> ScreenLine {
     let path = path.strip_prefix(cwd).unwrap_or(path);
     let path = for_verbatim_line(&path.to_string_lossy(), CHARS);
-    let (word, style) = if file.is_new { ("new", Style::Good) } else { ("mod", Style::Busy) };
+    let (word, style) = match (file.is_new, file.is_removed) {
+        (_, true) => ("del", Style::Bad),
+        (true, false) => ("new", Style::Good),
+        (false, false) => ("mod", Style::Busy),
+    };
     let mut line = ScreenLine::default().with(style, format!("  {word} ")).with(Style::Plain, path);
     if let Some(lines) = file.lines {
         if lines.added > 0 {

@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use deputize_core::agent::AgentActivity;
+use deputize_core::sanitize::for_terminal_line;
+use deputize_core::todo::TodoState;
 use deputize_core::{AgentId, Status};
 use deputize_runtime::snapshot::TreeTotals;
 use deputize_runtime::{AgentSnapshot, SessionSnapshot};
@@ -11,6 +13,8 @@ use super::agent_text::{activity_text, goal_text};
 use super::line::{ScreenLine, Style, cut, width};
 use super::summary::{count, dollars, running, tokens};
 
+/// Upper bound on the characters of an item of a todo list.
+const TODO_CHARS: usize = 200;
 /// Columns that a goal keeps before the agent's activity takes room beside it.
 const GOAL_COLUMNS: usize = 12;
 
@@ -27,10 +31,31 @@ pub(crate) fn lines(
         return Vec::new();
     }
     let totals = snapshot.subtree_totals();
-    let shown = choose(snapshot, top, &totals, most);
+    let todo = todo_line(top).filter(|_| most > 1);
+    let shown = choose(snapshot, top, &totals, most - usize::from(todo.is_some()));
     let mut page = TreePage { snapshot, totals, shown, now, columns, lines: Vec::new() };
     page.agent(top, "", "");
+    if let Some(todo) = todo {
+        page.lines.insert(1, todo.fit(columns));
+    }
     page.lines
+}
+
+/// Returns where the top agent is in its todo list, while it works; `None` without a list. Children
+/// have none.
+fn todo_line(agent: &AgentSnapshot) -> Option<ScreenLine> {
+    if agent.todo.is_empty() || agent.exit.is_some() {
+        return None;
+    }
+    let done = agent.todo.iter().filter(|item| item.state == TodoState::Done).count();
+    let current = agent.todo.iter().find(|item| item.state == TodoState::InProgress);
+    let mut line = ScreenLine::default();
+    line.push(Style::Dim, format!("  {done} of {} done", agent.todo.len()));
+    if let Some(current) = current {
+        let text = for_terminal_line(&current.text, TODO_CHARS);
+        line.push(Style::Plain, format!("  {text}"));
+    }
+    Some(line)
 }
 
 /// Returns which agents get a line of their own: the top one; then those that run or have something

@@ -81,6 +81,12 @@ impl Screen {
         PausedScreen(Arc::clone(&self.shared))
     }
 
+    /// Returns whether output is held back for a question.
+    #[cfg(test)]
+    pub(crate) fn is_paused(&self) -> bool {
+        self.shared.lock().drawing.pauses > 0
+    }
+
     /// Prints a line above the tree.
     pub(crate) fn say(&self, line: ScreenLine) {
         let mut state = self.shared.lock();

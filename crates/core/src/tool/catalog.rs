@@ -93,6 +93,8 @@ pub struct Catalog {
     entries: BTreeMap<ToolName, (CatalogEntry, Arc<ToolDecl>)>,
     /// Tools under the names they have with other settings.
     former: BTreeMap<ToolName, CatalogEntry>,
+    /// Names for tools of other toolsets.
+    composites: BTreeMap<ToolsetName, BTreeSet<ToolName>>,
 }
 
 impl Catalog {
@@ -118,18 +120,46 @@ impl Catalog {
             catalog.insert(CatalogEntry { toolset, origin, tool })?;
             brought.insert(registration.krate);
         }
+        for composite in inventory::iter::<CompositeToolset>() {
+            let name = ToolsetName::new(composite.name);
+            let tools = composite.tools.iter().map(|tool| ToolName::new(*tool)).collect();
+            if let (Ok(name), Ok(tools)) = (name, tools) {
+                catalog.insert_composite(name, tools);
+            }
+        }
         match crates.iter().find(|link| !brought.contains(link.name)) {
             Some(empty) => Err(CatalogError::Empty { krate: empty.name }),
             None => Ok(catalog),
         }
     }
 
-    /// Returns the toolsets for which linked crates registered tools. Creates no tool and does not
-    /// check whether the tools fit together.
+    /// Returns the toolsets for which linked crates registered tools, and the composite ones.
+    /// Creates no tool and does not check whether the tools fit together.
     #[must_use]
     pub fn linked_toolsets() -> BTreeSet<ToolsetName> {
-        let named = |registration: &Registration| ToolsetName::new(registration.toolset).ok();
-        inventory::iter::<Registration>().filter_map(named).collect()
+        let of_tools = inventory::iter::<Registration>().map(|registration| registration.toolset);
+        let composite = inventory::iter::<CompositeToolset>().map(|composite| composite.name);
+        of_tools.chain(composite).filter_map(|name| ToolsetName::new(name).ok()).collect()
+    }
+
+    /// Adds a composite toolset: a name for tools that belong to other toolsets. Tools that the
+    /// catalog does not have are left out where it is used.
+    pub fn insert_composite(&mut self, name: ToolsetName, tools: BTreeSet<ToolName>) {
+        self.composites.entry(name).or_default().extend(tools);
+    }
+
+    /// Returns the composite toolsets that have a tool here, by name.
+    pub fn composites(&self) -> impl Iterator<Item = &ToolsetName> {
+        let has_tool =
+            |tools: &BTreeSet<ToolName>| tools.iter().any(|tool| self.entries.contains_key(tool));
+        self.composites.iter().filter(move |(_, tools)| has_tool(tools)).map(|(name, _)| name)
+    }
+
+    /// Returns whether a toolset, composite or not, has this tool.
+    #[must_use]
+    pub fn includes(&self, toolset: &ToolsetName, entry: &CatalogEntry) -> bool {
+        let composite = || self.composites.get(toolset);
+        entry.toolset == *toolset || composite().is_some_and(|it| it.contains(entry.name()))
     }
 
     /// Adds a tool.
@@ -152,7 +182,7 @@ impl Catalog {
     pub fn filtered(&self, mut keep: impl FnMut(&CatalogEntry) -> bool) -> Self {
         let kept = self.entries.iter().filter(|(_, (entry, _))| keep(entry));
         let entries = kept.map(|(name, held)| (name.clone(), held.clone())).collect();
-        Self { entries, former: self.former.clone() }
+        Self { entries, former: self.former.clone(), composites: self.composites.clone() }
     }
 
     /// Adds a tool under the name it has with other settings. No agent has it; see
@@ -195,7 +225,7 @@ impl Catalog {
         self.entries.values().map(|(entry, _)| entry)
     }
 
-    /// Returns all toolsets that have a tool here.
+    /// Returns all toolsets that have a tool here, without the composite ones.
     #[must_use]
     pub fn toolsets(&self) -> BTreeSet<ToolsetName> {
         self.iter().map(|entry| entry.toolset.clone()).collect()
@@ -235,6 +265,33 @@ pub struct Registration {
 }
 
 inventory::collect!(Registration);
+
+/// The registration that `register_toolset!` submits: a name for tools that belong to other
+/// toolsets.
+#[derive(Debug)]
+pub struct CompositeToolset {
+    /// The name of the composite toolset.
+    pub name: &'static str,
+    /// Names of its tools.
+    pub tools: &'static [&'static str],
+}
+
+inventory::collect!(CompositeToolset);
+
+/// Registers a composite toolset; takes its name and the names of its tools. The tools belong to
+/// toolsets of their own, and a program may give agents either.
+///
+/// ```
+/// deputize_core::register_toolset!("file_read", ["list_dir", "read_file"]);
+/// ```
+#[macro_export]
+macro_rules! register_toolset {
+    ($name:literal, [$($tool:literal),+ $(,)?]) => {
+        $crate::inventory::submit! {
+            $crate::tool::CompositeToolset { name: $name, tools: &[$($tool),+] }
+        }
+    };
+}
 
 /// Registers a [`TypedTool`](crate::TypedTool); takes the name of its toolset and an expression.
 #[macro_export]

@@ -158,6 +158,8 @@ struct TraceLine<'a> {
 #[derive(Serialize)]
 struct ReceiptLines<'a> {
     files_written: Vec<FileLine<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    files_removed: Vec<Cow<'a, str>>,
     commands: Vec<CommandLine<'a>>,
     unfinished: Vec<&'a str>,
 }
@@ -187,6 +189,8 @@ struct CommandLine<'a> {
 pub(super) struct OmittedCounts {
     tool_trace: usize,
     files_written: usize,
+    #[serde(skip_serializing_if = "is_none")]
+    files_removed: usize,
     commands: usize,
     unfinished: usize,
     #[serde(skip_serializing_if = "is_none")]
@@ -306,6 +310,7 @@ impl OmittedCounts {
         Self {
             tool_trace: outcome.trace.len().saturating_sub(lists.trace),
             files_written: files_written(outcome).count().saturating_sub(lists.receipts),
+            files_removed: files_removed(outcome).count().saturating_sub(lists.receipts),
             commands: commands(outcome).count().saturating_sub(lists.receipts),
             unfinished: receipts.unfinished.len().saturating_sub(lists.receipts),
             stale_paths: stale_of(outcome, seen.stale).skip(lists.claims).count(),
@@ -319,7 +324,7 @@ impl OmittedCounts {
     }
 
     fn any(&self) -> bool {
-        let receipts = self.files_written + self.commands + self.unfinished;
+        let receipts = self.files_written + self.files_removed + self.commands + self.unfinished;
         self.tool_trace + receipts + self.stale_paths + self.unseen_writes + self.output_bytes > 0
     }
 }
@@ -351,6 +356,7 @@ fn receipt_lines<'a>(outcome: &'a Outcome, audience: Audience) -> ReceiptLines<'
                 by,
             })
             .collect(),
+        files_removed: files_removed(outcome).take(most).map(|path| audience.path(path)).collect(),
         commands: commands(outcome)
             .skip(earlier)
             .map(|(by, (command, exit_code), unknown)| CommandLine {
@@ -376,6 +382,11 @@ fn files_written(
     all.flat_map(move |(by, seen)| {
         seen.files_written.iter().map(move |it| (below(outcome, by), it))
     })
+}
+
+/// The files that were removed by the child or below it.
+fn files_removed(outcome: &Outcome) -> impl Iterator<Item = &PathBuf> {
+    outcome.all_receipts().flat_map(|(_, seen)| &seen.files_removed)
 }
 
 /// A command with its exit code, by whom, and whether nobody saw its end.

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use deputize_core::event::AgentStart;
 use deputize_core::{
-    BoxFuture, Catalog, CatalogEntry, Origin, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError,
-    ToolName, ToolSpec,
+    Availability, BoxFuture, Catalog, CatalogEntry, Origin, ResourceMap, Tool, ToolCallResult,
+    ToolCx, ToolDecl, ToolError, ToolName, ToolSpec,
 };
 use serde_json::Value;
 
@@ -27,7 +27,16 @@ pub(crate) fn recorded_catalog(
         told.extend(own.map(|tool| (tool.name.clone(), tool)));
     }
     let of_server = |entry: &CatalogEntry| matches!(entry.origin, Origin::Mcp { .. });
-    let mut catalog = now.filtered(|entry| !of_server(entry));
+    // What was usable then is, whatever this machine has.
+    let depends = |entry: &CatalogEntry| {
+        let settings = ResourceMap::default();
+        told.contains_key(entry.name()) && entry.tool.availability(&settings) != Availability::Yes
+    };
+    let mut catalog = now.filtered(|entry| !of_server(entry) && !depends(entry));
+    for entry in now.iter().filter(|entry| !of_server(entry) && depends(entry)) {
+        let tool = Arc::new(RecordedTool(entry.tool.spec().clone()));
+        let _unique_as_before = catalog.insert(CatalogEntry { tool, ..entry.clone() });
+    }
     for entry in now.iter().filter(|entry| of_server(entry)) {
         let Some(decl) = told.remove(entry.name()) else { continue };
         let mut entry = entry.clone();
@@ -40,7 +49,7 @@ pub(crate) fn recorded_catalog(
     catalog
 }
 
-/// A server's tool as it was described. A replay never calls it.
+/// A tool as it was described. A replay never calls it.
 struct RecordedTool(ToolSpec);
 
 impl Tool for RecordedTool {
@@ -49,6 +58,6 @@ impl Tool for RecordedTool {
     }
 
     fn call<'a>(&'a self, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
-        Box::pin(async { Err(ToolError::refused("a replay calls no tool of a server")) })
+        Box::pin(async { Err(ToolError::refused("a replay calls no tool")) })
     }
 }

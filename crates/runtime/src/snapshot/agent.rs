@@ -5,7 +5,8 @@ use deputize_core::budget::Cost;
 use deputize_core::model::Usage;
 use deputize_core::outcome::ExitReason;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{AgentId, Catalog, Event, Outcome, Status, ToolName};
+use deputize_core::todo::TodoItem;
+use deputize_core::{AgentId, Catalog, Event, Outcome, Status, ToolEffect, ToolName};
 
 use super::calls::AgentCalls;
 use super::totals::TreeTotals;
@@ -37,6 +38,8 @@ pub struct AgentSnapshot {
     pub usage: AgentUsage,
     /// Its calls.
     pub calls: AgentCalls,
+    /// Its todo list, as it left it last; empty without one.
+    pub todo: Vec<TodoItem>,
     /// When it began.
     pub times: AgentTimes,
     /// How it ended; `None` until then.
@@ -153,6 +156,7 @@ impl AgentSnapshot {
             model: spec.model.clone(),
             usage: AgentUsage::default(),
             calls: AgentCalls::default(),
+            todo: Vec::new(),
             times: AgentTimes { started: at, downtime: 0 },
             exit: None,
             flags: ActivityFlags { is_waiting: spec.background, ..ActivityFlags::default() },
@@ -167,6 +171,15 @@ impl AgentSnapshot {
             // Agents know it by this name; its server may call it something else in replies.
             Event::ModelRequest { model, .. } if !model.is_empty() => self.model.clone_from(model),
             Event::AgentResume { .. } => self.exit = None,
+            Event::ToolEnd(end) => {
+                let todo = |fact: &ToolEffect| match fact {
+                    ToolEffect::TodoChanged { items } => Some(items.clone()),
+                    _ => None,
+                };
+                if let Some(items) = end.facts.iter().rev().find_map(todo) {
+                    self.todo = items;
+                }
+            }
             _ => {}
         }
     }

@@ -14,7 +14,8 @@ const COMMANDS_KEPT: usize = 16;
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct RunChanges {
-    /// Files that were written, by path.
+    /// Files that were written or removed, by path. A file that was created and removed again is
+    /// left out.
     pub files: BTreeMap<PathBuf, ChangedFile>,
     /// Commands that ran.
     pub commands: CommandTotals,
@@ -24,15 +25,17 @@ pub struct RunChanges {
     pub unseen: Vec<UnseenFiles>,
 }
 
-/// A file that was written.
+/// A file that was written or removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ChangedFile {
     /// Whether the first write created it.
     pub is_new: bool,
-    /// Number of lines added and removed by all writes; `None` if a write had no diff.
+    /// Whether it was removed after its last write.
+    pub is_removed: bool,
+    /// Number of lines added and removed by all changes; `None` if one had no diff.
     pub lines: Option<LineCount>,
-    /// The agents that wrote it.
+    /// The agents that changed it.
     pub agents: BTreeSet<AgentId>,
 }
 
@@ -100,18 +103,12 @@ impl RunChanges {
         for fact in &end.facts {
             match fact {
                 ToolEffect::FileWritten { path, created, .. } => {
-                    let lines = written_lines(path, end);
-                    let file = self.files.entry(path.clone()).or_insert_with(|| ChangedFile {
-                        is_new: *created,
-                        lines: Some(LineCount::default()),
-                        agents: BTreeSet::new(),
-                    });
-                    file.lines = file.lines.zip(lines).map(|(all, one)| LineCount {
-                        added: all.added.saturating_add(one.added),
-                        removed: all.removed.saturating_add(one.removed),
-                    });
-                    file.agents.insert(agent.clone());
+                    let file = self.files.entry(path.clone());
+                    let file = file.or_insert_with(|| ChangedFile::new(*created));
+                    file.is_removed = false;
+                    file.add_change(agent, changed_lines(path, end));
                 }
+                ToolEffect::FileRemoved { path } => self.add_removal(agent, path, end),
                 ToolEffect::Command { command, exit_code, unknown } => {
                     let exit = match exit_code {
                         _ if *unknown => CommandExit::Unknown,
@@ -122,15 +119,41 @@ impl RunChanges {
                 }
                 ToolEffect::FileRead { .. }
                 | ToolEffect::NotBegun { .. }
+                | ToolEffect::TodoChanged { .. }
                 | ToolEffect::ShellMoved { .. } => {}
             }
         }
+    }
+
+    fn add_removal(&mut self, agent: &AgentId, path: &Path, end: &ToolEnd) {
+        if self.files.get(path).is_some_and(|file| file.is_new) {
+            self.files.remove(path);
+            return;
+        }
+        let file = self.files.entry(path.to_owned()).or_insert_with(|| ChangedFile::new(false));
+        file.is_removed = true;
+        file.add_change(agent, changed_lines(path, end));
     }
 
     pub(super) fn add_outcome(&mut self, outcome: &Outcome) {
         let files = outcome.found.iter().flat_map(|found| found.unseen_writes.iter().cloned());
         let unseen = UnseenFiles { agent: outcome.agent.clone(), files: files.collect() };
         self.unseen.extend(Some(unseen).filter(|unseen| !unseen.files.is_empty()));
+    }
+}
+
+impl ChangedFile {
+    const fn new(is_new: bool) -> Self {
+        let lines = Some(LineCount { added: 0, removed: 0 });
+        Self { is_new, is_removed: false, lines, agents: BTreeSet::new() }
+    }
+
+    fn add_change(&mut self, agent: &AgentId, lines: Option<LineCount>) {
+        self.lines = self.lines.zip(lines).map(|(all, one)| LineCount {
+            added: all.added.saturating_add(one.added),
+            removed: all.removed.saturating_add(one.removed),
+        });
+        self.agents.insert(agent.clone());
     }
 }
 
@@ -159,10 +182,10 @@ impl CommandTotals {
     }
 }
 
-/// Returns the lines that a call changed in a file, if its result is shown as a diff of that file.
-fn written_lines(path: &Path, end: &ToolEnd) -> Option<LineCount> {
-    let Some(Display::Diff { path: of, diff }) = &end.display else { return None };
-    (of == path).then(|| diff_lines(diff))
+/// Returns the lines that a call changed in a file, if its result is shown with a diff of that file.
+fn changed_lines(path: &Path, end: &ToolEnd) -> Option<LineCount> {
+    let mut diffs = end.display.iter().flat_map(Display::diffs);
+    diffs.find(|(of, _)| *of == path).map(|(_, diff)| diff_lines(diff))
 }
 
 /// Returns the lines that a unified diff adds and removes.

@@ -6,8 +6,10 @@ use std::time::Duration;
 use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::policy::Denial;
 use deputize_core::sanitize::{Secrets, TextSource, clean, for_terminal_line, frame_for_model};
+use deputize_core::todo::TodoItem;
 use deputize_core::{
-    Display, ToolCall, ToolCallResult, ToolEffect, ToolError, ToolOutput, describe_error,
+    Display, DisplayedDiff, ToolCall, ToolCallResult, ToolEffect, ToolError, ToolOutput,
+    describe_error,
 };
 use sha2::{Digest as _, Sha256};
 
@@ -62,8 +64,19 @@ impl FinishedCall {
 
 /// Returns the display without secrets.
 pub(super) fn scrubbed_display(secrets: &Secrets, display: Display) -> Display {
-    let Display::Diff { path, diff } = display;
-    Display::Diff { path: recorded_path(path), diff: secrets.scrub(&diff).into_owned() }
+    let scrubbed = |diff: &str| secrets.scrub(diff).into_owned();
+    match display {
+        Display::Diff { path, diff } => {
+            Display::Diff { path: recorded_path(path), diff: scrubbed(&diff) }
+        }
+        Display::Diffs { files } => {
+            let files = files.into_iter().map(|DisplayedDiff { path, diff }| DisplayedDiff {
+                path: recorded_path(path),
+                diff: scrubbed(&diff),
+            });
+            Display::Diffs { files: files.collect() }
+        }
+    }
 }
 
 /// Returns the effect without secrets.
@@ -83,6 +96,12 @@ pub(super) fn scrubbed_fact(secrets: &Secrets, fact: ToolEffect) -> ToolEffect {
         ToolEffect::FileWritten { path, version, created } => {
             ToolEffect::FileWritten { path: recorded_path(path), version, created }
         }
+        ToolEffect::TodoChanged { items } => {
+            let scrubbed =
+                |item: TodoItem| TodoItem { text: secrets.scrub(&item.text).into_owned(), ..item };
+            ToolEffect::TodoChanged { items: items.into_iter().map(scrubbed).collect() }
+        }
+        ToolEffect::FileRemoved { path } => ToolEffect::FileRemoved { path: recorded_path(path) },
         ToolEffect::ShellMoved { path } => ToolEffect::ShellMoved { path: recorded_path(path) },
     }
 }

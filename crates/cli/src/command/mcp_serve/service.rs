@@ -8,7 +8,8 @@ use deputize_agent::new_session_id;
 use deputize_core::authority::ApproverMode;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{
-    BoxFuture, Cancel, Clock as _, Observer, Outcome, Resource as _, SessionId, Status, ToolCrate,
+    Availability, BoxFuture, Cancel, Clock as _, Observer, Outcome, Resource as _, SessionId,
+    Status, ToolCrate, ToolsetName,
 };
 use deputize_mcp::serve::{AgentService, InvalidCall, ProgressSink, ServedAnswer, ServedTool};
 use deputize_runtime::{Session, SessionSnapshot, SnapshotObserver, SystemClock, describe_tasks};
@@ -57,7 +58,14 @@ impl Services {
             composition.assembly.declared(entry).parameters.to_value().as_object().cloned()
         });
         // Of a server that has not answered yet more may be known at a later call.
-        let sets = composition.assembly.tools.toolsets.iter().map(ToString::to_string);
+        let tools = &composition.assembly.tools;
+        let settings = composition.tool_settings();
+        let is_usable = |set: &&ToolsetName| {
+            let mut entries =
+                tools.catalog.iter().filter(|entry| tools.catalog.includes(set, entry));
+            entries.any(|entry| entry.tool.availability(&settings) == Availability::Yes)
+        };
+        let sets = tools.toolsets.iter().filter(is_usable).map(ToString::to_string);
         let toolsets: BTreeSet<String> = match config.toolsets.as_slice() {
             [] => sets.chain(mcp::toolsets(config)).collect(),
             named => named.iter().cloned().collect(),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use deputize_core::authority::ApproverMode;
 use deputize_core::model::ModelOptions;
 use deputize_core::outcome::ExitReason;
+use deputize_core::person::Person;
 use deputize_core::run::TASK_NOT_DONE;
 use deputize_core::sanitize::for_terminal;
 use deputize_core::{Cancel, Clock, Observer, Outcome, Record, SessionId};
@@ -17,7 +18,7 @@ use deputize_runtime::{
     SessionDir, SessionRecorder, SessionSnapshot, SnapshotObserver, SystemClock, describe_call,
 };
 
-use crate::approve::TerminalApprover;
+use crate::approve::{TerminalApprover, can_ask};
 use crate::args::{OutputFormat, RunOptions};
 use crate::compose::AssembledProgram;
 use crate::control::server::ControlServer;
@@ -130,6 +131,9 @@ impl RunHarness {
         observers.extend(self.events.clone().map(|events| events as Arc<dyn Observer>));
         observers.extend(self.reply_waits.clone().map(|waits| waits as Arc<dyn Observer>));
         let approver = Arc::new(TerminalApprover::new(Arc::clone(&self.screen)));
+        if can_ask() {
+            parts.tools.settings.get_or_insert_with(|| Person::new(Arc::clone(&approver) as _));
+        }
         SessionConfig { observers, approver, ..parts }
     }
 

@@ -42,7 +42,9 @@ pub(super) fn choose(
     let composition = compose(links, around, &choice.settings)?;
     let there = there(&composition);
     let listed = &own.config.toolsets;
-    if !there.contains(name) && (enable || !listed.iter().any(|it| it == name)) {
+    let mut composites = composition.assembly.tools.catalog.composites();
+    let is_there = there.contains(name) || composites.any(|it| it.as_str() == name);
+    if !is_there && (enable || !listed.iter().any(|it| it == name)) {
         return Err(unknown(name, &composition, &there));
     }
     let given = if listed.is_empty() { there.iter().cloned().collect() } else { listed.clone() };

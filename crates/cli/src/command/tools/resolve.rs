@@ -58,7 +58,11 @@ pub(super) fn resolve(
     let assembly = &composition.assembly;
     let top = assembly.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
     let authority = assembly.authority(ApproverMode::Deny, top.cwd.clone());
-    let parent = above(composition, assembly.view(top, authority), asked.depth.unwrap_or(1))?;
+    let parent = above(
+        composition,
+        assembly.view(top, authority, composition.tool_settings()),
+        asked.depth.unwrap_or(1),
+    )?;
     let mut call = json!({ "goal": "Any." });
     if let Some(call) = call.as_object_mut() {
         call.extend(asked.role.map(|role| ("role".to_owned(), json!(role_word(role)))));

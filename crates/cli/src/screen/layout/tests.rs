@@ -1,6 +1,7 @@
 use deputize_core::message::CallStatus;
 use deputize_core::outcome::ExitReason;
-use deputize_core::{CallId, Event};
+use deputize_core::todo::{TodoItem, TodoState};
+use deputize_core::{CallId, Event, ToolEffect};
 use proptest::prelude::*;
 
 use super::*;
@@ -191,4 +192,26 @@ proptest! {
             .sum();
         prop_assert_eq!(told, agents, "{}", page);
     }
+}
+
+#[test]
+fn the_todo_list_stands_below_the_top_agent_while_it_works() {
+    let mut tape = family();
+    let item = |text: &str, state| TodoItem { text: text.to_owned(), state };
+    let items = vec![
+        item("Read the log", TodoState::Done),
+        item("Write\u{1b}[31m it", TodoState::InProgress),
+        item("Test it", TodoState::Pending),
+    ];
+    let fact = ToolEffect::TodoChanged { items };
+    tape.add(&root(), returned(CALL, "todo", CallStatus::Ok, "ok", vec![fact]));
+    insta::assert_snapshot!(draw(&tape, 60, 4), @"
+    ● Make the release not…  thinking  2.2k · $0.0250 · 1 m 05 s
+      1 of 3 done  Write it
+    ├─ ● [3/3] Read src/main.rs  read src/main…  1.1k · 1 m 04 s
+    └─ 3 more: 2 done, 1 failed
+    ");
+    assert_eq!(draw(&tape, 60, 1).lines().count(), 1);
+    tape.add(&root(), ended(&root(), deputize_core::Status::Completed, ExitReason::Completed));
+    assert!(!draw(&tape, 60, 4).contains("of 3 done"));
 }

@@ -1,0 +1,49 @@
+//! The todo list of an agent.
+
+use std::sync::{Mutex, PoisonError};
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::resource::Resource;
+
+/// The state of an item of a todo list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum TodoState {
+    /// Not begun.
+    Pending,
+    /// Worked on now; at most one item of a list is.
+    InProgress,
+    /// Done.
+    Done,
+}
+
+/// An item of a todo list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TodoItem {
+    /// What is to be done.
+    pub text: String,
+    /// Its state.
+    pub state: TodoState,
+}
+
+/// The todo list of one agent, stored with it. The runtime fills it again when the agent is resumed.
+#[derive(Debug, Default)]
+pub struct TodoList(Mutex<Vec<TodoItem>>);
+
+impl Resource for TodoList {}
+
+impl TodoList {
+    /// Replaces the items.
+    pub fn set(&self, items: Vec<TodoItem>) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = items;
+    }
+
+    /// Returns the items.
+    #[must_use]
+    pub fn items(&self) -> Vec<TodoItem> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

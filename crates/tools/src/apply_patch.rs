@@ -1,0 +1,338 @@
+//! `apply_patch`: changes of several files, all or none.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use deputize_core::message::ModelText;
+use deputize_core::tool::spec_of;
+use deputize_core::{
+    ArgumentRole, Display, DisplayedDiff, Effects, Example, Subject, ToolCallResult, ToolCx,
+    ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, sanitize,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::Settings;
+use crate::blocking::{blocking, still_wanted};
+use crate::diff::FileDiff;
+use crate::existing_file::{ExistingFile, WriteExtent, may_create, none_to_change};
+use crate::file_updates::{FileUpdate, make_all};
+use crate::granted_path::{Access, GrantedPath};
+use crate::matching::NoMatch;
+use crate::nearest_text::nearest_text;
+use crate::path_error::PathError;
+use crate::shown::restored_marks;
+use crate::text::FileText;
+
+mod hunks;
+mod parse;
+
+use hunks::{HunkMismatch, MismatchReason, apply};
+use parse::{FilePatch, Hunk, PatchAction, parse};
+
+/// Files that one patch changes at most.
+const MOST_FILES: usize = 100;
+
+const DESCRIPTION: &str = "Change, create, rename or remove several files at once; if one hunk does \
+    not fit, nothing is changed. Files that it changes must have been read before. Takes a unified \
+    diff (also Git's), or the form `*** Begin Patch`. Hunks are placed by their lines, so line \
+    numbers may be wrong.";
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    /// The patch.
+    patch: String,
+}
+
+#[derive(Debug)]
+pub(crate) struct ApplyPatch;
+
+impl TypedTool for ApplyPatch {
+    type Args = Args;
+
+    fn spec() -> ToolSpec {
+        let example =
+            |title, patch| Example { title, arguments: serde_json::json!({"patch": patch}) };
+        ToolSpec {
+            examples: vec![
+                example(
+                    "A unified diff of two files",
+                    "--- a/README.md\n+++ b/README.md\n@@ -1,3 +1,3 @@\n-# Title\n+# Name\n \n \
+                     TODO: a\n--- /dev/null\n+++ b/notes/new.md\n@@ -0,0 +1 @@\n+# New\n",
+                ),
+                example(
+                    "The form with marks",
+                    "*** Begin Patch\n*** Update File: README.md\n@@\n-TODO: a\n+Done: a\n*** End \
+                     Patch",
+                ),
+            ],
+            kind: ToolKind::Edit,
+            subject: Subject::new(Some("patch".into()), "patch", ArgumentRole::Text),
+            ..ToolSpec::effectful(spec_of::<Args>("apply_patch", DESCRIPTION), Effects::WritesFiles)
+        }
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
+        blocking(cx, move |cx| apply_patch(&args, cx)).await
+    }
+}
+
+deputize_core::register_tool!("file", ApplyPatch);
+
+fn apply_patch(args: &Args, cx: &ToolCx) -> ToolCallResult {
+    let files = parse(&args.patch).map_err(|error| ToolError::refused(error.to_string()))?;
+    if files.len() > MOST_FILES {
+        let found = files.len();
+        return Err(ToolError::refused(format!(
+            "the patch changes {found} files, and {MOST_FILES} is the most: split it"
+        )));
+    }
+    let places = PatchPlaces::resolve(cx, &files)?;
+    let locks = places.locks(cx);
+    // A writer that panicked left either content whole, so the locks are as good as before.
+    let _held: Vec<_> =
+        locks.iter().map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+    let mut plan = PatchPlan::default();
+    for (file, (place, new_place)) in files.iter().zip(places.0) {
+        still_wanted(cx)?;
+        plan.add(cx, file, place, new_place)?;
+    }
+    let output = ToolOutput {
+        content: plan.lines.join("\n"),
+        notes: plan.notes,
+        display: Some(Display::Diffs { files: plan.diffs }),
+        ..ToolOutput::default()
+    };
+    make_all(cx, &plan.changes, output)
+}
+
+/// The place of each file of a patch, and the place that it is renamed to.
+struct PatchPlaces(Vec<(GrantedPath, Option<GrantedPath>)>);
+
+impl PatchPlaces {
+    fn resolve(cx: &ToolCx, files: &[FilePatch]) -> Result<Self, ToolError> {
+        let mut places = Vec::new();
+        let mut named = BTreeMap::new();
+        for FilePatch { path, change } in files {
+            let (place, new_path) = match change {
+                PatchAction::Create { .. } => (GrantedPath::to_write(cx, path)?, None),
+                PatchAction::Remove { .. } => (changed_place(cx, path)?, None),
+                PatchAction::Update { new_path, .. } => {
+                    (changed_place(cx, path)?, new_path.as_ref())
+                }
+            };
+            let new_place = new_path.map(|path| GrantedPath::to_write(cx, path)).transpose()?;
+            for place in [Some(&place), new_place.as_ref()].into_iter().flatten() {
+                if named.insert(place.path(), ()).is_some() {
+                    return Err(ToolError::refused(format!(
+                        "the patch names {} twice: put all its hunks under one header, in the \
+                         order of the file",
+                        place.shown()
+                    )));
+                }
+            }
+            places.push((place, new_place));
+        }
+        Ok(Self(places))
+    }
+
+    /// Returns the locks of all places, in one order for all calls.
+    fn locks(&self, cx: &ToolCx) -> Vec<Arc<Mutex<()>>> {
+        let places = self.0.iter().flat_map(|(place, new)| [Some(place), new.as_ref()]);
+        let mut paths: Vec<PathBuf> = places.flatten().map(GrantedPath::path).collect();
+        paths.sort();
+        paths.iter().map(|path| cx.agent.session.files.path_lock(path)).collect()
+    }
+}
+
+/// The place of a file that is there.
+fn changed_place(cx: &ToolCx, path: &str) -> Result<GrantedPath, ToolError> {
+    GrantedPath::existing(cx, path, Access::Write).map_err(|error| none_to_change(cx, path, error))
+}
+
+/// What a patch does, as far as its files were looked at.
+#[derive(Default)]
+struct PatchPlan {
+    changes: Vec<FileUpdate>,
+    /// A line for each file, for the model.
+    lines: Vec<String>,
+    notes: Vec<String>,
+    diffs: Vec<DisplayedDiff>,
+}
+
+impl PatchPlan {
+    fn add(
+        &mut self,
+        cx: &ToolCx,
+        file: &FilePatch,
+        place: GrantedPath,
+        new_place: Option<GrantedPath>,
+    ) -> Result<(), ToolError> {
+        match &file.change {
+            PatchAction::Create { content } => self.create(cx, place, content),
+            PatchAction::Remove { hunks } => self.remove(cx, place, hunks),
+            PatchAction::Update { hunks, .. } => self.update(cx, place, hunks, new_place),
+        }
+    }
+
+    fn create(&mut self, cx: &ToolCx, place: GrantedPath, content: &str) -> Result<(), ToolError> {
+        check_free(&place)?;
+        self.notes.extend(may_create(cx, &place)?);
+        let restored = sanitize::restored_whole(content, "")
+            .map_err(|error| ToolError::refused(format!("{}: {error}", place.shown())))?;
+        self.notes.extend(restored_marks(restored.marks));
+        let difference = FileDiff::of("", &restored.text);
+        self.report(&place, &format!("created {}", place.shown()), &difference);
+        let new = Some(restored.text.into_owned().into_bytes());
+        self.changes.push(FileUpdate { place, old: None, new, mode_of: None });
+        Ok(())
+    }
+
+    fn remove(&mut self, cx: &ToolCx, place: GrantedPath, hunks: &[Hunk]) -> Result<(), ToolError> {
+        let (old, text) = self.read(cx, &place, WriteExtent::Whole)?;
+        if !hunks.is_empty() {
+            let rest = apply(&text.text, hunks).map_err(|it| mismatch(&place, &text.text, &it))?;
+            if !rest.text.is_empty() {
+                return Err(ToolError::refused(format!(
+                    "{} is to be removed, and the patch does not name all its lines: name them all",
+                    place.shown()
+                )));
+            }
+        }
+        let difference = FileDiff::of(&text.text, "");
+        self.report(&place, &format!("removed {}", place.shown()), &difference);
+        self.changes.push(FileUpdate { place, old: Some(old), new: None, mode_of: None });
+        Ok(())
+    }
+
+    fn update(
+        &mut self,
+        cx: &ToolCx,
+        place: GrantedPath,
+        hunks: &[Hunk],
+        new_place: Option<GrantedPath>,
+    ) -> Result<(), ToolError> {
+        let extent = if new_place.is_some() { WriteExtent::Whole } else { WriteExtent::Part };
+        let (old, text) = self.read(cx, &place, extent)?;
+        let patched = apply(&text.text, hunks).map_err(|it| mismatch(&place, &text.text, &it))?;
+        let new = text
+            .charset
+            .encode(&patched.text)
+            .map_err(|error| ToolError::refused(format!("{}: {error}", place.shown())))?;
+        self.notes.extend(patched.inexact.iter().map(|at| {
+            let path = place.shown();
+            format!("the hunk at line {at} of the patch was found in {path} with other space")
+        }));
+        self.notes.extend(restored_marks(patched.marks));
+        let difference = FileDiff::between(&text.text, &patched.text, &patched.changes);
+        let Some(new_place) = new_place else {
+            self.report(&place, &format!("changed {}", place.shown()), &difference);
+            self.changes.push(FileUpdate { place, old: Some(old), new: Some(new), mode_of: None });
+            return Ok(());
+        };
+        check_free(&new_place)?;
+        self.notes.extend(may_create(cx, &new_place)?);
+        let line = format!("renamed {} to {}", place.shown(), new_place.shown());
+        self.report(&new_place, &line, &difference);
+        let mode_of = Some(old.meta.clone());
+        self.changes.push(FileUpdate { place: new_place, old: None, new: Some(new), mode_of });
+        self.changes.push(FileUpdate { place, old: Some(old), new: None, mode_of: None });
+        Ok(())
+    }
+
+    /// Reads a file that the agent may change.
+    fn read(
+        &mut self,
+        cx: &ToolCx,
+        place: &GrantedPath,
+        extent: WriteExtent,
+    ) -> Result<(ExistingFile, FileText), ToolError> {
+        let limit = Settings::of(cx).files.edit_bytes;
+        let old = ExistingFile::read(cx, place, limit)?;
+        let Some(bytes) = &old.bytes else {
+            let (path, bytes) = (place.shown().to_owned(), old.version.bytes);
+            let instead = "change it with the terminal";
+            return Err(PathError::TooLarge { path, bytes, limit, instead }.into());
+        };
+        self.notes.extend(old.may_change(cx, place, extent)?);
+        let text = FileText::decode(bytes)
+            .map_err(|error| ToolError::refused(format!("{}: {error}", place.shown())))?;
+        Ok((old, text))
+    }
+
+    fn report(&mut self, place: &GrantedPath, line: &str, difference: &FileDiff) {
+        self.lines.push(format!("{line}: +{} -{}", difference.added, difference.removed));
+        self.diffs.push(difference.displayed(place.path()));
+    }
+}
+
+/// Fails if there is something at a place where a file is to be created.
+fn check_free(place: &GrantedPath) -> Result<(), ToolError> {
+    match place.metadata() {
+        Ok(_) => Err(ToolError::refused(format!(
+            "{} is there already: read it, and patch its lines",
+            place.shown()
+        ))),
+        Err(PathError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+            Ok(())
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Why a hunk does not fit, with what may help.
+fn mismatch(place: &GrantedPath, text: &str, mismatch: &HunkMismatch<'_>) -> ToolError {
+    let HunkMismatch { hunk, reason, after } = mismatch;
+    let after = after.map(|line| format!(" after line {line}, where the hunk before it ends"));
+    let after = after.unwrap_or_default();
+    let head = format!("{}, hunk at line {} of the patch", place.shown(), hunk.at);
+    let refused =
+        |words: String| ToolError::refused(format!("{head}: {words}; nothing was changed"));
+    match reason {
+        MismatchReason::Anchor => {
+            let anchor = crate::shown::shown(hunk.anchor.as_deref().unwrap_or_default());
+            refused(format!("there is no line `{anchor}`{after}"))
+        }
+        MismatchReason::NoPlace => refused(
+            "it only adds lines and does not say where: add a line of the file before or after them"
+                .to_owned(),
+        ),
+        MismatchReason::PastEnd { lines } => {
+            refused(format!("the file has {lines} lines: insert after one of them{after}"))
+        }
+        MismatchReason::Place(NoMatch::Ambiguous(lines)) => {
+            let lines: Vec<String> = lines.iter().take(20).map(usize::to_string).collect();
+            let lines = lines.join(", ");
+            refused(format!(
+                "its lines are there several times, at lines {lines}: give the line number as in \
+                 `@@ -{lines} @@`, or add lines around them"
+            ))
+        }
+        MismatchReason::Place(NoMatch::NoChange) => {
+            refused("its new lines are there already".to_owned())
+        }
+        MismatchReason::Place(NoMatch::Mark(error)) => refused(error.to_string()),
+        MismatchReason::Place(NoMatch::TooLarge { bytes, limit }) => {
+            refused(format!("the file would have {bytes} bytes, and {limit} is the most"))
+        }
+        MismatchReason::Place(NoMatch::TooMany) => {
+            refused("its lines are there too many times: add lines around them".to_owned())
+        }
+        MismatchReason::Place(NoMatch::Nowhere) => {
+            let words = format!("its lines do not occur in the file{after}; nothing was changed");
+            match nearest_text(text, &hunk.old) {
+                // The file's own text goes where content goes, so that it is framed as such.
+                Some(near) => ToolError::Partly {
+                    text: ModelText::own(format!("{head}: {words}. The most similar lines of it:")),
+                    output: Box::new(ToolOutput::text(near)),
+                },
+                None => ToolError::refused(format!("{head}: {words}")),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,485 @@
+//! Reads patches in two forms: unified diffs, also with the headers of Git, and the form between
+//! `*** Begin Patch` and `*** End Patch`.
+//!
+//! Line numbers and line counts of hunks are hints: models get them wrong. A hunk ends where no line
+//! of it follows, and its place is where its lines stand in the file.
+
+/// The changes of one file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct FilePatch {
+    /// The file, as the patch names it.
+    pub(super) path: String,
+    pub(super) change: PatchAction,
+}
+
+/// What a patch does with a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum PatchAction {
+    /// Creates it.
+    Create { content: String },
+    /// Removes it. Hunks name all its lines, if there are any.
+    Remove { hunks: Vec<Hunk> },
+    /// Changes its lines, or its path, or both.
+    Update { hunks: Vec<Hunk>, new_path: Option<String> },
+}
+
+/// Lines of a file and the lines that replace them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Hunk {
+    /// The line of the patch where it begins, from 1.
+    pub(super) at: usize,
+    /// The lines that it names as present. Empty if it only inserts.
+    pub(super) old: String,
+    /// The lines that replace them.
+    pub(super) new: String,
+    /// The line of the file where the old lines begin, from 1, or after which lines are inserted;
+    /// `None` if the patch does not say.
+    pub(super) line: Option<usize>,
+    /// A line of the file above the hunk; `None` if the patch names none.
+    pub(super) anchor: Option<String>,
+}
+
+/// Why a text is no patch.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} of the patch: {problem}")]
+pub(super) struct PatchSyntaxError {
+    line: usize,
+    problem: String,
+}
+
+/// What the headers of Git say about one file.
+#[derive(Debug, Default)]
+struct GitHeader {
+    path: Option<String>,
+    creates: bool,
+    removes: bool,
+    renamed_to: Option<String>,
+}
+
+/// Reads a patch.
+pub(super) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchSyntaxError> {
+    let mut lines: Vec<&str> = patch.lines().collect();
+    // The end of a code block around the patch.
+    if lines.iter().rev().find(|line| !line.trim().is_empty()).is_some_and(|line| *line == "```") {
+        let end = lines.iter().rposition(|line| *line == "```");
+        lines.truncate(end.unwrap_or(lines.len()));
+    }
+    let begin = lines.iter().position(|line| line.trim() == "*** Begin Patch");
+    let mut reader = PatchReader { at: begin.map_or(0, |at| at + 1), lines };
+    let files = if begin.is_some() { reader.envelope()? } else { reader.unified()? };
+    match files.is_empty() {
+        false => Ok(files),
+        true => Err(reader.error(
+            "no file is named: begin each file with `--- a/PATH` and `+++ b/PATH`, or with \
+             `*** Update File: PATH` after `*** Begin Patch`",
+        )),
+    }
+}
+
+struct PatchReader<'p> {
+    lines: Vec<&'p str>,
+    /// The index of the next line.
+    at: usize,
+}
+
+impl<'p> PatchReader<'p> {
+    fn peek(&self) -> Option<&'p str> {
+        self.lines.get(self.at).copied()
+    }
+
+    fn error(&self, problem: impl Into<String>) -> PatchSyntaxError {
+        PatchSyntaxError { line: self.at.min(self.lines.len()) + 1, problem: problem.into() }
+    }
+
+    fn unified(&mut self) -> Result<Vec<FilePatch>, PatchSyntaxError> {
+        let mut files = Vec::new();
+        while let Some(line) = self.peek() {
+            if line.starts_with("diff --git ") {
+                let header = self.git_header()?;
+                files.push(self.git_file(header)?);
+            } else if self.is_file_header() {
+                files.push(self.file(GitHeader::default())?);
+            } else if line.starts_with("@@") {
+                return Err(self
+                    .error("a hunk without a file: put `--- a/PATH` and `+++ b/PATH` before it"));
+            } else {
+                // Words around the diffs, such as those of a commit.
+                self.at += 1;
+            }
+        }
+        Ok(files)
+    }
+
+    /// Returns whether the lines that name a file come next.
+    fn is_file_header(&self) -> bool {
+        let next = self.lines.get(self.at + 1);
+        self.peek().is_some_and(|line| line.starts_with("--- "))
+            && next.is_some_and(|line| line.starts_with("+++ "))
+    }
+
+    fn git_header(&mut self) -> Result<GitHeader, PatchSyntaxError> {
+        let mut header = GitHeader::default();
+        let names = self.peek().and_then(|line| line.strip_prefix("diff --git "));
+        header.path = names.and_then(same_path).map(str::to_owned);
+        self.at += 1;
+        while let Some(line) = self.peek() {
+            if line.starts_with("diff --git ") || line.starts_with("@@") || self.is_file_header() {
+                break;
+            }
+            let word = |name: &str| line.strip_prefix(name).map(str::trim);
+            if let Some(mode) = word("new file mode ") {
+                header.creates = true;
+                self.plain_mode(mode)?;
+            } else if word("deleted file mode ").is_some() {
+                header.removes = true;
+            } else if let Some(mode) = word("new mode ") {
+                return Err(self.error(format!(
+                    "a change of the file's mode to {mode} is not possible here: take it out, and \
+                     use a command for it"
+                )));
+            } else if let Some(path) = word("rename from ") {
+                header.path = Some(path.to_owned());
+            } else if let Some(path) = word("rename to ") {
+                header.renamed_to = Some(path.to_owned());
+            } else if word("copy to ").is_some() {
+                return Err(
+                    self.error("copies are not possible: create the file with all its lines")
+                );
+            } else if line.starts_with("GIT binary patch") || line.starts_with("Binary files ") {
+                return Err(self.error("binary files cannot be patched: leave this file out"));
+            }
+            self.at += 1;
+        }
+        Ok(header)
+    }
+
+    fn plain_mode(&self, mode: &str) -> Result<(), PatchSyntaxError> {
+        match mode {
+            "100644" => Ok(()),
+            other => Err(self.error(format!(
+                "a new file of mode {other} is not possible here: use 100644, and a command for \
+                 the mode"
+            ))),
+        }
+    }
+
+    /// The file of Git's headers, which may have no hunks.
+    fn git_file(&mut self, header: GitHeader) -> Result<FilePatch, PatchSyntaxError> {
+        if self.is_file_header() {
+            return self.file(header);
+        }
+        let GitHeader { path, creates, removes, renamed_to } = header;
+        let path =
+            path.ok_or_else(|| self.error("the file of this header is not clear: name it"))?;
+        let change = match renamed_to {
+            _ if creates => PatchAction::Create { content: String::new() },
+            _ if removes => PatchAction::Remove { hunks: Vec::new() },
+            Some(new_path) => PatchAction::Update { hunks: Vec::new(), new_path: Some(new_path) },
+            None => return Err(self.error("nothing of this file is changed")),
+        };
+        Ok(FilePatch { path, change })
+    }
+
+    /// A file that begins with `---` and `+++`.
+    fn file(&mut self, header: GitHeader) -> Result<FilePatch, PatchSyntaxError> {
+        let mut name = |prefix: &str| {
+            let line = self.peek().unwrap_or_default();
+            let name = line.strip_prefix(prefix).unwrap_or_default();
+            let name = name.split('\t').next().unwrap_or_default().trim();
+            if name.starts_with('"') {
+                return Err(self.error("quoted paths are not read: write the path as it is"));
+            }
+            self.at += 1;
+            Ok((name != "/dev/null").then(|| name.to_owned()))
+        };
+        let (old, new) = (name("--- ")?, name("+++ ")?);
+        let (old, new) = without_prefixes(old, new);
+        let first = self.at;
+        let hunks = self.hunks()?;
+        match (old, new) {
+            (_, Some(path)) if header.creates => self.created(path, hunks, first),
+            (None, Some(path)) => self.created(path, hunks, first),
+            (Some(path), None) => Ok(FilePatch { path, change: PatchAction::Remove { hunks } }),
+            (Some(path), Some(_)) if header.removes => {
+                Ok(FilePatch { path, change: PatchAction::Remove { hunks } })
+            }
+            (Some(_), Some(path)) if hunks.is_empty() && header.renamed_to.is_none() => {
+                Err(self.error(format!("no hunk for {path}: begin each with `@@`")))
+            }
+            (Some(_), Some(new)) => {
+                let new_path = header.renamed_to;
+                let path = header.path.filter(|_| new_path.is_some()).unwrap_or(new);
+                Ok(FilePatch { path, change: PatchAction::Update { hunks, new_path } })
+            }
+            (None, None) => Err(self.error("both names are /dev/null: name the file")),
+        }
+    }
+
+    fn created(
+        &self,
+        path: String,
+        hunks: Vec<Hunk>,
+        first: usize,
+    ) -> Result<FilePatch, PatchSyntaxError> {
+        if hunks.iter().any(|hunk| !hunk.old.is_empty()) {
+            let problem = format!("{path} is new, so each of its lines begins with `+`");
+            return Err(PatchSyntaxError { line: first + 1, problem });
+        }
+        let content = hunks.into_iter().map(|hunk| hunk.new).collect();
+        Ok(FilePatch { path, change: PatchAction::Create { content } })
+    }
+
+    fn hunks(&mut self) -> Result<Vec<Hunk>, PatchSyntaxError> {
+        let mut hunks = Vec::new();
+        while let Some(line) = self.peek() {
+            if line.starts_with("@@") {
+                hunks.push(self.hunk()?);
+            } else if line.trim().is_empty() {
+                self.at += 1;
+            } else {
+                break;
+            }
+        }
+        Ok(hunks)
+    }
+
+    /// A hunk with its line that begins with `@@`.
+    fn hunk(&mut self) -> Result<Hunk, PatchSyntaxError> {
+        let at = self.at + 1;
+        let header = HunkHeader::parse(self.peek().unwrap_or_default());
+        self.at += 1;
+        let body = self.body(&header)?;
+        let hunk = Hunk { at, line: header.line, anchor: header.anchor, ..body };
+        self.changing(hunk)
+    }
+
+    fn changing(&self, hunk: Hunk) -> Result<Hunk, PatchSyntaxError> {
+        if hunk.old == hunk.new {
+            let problem = "this hunk changes nothing: its lines begin with a space, and no line \
+                           with `+` or `-`"
+                .to_owned();
+            return Err(PatchSyntaxError { line: hunk.at, problem });
+        }
+        Ok(hunk)
+    }
+
+    fn body(&mut self, header: &HunkHeader) -> Result<Hunk, PatchSyntaxError> {
+        let mut body = HunkBody::default();
+        while let Some(line) = self.peek() {
+            let complete = header.counts == Some(body.counts());
+            let ends = line.starts_with("@@")
+                || line.starts_with("diff --git ")
+                || line.starts_with("*** ")
+                || (complete && (self.is_file_header() || line == "-- "))
+                || (self.is_file_header()
+                    && self.lines.get(self.at + 2).is_some_and(|next| next.starts_with("@@")));
+            if ends {
+                break;
+            }
+            if !body.push(line) {
+                if complete {
+                    break;
+                }
+                return Err(self.error(
+                    "a line of a hunk begins with a space, `+` or `-`, and this one does not",
+                ));
+            }
+            self.at += 1;
+        }
+        Ok(body.into_hunk(header.counts))
+    }
+
+    fn envelope(&mut self) -> Result<Vec<FilePatch>, PatchSyntaxError> {
+        let mut files = Vec::new();
+        while let Some(line) = self.peek() {
+            let line = line.trim_end();
+            if line == "*** End Patch" {
+                break;
+            }
+            let named = |what: &str| line.strip_prefix(what).map(|path| path.trim().to_owned());
+            let file = if let Some(path) = named("*** Add File:") {
+                self.at += 1;
+                FilePatch { path, change: PatchAction::Create { content: self.added()? } }
+            } else if let Some(path) = named("*** Delete File:") {
+                self.at += 1;
+                FilePatch { path, change: PatchAction::Remove { hunks: Vec::new() } }
+            } else if let Some(path) = named("*** Update File:") {
+                self.at += 1;
+                self.updated(path)?
+            } else if line.is_empty() {
+                self.at += 1;
+                continue;
+            } else {
+                return Err(self.error(
+                    "expected `*** Add File: PATH`, `*** Update File: PATH`, `*** Delete File: \
+                     PATH` or `*** End Patch`",
+                ));
+            };
+            files.push(file);
+        }
+        Ok(files)
+    }
+
+    /// The lines of a new file.
+    fn added(&mut self) -> Result<String, PatchSyntaxError> {
+        let mut content = String::new();
+        while let Some(line) = self.peek().filter(|line| !line.starts_with("*** ")) {
+            let Some(line) = line.strip_prefix('+') else {
+                return Err(self.error("each line of a new file begins with `+`"));
+            };
+            content.push_str(line);
+            content.push('\n');
+            self.at += 1;
+        }
+        Ok(content)
+    }
+
+    fn updated(&mut self, path: String) -> Result<FilePatch, PatchSyntaxError> {
+        let moved = self.peek().and_then(|line| line.strip_prefix("*** Move to:"));
+        let new_path = moved.map(|path| path.trim().to_owned());
+        self.at += usize::from(new_path.is_some());
+        let mut hunks = Vec::new();
+        while let Some(line) = self.peek() {
+            if line.trim_end() == "*** End of File" || line.is_empty() {
+                self.at += 1;
+            } else if line.starts_with("*** ") {
+                break;
+            } else if line.starts_with("@@") {
+                hunks.push(self.hunk()?);
+            } else {
+                let at = self.at + 1;
+                let body = self.body(&HunkHeader::default())?;
+                hunks.push(self.changing(Hunk { at, ..body })?);
+            }
+        }
+        if hunks.is_empty() && new_path.is_none() {
+            return Err(self.error(format!("no hunk for {path}: begin each with `@@`")));
+        }
+        Ok(FilePatch { path, change: PatchAction::Update { hunks, new_path } })
+    }
+}
+
+/// The line that begins a hunk.
+#[derive(Debug, Default)]
+struct HunkHeader {
+    line: Option<usize>,
+    /// How many lines of the old and of the new text follow; `None` if it does not say.
+    counts: Option<(usize, usize)>,
+    anchor: Option<String>,
+}
+
+impl HunkHeader {
+    fn parse(line: &str) -> Self {
+        let rest = line.trim_start_matches('@').trim_start();
+        let ranges = rest.strip_prefix('-').and_then(|rest| {
+            let (old, rest) = rest.split_once(" +")?;
+            let new = rest.split([' ', '@']).next().unwrap_or_default();
+            Some((line_range(old)?, line_range(new)?))
+        });
+        match ranges {
+            Some(((line, old), (_, new))) => {
+                Self { line: Some(line), counts: Some((old, new)), anchor: None }
+            }
+            None => {
+                let anchor = rest.trim_end_matches('@').trim();
+                let is_anchor = !anchor.is_empty() && anchor != "...";
+                Self { anchor: is_anchor.then(|| anchor.to_owned()), ..Self::default() }
+            }
+        }
+    }
+}
+
+/// Reads `LINE,COUNT`, or `LINE` for one line.
+fn line_range(text: &str) -> Option<(usize, usize)> {
+    let (line, count) = text.split_once(',').unwrap_or((text, "1"));
+    Some((line.trim().parse().ok()?, count.trim().parse().ok()?))
+}
+
+/// The lines of a hunk, while they are read.
+#[derive(Debug, Default)]
+struct HunkBody<'p> {
+    old: Vec<&'p str>,
+    new: Vec<&'p str>,
+    /// How many empty lines without a sign came last.
+    bare: usize,
+    last: char,
+    old_unended: bool,
+    new_unended: bool,
+}
+
+impl<'p> HunkBody<'p> {
+    fn counts(&self) -> (usize, usize) {
+        (self.old.len(), self.new.len())
+    }
+
+    /// Adds a line. Returns whether it is one of a hunk.
+    fn push(&mut self, line: &'p str) -> bool {
+        let sign = line.chars().next().unwrap_or(' ');
+        let text = line.get(1..).unwrap_or_default();
+        match sign {
+            ' ' | '+' | '-' => {
+                if sign != '+' {
+                    self.old.push(text);
+                }
+                if sign != '-' {
+                    self.new.push(text);
+                }
+                self.bare = if line.is_empty() { self.bare + 1 } else { 0 };
+            }
+            // No newline at the end of the file.
+            '\\' => {
+                self.old_unended |= self.last != '+';
+                self.new_unended |= self.last != '-';
+            }
+            _ => return false,
+        }
+        self.last = sign;
+        true
+    }
+
+    fn into_hunk(mut self, counts: Option<(usize, usize)>) -> Hunk {
+        // Empty lines at the end belong to a hunk only if they are needed.
+        let needed = counts.map_or(0, |(old, _)| old);
+        while self.bare > 0 && self.old.len() > needed {
+            self.old.pop();
+            self.new.pop();
+            self.bare -= 1;
+        }
+        Hunk {
+            old: joined(&self.old, self.old_unended),
+            new: joined(&self.new, self.new_unended),
+            ..Hunk::default()
+        }
+    }
+}
+
+fn joined(lines: &[&str], unended: bool) -> String {
+    let mut text: String = lines.iter().flat_map(|line| [*line, "\n"]).collect();
+    if unended {
+        text.pop();
+    }
+    text
+}
+
+/// Takes `a/` and `b/` from the names of a file, where Git has put them.
+fn without_prefixes(old: Option<String>, new: Option<String>) -> (Option<String>, Option<String>) {
+    let has = |name: &Option<String>, prefix| {
+        name.as_deref().is_none_or(|name: &str| name.starts_with(prefix))
+    };
+    if !has(&old, "a/") || !has(&new, "b/") {
+        return (old, new);
+    }
+    let rest = |name: Option<String>| name.map(|name| name.get(2..).unwrap_or_default().to_owned());
+    (rest(old), rest(new))
+}
+
+/// The path that both names of `a/PATH b/PATH` have.
+fn same_path(names: &str) -> Option<&str> {
+    let middle = names.len().checked_sub(1)? / 2;
+    let (old, new) = (names.get(..middle)?, names.get(middle + 1..)?);
+    let (old, new) = (old.strip_prefix("a/")?, new.strip_prefix("b/")?);
+    (old == new).then_some(old)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,292 @@
+//! One request for an address, with its redirects: checked, resolved here, and connected to what was
+//! checked.
+
+use std::net::SocketAddr;
+use std::sync::Once;
+use std::time::Duration;
+
+use deputize_core::sanitize::for_terminal_line;
+use deputize_core::{Cancel, ToolCx};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
+use reqwest::{Client, Response};
+use tokio::time::{Instant, timeout_at};
+use url::Url;
+
+use crate::address_policy::{AddressPolicy, UrlDenied, address_of, host_of};
+use crate::fetch_error::FetchError;
+use crate::settings::Settings;
+
+/// Redirects of one fetch at most.
+const REDIRECTS: usize = 5;
+/// How long a connection may take to be made.
+const CONNECT: Duration = Duration::from_secs(10);
+/// What is accepted, in the order in which it is liked.
+const ACCEPTED: &str =
+    "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/*;q=0.8, */*;q=0.5";
+
+/// What came of a fetch.
+#[derive(Debug)]
+pub(crate) struct FetchedPage {
+    /// The address after all redirects.
+    pub(crate) url: Url,
+    pub(crate) content_type: String,
+    pub(crate) body: Vec<u8>,
+    /// Whether the body was longer than the limit, so that its end is missing.
+    pub(crate) is_cut: bool,
+}
+
+/// A request for one fetch.
+#[derive(Debug)]
+pub(crate) struct FetchRequest {
+    pub(crate) url: Url,
+    pub(crate) headers: HeaderMap,
+    /// The body of a POST; `None` for a GET.
+    pub(crate) body: Option<String>,
+}
+
+/// Fetches addresses under the settings of a session.
+pub(crate) struct FetchClient<'c> {
+    settings: &'c Settings,
+    policy: &'c AddressPolicy,
+    cancel: &'c Cancel,
+    deadline: Instant,
+}
+
+impl<'c> FetchClient<'c> {
+    /// Creates a client for one fetch, whose time begins now.
+    pub(crate) fn new(settings: &'c Settings, policy: &'c AddressPolicy, cx: &'c ToolCx) -> Self {
+        let deadline = Instant::now() + settings.fetch.timeout;
+        Self { settings, policy, cancel: &cx.cancel, deadline }
+    }
+
+    /// Fetches an address and what it redirects to.
+    pub(crate) async fn get(&self, text: &str) -> Result<FetchedPage, FetchError> {
+        let mut url = self.policy.parse(text)?;
+        for _ in 0..=REDIRECTS {
+            let request = FetchRequest { url: url.clone(), headers: accepting(), body: None };
+            let response = self.in_time(&url, self.send(request)).await?;
+            match self.redirect(&url, &response)? {
+                Some(next) => url = next,
+                None => return self.in_time(&url, self.read(url.clone(), response)).await,
+            }
+        }
+        Err(FetchError::Redirects(REDIRECTS, shown(&url)))
+    }
+
+    /// Sends one request and reads the answer. Redirects are not followed.
+    pub(crate) async fn ask(&self, request: FetchRequest) -> Result<FetchedPage, FetchError> {
+        let url = request.url.clone();
+        let response = self.in_time(&url, self.send(request)).await?;
+        self.in_time(&url, self.read(url.clone(), response)).await
+    }
+
+    /// Returns where a response redirects to; `None` if it does not.
+    fn redirect(&self, from: &Url, response: &Response) -> Result<Option<Url>, FetchError> {
+        if !matches!(response.status().as_u16(), 301 | 302 | 303 | 307 | 308) {
+            return Ok(None);
+        }
+        let location = response.headers().get(LOCATION).map(|value| value.as_bytes());
+        let location = location.and_then(|value| std::str::from_utf8(value).ok());
+        let location = location.ok_or_else(|| FetchError::NoLocation(shown(from)))?;
+        next_url(self.policy, from, location).map(Some).map_err(FetchError::from)
+    }
+
+    async fn send(&self, request: FetchRequest) -> Result<Response, FetchError> {
+        let FetchRequest { url, headers, body } = request;
+        self.check_secrets(&url)?;
+        self.policy.check(&url)?;
+        let host = host_of(&url).unwrap_or_default();
+        let client = client(&url, &self.resolve(&url, &host).await?)?;
+        let request = match body {
+            None => client.get(url),
+            Some(body) => client.post(url).body(body),
+        };
+        let response = request.headers(headers).send().await;
+        response.map_err(|error| FetchError::connection(&host, &error))
+    }
+
+    /// Resolves the name of an address. Every answer must be allowed.
+    async fn resolve(&self, url: &Url, host: &str) -> Result<Vec<SocketAddr>, FetchError> {
+        if address_of(url).is_some() {
+            return Ok(Vec::new());
+        }
+        let unresolved = |problem| FetchError::Resolve { host: host.to_owned(), problem };
+        let port = url.port_or_known_default().unwrap_or_default();
+        let found = tokio::net::lookup_host((host, port)).await;
+        let found = found.map_err(|error| unresolved(error.to_string()))?;
+        let found: Vec<SocketAddr> = found.collect();
+        if found.is_empty() {
+            return Err(unresolved("it has no address".to_owned()));
+        }
+        self.policy.check_resolved(url, &found)?;
+        Ok(found)
+    }
+
+    /// Fails if a secret stands in an address, as it is or escaped.
+    fn check_secrets(&self, url: &Url) -> Result<(), UrlDenied> {
+        let plain = percent_decoded(url.as_str());
+        for text in [url.as_str(), plain.as_str()] {
+            let scrubbed = self.settings.secrets.scrub(text);
+            if let Some((_, rest)) = scrubbed.split_once("[redacted:")
+                && scrubbed != text
+            {
+                let name = rest.split(']').next().unwrap_or_default().to_owned();
+                return Err(UrlDenied::Secret { name });
+            }
+        }
+        Ok(())
+    }
+
+    async fn read(&self, url: Url, mut response: Response) -> Result<FetchedPage, FetchError> {
+        let limit = usize::try_from(self.settings.fetch.max_bytes).unwrap_or(usize::MAX);
+        let status = response.status();
+        let content_type = response.headers().get(CONTENT_TYPE);
+        let content_type = content_type.and_then(|value| value.to_str().ok());
+        let content_type = content_type.unwrap_or_default().to_owned();
+        let host = host_of(&url).unwrap_or_default();
+        let mut body = Vec::new();
+        let mut is_cut = false;
+        loop {
+            let piece = response.chunk().await;
+            let Some(piece) = piece.map_err(|error| FetchError::connection(&host, &error))? else {
+                break;
+            };
+            let room = limit.saturating_sub(body.len());
+            body.extend_from_slice(piece.get(..room).unwrap_or(&piece));
+            if piece.len() > room {
+                is_cut = true;
+                break;
+            }
+        }
+        if !status.is_success() {
+            // What the server says beside it is foreign text, which has no place in an error.
+            return Err(FetchError::Status { url: shown(&url), status: status.as_u16() });
+        }
+        Ok(FetchedPage { url, content_type, body, is_cut })
+    }
+
+    /// Runs a part of the fetch until it ends, the time is over, or the call is cancelled.
+    async fn in_time<T>(
+        &self,
+        url: &Url,
+        part: impl Future<Output = Result<T, FetchError>>,
+    ) -> Result<T, FetchError> {
+        let late = || FetchError::Timeout {
+            url: shown(url),
+            seconds: self.settings.fetch.timeout.as_secs(),
+        };
+        tokio::select! {
+            () = self.cancel.cancelled() => Err(FetchError::Cancelled),
+            done = timeout_at(self.deadline, part) => done.unwrap_or_else(|_| Err(late())),
+        }
+    }
+}
+
+/// Returns the address that a redirect leads to, if it may be asked.
+fn next_url(policy: &AddressPolicy, from: &Url, location: &str) -> Result<Url, UrlDenied> {
+    let next = from.join(location).map_err(|_| UrlDenied::Redirect)?;
+    policy.check(&next)?;
+    if from.scheme() == "https" && next.scheme() == "http" {
+        return Err(UrlDenied::Downgrade { url: shown(&next) });
+    }
+    Ok(next)
+}
+
+fn accepting() -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(ACCEPT, reqwest::header::HeaderValue::from_static(ACCEPTED));
+    headers
+}
+
+/// A client that connects to these addresses of a host and to nothing else.
+fn client(url: &Url, addresses: &[SocketAddr]) -> Result<Client, FetchError> {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let provider = rustls::crypto::ring::default_provider();
+        // Fails only where the program has installed one already, which then serves as well.
+        let _theirs_stays = provider.install_default();
+    });
+    let mut headers = HeaderMap::new();
+    // Without this a server may send a body that takes a decoder without limits to read.
+    headers.insert(ACCEPT_ENCODING, reqwest::header::HeaderValue::from_static("identity"));
+    let mut builder = Client::builder()
+        .connect_timeout(CONNECT)
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .no_proxy()
+        .default_headers(headers)
+        .user_agent(concat!("deputize/", env!("CARGO_PKG_VERSION")));
+    if let Some(name) = url.domain() {
+        builder = builder.resolve_to_addrs(name, addresses);
+    }
+    if url.scheme() == "http" {
+        // The system's authorities are not read for a connection that needs none.
+        builder = builder.tls_certs_only([]);
+    }
+    builder.build().map_err(|error| FetchError::Client(error.to_string()))
+}
+
+/// An address on one line of a sentence.
+pub(crate) fn shown(url: &Url) -> String {
+    for_terminal_line(url.as_str(), 500)
+}
+
+fn percent_decoded(text: &str) -> String {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        let digits = rest.clone().take(2).map(char::from).collect::<String>();
+        match u8::from_str_radix(&digits, 16) {
+            Ok(decoded) if byte == b'%' && digits.len() == 2 => {
+                bytes.push(decoded);
+                rest.nth(1);
+            }
+            _ => bytes.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_redirect_is_checked_as_a_new_address() {
+        let policy = AddressPolicy::new(vec!["docs.internal".parse().unwrap()]);
+        let from = |from: &str, location: &str| {
+            let from = Url::parse(from).unwrap();
+            next_url(&policy, &from, location)
+                .map_or_else(|denied| denied.to_string(), |url| url.to_string())
+        };
+        let page = "https://example.org/a/b";
+        insta::assert_snapshot!([
+            from(page, "c"),
+            from(page, "//other.example/x"),
+            from(page, "http://example.org/a/b"),
+            from("http://example.org/", "https://example.org/"),
+            from(page, "https://127.0.0.1/"),
+            from(page, "https://169.254.169.254/"),
+            from(page, "https://me@example.org/"),
+            from(page, "file:///etc/passwd"),
+            from(page, "https://[::1]/"),
+            from(page, "https://exa mple.org/"),
+        ].join("\n"), @r"
+        https://example.org/a/c
+        https://other.example/x
+        the redirect to http://example.org/a/b goes from https to http: fetch that address itself if it is meant
+        https://example.org/
+        127.0.0.1 resolves to a private address (127.0.0.1)
+        169.254.169.254 is the metadata service of a cloud, which is never fetched
+        the address has a user name or a password in it: leave it out
+        only http and https addresses can be fetched, not `file:`
+        [::1] resolves to a private address (::1)
+        the redirect leads to something that is no address
+        ");
+    }
+
+    #[test]
+    fn addresses_are_decoded_once() {
+        assert_eq!(percent_decoded("a%41%zz%2525%"), "aA%zz%25%");
+    }
+}

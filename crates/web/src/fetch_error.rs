@@ -1,0 +1,70 @@
+//! Why an address was not fetched.
+
+use std::error::Error;
+
+use deputize_core::ToolError;
+use deputize_core::sanitize::for_terminal_line;
+use deputize_core::setting_names::SettingNames;
+
+use crate::address_policy::UrlDenied;
+
+/// The most characters of a text from outside in an error.
+const SHOWN_CHARS: usize = 300;
+
+/// Why an address was not fetched.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FetchError {
+    #[error("fetch denied: {0}")]
+    Denied(#[from] UrlDenied),
+    #[error("{host} cannot be resolved: {problem}")]
+    Resolve { host: String, problem: String },
+    #[error("{host} did not answer: {problem}")]
+    Connection { host: String, problem: String },
+    #[error("{url} took more than {seconds} s: try again later, or another address")]
+    Timeout { url: String, seconds: u64 },
+    #[error("{url} answered {status}")]
+    Status { url: String, status: u16 },
+    #[error("more than {0} redirects; the last one led to {1}")]
+    Redirects(usize, String),
+    #[error("{0} redirects without an address")]
+    NoLocation(String),
+    #[error("{url} is larger than {limit} bytes, and a {kind} is read whole or not at all")]
+    TooLarge { url: String, limit: u64, kind: &'static str },
+    #[error("{url} is {kind}, which is no text; nothing of it is shown")]
+    NoText { url: String, kind: String },
+    #[error("{url} cannot be read as {kind}: {problem}")]
+    Unreadable { url: String, kind: &'static str, problem: String },
+    #[error("there is no HTTP client: {0}")]
+    Client(String),
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl FetchError {
+    pub(crate) fn connection(host: &str, error: &reqwest::Error) -> Self {
+        let mut problem = String::new();
+        let mut cause: Option<&dyn Error> = Some(error);
+        // The last cause says what happened; those before it repeat the address.
+        while let Some(error) = cause {
+            problem = error.to_string();
+            cause = error.source();
+        }
+        let problem = for_terminal_line(&problem, SHOWN_CHARS);
+        Self::Connection { host: host.to_owned(), problem }
+    }
+
+    /// Returns the error of a call, with the host's name of a setting that would allow it.
+    pub(crate) fn into_tool_error(self, names: &SettingNames) -> ToolError {
+        match self {
+            Self::Cancelled => ToolError::Cancelled(Box::default()),
+            Self::Denied(denied) if denied.is_liftable() => {
+                let remedy = match names.name("allow_hosts") {
+                    "" => String::new(),
+                    name => format!(". The user can allow it in {name}."),
+                };
+                ToolError::refused(format!("fetch denied: {denied}{remedy}"))
+            }
+            error => ToolError::refused(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What a program may set for these tools.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use deputize_core::sanitize::Secrets;
+use deputize_core::setting_names::SettingNames;
+use deputize_core::{Resource, ToolCx};
+use url::Url;
+
+use crate::address_policy::AddressPolicy;
+use crate::converter::Converter;
+
+/// Seconds of one fetch with all its redirects, unless set otherwise.
+pub const TIMEOUT_SECONDS: u32 = 30;
+/// Bytes of the largest body that is read, unless set otherwise.
+pub const MAX_BYTES: u64 = 5 * 1024 * 1024;
+/// Bytes of one result of `web_fetch`, unless set otherwise.
+pub const PAGE_BYTES: usize = 64 * 1024;
+
+/// The settings of the tools for the web. A program puts them into its session's settings; what it
+/// does not put there are the defaults.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// Limits of fetches.
+    pub fetch: FetchSettings,
+    /// The search engine; `None` if there is none, and then `web_search` is not usable.
+    pub search: Option<SearchSettings>,
+    /// Where web pages and PDF files become text.
+    pub converter: Converter,
+    /// Values that no address may have in it.
+    pub secrets: Secrets,
+    /// The host's names of settings: `allow_hosts` (the policy's hosts), `search_backend`,
+    /// `search_base_url` and `search_key`.
+    pub setting_names: SettingNames,
+}
+
+impl Resource for Settings {}
+
+impl Settings {
+    /// Returns those of the session that a call belongs to.
+    pub(crate) fn of(cx: &ToolCx) -> Arc<Self> {
+        cx.agent.session.settings.get_or_insert_with(Self::default)
+    }
+}
+
+/// Limits of fetches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchSettings {
+    /// Which addresses may be asked.
+    pub policy: AddressPolicy,
+    /// Time limit of one fetch with all its redirects.
+    pub timeout: Duration,
+    /// Bytes of the largest body that is read.
+    pub max_bytes: u64,
+    /// Bytes of one result of `web_fetch`.
+    pub page_bytes: usize,
+}
+
+impl Default for FetchSettings {
+    fn default() -> Self {
+        Self {
+            policy: AddressPolicy::default(),
+            timeout: Duration::from_secs(TIMEOUT_SECONDS.into()),
+            max_bytes: MAX_BYTES,
+            page_bytes: PAGE_BYTES,
+        }
+    }
+}
+
+/// A kind of search engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SearchBackend {
+    /// A SearXNG server that offers its JSON format.
+    Searxng,
+    /// The search API of Brave.
+    Brave,
+    /// The search API of Tavily.
+    Tavily,
+}
+
+/// The search engine.
+#[derive(Debug, Clone)]
+pub struct SearchSettings {
+    /// Its kind.
+    pub backend: SearchBackend,
+    /// Its address; `None` for the usual one, which SearXNG does not have.
+    pub base_url: Option<Url>,
+    /// The key to it, or why it is not known; `None` if it needs none.
+    pub key: Option<Result<SearchKey, String>>,
+}
+
+/// A key to a search engine. It is shown nowhere.
+#[derive(Clone)]
+pub struct SearchKey(String);
+
+impl SearchKey {
+    /// Wraps a key.
+    #[must_use]
+    pub fn new(key: impl Into<String>) -> Self {
+        Self(key.into())
+    }
+
+    pub(crate) fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl std::fmt::Debug for SearchKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SearchKey")
+    }
+}

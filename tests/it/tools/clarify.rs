@@ -1,0 +1,51 @@
+//! Questions to the person.
+
+use std::io::Write as _;
+
+use serde_json::json;
+
+use super::calls_in_order;
+use crate::program::{ChatRequest, Lab, model, sees};
+
+fn question() -> (&'static str, serde_json::Value) {
+    ("clarify", json!({"question": "Which colour?", "options": ["red", "green"], "default": "red"}))
+}
+
+#[tokio::test]
+async fn a_person_answers_by_number_by_words_or_by_the_default() {
+    for (typed, answer) in [("2\n", "green"), ("dark blue\n", "dark blue"), ("\n", "red")] {
+        let (lab, server) = (Lab::new(), model(calls_in_order(vec![question()])).await);
+        let (mut person, running) = lab.on_terminal(&server, &["Go"]);
+        let screen = sees(&person, "[Enter: red]: ").await;
+        assert!(screen.contains("  | Which colour?\r\n  1) red\r\n  2) green\r\n"), "{screen}");
+        person.write_all(typed.as_bytes()).unwrap();
+        running.end().await.with_code(0);
+        let requests = server.requests();
+        assert!(ChatRequest::of(&requests[0]).tools().contains(&"clarify"));
+        let last = ChatRequest::of(requests.last().unwrap());
+        let told = last.results()[0];
+        assert!(told.starts_with("<input:answer ") && told.contains(answer), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn an_interrupt_ends_a_question() {
+    let (lab, server) = (Lab::new(), model(calls_in_order(vec![question()])).await);
+    let (person, running) = lab.on_terminal(&server, &["Go"]);
+    sees(&person, "[Enter: red]: ").await;
+    running.signal(rustix::process::Signal::INT);
+    running.end().await.with_code(130);
+}
+
+#[tokio::test]
+async fn without_a_terminal_it_is_not_sent_and_children_never_have_it() {
+    let (lab, server) = (Lab::new(), model(calls_in_order(vec![question()])).await);
+    lab.run(&server, &["Go"]).end().await.with_code(0);
+    let requests = server.requests();
+    assert!(!ChatRequest::of(&requests[0]).tools().contains(&"clarify"));
+    let last = ChatRequest::of(requests.last().unwrap());
+    assert!(last.results()[0].contains("cannot be used now: nobody can be asked"));
+    let listed = lab.deputize(&["tools", "list"]).output().await.unwrap();
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.contains("no: nobody can be asked"), "{listed}");
+}

@@ -1,0 +1,85 @@
+//! The tools for files.
+
+use std::fs;
+use std::path::Path;
+
+use deputize_core::model::Reply;
+use deputize_testkit::MockAnswer;
+use serde_json::json;
+
+use super::{blocks, calls_in_order};
+use crate::program::{ChatRequest, Lab, model};
+
+#[tokio::test]
+async fn the_patches_of_the_page_do_what_it_says() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/tools/files.md");
+    let page = fs::read_to_string(page).unwrap();
+    let files = blocks(&page, "text file=");
+    let (patches, results) = (blocks(&page, "diff patch"), blocks(&page, "text result"));
+    assert_eq!((files.len(), patches.len(), results.len()), (2, 2, 2));
+    for ((_, patch), (_, result)) in patches.into_iter().zip(results) {
+        let lab = Lab::new();
+        let mut calls = Vec::new();
+        for (path, content) in &files {
+            fs::write(lab.work(path), format!("{content}\n")).unwrap();
+            calls.push(("read_file", json!({"path": path})));
+        }
+        calls.push(("apply_patch", json!({"patch": patch})));
+        let server = model(calls_in_order(calls)).await;
+        let ended = lab.run(&server, &["--output", "events", "Go"]).end().await.with_code(0);
+        let requests = server.requests();
+        let last = ChatRequest::of(requests.last().unwrap());
+        let answer = last.results()[2];
+        assert!(answer.contains(result), "{answer}\n---\n{result}");
+        assert!(!lab.work("greet.py").exists() || lab.work("docs/greet.md").exists());
+        let written = ended.events("file.write").len();
+        assert!(written > 0, "{}", ended.out);
+    }
+}
+
+/// An agent that reads two files, removes one and is resumed knows that it removed it.
+#[tokio::test]
+async fn a_removed_file_stays_known_as_removed_over_a_resume() {
+    let lab = Lab::new();
+    fs::write(lab.work("a.txt"), "a\n").unwrap();
+    let remove = "*** Begin Patch\n*** Delete File: a.txt\n*** End Patch";
+    let server = model(calls_in_order(vec![
+        ("read_file", json!({"path": "a.txt"})),
+        ("apply_patch", json!({"patch": remove})),
+    ]))
+    .await;
+    let ended = lab.run(&server, &["Go"]).end().await.with_code(0);
+    assert!(ended.err.contains("del a.txt"), "{}", ended.err);
+    let create = json!({"path": "a.txt", "content": "new\n"});
+    let server = model(move |asked| match asked.results().len() {
+        2 => MockAnswer::reply(&Reply::calls("served-1", [("write_file", create.clone())])),
+        _ => MockAnswer::reply(&Reply::text("served-1", "Done.")),
+    })
+    .await;
+    lab.run(&server, &["--resume", &lab.session(), "Again"]).end().await.with_code(0);
+    assert_eq!(fs::read_to_string(lab.work("a.txt")).unwrap(), "new\n");
+}
+
+#[tokio::test]
+async fn agents_and_children_with_file_read_have_nothing_that_writes() {
+    let lab = Lab::new();
+    let server = model(calls_in_order(Vec::new())).await;
+    lab.run(&server, &["-t", "file_read", "Look"]).end().await.with_code(0);
+    let tools = ChatRequest::of(&server.requests()[0]);
+    assert_eq!(tools.tools(), ["list_dir", "read_file", "search_files"]);
+
+    let task = json!({"goal": "Look around.", "toolsets": ["file_read"]});
+    let server = model(move |asked| match asked.system().contains("YOUR TASK:") {
+        true => calls_in_order(Vec::new())(asked),
+        false => calls_in_order(vec![("delegate_task", task.clone())])(asked),
+    })
+    .await;
+    lab.run(&server, &["Hand on"]).end().await.with_code(0);
+    let requests = server.requests();
+    let tools: Vec<_> = requests.iter().map(ChatRequest::of).collect();
+    assert!(tools[0].tools().contains(&"write_file"));
+    assert_eq!(tools[1].tools(), ["list_dir", "read_file", "search_files"]);
+    let shown = lab.deputize(&["toolsets", "list"]).output().await.unwrap();
+    let shown = String::from_utf8(shown.stdout).unwrap();
+    assert!(shown.contains("file_read"), "{shown}");
+}
