@@ -14,20 +14,20 @@ pub(crate) fn is_invisible(c: char) -> bool {
 /// escaped.
 #[must_use]
 pub fn for_exact_line(content: &str, most: usize) -> String {
-    let visible = |c: char| match c {
-        '\n' => "\\n".to_owned(),
-        '\t' => "\\t".to_owned(),
-        '\r' => "\\r".to_owned(),
-        c if c.is_control() || is_invisible(c) => c.escape_unicode().to_string(),
-        c => c.to_string(),
-    };
-    let head = content.chars().take(most.saturating_add(1));
-    let text: String = head.map(visible).collect();
-    if text.chars().count() <= most {
-        return text;
+    let mut line = String::with_capacity(content.len().min(most));
+    for c in content.chars().take(most.saturating_add(1)) {
+        match c {
+            ' '..='~' => line.push(c),
+            '\n' | '\t' | '\r' => line.extend(c.escape_default()),
+            c if c.is_control() || is_invisible(c) => line.extend(c.escape_unicode()),
+            c => line.push(c),
+        }
     }
-    let mut line: String = text.chars().take(most.saturating_sub(1)).collect();
-    line.push('…');
+    if line.char_indices().nth(most).is_some() {
+        let end = line.char_indices().nth(most.saturating_sub(1)).map_or(0, |(at, _)| at);
+        line.truncate(end);
+        line.push('…');
+    }
     line
 }
 

@@ -72,6 +72,9 @@ pub struct HostObservations<'a> {
     pub stale: &'a [StaleFile],
     /// For each child, where more of it is.
     pub kept: &'a [SavedOutput],
+    /// The file with the whole entries, one a line, of the children for whose entries there is no
+    /// room.
+    pub results: Option<&'a Path>,
     /// Deviations from the text of the call.
     pub warnings: &'a [String],
     /// Command that shows the conversation of an agent, see
@@ -250,6 +253,8 @@ pub(crate) struct Truncation {
     pub(crate) output: bool,
     /// Anything at all beside the answer.
     pub(crate) entry: bool,
+    /// All but how the child ended and a part of its answer.
+    pub(crate) bare: bool,
 }
 
 /// A report as it is laid out: within its bound whatever the children did. What is left out of an
@@ -315,11 +320,9 @@ pub fn report(
 /// Returns the note on entries that only have room for how a child ended and a part of its answer.
 fn for_want_of_room(bare: usize, outcomes: &[Outcome], seen: HostObservations<'_>) -> String {
     let session = outcomes.first().and_then(|outcome| outcome.agent.as_str().split('/').next());
-    let folder = seen.kept.iter().find_map(|kept| kept.whole.as_deref()?.parent());
-    let whole = match folder.map(|folder| for_exact_line(&folder.to_string_lossy(), PATH_CHARS)) {
-        Some(folder) => {
-            format!("the whole is in `{folder}/AGENT.result.json`, with ~ for / in AGENT")
-        }
+    let results = seen.results.map(|path| for_exact_line(&path.to_string_lossy(), PATH_CHARS));
+    let whole = match results {
+        Some(path) => format!("the whole is in `{path}`, one child a line"),
         None => match seen.transcript_of(session.unwrap_or_default(), "AGENT") {
             Some(command) => format!("{command} tells the whole"),
             None => "the session's record has the whole".to_owned(),

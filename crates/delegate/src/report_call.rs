@@ -30,15 +30,18 @@ pub(crate) async fn report_call(
     let form = config.options.tool_name;
     let planned: Vec<SavedOutput> = outcomes.iter().map(|it| planned_files(agent, it)).collect();
     let transcript_command = config.host.transcript_command.as_str();
-    let seen = HostObservations { kept: &planned, transcript_command, ..seen };
+    let results = outcomes.first().map(|first| OutputFile::path(agent, first, "results.jsonl"));
+    let results = results.as_deref();
+    let seen = HostObservations { kept: &planned, results, transcript_command, ..seen };
     let (report, truncations) = lay_out(form, outcomes, seen, limits, total_ms)?;
-    let lost = write(agent, left_out(agent, outcomes, &truncations, seen.first)).await;
+    let lost = write(agent, left_out(agent, outcomes, &truncations, seen)).await;
     if lost.is_empty() {
         return Ok(report);
     }
     // No path is named at which there is nothing.
     let kept: Vec<SavedOutput> = planned.iter().map(|files| without(files, &lost)).collect();
-    let seen = HostObservations { kept: &kept, ..seen };
+    let results = results.filter(|path| !lost.contains(*path));
+    let seen = HostObservations { kept: &kept, results, ..seen };
     Ok(lay_out(form, outcomes, seen, limits, total_ms)?.0)
 }
 
@@ -71,15 +74,20 @@ fn planned_files(agent: &AgentView, outcome: &Outcome) -> SavedOutput {
 }
 
 /// Returns the files of what a report leaves out. An answer that is in a file since the end of the
-/// child is not written again.
+/// child is not written again. Children for whose entries there is no room share a file: they may
+/// be thousands.
 fn left_out(
     agent: &AgentView,
     outcomes: &[Outcome],
     truncations: &[Truncation],
-    first: u32,
+    seen: HostObservations<'_>,
 ) -> Vec<OutputFile> {
     let mut files = Vec::new();
-    for ((index, outcome), left_out) in (first..).zip(outcomes).zip(truncations) {
+    let mut results = String::new();
+    for ((index, outcome), left_out) in (seen.first..).zip(outcomes).zip(truncations) {
+        if left_out.bare {
+            results.push_str(&format!("{}\n", result_entry(outcome, index)));
+        }
         let known = outcome.found.as_ref().and_then(|found| found.summary_path.as_ref());
         if left_out.summary && known.is_none() {
             files.extend(OutputFile::answer(agent, outcome));
@@ -93,6 +101,8 @@ fn left_out(
             files.push(OutputFile { path, text: format!("{value:#}\n") });
         }
     }
+    let results = seen.results.filter(|_| !results.is_empty()).map(|path| (path, results));
+    files.extend(results.map(|(path, text)| OutputFile { path: path.to_owned(), text }));
     files
 }
 

@@ -73,7 +73,7 @@ pub(super) struct ReportEntry<'a> {
     #[serde(flatten)]
     pub(super) files: EntryFiles<'a>,
     #[serde(flatten)]
-    origin: EntryOrigin<'a>,
+    pub(super) origin: EntryOrigin<'a>,
 }
 
 /// How a child ended, and what it said.
@@ -126,7 +126,7 @@ pub(super) struct EntryFiles<'a> {
 
 /// Who the child is, and why it did not complete.
 #[derive(Serialize)]
-struct EntryOrigin<'a> {
+pub(super) struct EntryOrigin<'a> {
     agent: &'a str,
     /// The file of the session that the child is a part of.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -135,7 +135,7 @@ struct EntryOrigin<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     claims: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<Cow<'a, str>>,
+    pub(super) error: Option<Cow<'a, str>>,
 }
 
 /// Of the child and its descendants.

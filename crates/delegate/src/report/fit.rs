@@ -91,10 +91,12 @@ pub(super) fn fit<'a>(
     share: ReportShare,
 ) -> (FittedEntry<'a>, Truncation) {
     let fitting = EntryFit::of(index, outcome, seen, share);
-    let fitted = fitting.beside_all().or_else(|| fitting.beside_part());
+    let has_room = fitting.least_bytes() <= share.bytes;
+    let fitted =
+        if has_room { fitting.beside_all().or_else(|| fitting.beside_part()) } else { None };
     // The whole entry has the answer and its value too.
     let bare =
-        || (FittedEntry::Bare(fitting.bare()), Truncation { entry: true, ..Truncation::default() });
+        || (FittedEntry::Bare(fitting.bare()), Truncation { bare: true, ..Truncation::default() });
     fitted.unwrap_or_else(bare)
 }
 
@@ -139,6 +141,14 @@ impl<'a> EntryFit<'a> {
         let output_bytes = if output.is_some() { 0 } else { self.value_bytes };
         let words = ChildText { summary: None, output, output_bytes };
         entry(self.index, self.outcome, self.seen, Audience::Model(lists), words)
+    }
+
+    /// The bytes that every entry of this child has, however little is shown.
+    fn least_bytes(&self) -> usize {
+        let mut entry = self.naming_file(self.silent(NONE, false), false);
+        entry.observed.left_out = None;
+        entry.origin.error = None;
+        bytes(&entry)
     }
 
     /// As much of the lists as there is room for beside the whole answer and its value.
@@ -253,6 +263,7 @@ impl<'a> EntryFit<'a> {
             summary: cut || self.is_long(),
             output: self.value_bytes > 0 && entry.answer.output.is_none(),
             entry: entry.observed.left_out.is_some(),
+            bare: false,
         };
         let mut entry = self.naming_file(entry, left_out.summary);
         entry.answer.summary = said.map(Cow::Owned);

@@ -179,8 +179,9 @@ fn large_batch(children: u32, end: &Outcome) -> (Value, Vec<String>) {
         }
     };
     let kept: Vec<SavedOutput> = outcomes.iter().map(kept).collect();
-    let output =
-        report(&outcomes, HostObservations { kept: &kept, ..observed() }, 1, caps(0)).unwrap();
+    let results = kept[0].whole.as_ref().unwrap().with_extension("jsonl");
+    let seen = HostObservations { kept: &kept, results: Some(&results), ..observed() };
+    let output = report(&outcomes, seen, 1, caps(0)).unwrap();
     assert!(size(&output) <= 480 << 10, "{}", size(&output));
     (serde_json::from_str(&output.content).unwrap(), output.notes)
 }
@@ -199,7 +200,7 @@ fn a_very_large_batch_tells_of_each_answer_what_there_is_room_for() {
         assert_eq!(notes.is_empty(), whole, "{children}: {notes:?}");
     }
     let (_, notes) = large_batch(700, &long);
-    insta::assert_snapshot!(notes.join("\n"), @"700 of 700 entries tell how a child ended and no more of its answer than there is room for: the whole is in `/home/somebody/.local/state/deputize/sessions/20260102-030405-abcdef/AGENT.result.json`, with ~ for / in AGENT");
+    insta::assert_snapshot!(notes.join("\n"), @"700 of 700 entries tell how a child ended and no more of its answer than there is room for: the whole is in `/home/somebody/.local/state/deputize/sessions/20260102-030405-abcdef/20260102-030405-abcdef~1.0.0.result.jsonl`, one child a line");
 }
 
 #[test]
