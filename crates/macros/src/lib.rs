@@ -109,7 +109,7 @@ pub fn tool(options: TokenStream, function: TokenStream) -> TokenStream {
 /// ```
 /// use deputize_core::{arguments, tool};
 ///
-/// How words are separated.
+/// /// How words are separated.
 /// #[arguments]
 /// #[serde(rename_all = "snake_case")]
 /// enum Split {
