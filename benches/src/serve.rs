@@ -1,10 +1,10 @@
 //! The model server as a process: what it costs is not counted. It ends with its parent.
 
 use std::io::{self, Read as _, Write as _};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use deputize_testkit::{Barrier, HttpRequest, MockAnswer, MockServer};
+use parking_lot::Mutex;
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -64,7 +64,7 @@ impl ServeState {
     }
 
     fn tell(&self, take: bool) -> MockAnswer {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         seen.0.held = seen.1.waiting();
         let told = json!(seen.0);
         if take {
@@ -83,7 +83,7 @@ impl ServeState {
         };
         let bytes = request.body.len();
         let gate = {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = self.seen.lock();
             if seen.0.requests.is_empty() {
                 seen.0.first = text.into_owned();
             }

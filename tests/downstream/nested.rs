@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parking_lot::{Mutex, MutexGuard};
 
 /// This checkout.
 pub(crate) fn root() -> &'static Path {
@@ -18,7 +19,7 @@ pub(crate) fn target() -> PathBuf {
 /// One build at a time: they would wait for each other's lock anyway, and say so in their output.
 fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    TURN.lock()
 }
 
 /// What a cargo said and how it ended.

@@ -2,7 +2,7 @@
 //! the end of very many at once.
 
 use std::io::Write as _;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::authority::Grant;
@@ -18,6 +18,7 @@ use deputize_core::{
 use deputize_delegate::{DelegateTool, DelegationConfig, DelegationLimits};
 use deputize_runtime::{Heartbeat, Session, SessionConfig, SessionDir, SyncMode};
 use deputize_testkit::{Barrier, MockAnswer};
+use parking_lot::Mutex;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 use tokio::time::sleep;
@@ -51,7 +52,7 @@ struct RecordList(Mutex<Vec<Record>>);
 
 impl Observer for RecordList {
     fn on_record(&self, record: &Record) {
-        self.0.lock().unwrap().push(record.clone());
+        self.0.lock().push(record.clone());
     }
 }
 
@@ -107,7 +108,7 @@ async fn family(
     let authority = Authority::root(session.catalog(), &grant);
     let spec = session.top_agent("t/m", "go", folder.path());
     let outcome = session.run(spec, authority, &Cancel::new()).await;
-    let records = seen.0.lock().unwrap().clone();
+    let records = seen.0.lock().clone();
     (records, outcome)
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use deputize_core::hook::HookDecision;
 use deputize_core::model::Delta;
@@ -13,6 +13,7 @@ use deputize_delegate::CONTROL;
 use deputize_runtime::fuzz::StateCheck;
 use deputize_runtime::{Session, SessionDir, SyncMode};
 use deputize_testkit::{Seed, SimDisk};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use crate::mind::Mind;
@@ -115,7 +116,7 @@ impl World {
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, WorldState> {
-        self.state.lock().unwrap()
+        self.state.lock()
     }
 
     pub(crate) fn id() -> SessionId {

@@ -1,6 +1,6 @@
 //! One conversation with a program: begin, prompt, listen, end.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent_client_protocol::schema::ProtocolVersion;
@@ -112,7 +112,7 @@ pub(crate) async fn converse(
             tracing::warn!(agent = %spec.id, error, "external agent failed");
         }
     }
-    let garbage = fault.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let garbage = fault.lock().take();
     let end = garbage.map_or(end, |garbage| Err(garbage.into()));
     ConversationResult { end, text: story.answer(), last_words: words.text() }
 }

@@ -1,10 +1,11 @@
 //! The program's standard streams as lines, within limits.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::sanitize::for_terminal_line;
 use futures_util::{Sink, Stream, sink, stream};
+use parking_lot::Mutex;
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
 };
@@ -106,7 +107,7 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
 
     fn fail(&self, garbage: ProtocolFault) -> io::Error {
         let error = io::Error::other(garbage.to_string());
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(garbage);
+        *self.fault.lock() = Some(garbage);
         error
     }
 }
@@ -149,7 +150,7 @@ mod tests {
         let lines =
             incoming(bytes, Arc::clone(&fault)).take_while(|line| std::future::ready(line.is_ok()));
         let lines = lines.filter_map(|line| std::future::ready(line.ok())).collect().await;
-        let fault = fault.lock().unwrap().clone();
+        let fault = fault.lock().clone();
         (lines, fault)
     }
 

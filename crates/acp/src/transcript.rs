@@ -1,7 +1,7 @@
 //! The transcript of an external agent: its text, and its tool calls.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
     SessionUpdate, ToolCallContent, ToolCallStatus, ToolCallUpdate,
@@ -9,6 +9,7 @@ use agent_client_protocol::v1::schema::{
 use deputize_core::CallId;
 use deputize_core::external_agent::ExternalAgentHost;
 use deputize_core::message::CallStatus;
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use crate::call_details::{CallDetails, PermissionRequest, block_words};
@@ -63,7 +64,7 @@ impl Transcript {
     }
 
     fn lock(&self) -> MutexGuard<'_, TranscriptState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Starts a prompt: earlier text is not part of its answer.

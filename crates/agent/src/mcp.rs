@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use deputize_core::{BoxFuture, Catalog, CatalogError, ToolSource, describe_error};
 use deputize_mcp::{
@@ -13,6 +13,7 @@ pub use deputize_mcp::{ServerConfig, ServerDirectory, ToolFilter};
 use deputize_runtime::SessionConfig;
 use deputize_tools::Processes;
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tempfile::TempDir;
@@ -151,7 +152,7 @@ impl ToolSource for CurrentTools {
             }
             let mut catalog = self.others.clone();
             notes.extend(self.offers.add(&known, &mut catalog).into_iter().map(|note| note.text));
-            let mut given = self.notes.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut given = self.notes.lock();
             notes.retain(|note| given.insert(note.clone()));
             drop(given);
             (Arc::new(catalog), notes)

@@ -1,11 +1,12 @@
 //! The sessions of an agent that run, as they stand.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use deputize_core::{Catalog, SessionId};
 use deputize_runtime::{SessionSnapshot, SnapshotObserver};
+use parking_lot::{Mutex, MutexGuard};
 
 /// A session, and which attempt to run it: one that runs already refuses another one.
 type RunKey = (SessionId, u64);
@@ -42,7 +43,7 @@ impl RunningSessions {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<RunKey, SnapshotObserver>> {
-        self.observers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.observers.lock()
     }
 }
 

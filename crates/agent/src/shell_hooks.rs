@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::hook::{Hook, HookAnswer, HookDecision, HookInput, HookPoint};
 use deputize_core::{BoxFuture, Cancel, describe_error};
@@ -12,6 +12,7 @@ use deputize_process::{
 };
 use deputize_runtime::SessionConfig;
 use deputize_tools::Processes;
+use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe::Sender;
 
@@ -72,7 +73,7 @@ struct HookDirectory {
 
 impl HookDirectory {
     fn owner(&self) -> Result<Arc<Owner>, SupervisorError> {
-        let mut held = self.owner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.owner.lock();
         if let Some(owner) = &*held {
             return Ok(Arc::clone(owner));
         }

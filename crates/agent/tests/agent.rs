@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use deputize_agent::{Agent, AgentBuilder, AgentModel, BuildError, ChildModels, DelegationConfig};
 use deputize_core::budget::Budget;
@@ -14,6 +14,7 @@ use deputize_core::{Cancel, CancelReason, Event, Status};
 use deputize_testkit::{
     MockAnswer as HttpAnswer, MockServer, ScriptedModel, ScriptedTurn, SeenRequest,
 };
+use parking_lot::Mutex;
 use serde_json::json;
 
 const SECRET: &str = "sk-very-secret-1234";
@@ -87,12 +88,12 @@ async fn a_command_runs_when_the_program_says_so_and_some_never_do() {
     let questions = Arc::new(Mutex::new(Vec::new()));
     let (asked, seen) = (builder(dir.path(), echo()).0, Arc::clone(&questions));
     let asked = asked.approve(move |question| {
-        seen.lock().unwrap().push(question.command.clone());
+        seen.lock().push(question.command.clone());
         ApprovalAnswer::yes("test")
     });
     let text = asked.build().unwrap().run("Run it.").await.text.unwrap();
     assert!(text.contains("one1"), "{text}");
-    assert_eq!(*questions.lock().unwrap(), ["echo one$((1))"]);
+    assert_eq!(*questions.lock(), ["echo one$((1))"]);
 
     let (never, _) = builder(dir.path(), call("terminal", json!({"command": "rm -rf /"})));
     let text =
@@ -140,12 +141,12 @@ async fn it_hands_work_on_when_it_is_told_that_it_may() {
         .delegation(DelegationConfig::default())
         .on_record(move |record| {
             if matches!(record.event, Event::AgentStart(_)) {
-                *seen.lock().unwrap() += 1;
+                *seen.lock() += 1;
             }
         })
         .system_prompt("Use metres.");
     let outcome = agent.build().unwrap().run("Compare.").await;
-    assert_eq!((outcome.text.as_deref(), *begun.lock().unwrap()), (Some("A league."), 3));
+    assert_eq!((outcome.text.as_deref(), *begun.lock()), (Some("A league."), 3));
     let requests = model.requests();
     assert_eq!(requests.len(), 4);
     for request in &requests {
@@ -346,10 +347,10 @@ async fn a_recorded_task_is_played_again_without_its_model() {
     let settings = || Agent::builder().tools(deputize_tools::LINK).env(env());
     let seen = Arc::new(Mutex::new(0));
     let count = Arc::clone(&seen);
-    let watched = settings().on_record(move |_| *count.lock().unwrap() += 1);
+    let watched = settings().on_record(move |_| *count.lock() += 1);
     let again = Agent::replay(watched, &file).await.unwrap();
     assert_eq!((again.text, again.status), (outcome.text, Status::Completed));
-    assert!(*seen.lock().unwrap() > 4);
+    assert!(*seen.lock() > 4);
 
     // Another prompt is another request.
     let error = Agent::replay(settings().system_prompt("Be rude."), &file).await.unwrap_err();
@@ -381,7 +382,7 @@ async fn a_session_that_runs_can_be_seen_and_one_that_ended_is_gone() {
     });
     let built = builder.approve(move |_| {
         let sessions = looker.get().unwrap().snapshots();
-        kept.lock().unwrap().extend(sessions.iter().map(|session| {
+        kept.lock().extend(sessions.iter().map(|session| {
             let top = session.top().unwrap();
             let question = top.calls.question().map(|question| question.command.clone());
             (top.goal.clone(), top.usage.replies, question, session.is_running())
@@ -391,10 +392,10 @@ async fn a_session_that_runs_can_be_seen_and_one_that_ended_is_gone() {
     let agent = agent.get_or_init(|| built.build().unwrap());
     let outcome = agent.run("Run it.").await;
     let asked = |replies| ("Run it.".to_owned(), replies, Some("true".to_owned()), true);
-    assert_eq!(*seen.lock().unwrap(), [asked(1)]);
+    assert_eq!(*seen.lock(), [asked(1)]);
     assert!(agent.snapshots().is_empty());
     // One that goes on has what was there before.
     agent.resume(&outcome.agent.session(), Some("Once more.")).await.unwrap();
-    assert_eq!(*seen.lock().unwrap(), [asked(1), asked(3)]);
+    assert_eq!(*seen.lock(), [asked(1), asked(3)]);
     assert!(agent.snapshots().is_empty());
 }

@@ -1,10 +1,10 @@
 //! A turn of which nothing comes any more: `inactivity_timeout_seconds`.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use deputize_core::model::Delta;
 use deputize_core::{AgentId, CallId, Event, Observer, Record};
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 /// When something last came of a turn. A record marks it active, and so does a piece of a reply;
@@ -24,7 +24,7 @@ impl Inactivity {
     pub(crate) async fn over(&self, limit: Option<Duration>) {
         let Some(limit) = limit else { return std::future::pending().await };
         loop {
-            let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = *self.last.lock();
             if last.elapsed() >= limit {
                 return;
             }
@@ -33,7 +33,7 @@ impl Inactivity {
     }
 
     fn mark(&self) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        *self.last.lock() = Instant::now();
     }
 }
 

@@ -4,10 +4,11 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, RwLock};
 
 use deputize_core::sanitize::{Secrets, for_exact_line};
+use parking_lot::RwLock;
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::{FilterExt as _, Targets, filter_fn};
@@ -83,7 +84,7 @@ impl Log {
     /// Redacts these values in the log from now on.
     pub(crate) fn redact(&self, secrets: &Secrets) {
         if let Some(writer) = &self.0 {
-            let mut known = writer.secrets.write().unwrap_or_else(|poison| poison.into_inner());
+            let mut known = writer.secrets.write();
             known.add_all(secrets);
             // Fields are written in quotes.
             known.add_all(&secrets.escaped());
@@ -143,7 +144,7 @@ impl LogWriter {
     }
 
     fn clean_line(&self, line: &str) -> String {
-        let secrets = self.secrets.read().unwrap_or_else(|poison| poison.into_inner());
+        let secrets = self.secrets.read();
         let line = secrets.scrub(line.trim_end_matches('\n'));
         let mut line = for_exact_line(&line, usize::MAX);
         line.push('\n');

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deputize_core::model::Delta;
 use deputize_core::{AgentId, Event, Observer, Record};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
@@ -57,7 +57,7 @@ impl ReplyWaits {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<AgentId, Instant>> {
-        self.due.lock().unwrap_or_else(PoisonError::into_inner)
+        self.due.lock()
     }
 }
 
@@ -100,13 +100,13 @@ mod tests {
         let (waits, begin) = (ReplyWaits::default(), Instant::now());
         let shown = Mutex::new(Vec::new());
         let show = |agent: &AgentId| {
-            shown.lock().unwrap().push((begin.elapsed().as_secs(), agent.clone()));
+            shown.lock().push((begin.elapsed().as_secs(), agent.clone()));
         };
         tokio::select! {
             never = waits.watch(show) => match never {},
             () = run(&waits) => {}
         }
-        shown.into_inner().unwrap()
+        shown.into_inner()
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,10 +1,12 @@
 //! Tracks which agent read and wrote which version of which file.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
+use parking_lot::{ArcMutexGuard, Mutex, MutexGuard, RawMutex};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -26,6 +28,18 @@ impl FileVersion {
     pub fn of(bytes: &[u8]) -> Self {
         let sum = Sha256::digest(bytes);
         Self { sha256: data_encoding::HEXLOWER.encode(&sum), bytes: bytes.len() as u64 }
+    }
+}
+
+/// Keeps other writes to a path out until it is dropped.
+#[must_use]
+pub struct PathGuard {
+    _lock: ArcMutexGuard<RawMutex, ()>,
+}
+
+impl fmt::Debug for PathGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PathGuard").finish_non_exhaustive()
     }
 }
 
@@ -168,7 +182,7 @@ pub struct FileLedger {
 
 impl FileLedger {
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock()
     }
 
     /// Records that an agent read all of this version of a file.
@@ -339,10 +353,13 @@ impl FileLedger {
         inner.writes.get(path).map(|write| (write.by.clone(), write.version.clone()))
     }
 
-    /// Returns the lock that serializes writes to a path. It is held for one write, on a blocking
-    /// thread.
-    #[must_use]
-    pub fn path_lock(&self, path: &Path) -> Arc<Mutex<()>> {
+    /// Waits for other writes to a path and keeps them out until the guard is dropped. It is held for
+    /// one write, on a blocking thread.
+    pub fn lock_path(&self, path: &Path) -> PathGuard {
+        PathGuard { _lock: self.path_lock(path).lock_arc() }
+    }
+
+    fn path_lock(&self, path: &Path) -> Arc<Mutex<()>> {
         let mut inner = self.lock();
         // Keeps only the locks of writes in progress.
         inner.locks.retain(|_, lock| lock.strong_count() > 0);
@@ -414,8 +431,8 @@ mod tests {
         for index in 0..100 {
             let child = me.child(crate::CallId { step: 1, slot: 0 }, index);
             let path = PathBuf::from(format!("/w/{index}"));
-            let held = ledger.path_lock(&path);
-            assert!(Arc::ptr_eq(&held, &ledger.path_lock(&path)), "one write at a time");
+            let _guard = ledger.lock_path(&path);
+            assert!(ledger.path_lock(&path).is_locked(), "one write at a time");
             ledger.record_read(&child, other, FileVersion::of(b"x"));
             ledger.record_write(&child, &path, FileVersion::of(b"y"));
             ledger.forget_agent(&child);

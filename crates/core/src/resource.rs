@@ -3,7 +3,9 @@
 use std::any::{Any, TypeId};
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::future::BoxFuture;
 
@@ -22,7 +24,7 @@ pub struct ResourceMap(Mutex<BTreeMap<TypeId, Arc<dyn Resource>>>);
 impl ResourceMap {
     /// Returns the value of a type, creating it on first use.
     pub fn get_or_insert_with<T: Resource>(&self, make: impl FnOnce() -> T) -> Arc<T> {
-        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut values = self.0.lock();
         let value = values.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(make()));
         let any: Arc<dyn Any + Send + Sync> = Arc::clone(value) as _;
         #[expect(clippy::expect_used, reason = "the key is the value's own type")]
@@ -31,13 +33,13 @@ impl ResourceMap {
 
     /// Inserts a value that other maps share. A value of this type that is already there stays.
     pub fn share<T: Resource>(&self, value: Arc<T>) {
-        let mut values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut values = self.0.lock();
         values.entry(TypeId::of::<T>()).or_insert(value);
     }
 
     /// Closes and removes all values.
     pub async fn close(&self) {
-        let values = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let values = std::mem::take(&mut *self.0.lock());
         for value in values.into_values() {
             value.close().await;
         }
@@ -46,7 +48,7 @@ impl ResourceMap {
 
 impl fmt::Debug for ResourceMap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let values = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let values = self.0.lock();
         write!(f, "ResourceMap({} values)", values.len())
     }
 }

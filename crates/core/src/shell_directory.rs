@@ -1,7 +1,8 @@
 //! The current directory of an agent's shell.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+
+use parking_lot::Mutex;
 
 use crate::resource::Resource;
 
@@ -15,13 +16,13 @@ impl Resource for ShellPlace {}
 impl ShellPlace {
     /// Sets the current directory.
     pub fn set(&self, path: &Path) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(path.to_owned());
+        *self.0.lock() = Some(path.to_owned());
     }
 
     /// Returns the directory; `None` before the first command or if the shell never left its
     /// initial one.
     #[must_use]
     pub fn get(&self) -> Option<PathBuf> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }

@@ -1,8 +1,9 @@
 //! The calls of an agent's current step.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::name::CallId;
@@ -31,12 +32,12 @@ impl Resource for StepCalls {}
 impl StepCalls {
     /// Sets the calls of a step that begins.
     pub fn set(&self, calls: Vec<StepCall>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = calls.into();
+        *self.0.lock() = calls.into();
     }
 
     /// Returns the calls of the current step.
     #[must_use]
     pub fn get(&self) -> Arc<[StepCall]> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.0.lock())
     }
 }

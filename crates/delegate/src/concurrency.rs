@@ -1,8 +1,9 @@
 //! How many children of one agent run, over all its calls.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::{AgentView, BoxFuture, Resource};
+use parking_lot::Mutex;
 use tokio::sync::{MutexGuard as TurnGuard, OwnedSemaphorePermit, Semaphore};
 use tokio::task::unconstrained;
 
@@ -33,7 +34,7 @@ impl Slots {
 
     /// Acquires a place among the calls that run, released on drop; `None` if `most` run already.
     pub(crate) fn enter(self: &Arc<Self>, most: u32) -> Option<CallGuard> {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.calls.lock();
         (*calls < most).then(|| {
             *calls += 1;
             CallGuard(Arc::clone(self))
@@ -60,7 +61,7 @@ pub(crate) struct CallGuard(Arc<Slots>);
 
 impl Drop for CallGuard {
     fn drop(&mut self) {
-        let mut calls = self.0.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = self.0.calls.lock();
         *calls = calls.saturating_sub(1);
     }
 }

@@ -3,12 +3,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::outcome::ChildInspection;
 use deputize_core::tool::SessionView;
 use deputize_core::{AgentId, AgentView, Outcome, Resource};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::blocking::run_blocking;
 use crate::config::DelegationConfig;
@@ -32,7 +33,7 @@ impl CallSnapshots {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<AgentId, Arc<FileSnapshot>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     pub(crate) fn add(&self, child: &AgentId, before: &Arc<FileSnapshot>) {

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::{BoxFuture, Resource, ResourceMap, describe_error};
 use deputize_process::{Supervisor, SupervisorError};
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::approval_store::{ApprovalStore, ApprovalStoreError};
@@ -289,8 +290,8 @@ impl Servers {
         }
         let timeouts = Timeouts { idle: limit, total: limit };
         let now = Arc::new(listed(&up.link, name, timeouts).await?);
-        *up.listed.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&now);
-        *up.known_changes.lock().unwrap_or_else(PoisonError::into_inner) = changes;
+        *up.listed.lock() = Arc::clone(&now);
+        *up.known_changes.lock() = changes;
         if let Some(managed) = self.servers.get(name) {
             self.keep(&managed.server, &now);
         }
@@ -315,8 +316,7 @@ impl Servers {
         // It is given up below, and nowhere before.
         let asking = self.current(name, &up, 2 * ASKED_AGAIN);
         let Ok(listed) = tokio::time::timeout(ASKED_AGAIN, asking).await else {
-            *up.silent_after.lock().unwrap_or_else(PoisonError::into_inner) =
-                Some((changes, Instant::now()));
+            *up.silent_after.lock() = Some((changes, Instant::now()));
             tracing::warn!(server = name, "server does not say what tools it has now");
             return Err(ListingError::Slow(name.to_owned()));
         };
@@ -395,19 +395,19 @@ impl ServerState {
 impl RunningServer {
     /// Whether what it is known to have is what it has after so many changes.
     fn knows_of(&self, changes: u64) -> bool {
-        changes == *self.known_changes.lock().unwrap_or_else(PoisonError::into_inner)
+        changes == *self.known_changes.lock()
     }
 
     /// Returns whether it did not answer since its last announced change.
     fn is_silent(&self) -> bool {
         let changes = self.link.notifications().tool_changes();
-        let silent = *self.silent_after.lock().unwrap_or_else(PoisonError::into_inner);
+        let silent = *self.silent_after.lock();
         let still = |(of, at): (u64, Instant)| of == changes && at.elapsed() < SILENT;
         silent.is_some_and(still) && !self.knows_of(changes)
     }
 
     pub(crate) fn listed(&self) -> Arc<ServerListing> {
-        Arc::clone(&self.listed.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.listed.lock())
     }
 }
 

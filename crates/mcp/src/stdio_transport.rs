@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::sanitize::for_terminal_line;
+use parking_lot::Mutex;
 use rmcp::RoleClient;
 use rmcp::model::{ClientNotification, GetMeta as _, JsonRpcMessage, ProgressToken, RequestId};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
@@ -72,18 +73,18 @@ impl ConnectionStatus {
 
     /// Returns the server's violation of the protocol, if any.
     pub(crate) fn fault(&self) -> Option<ProtocolViolation> {
-        self.fault.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.fault.lock().clone()
     }
 
     /// Lines that were no messages: how many, and the first one.
     pub(crate) fn stray(&self) -> Option<(u32, String)> {
-        let stray = self.stray.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let stray = self.stray.lock().clone();
         (stray.0 > 0).then_some(stray)
     }
 
     /// That a message goes out: what comes after a request may have been asked for.
     fn asked(&self, message: &TxJsonRpcMessage<RoleClient>) {
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         match message {
             JsonRpcMessage::Request(asked) => {
                 self.messages.store(0, Ordering::Relaxed);
@@ -109,19 +110,19 @@ impl ConnectionStatus {
             JsonRpcMessage::Error(answer) => answer.id.as_ref(),
             JsonRpcMessage::Request(_) | JsonRpcMessage::Notification(_) => None,
         };
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open.lock();
         let all = open.len();
         open.retain(|(open, _)| Some(open) != id);
         if open.len() < all {
             self.messages.store(0, Ordering::Relaxed);
             self.bytes.store(0, Ordering::Relaxed);
-            *self.stray.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
+            *self.stray.lock() = Default::default();
         }
     }
 
     /// Whether a request with this id waits for an answer.
     fn waits_for(&self, id: &Value) -> bool {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.lock();
         serde_json::from_value(id.clone())
             .is_ok_and(|id: RequestId| open.iter().any(|(open, _)| *open == id))
     }
@@ -134,7 +135,7 @@ impl ConnectionStatus {
         }
         let token = message.pointer("/params/progressToken").cloned().unwrap_or_default();
         let Ok(token) = serde_json::from_value::<ProgressToken>(token) else { return false };
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.lock();
         open.iter().any(|(_, asked)| asked.as_ref() == Some(&token))
     }
 
@@ -152,7 +153,7 @@ impl ConnectionStatus {
     }
 
     fn pass_over(&self, text: &str) -> Result<(), ProtocolViolation> {
-        let mut stray = self.stray.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stray = self.stray.lock();
         if stray.0 == 0 {
             stray.1 = for_terminal_line(text, STRAY_CHARS);
         }
@@ -164,7 +165,7 @@ impl ConnectionStatus {
     }
 
     fn fail(&self, garbage: ProtocolViolation) {
-        *self.fault.lock().unwrap_or_else(PoisonError::into_inner) = Some(garbage);
+        *self.fault.lock() = Some(garbage);
     }
 }
 
@@ -329,7 +330,7 @@ impl StderrTail {
     pub(crate) async fn hear(&self, mut stream: impl AsyncRead + Unpin) {
         let mut chunk = vec![0; Self::KEPT];
         while let Ok(read @ 1..) = stream.read(&mut chunk).await {
-            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.0.lock();
             let room = Self::FIRST - kept.first.len();
             kept.first.extend(chunk.iter().take(read.min(room)));
             kept.last.extend(chunk.iter().take(read).skip(room));
@@ -341,7 +342,7 @@ impl StderrTail {
 
     /// The first and the last lines of it, on one line.
     pub(crate) fn describe(&self) -> String {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = self.0.lock();
         let gap: &[u8] = if kept.cut { b"\n" } else { b"" };
         let text = [&kept.first, gap, &kept.last].concat();
         let text = String::from_utf8_lossy(&text);
@@ -495,7 +496,7 @@ mod tests {
     async fn the_last_words_are_bounded() {
         let words = StderrTail::default();
         words.hear(io::Cursor::new("early\n".repeat(100_000) + "why\n\n\u{1b}[31mlate\n")).await;
-        assert!(words.0.lock().unwrap().last.len() <= StderrTail::KEPT);
+        assert!(words.0.lock().last.len() <= StderrTail::KEPT);
         let early = ["early"; 5].join(" | ");
         assert_eq!(words.describe(), format!("{early} | … | early | early | early | why | late"));
         // Of a trace both ends are told; of little, all.

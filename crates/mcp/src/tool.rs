@@ -1,10 +1,11 @@
 //! A tool of a server, as agents call it.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_core::message::ModelText;
 use deputize_core::{BoxFuture, Tool, ToolCallResult, ToolCx, ToolError, ToolOutput, ToolSpec};
+use parking_lot::Mutex;
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientRequest, GetPromptRequest,
     GetPromptRequestParams, ReadResourceRequest, ReadResourceRequestParams,
@@ -271,7 +272,7 @@ impl ToolCallTask<'_> {
     async fn ask(&self, request: ClientRequest) -> Result<Value, ToolError> {
         let told = |words: &str| {
             self.cx.report_progress(words);
-            *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(words.to_owned());
+            *self.progress.lock() = Some(words.to_owned());
         };
         match self.up.link.ask(request, self.timeouts(), &self.cx.cancel, &told).await {
             Ok(answer) => Ok(answer),
@@ -282,7 +283,7 @@ impl ToolCallTask<'_> {
     /// Why there is no answer. What the server has a part in stands in the frame, as its answers do:
     /// outside of it are words of ours alone.
     async fn unanswered(&self, why: RequestError) -> ToolError {
-        let said = self.progress.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let said = self.progress.lock().take();
         let progress = said.map(|said| format!("progress that it told of: {said}"));
         let mut theirs = Vec::from_iter(progress);
         let unknown = "what the call did is unknown. Look before you repeat it";

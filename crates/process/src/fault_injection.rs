@@ -29,22 +29,22 @@ impl FaultInjector {
 /// Which step fails, and how.
 #[cfg(test)]
 #[derive(Debug, Default)]
-pub(crate) struct InjectedFault(std::sync::Mutex<(u32, i32)>);
+pub(crate) struct InjectedFault(parking_lot::Mutex<(u32, i32)>);
 
 #[cfg(test)]
 impl InjectedFault {
     /// Has the step of that number, counted from 1, fail with an error number of the system.
     pub(crate) fn set(&self, step: u32, errno: i32) {
-        *self.0.lock().unwrap() = (step, errno);
+        *self.0.lock() = (step, errno);
     }
 
     /// True if there were fewer steps than that.
     pub(crate) fn is_untouched(&self) -> bool {
-        self.0.lock().unwrap().0 != 0
+        self.0.lock().0 != 0
     }
 
     fn take(&self) -> std::io::Result<()> {
-        let mut failing = self.0.lock().unwrap();
+        let mut failing = self.0.lock();
         if failing.0 == 0 {
             return Ok(());
         }

@@ -4,9 +4,10 @@ use std::fs::File;
 use std::io::{self, PipeReader, PipeWriter};
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 use tokio::task::JoinSet;
@@ -160,7 +161,7 @@ impl Launcher {
     }
 
     fn drains(&self) -> MutexGuard<'_, JoinSet<()>> {
-        self.drains.lock().unwrap_or_else(PoisonError::into_inner)
+        self.drains.lock()
     }
 }
 

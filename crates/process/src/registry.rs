@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::ExitStatus;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use crate::containment::Containment;
@@ -62,7 +62,7 @@ impl SharedRegistry {
 
     pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
         // Every change is one insertion or removal, so a panic leaves nothing half done.
-        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+        self.registry.lock()
     }
 }
 

@@ -1,6 +1,6 @@
 //! State that the parts of an agent's driver share.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::agent::{AgentSpec, Delivery};
 use deputize_core::context_use::ContextUse;
@@ -9,6 +9,7 @@ use deputize_core::model::{FailureKind, ModelError};
 use deputize_core::shell_directory::ShellPlace;
 use deputize_core::todo::TodoList;
 use deputize_core::{AgentView, Cancel, CancelReason, Event};
+use parking_lot::Mutex;
 
 use crate::agent_handle::AgentHandle;
 use crate::agent_state::NextStep;
@@ -131,11 +132,11 @@ impl AgentContext {
 
     /// Notes what a budget has too little of. The agent's outcome says it if that ends the agent.
     pub(crate) fn note_shortage(&self, shortage: LimitReason) {
-        *self.shortage.lock().unwrap_or_else(PoisonError::into_inner) = Some(shortage);
+        *self.shortage.lock() = Some(shortage);
     }
 
     /// Returns what a budget had too little of at last.
     pub(crate) fn shortage(&self) -> Option<LimitReason> {
-        self.shortage.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.shortage.lock().clone()
     }
 }

@@ -1,11 +1,12 @@
 //! A running agent, as others see it: its activity, its mailbox, and its background children.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 
 use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, Delivery};
 use deputize_core::event::JournalError;
 use deputize_core::{AgentId, AgentView, Cancel, CancelReason, Event, Outcome};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::agent_progress::AgentProgress;
@@ -79,7 +80,7 @@ impl AgentHandle {
     }
 
     fn mail(&self) -> MutexGuard<'_, Mailbox> {
-        self.mail.lock().unwrap_or_else(PoisonError::into_inner)
+        self.mail.lock()
     }
 
     fn activity(&self) -> AgentActivity {

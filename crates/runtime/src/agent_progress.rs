@@ -1,11 +1,12 @@
 //! The present activity of an agent, for observers.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deputize_core::CallId;
 use deputize_core::agent::AgentActivity;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 /// The present activity of an agent.
@@ -43,7 +44,7 @@ impl Default for AgentProgress {
 
 impl AgentProgress {
     fn calls(&self) -> MutexGuard<'_, Vec<(CallId, String)>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+        self.calls.lock()
     }
 
     /// Marks progress.

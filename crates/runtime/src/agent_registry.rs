@@ -1,10 +1,10 @@
 //! The agents of a session: those that run, those that ended, and who waits for either.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use deputize_core::agent::{AgentSpec, AgentSummary};
 use deputize_core::{AgentId, BoxFuture, Outcome};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::agent_tree::{AgentTree, Spending, ended_summary};
@@ -32,7 +32,7 @@ impl AgentRegistry {
     }
 
     pub(crate) fn tree(&self) -> MutexGuard<'_, AgentTree> {
-        self.tree.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tree.lock()
     }
 
     /// Wakes whoever waits for an agent.
@@ -50,7 +50,7 @@ impl AgentRegistry {
         by: Option<&str>,
         keep: impl FnOnce() -> Result<(), E>,
     ) -> Result<bool, E> {
-        let mut paused = self.paused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut paused = self.paused.lock();
         if paused.is_some() == by.is_some() {
             return Ok(false);
         }
@@ -62,7 +62,7 @@ impl AgentRegistry {
     }
 
     pub(crate) fn paused(&self) -> Option<String> {
-        self.paused.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.paused.lock().clone()
     }
 
     /// An agent ended: its parent's totals grow. Gives the tokens of its own descendants and

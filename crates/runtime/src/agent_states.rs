@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::hook::HookPoint;
 use deputize_core::{AgentId, CancelReason, Event, Message, Record};
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::agent_state::AgentState;
 
@@ -33,7 +34,7 @@ impl SharedState {
     }
 
     fn lock(&self) -> MutexGuard<'_, AgentState> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Returns the state as it is now.
@@ -65,7 +66,7 @@ impl AgentStates {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<AgentId, SharedState>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Returns the state of an agent that has started and was not removed.

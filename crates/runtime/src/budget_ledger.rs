@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::budget::{
@@ -11,6 +11,7 @@ use deputize_core::budget::{
 use deputize_core::model::Usage;
 use deputize_core::run::BudgetUnit;
 use deputize_core::{AgentId, CallId, Cancel};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::budget_shortage::{BudgetShortage, shortage};
@@ -121,7 +122,7 @@ impl BudgetLedger {
     }
 
     fn lock(&self) -> MutexGuard<'_, LedgerState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Opens the budget for an agent, which is new or was resumed.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::answer::{CORRECTIONS, rejection};
@@ -18,6 +18,7 @@ use deputize_core::sanitize::{clean, for_terminal_line};
 use deputize_core::{
     AgentView, BoxFuture, CallId, Cancel, CancelReason, Event, ToolName, ToolResult,
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep};
 
@@ -130,7 +131,7 @@ impl ExternalReporter {
     }
 
     fn lock(&self) -> MutexGuard<'_, ReporterState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Puts an event on record. Without a journal nothing may go on.

@@ -3,7 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::budget::Cost;
@@ -320,8 +320,7 @@ impl ModelCaller {
     fn wait_for(&self, attempt: u32, error: &ModelError, next: NextAttempt) -> Option<Duration> {
         let parts = &self.cx.shared.parts;
         let (NextAttempt::Wait(opens) | NextAttempt::Queue(opens)) = next else { return None };
-        let jitter =
-            parts.requests.random.lock().unwrap_or_else(PoisonError::into_inner).u32(..=1000);
+        let jitter = parts.requests.random.lock().u32(..=1000);
         let wait = retry_wait(&parts.requests.retry, attempt, error, jitter)?.max(opens);
         (self.waited + wait <= parts.requests.retry.total_wait).then_some(wait)
     }
@@ -448,8 +447,8 @@ fn last_call_words(run: &Run) -> String {
 
 #[cfg(test)]
 mod tests {
+    use parking_lot::Mutex;
     use std::collections::BTreeSet;
-    use std::sync::Mutex;
 
     use deputize_core::authority::Grant;
     use deputize_core::{Authority, BoxFuture, Cancel, Catalog, Model, Outcome, SessionId, Status};
@@ -471,7 +470,7 @@ mod tests {
             _: &'a mut (dyn FnMut(Delta<'_>) + Send),
             _: &'a Cancel,
         ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-            self.2.lock().unwrap().push(self.0);
+            self.2.lock().push(self.0);
             let reply = self.1.map(|()| Reply::text(self.0, "done"));
             Box::pin(async move { reply.map_err(|kind| ModelError::new(kind, "down")) })
         }
@@ -501,7 +500,7 @@ mod tests {
         let cx = AgentContext::new(Arc::clone(shared), view, EarlierTime::default(), Cancel::new());
         let agent = ReadyAgent { cx: Arc::new(cx), routes, place: None };
         let outcome = LocalAgent::launch(agent).wait().await;
-        let asked = log.lock().unwrap().clone();
+        let asked = log.lock().clone();
         (outcome, asked)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::model::{FailureKind, ModelError};
@@ -11,6 +11,7 @@ use deputize_core::rate_limit::{
 };
 use deputize_core::retry::RetryPolicy;
 use deputize_core::{BoxFuture, Cancel};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -197,5 +198,5 @@ impl Drop for HeldPermit {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::agent::{AgentSpec, AttachError};
 use deputize_core::authority::Grant;
@@ -17,6 +17,7 @@ use deputize_core::tool::SessionView;
 use deputize_core::{
     AgentId, AgentView, Authority, Cancel, Catalog, Event, Policy, ResourceMap, ToolSource,
 };
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::agent_registry::AgentRegistry;
@@ -110,14 +111,14 @@ impl SessionTools {
     }
 
     fn current(&self) -> Arc<Catalog> {
-        Arc::clone(&self.current.lock().unwrap_or_else(PoisonError::into_inner))
+        Arc::clone(&self.current.lock())
     }
 
     /// Looks what the tools are now; returns them and notes on what changed.
     async fn refresh(&self) -> (Arc<Catalog>, Vec<String>) {
         let Some(source) = &self.source else { return (Arc::clone(&self.catalog), Vec::new()) };
         let (now, notes) = source.now().await;
-        *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&now);
+        *self.current.lock() = Arc::clone(&now);
         (now, notes)
     }
 }

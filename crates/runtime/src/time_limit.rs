@@ -1,9 +1,10 @@
 //! The time that children may take together.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::setting_names::SettingNames;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 /// How the children's time limit affected a child.
@@ -60,7 +61,7 @@ impl TimeLimit {
     }
 
     fn lock(&self) -> MutexGuard<'_, TimeLimitState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// A child runs until the guard is dropped. As long as one does the time goes on, so that

@@ -1,11 +1,12 @@
 //! How long a turn may take: the limits of an agent's time, and work that is bounded by them.
 
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::run::WrapUpReason;
 use deputize_core::{AgentView, Cancel, CancelReason};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::time::Instant;
 
 use crate::settle::{GRACE, MAX_GRACE_LEVELS};
@@ -48,7 +49,7 @@ impl TurnTime {
     }
 
     fn lock(&self) -> MutexGuard<'_, TurnClock> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Starts the agent's time, of which some passed in earlier processes, and has that of all

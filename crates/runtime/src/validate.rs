@@ -1,12 +1,13 @@
 //! Whether arguments fit a tool's schema, and where not.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::schema::{Schema, looks_within};
 use deputize_core::{Tool, ToolName, ToolSpec};
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 /// Limit on listed mistakes of one call.
@@ -62,7 +63,7 @@ impl Checker {
     }
 
     fn validator(&self, name: &ToolName, schema: &Schema) -> Result<Arc<Validator>, String> {
-        let mut compiled = self.compiled.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut compiled = self.compiled.lock();
         if let Some(validator) = compiled.get(name) {
             return Ok(Arc::clone(validator));
         }

@@ -1,10 +1,11 @@
 //! An observer that stores records.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::model::Delta;
 use deputize_core::{AgentId, Event, Observer, Record};
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// An observer that stores every record. Clones share the records.
@@ -80,7 +81,7 @@ impl Recorder {
     /// Returns the text and reasoning of an agent's replies as they arrived.
     #[must_use]
     pub fn live_text(&self, agent: &AgentId) -> String {
-        let live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let live = self.live.lock();
         live.get(agent).cloned().unwrap_or_default()
     }
 
@@ -103,7 +104,7 @@ impl Observer for Recorder {
     }
 
     fn on_delta(&self, agent: &AgentId, delta: Delta<'_>) {
-        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut live = self.live.lock();
         let (Delta::Text(text) | Delta::Reasoning(text)) = delta else { return };
         live.entry(agent.clone()).or_default().push_str(text);
     }

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
 use deputize_core::model::{Delta, FailureKind, ModelError, Reply, Request};
 use deputize_core::{BoxFuture, Cancel, Model};
+use parking_lot::Mutex;
 
 use crate::barrier::Barrier;
 use crate::counter::Counter;
@@ -113,7 +113,7 @@ impl ScriptedModel {
     /// Returns the requests so far, in the order of arrival.
     #[must_use]
     pub fn requests(&self) -> Vec<SeenRequest> {
-        self.requests.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.requests.lock().clone()
     }
 
     /// Returns the maximum number of concurrent requests.
@@ -128,14 +128,14 @@ impl ScriptedModel {
     }
 
     fn see(&self, request: &Request<'_>) -> SeenRequest {
-        let mut requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut requests = self.requests.lock();
         let seen = SeenRequest::new(requests.len() + 1, request);
         requests.push(seen.clone());
         seen
     }
 
     fn decide(&self, seen: &SeenRequest) -> ScriptedTurn {
-        let mut rule = self.rule.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rule = self.rule.lock();
         rule(seen).unwrap_or_else(|| {
             let body: Option<serde_json::Value> = serde_json::from_str(&seen.body).ok();
             let body = body.map_or_else(|| seen.body.clone(), |body| format!("{body:#}"));

@@ -7,8 +7,9 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -83,7 +84,7 @@ impl MockServer {
                 let said = format!("{} {} was not scripted", request.method, request.path);
                 return MockAnswer::error(404, &said);
             }
-            let next = script.lock().unwrap_or_else(PoisonError::into_inner).pop_front();
+            let next = script.lock().pop_front();
             next.unwrap_or_else(|| {
                 MockAnswer::error(
                     400,

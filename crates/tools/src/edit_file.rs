@@ -1,7 +1,5 @@
 //! `edit_file`: one text of a file replaced by another.
 
-use std::sync::PoisonError;
-
 use deputize_core::message::ModelText;
 use deputize_core::tool::spec_of;
 use deputize_core::{
@@ -86,9 +84,7 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     }
     let place = GrantedPath::existing(cx, &args.path, Access::Write)
         .map_err(|error| none_to_change(cx, &args.path, error))?;
-    let lock = cx.agent.session.files.path_lock(&place.path());
-    // A writer that panicked left either content whole, so the lock is as good as before.
-    let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = cx.agent.session.files.lock_path(&place.path());
     let limit = Settings::of(cx).files.edit_bytes;
     let old = ExistingFile::read(cx, &place, limit)?;
     let Some(bytes) = &old.bytes else {

@@ -1,10 +1,11 @@
 //! What owns the processes of a program's agents.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::{Resource, ToolCx};
 use deputize_process::{Supervisor, SupervisorConfig, SupervisorError};
+use parking_lot::Mutex;
 
 /// The supervisor of all processes that a session's agents start. A program with several sessions,
 /// or with processes of its own, puts its supervisor into each session's settings; otherwise a
@@ -49,7 +50,7 @@ impl Processes {
     /// # Errors
     /// When it cannot be started.
     pub fn shared(&self) -> Result<Arc<Supervisor>, SupervisorError> {
-        let mut held = self.supervisor.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.supervisor.lock();
         if let Some(supervisor) = &*held {
             return Ok(Arc::clone(supervisor));
         }

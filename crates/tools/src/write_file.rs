@@ -1,7 +1,5 @@
 //! `write_file`: a whole file, created or replaced.
 
-use std::sync::PoisonError;
-
 use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
@@ -56,9 +54,7 @@ deputize_core::register_tool!("file", WriteFile);
 
 fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     let place = GrantedPath::to_write(cx, &args.path)?;
-    let lock = cx.agent.session.files.path_lock(&place.path());
-    // A writer that panicked left either content whole, so the lock is as good as before.
-    let _held = lock.lock().unwrap_or_else(PoisonError::into_inner);
+    let _guard = cx.agent.session.files.lock_path(&place.path());
     still_wanted(cx)?;
     let old = match place.metadata() {
         Ok(_) => Some(ExistingFile::read(cx, &place, Settings::of(cx).files.edit_bytes)?),

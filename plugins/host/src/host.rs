@@ -1,12 +1,13 @@
 //! A host process, as its owner uses it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use deputize_core::sanitize::for_terminal_line;
 use deputize_process::{Exit, Service, ServiceProcess};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinSet;
@@ -159,7 +160,7 @@ pub(crate) fn host_gone() -> PluginError {
 
 impl HostShared {
     fn state(&self) -> MutexGuard<'_, HostState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Sends a request. If the process has gone, whoever waits gets the error another way.

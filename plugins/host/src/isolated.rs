@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::{BoxFuture, Resource, ToolCx};
 use deputize_process::{Command, Supervisor, SupervisorError};
+use parking_lot::Mutex;
 use tokio::time::timeout;
 
 use crate::boundary::{CancelResult, PluginBoundary, PluginCall, SETTLE};
@@ -56,7 +57,7 @@ struct Slot(tokio::sync::Mutex<Option<Arc<Host>>>);
 
 impl Resource for Hosts {
     fn close<'a>(&'a self) -> BoxFuture<'a, ()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.0.lock().clear();
         Box::pin(async {})
     }
 }
@@ -91,7 +92,7 @@ impl IsolatedPlugin {
     async fn host(&self, cx: &ToolCx) -> Result<Arc<Host>, PluginError> {
         let hosts = cx.agent.session.settings.get_or_insert_with(Hosts::default);
         let slot = {
-            let mut hosts = hosts.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut hosts = hosts.0.lock();
             Arc::clone(hosts.entry(self.path.clone()).or_default())
         };
         let mut held = slot.0.lock().await;

@@ -7,10 +7,11 @@ use std::io;
 use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use deputize_plugin::{CallContext, Plugin};
+use parking_lot::Mutex;
 
 use crate::boundary::MAX_NOTES;
 use crate::error::{HostError, PluginError};
@@ -81,7 +82,7 @@ impl CallContext for RunningCall {
 impl ServeShared {
     /// Sends a message. A program that does not read it has closed the input too.
     fn send(&self, head: &HostMessage, text: &str) {
-        let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut output = self.output.lock();
         let _unheard = write(&mut *output, head, text);
     }
 
@@ -92,8 +93,8 @@ impl ServeShared {
         }
     }
 
-    fn calls(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Arc<RunningCall>>> {
-        self.calls.lock().unwrap_or_else(PoisonError::into_inner)
+    fn calls(&self) -> parking_lot::MutexGuard<'_, BTreeMap<u64, Arc<RunningCall>>> {
+        self.calls.lock()
     }
 }
 

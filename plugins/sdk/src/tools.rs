@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use deputize_core::agent::{AgentLimits, AgentSpec, Role};
@@ -16,6 +16,7 @@ use deputize_core::{
     CatalogEntry, Origin, ResourceMap, SessionId, ToolCallResult, ToolCrate, ToolCx, ToolError,
     ToolOutput, describe_error,
 };
+use parking_lot::{Mutex, MutexGuard};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
@@ -190,7 +191,7 @@ impl LibraryState {
     /// Returns the session of a call. Its settings live as long as the library, so that a tool can
     /// store a connection there.
     fn session(&self, about: &About) -> Arc<SessionView> {
-        let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sessions = self.sessions.lock();
         if let Some(session) = sessions.get(&about.session) {
             return Arc::clone(session);
         }
@@ -201,7 +202,7 @@ impl LibraryState {
         let running = Arc::clone(&self.running);
         settings.get_or_insert_with(|| {
             Progress::new(move |agent, call, text| {
-                let running = running.lock().unwrap_or_else(PoisonError::into_inner);
+                let running = running.lock();
                 if let Some(send) = running.get(&(agent.clone(), call)) {
                     // The call may have ended.
                     let _unheard = send.send(text.to_owned());
@@ -256,7 +257,7 @@ impl LibraryState {
     }
 
     fn running(&self) -> MutexGuard<'_, RunningCalls> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+        self.running.lock()
     }
 }
 

@@ -2,7 +2,7 @@
 #![cfg(test)]
 #![expect(unsafe_code, reason = "a host reads the table of a plugin through its address")]
 
-use std::sync::Mutex;
+use parking_lot::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deputize_core::tool::spec_of;
@@ -74,7 +74,7 @@ impl CallContext for Host {
     }
 
     fn note(&self, text: &str) {
-        self.notes.lock().unwrap().push(text.to_owned());
+        self.notes.lock().push(text.to_owned());
     }
 
     fn about(&self) -> &str {
@@ -120,7 +120,7 @@ fn each_way_to_end_crosses() {
     );
     assert_eq!(call("wait", &Host::default()), json!({"cancelled": "half"}));
     assert_eq!(call("tell", &host), json!({"ok": "told"}));
-    assert_eq!(*host.notes.lock().unwrap(), ["first", "last"]);
+    assert_eq!(*host.notes.lock(), ["first", "last"]);
     let answer = |tool: &str, arguments: &str| plugin().call(tool, arguments, &host).unwrap();
     assert_eq!(answer("other", "{}"), r#"{"refused":"there is no tool `other`"}"#);
     assert!(answer("do_it", "{").starts_with(r#"{"refused":"arguments of do_it: EOF"#));

@@ -134,7 +134,7 @@ fn cancel_is_polled() {
 
 #[test]
 fn a_call_knows_what_it_is_about_and_tells_how_far_it_is() {
-    struct Context(std::sync::Mutex<Vec<String>>);
+    struct Context(parking_lot::Mutex<Vec<String>>);
 
     impl CallContext for Context {
         fn cancelled(&self) -> bool {
@@ -142,7 +142,7 @@ fn a_call_knows_what_it_is_about_and_tells_how_far_it_is() {
         }
 
         fn note(&self, text: &str) {
-            self.0.lock().unwrap().push(text.to_owned());
+            self.0.lock().push(text.to_owned());
         }
 
         fn about(&self) -> &str {
@@ -150,11 +150,11 @@ fn a_call_knows_what_it_is_about_and_tells_how_far_it_is() {
         }
     }
 
-    let context = Context(std::sync::Mutex::default());
+    let context = Context(parking_lot::Mutex::default());
     assert_eq!(plugin().call("about", "{}", &context).unwrap(), r#"{"ok":"{\"cwd\":\"/\"}"}"#);
     let counted = plugin().call("count", "{}", &context).unwrap();
     assert_eq!(counted, r#"{"ok":2,"notes":["that is all"]}"#);
-    assert_eq!(*context.0.lock().unwrap(), ["one", "two"]);
+    assert_eq!(*context.0.lock(), ["one", "two"]);
 }
 
 #[test]

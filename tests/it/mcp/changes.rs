@@ -1,7 +1,7 @@
 //! A server whose list of tools changes while agents live, and what it has beside tools.
 
+use parking_lot::Mutex;
 use std::collections::BTreeSet;
-use std::sync::Mutex;
 
 use deputize_core::model::Reply;
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
@@ -132,7 +132,7 @@ async fn hands_on(children: usize, between: impl Fn(usize) + Send + Sync + 'stat
         MockAnswer::reply(&match asked.replies() - handed {
             0 | 1 if handed == 0 => echo("above"),
             _ if handed < children => {
-                between.lock().unwrap()(handed);
+                between.lock()(handed);
                 let task = json!({"goal": TASK});
                 Reply::calls("mock", [("delegate_task", task)])
             }
@@ -229,7 +229,7 @@ async fn what_is_approved_meanwhile_is_for_children_that_begin_then_within_their
             // The first child begins before the person says yes, the second one after it.
             let server = hands_on(2, move |child| {
                 if child == 1 {
-                    let output = review.lock().unwrap().output().unwrap();
+                    let output = review.lock().output().unwrap();
                     assert!(output.status.success(), "{output:?}");
                 }
             })

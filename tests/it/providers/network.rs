@@ -2,12 +2,13 @@
 
 use std::fs;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use deputize_core::model::{FailureKind, ModelError, Reply};
 use deputize_providers::{CaBundle, Endpoint, Key, Proxy};
 use deputize_testkit::chat_sse;
 use insta::assert_snapshot;
+use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -136,7 +137,7 @@ impl RuleListener {
     }
 
     fn seen(&self) -> Vec<String> {
-        self.seen.lock().unwrap().clone()
+        self.seen.lock().clone()
     }
 
     fn at(&self, scheme: &str) -> String {
@@ -154,7 +155,7 @@ struct RequestLines(Arc<Mutex<Vec<String>>>);
 
 impl RequestLines {
     fn note(&self, head: &str) {
-        self.0.lock().unwrap().push(head.lines().next().unwrap_or_default().to_owned());
+        self.0.lock().push(head.lines().next().unwrap_or_default().to_owned());
     }
 }
 

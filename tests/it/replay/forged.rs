@@ -3,8 +3,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deputize_core::authority::Grant;
@@ -15,6 +15,7 @@ use deputize_core::{
 };
 use deputize_delegate::{DelegateTool, DelegationConfig};
 use deputize_runtime::{Recording, Replay, ReplayError, SessionConfig};
+use parking_lot::Mutex;
 use serde_json::Value;
 
 use super::{Lab, one_look, record, replay};
@@ -189,7 +190,7 @@ struct RecordList(Mutex<Vec<Record>>);
 
 impl Observer for RecordList {
     fn on_record(&self, record: &Record) {
-        self.0.lock().unwrap().push(record.clone());
+        self.0.lock().push(record.clone());
     }
 }
 
@@ -224,7 +225,7 @@ fn played(file: &Path, bytes: &[u8]) -> Option<Result<usize, ReplayError>> {
         runtime.block_on(async { tokio::time::timeout(Duration::from_secs(20), play).await });
     let ended = ended.expect("a replay waits for nothing");
     assert_eq!(called.load(Ordering::SeqCst), 0, "a tool was called: {ended:?}");
-    let seen = seen.0.lock().unwrap();
+    let seen = seen.0.lock();
     assert_eq!(records.get(..seen.len()), Some(seen.as_slice()), "{ended:?}");
     Some(ended.map(|_| seen.len()))
 }

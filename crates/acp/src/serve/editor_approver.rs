@@ -1,6 +1,6 @@
 //! Questions, answered by the person at the editor.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use agent_client_protocol::Client;
 use agent_client_protocol::v1::ConnectionTo;
@@ -14,6 +14,7 @@ use deputize_core::excerpt::Excerpt;
 use deputize_core::policy::{ApprovalAnswer, Question};
 use deputize_core::sanitize::{for_question, for_terminal_line};
 use deputize_core::{AgentId, Approver, BoxFuture, Cancel};
+use parking_lot::Mutex;
 
 use super::call_view::fenced;
 use super::session_updates::{ApprovalUpdate, SessionUpdates};
@@ -41,7 +42,7 @@ impl Approver for EditorApprover {
         if question.agent != self.root {
             return None;
         }
-        match *self.mode.lock().unwrap_or_else(PoisonError::into_inner) {
+        match *self.mode.lock() {
             ApproverMode::Auto => Some(ApprovalAnswer::yes(ApprovalAnswer::AUTO)),
             ApproverMode::Deny => Some(ApprovalAnswer::no(ApprovalAnswer::NOBODY)),
             ApproverMode::Ask => None,
@@ -75,7 +76,7 @@ impl EditorApprover {
 
     fn request(&self, question: &Question) -> RequestPermissionRequest {
         // Held until it is told, as all that is told of a turn.
-        let mut telling = self.telling.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut telling = self.telling.lock();
         let asked = telling.asked(&question.agent, question.call, question.tool.as_str());
         let ApprovalUpdate { id, kind, whose, told } = asked;
         if let Some(told) = told {

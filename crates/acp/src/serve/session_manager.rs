@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use agent_client_protocol::v1::schema::{
@@ -19,6 +19,7 @@ use deputize_core::{
     AgentId, CallId, Cancel, CancelReason, Observer, Outcome, Record, SessionId, Status,
 };
 use futures_util::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::task::TaskTracker;
 
 use super::editor_approver::EditorApprover;
@@ -66,7 +67,7 @@ impl Drop for TurnGuard {
 }
 
 fn lock<T>(held: &Mutex<T>) -> MutexGuard<'_, T> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
+    held.lock()
 }
 
 impl SessionManager {

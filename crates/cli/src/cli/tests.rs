@@ -1,8 +1,9 @@
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use deputize_core::hook::{HookAnswer, HookEvent, HookInput, HookPoint};
 use deputize_core::memory::MemoryError;
 use deputize_core::{AgentId, BoxFuture, Cancel, Outcome};
+use parking_lot::Mutex;
 
 use super::*;
 
@@ -24,7 +25,7 @@ impl Hook for WatchHook {
     fn run<'a>(&'a self, input: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAnswer> {
         Box::pin(async move {
             let HookEvent::PreToolUse { tool, .. } = input.moment else { panic!("{input:?}") };
-            self.0.lock().unwrap().push(tool.to_owned());
+            self.0.lock().push(tool.to_owned());
             HookAnswer::block("nothing is listed here")
         })
     }
@@ -64,7 +65,7 @@ fn a_program_has_the_hooks_that_it_names() {
     let Command::Run(args) = Arguments::try_parse_from(given).unwrap().command else { panic!() };
     let job = run::RunJob { prompt: args.prompt.as_deref(), resume: None, options: &args.options };
     let code = run::run(&cli.links, &around(&cli, home.path()), &job).unwrap();
-    assert_eq!((code, seen.lock().unwrap().as_slice()), (1, &["list_dir".to_owned()][..]));
+    assert_eq!((code, seen.lock().as_slice()), (1, &["list_dir".to_owned()][..]));
 }
 
 #[test]

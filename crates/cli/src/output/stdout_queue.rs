@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Write};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread;
 
 use deputize_core::{Cancel, CancelReason};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 /// Limit on queued bytes.
@@ -124,7 +125,7 @@ impl Drop for StdoutQueue {
 
 impl QueueShared {
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Writes the queue, one piece at a time and without the lock.
@@ -160,7 +161,7 @@ impl QueueShared {
             if state.over {
                 return None;
             }
-            state = self.more.wait(state).unwrap_or_else(PoisonError::into_inner);
+            self.more.wait(&mut state);
         }
     }
 }

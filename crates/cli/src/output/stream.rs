@@ -1,9 +1,10 @@
 //! `--output events`, while it happens.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::model::Delta;
 use deputize_core::{AgentId, CallId, Clock, Observer, Record};
+use parking_lot::Mutex;
 
 use super::events::{Projection, delta_line, progress_line};
 use super::stdout_queue::StdoutQueue;
@@ -38,7 +39,7 @@ impl EventStream {
 impl Observer for EventStream {
     fn on_record(&self, record: &Record) {
         // The lock is held while the line is queued: lines stay in the order of records.
-        let mut projection = self.projection.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut projection = self.projection.lock();
         self.print(projection.line(record));
     }
 

@@ -1,13 +1,14 @@
 //! The screen: a tree that is redrawn in place on a terminal, plain lines elsewhere.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use deputize_core::model::Delta;
 use deputize_core::{AgentId, CallId, Observer, Record, Status};
+use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::Detail;
@@ -169,8 +170,7 @@ impl PausedScreen {
             if stop.load(Ordering::Acquire) {
                 return false;
             }
-            let waited = self.0.still.wait_timeout(state, LOOK);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.0.still.wait_for(&mut state, LOOK);
         }
         true
     }
@@ -188,7 +188,7 @@ impl Drop for PausedScreen {
 
 impl ScreenShared {
     fn lock(&self) -> MutexGuard<'_, ScreenState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Draws pending changes, without the lock, until the owner is gone.
@@ -207,23 +207,18 @@ impl ScreenShared {
                 WriterStep::Wait(most) => {
                     self.still.notify_all();
                     self.settled.notify_waiters();
-                    state = self.wait(state, most);
+                    self.wait(&mut state, most);
                 }
             }
         }
     }
 
-    fn wait<'s>(
-        &self,
-        state: MutexGuard<'s, ScreenState>,
-        most: Option<Duration>,
-    ) -> MutexGuard<'s, ScreenState> {
+    fn wait(&self, state: &mut MutexGuard<'_, ScreenState>, most: Option<Duration>) {
         match most {
             Some(most) => {
-                let waited = self.wake.wait_timeout(state, most);
-                waited.unwrap_or_else(PoisonError::into_inner).0
+                self.wake.wait_for(state, most);
             }
-            None => self.wake.wait(state).unwrap_or_else(PoisonError::into_inner),
+            None => self.wake.wait(state),
         }
     }
 }

@@ -1,7 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
+use std::sync::Weak;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, Weak};
 
 use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, AttachError, Delivery, Role};
 use deputize_core::clock::FixedClock;
@@ -15,6 +15,7 @@ use deputize_core::tool::{
 use deputize_core::{
     Agent, AgentId, CallId, Cancel, CancelReason, Outcome, ResourceMap, Status, ToolOutput,
 };
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::*;
@@ -54,7 +55,7 @@ struct Children {
 
 impl Children {
     fn counts(&self, parent: &AgentView) -> DescendantCounts {
-        let count = u32::try_from(self.known.lock().unwrap().len()).unwrap();
+        let count = u32::try_from(self.known.lock().len()).unwrap();
         let most_below = parent.authority.spawn_number();
         DescendantCounts { session: count, below: count, most_below }
     }
@@ -106,7 +107,7 @@ impl Child {
             },
             ("panic", _) => panic!("a child panics"),
             ("write", path) => {
-                let session = self.home.session.lock().unwrap().clone().unwrap();
+                let session = self.home.session.lock().clone().unwrap();
                 session.files.record_write(&self.spec.id, Path::new(path), FileVersion::of(b"new"));
                 Status::Completed
             }
@@ -179,8 +180,8 @@ impl Spawn for Home {
         if spec.goal == "paused" {
             return Err(AttachError::Paused("somebody".to_owned()));
         }
-        self.0.attached.lock().unwrap().push(spec.clone());
-        let (parent, lifecycle) = self.0.parent.lock().unwrap().clone().unwrap();
+        self.0.attached.lock().push(spec.clone());
+        let (parent, lifecycle) = self.0.parent.lock().clone().unwrap();
         let (cancel, home) = (cancel.clone(), Arc::clone(&self.0));
         Ok(Box::new(Child { parent, lifecycle, spec, cancel, home }))
     }
@@ -190,7 +191,7 @@ impl Spawn for Home {
         parent: &'a AgentView,
         _: CallId,
     ) -> BoxFuture<'a, SpawnConditions> {
-        let children = self.0.known.lock().unwrap().iter().cloned().collect();
+        let children = self.0.known.lock().iter().cloned().collect();
         let (catalog, counts) = (Arc::clone(&parent.catalog), self.0.counts(parent));
         let conditions = SpawnConditions { catalog, paused_by: None, children, counts };
         Box::pin(std::future::ready(conditions))
@@ -202,12 +203,12 @@ impl Spawn for Home {
         children: &BTreeSet<AgentId>,
         per_session: Option<u32>,
     ) -> Result<(), DescendantLimit> {
-        let known: BTreeSet<AgentId> = self.0.known.lock().unwrap().iter().cloned().collect();
+        let known: BTreeSet<AgentId> = self.0.known.lock().iter().cloned().collect();
         let new: Vec<AgentId> = children.difference(&known).cloned().collect();
         if !new.is_empty() {
             self.0.counts(parent).check(new.len(), per_session)?;
         }
-        self.0.known.lock().unwrap().extend(new);
+        self.0.known.lock().extend(new);
         Ok(())
     }
 
@@ -226,7 +227,7 @@ impl AgentControl for Home {
             current_tool: None,
             idle_ms: 0,
         };
-        self.0.known.lock().unwrap().iter().cloned().map(glance).collect()
+        self.0.known.lock().iter().cloned().map(glance).collect()
     }
 
     fn unreported(&self, _: &AgentId) -> Vec<AgentId> {
@@ -274,7 +275,7 @@ impl Rig {
             spawn: Arc::new(Home(Arc::clone(&home))),
             control: Arc::new(Home(Arc::clone(&home))),
         });
-        *home.session.lock().unwrap() = Some(Arc::clone(&session));
+        *home.session.lock() = Some(Arc::clone(&session));
         let tools = if config.options.tool_name == ToolFlavor::Task { TASK_TOOLS } else { TOOLS };
         let ParentFixture { spec, authority, catalog } = ParentFixture::new(tools);
         let agent = Arc::new(AgentView {
@@ -286,7 +287,7 @@ impl Rig {
             session,
         });
         let lifecycle = BackgroundPolicy::new(config.clone(), Arc::new(FixedClock(0)));
-        *home.parent.lock().unwrap() = Some((Arc::downgrade(&agent), Arc::new(lifecycle)));
+        *home.parent.lock() = Some((Arc::downgrade(&agent), Arc::new(lifecycle)));
         let tool = DelegateTool::new(config, Arc::new(FixedClock(0))).unwrap();
         Self { home, tool, agent, cancel: Cancel::new(), slot: AtomicU32::new(0), folder }
     }
@@ -302,7 +303,7 @@ impl Rig {
     }
 
     fn attached(&self) -> Vec<String> {
-        self.home.attached.lock().unwrap().iter().map(|spec| spec.goal.clone()).collect()
+        self.home.attached.lock().iter().map(|spec| spec.goal.clone()).collect()
     }
 
     /// Waits until so many children were attached.
@@ -352,7 +353,7 @@ async fn results_are_in_the_order_of_the_tasks() {
     let (output, ()) = tokio::join!(call, release);
     let output = output.unwrap();
     assert_eq!(entries(&output), ["completed | wait a", "completed | b", "completed | c"]);
-    let attached = rig.home.attached.lock().unwrap();
+    let attached = rig.home.attached.lock();
     assert_eq!(attached[2].id.as_str(), "s1/1.0.2");
     assert!(attached.iter().all(|spec| spec.role == Role::Leaf && spec.depth == 1));
 }
@@ -416,7 +417,7 @@ async fn the_form_with_one_text_says_how_its_child_ended() {
 #[tokio::test]
 async fn a_child_works_where_its_parents_shell_is() {
     let rig = Rig::new(DelegationConfig::default());
-    let cwd = |rig: &Rig| rig.home.attached.lock().unwrap().last().unwrap().cwd.clone();
+    let cwd = |rig: &Rig| rig.home.attached.lock().last().unwrap().cwd.clone();
     let place =
         rig.agent.store.get_or_insert_with(deputize_core::shell_directory::ShellPlace::default);
     rig.call(json!({"goal": "a"})).await.unwrap();
@@ -425,7 +426,7 @@ async fn a_child_works_where_its_parents_shell_is() {
     place.set(folder);
     rig.call(json!({"goal": "b"})).await.unwrap();
     assert_eq!(cwd(&rig), folder);
-    let system = rig.home.attached.lock().unwrap().last().unwrap().system.join("\n");
+    let system = rig.home.attached.lock().last().unwrap().system.join("\n");
     assert!(system.contains(folder.to_str().unwrap()), "{system}");
     // One that is gone is no place to work.
     place.set(&folder.join("gone"));

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, Once, PoisonError};
+use std::sync::{Arc, Once};
 use std::time::Duration;
 
 use deputize_core::Clock;
+use parking_lot::Mutex;
 use reqwest::{Certificate, Client, Url};
 
 use super::failure;
@@ -90,7 +91,7 @@ impl HttpClient {
         keep: ConnectionReuse,
     ) -> Result<Client, EndpointError> {
         let kind = ClientKey::of(endpoint, url, keep);
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut clients = self.clients.lock();
         if let Some(client) = clients.get(&kind) {
             return Ok(client.clone());
         }

@@ -2,10 +2,11 @@
 //! here.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::model::FailureKind;
+use parking_lot::{Mutex, MutexGuard};
 use reqwest::header::{HeaderName, HeaderValue};
 use tokio::time::Instant;
 
@@ -68,7 +69,7 @@ impl KeyRings {
         keys: Vec<(String, HeaderValue)>,
     ) -> Arc<KeyRing> {
         let variables = keys.iter().map(|(variable, _)| variable.clone()).collect();
-        let mut rings = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rings = self.0.lock();
         let whose = (address.to_owned(), variables);
         match rings.get(&whose).filter(|ring| ring.header == header && ring.keys == keys) {
             Some(ring) => Arc::clone(ring),
@@ -145,7 +146,7 @@ impl KeyRing {
     }
 
     fn state(&self) -> MutexGuard<'_, RingState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// The key for an attempt that goes out now.
@@ -279,7 +280,7 @@ impl KeyLease {
     }
 
     fn held(&self) -> MutexGuard<'_, HeldKey> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }
 

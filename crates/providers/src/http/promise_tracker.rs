@@ -1,7 +1,6 @@
 //! Whether the connections that a server promises to keep are trusted.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::limits::DISTRUST;
@@ -21,17 +20,17 @@ struct PromiseState {
 impl PromiseTracker {
     /// Returns whether a request may use a kept connection; `None` if it must not.
     pub(super) fn trusted(&self, now: Instant) -> Option<bool> {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.distrusted = state.distrusted.filter(|until| now < *until);
         state.distrusted.is_none().then_some(state.answered)
     }
 
     pub(super) fn answered(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).answered = true;
+        self.0.lock().answered = true;
     }
 
     pub(super) fn broken(&self, now: Instant) {
-        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.lock();
         state.distrusted = now.checked_add(DISTRUST);
     }
 }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
 use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use deputize_core::agent::AttachError;
@@ -14,6 +14,7 @@ use deputize_core::{
     AgentId, BoxFuture, CallId, Cancel, Catalog, Event, Observer, Outcome, Record,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::error::{ReplayError, ReplayPosition};
 use super::excerpt::said;
@@ -85,7 +86,7 @@ impl Playback {
     }
 
     fn lock(&self) -> MutexGuard<'_, PlaybackState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Waits until the next record is one of this agent, and gives it.
@@ -280,7 +281,7 @@ struct WakeFlag {
 impl WakeFlag {
     fn begin(&self, outer: &Waker) {
         self.flag.store(false, Ordering::Release);
-        *self.outer.lock().unwrap_or_else(PoisonError::into_inner) = Some(outer.clone());
+        *self.outer.lock() = Some(outer.clone());
     }
 
     fn is_set(&self) -> bool {
@@ -291,7 +292,7 @@ impl WakeFlag {
 impl Wake for WakeFlag {
     fn wake(self: Arc<Self>) {
         self.flag.store(true, Ordering::Release);
-        if let Some(outer) = &*self.outer.lock().unwrap_or_else(PoisonError::into_inner) {
+        if let Some(outer) = &*self.outer.lock() {
             outer.wake_by_ref();
         }
     }

@@ -5,11 +5,12 @@ use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::model::Request;
 use deputize_core::sanitize::FrameSecret;
 use deputize_core::{AgentId, Event, Message, Observer, Record, SessionId};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
 use super::{FORMAT, RecorderError, RecordingHeader, RecordingLine, SentRequest, hash};
@@ -109,7 +110,7 @@ impl SessionRecorder {
     }
 
     fn lock(&self) -> MutexGuard<'_, RecorderState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Writes the header, and what was there before.

@@ -1,9 +1,10 @@
 //! Keeps a snapshot up to date with a session that runs.
 
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use deputize_core::{AgentId, CallId, Observer, Record};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::SessionSnapshot;
 
@@ -24,7 +25,7 @@ impl SnapshotObserver {
     }
 
     fn lock(&self) -> MutexGuard<'_, SessionSnapshot> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

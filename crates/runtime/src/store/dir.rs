@@ -3,10 +3,11 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::SessionId;
+use parking_lot::Mutex;
 
 use super::disk::{Disk, DiskFile};
 use super::file::{SLOW_SYNC, opened};
@@ -48,7 +49,7 @@ impl SessionDir {
     /// Each call that may not be repeated waits for such a sync.
     #[must_use]
     pub fn is_slow(&self) -> Option<Duration> {
-        let took = *self.first_sync.lock().unwrap_or_else(PoisonError::into_inner);
+        let took = *self.first_sync.lock();
         took.filter(|took| *took > SLOW_SYNC)
     }
 

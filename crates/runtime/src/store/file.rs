@@ -3,12 +3,13 @@
 use std::fmt;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deputize_core::event::{Journal, JournalError};
 use deputize_core::{BoxFuture, Record, SessionId};
+use parking_lot::Mutex;
 
 use super::disk::{Disk, DiskFile, OpenError};
 use super::read::{ReadError, StoredSession};
@@ -78,7 +79,7 @@ impl SessionFile {
             let _best_effort = dir.disk().remove_file(&path);
             return Err(ReadError::Open { path, source });
         }
-        *dir.first_sync.lock().unwrap_or_else(PoisonError::into_inner) = Some(since.elapsed());
+        *dir.first_sync.lock() = Some(since.elapsed());
         Ok(Self::over(dir, path, file, line.len() as u64, 0))
     }
 
@@ -159,7 +160,7 @@ pub(super) fn opened(
 
 impl Journal for SessionFile {
     fn append(&self, record: &Record) -> Result<(), JournalError> {
-        let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writer = self.writer.lock();
         let durable = self.durable.load(Ordering::Acquire);
         let written = writer.append(&*self.file, record, durable);
         written.map_err(|source| self.error(source))?;
@@ -180,7 +181,7 @@ impl Journal for SessionFile {
             }
             self.sync(&mut synced.name).await.map_err(|error| {
                 let why = format!("syncing it failed: {error}");
-                let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut writer = self.writer.lock();
                 writer.broken = Some(why.clone());
                 synced.failed = Some(why);
                 self.error(error)

@@ -1,12 +1,13 @@
 //! Answers that must satisfy a schema.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::answer::CORRECTIONS;
 use deputize_core::model::{Reply, Request, ToolChoice};
 use deputize_core::outcome::{ExitReason, ValueError};
 use deputize_core::{Cancel, Event, Message, Status};
+use parking_lot::Mutex;
 
 use crate::fixture::{World, parts, run, spec};
 
@@ -31,7 +32,7 @@ fn answers(
     let seen = Arc::clone(told);
     move |_, request| {
         let Some(Message::User(said)) = request.messages.last().map(|m| &**m) else { panic!() };
-        let mut told = seen.lock().unwrap();
+        let mut told = seen.lock();
         told.push(said.text.clone());
         Ok(Reply::text("rule", texts[told.len() - 1]))
     }
@@ -46,7 +47,7 @@ async fn a_value_comes_back_typed_and_the_model_is_told_its_schema() {
     let outcome = run(folder.path(), counting(folder.path()), parts, &Cancel::new()).await;
     assert_eq!(outcome.value::<Count>().unwrap(), Count { tests: 7 });
     assert_eq!(outcome.exit_code(), 0);
-    insta::assert_snapshot!(told.lock().unwrap()[0]);
+    insta::assert_snapshot!(told.lock()[0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,7 +58,7 @@ async fn a_miss_is_told_with_its_place_and_may_be_corrected() {
     let parts = parts(&world, rule);
     let outcome = run(folder.path(), counting(folder.path()), parts, &Cancel::new()).await;
     assert_eq!(outcome.value::<Count>().unwrap(), Count { tests: 7 });
-    insta::assert_snapshot!(told.lock().unwrap()[1..].join("\n---\n"));
+    insta::assert_snapshot!(told.lock()[1..].join("\n---\n"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +79,7 @@ async fn a_value_is_checked_as_it_is_given_on() {
     });
     let spec = spec(folder.path()).answering(schema);
     let outcome = run(folder.path(), spec, parts(&world, answers), &Cancel::new()).await;
-    let told = told.lock().unwrap();
+    let told = told.lock();
     assert!(told[1].contains("/word: \"ab\" is shorter"), "{}", told[1]);
     assert!(told[2].contains("two keys of one object are `more`"), "{}", told[2]);
     assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
@@ -92,12 +93,12 @@ async fn after_the_last_correction_it_has_failed_and_keeps_the_text() {
     let rule = answers(&told, &["{}", "{}", "{}"]);
     let parts = parts(&world, rule);
     let outcome = run(folder.path(), counting(folder.path()), parts, &Cancel::new()).await;
-    assert_eq!(told.lock().unwrap().len(), 1 + CORRECTIONS as usize);
+    assert_eq!(told.lock().len(), 1 + CORRECTIONS as usize);
     assert_eq!((outcome.status, outcome.exit_reason), (Status::Failed, ExitReason::SchemaInvalid));
     assert_eq!((outcome.text.as_deref(), &outcome.output), (Some("{}"), &None));
     let error = outcome.value::<Count>().unwrap_err();
     assert!(matches!(&error, ValueError::None(why) if why.contains("\"tests\"")), "{error}");
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let rejected = |event: &Event| matches!(event, Event::AnswerRejected { .. });
     assert_eq!(records.iter().filter(|record| rejected(&record.event)).count(), 3);
 }

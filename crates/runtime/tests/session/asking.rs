@@ -1,7 +1,7 @@
 //! The gate before a model, and models to fall back on, on a paused clock.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use deputize_core::message::OpaqueBlock;
@@ -13,6 +13,7 @@ use deputize_core::{
 };
 use deputize_runtime::{Models, RateLimiters, RequestConfig, Session, SessionConfig, SessionDir};
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::fixture::{RuleModel, World, authority, catalog, parts, run, spec};
@@ -147,7 +148,7 @@ impl Metered {
 
     /// Takes one request, or returns how long there is none to take.
     fn take(&self) -> Result<(), Duration> {
-        let (level, at) = &mut *self.level.lock().unwrap();
+        let (level, at) = &mut *self.level.lock();
         *level = (*level + at.elapsed().as_secs_f64() * self.rate).min(self.burst);
         *at = Instant::now();
         if *level < 1.0 {
@@ -193,7 +194,7 @@ impl Model for LongReply {
         _cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
         let asked = {
-            let mut asked = self.0.lock().unwrap();
+            let mut asked = self.0.lock();
             asked.push(Instant::now());
             asked.len()
         };
@@ -288,7 +289,7 @@ async fn nobody_waits_behind_a_long_reply_of_another() {
     let server = Arc::new(LongReply(Mutex::default()));
     let outcomes = side_by_side(2, Arc::clone(&server) as Arc<dyn Model>).await;
     assert!(outcomes.iter().all(|it| it.error.is_none()), "{outcomes:?}");
-    let asked = server.0.lock().unwrap();
+    let asked = server.0.lock();
     let waited = asked[2] - asked[1];
     assert!(Duration::from_secs(1) <= waited && waited < Duration::from_secs(2), "{waited:?}");
 }
@@ -371,7 +372,7 @@ async fn the_same_seed_waits_the_same() {
         let requests = RequestConfig { seed, ..RequestConfig::default() };
         let parts = SessionConfig { requests, ..parts(&world, rule) };
         run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
-        let records = world.records.lock().unwrap();
+        let records = world.records.lock();
         let wait = |event: &Event| match event {
             Event::ModelRetry { wait_ms, .. } => Some(*wait_ms),
             _ => None,
@@ -404,7 +405,7 @@ async fn the_next_model_goes_on_where_the_first_cannot_and_reads_only_its_own_bl
     };
     let shown = Arc::clone(&seen);
     let second = move |results: usize, request: &Request<'_>| {
-        shown.lock().unwrap().push(opaque(request));
+        shown.lock().push(opaque(request));
         match results {
             1 => Ok(Reply {
                 opaque: vec![OpaqueBlock::new("w", "second's")],
@@ -418,8 +419,8 @@ async fn the_next_model_goes_on_where_the_first_cannot_and_reads_only_its_own_bl
     parts.models.fallback(vec!["t/absent".into(), "t/rule".into(), "t/second".into()]);
     let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
     assert_eq!((outcome.status, outcome.model.as_str()), (Status::Completed, "t/second"));
-    assert_eq!(*seen.lock().unwrap(), [vec![], vec!["second's".to_owned()]]);
-    let records = world.records.lock().unwrap();
+    assert_eq!(*seen.lock(), [vec![], vec!["second's".to_owned()]]);
+    let records = world.records.lock();
     let said = records.iter().find_map(|record| match &record.event {
         Event::Log { message, .. } => Some(message.as_str()),
         _ => None,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use deputize_core::agent::{AgentSpec, SpawnedBy};
 use deputize_core::authority::{ApproverMode, Grant};
@@ -17,6 +17,7 @@ use deputize_core::{
     ToolSpec, ToolsetName,
 };
 use deputize_runtime::{Continue, Session, SessionConfig, SessionDir, ToolConfig};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::fixture::{
@@ -114,13 +115,13 @@ async fn no_secret_is_in_what_a_child_is_told() {
     let mut parts = family(&world, make);
     let watched = move |results: usize, request: &Request<'_>| {
         let told = format!("{:?} {:?}\n", request.system, request.messages);
-        log.lock().unwrap().push_str(&told);
+        log.lock().push_str(&told);
         rule(results, request)
     };
     parts.models.insert("t/rule", "rule", Arc::new(RuleModel(watched)));
     parts.secrets.add("KEY", CANARY);
     ran(folder.path(), parts, &Grant::default()).await;
-    let sent = sent.lock().unwrap();
+    let sent = sent.lock();
     assert!(sent.contains("system [redacted:KEY]") && sent.contains("child [redacted:KEY]"));
     assert!(!sent.contains(CANARY), "{sent}");
     let file = SessionDir::new(folder.path()).file(&SessionId::literal("s"));
@@ -205,7 +206,7 @@ async fn what_is_decided_for_a_child_without_asking_is_a_warning_with_the_comman
         let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
         let parts = SessionConfig { policy: Arc::new(Asks), ..family(&world, make) };
         ran(folder.path(), parts, &Grant::default()).await;
-        let records = world.records.lock().unwrap();
+        let records = world.records.lock();
         let warnings = records.iter().filter(|it| it.depth == 1).filter_map(|it| match &it.event {
             Event::Log { level: LogLevel::Warn, message, .. } => Some(message.clone()),
             _ => None,
@@ -229,14 +230,14 @@ impl Model for Ways {
         _live: &'a mut (dyn FnMut(Delta<'_>) + Send),
         _cancel: &'a Cancel,
     ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-        self.used.lock().unwrap().push(self.number);
+        self.used.lock().push(self.number);
         let results = request.messages.iter().filter(|it| matches!(***it, Message::Tool(_)));
         let reply = rule(results.count(), request);
         Box::pin(std::future::ready(reply))
     }
 
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
-        let mut made = self.made.lock().unwrap();
+        let mut made = self.made.lock();
         *made += 1;
         let (made_by, used) = (Arc::clone(&self.made), Arc::clone(&self.used));
         Some(Arc::new(Self { number: *made, made: made_by, used }))
@@ -252,7 +253,7 @@ async fn each_agent_has_one_way_to_its_model_for_all_its_requests() {
     parts.models.insert("t/rule", "rule", Arc::new(ways));
     ran(folder.path(), parts, &Grant::default()).await;
     // The parent, its child twice, the parent again.
-    assert_eq!(*used.lock().unwrap(), [1, 2, 2, 1]);
+    assert_eq!(*used.lock(), [1, 2, 2, 1]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use deputize_core::agent::{AgentSpec, SpawnedBy};
 use deputize_core::authority::{ApproverMode, Grant};
@@ -15,6 +15,7 @@ use deputize_core::{
     ToolSpec, ToolsetName,
 };
 use deputize_runtime::{ChildConfig, Continue, Models, Session, SessionConfig, SessionDir};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -69,13 +70,13 @@ impl Tool for Probe {
         let AgentSpec { parent, grant, .. } = &*view.spec;
         let authority = Authority::clone(&view.authority);
         let lived = LivedAgent { parent: parent.clone(), grant: grant.clone(), authority };
-        self.seen.lived.lock().unwrap().insert(view.id().clone(), lived);
+        self.seen.lived.lock().insert(view.id().clone(), lived);
         None
     }
 
     fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
         let used = (cx.agent.id().clone(), self.spec.decl.name.to_string());
-        self.seen.used.lock().unwrap().insert(used);
+        self.seen.used.lock().insert(used);
         Box::pin(async move {
             if self.spec.decl.name.as_str() == "raise" {
                 raise(&arguments, cx).await;
@@ -146,7 +147,7 @@ fn rule(
 ) -> Result<Reply, ModelError> {
     let Message::User(task) = &*request.messages[0] else { unreachable!() };
     let node: PlannedChild = serde_json::from_str(&task.text).unwrap();
-    seen.asked.lock().unwrap().insert((node.me, model));
+    seen.asked.lock().insert((node.me, model));
     if down {
         return Err(ModelError::new(FailureKind::Unavailable, "down"));
     }
@@ -230,7 +231,7 @@ async fn resumed(
 
 /// What must hold of every agent that lived in a process, and of every tool that it used.
 fn holds(seen: &AuthorityLog, program: &SessionProgram) -> Result<(), TestCaseError> {
-    let lived = seen.lived.lock().unwrap();
+    let lived = seen.lived.lock();
     for (id, agent) in lived.iter() {
         let Some(parent) = &agent.parent else { continue };
         // Without `raise` nobody has children.
@@ -243,7 +244,7 @@ fn holds(seen: &AuthorityLog, program: &SessionProgram) -> Result<(), TestCaseEr
         prop_assert!(agent.authority.spawn_depth() < parent.spawn_depth(), "{}", id);
         prop_assert!(agent.authority.approver() <= parent.approver(), "{}", id);
     }
-    for (id, tool) in seen.used.lock().unwrap().iter() {
+    for (id, tool) in seen.used.lock().iter() {
         let agent = &lived[id];
         let may = |grant: &Grant| {
             let tools = grant.tools.as_ref();
@@ -260,7 +261,7 @@ fn holds(seen: &AuthorityLog, program: &SessionProgram) -> Result<(), TestCaseEr
         }
         prop_assert!(may(&program.root));
     }
-    for (id, model) in seen.asked.lock().unwrap().iter() {
+    for (id, model) in seen.asked.lock().iter() {
         let may = |grant: &Grant| grant.models.as_ref().is_none_or(|some| some.contains(*model));
         let mut above = lived.iter().find(|(of, _)| of.as_str() == id).map(|(_, agent)| agent);
         prop_assert!(above.is_some() && may(&program.root), "{} asked {}", id, model);
@@ -383,7 +384,7 @@ async fn what_the_operator_takes_from_children_is_gone_for_those_that_are_taken_
         let tree = PlannedChild { children: vec![child], ..PlannedChild::default() };
         let seen = begun(folder.path(), &open(), &tree).await;
         let used = |seen: &AuthorityLog| -> BTreeSet<String> {
-            let used = seen.used.lock().unwrap();
+            let used = seen.used.lock();
             let children = used.iter().filter(|(agent, _)| agent.as_str().contains('/'));
             children.map(|(_, tool)| tool.clone()).collect()
         };

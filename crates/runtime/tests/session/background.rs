@@ -45,7 +45,7 @@ fn begins(count: usize) -> Reply {
 }
 
 fn count(world: &World, is: impl Fn(&str, &Event) -> bool) -> usize {
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     records.iter().filter(|record| is(record.agent.as_str(), &record.event)).count()
 }
 
@@ -160,7 +160,7 @@ async fn one_that_waits_at_its_time_limit_says_what_it_has_and_names_who_is_out(
     let out: Vec<_> = outcome.receipts.unfinished.iter().map(ToString::to_string).collect();
     assert_eq!(out.len(), 1, "{out:?}");
     assert!(out[0].starts_with("s/1.0."), "{out:?}");
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let ends = records.iter().filter_map(|record| match &record.event {
         Event::AgentEnd(end) if end.status == Status::Interrupted => end.error.clone(),
         _ => None,
@@ -374,7 +374,7 @@ async fn a_restart_gives_a_child_no_new_time_and_knows_its_last_command() {
 }
 
 fn end_of_child(world: &World) -> Outcome {
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let end = records.iter().find_map(|record| match &record.event {
         Event::AgentEnd(end) if record.depth == 1 => Some((**end).clone()),
         _ => None,

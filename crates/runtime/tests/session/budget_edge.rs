@@ -56,7 +56,7 @@ where
     let system = vec!["You are under test. ".repeat(900).into()];
     let spec = AgentSpec { system, ..spec(folder.path()) };
     session.run(spec, authority, cancel).await;
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     records.clone()
 }
 
@@ -155,7 +155,7 @@ async fn what_children_cost_does_not_take_the_closing_answer_from_the_top_agent(
 
 /// What was asked of the model, and what was recorded, where the one child's reply is long.
 async fn long(budget: Budget, output: u64) -> (Vec<Record>, Vec<Option<u32>>) {
-    let limits = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let limits = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let seen = Arc::clone(&limits);
     let rule = move |results: usize, request: &Request<'_>| match (task(request), results) {
         ("go", 0) => {
@@ -165,7 +165,7 @@ async fn long(budget: Budget, output: u64) -> (Vec<Record>, Vec<Option<u32>>) {
         ("go", _) => Reply { usage: usage(7_000, 100), ..Reply::text("m", "all back") },
         _ => {
             let limit = request.options.max_output_tokens;
-            seen.lock().unwrap().push(limit);
+            seen.lock().push(limit);
             let most = limit.map_or(u64::MAX, u64::from);
             if request.tool_choice == ToolChoice::None {
                 Reply { usage: usage(6_000, 100), ..Reply::text("m", "this far") }
@@ -180,7 +180,7 @@ async fn long(budget: Budget, output: u64) -> (Vec<Record>, Vec<Option<u32>>) {
         }
     };
     let records = run(budget, 1, rule, &Cancel::new()).await;
-    let limits = limits.lock().unwrap().clone();
+    let limits = limits.lock().clone();
     (records, limits)
 }
 
@@ -310,7 +310,7 @@ async fn waiting_for_room_is_no_time_of_the_child() {
     };
     let cancel = Cancel::new();
     tokio::join!(session.run(spec, authority, &cancel), release);
-    let ends = ends(&world.records.lock().unwrap());
+    let ends = ends(&world.records.lock());
     let told: Vec<_> = ends.iter().map(|end| (end.exit_reason, end.duration_ms / 1000)).collect();
     assert_eq!(told, [(ExitReason::Completed, 60), (ExitReason::Completed, 0)]);
 }

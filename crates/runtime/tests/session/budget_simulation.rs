@@ -213,7 +213,7 @@ async fn tasks(plan: &Arc<Plan>, usd: Option<f64>) -> Vec<Outcome> {
     let system = vec!["s".repeat(plan.system).into()];
     let spec = AgentSpec { system, ..spec(folder.path()) };
     session.run(spec, authority, &Cancel::new()).await;
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let ends = records.iter().filter_map(|record| match &record.event {
         Event::AgentEnd(end) if record.depth > 0 => Some((**end).clone()),
         _ => None,

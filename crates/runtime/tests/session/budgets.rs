@@ -86,7 +86,7 @@ async fn children_share_one_purse_and_none_overdraws_it() {
     assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Completed, Some("all back")));
     let spent = outcome.children_usage.input + outcome.children_usage.output;
     assert!((15_000..=30_000).contains(&spent), "{spent}");
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let ends = records.iter().filter_map(|record| match &record.event {
         Event::AgentEnd(end) if record.depth == 1 => Some(end.exit_reason),
         _ => None,
@@ -96,7 +96,7 @@ async fn children_share_one_purse_and_none_overdraws_it() {
 
 /// The ends of the agents below the top one.
 fn ends(world: &World) -> Vec<Outcome> {
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let ends = records.iter().filter_map(|record| match &record.event {
         Event::AgentEnd(end) if record.depth > 0 => Some((**end).clone()),
         _ => None,
@@ -192,7 +192,7 @@ async fn told_short(budget: Budget) -> String {
     let price = Price { input: 10.0, cached: 10.0, cache_write: 10.0, output: 10.0 };
     parts.models.price("t/rule", price);
     run(folder.path(), small(folder.path()), parts, &Cancel::new()).await;
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let told = records.iter().find_map(|record| match &record.event {
         Event::Log { message, cause, .. } => Some((message.clone(), cause.clone().unwrap())),
         _ => None,
@@ -327,7 +327,7 @@ async fn interrupted(
     };
     let spec = AgentSpec { system: vec!["s".repeat(3000).into()], ..small(folder.path()) };
     let (outcome, ()) = tokio::join!(run(folder.path(), spec, parts, &cancel), stop);
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let mut errors = records.iter().filter_map(|record| match &record.event {
         Event::ModelError { error, cost, .. } => Some((error.clone(), *cost)),
         _ => None,
@@ -398,7 +398,7 @@ async fn what_a_cancelled_reply_took_is_taken_from_the_budget_of_a_resume() {
     assert_eq!((after.status, after.exit_reason), (Status::Completed, ExitReason::Budget));
     assert_eq!((after.text.as_deref(), after.requests), (Some("this far"), 2));
     let spent = before.usage.input + 500;
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let told = records.iter().any(|record| match &record.event {
         Event::Log { message, .. } => {
             message.contains(&format!("{spent} of 4000 tokens of the budget are spent"))

@@ -54,7 +54,7 @@ impl Agent for Running {
 
     fn outcome(self: Box<Self>) -> BoxFuture<'static, Outcome> {
         Box::pin(async move {
-            self.world.done.lock().unwrap().push(self.spec.task.clone());
+            self.world.done.lock().push(self.spec.task.clone());
             let call = ExternalToolCall {
                 call: CallId { step: 1, slot: 0 },
                 tool: "poke".into(),
@@ -209,7 +209,7 @@ async fn what_never_runs_is_refused_to_it_whatever_the_setting() {
 }
 
 fn ends(world: &World) -> Vec<Outcome> {
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let ends = records.iter().filter(|record| record.depth == 1).filter_map(|record| match &record
         .event
     {
@@ -236,7 +236,7 @@ async fn what_it_tells_is_on_record_as_its_own_account_without_secrets() {
     let status = told.trace[0].status;
     assert_eq!(status, CallStatus::Denied, "what was not allowed did not go well, as it tells");
     assert_eq!((ends[1].status, ends[1].trace.len()), (Status::Error, 1));
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let whole = serde_json::to_string(&*records).unwrap();
     assert!(!whole.contains("sk-12345678") && !whole.contains("\\u001b"), "{whole}");
     assert!(whole.contains("it moved [redacted:KEY]"), "{whole}");
@@ -254,7 +254,7 @@ async fn calls_beyond_those_on_record_are_a_warning_and_no_error() {
     let end = &ends(&world)[0];
     assert_eq!((end.status, &end.error), (Status::Completed, &None));
     assert_eq!(end.trace.len(), 10_000);
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let warned = records.iter().any(|record| match &record.event {
         Event::Log { level, message, .. } => {
             *level == deputize_core::event::LogLevel::Warn && message.starts_with("3 more calls")
@@ -325,7 +325,7 @@ async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
             assert_eq!((end.status, end.exit_reason), (status, reason), "{end:?}");
         }
         assert_eq!(started.elapsed().as_secs(), seconds);
-        let records = world.records.lock().unwrap();
+        let records = world.records.lock();
         let budget = shared.map(|_| deputize_core::run::BudgetUnit::Seconds);
         let asks =
             |event: &Event| matches!(event, Event::AgentWrapUp { budget: of, .. } if *of == budget);

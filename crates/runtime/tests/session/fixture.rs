@@ -1,8 +1,8 @@
 //! A model by rule, tools that misbehave on purpose, and a session around them.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
 
 use deputize_core::agent::{AgentLimits, AgentSpec, SpawnedBy};
 use deputize_core::authority::Grant;
@@ -19,6 +19,7 @@ use deputize_runtime::{
 };
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt as _, StreamExt as _};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
@@ -60,7 +61,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn done(&self) -> Vec<String> {
-        self.done.lock().unwrap().clone()
+        self.done.lock().clone()
     }
 }
 
@@ -68,7 +69,7 @@ pub(crate) struct Watch(pub(crate) Arc<World>);
 
 impl Observer for Watch {
     fn on_record(&self, record: &Record) {
-        self.0.records.lock().unwrap().push(record.clone());
+        self.0.records.lock().push(record.clone());
     }
 }
 
@@ -112,7 +113,7 @@ fn decl(name: &str) -> ToolDecl {
 /// bytes.
 fn look<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
     Box::pin(async move {
-        world.done.lock().unwrap().push(format!("look {} {arguments}", cx.call));
+        world.done.lock().push(format!("look {} {arguments}", cx.call));
         if arguments["n"] == 77 {
             world.release.notify_one();
         }
@@ -124,7 +125,7 @@ fn look<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a,
 
 fn act<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
     Box::pin(async move {
-        world.done.lock().unwrap().push(format!("act {} {arguments}", cx.call));
+        world.done.lock().push(format!("act {} {arguments}", cx.call));
         Ok(ToolOutput::text("acted"))
     })
 }
@@ -287,7 +288,7 @@ pub(crate) async fn run(
 
 /// What the model got, result by result, without what differs between calls.
 pub(crate) fn results(world: &World) -> String {
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let ends = records.iter().filter_map(|record| match &record.event {
         Event::ToolEnd(end) => Some(format!("{} {}", end.tool, show(end))),
         _ => None,

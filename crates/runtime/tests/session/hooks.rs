@@ -1,6 +1,6 @@
 //! Hooks and memory: what they see, what they stop, and what they cannot break.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::hook::{Hook, HookAnswer, HookEvent, HookInput, HookPoint, HookRun};
@@ -12,6 +12,7 @@ use deputize_core::{
 use deputize_runtime::{
     Continue, HookConfig, Recording, Replay, Session, SessionConfig, SessionDir, SessionRecorder,
 };
+use parking_lot::Mutex;
 use serde_json::json;
 
 use crate::fixture::{World, authority, catalog, parts, results, run, spec};
@@ -59,7 +60,7 @@ impl Hook for Seeing {
             HookEvent::SubagentStop { outcome } => format!("{:?}", outcome.text),
         };
         let line = format!("{} {}: {what}", input.agent.id, input.moment.point().as_str());
-        self.0.lock().unwrap().push(line);
+        self.0.lock().push(line);
         Box::pin(async { HookAnswer::pass() })
     }
 }
@@ -110,7 +111,7 @@ fn hook(name: &'static str, act: Act) -> Arc<dyn Hook> {
 }
 
 fn runs(world: &World) -> Vec<(String, HookRun)> {
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let runs = records.iter().filter_map(|record| match &record.event {
         Event::Hook(run) => Some((record.agent.to_string(), (**run).clone())),
         _ => None,
@@ -177,7 +178,7 @@ async fn a_block_denies_the_call_and_the_model_gets_the_reason_cleaned() {
     </BOUNDARY>
     [a hook after this call says: look closer]
     ");
-    let starts = world.records.lock().unwrap();
+    let starts = world.records.lock();
     let starts = starts.iter().filter(|r| matches!(r.event, Event::ToolStart { .. })).count();
     assert_eq!(starts, 1, "a denied call has no start");
 }
@@ -233,7 +234,7 @@ async fn parents_and_children_have_the_same_hooks_and_see_all_of_it_without_secr
     let mut spec = spec(folder.path());
     spec.task = "go sk-12345678".into();
     run(folder.path(), spec, parts, &Cancel::new()).await;
-    insta::assert_snapshot!(seeing.0.lock().unwrap().join("\n"), @r#"
+    insta::assert_snapshot!(seeing.0.lock().join("\n"), @r#"
     s UserPromptSubmit: go [redacted:KEY]
     s PreToolUse: call_1_0 spawn {"list":["[redacted:KEY]"]}
     s/1.0.0 SubagentStart: [redacted:KEY]
@@ -273,7 +274,7 @@ async fn the_end_of_a_child_that_was_stopped_is_told_too() {
         let stopped = async {
             let child = AgentId::root(session.id()).child(CallId { step: 1, slot: 0 }, 0);
             let waits = |world: &World| {
-                let records = world.records.lock().unwrap();
+                let records = world.records.lock();
                 records.iter().any(|record| {
                     record.depth == 1 && matches!(record.event, Event::ToolStart { .. })
                 })
@@ -287,7 +288,7 @@ async fn the_end_of_a_child_that_was_stopped_is_told_too() {
         let ran = session.run(spec(folder.path()), authority, &cancel);
         let (outcome, ()) = tokio::join!(ran, stopped);
         assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
-        let seen = seeing.0.lock().unwrap().join("\n");
+        let seen = seeing.0.lock().join("\n");
         assert!(seen.contains("s/1.0.0 SubagentStop"), "{goal}: {seen}");
     }
 }
@@ -300,7 +301,7 @@ async fn a_child_may_be_kept_from_beginning_and_its_sibling_goes_on() {
     let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
     assert_eq!(outcome.text.as_deref(), Some("both are back"));
     assert!(results(&world).contains("did one; \n"), "{}", results(&world));
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let end = records.iter().find_map(|record| match &record.event {
         Event::AgentEnd(end) if record.agent.as_str() == "s/1.0.1" => Some(end.clone()),
         _ => None,
@@ -397,7 +398,7 @@ impl Memory for Notes {
         child_session_id: &'a AgentId,
     ) -> BoxFuture<'a, Result<(), MemoryError>> {
         let text = result.text.clone().unwrap_or_default();
-        self.0.lock().unwrap().push(format!("{child_session_id}|{task}|{text}"));
+        self.0.lock().push(format!("{child_session_id}|{task}|{text}"));
         assert_ne!(text, "did three", "on purpose");
         Box::pin(async move {
             match text.as_str() {
@@ -429,7 +430,7 @@ async fn the_memory_is_told_of_each_child_and_its_failures_harm_nothing() {
     parts.memory = Some(Arc::clone(&notes) as _);
     let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
     assert_eq!(outcome.text.as_deref(), Some("all are back"));
-    let mut told = notes.0.lock().unwrap().clone();
+    let mut told = notes.0.lock().clone();
     told.sort();
     insta::assert_snapshot!(told.join("\n"), @r"
     s/1.0.0|go|did one
@@ -437,7 +438,7 @@ async fn the_memory_is_told_of_each_child_and_its_failures_harm_nothing() {
     s/1.0.2|go|did three
     s/1.0.3|go|did four
     ");
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let mut logs: Vec<String> = records
         .iter()
         .filter_map(|record| match &record.event {
@@ -493,8 +494,8 @@ async fn heard_after(last: &str) -> (Vec<String>, Vec<String>) {
     let outcome = crate::fixture::resumed(&dir, second).await;
     assert_eq!(outcome.text.as_deref(), Some("all are back"));
     let stops = |line: &&String| line.contains("SubagentStop");
-    let mut heard: Vec<String> = seeing.0.lock().unwrap().iter().filter(stops).cloned().collect();
-    let mut noted = notes.0.lock().unwrap().clone();
+    let mut heard: Vec<String> = seeing.0.lock().iter().filter(stops).cloned().collect();
+    let mut noted = notes.0.lock().clone();
     heard.sort();
     noted.sort();
     (heard, noted)

@@ -65,7 +65,7 @@ async fn resumed_from(whole: &[u8], bytes: usize, scratch: &Path) {
         Ok(outcome) => {
             assert_eq!(outcome.status, Status::Completed, "cut at {bytes}: {outcome:?}");
             assert_eq!(outcome.text.as_deref(), Some("all done"), "cut at {bytes}");
-            let records = world.records.lock().unwrap();
+            let records = world.records.lock();
             for record in records.iter() {
                 if let Event::ToolStart { call, tool, .. } = &record.event
                     && tool == "act"
@@ -109,15 +109,15 @@ async fn killed_at_every_record_and_inside_every_record_it_goes_on() {
 async fn a_resumed_session_sends_the_same_prefix() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let sent = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let sent = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let seen = Arc::clone(&sent);
     let recording = move |results: usize, request: &Request<'_>| {
         let text = serde_json::to_string(&(request.system, request.tools, request.messages));
-        seen.lock().unwrap().push(text.unwrap());
+        seen.lock().push(text.unwrap());
         rule(results, request)
     };
     run(folder.path(), spec(folder.path()), parts(&world, recording.clone()), &Cancel::new()).await;
-    let first = sent.lock().unwrap().clone();
+    let first = sent.lock().clone();
     // Killed right before the last request of the parent.
     let file = folder.path().join("s.jsonl");
     let whole = std::fs::read_to_string(&file).unwrap();
@@ -129,7 +129,7 @@ async fn a_resumed_session_sends_the_same_prefix() {
     let session = opened.unwrap().0;
     let authority = authority(session.catalog());
     session.resume(Continue::default(), authority, &Cancel::new()).await.unwrap();
-    let sent = sent.lock().unwrap();
+    let sent = sent.lock();
     assert_eq!(sent.len(), first.len() + 1);
     assert_eq!(sent.last(), first.last());
 }

@@ -1,13 +1,14 @@
 //! Messages that reach an agent when it is done: its report stays in its result.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 
 use deputize_core::agent::Delivery;
 use deputize_core::model::{Reply, Request};
 use deputize_core::tool::SessionView;
 use deputize_core::{AgentId, CallId, Cancel, Event, Message, Outcome, SessionId, Status};
 use deputize_runtime::{Session, SessionDir};
+use parking_lot::Mutex;
 use proptest::prelude::*;
 use serde_json::json;
 
@@ -63,8 +64,8 @@ async fn child_with(turns: Vec<Turn>) -> (Outcome, Vec<String>, usize) {
                 _ => Reply::text("rule", "I wait."),
             });
         }
-        let mut said = heard.lock().unwrap();
-        let turn = script.lock().unwrap().pop_front();
+        let mut said = heard.lock();
+        let turn = script.lock().pop_front();
         let turn = turn.unwrap_or(Turn { does: Does::Answer("the end".to_owned()), messages: 0 });
         for number in 0..turn.messages {
             let text = format!("message {number}");
@@ -87,12 +88,12 @@ async fn child_with(turns: Vec<Turn>) -> (Outcome, Vec<String>, usize) {
     let (authority, cancel) = (authority(session.catalog()), Cancel::new());
     session.run(spec(folder.path()), authority, &cancel).await;
     let outcome = end_of_child(&world);
-    let (answers, taken) = std::mem::take(&mut *said.lock().unwrap());
+    let (answers, taken) = std::mem::take(&mut *said.lock());
     (outcome, answers, taken)
 }
 
 fn end_of_child(world: &World) -> Outcome {
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let ends = records.iter().filter(|record| record.agent == kid());
     let mut ends = ends.filter_map(|record| match &record.event {
         Event::AgentEnd(outcome) => Some((**outcome).clone()),

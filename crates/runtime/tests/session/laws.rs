@@ -26,7 +26,7 @@ impl Observer for After {
 /// Calls asked for, and how many results each has, by agent and call.
 fn counted(world: &World) -> BTreeMap<CallId, u32> {
     let mut results = BTreeMap::new();
-    for record in world.records.lock().unwrap().iter() {
+    for record in world.records.lock().iter() {
         match &record.event {
             Event::ModelResponse { iteration, reply, .. } => {
                 for slot in 0..u32::try_from(reply.calls.len()).unwrap() {

@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::fixture::{World, parts, results, run, spec};
 
 fn types(world: &World) -> Vec<String> {
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let name =
         |event: &Event| serde_json::to_value(event).unwrap()["type"].as_str().unwrap().to_owned();
     records.iter().map(|record| name(&record.event)).collect()
@@ -161,7 +161,7 @@ async fn two_levels(spec: AgentSpec, children_time: Option<Duration>) -> [Outcom
     let parts = SessionConfig { children, ..parts(&world, rule) };
     run(folder.path(), AgentSpec { cwd: folder.path().to_owned(), ..spec }, parts, &Cancel::new())
         .await;
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let ends = records.iter().filter_map(|record| match &record.event {
         Event::AgentEnd(end) if record.depth > 0 => Some((**end).clone()),
         _ => None,
@@ -202,7 +202,7 @@ async fn below_a_middle(middle: &'static str, low: [&'static str; 2]) -> Vec<Out
         })
     };
     run(folder.path(), spec(folder.path()), parts(&world, rule), &Cancel::new()).await;
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let ends = records.iter().filter_map(|record| match &record.event {
         Event::AgentEnd(end) if record.depth > 0 => Some((**end).clone()),
         _ => None,
@@ -297,7 +297,7 @@ async fn of_many_children_one_whose_model_panics_costs_itself_alone() {
     let parts = parts(&world, rule);
     let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
     assert_eq!(outcome.text.as_deref(), Some("done"));
-    let records = world.records.lock().unwrap();
+    let records = world.records.lock();
     let ends: Vec<_> = records
         .iter()
         .filter_map(|record| match &record.event {

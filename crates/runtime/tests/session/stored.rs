@@ -1,6 +1,6 @@
 //! Session files in every state.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use deputize_core::context_use::ContextUse;
 use deputize_core::model::{Reply, Request, Usage};
@@ -9,6 +9,7 @@ use deputize_core::{AgentView, Cancel, Policy, SessionId, Status, ToolSpec};
 use deputize_runtime::{
     Continue, FileTail, ReadError, Session, SessionConfig, SessionDir, SessionError,
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::fixture::{World, authority, cut, parts, resumed, run, spec};
@@ -217,7 +218,7 @@ struct NotedContext(Mutex<Vec<Option<u64>>>);
 impl Policy for NotedContext {
     fn judge(&self, _: &ToolSpec, _: &Value, agent: &AgentView) -> Verdict {
         let used = agent.store.get_or_insert_with(ContextUse::default).tokens();
-        self.0.lock().unwrap().push(used);
+        self.0.lock().push(used);
         Verdict::Allow
     }
 }
@@ -240,5 +241,5 @@ async fn a_resumed_agent_knows_how_full_its_context_was() {
     run(first.path(), spec(first.path()), with_policy(), &Cancel::new()).await;
     let dir = cut(first.path(), second.path(), "\"tool.start\"");
     assert_eq!(resumed(&dir, with_policy()).await.status, Status::Completed);
-    assert_eq!(*noted.0.lock().unwrap(), [Some(1000), Some(1000)]);
+    assert_eq!(*noted.0.lock(), [Some(1000), Some(1000)]);
 }

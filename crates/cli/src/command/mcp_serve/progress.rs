@@ -2,13 +2,13 @@
 //! five calls or two seconds, and one at its end.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 
 use deputize_core::message::CallStatus;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{AgentId, CallId, Event, Observer, Outcome, Record};
 use deputize_mcp::serve::ProgressSink;
 use deputize_runtime::{AgentSnapshot, SnapshotObserver};
+use parking_lot::Mutex;
 
 use crate::stdio::tell;
 use crate::wording::count;
@@ -65,7 +65,7 @@ impl ProgressNotes {
             return Some(call);
         }
         let calls = agent.calls.started;
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let last = last.get_mut(&agent.id)?;
         let is_due =
             calls.saturating_sub(last.calls) >= CALLS || at.saturating_sub(last.at) >= PAUSE_MS;
@@ -77,7 +77,7 @@ impl ProgressNotes {
     }
 
     fn end_note(&self, agent: &AgentSnapshot, outcome: &Outcome) -> Option<String> {
-        self.last.lock().unwrap_or_else(PoisonError::into_inner).remove(&agent.id)?;
+        self.last.lock().remove(&agent.id)?;
         let status = outcome.status.as_str();
         let why = outcome.error.as_deref().map(|error| for_terminal_line(error, ERROR_CHARS));
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
@@ -86,7 +86,7 @@ impl ProgressNotes {
     }
 
     fn set_last(&self, agent: &AgentId, note: LastNote) {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         last.insert(agent.clone(), note);
     }
 }
@@ -144,7 +144,7 @@ mod tests {
         let told = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&told);
         let session = SnapshotObserver::new(SessionSnapshot::new(tools()));
-        let sink = Arc::new(move |note| sink.lock().unwrap().push(note));
+        let sink = Arc::new(move |note| sink.lock().push(note));
         let progress = ProgressNotes::new(session.clone(), sink);
         let mut records = tape.records;
         records.iter_mut().for_each(|record| record.at = 0);
@@ -155,7 +155,7 @@ mod tests {
             session.on_record(record);
             progress.on_record(record);
         }
-        let told = told.lock().unwrap().clone();
+        let told = told.lock().clone();
         let place = told[1].split(']').next().unwrap().to_owned() + "]";
         let of_child = |rest: &str| format!("{place} Look: {rest}");
         assert_eq!(

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use deputize_agent::new_session_id;
 use deputize_core::authority::ApproverMode;
@@ -13,6 +13,7 @@ use deputize_core::{
 };
 use deputize_mcp::serve::{AgentService, InvalidCall, ProgressSink, ServedAnswer, ServedTool};
 use deputize_runtime::{Session, SessionSnapshot, SnapshotObserver, SystemClock, describe_tasks};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 use tokio::task::spawn_blocking;
 
@@ -182,7 +183,7 @@ impl ServiceState {
     /// Returns the services of the present configuration, or of the last readable one.
     fn services(&self) -> Services {
         let now = services_at(&self.shared, &self.root);
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         if let Ok((_, services)) = now {
             *last = services;
         }

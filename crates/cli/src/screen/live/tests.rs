@@ -126,7 +126,7 @@ struct Sink(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().unwrap().extend_from_slice(bytes);
+        self.0.lock().extend_from_slice(bytes);
         Ok(bytes.len())
     }
     fn flush(&mut self) -> io::Result<()> {
@@ -179,7 +179,7 @@ fn a_live_run_leaves_its_remarks_and_the_last_tree() {
     end(&screen);
     screen.say(ScreenLine::default().with(Style::Plain, "hint: go on"));
     end(&screen);
-    insta::assert_snapshot!(EmulatedTerminal::show(60, &sink.0.lock().unwrap()), @"
+    insta::assert_snapshot!(EmulatedTerminal::show(60, &sink.0.lock()), @"
     warning: the project configuration is ignored
     ✓ Tidy up                             0 steps · 0 tok · 0 s
     └─ ✓ [1/3] Sort                       0 steps · 0 tok · 0 s
@@ -207,12 +207,12 @@ fn why_a_child_failed_stands_above_the_tree_and_whole_at_the_end() {
     let (live, sink) = screen(Detail::Normal, true);
     tape.records.iter().for_each(|record| live.on_record(record));
     end(&live);
-    insta::assert_snapshot!(EmulatedTerminal::show(60, &sink.0.lock().unwrap()));
+    insta::assert_snapshot!(EmulatedTerminal::show(60, &sink.0.lock()));
     // What fails is told also where little is.
     let (quiet, sink) = screen(Detail::Quiet, true);
     tape.records.iter().for_each(|record| quiet.on_record(record));
     end(&quiet);
-    insta::assert_snapshot!(EmulatedTerminal::show(60, &sink.0.lock().unwrap()));
+    insta::assert_snapshot!(EmulatedTerminal::show(60, &sink.0.lock()));
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn plain_lines_are_printed_at_once() {
     let tape = session();
     tape.records.iter().take(2).for_each(|record| screen.on_record(record));
     wait(screen.settled());
-    assert_eq!(sink.0.lock().unwrap().as_slice(), b"delegate: a\n");
+    assert_eq!(sink.0.lock().as_slice(), b"delegate: a\n");
 }
 
 #[test]
@@ -322,7 +322,7 @@ fn nothing_is_written_while_a_question_is_open_and_all_of_it_afterwards() {
             while let WriterStep::Write(frame) = drawer.next(state) {
                 drawer.write(&frame);
             }
-            EmulatedTerminal::show(60, &sink.0.lock().unwrap())
+            EmulatedTerminal::show(60, &sink.0.lock())
         };
         let tape = session();
         tape.records.iter().take(3).for_each(|record| state.see(record));
@@ -350,7 +350,7 @@ fn a_pause_comes_when_all_is_off_the_terminal_and_another_one_prints_what_waits(
         screen.say(ScreenLine::default().with(Style::Plain, said));
         let paused = screen.pause();
         assert!(paused.wait(&go_on));
-        let shown = EmulatedTerminal::show(60, &sink.0.lock().unwrap());
+        let shown = EmulatedTerminal::show(60, &sink.0.lock());
         assert!(shown.ends_with(&format!("{said}\n")), "{shown}");
     }
 }
@@ -366,7 +366,7 @@ fn quiet_shows_errors_only_on_a_terminal_too() {
     );
     screen.on_record(&tape.records[0]);
     end(&screen);
-    assert_eq!(String::from_utf8(sink.0.lock().unwrap().clone()).unwrap(), "error: disk full\n");
+    assert_eq!(String::from_utf8(sink.0.lock().clone()).unwrap(), "error: disk full\n");
 }
 
 #[test]

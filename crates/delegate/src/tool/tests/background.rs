@@ -19,7 +19,7 @@ async fn a_background_child_is_told_of_as_one_that_was_waited_for() {
     rig.call(arguments).await.unwrap();
     // A command of the first one writes behind the ledger's back.
     std::fs::write(&read, "newer").unwrap();
-    let specs = rig.home.attached.lock().unwrap().clone();
+    let specs = rig.home.attached.lock().clone();
     let mut first = outcome(&specs[0], Status::Completed);
     first.receipts.commands.push(("make".to_owned(), Some(0)));
     let mut second = outcome(&specs[1], Status::Completed);
@@ -50,7 +50,7 @@ async fn stopping_all_must_be_said_and_lists_are_read_leniently() {
     let rig = Rig::new(DelegationConfig::default());
     let control = crate::ControlTool::new().unwrap();
     let child = rig.agent.id().child(deputize_core::CallId { step: 1, slot: 0 }, 0);
-    *rig.home.known.lock().unwrap() = vec![child.clone()];
+    *rig.home.known.lock() = vec![child.clone()];
     let cx = ToolCx {
         call: deputize_core::CallId { step: 2, slot: 0 },
         agent: Arc::clone(&rig.agent),
@@ -82,7 +82,7 @@ async fn a_call_of_delegate_control_is_read_as_one_of_delegate_task() {
     let control = crate::ControlTool::new().unwrap();
     assert!(control.reads_itself());
     let child = rig.agent.id().child(deputize_core::CallId { step: 1, slot: 0 }, 0);
-    *rig.home.known.lock().unwrap() = vec![child.clone()];
+    *rig.home.known.lock() = vec![child.clone()];
     let cx = ToolCx {
         call: deputize_core::CallId { step: 2, slot: 0 },
         agent: Arc::clone(&rig.agent),

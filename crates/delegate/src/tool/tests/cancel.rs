@@ -66,7 +66,7 @@ async fn a_call_that_is_dropped_gives_its_place_back() {
 async fn what_a_child_of_an_earlier_process_came_to_is_told_in_a_call_that_is_cancelled_too() {
     let rig = Rig::new(DelegationConfig::default());
     let begun = rig.agent.id().child(deputize_core::CallId { step: 1, slot: 0 }, 0);
-    *rig.home.known.lock().unwrap() = vec![begun];
+    *rig.home.known.lock() = vec![begun];
     rig.cancel.cancel(CancelReason::Interrupted);
     let Err(ToolError::Cancelled(output)) = rig.call(tasks(&["a", "b"])).await else { panic!() };
     assert_eq!(rig.attached(), ["a"]);

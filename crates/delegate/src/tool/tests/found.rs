@@ -71,7 +71,7 @@ async fn what_is_found_out_of_a_child_stands_in_its_entry_for_everybody() {
     let background = crate::BackgroundPolicy::new(rig.tool.config.clone(), Arc::new(FixedClock(0)));
     let goal = format!("I wrote ghost.rs. {}", "x".repeat(60));
     rig.call(tasks(&["fine", &goal, "late 0"])).await.unwrap();
-    let specs = rig.home.attached.lock().unwrap().clone();
+    let specs = rig.home.attached.lock().clone();
     let entry = async |index: usize, end: &dyn Fn(&mut Outcome)| {
         let mut outcome = outcome(&specs[index], Status::Completed);
         end(&mut outcome);

@@ -108,7 +108,7 @@ async fn children_of_an_earlier_process_count_and_the_limit_is_named() {
     let root = rig.agent.id().clone();
     let earlier = root.child(deputize_core::CallId { step: 9, slot: 0 }, 0);
     let below = earlier.child(deputize_core::CallId { step: 1, slot: 0 }, 0);
-    *rig.home.known.lock().unwrap() = vec![earlier, below];
+    *rig.home.known.lock() = vec![earlier, below];
     let told = refusal(rig.call(tasks(&["a", "b"])).await);
     assert!(told.contains("2 were started and the limit is 3"), "{told}");
     assert!(told.contains("would start 2 children, which is too many"), "{told}");
@@ -119,7 +119,7 @@ async fn children_of_an_earlier_process_count_and_the_limit_is_named() {
         limits: DelegationLimits { max_children_per_session: 300, ..DelegationLimits::default() },
         ..DelegationConfig::default()
     });
-    *rig.home.known.lock().unwrap() =
+    *rig.home.known.lock() =
         (0..199).map(|n| root.child(deputize_core::CallId { step: 9, slot: 0 }, n)).collect();
     let told = refusal(rig.call(tasks(&["a", "b"])).await);
     let part = "199 were started and the limit is 200 (for all below this agent";
