@@ -90,7 +90,7 @@ impl Agent for AcpChild {
                 Ok(supervisor) => Arc::new(supervisor.owner()),
                 Err(error) => return failed(&spec, None, &AcpError::from(error), ""),
             };
-            let told = run(&spec, &program, &owner, (host, &cancel)).await;
+            let told = run(&spec, &program, &owner, host, &cancel).await;
             // Nothing of it is left, whatever it started.
             let ended = owner.end().await;
             let mut outcome = told;
@@ -110,13 +110,14 @@ async fn run(
     spec: &AgentSpec,
     program: &AcpProgram,
     owner: &Arc<Owner>,
-    (host, cancel): (Arc<dyn ExternalAgentHost>, &Cancel),
+    host: Arc<dyn ExternalAgentHost>,
+    cancel: &Cancel,
 ) -> Outcome {
     if cancel.is_cancelled() {
         let why = "interrupted before it was started".to_owned();
         return Outcome::without_run(spec, Status::Interrupted, why);
     }
-    let told = converse(spec, program, owner, (host, cancel)).await;
+    let told = converse(spec, program, owner, host, cancel).await;
     match told.end {
         Ok(PromptEnd::Interrupted) => {
             let outcome = Outcome::without_run(spec, Status::Interrupted, "interrupted".to_owned());

@@ -61,7 +61,8 @@ pub(crate) async fn converse(
     spec: &AgentSpec,
     program: &AcpProgram,
     owner: &Arc<Owner>,
-    (host, cancel): (Arc<dyn ExternalAgentHost>, &Cancel),
+    host: Arc<dyn ExternalAgentHost>,
+    cancel: &Cancel,
 ) -> ConversationResult {
     let mut command = Command::new(program.path.clone(), &spec.cwd);
     command.args.clone_from(&program.args);

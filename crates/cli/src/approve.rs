@@ -60,7 +60,7 @@ impl TerminalApprover {
     async fn answer(&self, question: &Question, cancel: &Cancel) -> ApprovalAnswer {
         let text = words(question);
         let work =
-            move |terminal: &Path, stop: &AtomicBool| converse(terminal, (&text, RUN_IT), stop);
+            move |terminal: &Path, stop: &AtomicBool| converse(terminal, &text, RUN_IT, stop);
         match self.in_turn(work, cancel).await {
             Ok(answer) => answer,
             Err(NotAsked::Cancelled) => ApprovalAnswer::no(CANCELLED),
@@ -252,14 +252,15 @@ fn is_background(terminal: &File) -> bool {
 
 /// Asks the person something before anything is on the screen. Who cannot be asked says no.
 pub(crate) fn confirmed(text: &str, question: &str) -> bool {
-    let answer = converse(Path::new(TERMINAL), (text, question), &AtomicBool::new(false));
+    let answer = converse(Path::new(TERMINAL), text, question, &AtomicBool::new(false));
     answer.is_ok_and(|answer| answer.allowed)
 }
 
 /// Shows the text, waits, asks the question, reads one line.
 fn converse(
     terminal: &Path,
-    (text, question): (&str, &str),
+    text: &str,
+    question: &str,
     stop: &AtomicBool,
 ) -> io::Result<ApprovalAnswer> {
     let mut terminal = OpenOptions::new().read(true).write(true).open(terminal)?;

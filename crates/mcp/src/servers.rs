@@ -193,7 +193,7 @@ impl Servers {
         held.starts = held.starts.saturating_add(1);
         let begun = Instant::now();
         let started = self.start(&managed.server, settings).await;
-        log_start(name, (held.starts, begun.elapsed()), &started);
+        log_start(name, held.starts, begun.elapsed(), &started);
         held.silent = started.is_err() && begun.elapsed() >= limits.start;
         held.last = Some(Instant::now());
         let up = Arc::new(started?);
@@ -347,11 +347,7 @@ impl Servers {
     }
 }
 
-fn log_start(
-    server: &str,
-    (starts, took): (u32, Duration),
-    started: &Result<RunningServer, McpError>,
-) {
+fn log_start(server: &str, starts: u32, took: Duration, started: &Result<RunningServer, McpError>) {
     let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
     match started {
         Ok(up) => {

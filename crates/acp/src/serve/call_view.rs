@@ -38,7 +38,7 @@ pub(crate) struct CallView {
 }
 
 impl CallView {
-    pub(crate) fn new(id: String, (tool, arguments): (&str, &str), facts: &SessionFacts) -> Self {
+    pub(crate) fn new(id: String, tool: &str, arguments: &str, facts: &SessionFacts) -> Self {
         let spec = facts.catalog.spec(tool);
         let usual = Subject::default();
         let subject = spec.map_or(&usual, |spec| &spec.subject);

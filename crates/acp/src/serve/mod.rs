@@ -59,10 +59,8 @@ pub struct ServerIdentity {
 pub async fn serve(
     who: ServerIdentity,
     sessions: Arc<dyn SessionHost>,
-    (input, output): (
-        impl AsyncRead + Unpin + Send + 'static,
-        impl AsyncWrite + Unpin + Send + 'static,
-    ),
+    input: impl AsyncRead + Unpin + Send + 'static,
+    output: impl AsyncWrite + Unpin + Send + 'static,
     end: &Cancel,
 ) {
     let waiting = PendingMessages::default();
@@ -100,7 +98,7 @@ where
         .name(who.name)
         .on_receive_request(
             async move |request: ClientRequest, responder, connection: ConnectionTo<Client>| {
-                answer(who, &asked, request, (responder, connection))
+                answer(who, &asked, request, responder, connection)
             },
             on_receive_request!(),
         )
@@ -128,7 +126,8 @@ fn answer(
     who: ServerIdentity,
     office: &Arc<SessionManager>,
     request: ClientRequest,
-    (responder, connection): (Responder, ConnectionTo<Client>),
+    responder: Responder,
+    connection: ConnectionTo<Client>,
 ) -> Result<(), Error> {
     let desk = Arc::clone(office);
     match request {

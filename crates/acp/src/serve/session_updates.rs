@@ -184,7 +184,7 @@ impl SessionUpdates {
                 return self.remark(&for_terminal_line(message, REMARK_CHARS));
             }
             Event::ToolStart { call, tool, arguments } => {
-                return self.started(record, *call, (tool, arguments));
+                return self.started(record, *call, tool, arguments);
             }
             Event::ToolEnd(end) => return self.ended(record, end).into_iter().collect(),
             _ => {}
@@ -272,14 +272,20 @@ impl SessionUpdates {
         for (slot, raw) in (0..).zip(&reply.calls) {
             let id = CallId { step: iteration, slot };
             let agent = self.root.clone();
-            updates.push(self.announce(&agent, id, (&raw.name, &raw.arguments)));
+            updates.push(self.announce(&agent, id, &raw.name, &raw.arguments));
         }
         updates
     }
 
-    fn announce(&mut self, agent: &AgentId, id: CallId, call: (&str, &str)) -> SessionUpdate {
+    fn announce(
+        &mut self,
+        agent: &AgentId,
+        id: CallId,
+        tool: &str,
+        arguments: &str,
+    ) -> SessionUpdate {
         let below = self.children.get(agent).map(|child| child.id().to_owned());
-        let mut call = CallView::new(call_id(agent, id), call, &self.facts);
+        let mut call = CallView::new(call_id(agent, id), tool, arguments, &self.facts);
         call.below = below;
         let told = SessionUpdate::ToolCall(call.update(ToolCallStatus::Pending));
         self.open.insert((agent.clone(), id), call);
@@ -290,19 +296,25 @@ impl SessionUpdates {
     /// do not know the calls of children.
     pub(crate) fn asked(&mut self, agent: &AgentId, id: CallId, tool: &str) -> ApprovalUpdate {
         let key = (agent.clone(), id);
-        let told = (!self.open.contains_key(&key)).then(|| self.announce(agent, id, (tool, "")));
+        let told = (!self.open.contains_key(&key)).then(|| self.announce(agent, id, tool, ""));
         let kind = self.open.get(&key).map(|call| call.kind).unwrap_or_default();
         let whose =
             if self.children.contains_key(agent) { self.title(agent) } else { String::new() };
         ApprovalUpdate { id: call_id(agent, id), kind, whose, told }
     }
 
-    fn started(&mut self, record: &Record, id: CallId, call: (&str, &str)) -> Vec<SessionUpdate> {
+    fn started(
+        &mut self,
+        record: &Record,
+        id: CallId,
+        tool: &str,
+        arguments: &str,
+    ) -> Vec<SessionUpdate> {
         let key = (record.agent.clone(), id);
         let mut updates = Vec::new();
         // A call that a crash cut off runs again in another process, which was told of none.
         if !self.open.contains_key(&key) {
-            updates.push(self.announce(&record.agent, id, call));
+            updates.push(self.announce(&record.agent, id, tool, arguments));
         }
         let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
         updates.push(update(call_id(&record.agent, id), fields));

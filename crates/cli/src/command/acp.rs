@@ -36,9 +36,10 @@ pub(crate) fn acp(links: &[ToolCrate], mut around: ProcessEnv, args: &Acp) -> Re
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;
         let end = Cancel::new();
-        let streams = (tokio::fs::File::from_std(input), tokio::fs::File::from_std(output));
+        let input = tokio::fs::File::from_std(input);
+        let output = tokio::fs::File::from_std(output);
         let who = ServerIdentity { name: "deputize", version: env!("CARGO_PKG_VERSION") };
-        let served = Box::pin(serve(who, Arc::new(sessions), streams, &end));
+        let served = Box::pin(serve(who, Arc::new(sessions), input, output, &end));
         let served = signals.guard(served, &end, |_| {}).await;
         let interrupted = served.is_none() || end.is_cancelled();
         Ok(if interrupted { Exit::Interrupted.code() } else { 0 })

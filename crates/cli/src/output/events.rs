@@ -77,7 +77,7 @@ impl Projection {
                 EventBody::ModelRequest { iteration, messages, bytes }
             }
             Event::ModelResponse { iteration, reply, ms, cost_usd, estimated } => {
-                model_response(*iteration, reply, *ms, (*cost_usd, *estimated))
+                model_response(*iteration, reply, *ms, *cost_usd, *estimated)
             }
             Event::ModelError { error, cost, .. } => model_error(error, *cost),
             Event::ModelRetry { attempt, of, reason, wait_ms } => {
@@ -120,7 +120,7 @@ impl Projection {
             Event::AgentEnd(outcome) => agent_end(outcome),
             Event::Log { level, message, .. } => EventBody::Log { level, message },
             Event::SessionEnd { status, exit_code, usage, cost_usd } => {
-                session_end(*status, *exit_code, (*usage, *cost_usd))
+                session_end(*status, *exit_code, *usage, *cost_usd)
             }
         }
     }
@@ -241,7 +241,8 @@ fn said(message: &UserMessage) -> EventBody<'_> {
 fn session_end(
     status: Status,
     exit_code: u8,
-    (usage, cost_usd): (Usage, Option<f64>),
+    usage: Usage,
+    cost_usd: Option<f64>,
 ) -> EventBody<'static> {
     let (status, usage) = (status.as_str(), EventTokens::from(usage));
     let cost_usd = cost_usd.map(shown_usd);
@@ -252,7 +253,8 @@ fn model_response(
     iteration: u32,
     reply: &Reply,
     ms: u64,
-    (cost_usd, estimated): (Option<f64>, bool),
+    cost_usd: Option<f64>,
+    estimated: bool,
 ) -> EventBody<'_> {
     let call = |(slot, raw): (u32, &'_ deputize_core::model::RawCall)| EventCall {
         id: CallId { step: iteration, slot },

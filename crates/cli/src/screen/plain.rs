@@ -173,7 +173,7 @@ impl Plain {
             return None;
         }
         outage.known_until = until;
-        let again = again((*attempt, *of), *wait_ms, &for_terminal_line(reason, REMARK_CHARS));
+        let again = again(*attempt, *of, *wait_ms, &for_terminal_line(reason, REMARK_CHARS));
         Some(
             prefixed(snapshot, &record.agent)
                 .with(Style::Asking, format!("waiting for the model: {again}")),
@@ -305,7 +305,7 @@ fn worth(
         Event::ToolEnd(end) => returned(line(), end, detail),
         Event::ModelRetry { attempt, of, reason, wait_ms } => {
             let reason = for_terminal_line(reason, REMARK_CHARS);
-            let text = again((*attempt, *of), *wait_ms, &reason);
+            let text = again(*attempt, *of, *wait_ms, &reason);
             Some(line().with(Style::Asking, text))
         }
         Event::AgentStart(_) if detail == Detail::Verbose => {
@@ -371,7 +371,7 @@ const fn reached(limit: WrapUpReason, budget: Option<BudgetUnit>) -> &'static st
 }
 
 /// Returns the line for a retry: its number, when, and why.
-fn again((attempt, of): (u32, u32), wait_ms: u64, reason: &str) -> String {
+fn again(attempt: u32, of: u32, wait_ms: u64, reason: &str) -> String {
     match wait_ms {
         // Another key is not waited for, and is no attempt of its own.
         0 => format!("again at once, with another key: {reason}"),

@@ -123,7 +123,7 @@ impl AgentCalls {
             Event::ToolStart { call, tool, arguments } => {
                 self.started = self.started.saturating_add(1);
                 self.running.retain(|running| running.call != *call);
-                self.running.push(RunningCall::new(*call, (tool, arguments), tools));
+                self.running.push(RunningCall::new(*call, tool, arguments, tools));
             }
             Event::ToolEnd(end) => self.end_call(end),
             Event::ApprovalRequest { call, command, class, reason } => {
@@ -181,11 +181,11 @@ impl AgentCalls {
 }
 
 impl RunningCall {
-    fn new(call: CallId, (tool, arguments): (&String, &str), tools: &Catalog) -> Self {
+    fn new(call: CallId, tool: &str, arguments: &str, tools: &Catalog) -> Self {
         let spawns = tools.spec(tool).filter(|spec| spec.spawns);
         Self {
             call,
-            tool: tool.clone(),
+            tool: tool.to_owned(),
             text: describe_call(tools, tool, arguments),
             progress: None,
             task_goals: spawns.map(|spec| task_goals(&spec.subject, arguments)).unwrap_or_default(),
