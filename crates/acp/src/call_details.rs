@@ -7,6 +7,7 @@ use agent_client_protocol::v1::schema::{
 use deputize_core::CallId;
 use deputize_core::external_agent::ExternalToolCall;
 use deputize_core::sanitize::for_exact_line;
+use deputize_core::truncate::truncate_with_note;
 use serde_json::{Map, Value, json};
 
 /// Limit on each side of a stored file change, in bytes.
@@ -70,8 +71,8 @@ impl CallDetails {
         let changes = content.iter().filter_map(|content| match content {
             ToolCallContent::Diff(diff) => Some(FileChange {
                 path: diff.path.to_string_lossy().into_owned(),
-                old: diff.old_text.as_deref().map(|old| cut(old, SIDE_BYTES)),
-                new: cut(&diff.new_text, SIDE_BYTES),
+                old: diff.old_text.as_deref().map(|old| truncate_with_note(old, SIDE_BYTES)),
+                new: truncate_with_note(&diff.new_text, SIDE_BYTES),
             }),
             _ => None,
         });
@@ -165,7 +166,7 @@ impl CallDetails {
         }
         left_out(&mut told, paths.len(), "paths");
         if !self.text.is_empty() {
-            told.push_str(&format!("\n{}", cut(&self.text, SHOWN_BYTES)));
+            told.push_str(&format!("\n{}", truncate_with_note(&self.text, SHOWN_BYTES)));
         }
         // Of what the input has too, what there is room for beside it.
         let room = SHOWN_BYTES.saturating_sub(told.len()).max(1024);
@@ -173,7 +174,10 @@ impl CallDetails {
         for change in self.changes.iter().take(SHOWN) {
             let what = if change.old.is_none() { "new file" } else { "change of" };
             let path = for_exact_line(&change.path, PATH_CHARS);
-            told.push_str(&format!("\n{what} {path}:{}", cut(&change.lines(), share)));
+            told.push_str(&format!(
+                "\n{what} {path}:{}",
+                truncate_with_note(&change.lines(), share)
+            ));
         }
         left_out(&mut told, self.changes.len(), "changes");
         told
@@ -212,14 +216,6 @@ fn is_empty(value: &Value) -> bool {
         Value::Array(items) => items.is_empty(),
         Value::Object(entries) => entries.is_empty(),
         Value::Bool(_) | Value::Number(_) => false,
-    }
-}
-
-fn cut(text: &str, most: usize) -> String {
-    let kept = text.get(..text.floor_char_boundary(most)).unwrap_or_default();
-    match text.len() - kept.len() {
-        0 => kept.to_owned(),
-        more => format!("{kept}\n[{more} bytes left out]"),
     }
 }
 

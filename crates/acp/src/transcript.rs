@@ -9,6 +9,7 @@ use agent_client_protocol::v1::schema::{
 use deputize_core::CallId;
 use deputize_core::external_agent::ExternalAgentHost;
 use deputize_core::message::CallStatus;
+use deputize_core::truncate::truncate_bytes;
 use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 
@@ -134,7 +135,7 @@ impl Transcript {
     fn push_text(&self, piece: &str) {
         let mut state = self.lock();
         let room = TEXT_BYTES.saturating_sub(state.text.len());
-        let kept = piece.get(..piece.floor_char_boundary(room)).unwrap_or_default();
+        let kept = truncate_bytes(piece, room);
         state.text.push_str(kept);
         self.host.on_text(kept);
         state.cut += piece.len() - kept.len();

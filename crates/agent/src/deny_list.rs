@@ -6,6 +6,7 @@
 
 mod words;
 
+use deputize_core::truncate::truncate_bytes;
 use std::path::Path;
 
 use words::{INTO, commands};
@@ -184,7 +185,7 @@ fn is_fork_bomb(text: &str) -> bool {
         let name = name.strip_prefix("function").unwrap_or(name);
         let body = behind.get(begin.len()..).unwrap_or_default();
         // One that is longer is no such thing, and looking for its end takes long for many of them.
-        let body = body.get(..body.floor_char_boundary(BODY_BYTES)).unwrap_or_default();
+        let body = truncate_bytes(body, BODY_BYTES);
         let body = body.split('}').next().unwrap_or_default();
         !name.is_empty() && body.contains(&format!("{name}|{name}")) && body.contains('&')
     })

@@ -1,5 +1,6 @@
 //! Where a value was written, and what is wrong with it.
 
+use deputize_core::truncate::truncate_chars;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -103,7 +104,7 @@ impl fmt::Display for Problem {
 
 /// Foreign text for a message: control characters escaped, long text shortened with a count.
 pub(super) fn shown(text: &str) -> String {
-    let mut out = printable(&text.chars().take(SHOWN_CHARS).collect::<String>());
+    let mut out = printable(truncate_chars(text, SHOWN_CHARS));
     let rest = text.chars().count().saturating_sub(SHOWN_CHARS);
     if rest > 0 {
         out.push_str(&format!("… ({rest} more characters)"));

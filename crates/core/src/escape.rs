@@ -1,5 +1,7 @@
 //! Escapes characters that a reader cannot see.
 
+use crate::truncate::truncate_chars;
+
 /// Returns whether a character is invisible.
 pub(crate) fn is_invisible(c: char) -> bool {
     matches!(c,
@@ -15,7 +17,7 @@ pub(crate) fn is_invisible(c: char) -> bool {
 #[must_use]
 pub fn for_exact_line(content: &str, most: usize) -> String {
     let mut line = String::with_capacity(content.len().min(most));
-    for c in content.chars().take(most.saturating_add(1)) {
+    for c in truncate_chars(content, most.saturating_add(1)).chars() {
         match c {
             ' '..='~' => line.push(c),
             '\n' | '\t' | '\r' => line.extend(c.escape_default()),
@@ -23,9 +25,8 @@ pub fn for_exact_line(content: &str, most: usize) -> String {
             c => line.push(c),
         }
     }
-    if line.char_indices().nth(most).is_some() {
-        let end = line.char_indices().nth(most.saturating_sub(1)).map_or(0, |(at, _)| at);
-        line.truncate(end);
+    if truncate_chars(&line, most).len() < line.len() {
+        line.truncate(truncate_chars(&line, most.saturating_sub(1)).len());
         line.push('…');
     }
     line

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::escape::{for_question, is_invisible};
+use crate::truncate::{tail_bytes, truncate_bytes};
 
 /// Maximum bytes at the beginning, and at the end.
 const SIDE_BYTES: usize = 4 * 1024;
@@ -57,14 +58,13 @@ impl Excerpt {
     /// ```
     #[must_use]
     pub fn new(text: &str) -> Self {
-        let head = text.get(..text.floor_char_boundary(SIDE_BYTES)).unwrap_or_default();
+        let head = truncate_bytes(text, SIDE_BYTES);
         let head = head
             .match_indices('\n')
             .nth(SIDE_LINES - 1)
             .map_or(head, |(at, _)| head.get(..=at).unwrap_or(head));
         let rest = text.get(head.len()..).unwrap_or_default();
-        let tail_at = rest.ceil_char_boundary(rest.len().saturating_sub(SIDE_BYTES));
-        let tail = rest.get(tail_at..).unwrap_or_default();
+        let tail = tail_bytes(rest, SIDE_BYTES);
         let tail = tail
             .rmatch_indices('\n')
             .nth(SIDE_LINES - 1)

@@ -97,6 +97,7 @@ mod tool_output;
 mod tool_return;
 mod tool_spec;
 mod tool_subject;
+pub mod truncate;
 
 pub use agent::Agent;
 pub use authority::Authority;

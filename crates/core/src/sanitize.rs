@@ -10,6 +10,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::message::ModelText;
 use crate::name::{AgentId, CallId};
+use crate::truncate::{truncate_chars, truncate_with_ellipsis};
 
 mod clean;
 mod marks;
@@ -188,14 +189,9 @@ pub fn for_terminal(content: &str) -> String {
 /// Sanitizes content for one line of a terminal, cut to `most` characters with an ellipsis.
 #[must_use]
 pub fn for_terminal_line(content: &str, most: usize) -> String {
-    let head: String = content.chars().take(most.saturating_mul(4)).collect();
-    let text = clean(&head).text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if text.chars().count() <= most {
-        return text;
-    }
-    let mut line: String = text.chars().take(most.saturating_sub(1)).collect();
-    line.push('…');
-    line
+    let head = truncate_chars(content, most.saturating_mul(4));
+    let text = clean(head).text.split_whitespace().collect::<Vec<_>>().join(" ");
+    truncate_with_ellipsis(&text, most)
 }
 
 /// Secret values that must not leave the program, such as keys.

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use deputize_core::context_use::ContextUse;
 use deputize_core::prompt::{FillError, fill};
 use deputize_core::sanitize::{for_exact_line, for_terminal_line};
+use deputize_core::truncate::{tail_lines, truncate_lines};
 use deputize_core::{AgentId, AgentView, Outcome, ToolOutput};
 use serde::Serialize;
 use serde_json::Value;

@@ -10,6 +10,8 @@ use sse_stream::{Sse, SseStream};
 
 use futures_util::StreamExt as _;
 
+use deputize_core::truncate::truncate_chars;
+
 use crate::json::{as_answer, error_in, mended, read, unreadable};
 use crate::request_error::RequestError;
 use crate::stdio_transport::UNASKED;
@@ -133,7 +135,7 @@ fn answer(
         failed(RequestError::Way { said: said.to_owned(), made: true, theirs })
     };
     let none = || {
-        let theirs = said.chars().take(400).collect();
+        let theirs = truncate_chars(said, 400).to_owned();
         unknown("the server's answer is no message of the protocol", theirs)
     };
     let answer = read(said).ok_or_else(none)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use deputize_core::message::CallStatus;
 use deputize_core::model::Request;
+use deputize_core::truncate::truncate_chars;
 use deputize_core::{Message, ToolDecl};
 use serde_json::Value;
 
@@ -60,7 +61,7 @@ impl Done {
         let first =
             self.content.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason");
         let first = first.trim().trim_start_matches("error: ").trim_start_matches("refused: ");
-        let reason: String = first.chars().take(200).collect();
+        let reason = truncate_chars(first, 200);
         match self.status {
             CallStatus::Ok => None,
             CallStatus::Error => Some(format!("failed: {reason}")),

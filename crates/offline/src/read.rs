@@ -2,6 +2,8 @@
 
 use serde_json::json;
 
+use deputize_core::truncate::truncate_chars;
+
 use super::Next;
 use super::conversation::{Ask, Done, Turn};
 use super::single::{SHOWN, fence, missing_tool, undone};
@@ -83,7 +85,7 @@ fn lines_that_fit(lines: &[&str]) -> usize {
 }
 
 fn shown_text(lines: &[&str]) -> String {
-    lines.join("\n").chars().take(SHOWN).collect()
+    truncate_chars(&lines.join("\n"), SHOWN).to_owned()
 }
 
 /// Returns the number of lines of a file of which a page was read.

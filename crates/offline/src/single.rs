@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use deputize_core::truncate::truncate_chars;
+
 use super::Next;
 use super::conversation::{Ask, Done, Turn};
 use super::inventory::nearest;
@@ -94,9 +96,9 @@ fn answer(what: &str, done: &Done) -> String {
     if done.ok().is_some() && content.is_empty() && done.notes.is_empty() {
         out.push_str("\nNothing.\n");
     } else if !content.is_empty() {
-        let shown: String = content.chars().take(SHOWN).collect();
+        let shown = truncate_chars(content, SHOWN);
         let left = content.chars().count() - shown.chars().count();
-        let fence = fence(&shown);
+        let fence = fence(shown);
         out.push_str(&format!("\n{fence}\n{shown}\n{fence}\n"));
         if left > 0 {
             let left = count(left as u64, "more character");
@@ -195,7 +197,8 @@ mod tests {
                 _ => ok("b.rs\t1", ""),
             })
         };
-        let (good, bad) = (talk_of(CallStatus::Ok), talk_of(CallStatus::Error));
+        let good = talk_of(CallStatus::Ok);
+        let bad = talk_of(CallStatus::Error);
         let tools: Vec<&str> = good.calls.iter().map(|(tool, _)| tool.as_str()).collect();
         assert_eq!(
             (tools.as_slice(), good.failed, bad.failed),

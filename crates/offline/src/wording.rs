@@ -1,5 +1,7 @@
 //! Numbers and lists as a report words them.
 
+use deputize_core::truncate::truncate_chars;
+
 /// Lines as a list; `None` if there are none.
 pub(super) fn bullets(lines: impl Iterator<Item = String>) -> Option<String> {
     let lines: Vec<String> = lines.map(|line| format!("- {line}")).collect();
@@ -44,8 +46,8 @@ pub(super) fn shorten(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text;
     }
-    let cut: String = text.chars().take(most.saturating_sub(1)).collect();
-    let cut = cut.rsplit_once(' ').map_or(cut.as_str(), |(before, _)| before);
+    let cut = truncate_chars(&text, most.saturating_sub(1));
+    let cut = cut.rsplit_once(' ').map_or(cut, |(before, _)| before);
     format!("{cut}…")
 }
 

@@ -1,5 +1,7 @@
 //! A server's words on one line of ours.
 
+use deputize_core::truncate::truncate_chars;
+
 use crate::limits::SHOWN_CHARS;
 
 /// How the note of a cut begins: here, and of a body that was not read to its end.
@@ -15,8 +17,7 @@ pub(crate) fn shown(text: &str) -> String {
     if more == 0 {
         return words;
     }
-    let head: String = words.chars().take(SHOWN_CHARS).collect();
-    format!("{head}… ({more} more characters)")
+    format!("{}… ({more} more characters)", truncate_chars(&words, SHOWN_CHARS))
 }
 
 /// What a web page calls itself: its title, or its first heading.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use deputize_core::model::{FailureKind, RawCall};
+use deputize_core::truncate::truncate_bytes;
 use serde_json::Value;
 
 use crate::limits::UNREADABLE_CALL_BYTES;
@@ -220,8 +221,8 @@ impl ServerError {
             return None;
         }
         let written = self.failed_generation.as_deref().unwrap_or_default();
-        let written = written.get(..written.floor_char_boundary(UNREADABLE_CALL_BYTES));
-        let parts = [self.message.as_str(), written.unwrap_or_default()];
+        let written = truncate_bytes(written, UNREADABLE_CALL_BYTES);
+        let parts = [self.message.as_str(), written];
         let parts: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         Some(RawCall { name: String::new(), arguments: parts.join(" | ") })
     }

@@ -1,6 +1,7 @@
 //! Describes calls and their results in words for a person.
 
 use deputize_core::sanitize::{for_terminal_line, for_verbatim_line, verbatim_start};
+use deputize_core::truncate::truncate_chars;
 use deputize_core::{ArgumentRole, Catalog, Subject, ToolKind, ToolSpec};
 use serde_json::{Map, Value};
 
@@ -24,11 +25,11 @@ pub fn describe_call(tools: &Catalog, tool: &str, arguments: &str) -> String {
     if let Ok(Value::Object(map)) = &parsed {
         return tools.spec(tool).and_then(|spec| phrase(spec, map)).unwrap_or_else(|| {
             let tool = for_verbatim_line(tool, CALL_CHARS / 2);
-            cut(&format!("{tool} {}", pairs(map, DEPTH)), CALL_CHARS)
+            truncate_words(&format!("{tool} {}", pairs(map, DEPTH)), CALL_CHARS)
         });
     }
     let tool = for_verbatim_line(tool, CALL_CHARS / 2);
-    cut(&format!("{tool} {}", visible(arguments)), CALL_CHARS)
+    truncate_words(&format!("{tool} {}", visible(arguments)), CALL_CHARS)
 }
 
 /// Returns what a tool does with these arguments; `None` if it does not say what its calls are
@@ -58,7 +59,7 @@ fn phrase(spec: &ToolSpec, map: &Map<String, Value>) -> Option<String> {
             _ => format!("{verb} {}", visible(text(role)?)),
         },
     };
-    Some(cut(&words, CALL_CHARS))
+    Some(truncate_words(&words, CALL_CHARS))
 }
 
 /// Returns what a tool does with a path. A search without one is of the working directory.
@@ -76,7 +77,7 @@ fn search_phrase(
     names: Option<&str>,
     path: Option<&str>,
 ) -> Option<String> {
-    let means = |text: &str| cut(&visible(text), MEANS_CHARS);
+    let means = |text: &str| truncate_words(&visible(text), MEANS_CHARS);
     let place = path.map(|path| format!(" in {}", visible(path))).unwrap_or_default();
     let Some(pattern) = pattern else {
         return Some(format!("find {}{place}", means(names?)));
@@ -112,8 +113,11 @@ pub fn describe_tasks(subject: &Subject, map: &Map<String, Value>) -> Option<Str
     match tasks.as_slice() {
         [only] => goal(only),
         several => {
-            let goals: Vec<String> =
-                several.iter().filter_map(goal).map(|goal| cut(&goal, VALUE_CHARS)).collect();
+            let goals: Vec<String> = several
+                .iter()
+                .filter_map(goal)
+                .map(|goal| truncate_words(&goal, VALUE_CHARS))
+                .collect();
             let colon = if goals.is_empty() { "" } else { ": " };
             Some(format!("{}{colon}{}", count(several.len(), "task"), goals.join("; ")))
         }
@@ -168,7 +172,7 @@ pub fn describe_result(text: &str, most: usize) -> String {
         Ok(value @ (Value::Object(_) | Value::Array(_))) => value_words(&value, DEPTH),
         _ => text.lines().map(line).collect::<Vec<_>>().join(" "),
     };
-    cut(&for_terminal_line(&words, text.len()), most)
+    truncate_words(&for_terminal_line(&words, text.len()), most)
 }
 
 /// `key: value` for each argument.
@@ -184,7 +188,7 @@ fn value_words(value: &Value, depth: usize) -> String {
         Value::Null => "none".to_owned(),
         Value::Bool(value) => value.to_string(),
         Value::Number(number) => number.to_string(),
-        Value::String(text) => cut(&visible(text), VALUE_CHARS),
+        Value::String(text) => truncate_words(&visible(text), VALUE_CHARS),
         Value::Array(all) if all.is_empty() => "nothing".to_owned(),
         Value::Array(all) if depth == 0 => count(all.len(), "value"),
         Value::Object(map) if depth == 0 => count(map.len(), "value"),
@@ -202,10 +206,13 @@ fn visible(text: &str) -> String {
 }
 
 /// A line of at most so many characters: whole words, and `…` for the rest.
-fn cut(text: &str, most: usize) -> String {
+fn truncate_words(text: &str, most: usize) -> String {
     let text = text.trim_end();
-    let Some((end, _)) = text.char_indices().nth(most) else { return text.to_owned() };
-    let (head, rest) = text.split_at(end);
+    let head = truncate_chars(text, most);
+    let rest = text.get(head.len()..).unwrap_or_default();
+    if rest.is_empty() {
+        return text.to_owned();
+    }
     let whole =
         if rest.starts_with(' ') { head } else { head.rsplit_once(' ').map_or(head, |it| it.0) };
     // One word that is longer than the rest of the line is cut all the same.

@@ -15,6 +15,7 @@ use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::outcome::ToolTrace;
 use deputize_core::policy::{ApprovalAnswer, Question, effective_mode};
 use deputize_core::sanitize::{clean, for_terminal_line};
+use deputize_core::truncate::{truncate_bytes, truncate_with_note};
 use deputize_core::{
     AgentView, BoxFuture, CallId, Cancel, CancelReason, Event, ToolName, ToolResult,
 };
@@ -194,7 +195,7 @@ impl ExternalReporter {
         let runs_none =
             [Some(call.tool.as_str()), kind].iter().flatten().any(|it| RUNS_NONE.contains(it));
         let told = commands(&call.arguments, runs_none);
-        let command = command.get(..command.floor_char_boundary(JUDGED_BYTES)).unwrap_or_default();
+        let command = truncate_bytes(command, JUDGED_BYTES);
         let mut told = std::iter::once(command).chain(told.iter().map(String::as_str));
         if let Some(denial) = told.find_map(|command| self.shared.parts.policy.never(command)) {
             return Err(ApprovalAnswer { reason: denial.for_person, ..ApprovalAnswer::no("rule") });
@@ -275,10 +276,7 @@ impl ExternalAgentHost for ExternalReporter {
         let status = if denied.is_some() { CallStatus::Denied } else { status };
         let parts = denied.iter().map(String::as_str).chain([text]).filter(|text| !text.is_empty());
         let text = self.clean(&parts.collect::<Vec<_>>().join("\n"));
-        let kept = text.get(..text.floor_char_boundary(RESULT_BYTES)).unwrap_or_default();
-        let cut = text.len() - kept.len();
-        let note = if cut > 0 { format!("\n[{cut} bytes left out]") } else { String::new() };
-        let text = format!("{kept}{note}");
+        let text = truncate_with_note(&text, RESULT_BYTES);
         let tool = self.tool(call);
         let args_bytes = self.arguments(call).len() as u64;
         state.trace.push(ToolTrace {

@@ -1,6 +1,7 @@
 //! Texts of an external agent, on their way to the record.
 
 use deputize_core::sanitize::{Secrets, clean};
+use deputize_core::truncate::truncate_bytes;
 
 /// Limit on its text in one record, in bytes.
 const WORDS_BYTES: usize = 4096;
@@ -51,7 +52,7 @@ impl ExternalWords {
         let rest = self.pending.split_off(ready);
         let words = std::mem::replace(&mut self.pending, rest);
         let text = clean(&secrets.scrub(&words)).text.into_owned();
-        let kept = text.get(..text.floor_char_boundary(self.room())).unwrap_or_default();
+        let kept = truncate_bytes(&text, self.room());
         let mut texts = Vec::new();
         if !kept.is_empty() {
             self.reply_bytes += kept.len();

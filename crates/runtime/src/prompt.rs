@@ -21,6 +21,7 @@ use std::path::Path;
 use deputize_core::ToolName;
 use deputize_core::prompt::{FillError, PromptParts, Section, fill};
 use deputize_core::sanitize::{TextSource, clean};
+use deputize_core::truncate::truncate_lines;
 
 const IDENTITY: &str = include_str!("../prompts/identity.md");
 const RULES: &str = include_str!("../prompts/rules.md");
@@ -169,7 +170,7 @@ fn project(files: &[ProjectFile<'_>]) -> Result<Vec<Section>, FillError> {
             left_out.push(format!("{path} ({} bytes)", file.text.len()));
             continue;
         }
-        let head = head(file.text, room.min(PROJECT_FILE_BYTES));
+        let head = truncate_lines(file.text, room.min(PROJECT_FILE_BYTES));
         room -= head.len();
         sections.push(Section::quoted(&path, &TextSource::Project(file.path.to_owned()), head));
         if head.len() < file.text.len() {
@@ -186,18 +187,6 @@ fn project(files: &[ProjectFile<'_>]) -> Result<Vec<Section>, FillError> {
         sections.insert(0, Section::own("Project", PROJECT));
     }
     Ok(sections)
-}
-
-/// At most so many bytes of a text, whole lines where that keeps most of it.
-fn head(text: &str, most: usize) -> &str {
-    if text.len() <= most {
-        return text;
-    }
-    let head = text.get(..text.floor_char_boundary(most)).unwrap_or_default();
-    match head.rfind('\n') {
-        Some(end) if end > most / 2 => head.get(..=end).unwrap_or(head),
-        _ => head,
-    }
 }
 
 /// A name from the file system on one line, with nothing hidden in it.

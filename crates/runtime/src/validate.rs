@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::schema::{Schema, looks_within};
+use deputize_core::truncate::truncate_chars;
 use deputize_core::{Tool, ToolName, ToolSpec};
 use jsonschema::error::ValidationErrorKind;
 use jsonschema::{ValidationError, Validator};
@@ -82,12 +83,10 @@ fn or_none(arguments: &str) -> &str {
 
 /// The beginning of arguments, with a note of how much more there is.
 fn beginning(arguments: &str) -> String {
-    match arguments.char_indices().nth(LONGEST_QUOTE) {
-        Some((end, _)) => {
-            let (head, rest) = arguments.split_at(end);
-            format!("{head}… ({} more bytes)", rest.len())
-        }
-        None => arguments.to_owned(),
+    let head = truncate_chars(arguments, LONGEST_QUOTE);
+    match arguments.len() - head.len() {
+        0 => arguments.to_owned(),
+        more => format!("{head}… ({more} more bytes)"),
     }
 }
 

@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use deputize_core::truncate::truncate_with_count;
 use deputize_core::{Display, DisplayedDiff};
 use similar::{ChangeTag, TextDiff};
 
@@ -75,7 +76,10 @@ impl FileDiff {
                 ChangeTag::Equal => {}
             }
         }
-        diff.unified_diff().to_string().lines().for_each(|line| difference.push(cut(line)));
+        diff.unified_diff()
+            .to_string()
+            .lines()
+            .for_each(|line| difference.push(truncate_with_count(line, LINE_BYTES)));
         difference
     }
 
@@ -128,7 +132,11 @@ impl FileDiff {
             _ => {}
         }
         let room = SCREEN_LINES.saturating_sub(self.lines.len());
-        self.lines.extend(text.lines().take(room).map(|line| format!("{sign}{}", cut(line))));
+        self.lines.extend(
+            text.lines()
+                .take(room)
+                .map(|line| format!("{sign}{}", truncate_with_count(line, LINE_BYTES))),
+        );
         self.total += lines;
         if !text.is_empty() && !text.ends_with('\n') {
             self.push("\\ No newline at end of file".to_owned());
@@ -250,14 +258,6 @@ fn range(after: u64, lines: u64) -> String {
         1 => format!("{}", after + 1),
         _ => format!("{},{lines}", after + 1),
     }
-}
-
-fn cut(line: &str) -> String {
-    if line.len() <= LINE_BYTES {
-        return line.to_owned();
-    }
-    let end = line.floor_char_boundary(LINE_BYTES);
-    format!("{}… [+{} bytes]", line.get(..end).unwrap_or_default(), line.len() - end)
 }
 
 #[cfg(test)]

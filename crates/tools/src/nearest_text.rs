@@ -1,5 +1,7 @@
 //! The part of a file that is most like a text that is not in it.
 
+use deputize_core::truncate::truncate_with_count;
+
 /// Lines of the wanted text that are compared.
 const COMPARED_LINES: usize = 40;
 /// Comparisons of lines for one search; a file that needs more has no nearest text.
@@ -36,7 +38,9 @@ pub(crate) fn nearest_text(text: &str, wanted: &str) -> Option<String> {
     }
     let first = at.saturating_sub(AROUND);
     let last = (at + sought.len() + AROUND).min(file.len()).min(first + SHOWN_LINES);
-    let line = |(index, line): (usize, &&str)| format!("{}\t{}", first + index + 1, cut(line));
+    let line = |(index, line): (usize, &&str)| {
+        format!("{}\t{}", first + index + 1, truncate_with_count(line, SHOWN_BYTES))
+    };
     let shown = file.get(first..last).unwrap_or_default();
     Some(shown.iter().enumerate().map(line).collect::<Vec<_>>().join("\n"))
 }
@@ -51,14 +55,6 @@ fn alike(a: &str, b: &str) -> f64 {
     let room = a.len().min(b.len()) - prefix;
     let tail = a.bytes().rev().zip(b.bytes().rev()).take(room).take_while(|(x, y)| x == y).count();
     (prefix + tail) as f64 / longer as f64
-}
-
-fn cut(line: &str) -> String {
-    let end = line.floor_char_boundary(SHOWN_BYTES);
-    match line.len() - end {
-        0 => line.to_owned(),
-        more => format!("{}… [+{more} bytes]", line.get(..end).unwrap_or_default()),
-    }
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Columns of text: lists with a row a line, and tables that are wrapped at the width of a terminal.
 
 use crate::exit::CliError;
-use crate::screen::line::{ScreenLine, Style, cut, width};
+use crate::screen::line::{ScreenLine, Style, truncate_columns, width};
 use crate::stdio::{output_columns, print, tell};
 
 /// Spaces between two columns.
@@ -124,18 +124,18 @@ fn total(widths: &[usize]) -> usize {
 fn line<const N: usize>(row: &[String; N], widths: &[usize], columns: usize) -> String {
     let mut line = String::new();
     for (cell, columns) in row.iter().zip(widths).filter(|(_, columns)| **columns > 0) {
-        let cell = cut_cell(cell, *columns);
+        let cell = truncate_cell(cell, *columns);
         line.push_str(&cell);
         line.push_str(&" ".repeat((columns + GAP).saturating_sub(width(&cell))));
     }
-    cut(line.trim_end(), columns)
+    truncate_columns(line.trim_end(), columns)
 }
 
 /// A cell that fits into so many columns: of a path its end, of other text its beginning.
-fn cut_cell(cell: &str, columns: usize) -> String {
+fn truncate_cell(cell: &str, columns: usize) -> String {
     let is_path = cell.starts_with('/') && !cell.contains(' ');
     if !is_path || width(cell) <= columns {
-        return cut(cell, columns);
+        return truncate_columns(cell, columns);
     }
     let mut left = columns.saturating_sub(1);
     let fits = |c: &char| {

@@ -3,6 +3,7 @@
 use std::io;
 
 use deputize_core::sanitize::clean;
+use deputize_core::truncate::{truncate_chars, truncate_with_ellipsis};
 use serde::Serialize;
 use serde_json::ser::Formatter;
 
@@ -17,19 +18,13 @@ pub(crate) const PREVIEW_CHARS: usize = 200;
 
 /// The beginning of a text without what a reader cannot see; a cut one ends with `…`.
 pub(crate) fn preview(text: &str) -> String {
-    cut(text, PREVIEW_CHARS)
-}
-
-fn cut(text: &str, most: usize) -> String {
     // What cleaning removes must not make room for nothing: take enough to fill the preview.
-    let head: String = text.chars().take(most.saturating_mul(4)).collect();
-    let cleaned = clean(&head).text;
-    if cleaned.chars().count() <= most && head.len() == text.len() {
-        return cleaned.into_owned();
+    let head = truncate_chars(text, PREVIEW_CHARS * 4);
+    let cleaned = clean(head).text;
+    if head.len() == text.len() {
+        return truncate_with_ellipsis(&cleaned, PREVIEW_CHARS);
     }
-    let mut kept: String = cleaned.chars().take(most.saturating_sub(1)).collect();
-    kept.push('…');
-    kept
+    format!("{}…", truncate_chars(&cleaned, PREVIEW_CHARS - 1))
 }
 
 /// A value as JSON on one line. Characters that a terminal would obey or not show are written

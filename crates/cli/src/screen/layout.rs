@@ -10,7 +10,7 @@ use deputize_runtime::snapshot::TreeTotals;
 use deputize_runtime::{AgentSnapshot, SessionSnapshot};
 
 use super::agent_text::{activity_text, goal_text};
-use super::line::{ScreenLine, Style, cut, width};
+use super::line::{ScreenLine, Style, truncate_columns, width};
 use super::summary::{count, dollars, running, tokens};
 
 /// Upper bound on the characters of an item of a todo list.
@@ -223,12 +223,12 @@ fn figures(agent: &AgentSnapshot, total: TreeTotals, now: u64, columns: usize) -
 /// from the goal only when the goal keeps more than half.
 fn share(goal: &str, note: &str, columns: usize) -> (String, String) {
     if note.is_empty() || columns < GOAL_COLUMNS * 2 {
-        return (cut(goal, columns), String::new());
+        return (truncate_columns(goal, columns), String::new());
     }
     let for_note = width(note) + 2;
-    let goal = cut(goal, columns.saturating_sub(for_note).max(columns / 2));
+    let goal = truncate_columns(goal, columns.saturating_sub(for_note).max(columns / 2));
     let left = columns.saturating_sub(width(&goal) + 2);
-    let note = cut(note, left);
+    let note = truncate_columns(note, left);
     (goal, note)
 }
 

@@ -79,7 +79,7 @@ impl ScreenLine {
             if left == 0 {
                 break;
             }
-            let text = cut(&span.text, left);
+            let text = truncate_columns(&span.text, left);
             left -= width(&text);
             let whole = text == span.text;
             fitted.push(span.style, text);
@@ -189,7 +189,7 @@ pub(crate) fn width(text: &str) -> usize {
 }
 
 /// Cuts a text to `columns` columns; a cut text ends with `…`.
-pub(crate) fn cut(text: &str, columns: usize) -> String {
+pub(crate) fn truncate_columns(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }
@@ -215,12 +215,12 @@ mod tests {
 
     #[test]
     fn a_cut_never_splits_a_wide_character() {
-        assert_eq!(cut("漢字漢字", 8), "漢字漢字");
-        assert_eq!(cut("漢字漢字", 7), "漢字漢…");
-        assert_eq!(cut("漢字漢字", 6), "漢字…");
-        assert_eq!(cut("漢", 1), "…");
-        assert_eq!(cut("漢", 0), "");
-        assert_eq!(width(&cut("a漢b漢c", 4)), 4);
+        assert_eq!(truncate_columns("漢字漢字", 8), "漢字漢字");
+        assert_eq!(truncate_columns("漢字漢字", 7), "漢字漢…");
+        assert_eq!(truncate_columns("漢字漢字", 6), "漢字…");
+        assert_eq!(truncate_columns("漢", 1), "…");
+        assert_eq!(truncate_columns("漢", 0), "");
+        assert_eq!(width(&truncate_columns("a漢b漢c", 4)), 4);
     }
 
     fn wrapped(text: &str, columns: usize) -> Vec<String> {

@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use deputize_core::sanitize::{Secrets, TextSource, frame_quote};
+use deputize_core::truncate::truncate_lines;
 
 use crate::wording::count;
 
@@ -53,7 +54,7 @@ impl Attachment {
             String::from_utf8_lossy(error.as_bytes()).into_owned()
         });
         let text = secrets.scrub(&text).into_owned();
-        let shown = head(&text, most);
+        let shown = truncate_lines(&text, most);
         if shown.len() == text.len() {
             let note =
                 format!("note: added {} of standard input to the task", count(total, "byte"));
@@ -112,15 +113,6 @@ pub(crate) fn words_of(message: &str) -> &str {
 fn framed(shown: &str, notes: &[String]) -> String {
     let frame = frame_quote(&TextSource::Input(NAME.to_owned()), shown).into_string();
     std::iter::once(frame).chain(notes.iter().cloned()).collect::<Vec<_>>().join("\n")
-}
-
-/// So much of a text as fits, to the end of a line where there is one.
-fn head(text: &str, most: usize) -> &str {
-    if text.len() <= most {
-        return text;
-    }
-    let whole = text.get(..text.floor_char_boundary(most)).unwrap_or_default();
-    whole.rfind('\n').and_then(|end| whole.get(..=end)).unwrap_or(whole)
 }
 
 /// A name in the folder that is not taken: a session may be given material several times.

@@ -20,6 +20,7 @@
 //!   `[MASK]`), are no marks. `[ARGS]`, which stands in the help of many programs, is one only directly before
 //!   the arguments of a call.
 
+use crate::truncate::truncate_bytes;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -354,7 +355,7 @@ fn unescaped(pattern: &str) -> String {
 fn active(text: &str) -> Option<(String, usize)> {
     let rest = text.strip_prefix(INERT)?;
     // A mark is short, so only the beginning needs to be parsed.
-    let rest = rest.get(..rest.floor_char_boundary(4 * LONGEST_NAME))?;
+    let rest = truncate_bytes(rest, 4 * LONGEST_NAME);
     FIRST.iter().find_map(|first| {
         let whole = format!("{first}{rest}");
         let mark = mark(&whole)?;

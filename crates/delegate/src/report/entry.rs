@@ -9,6 +9,7 @@ use deputize_core::outcome::{ExitReason, ToolTrace};
 use deputize_core::sanitize::{
     TextSource, clean_json, for_exact_line, for_terminal, frame_quote, visible_json,
 };
+use deputize_core::truncate::truncate_bytes;
 use deputize_core::{AgentId, Outcome, Status};
 use serde::Serialize;
 use serde_json::Value;
@@ -420,11 +421,8 @@ pub(super) fn said(
     if text.len() <= most {
         return Some(frame_quote(&source, text).into_string());
     }
-    let (head, tail) = if most < both {
-        (text.get(..text.floor_char_boundary(most)).unwrap_or_default(), "")
-    } else {
-        ends(text, most)
-    };
+    let (head, tail) =
+        if most < both { (truncate_bytes(text, most), "") } else { ends(text, most) };
     let omitted = format!(
         "[{} of {} bytes left out here{where_whole}]",
         text.len() - head.len() - tail.len(),

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use deputize_core::truncate::truncate_chars;
+
 use super::{Kind, Line};
 use crate::query::Query;
 use crate::search::SearchResult;
@@ -139,7 +141,7 @@ fn listing(shown: &[&Line<'_>]) -> String {
         let text: Vec<String> = of_kind
             .take(room)
             .map(|line| {
-                let text: String = line.hit.text.chars().take(WIDTH).collect();
+                let text = truncate_chars(line.hit.text, WIDTH);
                 format!("{}:{}:{text}", line.hit.path, line.hit.line)
             })
             .collect();

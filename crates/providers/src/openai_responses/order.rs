@@ -9,6 +9,7 @@
 
 use deputize_core::ToolCall;
 use deputize_core::message::{AssistantMessage, OpaqueBlock};
+use deputize_core::truncate::truncate_chars;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -109,8 +110,7 @@ pub(super) fn pieces(message: &AssistantMessage) -> Vec<OutputPiece<'_>> {
 /// The first message of a text, and the rest. A text that is not as it was when it was
 /// measured (a secret in it was replaced) is one message.
 fn split(text: &str, chars: usize) -> (&str, &str) {
-    let end = text.char_indices().nth(chars).map_or(text.len(), |(at, _)| at);
-    let (head, rest) = text.split_at(end);
+    let (head, rest) = text.split_at(truncate_chars(text, chars).len());
     rest.strip_prefix(BETWEEN).map_or((text, ""), |rest| (head, rest))
 }
 

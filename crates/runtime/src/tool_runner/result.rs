@@ -7,6 +7,7 @@ use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::policy::Denial;
 use deputize_core::sanitize::{Secrets, TextSource, clean, for_terminal_line, frame_for_model};
 use deputize_core::todo::TodoItem;
+use deputize_core::truncate::truncate_bytes;
 use deputize_core::{
     Display, DisplayedDiff, ToolCall, ToolCallResult, ToolEffect, ToolError, ToolOutput,
     describe_error,
@@ -155,7 +156,9 @@ fn text(
     let mut parts: Vec<String> = Vec::new();
     parts.extend(lead.map(|lead| format!("error: {}", bounded(&secrets.scrub(lead)))));
     let content = secrets.scrub(&output.content);
-    let (content, cut) = cap(&content, MOST_RESULT_BYTES);
+    let all = content.len();
+    let content = truncate_bytes(&content, MOST_RESULT_BYTES);
+    let cut = all - content.len();
     if !content.is_empty() {
         let tool = || TextSource::Tool(call.name.clone());
         let source = output.source.clone().unwrap_or_else(tool);
@@ -189,7 +192,8 @@ fn text(
 
 /// Cleans an unframed error text of a tool or plugin, and cuts it at the limit with a mark.
 fn bounded(text: &str) -> String {
-    let (kept, cut) = cap(text, MOST_OWN_BYTES);
+    let kept = truncate_bytes(text, MOST_OWN_BYTES);
+    let cut = text.len() - kept.len();
     let kept = clean(kept).text;
     if cut > 0 { format!("{kept} [{cut} bytes left out]") } else { kept.into_owned() }
 }
@@ -209,16 +213,6 @@ fn remarks<'t>(notes: impl ExactSizeIterator<Item = Cow<'t, str>>) -> Vec<String
         shown.push(note);
     }
     shown
-}
-
-/// Cuts a content at the limit, at a character boundary. Returns the number of bytes cut.
-fn cap(content: &str, most: usize) -> (&str, usize) {
-    if content.len() <= most {
-        return (content, 0);
-    }
-    let end = content.floor_char_boundary(most);
-    let kept = content.get(..end).unwrap_or_default();
-    (kept, content.len() - kept.len())
 }
 
 #[cfg(test)]
