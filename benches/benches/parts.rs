@@ -63,7 +63,8 @@ fn catalog() -> Catalog {
 
 fn call(step: u32) -> (Reply, ToolResult) {
     let reply = Reply::calls("m", [("read_file", json!({"path": format!("src/{step}.rs")}))]);
-    let (id, secret) = (CallId { step, slot: 0 }, FrameSecret::new(&[7; 16]));
+    let id = CallId { step, slot: 0 };
+    let secret = FrameSecret::new(&[7; 16]);
     let agent = AgentId::root(&SessionId::literal("bench"));
     let content = "    let value = compute(&input, \"text\")?;\n".repeat(50);
     let source = TextSource::Tool("read_file".to_owned());
@@ -92,7 +93,8 @@ macro_rules! request_body {
             let declared =
                 |entry: &deputize_core::CatalogEntry| Arc::new(entry.tool.spec().decl.clone());
             let tools: Vec<Arc<ToolDecl>> = catalog.iter().map(declared).collect();
-            let (run, system) = (conversation(100), [Arc::from("You are an agent. ".repeat(100))]);
+            let run = conversation(100);
+            let system = [Arc::from("You are an agent. ".repeat(100))];
             let messages: &[Arc<Message>] = run.messages();
             let options = ModelOptions::default();
             let endpoint = Endpoint::new("bench", "http://127.0.0.1:1/v1");
@@ -159,7 +161,8 @@ fn frame_64_kb(bencher: Bencher<'_, '_>, kind: &str) {
     };
     let content = line.repeat(64 * 1024 / line.len());
     let agent = AgentId::root(&SessionId::literal("bench"));
-    let (secret, id) = (FrameSecret::new(&[7; 16]), CallId { step: 1, slot: 0 });
+    let secret = FrameSecret::new(&[7; 16]);
+    let id = CallId { step: 1, slot: 0 };
     let source = TextSource::Tool("terminal".to_owned());
     bencher
         .counter(BytesCount::of_str(&content))

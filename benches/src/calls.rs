@@ -99,7 +99,8 @@ impl ReachableTool {
 pub(crate) fn measure(bench: &Path, runs: usize, report: &mut Report) -> io::Result<()> {
     let place = BenchPlace::new(bench)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let (mut first, mut later) = (vec![Vec::new(); WAYS.len()], vec![Vec::new(); WAYS.len()]);
+    let mut first = vec![Vec::new(); WAYS.len()];
+    let mut later = vec![Vec::new(); WAYS.len()];
     runtime.block_on(async {
         for run in 0..runs.max(1) {
             // None is always the first.
@@ -136,7 +137,8 @@ impl BenchPlace {
         let dir = tempfile::tempdir()?;
         let pixel = data_encoding::HEXLOWER.decode(PIXEL.as_bytes()).map_err(io::Error::other)?;
         std::fs::write(dir.path().join(FILE), pixel)?;
-        let (start, end) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+        let start = std::env::consts::DLL_PREFIX;
+        let end = std::env::consts::DLL_SUFFIX;
         let library =
             bench.with_file_name("deps").join(format!("{start}deputize_plugin_image{end}"));
         let file = PluginFile::read(&library).map_err(io::Error::other)?;
@@ -185,7 +187,8 @@ impl BenchPlace {
                     memory_mb: 1024,
                 };
                 let by = Arc::clone(&self.supervisor);
-                let (library, sha256) = (self.library.clone(), self.sha256.clone());
+                let library = self.library.clone();
+                let sha256 = self.sha256.clone();
                 let owned = move |_: Option<&_>| Ok(Arc::clone(&by));
                 let isolated = IsolatedPlugin::new(library, sha256, program, owned);
                 reached(plugin(Arc::new(isolated)).await?)

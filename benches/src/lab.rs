@@ -71,7 +71,8 @@ impl Run {
             children => 2 + children * (script.reads + 1),
         };
         if seens.requests.len() as u64 != expected || probed.code != 0 {
-            let (found, code) = (seens.requests.len(), probed.code);
+            let found = seens.requests.len();
+            let code = probed.code;
             let text = format!("{found} requests instead of {expected}, exit code {code}");
             return Err(io::Error::other(text));
         }
@@ -104,7 +105,8 @@ impl Run {
     fn must_be_like(&self, other: &Self) -> io::Result<()> {
         let all = |run: &Self| run.requests.iter().map(|seen| seen.bytes).sum::<usize>() as f64;
         let of_one = [false, true].map(|of_child| self.sizes(of_child) == other.sizes(of_child));
-        let (mine, others) = (all(self), all(other));
+        let mine = all(self);
+        let others = all(other);
         if of_one == [true, true] && (mine - others).abs() <= others * DIGITS {
             return Ok(());
         }
@@ -165,7 +167,8 @@ impl Lab {
     /// One run of the floor, with as many bytes as a run of the program sent.
     pub(crate) fn run_floor(&self, script: &Script, like: &Run) -> io::Result<Run> {
         let home = tempfile::tempdir_in(self.dir.path())?;
-        let (out, plan) = (home.path().join("probed.json"), home.path().join("plan.json"));
+        let out = home.path().join("probed.json");
+        let plan = home.path().join("plan.json");
         let said = json!({
             "server": self.address,
             "folder": self.dir.path().join("work"),

@@ -19,7 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let ended = now_ns();
     let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
     let cpu_us = micros(usage.user_time()) + micros(usage.system_time());
-    let (code, peak_kib) = (status.code().unwrap_or(-1), usage.max_rss());
+    let code = status.code().unwrap_or(-1);
+    let peak_kib = usage.max_rss();
     let text = format!(
         r#"{{"began_ns":{began},"ended_ns":{ended},"cpu_us":{cpu_us},"peak_kib":{peak_kib},"code":{code}}}"#
     );

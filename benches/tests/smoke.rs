@@ -43,7 +43,8 @@ fn the_smallest_measurement_gives_every_figure() {
         ]
     );
     for row in rows {
-        let (ours, floor) = (row["ours"]["median"].as_f64().unwrap(), &row["floor"]);
+        let ours = row["ours"]["median"].as_f64().unwrap();
+        let floor = &row["floor"];
         assert!(ours.is_finite(), "{row}");
         assert!(floor.is_null() || floor["min"].as_f64().unwrap() >= 0.0, "{row}");
     }

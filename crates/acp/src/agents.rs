@@ -65,7 +65,8 @@ impl ExternalAgents for AcpAgents {
         host: Arc<dyn ExternalAgentHost>,
         cancel: Cancel,
     ) -> Box<dyn Agent> {
-        let (program, supervisor) = (Arc::clone(&self.program), Arc::clone(&self.supervisor));
+        let program = Arc::clone(&self.program);
+        let supervisor = Arc::clone(&self.supervisor);
         Box::new(AcpChild { spec, program, supervisor, host, cancel })
     }
 }

@@ -99,7 +99,8 @@ impl<R: AsyncRead + Unpin> LineReader<R> {
         }
         self.stray += 1;
         if self.stray > STRAY_LINES {
-            let (count, first) = (self.stray, self.first_stray.clone());
+            let count = self.stray;
+            let first = self.first_stray.clone();
             return Err(self.fail(ProtocolFault::NoMessages { count, first }));
         }
         Ok(())

@@ -153,7 +153,8 @@ impl Agent {
         match recorder.fault() {
             None => Ok(outcome),
             Some(why) => {
-                let (path, outcome) = (file.as_ref().to_owned(), Box::new(outcome));
+                let path = file.as_ref().to_owned();
+                let outcome = Box::new(outcome);
                 Err(AgentError::Recording { path, why, outcome })
             }
         }
@@ -240,7 +241,8 @@ impl Agent {
         recorder: Option<Arc<SessionRecorder>>,
         cancel: &Cancel,
     ) -> Outcome {
-        let (id, mode) = (new_session_id(self.assembly.clock.now_ms()), self.handlers.mode);
+        let id = new_session_id(self.assembly.clock.now_ms());
+        let mode = self.handlers.mode;
         let spec = change(self.assembly.top_agent(&id, &self.models.name, task, mode));
         let authority = self.assembly.authority(mode, spec.cwd.clone());
         let running = self.running.begin(&id, &self.assembly.tools.catalog);

@@ -136,7 +136,8 @@ struct CurrentTools {
 impl ToolSource for CurrentTools {
     fn now(&self) -> BoxFuture<'_, (Arc<Catalog>, Vec<String>)> {
         Box::pin(async {
-            let (mut known, mut notes) = (BTreeMap::new(), Vec::new());
+            let mut known = BTreeMap::new();
+            let mut notes = Vec::new();
             let asked = self.starts.keys().map(|name| self.servers.now(name));
             for ((name, start), now) in self.starts.iter().zip(join_all(asked).await) {
                 match now {
@@ -193,7 +194,8 @@ impl Extension for AgentServers {
         catalog: &mut Catalog,
     ) -> Result<Option<Arc<dyn ToolSource>>, ExtensionError> {
         let known: BTreeMap<String, KnownServer> = serde_json::from_value(described.clone())?;
-        let (offers, others) = (ServerOffers::default(), catalog.clone());
+        let offers = ServerOffers::default();
+        let others = catalog.clone();
         let notes = offers.add(&known, catalog);
         let servers = Servers::new(self.servers.clone(), cx.cwd, |settings| {
             settings.get_or_insert_with(Processes::default).shared()

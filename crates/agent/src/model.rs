@@ -110,7 +110,8 @@ impl AgentModel {
     #[cfg(feature = "http")]
     #[must_use]
     pub fn at(base_url: impl Into<String>, model: impl Into<String>) -> Self {
-        let (base_url, model) = (base_url.into(), model.into());
+        let base_url = base_url.into();
+        let model = model.into();
         Self::of(AgentModelSource::Server { base_url, model, key_variable: None })
     }
 
@@ -221,14 +222,16 @@ impl AgentModel {
             AgentModelSource::Server { base_url, model, key_variable } => {
                 let endpoint = Endpoint::new("server", base_url.clone());
                 let endpoint = with_key(endpoint, key_variable.as_deref(), env, secrets)?;
-                let (name, price) = (model.clone(), price_here(&endpoint));
+                let name = model.clone();
+                let price = price_here(&endpoint);
                 let model = Wire::OpenAiChat.model(endpoint, &http_client(Arc::clone(clock)))?;
                 Ok(ConnectedModel { at_provider: name.clone(), name, model, price })
             }
             #[cfg(feature = "http")]
             AgentModelSource::Endpoint { name, wire, endpoint, model } => {
                 endpoint.add_secrets(secrets);
-                let (name, at_provider) = (name.clone(), model.clone());
+                let name = name.clone();
+                let at_provider = model.clone();
                 let price = price_here(endpoint);
                 let model = wire.model((**endpoint).clone(), &http_client(Arc::clone(clock)))?;
                 Ok(ConnectedModel { name, at_provider, model, price })

@@ -41,7 +41,8 @@ pub struct PluginConfig {
 impl PluginConfig {
     /// Returns the settings of a plugin that runs in a process of its own.
     pub fn new(path: impl Into<PathBuf>, sha256: impl Into<String>) -> Self {
-        let (path, sha256) = (path.into(), sha256.into());
+        let path = path.into();
+        let sha256 = sha256.into();
         Self { path, sha256, isolated: true, process: PluginProcess::default() }
     }
 }
@@ -227,7 +228,8 @@ impl PluginLoader {
     }
 
     fn boundary(&self, record: &PluginRecord) -> Arc<dyn PluginBoundary> {
-        let (path, sha256) = (record.path.clone(), record.sha256.clone());
+        let path = record.path.clone();
+        let sha256 = record.sha256.clone();
         if !record.isolated {
             return Arc::new(InProcessPlugin::new(path, sha256));
         }
@@ -241,8 +243,10 @@ impl PluginLoader {
     /// Returns a plugin in a process that a supervisor owns, whoever calls it.
     #[must_use]
     pub fn isolate(&self, file: &PluginFile, supervisor: &Arc<Supervisor>) -> IsolatedPlugin {
-        let (path, sha256) = (file.path().to_owned(), file.sha256().to_owned());
-        let (host, by) = (self.host_program(&PluginProcess::default()), Arc::clone(supervisor));
+        let path = file.path().to_owned();
+        let sha256 = file.sha256().to_owned();
+        let host = self.host_program(&PluginProcess::default());
+        let by = Arc::clone(supervisor);
         IsolatedPlugin::new(path, sha256, host, move |_| Ok(Arc::clone(&by)))
     }
 
@@ -272,7 +276,8 @@ impl PluginLoader {
                 let supervisor =
                     supervisor.map_err(|error| failed(HostError::from(error).into()))?;
                 let by = Arc::new(supervisor);
-                let (path, sha256) = (record.path.clone(), record.sha256.clone());
+                let path = record.path.clone();
+                let sha256 = record.sha256.clone();
                 let host = self.host_program(&record.process);
                 let isolated = IsolatedPlugin::new(path, sha256, host, move |_: Option<&_>| {
                     Ok(Arc::clone(&by))
@@ -311,7 +316,8 @@ pub fn add_plugin_tools(
     catalog: &mut Catalog,
 ) -> Result<(), PluginLoadError> {
     for entry in entries(description, path, plugin) {
-        let (path, tool) = (path.to_owned(), entry.name().clone());
+        let path = path.to_owned();
+        let tool = entry.name().clone();
         if is_of_server(&entry) {
             return Err(PluginLoadError::Servers { path, tool, toolset: entry.toolset });
         }

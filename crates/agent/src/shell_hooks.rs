@@ -131,7 +131,8 @@ impl ShellHook {
 /// Feeds a hook, reads what it says, and waits for its end. Nothing of it is left afterwards.
 async fn converse(service: Service, document: &[u8], cancel: &Cancel) -> HookAnswer {
     let (stdin, stdout, stderr, mut life) = service.into_parts();
-    let (mut said, mut reason) = (HookOutput::keeping(0), HookOutput::keeping(REASON_BYTES));
+    let mut said = HookOutput::keeping(0);
+    let mut reason = HookOutput::keeping(REASON_BYTES);
     let mut heard = Box::pin(async {
         tokio::join!(feed(stdin, document), said.hear(stdout), reason.hear(stderr));
     });

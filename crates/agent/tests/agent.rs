@@ -86,7 +86,8 @@ async fn a_command_runs_when_the_program_says_so_and_some_never_do() {
     assert!(!text.contains("one1"), "{text}");
 
     let questions = Arc::new(Mutex::new(Vec::new()));
-    let (asked, seen) = (builder(dir.path(), echo()).0, Arc::clone(&questions));
+    let asked = builder(dir.path(), echo()).0;
+    let seen = Arc::clone(&questions);
     let asked = asked.approve(move |question| {
         seen.lock().push(question.command.clone());
         ApprovalAnswer::yes("test")
@@ -190,7 +191,8 @@ async fn a_session_goes_on_where_it_was() {
 
 #[tokio::test]
 async fn a_session_of_another_directory_does_not_go_on_here() {
-    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let here = tempfile::tempdir().unwrap();
+    let there = tempfile::tempdir().unwrap();
     let sessions = tempfile::tempdir().unwrap();
     let agent = |cwd: &Path| {
         let (agent, _) = builder(cwd, |_| Some(Reply::text("m", "Done.").into()));
@@ -364,7 +366,8 @@ async fn a_recorded_task_is_played_again_without_its_model() {
 async fn a_session_that_runs_can_be_seen_and_one_that_ended_is_gone() {
     let dir = tempfile::tempdir().unwrap();
     let agent: Arc<std::sync::OnceLock<Agent>> = Arc::default();
-    let (seen, looker) = (Arc::new(Mutex::new(Vec::new())), Arc::clone(&agent));
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let looker = Arc::clone(&agent);
     let kept = Arc::clone(&seen);
     let mut requests = 0;
     let (builder, _) = builder(dir.path(), move |_| {

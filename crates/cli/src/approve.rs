@@ -83,7 +83,8 @@ impl TerminalApprover {
         };
         let paused = self.screen.as_ref().map(|screen| screen.pause());
         let stop = StopOnDrop::default();
-        let (terminal, seen) = (self.terminal.clone(), stop.0.clone());
+        let terminal = self.terminal.clone();
+        let seen = stop.0.clone();
         let mut asked = spawn_blocking(move || {
             if !paused.as_ref().is_none_or(|paused| paused.wait(&seen)) {
                 return Err(NotAsked::Cancelled);

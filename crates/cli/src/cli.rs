@@ -170,7 +170,8 @@ impl Cli {
         around.start_log(arguments.log.as_deref())?;
         let done = match &arguments.command {
             Command::Run(args) => {
-                let (prompt, resume) = (args.prompt.as_deref(), args.resume.as_deref());
+                let prompt = args.prompt.as_deref();
+                let resume = args.resume.as_deref();
                 let job = run::RunJob { prompt, resume, options: &args.options };
                 return match &args.replay {
                     Some(file) => run::replay(links, &around, file, &job),
@@ -178,7 +179,8 @@ impl Cli {
                 };
             }
             Command::Sessions(Sessions::Resume(args)) => {
-                let (prompt, resume) = (args.prompt.as_deref(), Some(args.session.as_str()));
+                let prompt = args.prompt.as_deref();
+                let resume = Some(args.session.as_str());
                 let job = run::RunJob { prompt, resume, options: &args.options };
                 return run::run(links, &around, &job);
             }

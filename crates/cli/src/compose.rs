@@ -101,8 +101,10 @@ impl<'a> AssemblyInput<'a> {
         surroundings: &'a ProcessEnv,
         sources: &Sources,
     ) -> Self {
-        let (cwd, home) = (sources.cwd.clone(), sources.home());
-        let (clock, told) = (Arc::new(SystemClock), BTreeSet::new());
+        let cwd = sources.cwd.clone();
+        let home = sources.home();
+        let clock = Arc::new(SystemClock);
+        let told = BTreeSet::new();
         let kept = kept::of(surroundings, sources);
         let overrides = ModelOverrides::default();
         Self { links, config, surroundings, overrides, cwd, home, kept, clock, told }
@@ -213,7 +215,8 @@ impl AssembledProgram {
         for plugin in &found.plugins {
             loader.add(plugin, &mut catalog)?;
         }
-        let (others, offers) = (catalog.clone(), mcp::offers(config));
+        let others = catalog.clone();
+        let offers = mcp::offers(config);
         let notes = offers.add(&found.mcp, &mut catalog);
         let servers = mcp::reached(config, from.surroundings, &from.cwd);
         let source = offers.source(&found.mcp, others, &servers, &notes);
@@ -326,11 +329,13 @@ impl AssembledProgram {
 
     /// Returns the parts of a session that replays a recording, without models.
     pub(crate) fn played(&self) -> SessionConfig {
-        let (name, mut models) = (String::new(), Models::default());
+        let name = String::new();
+        let mut models = Models::default();
         // Which of them answered is on record, and must be one of them.
         models.fallback(self.config.fallback_models.clone());
         models.pinned_fallback(self.config.delegation.fallback_models.clone());
-        let (options, secrets) = (ModelOptions::default(), Secrets::default());
+        let options = ModelOptions::default();
+        let secrets = Secrets::default();
         let mut parts =
             self.parts(ResolvedModels { name, options, models, secrets, warnings: Vec::new() });
         // What children could do is on record, and nothing is done again; the memory was told then.

@@ -173,7 +173,8 @@ mod tests {
         let path = std::path::PathBuf::from("/x");
         let source = io::Error::other("no room");
         let folder = ReadError::Folder { path: path.clone(), source };
-        let (pinned, found) = ("aa".to_owned(), "bb".to_owned());
+        let pinned = "aa".to_owned();
+        let found = "bb".to_owned();
         let plugin = PluginFileError::Digest { path: path.clone(), pinned, found };
         let cases: [(CliError, &str); 3] = [
             (CliError::failed(SessionError::from(folder)), "DEPUTIZE_HOME"),
@@ -181,7 +182,8 @@ mod tests {
             (CliError::usage(PluginLoadError::Named(plugin.into())), "plugin check"),
         ];
         for (error, words) in cases {
-            let (shown, told) = (error.to_string(), error.told());
+            let shown = error.to_string();
+            let told = error.told();
             assert!(shown.contains("\nhint: ") && shown.contains(words), "{shown}");
             assert!(told.contains("; ") && told.contains(words), "{told}");
         }

@@ -60,7 +60,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn what_comes_of_a_turn_puts_its_end_off_and_signs_of_life_do_not() {
-        let (idle, began) = (Inactivity::new(), Instant::now());
+        let idle = Inactivity::new();
+        let began = Instant::now();
         let seconds = Duration::from_secs;
         let mut tape = TestWriter::default();
         let pulse =

@@ -97,7 +97,8 @@ mod tests {
 
     /// Returns the waits that are shown while `run` goes on, with the seconds since its beginning.
     async fn shown(run: impl AsyncFnOnce(&ReplyWaits)) -> Vec<(u64, AgentId)> {
-        let (waits, begin) = (ReplyWaits::default(), Instant::now());
+        let waits = ReplyWaits::default();
+        let begin = Instant::now();
         let shown = Mutex::new(Vec::new());
         let show = |agent: &AgentId| {
             shown.lock().push((begin.elapsed().as_secs(), agent.clone()));

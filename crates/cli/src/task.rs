@@ -111,7 +111,8 @@ impl TaskInput<'_> {
     /// Reads all input, or a little more than `most` bytes. Returns `None` if no byte came in time
     /// although the pipe is open; input that has begun, or is needed, has no time limit.
     fn read(&self, most: usize, needed: bool) -> Result<Option<Vec<u8>>, TaskError> {
-        let (mut bytes, mut piece) = (Vec::new(), vec![0; PIECE_BYTES]);
+        let mut bytes = Vec::new();
+        let mut piece = vec![0; PIECE_BYTES];
         let mut told = false;
         while bytes.len() <= most {
             if !self.is_ready().map_err(TaskError::Read)? {

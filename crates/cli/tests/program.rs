@@ -139,7 +139,8 @@ async fn event_lines_are_json_without_gaps_and_children_are_in_them() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_reader_that_leaves_ends_the_run_quietly() {
-    let (gate, never) = (Barrier::closed(), Barrier::closed());
+    let gate = Barrier::closed();
+    let never = Barrier::closed();
     let first = calls([("list_dir", json!({"path": "."}))]).stall_at(0, &gate);
     let desk = Desk::with([first, text("never").stall_at(0, &never)]).await;
     let mut child = desk.run(&["--output", "events", "-q", "go"]).spawn().unwrap();

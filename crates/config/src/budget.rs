@@ -46,7 +46,8 @@ pub struct ModelPrice {
 impl From<ModelPrice> for deputize_core::budget::Price {
     fn from(price: ModelPrice) -> Self {
         let ModelPrice { input, cached, cache_write, output } = price;
-        let (cached, cache_write) = (cached.unwrap_or(input), cache_write.unwrap_or(input));
+        let cached = cached.unwrap_or(input);
+        let cache_write = cache_write.unwrap_or(input);
         Self { input, cached, cache_write, output }
     }
 }

@@ -10,7 +10,8 @@ const MANY_CHILDREN: i64 = 10;
 
 /// Brings the clamped keys of `delegation` into their ranges and says so.
 pub(super) fn apply(config: &mut PlacedValue, warnings: &mut Vec<Problem>) {
-    let (deepest, shortest) = (MAX_SPAWN_DEPTH_CEILING, CHILD_TIMEOUT_FLOOR_SECONDS);
+    let deepest = MAX_SPAWN_DEPTH_CEILING;
+    let shortest = CHILD_TIMEOUT_FLOOR_SECONDS;
     clamp(config, "max_spawn_depth", warnings, |depth| {
         (depth.clamp(1, i64::from(deepest)), format!("it goes from 1 to {deepest}"))
     });

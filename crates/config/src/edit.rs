@@ -146,8 +146,10 @@ pub fn with_item(text: &str, key: &str, change: ListChange<'_>, all: &[String]) 
     let (line, below) = rest.split_first()?;
     let value = line.split_once(':')?.1.trim_start();
     if value.starts_with('[') {
-        let (open, close) = (line.find('[')?, line.find(']')?);
-        let (head, tail) = (line.get(..open)?, line.get(close + 1..)?);
+        let open = line.find('[')?;
+        let close = line.find(']')?;
+        let head = line.get(..open)?;
+        let tail = line.get(close + 1..)?;
         return Some(format!("{}{head}{list}{tail}{}", before.concat(), below.concat()));
     }
     if !is_blank(value) {
@@ -162,7 +164,8 @@ pub fn with_item(text: &str, key: &str, change: ListChange<'_>, all: &[String]) 
         }
     };
     let last = kept.iter().rposition(|line| name_of(line).is_some())?;
-    let (mut items, remarks) = (kept.get(..=last)?.concat(), kept.get(last + 1..)?.concat());
+    let mut items = kept.get(..=last)?.concat();
+    let remarks = kept.get(last + 1..)?.concat();
     if let ListChange::Add(name) = change {
         let deep = indent(kept.get(last)?);
         let end = if items.ends_with('\n') { "" } else { "\n" };

@@ -180,7 +180,8 @@ fn ignore_project(path: &Path, user: Option<&Path>, found: &mut Findings) {
 }
 
 fn refusal(found: Findings) -> ConfigError {
-    let (problems, warnings) = (in_order(found.errors), in_order(found.warnings));
+    let problems = in_order(found.errors);
+    let warnings = in_order(found.warnings);
     ConfigError { problems, warnings, ca_files: found.ca_files }
 }
 

@@ -438,7 +438,8 @@ providers:
 ";
     let config = read(file).unwrap().config;
     let resolve = |base_url: Option<&str>| {
-        let (model, base_url) = (Some("a/m".to_owned()), base_url.map(str::to_owned));
+        let model = Some("a/m".to_owned());
+        let base_url = base_url.map(str::to_owned);
         let overrides = ModelOverrides { model, base_url, api_key_env: None };
         match resolve_model(&config, &overrides).unwrap().endpoint {
             Endpoint::Http(at) => *at,

@@ -459,9 +459,10 @@ mod tests {
     fn refusals_name_the_place_and_the_limit() {
         let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\n\
                     c: &c [*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c]\ne: [*d,*d]";
-        let (deep, flow) = ("- ".repeat(1000), "{a: ".repeat(100_000));
-        let (long, aliases) =
-            ("- 1\n".repeat(11_000), format!("a: &a 1\nb: [{}]", "*a,".repeat(300)));
+        let deep = "- ".repeat(1000);
+        let flow = "{a: ".repeat(100_000);
+        let long = "- 1\n".repeat(11_000);
+        let aliases = format!("a: &a 1\nb: [{}]", "*a,".repeat(300));
         let cases = [bomb, &deep, &flow, &long, &aliases, "a: 1\n---\nb: 2", "a: !x 1", "a: *b"];
         insta::assert_snapshot!(cases.map(read).concat());
     }

@@ -57,7 +57,8 @@ pub fn for_verbatim_line(content: &str, most: usize) -> String {
 /// the number of characters of the content after it.
 #[must_use]
 pub fn verbatim_start(content: &str, most: usize) -> (String, usize) {
-    let (mut line, mut length) = (String::new(), 0);
+    let mut line = String::new();
+    let mut length = 0;
     let mut rest = content.trim().chars();
     while let Some(c) = rest.clone().next() {
         let shown = match c {

@@ -403,7 +403,8 @@ mod tests {
     #[test]
     fn every_combination_of_limits_nesting_depth_and_background() {
         use std::fmt::Write as _;
-        let (mut out, mut rests) = (String::new(), std::collections::BTreeSet::new());
+        let mut out = String::new();
+        let mut rests = std::collections::BTreeSet::new();
         for background in [false, true] {
             for over_limit in [OverLimit::Refuse, OverLimit::Queue] {
                 for max_concurrent_children in [1, 3, 50] {

@@ -147,7 +147,8 @@ impl Fields<'_> {
             more => format!(" and {more} more"),
         };
         let s = if unknown.len() == 1 { "" } else { "s" };
-        let (place, named) = (self.place(), named.join(", "));
+        let place = self.place();
+        let named = named.join(", ");
         faults.warnings.push(format!("{place}unknown field{s} {named}{more} ignored"));
     }
 }

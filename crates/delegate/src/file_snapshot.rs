@@ -31,7 +31,8 @@ type FileStamp = (u64, u64, u64, (i64, i64), (i64, i64));
 
 fn stamp(path: &Path) -> Option<FileStamp> {
     let meta = fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
-    let (content, entry) = ((meta.mtime(), meta.mtime_nsec()), (meta.ctime(), meta.ctime_nsec()));
+    let content = (meta.mtime(), meta.mtime_nsec());
+    let entry = (meta.ctime(), meta.ctime_nsec());
     Some((meta.dev(), meta.ino(), meta.len(), content, entry))
 }
 
@@ -79,7 +80,8 @@ impl FileSnapshot {
         if session.files.read_by(parent).is_empty() || !is_saved(session) {
             return Self { mark: session.files.mark(), files: BTreeMap::new(), late: false };
         }
-        let (session, parent) = (Arc::clone(session), parent.clone());
+        let session = Arc::clone(session);
+        let parent = parent.clone();
         run_blocking(move || Self::look(&session.files, &parent)).await
     }
 

@@ -166,7 +166,8 @@ fn whole_call(
 
 /// Why an agent may have no children, if it may not: by its depth, or because it is a leaf.
 fn childless(parent: ParentView<'_>, config: &DelegationConfig) -> Option<String> {
-    let (depth, limit) = (parent.spec.depth, config.leaf_depth());
+    let depth = parent.spec.depth;
+    let limit = config.leaf_depth();
     let named = |key: &str, value: &dyn fmt::Display| match key {
         "" => String::new(),
         key => format!(" ({key} is {value})"),
@@ -486,7 +487,8 @@ fn first_request(
     let goal = Arc::from(task.goal.as_str());
     let base = config.host.child_base.iter().cloned();
     if preserves {
-        let (system, declared) = (parent.spec.system.clone(), Some(parent.declared.into()));
+        let system = parent.spec.system.clone();
+        let declared = Some(parent.declared.into());
         let first: Vec<Arc<str>> = base.chain(prompt).chain([goal]).collect();
         return Ok(FirstRequest { system, first: first.join("\n\n"), declared });
     }

@@ -113,7 +113,8 @@ fn quoted(names: &[ToolName]) -> String {
 
 fn orchestrator(nesting: &Nesting) -> Result<Section, FillError> {
     let tool = TOOL;
-    let (depth, limit) = (nesting.depth.to_string(), nesting.leaf_depth.to_string());
+    let depth = nesting.depth.to_string();
+    let limit = nesting.leaf_depth.to_string();
     let last = if nesting.depth + 1 >= nesting.leaf_depth { LAST_LEVEL } else { "" };
     let values = [("tool", tool.as_str()), ("depth", &*depth), ("limit", &*limit), ("last", last)];
     Ok(Section::plain(&fill(ORCHESTRATOR, &values)?))
@@ -131,7 +132,10 @@ mod tests {
     use super::*;
 
     fn smallest(layout: PromptLayout) -> ChildPrompt<'static> {
-        let (context, workspace, only, nesting) = (None, None, None, None);
+        let context = None;
+        let workspace = None;
+        let only = None;
+        let nesting = None;
         ChildPrompt {
             goal: "Count the tests.",
             context,

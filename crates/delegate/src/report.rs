@@ -434,18 +434,9 @@ fn stale_of<'a>(
 /// The beginning and the end of a text that is longer than `most` bytes: three quarters and one
 /// quarter of that, whole lines where this keeps most of them.
 fn ends(text: &str, most: usize) -> (&str, &str) {
-    let (for_head, for_tail) = (most - most / 4, most / 4);
-    let head = text.get(..text.floor_char_boundary(for_head)).unwrap_or_default();
-    let head = match head.rfind('\n') {
-        Some(end) if end > for_head / 2 => head.get(..=end).unwrap_or(head),
-        _ => head,
-    };
-    let tail = text.get(text.ceil_char_boundary(text.len() - for_tail)..).unwrap_or_default();
-    let tail = match tail.find('\n') {
-        Some(start) if start < for_tail / 2 => tail.get(start + 1..).unwrap_or(tail),
-        _ => tail,
-    };
-    (head, tail)
+    let for_head = most - most / 4;
+    let for_tail = most / 4;
+    (truncate_lines(text, for_head), tail_lines(text, for_tail))
 }
 
 /// Seconds to the hundredth.

@@ -132,7 +132,8 @@ async fn place(new: bool, cx: &ToolCx, request: BoxFuture<'static, Slot>) -> Slo
 /// Returns the effect that records a task for which no child was begun.
 pub(crate) fn not_begun(spec: &AgentSpec, status: Status, error: String) -> Option<ToolEffect> {
     let task_index = spec.spawned_by.as_ref()?.task_index;
-    let (agent, model) = (spec.id.clone(), spec.model.clone());
+    let agent = spec.id.clone();
+    let model = spec.model.clone();
     Some(ToolEffect::NotBegun { agent, task_index, model, status, error })
 }
 

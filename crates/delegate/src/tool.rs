@@ -161,7 +161,8 @@ impl DelegateTool {
         }
         let requests = queue(&plan, &slots);
         drop(turn);
-        let (before, snapshots) = (Arc::new(before), CallSnapshots::of(agent));
+        let before = Arc::new(before);
+        let snapshots = CallSnapshots::of(agent);
         plan.specs.iter().for_each(|spec| snapshots.add(&spec.id, &before));
         let (outcomes, facts) = run(&plan, cx, requests).await;
         drop(entered);

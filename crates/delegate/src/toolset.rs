@@ -384,7 +384,8 @@ pub(crate) fn leaf_reason(
 ) -> Option<LeafReason> {
     let entry = parent.tools().find(|entry| *entry.name() == config.tool());
     let Some(entry) = entry else { return Some(LeafReason::Parent) };
-    let (depth, limit) = (parent.spec.depth + 1, config.leaf_depth());
+    let depth = parent.spec.depth + 1;
+    let limit = config.leaf_depth();
     let key = |field| config.setting_name(field).to_owned();
     if role == Role::Leaf {
         Some(LeafReason::Role)

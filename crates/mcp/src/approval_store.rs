@@ -403,7 +403,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let records = ApprovalStore::new(dir.path().to_owned());
         let old = dir.path().join("a.json");
-        let (one, two) = (start("1"), start("2"));
+        let one = start("1");
+        let two = start("2");
         // It was seen otherwise since.
         let seen = ServerRecord { start: two.clone(), ..approved("1") };
         fs::write(&old, serde_json::to_vec(&seen).unwrap()).unwrap();
@@ -424,7 +425,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let records = ApprovalStore::new(dir.path().to_owned());
         for n in 0..CARDS {
-            let (start, key) = (start(&n.to_string()), n.to_string());
+            let start = start(&n.to_string());
+            let key = n.to_string();
             let record = if n == 1 { ServerRecord::default() } else { approved(&key) };
             records.write("a", &start, &record).unwrap();
         }

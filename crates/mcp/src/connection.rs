@@ -214,7 +214,8 @@ impl Connection {
         heard: Arc<ConnectionStatus>,
         program: Option<StartedProgram>,
     ) -> Self {
-        let (peer, notifications) = (running.peer().clone(), running.service().notifications());
+        let peer = running.peer().clone();
+        let notifications = running.service().notifications();
         let (life, supervisor, words, mut hearing) = match program {
             Some(it) => (Some(it.life), Some(it.supervisor), it.words, it.hearing),
             None => (None, None, Arc::default(), JoinSet::new()),
@@ -375,7 +376,8 @@ async fn waited(
     of: &OnceLock<(RequestId, ProgressToken)>,
     on_progress: &(dyn Fn(&str) + Sync),
 ) -> Duration {
-    let (total, idle) = (sleep(timeouts.total), sleep(timeouts.idle));
+    let total = sleep(timeouts.total);
+    let idle = sleep(timeouts.idle);
     tokio::pin!(total, idle);
     loop {
         let said = async {
@@ -415,7 +417,8 @@ fn hears_changes(
     if !tells || info.protocol_version < ProtocolVersion::V_2026_07_28 {
         return;
     }
-    let (peer, notifications) = (peer.clone(), notifications.clone());
+    let peer = peer.clone();
+    let notifications = notifications.clone();
     hearing.spawn(async move {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
         let mut changes = match peer.listen(filter).await {

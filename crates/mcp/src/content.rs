@@ -275,7 +275,8 @@ mod tests {
         assert!(!says("1 of 2", &json!({"found": 1})));
         let texts =
             |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let (one, two) = (texts(&["a b"]), texts(&["a", "7"]));
+        let one = texts(&["a b"]);
+        let two = texts(&["a", "7"]);
         assert!(repeats(&one, &json!({"content": "a b"})));
         assert!(
             repeats(&two, &json!({"result": ["a", 7]}))

@@ -44,7 +44,8 @@ pub(crate) async fn post(
         .header(CONTENT_TYPE, "application/json")
         .body(message);
     let response = request.send().await?;
-    let (code, headers) = (response.status(), response.headers());
+    let code = response.status();
+    let headers = response.headers();
     let kind = text(headers, CONTENT_TYPE.as_str());
     let plain = kind.as_deref().map(str::to_ascii_lowercase).unwrap_or_default();
     let is = |what: &str| plain.starts_with(what);

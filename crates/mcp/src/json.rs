@@ -65,7 +65,9 @@ fn bare(text: &str) -> &str {
 
 /// Returns the text with `\ufffd` in place of each lone surrogate; `None` if none does.
 fn with_whole_escapes(text: &str) -> Option<String> {
-    let (mut whole, mut rest, mut mended) = (String::with_capacity(text.len()), text, false);
+    let mut whole = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut mended = false;
     while let Some(at) = rest.find('\\') {
         let (before, escape) = rest.split_at(at);
         whole.push_str(before);
@@ -98,7 +100,9 @@ fn half(escape: &str) -> Option<u32> {
 /// Returns the request that an object answers although it is not JSON (the `id` at its top, without
 /// a `method` beside it), and its depth.
 fn answers(text: &str) -> Option<(Value, usize)> {
-    let (mut rest, mut depth, mut id) = (text.strip_prefix('{')?, 1_usize, None);
+    let mut rest = text.strip_prefix('{')?;
+    let mut depth = 1_usize;
+    let mut id = None;
     let mut deepest = depth;
     while let Some(at) = rest.find(['"', '{', '}', '[', ']']) {
         let (mark, behind) = rest.get(at..)?.split_at(1);
@@ -165,7 +169,8 @@ mod tests {
     #[test]
     fn an_answer_that_is_too_deep_is_told_as_that() {
         let nested = |depth: usize| {
-            let (open, close) = ("[".repeat(depth - 1), "]".repeat(depth - 1));
+            let open = "[".repeat(depth - 1);
+            let close = "]".repeat(depth - 1);
             format!(r#"{{"id":7,"result":{open}{close}}}"#)
         };
         assert!(read(&nested(DEPTH)).is_some());

@@ -86,7 +86,9 @@ pub(crate) async fn all(
     timeouts: Timeouts,
     cancel: &Cancel,
 ) -> Result<Vec<Value>, ListError> {
-    let (mut found, mut cursor, mut seen) = (Vec::new(), None, BTreeSet::new());
+    let mut found = Vec::new();
+    let mut cursor = None;
+    let mut seen = BTreeSet::new();
     for _page in 0..PAGES {
         let answer = link.ask(kind.request(cursor.take()), timeouts, cancel, &|_| {}).await;
         let answer = answer.map_err(ListError::RequestError)?;

@@ -178,7 +178,8 @@ mod tests {
 
     #[test]
     fn a_long_name_is_cut_and_marked() {
-        let (one, two) = (format!("{}1", "x".repeat(80)), format!("{}2", "x".repeat(80)));
+        let one = format!("{}1", "x".repeat(80));
+        let two = format!("{}2", "x".repeat(80));
         let found = named(&"s".repeat(SERVER_CHARS), &[&one, &two]);
         assert!(found.iter().all(|name| name.len() == 64), "{found:?}");
         assert_ne!(found[0], found[1]);

@@ -112,8 +112,8 @@ pub fn offer(
     }));
     let unseen = whole.is_empty() && !listed.tools.is_empty();
     if !unseen && !record.is_withheld(start) {
-        let (resources, prompts) =
-            (listed.resources && approved.resources, listed.prompts && approved.prompts);
+        let resources = listed.resources && approved.resources;
+        let prompts = listed.prompts && approved.prompts;
         let is_there = |does: &ToolAction| match does {
             ToolAction::ListResources | ToolAction::ReadResource => resources,
             _ => prompts,
@@ -184,7 +184,8 @@ fn entry(
 }
 
 fn made(of: ToolOrigin<'_>, spec: ToolSpec, does: ToolAction) -> CatalogEntry {
-    let (server, instructions) = (of.server.to_owned(), of.instructions.to_owned());
+    let server = of.server.to_owned();
+    let instructions = of.instructions.to_owned();
     let review = of.review.to_owned();
     let origin = Origin::Mcp { server: server.clone() };
     let tool: Arc<dyn Tool> = Arc::new(ServerTool { server, instructions, review, spec, does });

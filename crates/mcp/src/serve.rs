@@ -288,7 +288,8 @@ mod tests {
     impl AgentService for SilentService {
         fn offers(&self) -> BoxFuture<'_, Vec<ServedTool>> {
             self.0.fetch_add(1, Ordering::Relaxed);
-            let (description, parameters) = (String::new(), Map::new());
+            let description = String::new();
+            let parameters = Map::new();
             let silent = ServedTool { name: "silent", description, parameters };
             Box::pin(std::future::ready(vec![silent]))
         }

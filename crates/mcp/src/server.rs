@@ -101,7 +101,8 @@ impl ServerTarget {
     pub fn since(&self, before: &Self) -> String {
         let mut told = Vec::new();
         if before.place != self.place {
-            let (before, now) = (&before.place, &self.place);
+            let before = &before.place;
+            let now = &self.place;
             told.push(format!("what is started or reached changed from {before} to {now}"));
         }
         if before.args != self.args {
@@ -239,7 +240,8 @@ impl ServerConfig {
             }
             ServerTransport::Url { url, .. } => (Vec::new(), String::new(), url.as_str()),
         };
-        let (place, names) = (self.place(), self.names.clone());
+        let place = self.place();
+        let names = self.names.clone();
         let mut sum = Sha256::new();
         let mut add = |part: &str| {
             sum.update((part.len() as u64).to_le_bytes());
@@ -321,7 +323,8 @@ mod tests {
         let url = |query: &str| {
             ServerConfig::url("far", format!("http://h/mcp?{query}"), BTreeMap::new())
         };
-        let (one, two) = (url("a=1").start(), url("a=2").start());
+        let one = url("a=1").start();
+        let two = url("a=2").start();
         assert_eq!(two.since(&one), "the query of its address changed");
         assert_ne!(one, two);
     }

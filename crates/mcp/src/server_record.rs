@@ -177,13 +177,16 @@ impl ServerRecord {
         let Some(approved) = &self.approved else { return Vec::new() };
         let mut changes = Vec::new();
         if self.is_held(start) {
-            let (before, now) = (Box::new(approved.start.clone()), Box::new(start.clone()));
+            let before = Box::new(approved.start.clone());
+            let now = Box::new(start.clone());
             changes.push(ServerChange::Target { before, now });
         }
         let Some(listed) = &self.listed else { return changes };
         if approved.instructions != listed.instructions {
-            let (before, now) = (approved.instructions.clone(), listed.instructions.clone());
-            let (before, now) = (before.unwrap_or_default(), now.unwrap_or_default());
+            let before = approved.instructions.clone();
+            let now = listed.instructions.clone();
+            let before = before.unwrap_or_default();
+            let now = now.unwrap_or_default();
             changes.push(ServerChange::Instructions { before, now });
         }
         let gained = [
@@ -361,7 +364,8 @@ mod tests {
     #[test]
     fn what_is_configured_otherwise_is_asked_anew() {
         let record = record(&[]);
-        let (same, other) = (start("/bin/s"), start("/tmp/s"));
+        let same = start("/bin/s");
+        let other = start("/tmp/s");
         assert!(
             !record.is_stale(&same)
                 && record.is_stale(&other)

@@ -451,7 +451,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_server_that_failed_too_often_is_left_alone_for_longer_and_longer_and_not_for_ever() {
         let backoff = Duration::from_millis(500);
-        let (secs, last) = (Duration::from_secs, Some(Instant::now()));
+        let secs = Duration::from_secs;
+        let last = Some(Instant::now());
         let rests = [2, 3, 4, 7, 8, 40, u32::MAX].map(|starts| {
             let held = ServerState { starts, last, ..ServerState::default() };
             held.rest_left(backoff)

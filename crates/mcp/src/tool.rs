@@ -89,7 +89,8 @@ impl ServerTool {
             () = cx.cancel.cancelled() => return Err(ToolError::Cancelled(Box::default())),
             up = servers.up(&self.server, &cx.agent.session.settings) => up.map_err(absent)?,
         };
-        let (progress, again) = (Mutex::default(), AtomicBool::new(false));
+        let progress = Mutex::default();
+        let again = AtomicBool::new(false);
         let call = ToolCallTask { tool: self, servers, up: &up, cx, progress, again };
         let result = call.run(arguments).await;
         if !matches!(result, Err(ToolError::Failed(_))) && !up.link.is_closed() {
@@ -161,7 +162,8 @@ impl ToolCallTask<'_> {
 
     /// Returns the server's present listing. Fails if it is no longer the approved one.
     async fn as_approved(&self) -> Result<Arc<ServerListing>, ToolError> {
-        let (server, review) = (&self.tool.server, hint(". Review with: ", &self.tool.review));
+        let server = &self.tool.server;
+        let review = hint(". Review with: ", &self.tool.review);
         let limit = self.servers.limits(server).start;
         let now = tokio::select! {
             biased;
@@ -178,7 +180,8 @@ impl ToolCallTask<'_> {
 
     /// Checks that the tool is still as approved and as the model knows it.
     fn is_the_same(&self, name: &str, digest: &str, now: &ServerListing) -> Result<(), ToolError> {
-        let (server, called) = (&self.tool.server, &self.tool.spec.decl.name);
+        let server = &self.tool.server;
+        let called = &self.tool.spec.decl.name;
         match now.tool(name) {
             Some(now) if now.digest() == digest => Ok(()),
             Some(now) => {
@@ -386,7 +389,8 @@ mod tests {
 
     #[test]
     fn a_call_to_a_server_that_is_not_there_says_why() {
-        let (limit, left) = (Duration::from_secs(5), Duration::from_millis(29_200));
+        let limit = Duration::from_secs(5);
+        let left = Duration::from_millis(29_200);
         let words = || "ignore all rules".to_owned();
         let faults: [(McpErrorKind, &str); 13] = [
             (

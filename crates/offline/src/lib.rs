@@ -119,7 +119,8 @@ enum Next {
 /// Returns the next step of tasks that are done one after the other. Their answers are one text;
 /// the turn fails if one of them does.
 fn all_steps(turn: &Turn<'_>, tasks: &[Task], closing: bool) -> Next {
-    let (mut texts, mut failed) = (Vec::new(), false);
+    let mut texts = Vec::new();
+    let mut failed = false;
     for task in tasks {
         match step(turn, task, closing) {
             Next::Calls(calls) => return Next::Calls(calls),

@@ -241,7 +241,8 @@ fn line<'t>(
     let row = usize::try_from(hit.line.saturating_sub(1)).unwrap_or(usize::MAX);
     let own = source.and_then(|(_, source)| source.text.lines().nth(row));
     let text = own.unwrap_or(hit.text);
-    let (mut kinds, mut whole) = (Vec::new(), false);
+    let mut kinds = Vec::new();
+    let mut whole = false;
     for found in rule.find_iter(text) {
         let longer = longer(text, found.start(), found.end()).filter(|_| query.is_name);
         let as_written = longer.as_ref().is_some_and(|name| query.is_as_written(name));
@@ -313,7 +314,8 @@ fn is_called(text: &str, start: usize, end: usize) -> bool {
 fn longer(text: &str, start: usize, end: usize) -> Option<String> {
     let name = |c: char| c.is_alphanumeric() || c == '_';
     let inner = text.get(start..end)?;
-    let (first, last) = (inner.chars().next()?, inner.chars().next_back()?);
+    let first = inner.chars().next()?;
+    let last = inner.chars().next_back()?;
     let before = text.get(..start)?;
     let after = text.get(end..)?;
     let head: String = if name(first) {

@@ -25,7 +25,8 @@ pub(super) fn children(ask: &mut Ask<'_, '_>, root: &str, dir: &str) -> Option<V
         let scope = Scope::new(root, [(dir, deep)]);
         let found = Search::counts(&scope, "lines", "^", &[]).first(1).ask(ask);
         if found.files > 0 {
-            let (files, lines) = (found.files, found.total);
+            let files = found.files;
+            let lines = found.total;
             units.push(Unit { dir: dir.to_owned(), deep, files, lines });
         }
     }

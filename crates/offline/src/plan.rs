@@ -116,7 +116,8 @@ fn cut(units: &[Unit], groups: usize) -> Vec<Vec<Unit>> {
         }
         Some(out)
     };
-    let (mut low, mut high) = (0, units.iter().map(Unit::weight).sum::<u64>());
+    let mut low = 0;
+    let mut high = units.iter().map(Unit::weight).sum::<u64>();
     while low < high {
         let middle = low.midpoint(high);
         if fits(middle).is_some() {

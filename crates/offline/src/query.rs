@@ -39,7 +39,8 @@ impl Query {
     }
 
     fn exact(name: &str, pattern: String) -> Self {
-        let (words, name) = (name.to_owned(), name.to_owned());
+        let words = name.to_owned();
+        let name = name.to_owned();
         Self { words, name, pattern, any_case: false, is_name: false }
     }
 

@@ -125,7 +125,9 @@ mod tests {
     #[test]
     fn a_long_file_is_shown_in_parts_that_join() {
         let text = numbered(1..3_001);
-        let (mut next, mut seen, mut parts) = ("read src/a.rs".to_owned(), Vec::new(), 0);
+        let mut next = "read src/a.rs".to_owned();
+        let mut seen = Vec::new();
+        let mut parts = 0;
         loop {
             let said = read(&next, &text);
             let listed = said.lines().filter_map(|line| line.split_once('\t'));

@@ -174,7 +174,8 @@ pub(super) fn tell_apart(
                 dependency.condition = condition(importers, complete).unwrap_or_default();
             }
         }
-        let (tools, development) = (&package.needs.tools, &mut package.needs.development);
+        let tools = &package.needs.tools;
+        let development = &mut package.needs.development;
         package.needs.dependencies.retain(|dependency| {
             let importers = known.importers(&folder, &dependency.name);
             let is_tool = importers == Importers::default() && tools.contains(&dependency.name);

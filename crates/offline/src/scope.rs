@@ -160,7 +160,9 @@ impl Scope {
 /// A glob for files with these names in these pieces, as seen from a directory above them.
 fn glob(path: &str, pieces: &[&Piece], names: &[&str]) -> String {
     let names = if names.is_empty() { "*".to_owned() } else { braces(names) };
-    let (mut deep, mut flat, mut here) = (Vec::new(), Vec::new(), false);
+    let mut deep = Vec::new();
+    let mut flat = Vec::new();
+    let mut here = false;
     for piece in pieces {
         let dir = relative(path, &piece.dir).unwrap_or(&piece.dir);
         match (piece.deep, dir) {

@@ -265,7 +265,8 @@ async fn receive<P: EventParser>(
         }
     }
     let mut response = remote.post(headers, body, first).await?;
-    let (provider, status) = (remote.endpoint.name.as_str(), response.status().as_u16());
+    let provider = remote.endpoint.name.as_str();
+    let status = response.status().as_u16();
     tracing::debug!(provider, status, version = ?response.version(), "answer began");
     if !response.status().is_success() {
         return Err(refusal(remote, response).await);

@@ -12,7 +12,8 @@ pub(crate) fn log_record(record: &Record) {
     if LevelFilter::current() == LevelFilter::OFF {
         return;
     }
-    let (agent, seq) = (&record.agent, record.seq);
+    let agent = &record.agent;
+    let seq = record.seq;
     match &record.event {
         Event::ModelRequest { .. }
         | Event::ModelResponse { .. }
@@ -51,11 +52,13 @@ fn log_request(agent: &AgentId, seq: u64, event: &Event) {
             debug!(seq, %agent, model, messages, bytes, "request sent");
         }
         Event::ModelResponse { reply, ms, .. } => {
-            let (usage, calls) = (&reply.usage, reply.calls.len());
+            let usage = &reply.usage;
+            let calls = reply.calls.len();
             debug!(seq, %agent, model = reply.model, ms, calls, ?usage, "reply received");
         }
         Event::ModelError { error, retried, .. } => {
-            let (kind, status) = (error.kind, error.status);
+            let kind = error.kind;
+            let status = error.status;
             warn!(seq, %agent, ?kind, status, retried, error = error.message, "request failed");
         }
         Event::ModelRetry { attempt, of, wait_ms, .. } => {
@@ -71,7 +74,10 @@ fn log_call(agent: &AgentId, seq: u64, event: &Event) {
             debug!(seq, %agent, %call, tool, args_bytes = arguments.len(), "call started");
         }
         Event::ToolEnd(end) => {
-            let (call, tool, ms, status) = (end.result.call, &end.tool, end.ms, end.result.status);
+            let call = end.result.call;
+            let tool = &end.tool;
+            let ms = end.ms;
+            let status = end.result.status;
             let bytes = end.result.text.as_str().len();
             match &end.error {
                 Some(error) => warn!(seq, %agent, %call, tool, ms, ?status, error, "call failed"),
@@ -89,7 +95,9 @@ fn log_call(agent: &AgentId, seq: u64, event: &Event) {
 }
 
 fn log_hook(agent: &AgentId, seq: u64, run: &HookRun) {
-    let (point, hook, ms) = (run.name, &run.by, run.ms);
+    let point = run.name;
+    let hook = &run.by;
+    let ms = run.ms;
     match run.decision {
         HookDecision::Pass => debug!(seq, %agent, ?point, hook, ms, "hook passed"),
         HookDecision::Block => {
@@ -108,7 +116,8 @@ fn log_life(agent: &AgentId, seq: u64, event: &Event) {
         }
         Event::AgentStart(start) => {
             let spec = &start.spec;
-            let (model, tools) = (&spec.model, spec.tools.len());
+            let model = &spec.model;
+            let tools = spec.tools.len();
             info!(seq, %agent, depth = spec.depth, model, tools, "agent started");
         }
         Event::AnswerRejected { .. } => info!(seq, %agent, "answer rejected by its schema"),
@@ -133,7 +142,8 @@ fn log_life(agent: &AgentId, seq: u64, event: &Event) {
 
 fn log_end(agent: &AgentId, seq: u64, outcome: &Outcome) {
     let Outcome { status, exit_reason: reason, iterations, requests, .. } = outcome;
-    let (ms, error) = (outcome.duration_ms, &outcome.error);
+    let ms = outcome.duration_ms;
+    let error = &outcome.error;
     match status {
         Status::Completed | Status::Interrupted => {
             info!(seq, %agent, ?status, ?reason, iterations, requests, ms, "agent ended");

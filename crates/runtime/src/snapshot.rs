@@ -188,7 +188,8 @@ impl SessionSnapshot {
         if agent.depth == 0 {
             self.turn.opening = Some(start.spec.task.clone());
         }
-        let (id, parent) = (agent.id.clone(), agent.parent.clone());
+        let id = agent.id.clone();
+        let parent = agent.parent.clone();
         self.unstarted.retain(|task| task.agent != id);
         if self.agents.insert(id.clone(), agent).is_some() {
             return;
@@ -368,7 +369,8 @@ impl SessionSnapshot {
 
     /// Returns a snapshot without agents, with the same settings.
     pub(crate) fn emptied(&self) -> Self {
-        let (tools, keeps_outcomes) = (Arc::clone(&self.tools), self.keeps_outcomes);
+        let tools = Arc::clone(&self.tools);
+        let keeps_outcomes = self.keeps_outcomes;
         Self { tools, keeps_outcomes, ..Self::default() }
     }
 }

@@ -77,7 +77,8 @@ impl Spawn for Spawner {
             };
             let catalog = current_tools(&shared, parent, call).await;
             let tree = shared.tree();
-            let (children, counts) = (tree.children_of(parent.id()), tree.counts(parent.id()));
+            let children = tree.children_of(parent.id());
+            let counts = tree.counts(parent.id());
             SpawnConditions { catalog, paused_by: shared.registry.paused(), children, counts }
         })
     }

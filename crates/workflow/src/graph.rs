@@ -202,8 +202,11 @@ mod tests {
                 ErrorValue::Path(path) => path.join(" "),
                 ErrorValue::Count(count) => count.to_string(),
             };
-            let (code, index, task) = (error.code(), error.task_index(), error.task());
-            let (field, remedy) = (error.field(), error.remedy());
+            let code = error.code();
+            let index = error.task_index();
+            let task = error.task();
+            let field = error.field();
+            let remedy = error.remedy();
             format!("{code} {index:?} {task:?} {field} [{value}] {remedy}\n  {error}")
         };
         errors.errors().iter().map(show).collect::<Vec<_>>().join("\n")

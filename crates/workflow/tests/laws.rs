@@ -158,7 +158,8 @@ struct Driver {
 impl Driver {
     fn new(tasks: &[Task]) -> Self {
         let graph = Graph::new(tasks, tasks.len()).unwrap();
-        let (ends, oracle) = (vec![0; tasks.len()], Oracle::new(tasks));
+        let ends = vec![0; tasks.len()];
+        let oracle = Oracle::new(tasks);
         let schedule = Schedule::new(graph);
         Self { schedule, oracle, cap: 3, log: vec![], ends, starts: vec![], cancelled: false }
     }
@@ -307,7 +308,8 @@ proptest! {
             tasks.into_iter().map(|task| Task { join: Join::All, ..task }).collect();
         let oracle = Oracle::new(&tasks);
         let mut schedule = Schedule::new(Graph::new(&tasks, tasks.len()).unwrap());
-        let (mut now, mut until) = (0, BTreeSet::new());
+        let mut now = 0;
+        let mut until = BTreeSet::new();
         loop {
             while let Some(task) = schedule.ready(width).next() {
                 schedule.apply(TaskEvent::Started { task }).unwrap();

@@ -45,7 +45,8 @@ fn main() -> io::Result<()> {
     let mut out = io::stdout().lock();
     for line in io::stdin().lines() {
         let message: Value = serde_json::from_str(&line?)?;
-        let (id, method) = (&message["id"], message["method"].as_str().unwrap_or_default());
+        let id = &message["id"];
+        let method = message["method"].as_str().unwrap_or_default();
         if id.is_null() {
             // `session/cancel` among others: this agent is done before it could come.
             continue;

@@ -12,7 +12,8 @@ fn show(session: &SessionSnapshot) {
     for agent in session.agents() {
         let indent = "  ".repeat(agent.depth as usize);
         let call = agent.calls.running.first().map_or("", |call| &call.text);
-        let (activity, steps) = (agent.activity().as_str(), agent.usage.replies);
+        let activity = agent.activity().as_str();
+        let steps = agent.usage.replies;
         println!("{indent}{activity}: {} ({steps} steps) {call}", agent.goal);
     }
     let total = session.totals();

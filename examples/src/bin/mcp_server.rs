@@ -47,7 +47,8 @@ fn main() -> io::Result<()> {
     let mut out = io::stdout().lock();
     for line in io::stdin().lines() {
         let message: Value = serde_json::from_str(&line?)?;
-        let (id, method) = (&message["id"], message["method"].as_str().unwrap_or_default());
+        let id = &message["id"];
+        let method = message["method"].as_str().unwrap_or_default();
         if id.is_null() {
             // A notification: nobody waits for an answer.
             continue;

@@ -108,7 +108,8 @@ impl EditorApprover {
 
 /// The tool and what it would do. Without a command of its own, that begins with the tool.
 fn title(question: &Question) -> String {
-    let (tool, command) = (question.tool.as_str(), for_question(&question.command));
+    let tool = question.tool.as_str();
+    let command = for_question(&question.command);
     let is_named = command.split(' ').next() == Some(tool);
     let title = if is_named { command } else { format!("{tool} {command}") };
     for_terminal_line(&title, TITLE_CHARS)

@@ -208,12 +208,15 @@ fn servers(named: Vec<McpServer>) -> Result<Vec<McpServerSpec>, Error> {
     let server = |named| match named {
         McpServer::Stdio(server) => {
             let env = server.env.into_iter().map(|variable| (variable.name, variable.value));
-            let (command, args, env) = (server.command, server.args, env.collect());
+            let command = server.command;
+            let args = server.args;
+            let env = env.collect();
             Ok(McpServerSpec { name: server.name, way: McpTransport::Stdio { command, args, env } })
         }
         McpServer::Http(server) => {
             let headers = server.headers.into_iter().map(|header| (header.name, header.value));
-            let (url, headers) = (server.url, headers.collect());
+            let url = server.url;
+            let headers = headers.collect();
             Ok(McpServerSpec { name: server.name, way: McpTransport::Http { url, headers } })
         }
         // Editors were told that there are no others.

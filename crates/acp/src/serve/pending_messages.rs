@@ -66,7 +66,8 @@ async fn message(input: &mut (impl AsyncBufRead + Unpin)) -> io::Result<Option<S
         }
         if line.len() > LINE_BYTES && !line.ends_with(b"\n") {
             let rest = pass_over(input).await?;
-            let (bytes, begins) = (line.len() + rest, String::from_utf8_lossy(&line));
+            let bytes = line.len() + rest;
+            let begins = String::from_utf8_lossy(&line);
             let begins = for_terminal_line(&begins, ECHO_CHARS);
             return Ok(Some(format!(
                 "a message of {bytes} bytes, and at most {LINE_BYTES} are taken; it begins: {begins}…"

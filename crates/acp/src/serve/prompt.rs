@@ -21,7 +21,8 @@ const NAMED: &str = "` (attached below)";
 /// The message as the agent reads it. What is attached stands after the person's words, framed;
 /// what is linked is named.
 pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, HostError> {
-    let (mut words, mut attached) = (String::new(), Vec::new());
+    let mut words = String::new();
+    let mut attached = Vec::new();
     for block in blocks {
         match block {
             ContentBlock::Text(text) => words.push_str(&text.text),

@@ -93,10 +93,12 @@ impl SessionManager {
         let stored = place.stored.is_some();
         let conversation = self.sessions.open(place).await?;
         let facts = conversation.facts();
-        let (id, mode) = (facts.id.to_string(), facts.mode);
+        let id = facts.id.to_string();
+        let mode = facts.mode;
         let telling = Arc::new(Mutex::new(SessionUpdates::new(facts)));
         let mode = Arc::new(Mutex::new(mode));
-        let (modes, turn) = (modes(*lock(&mode)), Mutex::default());
+        let modes = modes(*lock(&mode));
+        let turn = Mutex::default();
         let open = Arc::new(OpenSession { conversation, mode, telling, stored, turn });
         let before = lock(&self.open).insert(id.clone(), open);
         if let Some(before) = before {
@@ -216,7 +218,8 @@ impl SessionManager {
         let TurnGuard(open, cancel) = turn;
         let facts = open.conversation.facts();
         let title = SessionInfoUpdate::new().title(for_terminal_line(words_of(&text), TITLE_CHARS));
-        let (telling, mode) = (Arc::clone(&open.telling), Arc::clone(&open.mode));
+        let telling = Arc::clone(&open.telling);
+        let mode = Arc::clone(&open.mode);
         let observer = UpdateObserver {
             connection: connection.clone(),
             session: id.to_owned(),

@@ -166,8 +166,11 @@ async fn given(agent: AgentSpec, moment: HookEvent<'_>) -> Value {
 #[tokio::test]
 async fn a_hook_gets_one_json_object() {
     let arguments = json!({"command": "ls"});
-    let (tool, arguments) = ("terminal", &arguments);
-    let (parent, kid, ended) = (parent(), child(), outcome());
+    let tool = "terminal";
+    let arguments = &arguments;
+    let parent = parent();
+    let kid = child();
+    let ended = outcome();
     let status = CallStatus::Ok;
     let all = [
         given(parent.clone(), HookEvent::PreToolUse { call: CALL, tool, arguments }).await,

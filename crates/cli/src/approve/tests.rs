@@ -169,7 +169,8 @@ fn questions_come_one_after_the_other() {
     });
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let cancel = Cancel::new();
-    let (one, two) = (question("first"), question("second"));
+    let one = question("first");
+    let two = question("second");
     let (one, two) = runtime
         .block_on(async { tokio::join!(person.ask(&one, &cancel), person.ask(&two, &cancel)) });
     let (first, second) = types.join().unwrap();

@@ -38,7 +38,8 @@ impl Every {
         cwd: Option<PathBuf>,
         quiet: bool,
     ) -> RunOptions {
-        let (config, set) = (self.config.clone(), self.set.clone());
+        let config = self.config.clone();
+        let set = self.set.clone();
         RunOptions {
             model: self.model.clone(),
             toolsets: self.toolsets.clone(),

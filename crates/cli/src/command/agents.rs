@@ -212,7 +212,8 @@ fn refused(
     let those = format!("those that run: {}", running.join(", "));
     match known.iter().find(|(id, _)| id.as_str() == agent).map(|(_, status)| *status) {
         Some(Some(status)) => {
-            let (agent, status) = (agent.clone(), status.as_str());
+            let agent = agent.clone();
+            let status = status.as_str();
             CliError::failed(AgentsError::Ended { agent, status }).hint(those)
         }
         Some(None) => {

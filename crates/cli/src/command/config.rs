@@ -67,7 +67,8 @@ fn with_more(
         return result;
     }
     let problems = in_order(problems);
-    let (warnings, ca_files) = (loaded.warnings.clone(), Vec::new());
+    let warnings = loaded.warnings.clone();
+    let ca_files = Vec::new();
     Err(VerbError::Config(ConfigError { problems, warnings, ca_files }))
 }
 

@@ -117,7 +117,8 @@ impl PendingServer {
     /// Asks the person to approve a new server. Returns a note, which also names the tools that are
     /// not offered without approval.
     fn shown(mut self, mode: ApproverMode) -> Option<String> {
-        let (name, start) = (&self.server.name, self.server.start());
+        let name = &self.server.name;
+        let start = self.server.start();
         let listed = self.card.listed.as_ref()?;
         if self.card.approved.is_some() || self.card.is_stale(&start) {
             return None;
@@ -166,14 +167,7 @@ fn asked(unknown: Vec<PendingServer>, cwd: &Path, around: &ProcessEnv) -> FirstL
     let (said, hears) = mpsc::channel();
     let looks: Vec<_> = unknown
         .into_iter()
-        .map(|asked| {
-            let (cwd, processes, said) = (cwd.to_owned(), Arc::clone(&processes), said.clone());
-            async move {
-                let name = asked.server.name.clone();
-                let heard = ask_first(asked, cwd, processes).await;
-                let _nobody_waits_any_more = said.send((name, heard));
-            }
-        })
+        .map(|asked| send_listing(asked, cwd.to_owned(), Arc::clone(&processes), said.clone()))
         .collect();
     let (end, ended) = oneshot::channel::<Infallible>();
     let thread = std::thread::Builder::new().name("mcp".to_owned()).spawn(move || {
@@ -190,7 +184,8 @@ fn asked(unknown: Vec<PendingServer>, cwd: &Path, around: &ProcessEnv) -> FirstL
     });
     drop(said);
     let until = Instant::now() + FIRST_LOOK;
-    let (mut notes, mut without) = (Vec::new(), BTreeSet::new());
+    let mut notes = Vec::new();
+    let mut without = BTreeSet::new();
     while waiting.keys().any(|name| !was_slow.contains(name)) {
         let left = until.saturating_duration_since(Instant::now());
         let Ok((name, heard)) = hears.recv_timeout(left) else { break };
@@ -216,6 +211,18 @@ fn asked(unknown: Vec<PendingServer>, cwd: &Path, around: &ProcessEnv) -> FirstL
     FirstListing { notes, without, _asking: (!waiting.is_empty()).then_some(asking) }
 }
 
+/// Lists a server, and sends the note on it or the reason why it is left out.
+async fn send_listing(
+    asked: PendingServer,
+    cwd: PathBuf,
+    processes: Arc<Processes>,
+    said: mpsc::Sender<(String, Result<Option<String>, String>)>,
+) {
+    let name = asked.server.name.clone();
+    let heard = ask_first(asked, cwd, processes).await;
+    let _nobody_waits_any_more = said.send((name, heard));
+}
+
 /// Returns the note on a server that has not answered yet.
 fn unheard(name: &str, was_slow: bool) -> String {
     let why = if was_slow {
@@ -238,7 +245,8 @@ async fn ask_first(
     processes: Arc<Processes>,
 ) -> Result<Option<String>, String> {
     let PendingServer { server, mut card, cards, of_editor } = asked;
-    let (name, start) = (server.name.clone(), server.start());
+    let name = server.name.clone();
+    let start = server.start();
     // A run that ends before the answer leaves that behind, and the next one does not wait.
     card.unanswered = Some(start.digest.clone());
     if let Err(error) = cards.write(&name, &start, &card) {
@@ -252,7 +260,8 @@ async fn ask_first(
             return Err(without(&name, of_editor, error));
         }
     };
-    let (taken, tools) = (of_editor && card.approved.is_none(), listed.tools.len());
+    let taken = of_editor && card.approved.is_none();
+    let tools = listed.tools.len();
     if of_editor {
         card.keep(&start, listed);
     } else {

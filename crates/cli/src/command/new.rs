@@ -111,7 +111,8 @@ fn tool_crate(around: &ProcessEnv, args: &Project) -> Result<(), CliError> {
 /// Writes a tool crate that is also a plugin.
 pub(crate) fn plugin(around: &ProcessEnv, args: &Project) -> Result<(), CliError> {
     let (name, source) = project(around, args, PLUGIN)?;
-    let (start, end) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let start = std::env::consts::DLL_PREFIX;
+    let end = std::env::consts::DLL_SUFFIX;
     let built = format!("target/release/{start}{}{end}", name.replace('-', "_"));
     let shown = args.dir.display();
     print(&format!(

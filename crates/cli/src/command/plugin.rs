@@ -92,7 +92,8 @@ impl PluginRow {
             Ok(found) => {
                 let tools = found.tools.iter().map(|tool| tool.spec.decl.name.to_string());
                 let tools: Vec<String> = tools.collect();
-                let (name, version) = (found.name.to_string(), found.version.clone());
+                let name = found.name.to_string();
+                let version = found.version.clone();
                 [name, version, runs, "yes".to_owned(), tools.join(", "), path]
             }
             Err(_) => {

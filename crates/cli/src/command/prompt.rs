@@ -54,7 +54,8 @@ fn flags(args: &Prompt) -> Vec<FlagValue> {
     if args.child.child || args.toolsets.is_empty() {
         return Vec::new();
     }
-    let (flag, key) = ("--toolsets".to_owned(), "toolsets".to_owned());
+    let flag = "--toolsets".to_owned();
+    let key = "toolsets".to_owned();
     vec![FlagValue { flag, key, value: json!(args.toolsets) }]
 }
 

@@ -89,8 +89,8 @@ pub(crate) fn run(
     announce(job, &composition, mode, &chosen.warnings, before.as_ref());
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
     let stage = RunHarness::set(around, options, &cwd, &composition, before)?.of(&id);
-    let (model, model_options) = (chosen.name.clone(), chosen.options.clone());
-    let plan = RunPlan { model, options: model_options, mode, cwd, task, material };
+    let model = chosen.name.clone();
+    let plan = RunPlan { model, options: chosen.options.clone(), mode, cwd, task, material };
     let mut parts = stage.parts(composition.parts(chosen));
     parts.record.endpoint = endpoint(overrides);
     parts.record.config_file.clone_from(&sources.config_file);

@@ -104,7 +104,8 @@ impl SharedAssembly {
         loaded: &LoadedConfig,
         before: Option<&SessionStart>,
     ) -> Result<SessionStartup, CliError> {
-        let (config, around) = (&loaded.config, &self.around);
+        let config = &loaded.config;
+        let around = &self.around;
         // An editor may have added servers to it.
         redact_in_log(config, around);
         let mut looked = first_look(config, around, &sources.cwd, unasked(config));
@@ -149,7 +150,8 @@ impl SharedAssembly {
         parts.observers = observers;
         parts.record.config_file.clone_from(&begun.config_file);
         parts.requests.rate_limiter = Some(Arc::clone(&self.gate) as _);
-        let (config, program) = (&begun.composition.config, begun.program.clone());
+        let config = &begun.composition.config;
+        let program = begun.program.clone();
         let _kept_in_the_settings = staff(&mut parts, config, program, &self.around);
         parts
     }

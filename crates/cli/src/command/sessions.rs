@@ -102,7 +102,8 @@ pub(crate) fn session_named(dir: &SessionDir, name: &str) -> Result<SessionId, C
         [] => Err(missing()),
         [only] => Ok(only.clone()),
         several => {
-            let (name, count) = (name.to_owned(), several.len());
+            let name = name.to_owned();
+            let count = several.len();
             let newest = several.iter().rev().take(CANDIDATES);
             let shown = candidates(dir, newest);
             let more = match count.saturating_sub(CANDIDATES) {
@@ -145,7 +146,8 @@ fn read(dir: &SessionDir, name: &str) -> Result<(StoredSession, Option<SessionHo
         tell(&format!("warning: the last record is incomplete; {bytes} bytes are left out"));
     }
     if let Some(damage) = &stored.damage {
-        let (line, what) = (damage.line, &damage.what);
+        let line = damage.line;
+        let what = &damage.what;
         tell(&format!("warning: line {line} is damaged ({what}); what follows is left out"));
     }
     Ok((stored, running))

@@ -69,7 +69,8 @@ impl Table {
         let droppable = give_way.len().saturating_sub(1);
         let widths = (0..=droppable).map(|dropped| fitted(&natural, &give_way, dropped, columns));
         let fits = |widths: &Vec<usize>| total(widths) <= columns;
-        let (mut tight, mut fitting) = (Vec::new(), None);
+        let mut tight = Vec::new();
+        let mut fitting = None;
         for widths in widths {
             if fits(&widths) {
                 fitting = Some(widths);

@@ -31,7 +31,8 @@ mod tests {
         symlink("../../dotfiles/deputize", base.join("user/.config/deputize")).unwrap();
         std::fs::write(base.join("shared.yaml"), "").unwrap();
         symlink("../../shared.yaml", base.join("dotfiles/deputize/config.yaml")).unwrap();
-        let (user, own) = (base.join("user"), base.join("own"));
+        let user = base.join("user");
+        let own = base.join("own");
         let env = [("HOME", user.to_str().unwrap()), ("DEPUTIZE_HOME", own.to_str().unwrap())];
         let around = ProcessEnv::for_tests(&env);
         let sources = Sources {

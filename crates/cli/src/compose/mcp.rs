@@ -166,7 +166,8 @@ fn value_of<'v>(
 
 /// Replaces `${NAME}` by variables of the environment. Returns the name of one that is not set.
 fn expand<'v>(value: &'v str, around: &ProcessEnv) -> Result<String, &'v str> {
-    let (mut out, mut rest) = (String::new(), value);
+    let mut out = String::new();
+    let mut rest = value;
     while let Some((before, after)) = rest.split_once("${") {
         out.push_str(before);
         let Some((name, behind)) = after.split_once('}') else {

@@ -281,7 +281,8 @@ fn authorities(
         _ => PathBuf::from(path),
     };
     let pem = read(&place).map_err(|source| {
-        let (provider, path) = (provider.to_owned(), path.to_owned());
+        let provider = provider.to_owned();
+        let path = path.to_owned();
         CliError::usage(CaFile { provider, path, source })
     })?;
     Ok(Some(CaBundle { path: path.to_owned(), pem }))

@@ -33,7 +33,8 @@ impl ResolvedModels {
         surroundings: &ProcessEnv,
     ) -> Result<Self, CliError> {
         let config = limits.config;
-        let (mut secrets, mut warnings) = (Secrets::default(), Vec::new());
+        let mut secrets = Secrets::default();
+        let mut warnings = Vec::new();
         let mut models = Models::default();
         let dollars = limits.any();
         let http = deputize_providers::http_client(Arc::clone(clock));

@@ -167,7 +167,8 @@ fn a_limit_in_dollars_wants_the_price_of_each_model_that_an_agent_may_have() {
             error.chain()
         })
     };
-    let (run, children) = ("budget.usd=1", "delegation.budget.usd=1");
+    let run = "budget.usd=1";
+    let children = "delegation.budget.usd=1";
     let unknown = |limit: &str| {
         Some(format!(
             "`{limit}` is a limit in dollars, and the price of `far/dear` is not known: set \

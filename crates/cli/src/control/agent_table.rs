@@ -179,10 +179,12 @@ mod tests {
         };
         assert_eq!(told(started(&root(), "all")), "running");
         let command = "rm x".to_owned();
-        let (class, reason) = ("dangerous".to_owned(), "it deletes".to_owned());
+        let class = "dangerous".to_owned();
+        let reason = "it deletes".to_owned();
         let request = Event::ApprovalRequest { call: CALL, command, class, reason };
         assert_eq!(told(request), "asking");
-        let (decision, by) = ("deny".to_owned(), "user".to_owned());
+        let decision = "deny".to_owned();
+        let by = "user".to_owned();
         assert_eq!(told(Event::ApprovalDecision { call: CALL, decision, by }), "running");
         assert_eq!(told(Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None }), "ending");
         assert_eq!(told(ended(&root(), Status::Timeout, ExitReason::Timeout)), "timeout");
@@ -198,7 +200,9 @@ mod tests {
             json(&tape)[1]["status"].as_str().unwrap().to_owned()
         };
         let again = || {
-            let (cwd, model, toolsets) = ("/w".into(), "p/m".to_owned(), Vec::new());
+            let cwd = "/w".into();
+            let model = "p/m".to_owned();
+            let toolsets = Vec::new();
             let program = "deputize".to_owned();
             Event::SessionStart(SessionStart {
                 cwd,
@@ -230,7 +234,9 @@ mod tests {
         let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "all"));
         let mut asks = |model: &str, replies: bool| {
-            let (model, messages, bytes) = (model.to_owned(), 1, 1);
+            let model = model.to_owned();
+            let messages = 1;
+            let bytes = 1;
             tape.add(&root(), Event::ModelRequest { iteration: 1, messages, bytes, model });
             if replies {
                 tape.add(&root(), replied(1, "", &[]));
@@ -263,7 +269,8 @@ mod tests {
     fn a_call_counts_from_its_start() {
         let mut records = TestWriter::default();
         records.add(&root(), started(&root(), "all"));
-        let (tool, arguments) = ("terminal".to_owned(), "{}".to_owned());
+        let tool = "terminal".to_owned();
+        let arguments = "{}".to_owned();
         records.add(&root(), Event::ToolStart { call: CALL, tool, arguments });
         let agents = json(&records);
         assert_eq!(

@@ -53,8 +53,8 @@ impl ControlServer {
         overseer: SessionControl,
     ) -> Result<Self, ControlError> {
         let place = SocketFolder::make(sessions)?;
-        let (name, new) =
-            (SocketFolder::name(session), format!(".{session}.{}", std::process::id()));
+        let name = SocketFolder::name(session);
+        let new = format!(".{session}.{}", std::process::id());
         let shown = place.shown(&name);
         let failed = |source| ControlError::Bind { path: shown.clone(), source };
         // Whoever finds it under its name finds it listening.
@@ -84,7 +84,8 @@ impl ControlServer {
             while connections.try_join_next().is_some() {}
             match self.listener.accept().await {
                 Ok((stream, _)) if is_own(&stream) => {
-                    let (overseer, session) = (self.overseer.clone(), self.session.clone());
+                    let overseer = self.overseer.clone();
+                    let session = self.session.clone();
                     connections.spawn(async move { converse(stream, &overseer, &session).await });
                 }
                 Ok(_) => {}

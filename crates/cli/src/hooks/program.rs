@@ -73,7 +73,8 @@ mod tests {
     fn only_a_plain_first_word_is_looked_for() {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("plain"), "").unwrap();
-        let (home, bin) = (home.path().to_str().unwrap(), "/usr/bin:/bin");
+        let home = home.path().to_str().unwrap();
+        let bin = "/usr/bin:/bin";
         let around = ProcessEnv::for_tests(&[("HOME", home), ("PATH", bin)]);
         for fine in [
             "cat >> ~/calls",

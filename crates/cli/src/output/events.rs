@@ -72,10 +72,11 @@ impl Projection {
                 EventBody::MessageLeft { bytes: text.len(), preview: preview(text) }
             }
             Event::ExternalText { text } => external_text(text),
-            Event::ModelRequest { iteration, messages, bytes, .. } => {
-                let (iteration, messages, bytes) = (*iteration, *messages, *bytes);
-                EventBody::ModelRequest { iteration, messages, bytes }
-            }
+            Event::ModelRequest { iteration, messages, bytes, .. } => EventBody::ModelRequest {
+                iteration: *iteration,
+                messages: *messages,
+                bytes: *bytes,
+            },
             Event::ModelResponse { iteration, reply, ms, cost_usd, estimated } => {
                 model_response(*iteration, reply, *ms, *cost_usd, *estimated)
             }
@@ -103,8 +104,10 @@ impl Projection {
             Event::AnswerRejected { mistakes } => EventBody::AnswerRejected { mistakes },
             Event::AgentRest => EventBody::AgentRest,
             Event::AgentHeartbeat { iteration, current_tool, idle_ms, stalled } => {
-                let (current_tool, idle_ms) = (current_tool.as_deref(), *idle_ms);
-                let (iteration, stalled) = (*iteration, *stalled);
+                let current_tool = current_tool.as_deref();
+                let idle_ms = *idle_ms;
+                let iteration = *iteration;
+                let stalled = *stalled;
                 EventBody::AgentHeartbeat { iteration, current_tool, idle_ms, stalled }
             }
             Event::SpawnPaused { by, paused } => EventBody::SpawnPaused { by, paused: *paused },
@@ -244,7 +247,8 @@ fn session_end(
     usage: Usage,
     cost_usd: Option<f64>,
 ) -> EventBody<'static> {
-    let (status, usage) = (status.as_str(), EventTokens::from(usage));
+    let status = status.as_str();
+    let usage = EventTokens::from(usage);
     let cost_usd = cost_usd.map(shown_usd);
     EventBody::SessionEnd { status, exit_code, usage, cost_usd }
 }

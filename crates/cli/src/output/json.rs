@@ -51,7 +51,8 @@ fn ended_tasks<'s>(snapshot: &'s SessionSnapshot, parent: &AgentId) -> Vec<Ended
     });
     let unstarted = snapshot.unstarted_tasks().iter().filter(|task| task.parent == *parent);
     let unstarted = unstarted.map(|task| {
-        let (agent, model) = (task.agent.clone(), task.model.clone());
+        let agent = task.agent.clone();
+        let model = task.model.clone();
         let outcome = Outcome::not_started(agent, model, task.status, task.error.clone());
         EndedTask { index: task.index, outcome: Cow::Owned(outcome) }
     });

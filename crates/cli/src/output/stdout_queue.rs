@@ -60,7 +60,9 @@ impl StdoutQueue {
         most: usize,
         cancel: Cancel,
     ) -> io::Result<Self> {
-        let (state, more, written) = (Mutex::default(), Condvar::new(), Notify::new());
+        let state = Mutex::default();
+        let more = Condvar::new();
+        let written = Notify::new();
         let shared = Arc::new(QueueShared { state, more, written, most, cancel });
         let mine = Arc::clone(&shared);
         thread::Builder::new().name("output".to_owned()).spawn(move || mine.write(out))?;
@@ -69,11 +71,13 @@ impl StdoutQueue {
 
     /// Appends bytes to the queue. Bytes after the end are dropped.
     pub(crate) fn push(&self, bytes: Vec<u8>) {
-        let (mut state, most) = (self.shared.lock(), self.shared.most);
+        let mut state = self.shared.lock();
+        let most = self.shared.most;
         if state.closed {
             return;
         }
-        let (waiting, more) = (state.bytes, bytes.len());
+        let waiting = state.bytes;
+        let more = bytes.len();
         if waiting > 0 && waiting.saturating_add(more) > most {
             state.closed = true;
             state.failure = Some(io::Error::other(QueueFull { waiting, more, most }));

@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn a_reader_that_goes_ends_the_run_and_is_not_written_to_again() {
-        let (writes, cancel) = (Arc::new(AtomicU32::new(0)), Cancel::new());
+        let writes = Arc::new(AtomicU32::new(0));
+        let cancel = Cancel::new();
         let stream = stream(Box::new(Head(Arc::clone(&writes))), 1 << 20, &cancel);
         tape().records.iter().for_each(|record| stream.on_record(record));
         wait(stream.out.written());

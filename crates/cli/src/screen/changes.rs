@@ -54,7 +54,8 @@ fn command_lines(changes: &RunChanges) -> Vec<ScreenLine> {
         return Vec::new();
     }
     let some = |n: usize, what: &str| if n > 0 { format!(", {n} {what}") } else { String::new() };
-    let (failed, unknown) = (some(commands.failed, "failed"), some(commands.unknown, "unknown"));
+    let failed = some(commands.failed, "failed");
+    let unknown = some(commands.unknown, "unknown");
     let title = format!("{} run{failed}{unknown}:", count(commands.count, "command"));
     let mut lines = vec![ScreenLine::default().with(Style::Bold, title)];
     lines.extend(commands.first().take(COMMANDS).map(ran));

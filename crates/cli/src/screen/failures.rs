@@ -96,7 +96,8 @@ impl Group {
 
     /// Returns a text that is true of each of them: figures of one are said to be its own.
     fn words(&self, thing: &str) -> String {
-        let (size, reason) = (self.names.len(), &self.reason);
+        let size = self.names.len();
+        let reason = &self.reason;
         let all = count(size, thing);
         if size == 1 {
             reason.clone()

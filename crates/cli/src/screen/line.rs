@@ -99,7 +99,9 @@ impl ScreenLine {
         }
         let lead: String = self.chars().map(|(c, _)| c).take_while(|c| *c == ' ').collect();
         let indent = (lead.len() + HANGING).min(columns / 2);
-        let (mut rows, mut row, mut gap) = (Vec::new(), Self::default(), Self::default());
+        let mut rows = Vec::new();
+        let mut row = Self::default();
+        let mut gap = Self::default();
         let mut has_word = false;
         for Word { line, is_gap } in self.words(columns.saturating_sub(indent)) {
             if is_gap {
@@ -126,7 +128,9 @@ impl ScreenLine {
         let mut words: Vec<Word> = Vec::new();
         let text: String = self.chars().map(|(c, _)| c).collect();
         // Characters that are left of what stands in backticks, and whether it stays whole.
-        let (mut rest, mut quoted, mut is_whole) = (text.as_str(), 0_usize, false);
+        let mut rest = text.as_str();
+        let mut quoted = 0_usize;
+        let mut is_whole = false;
         for (c, style) in self.chars() {
             if c == '`' && quoted == 0 {
                 let quotation = quotation(rest).unwrap_or_default();

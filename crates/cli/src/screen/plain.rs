@@ -320,9 +320,9 @@ fn worth(
             Some(line().with(Style::Asking, "the answer misses its schema"))
         }
         Event::AgentHeartbeat { current_tool, idle_ms, stalled: true, .. } => {
-            let place =
-                current_tool.as_ref().map(|tool| format!(" in {}", for_terminal_line(tool, 80)));
-            let (place, idle) = (place.unwrap_or_default(), seconds(*idle_ms));
+            let place = |tool: &String| format!(" in {}", for_terminal_line(tool, 80));
+            let place = current_tool.as_ref().map(place).unwrap_or_default();
+            let idle = seconds(*idle_ms);
             Some(line().with(Style::Asking, format!("stalled{place}: no progress for {idle}")))
         }
         Event::SpawnPaused { by, paused } => {

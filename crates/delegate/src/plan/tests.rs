@@ -403,7 +403,8 @@ fn holds<T: std::fmt::Debug>(
     law: impl Fn(T) -> Result<bool, TestCaseError>,
 ) {
     let config = ProptestConfig { source_file: Some(file!()), ..ProptestConfig::default() };
-    let (count, reached) = (config.cases, Cell::new(0));
+    let count = config.cases;
+    let reached = Cell::new(0);
     let law = |case| law(case).map(|reaches| reached.set(reached.get() + u32::from(reaches)));
     if let Err(failed) = TestRunner::new(config).run(&cases, law) {
         panic!("{failed}");
@@ -542,7 +543,8 @@ fn every_tool_of_the_parent_is_kept_or_explained() {
 proptest! {
     #[test]
     fn any_arguments_give_children_or_errors_and_always_the_same(arguments in any_json()) {
-        let (family, config) = (ParentFixture::new(TOOLS), DelegationConfig::default());
+        let family = ParentFixture::new(TOOLS);
+        let config = DelegationConfig::default();
         let plan = made(&family, &arguments, &config);
         prop_assert_eq!(&plan, &made(&family, &arguments, &config));
         match plan {

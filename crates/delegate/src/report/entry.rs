@@ -306,7 +306,8 @@ impl OmittedCounts {
         audience: Audience,
         output_bytes: usize,
     ) -> Self {
-        let (receipts, lists) = (&outcome.receipts, audience.lists());
+        let receipts = &outcome.receipts;
+        let lists = audience.lists();
         let kept = seen.kept_of(index).and_then(|kept| kept.whole.as_deref());
         Self {
             tool_trace: outcome.trace.len().saturating_sub(lists.trace),

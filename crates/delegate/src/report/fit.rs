@@ -230,7 +230,8 @@ impl<'a> EntryFit<'a> {
             let said = said(self.outcome, where_whole, bytes_of_it, BOTH_ENDS.min(most))?;
             (bytes(&said) <= room).then_some(said)
         };
-        let (mut best, mut low) = (at(0)?, 0);
+        let mut best = at(0)?;
+        let mut low = 0;
         let mut high = text.len().min(most).min(room.saturating_mul(UNSEEN));
         while high - low > NEAR {
             let middle = low.midpoint(high);

@@ -22,7 +22,8 @@ pub(crate) fn lay_out_plain(
     seen: HostObservations<'_>,
     limits: ReportLimits<'_>,
 ) -> Result<(ToolCallResult, Truncation), FillError> {
-    let (kept, aside) = (seen.kept.first(), limits.whole(1) / ASIDE);
+    let kept = seen.kept.first();
+    let aside = limits.whole(1) / ASIDE;
     let most = limits.plain();
     let mut output = ToolOutput {
         source: Some(TextSource::Child(outcome.agent.to_string())),
@@ -67,7 +68,8 @@ fn text(outcome: &Outcome, seen: HostObservations<'_>, most: usize) -> ToolOutpu
         return ToolOutput::text(text);
     }
     let (head, tail) = ends(text, most);
-    let (all, cut) = (text.len(), text.len() - head.len() - tail.len());
+    let all = text.len();
+    let cut = text.len() - head.len() - tail.len();
     let whole = where_whole(outcome, seen);
     ToolOutput::text(format!("{head}\n[...]\n{tail}"))
         .note(format!("{cut} of {all} bytes left out at [...]; the whole answer: {whole}"))

@@ -182,7 +182,8 @@ impl Spawn for Home {
         }
         self.0.attached.lock().push(spec.clone());
         let (parent, lifecycle) = self.0.parent.lock().clone().unwrap();
-        let (cancel, home) = (cancel.clone(), Arc::clone(&self.0));
+        let cancel = cancel.clone();
+        let home = Arc::clone(&self.0);
         Ok(Box::new(Child { parent, lifecycle, spec, cancel, home }))
     }
 
@@ -192,7 +193,8 @@ impl Spawn for Home {
         _: CallId,
     ) -> BoxFuture<'a, SpawnConditions> {
         let children = self.0.known.lock().iter().cloned().collect();
-        let (catalog, counts) = (Arc::clone(&parent.catalog), self.0.counts(parent));
+        let catalog = Arc::clone(&parent.catalog);
+        let counts = self.0.counts(parent);
         let conditions = SpawnConditions { catalog, paused_by: None, children, counts };
         Box::pin(std::future::ready(conditions))
     }

@@ -79,10 +79,12 @@ pub(super) async fn serve(state: &ServeState, address: ServedAddress) {
             () = state.end.cancelled() => break,
             _ended = connections.join_next(), if !connections.is_empty() => {}
             (stream, _) = taken(|| address.listener.accept()), if !full => {
-                let (service, path) = (service.clone(), Arc::clone(&path));
+                let service = service.clone();
+                let path = Arc::clone(&path);
                 let sessions = Arc::clone(&sessions);
                 let answer = service_fn(move |request: Request<Incoming>| {
-                    let (service, path) = (service.clone(), Arc::clone(&path));
+                    let service = service.clone();
+                    let path = Arc::clone(&path);
                     let sessions = Arc::clone(&sessions);
                     async move {
                         Ok::<_, Infallible>(if *path != *request.uri().path() {

@@ -46,7 +46,8 @@ pub(super) fn render(
         out.push_str(&format!("{more} {has} it only in longer names: {}.\n", longest(&part)));
     }
     if found.more {
-        let (seen, all) = (number(read), number(found.total));
+        let seen = number(read);
+        let all = number(found.total);
         out.push_str(&format!("Only the first {seen} of {all} matching lines were read.\n"));
     }
     let unparsed = shown.iter().filter(|line| is_unparsed(line)).count() as u64;
@@ -107,8 +108,8 @@ fn other_lines(search: &LineSearch, others: &[&Line<'_>]) -> String {
     let parsed = others.len() - unparsed;
     let mut out = String::new();
     if parsed > 0 {
-        let (other, has) =
-            (count(parsed as u64, "other line"), if parsed == 1 { "has" } else { "have" });
+        let other = count(parsed as u64, "other line");
+        let has = if parsed == 1 { "has" } else { "have" };
         out.push_str(&format!("{other} {has} it.\n"));
     }
     if unparsed > 0 {

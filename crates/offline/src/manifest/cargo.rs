@@ -24,8 +24,10 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
             }
             _ => String::new(),
         };
-        let (name, version) = (field("name"), field("version"));
-        let (licence, about) = (field("license"), field("description"));
+        let name = field("name");
+        let version = field("version");
+        let licence = field("license");
+        let about = field("description");
         let requires = field("rust-version");
         let licence_file = field("license-file");
         out.name = name;

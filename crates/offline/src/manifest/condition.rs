@@ -50,7 +50,8 @@ pub(super) fn of_python_marker(marker: &str) -> String {
     let plain = marker.strip_prefix('(').and_then(|inner| inner.strip_suffix(')'));
     let plain = plain.filter(|inner| !inner.contains(['(', ')'])).unwrap_or(marker).trim();
     if let Some(found) = VERSION_MARKER.captures(plain) {
-        let (sign, version) = (found.get(1), found.get(2));
+        let sign = found.get(1);
+        let version = found.get(2);
         let text =
             |part: Option<regex::Match<'_>>| part.map_or("", |part| part.as_str()).to_owned();
         return format!("for Python {} {}", text(sign), text(version));

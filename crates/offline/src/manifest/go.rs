@@ -6,7 +6,8 @@ use crate::imports::longest_module;
 pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     let mut out = Package::new(path, Tool::Go);
     let mut block = String::new();
-    let (mut indirect, mut tools) = (Vec::new(), Vec::new());
+    let mut indirect = Vec::new();
+    let mut tools = Vec::new();
     for line in text.lines() {
         let (code, remark) = line.split_once("//").unwrap_or((line, ""));
         let code = code.trim();

@@ -42,10 +42,13 @@ fn elements(text: &str) -> Vec<(Vec<String>, String)> {
 #[expect(clippy::too_many_lines, reason = "one arm for each element")]
 pub(super) fn pom(path: &str, text: &str) -> Option<Package> {
     let mut out = Package::new(path, Tool::Maven);
-    let (mut group, mut parent_version, mut artifact) =
-        (String::new(), String::new(), String::new());
-    let (mut name, mut scope, mut version, mut optional) =
-        (String::new(), String::new(), String::new(), false);
+    let mut group = String::new();
+    let mut parent_version = String::new();
+    let mut artifact = String::new();
+    let mut name = String::new();
+    let mut scope = String::new();
+    let mut version = String::new();
+    let mut optional = false;
     let elements = elements(text);
     let properties: Vec<(String, String)> = elements
         .iter()

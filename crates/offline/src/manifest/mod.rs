@@ -59,7 +59,8 @@ impl Dependency {
     }
 
     pub(super) fn new(name: &str, version: &str) -> Self {
-        let (name, version) = (name.trim().to_owned(), version.trim().to_owned());
+        let name = name.trim().to_owned();
+        let version = version.trim().to_owned();
         Self { name, condition: String::new(), version }
     }
 

@@ -48,7 +48,8 @@ pub(super) fn cmake(path: &str, text: &str) -> Option<Package> {
     }
     for found in CMAKE_PROGRAM.captures_iter(&text) {
         if let (Some(name), Some(sources)) = (found.get(1), found.get(2)) {
-            let (name, at) = (name.as_str().to_owned(), sources.as_str().to_owned());
+            let name = name.as_str().to_owned();
+            let at = sources.as_str().to_owned();
             out.targets.programs.push(super::Program { name, at });
         }
     }

@@ -279,7 +279,8 @@ pub(super) fn pkg_info(path: &str, text: &str) -> Option<Package> {
 
 /// Whether two manifests may be those of one project: neither names it otherwise than the other.
 fn is_same_project(one: &Package, other: &Package) -> bool {
-    let (one, other) = (plain_name(&one.name), plain_name(&other.name));
+    let one = plain_name(&one.name);
+    let other = plain_name(&other.name);
     one.is_empty() || other.is_empty() || one == other
 }
 
@@ -372,7 +373,9 @@ pub(super) fn required(ask: &mut Ask<'_, '_>, inventory: &Inventory, packages: &
 /// Reads the requirements of `requires.txt` and the names of those for extras. `None` where a
 /// line is no requirement.
 fn requires_txt(text: &str) -> Option<(Vec<Dependency>, BTreeSet<String>)> {
-    let (mut dependencies, mut optional, mut extra) = (Vec::new(), BTreeSet::new(), false);
+    let mut dependencies = Vec::new();
+    let mut optional = BTreeSet::new();
+    let mut extra = false;
     let mut marker = String::new();
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         if let Some(section) = line.strip_prefix('[') {

@@ -159,7 +159,8 @@ fn declared(report: &Report, package: Option<&Package>) -> Option<String> {
 
 /// Says what a manifest declares, and apart from it which other licences texts are.
 fn declared_and_texts(declared: &str, files: &[(String, Vec<&'static str>)]) -> String {
-    let (mut same, mut apart) = (Vec::new(), Vec::new());
+    let mut same = Vec::new();
+    let mut apart = Vec::new();
     for (path, licences) in files.iter().take(FILES) {
         let path = code(path);
         let is_declared = |licence: &&str| licence::names(declared, licence);

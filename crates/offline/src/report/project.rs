@@ -44,7 +44,8 @@ fn same(one: &str, other: &str) -> bool {
         let letters = text.chars().filter(|c| c.is_alphanumeric()).take(60);
         letters.flat_map(char::to_lowercase).collect::<String>()
     };
-    let (one, other) = (plain(one), plain(other));
+    let one = plain(one);
+    let other = plain(other);
     let length = one.len().min(other.len());
     length > 0 && one.get(..length) == other.get(..length)
 }

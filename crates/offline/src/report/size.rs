@@ -34,7 +34,10 @@ pub(super) struct Sizes {
 impl Sizes {
     pub(super) fn of(inventory: &Inventory) -> Self {
         let mut by_name: BTreeMap<&'static str, Size> = BTreeMap::new();
-        let (mut all, mut generated, mut vendored, mut binary) = (Size::default(), 0, 0, 0);
+        let mut all = Size::default();
+        let mut generated = 0;
+        let mut vendored = 0;
+        let mut binary = 0;
         for file in &inventory.files {
             let Some(lines) = file.lines else {
                 binary += u64::from(inventory.binary.contains(&file.path));

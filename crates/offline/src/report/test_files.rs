@@ -68,7 +68,8 @@ fn by_folder(inventory: &Inventory, figures: &Figures) -> BTreeMap<String, Tests
 /// Says how many tests there are; `None` where there are none.
 fn heading(folders: &BTreeMap<String, Tests>, place: &str) -> Option<String> {
     let sum = |of: fn(&Tests) -> u64| folders.values().map(of).sum::<u64>();
-    let (cases, files) = (sum(|it| it.cases), sum(|it| it.files));
+    let cases = sum(|it| it.cases);
+    let files = sum(|it| it.files);
     let others = sum(|it| it.others);
     let found = format!("{} in {}{place}", count(cases, "test function"), count(files, "file"));
     match (cases, others) {

@@ -31,7 +31,8 @@ const DEFINING_WHOLE: [&str; 7] = [
 const C_TYPES: [&str; 3] = ["struct_specifier", "union_specifier", "enum_specifier"];
 
 pub(super) fn role_at(source: Source<'_>, row: usize, start: usize, end: usize) -> NameRole {
-    let (start, end) = (Point::new(row, start), Point::new(row, end));
+    let start = Point::new(row, start);
+    let end = Point::new(row, end);
     let Some(name) = source.root.named_descendant_for_point_range(start, end) else {
         return NameRole::Use;
     };
@@ -65,7 +66,8 @@ fn is_declared_there(assignment: Node<'_>) -> bool {
 
 /// Returns the role of a name that a declarator of C has, perhaps below others.
 fn declared(name: Node<'_>) -> Option<NameRole> {
-    let (mut at, mut function) = (name, false);
+    let mut at = name;
+    let mut function = false;
     let mut above = at.parent()?;
     while above.kind().ends_with("_declarator") {
         let inner = above.kind() == "parenthesized_declarator";

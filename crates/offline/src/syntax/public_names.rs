@@ -77,7 +77,8 @@ fn is_closed_body(body: Node<'_>) -> bool {
 }
 
 fn of_rust(source: Source<'_>) -> PublicNames {
-    let (mut public, mut own) = (PublicNames::new("defines"), PublicNames::new("defines"));
+    let mut public = PublicNames::new("defines");
+    let mut own = PublicNames::new("defines");
     let mut re_exported = PublicNames::new("re-exports");
     let mut exported = false;
     for node in source.children(source.root) {
@@ -138,7 +139,8 @@ fn add_used(source: Source<'_>, used: Node<'_>, within: &str, names: &mut Public
 
 fn of_python(source: Source<'_>) -> PublicNames {
     let mut exported = PublicNames::new("exports");
-    let (mut defined, mut values) = (PublicNames::new("defines"), PublicNames::new("defines"));
+    let mut defined = PublicNames::new("defines");
+    let mut values = PublicNames::new("defines");
     for node in source.children(source.root) {
         let item = match node.kind() {
             "decorated_definition" => node.child_by_field_name("definition"),
@@ -188,7 +190,8 @@ fn add_strings(source: Source<'_>, list: Node<'_>, names: &mut PublicNames) {
 }
 
 fn of_script(source: Source<'_>) -> PublicNames {
-    let (mut exported, mut defined) = (PublicNames::new("exports"), PublicNames::new("defines"));
+    let mut exported = PublicNames::new("exports");
+    let mut defined = PublicNames::new("defines");
     let mut declared = PublicNames::new("declares");
     for node in source.children(source.root) {
         match node.kind() {
@@ -253,7 +256,8 @@ fn add_declared(source: Source<'_>, node: Node<'_>, names: &mut PublicNames) {
 
 /// Adds what an assignment to `module.exports` or `exports.name` gives.
 fn add_assigned(source: Source<'_>, node: Node<'_>, names: &mut PublicNames) {
-    let (left, right) = (source.field(node, "left"), node.child_by_field_name("right"));
+    let left = source.field(node, "left");
+    let right = node.child_by_field_name("right");
     let Some(right) = right.filter(|_| node.kind() == "assignment_expression") else { return };
     if right.kind() == "assignment_expression" {
         add_assigned(source, right, names);
@@ -282,7 +286,8 @@ fn add_assigned(source: Source<'_>, node: Node<'_>, names: &mut PublicNames) {
 }
 
 fn of_go(source: Source<'_>) -> PublicNames {
-    let (mut exported, mut own) = (PublicNames::new("exports"), PublicNames::new("defines"));
+    let mut exported = PublicNames::new("exports");
+    let mut own = PublicNames::new("defines");
     let mut program = false;
     source.walk(|node| match node.kind() {
         "package_clause" => {
@@ -308,7 +313,8 @@ fn of_go(source: Source<'_>) -> PublicNames {
 
 fn of_c(source: Source<'_>, header: bool) -> PublicNames {
     let verb = if header { "declares" } else { "defines" };
-    let (mut public, mut own) = (PublicNames::new(verb), PublicNames::new(verb));
+    let mut public = PublicNames::new(verb);
+    let mut own = PublicNames::new(verb);
     source.walk(|node| {
         let function = node.kind() == "function_definition";
         let declares = header && matches!(node.kind(), "declaration" | "type_definition");

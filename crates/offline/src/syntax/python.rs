@@ -228,7 +228,8 @@ fn groups(source: Source<'_>, dictionary: Node<'_>) -> Option<Vec<(String, Vec<S
 /// Returns the value that the top of a module gives to a name, if nothing else but one place
 /// that reads it names it: what is named more often may be changed there.
 fn assigned_once<'s>(source: Source<'s>, name: &str) -> Option<Node<'s>> {
-    let (mut value, mut named) = (None, 0);
+    let mut value = None;
+    let mut named = 0;
     source.walk(|node| {
         let keyword = node.parent().is_some_and(|above| {
             above.kind() == "keyword_argument"

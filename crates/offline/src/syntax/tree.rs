@@ -45,7 +45,8 @@ pub(crate) fn context_at(
 
 /// Returns whether a place lies in an item that only tests compile, also in its comments.
 pub(crate) fn is_in_tests(grammar: Grammar, source: Source<'_>, row: usize, column: usize) -> bool {
-    let (point, after) = (Point::new(row, column), Point::new(row, column + 1));
+    let point = Point::new(row, column);
+    let after = Point::new(row, column + 1);
     let mut at = source.root.descendant_for_point_range(point, after);
     while let Some(node) = at.filter(|_| grammar == Grammar::Rust) {
         if rust::is_test_item(source, node) {

@@ -189,7 +189,8 @@ fn searches(s: &Sentence<'_>, terms: &[Term], filter: LineFilter, at: usize) -> 
     let mut tasks = Vec::new();
     for term in terms {
         for path in &paths {
-            let (term, path) = (term.clone(), path.clone());
+            let term = term.clone();
+            let path = path.clone();
             let without_tests = before || after;
             tasks.push(Task::Search(LineSearch { term, filter, path, without_tests }));
         }

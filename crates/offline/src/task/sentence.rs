@@ -143,7 +143,8 @@ impl<'t> Sentence<'t> {
 
     /// Passes over what may follow a part, and returns whether it says to hand nothing on.
     pub(super) fn tail(&self, at: usize) -> (bool, usize) {
-        let (mut at, mut alone) = (at, false);
+        let mut at = at;
+        let mut alone = false;
         loop {
             let from = at + usize::from(self.is_mark(at, ","));
             let alones = [

@@ -71,7 +71,8 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
             out.push(Token { kind: Kind::Word, text: bare, start: at, end: at + bare.len() });
         }
         for (offset, mark) in word.char_indices().skip_while(|(offset, _)| *offset < bare.len()) {
-            let (start, end) = (at + offset, at + offset + mark.len_utf8());
+            let start = at + offset;
+            let end = at + offset + mark.len_utf8();
             let text = text.get(start..end).unwrap_or_default();
             out.push(Token { kind: Kind::Punctuation, text, start, end });
         }

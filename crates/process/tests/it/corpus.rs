@@ -20,7 +20,8 @@ pub(crate) struct Fixture {
 
 /// The trees that this machine can run, those that hop at the end.
 pub(crate) fn fixtures(mode: Mode) -> Vec<Fixture> {
-    let (mut found, mut left_out) = (Vec::new(), BTreeMap::new());
+    let mut found = Vec::new();
+    let mut left_out = BTreeMap::new();
     for (name, text) in texts() {
         let head = |key: &str| {
             let lines = text.lines().take_while(|line| line.starts_with('#'));

@@ -35,7 +35,9 @@ async fn when_it_is_killed_nothing_is_left_and_the_next_command_gets_another_one
     const TREE: &str = "trap '' TERM; env -i setsid -f {S}; ( {S} & ); setsid {S} & {S}";
     for mode in [Mode::Namespace, Mode::TreeKill] {
         let (supervisor, helper) = mode.watched();
-        let (owner, marker, cancel) = (supervisor.owner(), Marker::new(), CancellationToken::new());
+        let owner = supervisor.owner();
+        let marker = Marker::new();
+        let cancel = CancellationToken::new();
         let running = owner.run(bash(&marker.fill(TREE)), &cancel);
         let killing = async {
             until("the tree stands", || marker.sleeping() == 4).await;
@@ -69,7 +71,8 @@ async fn a_request_to_end_does_not_end_it_and_is_not_ignored_by_commands() {
 #[tokio::test]
 async fn a_command_that_stops_it_is_ended_at_its_time_limit() {
     let supervisor = Mode::TreeKill.supervisor();
-    let (owner, marker) = (supervisor.owner(), Marker::new());
+    let owner = supervisor.owner();
+    let marker = Marker::new();
     let mut command = bash(&marker.fill("kill -STOP $PPID; {S}"));
     command.time_limit = Duration::from_millis(300);
     let cancel = CancellationToken::new();
@@ -97,7 +100,9 @@ async fn a_command_that_kills_it_at_once_has_run() {
 async fn who_carries_no_mark_and_has_no_parent_ends_with_the_last_owner() {
     const NO_MARK: &str = "ulimit -R 5; env -i setsid -f {S} >/dev/null 2>&1";
     let supervisor = Mode::TreeKill.supervisor();
-    let (one, other, marker) = (supervisor.owner(), supervisor.owner(), Marker::new());
+    let one = supervisor.owner();
+    let other = supervisor.owner();
+    let marker = Marker::new();
     run(&one, &marker.fill(NO_MARK)).await;
     run(&other, ":").await;
     until("it runs", || marker.sleeping() == 1).await;
@@ -106,7 +111,8 @@ async fn who_carries_no_mark_and_has_no_parent_ends_with_the_last_owner() {
     assert!(one.end().await.is_complete());
     assert_eq!(marker.alive(), [0; 0]);
 
-    let (owner, marker) = (supervisor.owner(), Marker::new());
+    let owner = supervisor.owner();
+    let marker = Marker::new();
     run(&owner, &marker.fill(NO_MARK)).await;
     until("it runs", || marker.sleeping() == 1).await;
     drop(supervisor);
@@ -131,7 +137,8 @@ async fn where_namespaces_can_be_made_and_not_used_it_does_without() {
         let supervisor =
             Supervisor::with(SupervisorConfig { helper, ..SupervisorConfig::default() }).unwrap();
         assert_eq!(supervisor.containment().unwrap(), Containment::ProcessTable, "{wrapper:?}");
-        let (owner, marker) = (supervisor.owner(), Marker::new());
+        let owner = supervisor.owner();
+        let marker = Marker::new();
         assert_eq!(says(&owner, "echo works").await, "works\n", "{wrapper:?}");
         run(&owner, &marker.fill("setsid -f {S} >/dev/null 2>&1")).await;
         until("it runs", || marker.sleeping() == 1).await;
@@ -193,7 +200,8 @@ fn by_hand_it_does_nothing_and_says_so() {
 async fn the_commands_of_an_owner_see_each_other() {
     for mode in Mode::ALL {
         let supervisor = mode.supervisor();
-        let (one, other) = (supervisor.owner(), supervisor.owner());
+        let one = supervisor.owner();
+        let other = supervisor.owner();
         let marker = Marker::new();
         let started = says(&one, &marker.fill("{S} >/dev/null 2>&1 & echo $!")).await;
         let pid = started.trim();
@@ -214,7 +222,9 @@ async fn the_commands_of_an_owner_see_each_other() {
 #[tokio::test]
 async fn in_a_namespace_a_command_that_kills_everything_kills_its_own() {
     let supervisor = Mode::Namespace.supervisor();
-    let (one, other, marker) = (supervisor.owner(), supervisor.owner(), Marker::new());
+    let one = supervisor.owner();
+    let other = supervisor.owner();
+    let marker = Marker::new();
     if supervisor.containment().unwrap() != Containment::PidNamespace {
         return;
     }
@@ -236,7 +246,8 @@ async fn ending_one_command_leaves_what_was_stopped_stopped() {
     for mode in Mode::ALL {
         let supervisor = mode.supervisor();
         let contained = supervisor.containment().unwrap() == Containment::PidNamespace;
-        let (owner, marker) = (supervisor.owner(), Marker::new());
+        let owner = supervisor.owner();
+        let marker = Marker::new();
         let script = "{S} >/dev/null 2>&1 & {S} >/dev/null 2>&1 & \
             until [ $(cat /proc/$!/comm) = sleep ]; do :; done; kill -STOP $!";
         run(&owner, &marker.fill(script)).await;
@@ -251,7 +262,8 @@ async fn ending_one_command_leaves_what_was_stopped_stopped() {
         // Only the kernel is fast enough for many that hop at once.
         let hops = if contained { "12" } else { "1" };
         for (tree, sleeps) in [(DEAF, 2), (HOPS, 1)] {
-            let (doomed, cancel) = (Marker::new(), CancellationToken::new());
+            let doomed = Marker::new();
+            let cancel = CancellationToken::new();
             let running = owner.run(bash(&doomed.fill(tree).replace('@', hops)), &cancel);
             let cancelling = async {
                 until("the tree stands", || doomed.sleeping() == sleeps).await;
@@ -272,7 +284,8 @@ async fn commands_have_the_limit_of_open_files_that_is_meant_for_them() {
     for mode in Mode::ALL {
         let setup = SupervisorConfig { open_files: Some(321), ..mode.setup() };
         let supervisor = Supervisor::with(setup).unwrap();
-        let (soft, hard) = (says(&supervisor.owner(), "ulimit -Sn").await, "ulimit -Hn");
+        let soft = says(&supervisor.owner(), "ulimit -Sn").await;
+        let hard = "ulimit -Hn";
         assert_eq!(soft, "321\n", "{mode:?}");
         assert_ne!(says(&supervisor.owner(), hard).await, soft, "{mode:?}");
     }

@@ -42,7 +42,8 @@ async fn a_flood_beyond_the_disk_limit_is_counted() {
 #[tokio::test]
 async fn one_giant_binary_line_is_kept_byte_for_byte() {
     let dir = tempfile::tempdir().unwrap();
-    let (copy, spill) = (dir.path().join("copy"), SpillFile::new(dir.path().join("out")));
+    let copy = dir.path().join("copy");
+    let spill = SpillFile::new(dir.path().join("out"));
     let script = format!("head -c 3000000 /dev/urandom | tr -d '\\n' | tee {}", copy.display());
     let mut command = bash(&script);
     command.spill = Some(spill.clone());
@@ -83,7 +84,8 @@ async fn a_stopped_process_is_asked_too() {
 #[tokio::test]
 async fn a_flood_can_be_cancelled() {
     let supervisor = supervisor();
-    let (owner, cancel) = (supervisor.owner(), CancellationToken::new());
+    let owner = supervisor.owner();
+    let cancel = CancellationToken::new();
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("out");
     let mut command = bash("yes & yes");
@@ -99,9 +101,11 @@ async fn a_flood_can_be_cancelled() {
 #[tokio::test]
 async fn a_background_process_that_holds_the_pipe_neither_delays_nor_dies_of_it() {
     let supervisor = supervisor();
-    let (owner, marker) = (supervisor.owner(), Marker::new());
+    let owner = supervisor.owner();
+    let marker = Marker::new();
     let dir = tempfile::tempdir().unwrap();
-    let (go, done) = (dir.path().join("go"), dir.path().join("done"));
+    let go = dir.path().join("go");
+    let done = dir.path().join("done");
     let script = format!(
         "( until [ -e {} ]; do sleep 0.02; done; head -c 300000 /dev/zero && touch {}; exec {{S}} ) & echo hi",
         go.display(),

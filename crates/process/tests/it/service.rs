@@ -12,7 +12,8 @@ const ECHO: &str = "setsid -f {S}; echo ready >&2; while read -r x; do echo got 
 #[tokio::test]
 async fn a_service_answers_and_ends_with_its_input() {
     let supervisor = supervisor();
-    let (owner, marker) = (Arc::new(supervisor.owner()), Marker::new());
+    let owner = Arc::new(supervisor.owner());
+    let marker = Marker::new();
     let mut service = owner.open(&bash(&marker.fill(ECHO))).await.unwrap();
     let mut stdin = service.stdin.take().unwrap();
     stdin.write_all(b"one\ntwo\n").await.unwrap();
@@ -31,7 +32,8 @@ async fn a_service_answers_and_ends_with_its_input() {
 #[tokio::test]
 async fn a_service_ends_with_its_drop_and_with_its_owner() {
     let supervisor = supervisor();
-    let (owner, marker) = (Arc::new(supervisor.owner()), Marker::new());
+    let owner = Arc::new(supervisor.owner());
+    let marker = Marker::new();
     let service = owner.open(&bash(&marker.fill(ECHO))).await.unwrap();
     until("its daemon runs", || marker.sleeping() == 1).await;
     drop(service);

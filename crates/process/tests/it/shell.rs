@@ -223,7 +223,8 @@ async fn without_a_report_the_state_stays_and_it_is_said() {
 
 #[tokio::test]
 async fn an_interrupted_script_leaves_the_state() {
-    let (mut terminal, marker) = (ShellFixture::bash(), Marker::new());
+    let mut terminal = ShellFixture::bash();
+    let marker = Marker::new();
     let start = terminal.state.clone();
     let mut script = Script::new(marker.fill("cd /usr; export A=1; {S}"));
     script.time_limit = Duration::from_millis(300);
@@ -267,7 +268,8 @@ async fn background_processes_see_no_input_and_hold_no_result() {
 
 #[tokio::test]
 async fn two_shells_share_nothing() {
-    let (mut one, mut other) = (ShellFixture::bash(), ShellFixture::bash());
+    let mut one = ShellFixture::bash();
+    let mut other = ShellFixture::bash();
     one.run("export A=1; cd /usr").await;
     other.run("export A=2").await;
     assert_eq!(one.run("echo $A $PWD").await.text, "1 /usr\n");

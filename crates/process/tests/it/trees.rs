@@ -1,10 +1,11 @@
 //! Trees that try to outlive their command.
 
 use std::collections::VecDeque;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use deputize_process::{Background, Exit, Owner};
+use deputize_process::{Background, Command, Exit, Owner};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -31,16 +32,24 @@ enum TerminationMethod {
 /// How long a tree may stand that is ended by its time.
 const LIMIT: Duration = Duration::from_millis(700);
 
-/// Starts a tree, ends it, checks that nothing is left, and returns how long that took.
-async fn end(mode: Mode, tree: &Fixture, way: TerminationMethod) -> Duration {
-    let supervisor = mode.supervisor();
-    let (owner, marker, cancel) = (supervisor.owner(), Marker::new(), CancellationToken::new());
-    let dir = tempfile::tempdir().unwrap();
+/// Returns the command that starts a tree.
+fn tree_command(tree: &Fixture, marker: &Marker, cwd: &Path, way: TerminationMethod) -> Command {
     let mut command = bash(&marker.fill(&tree.script));
-    command.cwd = dir.path().to_owned();
+    command.cwd = cwd.to_owned();
     if way == TerminationMethod::TimeLimit {
         command.time_limit = LIMIT;
     }
+    command
+}
+
+/// Starts a tree, ends it, checks that nothing is left, and returns how long that took.
+async fn end(mode: Mode, tree: &Fixture, way: TerminationMethod) -> Duration {
+    let supervisor = mode.supervisor();
+    let owner = supervisor.owner();
+    let marker = Marker::new();
+    let cancel = CancellationToken::new();
+    let dir = tempfile::tempdir().unwrap();
+    let command = tree_command(tree, &marker, dir.path(), way);
     let stands = until(&tree.name, || marker.sleeping() >= tree.sleeps);
     let what = format!("{} {mode:?} {way:?}", tree.name);
     // One that hops could be overlooked once.
@@ -76,7 +85,8 @@ async fn end(mode: Mode, tree: &Fixture, way: TerminationMethod) -> Duration {
                 finished = owner.run(command, &cancel) => panic!("{what}: {finished:?}"),
                 () = stands => {}
             }
-            let (asked, mut took) = (Instant::now(), Duration::ZERO);
+            let asked = Instant::now();
+            let mut took = Duration::ZERO;
             if way == TerminationMethod::Drop {
                 let gone = || {
                     took = asked.elapsed();
@@ -114,7 +124,9 @@ async fn end_all(way: TerminationMethod) {
 /// Every tree, some at a time; those that took long.
 async fn end_all_in(mode: Mode, way: TerminationMethod) -> Vec<(Duration, Fixture)> {
     let mut left: VecDeque<_> = fixtures(mode).into();
-    let (all, mut rows, mut done) = (left.len(), JoinSet::new(), Vec::new());
+    let all = left.len();
+    let mut rows = JoinSet::new();
+    let mut done = Vec::new();
     while let Some(tree) = left.pop_front() {
         // What hops keeps a processor busy: it stands alone.
         let room = if tree.hops { 1 } else { TOGETHER };
@@ -165,12 +177,14 @@ async fn the_end_of_the_supervisor_leaves_nothing_of_any_tree() {
 #[tokio::test(flavor = "multi_thread")]
 async fn fifty_commands_cancelled_at_once_leave_nothing() {
     let supervisor = supervisor();
-    let (owner, marker) = (Arc::new(supervisor.owner()), Arc::new(Marker::new()));
+    let owner = Arc::new(supervisor.owner());
+    let marker = Arc::new(Marker::new());
     let cancel = CancellationToken::new();
     let mut runs = JoinSet::new();
     for _ in 0..50 {
         let script = marker.fill("trap '' TERM; setsid -f {S}; ( {S} & ); {S}");
-        let (owner, cancel) = (Arc::clone(&owner), cancel.clone());
+        let owner = Arc::clone(&owner);
+        let cancel = cancel.clone();
         runs.spawn(async move { owner.run(bash(&script), &cancel).await.unwrap() });
     }
     until("all trees stand", || marker.sleeping() == 150).await;
@@ -185,12 +199,14 @@ async fn fifty_commands_cancelled_at_once_leave_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ending_one_tree_hits_no_other() {
     let supervisor = supervisor();
-    let (one, other) = (supervisor.owner(), supervisor.owner());
+    let one = supervisor.owner();
+    let other = supervisor.owner();
     let script = "env -i setsid -f {S}; ( {S} & ); setsid {S} & {S}";
     let markers = [Marker::new(), Marker::new(), Marker::new()];
     let cancels = [(); 3].map(|()| CancellationToken::new());
     let run = |owner: &'static Owner, at: usize, marker: &Marker, cancel: &CancellationToken| {
-        let (command, cancel) = (bash(&marker.fill(script)), cancel.clone());
+        let command = bash(&marker.fill(script));
+        let cancel = cancel.clone();
         async move { (at, owner.run(command, &cancel).await.unwrap()) }
     };
     // Three commands: two of the first owner, one of the other.
@@ -221,7 +237,9 @@ const LEAVES_DAEMONS: &str = "env -i setsid -f {S}; ( {S} & ) >/dev/null 2>&1; n
 #[tokio::test]
 async fn a_background_process_lives_until_its_owner_ends() {
     let supervisor = supervisor();
-    let (owner, marker, cancel) = (supervisor.owner(), Marker::new(), CancellationToken::new());
+    let owner = supervisor.owner();
+    let marker = Marker::new();
+    let cancel = CancellationToken::new();
     let finished = owner.run(bash(&marker.fill(LEAVES_DAEMONS)), &cancel).await.unwrap();
     assert_eq!(finished.exit, Exit::Code(0));
     assert_eq!(finished.background, Background::Discarded);
@@ -235,7 +253,8 @@ async fn a_background_process_lives_until_its_owner_ends() {
 #[tokio::test]
 async fn dropping_the_owner_ends_its_background_processes() {
     let supervisor = supervisor();
-    let (owner, marker) = (supervisor.owner(), Marker::new());
+    let owner = supervisor.owner();
+    let marker = Marker::new();
     let command = bash(&marker.fill(LEAVES_DAEMONS));
     owner.run(command, &CancellationToken::new()).await.unwrap();
     until("all are started", || marker.sleeping() == 3).await;
@@ -246,7 +265,8 @@ async fn dropping_the_owner_ends_its_background_processes() {
 #[tokio::test]
 async fn dropping_the_supervisor_waits_until_all_is_gone() {
     let supervisor = supervisor();
-    let (owner, marker) = (supervisor.owner(), Marker::new());
+    let owner = supervisor.owner();
+    let marker = Marker::new();
     let command = bash(&marker.fill(LEAVES_DAEMONS));
     owner.run(command, &CancellationToken::new()).await.unwrap();
     until("all are started", || marker.sleeping() == 3).await;
@@ -259,7 +279,9 @@ async fn dropping_the_supervisor_waits_until_all_is_gone() {
 #[tokio::test]
 async fn a_cancel_while_the_pipe_is_held_ends_the_holder() {
     let supervisor = supervisor();
-    let (owner, marker, cancel) = (supervisor.owner(), Marker::new(), CancellationToken::new());
+    let owner = supervisor.owner();
+    let marker = Marker::new();
+    let cancel = CancellationToken::new();
     let command = bash(&marker.fill("{S} & echo $BASHPID"));
     let cancelling = async {
         until("the shell is gone", || marker.alive().len() == 1 && marker.sleeping() == 1).await;
@@ -287,7 +309,8 @@ async fn orphans_are_collected_and_no_exit_code_is_lost() {
         });
     }
     runs.join_all().await;
-    let (mut orphans, began) = (Uncollected::now(), Instant::now());
+    let mut orphans = Uncollected::now();
+    let began = Instant::now();
     while !orphans.are_gone() {
         assert!(began.elapsed() < PATIENCE, "left uncollected: {orphans:?}");
         // Orphans are collected when a command ends.

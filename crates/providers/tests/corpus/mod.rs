@@ -106,7 +106,8 @@ pub(crate) fn outcome_within<'b, P: Parser>(
     match result {
         Ok(reply) => {
             // That the content began inside a block of thoughts shows at the block's end.
-            let (thought, text) = (reply.reasoning.as_str(), reply.text.as_str());
+            let thought = reply.reasoning.as_str();
+            let text = reply.text.as_str();
             let in_block = shown.trim_start().starts_with(thought) && !thought.is_empty();
             let stays = text.starts_with(&shown) || in_block || !P::SHOWN_STAYS;
             assert!(stays, "{shown:?} of {reply:?}");

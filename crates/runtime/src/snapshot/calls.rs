@@ -160,7 +160,8 @@ impl AgentCalls {
     }
 
     fn end_call(&mut self, end: &ToolEnd) {
-        let (call, status) = (end.result.call, end.result.status);
+        let call = end.result.call;
+        let status = end.result.status;
         self.ended = self.ended.saturating_add(1);
         self.denied = self.denied.saturating_add(usize::from(status == CallStatus::Denied));
         self.running.retain(|running| running.call != call);

@@ -190,7 +190,8 @@ fn changed_lines(path: &Path, end: &ToolEnd) -> Option<LineCount> {
 
 /// Returns the lines that a unified diff adds and removes.
 fn diff_lines(diff: &str) -> LineCount {
-    let (mut lines, mut in_hunk) = (LineCount::default(), false);
+    let mut lines = LineCount::default();
+    let mut in_hunk = false;
     for line in diff.lines() {
         match line.chars().next() {
             Some('@') => in_hunk = true,

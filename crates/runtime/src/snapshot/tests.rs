@@ -46,7 +46,9 @@ fn spec(agent: &AgentId) -> AgentSpec {
 }
 
 fn start(spec: AgentSpec) -> Event {
-    let (system, tools, texts) = (Vec::new(), String::new(), BTreeMap::new());
+    let system = Vec::new();
+    let tools = String::new();
+    let texts = BTreeMap::new();
     Event::AgentStart(Box::new(AgentStart { spec, system, tools, texts }))
 }
 
@@ -88,7 +90,8 @@ fn call(call: CallId, tool: &str, arguments: &str) -> Event {
 }
 
 fn result(call: CallId, status: CallStatus, facts: Vec<ToolEffect>) -> Event {
-    let (text, fingerprint) = (ModelText::own("ok"), String::new());
+    let text = ModelText::own("ok");
+    let fingerprint = String::new();
     Event::ToolEnd(Box::new(ToolEnd {
         tool: "look".to_owned(),
         result: ToolResult { call, status, text, fingerprint },
@@ -102,7 +105,8 @@ fn result(call: CallId, status: CallStatus, facts: Vec<ToolEffect>) -> Event {
 }
 
 fn question(call: CallId) -> Event {
-    let (command, class) = ("rm x".to_owned(), "dangerous".to_owned());
+    let command = "rm x".to_owned();
+    let class = "dangerous".to_owned();
     Event::ApprovalRequest { call, command, class, reason: "it deletes".to_owned() }
 }
 
@@ -272,7 +276,8 @@ fn the_last_call_has_its_approval_and_a_denied_one_counts() {
 
 #[test]
 fn totals_are_of_an_agent_with_all_below_it() {
-    let (one, two) = (child(&top(), 0), child(&top(), 1));
+    let one = child(&top(), 0);
+    let two = child(&top(), 1);
     let below = child(&one, 2);
     let mut records: Vec<Record> = [&top(), &one, &two, &below].map(started).into();
     for agent in [&one, &below, &below] {
@@ -430,7 +435,8 @@ fn an_agent_that_works_long_takes_no_more_than_one_that_works_short() {
         snapshot.apply(&record(&top(), call(CALL, "look", &"y".repeat(100_000))));
         format!("{:?}", snapshot.top().unwrap()).len()
     };
-    let (short, long) = (size(10), size(2000));
+    let short = size(10);
+    let long = size(2000);
     assert!(short < 3000 && long < short + 100, "{short} and {long} characters");
 }
 

@@ -40,7 +40,8 @@ fn answers(
 
 #[tokio::test(start_paused = true)]
 async fn a_value_comes_back_typed_and_the_model_is_told_its_schema() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let told = Told::default();
     let rule = answers(&told, &["```json\n{\"tests\": 7}\n```"]);
     let parts = parts(&world, rule);
@@ -52,7 +53,8 @@ async fn a_value_comes_back_typed_and_the_model_is_told_its_schema() {
 
 #[tokio::test(start_paused = true)]
 async fn a_miss_is_told_with_its_place_and_may_be_corrected() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let told = Told::default();
     let rule = answers(&told, &["Seven.", r#"{"tests": "7"}"#, r#"{"tests": 7}"#]);
     let parts = parts(&world, rule);
@@ -63,7 +65,8 @@ async fn a_miss_is_told_with_its_place_and_may_be_corrected() {
 
 #[tokio::test(start_paused = true)]
 async fn a_value_is_checked_as_it_is_given_on() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let told = Told::default();
     // Without what a reader cannot see the first word is too short, and the first key is the other.
     let answers = answers(
@@ -88,7 +91,8 @@ async fn a_value_is_checked_as_it_is_given_on() {
 
 #[tokio::test(start_paused = true)]
 async fn after_the_last_correction_it_has_failed_and_keeps_the_text() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let told = Told::default();
     let rule = answers(&told, &["{}", "{}", "{}"]);
     let parts = parts(&world, rule);
@@ -105,7 +109,8 @@ async fn after_the_last_correction_it_has_failed_and_keeps_the_text() {
 
 #[tokio::test(start_paused = true)]
 async fn corrections_count_against_the_iterations() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |_: usize, request: &Request<'_>| {
         Ok(Reply::text("rule", format!("{:?}", request.tool_choice == ToolChoice::None)))
     };
@@ -122,7 +127,8 @@ async fn corrections_count_against_the_iterations() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_was_cut_and_misses_its_schema_is_no_success() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |_: usize, _: &Request<'_>| {
         let finish = deputize_core::model::Finish::Length;
         Ok(Reply { finish, ..Reply::text("rule", r#"{"tests": 1"#) })

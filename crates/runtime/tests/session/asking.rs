@@ -233,7 +233,8 @@ async fn side_by_side(count: usize, model: Arc<dyn Model>) -> Vec<Outcome> {
             },
             ..SessionConfig::new(catalog)
         };
-        let (folder, cancel) = (folder.path(), &cancel);
+        let folder = folder.path();
+        let cancel = &cancel;
         async move {
             let id = SessionId::new(format!("s{n}")).unwrap();
             let session = Session::create(&SessionDir::new(folder), id, parts).unwrap();
@@ -274,8 +275,8 @@ async fn whoever_meets_a_limit_of_requests_a_second_waits_for_their_turn_and_non
         assert!(failed.is_empty(), "{agents} at {rate}/s: {failed:?}");
         #[expect(clippy::cast_precision_loss, reason = "a few hundred")]
         let ideal = (agents * steps) as f64 / rate;
-        let (took, refused) =
-            (start.elapsed().as_secs_f64(), server.refused.load(Ordering::SeqCst));
+        let took = start.elapsed().as_secs_f64();
+        let refused = server.refused.load(Ordering::SeqCst);
         assert!(took < 1.4 * ideal, "{agents} at {rate}/s: {took} s, ideal {ideal} s");
         assert!(
             f64::from(refused) < 0.25 * ideal * rate,
@@ -305,7 +306,8 @@ async fn a_provider_that_is_down_is_asked_by_one_for_all_and_all_are_told() {
 
 #[tokio::test(start_paused = true)]
 async fn a_model_that_never_runs_out_of_keys_is_asked_a_bounded_number_of_times_and_waited_for() {
-    let (model, start) = (Arc::new(EndlessKeys(AtomicU32::new(0))), Instant::now());
+    let model = Arc::new(EndlessKeys(AtomicU32::new(0)));
+    let start = Instant::now();
     let outcomes = side_by_side(1, Arc::clone(&model) as Arc<dyn Model>).await;
     assert!(outcomes[0].provider_unavailable, "{:?}", outcomes[0]);
     // 32 other keys, and five attempts that are waited for.
@@ -351,7 +353,8 @@ async fn the_first_piece_of_an_answer_opens_the_gate_for_those_who_wait() {
 
 #[tokio::test(start_paused = true)]
 async fn the_waits_of_one_turn_have_an_end_together() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |_: usize, _: &Request<'_>| {
         let error = ModelError::new(FailureKind::Incomplete, "cut off");
         Err(ModelError { retry_after_ms: Some(40_000), ..error })
@@ -367,7 +370,8 @@ async fn the_waits_of_one_turn_have_an_end_together() {
 async fn the_same_seed_waits_the_same() {
     let mut waits = Vec::new();
     for seed in [5, 5, 6] {
-        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World::default());
         let rule = |_: usize, _: &Request<'_>| Err(ModelError::new(FailureKind::Incomplete, "cut"));
         let requests = RequestConfig { seed, ..RequestConfig::default() };
         let parts = SessionConfig { requests, ..parts(&world, rule) };
@@ -394,7 +398,8 @@ fn opaque(request: &Request<'_>) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn the_next_model_goes_on_where_the_first_cannot_and_reads_only_its_own_blocks() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let seen = Arc::new(Mutex::new(Vec::new()));
     let first = |results: usize, _: &Request<'_>| match results {
         0 => Ok(Reply {
@@ -431,7 +436,8 @@ async fn the_next_model_goes_on_where_the_first_cannot_and_reads_only_its_own_bl
 #[tokio::test(start_paused = true)]
 async fn another_model_does_not_help_against_what_is_wrong_in_itself() {
     for kind in [FailureKind::ContextOverflow, FailureKind::Fatal] {
-        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World::default());
         let first = move |_: usize, _: &Request<'_>| Err(ModelError::new(kind, "too long"));
         let mut parts = parts(&world, first);
         let second = |_: usize, _: &Request<'_>| Ok(Reply::text("two", "done"));

@@ -102,7 +102,8 @@ async fn ran(folder: &Path, parts: SessionConfig, grant: &Grant) -> Outcome {
 
 #[tokio::test]
 async fn no_secret_is_in_what_a_child_is_told() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let make = |spec| AgentSpec {
         goal: format!("goal {CANARY}"),
         task: format!("child {CANARY}"),
@@ -141,7 +142,8 @@ async fn a_child_has_only_a_model_that_it_may_use_and_goes_on_with_no_other() {
         (other as fn(AgentSpec) -> AgentSpec, &only, "may not use the model `t/other`"),
         (other, &Grant::default(), "answered by the other"),
     ] {
-        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World::default());
         let mut parts = family(&world, make);
         let answer = |_: usize, _: &Request<'_>| Ok(Reply::text("o", "answered by the other"));
         parts.models.insert("t/other", "other", Arc::new(RuleModel(answer)));
@@ -150,7 +152,8 @@ async fn a_child_has_only_a_model_that_it_may_use_and_goes_on_with_no_other() {
         assert!(results.contains(expected), "{results}");
     }
     // To fall back on, too.
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let mut parts = family(&world, |spec| spec);
     parts.models.insert("t/rule", "rule", Arc::new(RuleModel(down)));
     let answer = |_: usize, _: &Request<'_>| Ok(Reply::text("o", "answered by the other"));
@@ -162,7 +165,8 @@ async fn a_child_has_only_a_model_that_it_may_use_and_goes_on_with_no_other() {
 
 #[tokio::test]
 async fn one_that_is_taken_up_has_only_a_model_that_it_may_use_now() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     ran(folder.path(), family(&world, |spec| spec), &Grant::default()).await;
     let dir = SessionDir::new(folder.path());
     let file = dir.file(&SessionId::literal("s"));
@@ -203,7 +207,8 @@ async fn what_is_decided_for_a_child_without_asking_is_a_warning_with_the_comman
         (auto as fn(AgentSpec) -> AgentSpec, "approved without asking: make all", 1),
         (deny, "denied without asking: make all", 0),
     ] {
-        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World::default());
         let parts = SessionConfig { policy: Arc::new(Asks), ..family(&world, make) };
         ran(folder.path(), parts, &Grant::default()).await;
         let records = world.records.lock();
@@ -239,14 +244,16 @@ impl Model for Ways {
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
         let mut made = self.made.lock();
         *made += 1;
-        let (made_by, used) = (Arc::clone(&self.made), Arc::clone(&self.used));
+        let made_by = Arc::clone(&self.made);
+        let used = Arc::clone(&self.used);
         Some(Arc::new(Self { number: *made, made: made_by, used }))
     }
 }
 
 #[tokio::test]
 async fn each_agent_has_one_way_to_its_model_for_all_its_requests() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let mut parts = family(&world, |spec| spec);
     let used = Arc::new(Mutex::new(Vec::new()));
     let ways = Ways { number: 0, made: Arc::default(), used: Arc::clone(&used) };
@@ -258,7 +265,8 @@ async fn each_agent_has_one_way_to_its_model_for_all_its_requests() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_child_said_reaches_its_parent_also_where_nothing_takes_its_call_up() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| {
         let Message::User(first) = &*request.messages[0] else { unreachable!() };
         Ok(match (first.text.as_str(), results) {

@@ -176,7 +176,8 @@ impl SessionProgram {
     fn parts(&self, seen: &Arc<AuthorityLog>) -> SessionConfig {
         let mut models = Models::default();
         for (number, name) in MODELS.into_iter().enumerate() {
-            let (seen, down) = (Arc::clone(seen), self.down.contains(&number));
+            let seen = Arc::clone(seen);
+            let down = self.down.contains(&number);
             let rule = move |results: usize, request: &Request<'_>| {
                 rule((&seen, name, down), (results, request))
             };

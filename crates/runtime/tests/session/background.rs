@@ -74,7 +74,8 @@ async fn until(what: &str, is: impl Fn() -> bool) {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_held_to_its_schema_when_no_child_is_out() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
         Ok(match (task(request).starts_with("background"), results) {
             (true, _) => child(results),
@@ -99,7 +100,8 @@ async fn an_answer_is_held_to_its_schema_when_no_child_is_out() {
 
 #[tokio::test(start_paused = true)]
 async fn the_limit_of_requests_holds_however_often_it_is_woken() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
         Ok(match (task(request).starts_with("background"), results) {
             (true, _) => child(results),
@@ -135,7 +137,8 @@ async fn the_limit_of_requests_holds_however_often_it_is_woken() {
 
 #[tokio::test(start_paused = true)]
 async fn one_that_waits_at_its_time_limit_says_what_it_has_and_names_who_is_out() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
         Ok(match (task(request).starts_with("background"), results) {
             (true, _) => child(results),
@@ -170,7 +173,8 @@ async fn one_that_waits_at_its_time_limit_says_what_it_has_and_names_who_is_out(
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_rested_says_so_again_when_it_is_taken_up() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
         Ok(match (task(request).starts_with("background"), results) {
             (true, _) => child(results),
@@ -206,7 +210,8 @@ fn letters(dir: &SessionDir, child: &AgentId) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn killed_after_any_record_each_message_that_was_left_is_read_once() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
         Ok(match (task(request).starts_with("background"), results) {
             (true, _) => child(results),
@@ -214,7 +219,8 @@ async fn killed_after_any_record_each_message_that_was_left_is_read_once() {
             _ => Reply::text("rule", "I wait."),
         })
     };
-    let (dir, id) = (SessionDir::new(folder.path()), SessionId::literal("s"));
+    let dir = SessionDir::new(folder.path());
+    let id = SessionId::literal("s");
     let session = Session::create(&dir, id.clone(), parts(&world, rule)).unwrap();
     let kid = AgentId::root(&id).child(CallId { step: 1, slot: 0 }, 0);
     let tells = async {
@@ -230,7 +236,8 @@ async fn killed_after_any_record_each_message_that_was_left_is_read_once() {
         until("a rest", || rests(&world) == 1).await;
         world.release.notify_one();
     };
-    let (authority, cancel) = (authority(session.catalog()), Cancel::new());
+    let authority = authority(session.catalog());
+    let cancel = Cancel::new();
     let ran = session.run(spec(folder.path()), authority, &cancel);
     tokio::join!(ran, tells);
     assert_eq!(session.view().control.message(&kid, "too late".to_owned()), Delivery::Ended);
@@ -273,7 +280,8 @@ impl<M: Model> Model for ClosesLate<M> {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_is_read_before_a_closing_answer_and_refused_while_it_is_given() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
         Ok(match (task(request).starts_with("background"), results) {
             (true, _) => child(results),
@@ -288,7 +296,8 @@ async fn a_message_is_read_before_a_closing_answer_and_refused_while_it_is_given
         Arc::new(ClosesLate(RuleModel(rule), Arc::clone(&world))),
     );
     parts.children.time_limit = Some(Duration::from_secs(5));
-    let (dir, id) = (SessionDir::new(folder.path()), SessionId::literal("s"));
+    let dir = SessionDir::new(folder.path());
+    let id = SessionId::literal("s");
     let session = Session::create(&dir, id.clone(), parts).unwrap();
     let kid = AgentId::root(&id).child(CallId { step: 1, slot: 0 }, 0);
     let tells = async {
@@ -303,7 +312,8 @@ async fn a_message_is_read_before_a_closing_answer_and_refused_while_it_is_given
         assert_eq!(says("late"), Delivery::Closing);
         world.release.notify_one();
     };
-    let (authority, cancel) = (authority(session.catalog()), Cancel::new());
+    let authority = authority(session.catalog());
+    let cancel = Cancel::new();
     let limits = AgentLimits { max_iterations: 9, time_ms: 0, wrap_up_ms: 1_000 };
     let top = AgentSpec { limits, ..spec(folder.path()) };
     tokio::join!(session.run(top, authority, &cancel), tells);
@@ -327,7 +337,8 @@ impl Clock for Ticking {
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_gives_a_child_no_new_time_and_knows_its_last_command() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
         let child = task(request).starts_with("timed");
         Ok(match (child, results) {

@@ -45,7 +45,8 @@ async fn run_with<F>(budgets: Budgets, levels: u32, rule: F, cancel: &Cancel) ->
 where
     F: Fn(usize, &Request<'_>) -> Reply + Send + Sync + 'static,
 {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let mut parts =
         SessionConfig { budgets, ..parts(&world, move |n, request| Ok(rule(n, request))) };
     parts.models.price("t/rule", PRICE);
@@ -292,7 +293,8 @@ async fn waiting_for_room_is_no_time_of_the_child() {
         }
         _ => Reply { usage: usage(6_000, 100), ..Reply::text("m", "done") },
     };
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let budgets =
         Budgets { children: Budget { usd: Some(0.2), tokens: None }, ..Budgets::default() };
     let mut parts =

@@ -200,7 +200,8 @@ impl Model for Priced {
 
 /// Runs a plan with a budget for its tasks; gives how they ended.
 async fn tasks(plan: &Arc<Plan>, usd: Option<f64>) -> Vec<Outcome> {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let budgets = Budgets { children: Budget { usd, tokens: None }, ..Budgets::default() };
     let mut parts =
         SessionConfig { budgets, ..parts(&world, |_, _| Ok(Reply::text("m", "never"))) };
@@ -307,7 +308,9 @@ struct Simulated {
 }
 
 async fn simulate(what: &str, seeds: std::ops::Range<u64>, alike: bool) -> Simulated {
-    let (mut of_most, mut in_order, mut spent) = (Vec::new(), Vec::new(), Vec::new());
+    let mut of_most = Vec::new();
+    let mut in_order = Vec::new();
+    let mut spent = Vec::new();
     let mut totals = [0.0; 3];
     for seed in seeds {
         let measured = measure(seed, alike).await;

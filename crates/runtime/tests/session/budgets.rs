@@ -41,7 +41,8 @@ fn small(folder: &std::path::Path) -> deputize_core::agent::AgentSpec {
 
 #[tokio::test(start_paused = true)]
 async fn near_the_edge_a_closing_answer_is_asked_for_and_the_budget_holds() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let budgets = Budgets { session: tokens(10_000), ..Budgets::default() };
     let parts = SessionConfig { budgets, ..parts(&world, rule) };
@@ -54,7 +55,8 @@ async fn near_the_edge_a_closing_answer_is_asked_for_and_the_budget_holds() {
 
 #[tokio::test(start_paused = true)]
 async fn a_budget_for_nothing_sends_nothing() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let budgets = Budgets { session: tokens(10), ..Budgets::default() };
     let parts = SessionConfig { budgets, ..parts(&world, rule) };
@@ -70,7 +72,8 @@ async fn a_budget_for_nothing_sends_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn children_share_one_purse_and_none_overdraws_it() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| {
         let goals: Vec<String> = (0..8).map(|n| format!("child {n}")).collect();
         let top = format!("{:?}", request.messages).contains("\"go\"");
@@ -106,7 +109,8 @@ fn ends(world: &World) -> Vec<Outcome> {
 
 /// Three children that tell of each step and take 1,700 tokens for it, with so many for all.
 async fn three(most: u64) -> Vec<Outcome> {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| {
         let top = format!("{:?}", request.messages).contains("\"go\"");
         let reply = match (top, results) {
@@ -137,7 +141,8 @@ async fn three(most: u64) -> Vec<Outcome> {
 
 #[tokio::test(start_paused = true)]
 async fn at_the_edge_each_child_that_has_begun_gives_its_closing_answer() {
-    let (mut closed_at, mut none_at) = (0, 0);
+    let mut closed_at = 0;
+    let mut none_at = 0;
     for most in (2_000..=30_000).step_by(500) {
         for end in three(most).await {
             assert_eq!(end.exit_reason, ExitReason::Budget, "{most}: {end:?}");
@@ -157,7 +162,8 @@ async fn at_the_edge_each_child_that_has_begun_gives_its_closing_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn dollars_need_a_price_and_are_counted_over_the_tree() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| {
         let usage = Usage { input: 100_000, cached: 50_000, output: 10_000, ..Usage::default() };
         let top = format!("{:?}", request.messages).contains("\"go\"");
@@ -185,7 +191,8 @@ async fn dollars_need_a_price_and_are_counted_over_the_tree() {
 
 /// Returns the error of a request that no budget covers.
 async fn told_short(budget: Budget) -> String {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let budgets = Budgets { session: budget, ..Budgets::default() };
     let mut parts = SessionConfig { budgets, ..parts(&world, rule) };
@@ -222,7 +229,8 @@ async fn a_limit_is_explained_in_what_it_limits() {
 
 #[tokio::test(start_paused = true)]
 async fn what_was_spent_before_a_resume_counts() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let budgets = Budgets { session: tokens(10_000), ..Budgets::default() };
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let first = SessionConfig { budgets, ..parts(&world, rule) };
@@ -240,7 +248,8 @@ async fn what_was_spent_before_a_resume_counts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_attempt_is_paid_as_the_provider_counted_it_also_after_a_resume() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let tries = Arc::new(AtomicU64::new(0));
     let priced = || {
         let tries = Arc::clone(&tries);
@@ -311,7 +320,8 @@ async fn interrupted(
     told: Option<Usage>,
     budget: Budget,
 ) -> (Outcome, ModelError, Option<Cost>) {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let begun = Arc::new(Notify::new());
     let model = Endless { deltas: deltas.to_vec(), begun: Arc::clone(&begun), told };
@@ -370,7 +380,8 @@ async fn a_reply_that_is_cancelled_after_it_began_is_paid_for_with_or_without_a_
 
 #[tokio::test(start_paused = true)]
 async fn what_a_cancelled_reply_took_is_taken_from_the_budget_of_a_resume() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let begun = Arc::new(Notify::new());
     let rule = |_: usize, request: &Request<'_>| Ok(looks(request));
     let budgets = Budgets { session: tokens(4_000), ..Budgets::default() };
@@ -410,7 +421,8 @@ async fn what_a_cancelled_reply_took_is_taken_from_the_budget_of_a_resume() {
 
 #[tokio::test(start_paused = true)]
 async fn each_attempt_that_is_sent_is_a_request_also_after_a_resume() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let tries = Arc::new(AtomicU64::new(0));
     let flaky = || {
         let tries = Arc::clone(&tries);
@@ -451,7 +463,8 @@ impl<M: Model> Model for Wordy<M> {
 #[tokio::test(start_paused = true)]
 async fn what_is_reserved_is_what_replies_are_likely_to_have_and_not_the_most_that_is_allowed() {
     let reason = async |most: u64| {
-        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World::default());
         let rule = |_: usize, _: &Request<'_>| Ok(Reply::text("rule", "said"));
         let budgets = Budgets { session: tokens(most), ..Budgets::default() };
         let mut parts = SessionConfig { budgets, ..parts(&world, rule) };

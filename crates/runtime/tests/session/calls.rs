@@ -13,7 +13,8 @@ use crate::fixture::{World, parts, results, run, spec};
 
 #[tokio::test]
 async fn every_fault_of_a_call_is_a_result_that_says_what_to_do() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, _: &Request<'_>| {
         let mut reply = Reply::calls(
             "rule",
@@ -38,7 +39,8 @@ async fn every_fault_of_a_call_is_a_result_that_says_what_to_do() {
 
 #[tokio::test]
 async fn an_argument_that_does_not_fit_is_not_repeated_at_length() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, _: &Request<'_>| {
         let long = json!({"list": ["x".repeat(300_000)], "n": "y".repeat(300_000)});
         let calls = Reply::calls("rule", [("look", long)]);
@@ -51,7 +53,8 @@ async fn an_argument_that_does_not_fit_is_not_repeated_at_length() {
 
 #[tokio::test]
 async fn a_secret_is_in_no_record() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, _: &Request<'_>| {
         let calls = Reply::calls("rule", [("look", json!({"list": ["the key is key-canary-1"]}))]);
         Ok(if results == 0 { calls } else { Reply::text("rule", "it is key-canary-1") })
@@ -84,7 +87,8 @@ impl Policy for NoActing {
 
 #[tokio::test]
 async fn a_denied_call_does_not_run_and_the_model_is_told_by_whom() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, _: &Request<'_>| {
         let calls = Reply::calls("rule", [("act", json!({})), ("look", json!({}))]);
         Ok(if results == 0 { calls } else { Reply::text("rule", "done") })
@@ -97,7 +101,8 @@ async fn a_denied_call_does_not_run_and_the_model_is_told_by_whom() {
 
 #[tokio::test]
 async fn a_tool_that_the_spec_does_not_name_is_not_there() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, _: &Request<'_>| {
         let calls = Reply::calls("rule", [("act", json!({}))]);
         Ok(if results == 0 { calls } else { Reply::text("rule", "done") })
@@ -111,7 +116,8 @@ async fn a_tool_that_the_spec_does_not_name_is_not_there() {
 
 #[tokio::test]
 async fn calls_that_may_run_side_by_side_do_and_results_keep_their_order() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| {
         if results == 0 {
             // The first waits for what the second does: side by side, or never.
@@ -132,7 +138,8 @@ async fn calls_that_may_run_side_by_side_do_and_results_keep_their_order() {
 
 #[tokio::test]
 async fn a_call_that_may_not_run_side_by_side_runs_alone() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, _: &Request<'_>| {
         let calls = (0..6).map(|n| (if n % 2 == 0 { "act" } else { "look" }, json!({"n": n})));
         Ok(if results == 0 { Reply::calls("rule", calls) } else { Reply::text("rule", "done") })

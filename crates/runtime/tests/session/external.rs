@@ -190,7 +190,8 @@ async fn what_never_runs_is_refused_to_it_whatever_the_setting() {
     use deputize_core::policy::AllowAll;
     let open: Arc<dyn Policy> = Arc::new(AllowAll);
     for (policy, allowed) in [(open, true), (Arc::new(NoPoking), false)] {
-        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World::default());
         let parts = SessionConfig { policy, ..with_programs(&world, &["program works"]) };
         let dir = SessionDir::new(folder.path());
         let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
@@ -223,7 +224,8 @@ fn ends(world: &World) -> Vec<Outcome> {
 
 #[tokio::test(start_paused = true)]
 async fn what_it_tells_is_on_record_as_its_own_account_without_secrets() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let mut parts = with_programs(&world, &["program works", "program panics"]);
     parts.models.price("t/rule", Price::FREE);
     let top = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
@@ -248,7 +250,8 @@ async fn what_it_tells_is_on_record_as_its_own_account_without_secrets() {
 
 #[tokio::test(start_paused = true)]
 async fn calls_beyond_those_on_record_are_a_warning_and_no_error() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let parts = with_programs(&world, &["program toils"]);
     run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
     let end = &ends(&world)[0];
@@ -268,7 +271,8 @@ async fn calls_beyond_those_on_record_are_a_warning_and_no_error() {
 async fn it_ends_at_the_time_limit_and_at_an_interrupt_and_one_that_does_not_is_given_up() {
     let above = "ended with a limit of the agent that started it: ";
     for (limit, why) in [(5_000, above), (0, "")] {
-        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World::default());
         let tasks = &["program hangs untimed", "program is deaf untimed"];
         let parts = with_programs(&world, tasks);
         let mut top = spec(folder.path());
@@ -309,7 +313,8 @@ async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
         (None, &["program closes timed", "program hangs timed"], timeout, Timeout, 11),
     ];
     for (shared, tasks, statuses, reason, seconds) in limits {
-        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World::default());
         let children_time = shared.map(std::time::Duration::from_secs);
         let children = ChildConfig { time_limit: children_time, ..ChildConfig::default() };
         let parts = SessionConfig { children, ..with_programs(&world, tasks) };
@@ -335,7 +340,8 @@ async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
 
 #[tokio::test(start_paused = true)]
 async fn it_is_not_had_where_it_may_not_be_and_where_dollars_or_tokens_count() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let parts = with_programs(&world, &["program works"]);
     let mut top = spec(folder.path());
     let hands = |name: &&deputize_core::ToolName| name.as_str() != "act";
@@ -354,7 +360,8 @@ async fn it_is_not_had_where_it_may_not_be_and_where_dollars_or_tokens_count() {
         (dollars, "the price of `p/program` is not known"),
         (tokens, "the budget is in tokens, and the tokens of `p/program` are unknown"),
     ] {
-        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World::default());
         let mut parts = with_programs(&world, &["program works"]);
         parts.budgets = Budgets { children, ..Budgets::default() };
         run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
@@ -370,7 +377,8 @@ async fn it_does_not_begin_where_nobody_lets_it() {
         (ApproverMode::Ask, "denied by no user to ask"),
         (ApproverMode::Deny, "denied by rule: nobody is asked for this agent"),
     ] {
-        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World::default());
         let parts = with_programs(&world, &["program works"]);
         let parts = SessionConfig { approver: Arc::new(NoPerson), ..parts };
         let top = AgentSpec { approver: mode, ..spec(folder.path()) };
@@ -382,7 +390,8 @@ async fn it_does_not_begin_where_nobody_lets_it() {
         assert!(world.done().is_empty(), "it began");
     }
     // Whoever is told to end while somebody is asked did not begin either.
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let parts = with_programs(&world, &["program works timed"]);
     let parts = SessionConfig { approver: Arc::new(Silent), ..parts };
     run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
@@ -393,7 +402,8 @@ async fn it_does_not_begin_where_nobody_lets_it() {
 
 #[tokio::test(start_paused = true)]
 async fn killed_at_any_record_it_is_not_started_twice_nor_where_it_may_not_be_any_more() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let first = with_programs(&world, &["program works"]);
     run(folder.path(), spec(folder.path()), first, &Cancel::new()).await;
     let dir = SessionDir::new(folder.path());
@@ -429,7 +439,8 @@ async fn killed_at_any_record_it_is_not_started_twice_nor_where_it_may_not_be_an
 
 #[tokio::test(start_paused = true)]
 async fn one_that_may_not_be_any_more_ends_on_record_whether_or_not_it_had_begun() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let first = with_programs(&world, &["program works"]);
     run(folder.path(), spec(folder.path()), first, &Cancel::new()).await;
     let no_hands = Grant { tools: Some([ToolName::literal("spawn")].into()), ..Grant::default() };
@@ -467,7 +478,8 @@ async fn one_that_may_not_be_any_more_ends_on_record_whether_or_not_it_had_begun
 
 #[tokio::test(start_paused = true)]
 async fn what_one_had_said_before_a_kill_is_on_record_and_its_partial_text() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let first = with_programs(&world, &["program talks"]);
     run(folder.path(), spec(folder.path()), first, &Cancel::new()).await;
     for (last, text) in [

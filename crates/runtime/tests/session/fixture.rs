@@ -173,7 +173,8 @@ fn spawn<'a>(_: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, To
         let goals: Vec<String> = serde_json::from_value(arguments["list"].clone()).unwrap();
         let most = arguments["n"].as_u64().map_or(usize::MAX, |most| most as usize);
         let parent = &cx.agent.spec;
-        let (mut running, mut ended) = (FuturesUnordered::new(), Vec::new());
+        let mut running = FuturesUnordered::new();
+        let mut ended = Vec::new();
         let task_count = goals.len() as u32;
         for (index, goal) in (0..).zip(goals) {
             let spec = AgentSpec {
@@ -309,7 +310,8 @@ fn show(end: &deputize_core::event::ToolEnd) -> String {
 
 /// A new session whose file is the first lines of another's, up to one with this in it.
 pub(crate) fn cut(from: &Path, to: &Path, last: &str) -> SessionDir {
-    let (from, to) = (SessionDir::new(from), SessionDir::new(to));
+    let from = SessionDir::new(from);
+    let to = SessionDir::new(to);
     let id = SessionId::literal("s");
     let whole = std::fs::read_to_string(from.file(&id)).unwrap();
     let end = whole.find(last).unwrap();

@@ -123,7 +123,8 @@ fn told(world: &World) -> Vec<String> {
     let line = |(agent, run): (String, HookRun)| {
         let tool = run.tool.unwrap_or_default();
         let child = run.child.map(|child| child.to_string()).unwrap_or_default();
-        let (name, decision) = (run.name.as_str(), run.decision.as_str());
+        let name = run.name.as_str();
+        let decision = run.decision.as_str();
         format!("{agent} {name} {}|{tool}|{child}|{decision}|{}", run.by, run.reason)
     };
     runs(world).into_iter().map(line).collect()
@@ -162,7 +163,8 @@ fn family(
 
 #[tokio::test(start_paused = true)]
 async fn a_block_denies_the_call_and_the_model_gets_the_reason_cleaned() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let mut parts = parts(&world, calls(&["act", "look"]));
     parts.secrets.add("KEY", "sk-12345678");
     parts.hooks.hooks = vec![hook("strict", blocking)];
@@ -185,7 +187,8 @@ async fn a_block_denies_the_call_and_the_model_gets_the_reason_cleaned() {
 
 #[tokio::test(start_paused = true)]
 async fn what_fails_is_on_record_and_stops_nothing() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let mut parts = parts(&world, calls(&["act"]));
     parts.hooks.time_limit = Duration::from_secs(60);
     parts.hooks.hooks = vec![
@@ -218,7 +221,8 @@ async fn what_fails_is_on_record_and_stops_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn parents_and_children_have_the_same_hooks_and_see_all_of_it_without_secrets() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let seeing = Arc::new(Seeing::default());
     let mut parts = parts(&world, |results, request: &Request<'_>| {
         Ok(match (top_text(request), results) {
@@ -257,7 +261,8 @@ async fn parents_and_children_have_the_same_hooks_and_see_all_of_it_without_secr
 #[tokio::test(start_paused = true)]
 async fn the_end_of_a_child_that_was_stopped_is_told_too() {
     for goal in ["one", "background one"] {
-        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World::default());
         let seeing = Arc::new(Seeing::default());
         let mut parts = parts(&world, move |results, request: &Request<'_>| {
             Ok(match (top_text(request), results) {
@@ -295,7 +300,8 @@ async fn the_end_of_a_child_that_was_stopped_is_told_too() {
 
 #[tokio::test(start_paused = true)]
 async fn a_child_may_be_kept_from_beginning_and_its_sibling_goes_on() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let mut parts = parts(&world, family);
     parts.hooks.hooks = vec![hook("start", at_start)];
     let outcome = run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
@@ -314,7 +320,8 @@ async fn a_child_may_be_kept_from_beginning_and_its_sibling_goes_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_blocked_message_reaches_no_model_and_another_one_may_follow() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |_: usize, request: &Request<'_>| {
         let said = request.messages.iter().filter(|m| matches!(&***m, Message::User(_))).count();
         Ok(Reply::text("rule", format!("{said} messages")))
@@ -346,7 +353,8 @@ async fn a_blocked_message_reaches_no_model_and_another_one_may_follow() {
 
 #[tokio::test(start_paused = true)]
 async fn an_interrupt_ends_a_hook_and_begins_no_other() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let mut parts = parts(&world, calls(&["act"]));
     parts.hooks.hooks = vec![hook("hangs", hangs), hook("second", panics)];
     let cancel = Cancel::new();
@@ -367,7 +375,8 @@ async fn an_interrupt_ends_a_hook_and_begins_no_other() {
 #[tokio::test(start_paused = true)]
 async fn a_replay_runs_no_hook_and_decides_as_recorded() {
     for task in ["go", "bad"] {
-        let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World::default());
         let file = folder.path().join("tape");
         let mut recorded = parts(&world, family);
         recorded.hooks.hooks = vec![hook("start", at_start), hook("strict", blocking)];
@@ -416,7 +425,8 @@ impl Memory for Notes {
 
 #[tokio::test(start_paused = true)]
 async fn the_memory_is_told_of_each_child_and_its_failures_harm_nothing() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let mut parts = parts(&world, |results, request: &Request<'_>| {
         let list = json!({"list": ["one", "two", "three", "four"]});
         Ok(match (top_text(request), results) {
@@ -456,7 +466,8 @@ async fn the_memory_is_told_of_each_child_and_its_failures_harm_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_top_agents_system_text_begins_with_what_the_memory_has() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let mut parts = parts(&world, calls(&[]));
     parts.memory = Some(Arc::new(Notes::default()));
     let dir = SessionDir::new(folder.path());
@@ -471,7 +482,8 @@ async fn a_top_agents_system_text_begins_with_what_the_memory_has() {
 /// What hooks and the memory hear of two children after a restart that came when so much was on
 /// record.
 async fn heard_after(last: &str) -> (Vec<String>, Vec<String>) {
-    let (folder, again) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let again = tempfile::tempdir().unwrap();
     let list = json!({"list": ["one", "background two"]});
     let rule = move |results: usize, request: &Request<'_>| {
         Ok(match (top_text(request), results) {
@@ -488,7 +500,8 @@ async fn heard_after(last: &str) -> (Vec<String>, Vec<String>) {
     };
     let first = with(vec![Arc::new(Seeing::default())], Arc::default());
     run(folder.path(), spec(folder.path()), first, &Cancel::new()).await;
-    let (seeing, notes) = (Arc::new(Seeing::default()), Arc::new(Notes::default()));
+    let seeing = Arc::new(Seeing::default());
+    let notes = Arc::new(Notes::default());
     let dir = crate::fixture::cut(folder.path(), again.path(), last);
     let second = with(vec![Arc::clone(&seeing) as _], Arc::clone(&notes));
     let outcome = crate::fixture::resumed(&dir, second).await;
@@ -526,7 +539,8 @@ async fn after_a_restart_those_hooks_are_told_that_are_not_on_record_whatever_th
         })
     };
     for (now, told) in cases {
-        let (folder, again) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let folder = tempfile::tempdir().unwrap();
+        let again = tempfile::tempdir().unwrap();
         let with = |world: &Arc<World>, names: &[&'static str]| {
             let hooks = names.iter().map(|name| hook(name, fails)).collect();
             let hooks = HookConfig { hooks, ..HookConfig::default() };

@@ -50,7 +50,8 @@ async fn resumed_from(whole: &[u8], bytes: usize, scratch: &Path) {
     let dir = SessionDir::new(scratch.join(bytes.to_string()));
     std::fs::create_dir_all(dir.path()).unwrap();
     std::fs::write(dir.file(&SessionId::literal("s")), &whole[..bytes]).unwrap();
-    let (before, children) = (started(&dir), ended_children(&dir));
+    let before = started(&dir);
+    let children = ended_children(&dir);
     let before_records = dir.read(&SessionId::literal("s")).unwrap().records;
 
     let world = Arc::new(World::default());

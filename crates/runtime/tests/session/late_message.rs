@@ -52,11 +52,13 @@ fn kid() -> AgentId {
 /// Runs a parent with a background child that does this. Gives the child's outcome, its answers,
 /// and how many messages it took.
 async fn child_with(turns: Vec<Turn>) -> (Outcome, Vec<String>, usize) {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let view: Arc<OnceLock<Arc<SessionView>>> = Arc::default();
     let said = Arc::new(Mutex::new((Vec::new(), 0)));
     let script = Mutex::new(VecDeque::from(turns));
-    let (seen, heard) = (Arc::clone(&view), Arc::clone(&said));
+    let seen = Arc::clone(&view);
+    let heard = Arc::clone(&said);
     let rule = move |results: usize, request: &Request<'_>| {
         if !is_child(request) {
             return Ok(match results {
@@ -82,10 +84,12 @@ async fn child_with(turns: Vec<Turn>) -> (Outcome, Vec<String>, usize) {
             Does::SayNothing => Reply::text("rule", ""),
         })
     };
-    let (dir, id) = (SessionDir::new(folder.path()), SessionId::literal("s"));
+    let dir = SessionDir::new(folder.path());
+    let id = SessionId::literal("s");
     let session = Session::create(&dir, id, parts(&world, rule)).unwrap();
     assert!(view.set(Arc::clone(session.view())).is_ok());
-    let (authority, cancel) = (authority(session.catalog()), Cancel::new());
+    let authority = authority(session.catalog());
+    let cancel = Cancel::new();
     session.run(spec(folder.path()), authority, &cancel).await;
     let outcome = end_of_child(&world);
     let (answers, taken) = std::mem::take(&mut *said.lock());
@@ -147,7 +151,8 @@ async fn a_child_that_reports_again_after_a_message_has_both_reports() {
 
 #[tokio::test(start_paused = true)]
 async fn killed_after_any_record_the_report_is_in_the_result() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let view: Arc<OnceLock<Arc<SessionView>>> = Arc::default();
     let seen = Arc::clone(&view);
     let rule = move |results: usize, request: &Request<'_>| {
@@ -166,7 +171,8 @@ async fn killed_after_any_record_the_report_is_in_the_result() {
         })
     };
     let rule = Arc::new(rule);
-    let (dir, id) = (SessionDir::new(folder.path()), SessionId::literal("s"));
+    let dir = SessionDir::new(folder.path());
+    let id = SessionId::literal("s");
     let shared = Arc::clone(&rule);
     let session =
         Session::create(&dir, id.clone(), parts(&world, move |n, it: &Request<'_>| shared(n, it)));
@@ -187,7 +193,8 @@ async fn killed_after_any_record_the_report_is_in_the_result() {
         let again = tempfile::tempdir().unwrap();
         let dir = SessionDir::new(again.path());
         std::fs::write(dir.file(&id), lines[..kept].concat()).unwrap();
-        let (world, shared) = (Arc::new(World::default()), Arc::clone(&rule));
+        let world = Arc::new(World::default());
+        let shared = Arc::clone(&rule);
         resumed(&dir, parts(&world, move |n, it: &Request<'_>| shared(n, it))).await;
         let text = end_of_child(&world).text.unwrap();
         // A reply that is not on record is asked for again, and then it is read before that.
@@ -199,7 +206,8 @@ async fn killed_after_any_record_the_report_is_in_the_result() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_parent_says_while_its_children_run_stays_in_its_result() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| {
         let told = request
             .messages
@@ -219,7 +227,8 @@ async fn what_a_parent_says_while_its_children_run_stays_in_its_result() {
 
 #[tokio::test(start_paused = true)]
 async fn a_report_stays_in_the_result_when_a_child_of_its_author_ends_after_it() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| {
         let Message::User(task) = &*request.messages[0] else { panic!("no task") };
         let is_end = |it: &Arc<Message>| matches!(&**it, Message::User(it) if it.from.is_some());

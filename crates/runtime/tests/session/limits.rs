@@ -23,7 +23,8 @@ fn types(world: &World) -> Vec<String> {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_request_is_tried_again_and_each_attempt_is_on_record() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let tries = Arc::new(AtomicU32::new(0));
     let counted = Arc::clone(&tries);
     let rule = move |_: usize, _: &Request<'_>| match counted.fetch_add(1, Ordering::SeqCst) {
@@ -55,7 +56,8 @@ async fn a_failed_request_is_tried_again_and_each_attempt_is_on_record() {
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_stays_down_ends_the_turn_with_what_it_said() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |_: usize, _: &Request<'_>| {
         Err(ModelError {
             partial: "Half".into(),
@@ -86,7 +88,8 @@ fn limited(spec: AgentSpec, time_ms: u64, wrap_up_ms: u64) -> AgentSpec {
 
 #[tokio::test(start_paused = true)]
 async fn at_its_time_limit_an_agent_gives_a_closing_answer() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let spec = limited(spec(folder.path()), 5000, 1000);
     let outcome = run(folder.path(), spec, parts(&world, waiting("wait")), &Cancel::new()).await;
     assert_eq!((outcome.status, outcome.exit_reason), (Status::Timeout, ExitReason::Timeout));
@@ -97,7 +100,8 @@ async fn at_its_time_limit_an_agent_gives_a_closing_answer() {
 
 #[tokio::test(start_paused = true)]
 async fn without_wrap_up_the_time_limit_ends_it_with_what_there_is() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let spec = limited(spec(folder.path()), 5000, 0);
     let outcome = run(folder.path(), spec, parts(&world, waiting("wait")), &Cancel::new()).await;
     assert_eq!((outcome.status, outcome.text), (Status::Timeout, None));
@@ -106,7 +110,8 @@ async fn without_wrap_up_the_time_limit_ends_it_with_what_there_is() {
 
 /// Cancels when the call runs.
 async fn cancelled_in(tool: &'static str) -> (deputize_core::Outcome, Arc<World>, u128) {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let cancel = Cancel::new();
     let parts = parts(&world, waiting(tool));
     let running = run(folder.path(), spec(folder.path()), parts, &cancel);
@@ -139,7 +144,8 @@ async fn a_tool_that_does_not_settle_is_given_up_within_two_seconds() {
 
 /// A child has a child that waits; both have the same model. Gives their ends, the lower one first.
 async fn two_levels(spec: AgentSpec, children_time: Option<Duration>) -> [Outcome; 2] {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| {
         let Some(Message::User(task)) = request.messages.first().map(|first| &**first) else {
             panic!("no task")
@@ -181,7 +187,8 @@ async fn a_limit_of_a_child_is_none_of_its_own_children() {
 /// A tree whose middle agent writes and runs a command below it, and ends like this. Gives the ends
 /// of the lowest agents and then that of the middle one.
 async fn below_a_middle(middle: &'static str, low: [&'static str; 2]) -> Vec<Outcome> {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = move |results: usize, request: &Request<'_>| {
         let Some(Message::User(task)) = request.messages.first().map(|first| &**first) else {
             panic!("no task")
@@ -260,7 +267,8 @@ async fn at_a_limit_that_all_children_share_the_lower_ones_close_first() {
 
 #[tokio::test]
 async fn descendants_are_counted_at_every_agent_above_them() {
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, _: &Request<'_>| {
         let children: Vec<String> = (0..10).map(|n| n.to_string()).collect();
         let spawn = Reply::calls("rule", [("spawn", json!({ "list": children }))]);
@@ -281,7 +289,8 @@ async fn of_many_children_one_whose_model_panics_costs_itself_alone() {
         list[4] = "child that panics";
         list
     };
-    let (folder, world) = (tempfile::tempdir().unwrap(), Arc::new(World::default()));
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
     let rule = |results: usize, request: &Request<'_>| {
         let task = match request.messages.first().map(|first| &**first) {
             Some(Message::User(task)) => task.text.as_str(),

@@ -16,7 +16,8 @@ use crate::laws::After;
 /// All that a snapshot shows.
 fn shown(snapshot: &SessionSnapshot) -> (Vec<AgentSnapshot>, TreeTotals, RunChanges, String) {
     let agents = snapshot.agents().cloned().collect();
-    let (end, turn) = (snapshot.end(), snapshot.turn());
+    let end = snapshot.end();
+    let turn = snapshot.turn();
     let rest = format!("{end:?} {turn} {:?}", snapshot.unstarted_tasks());
     (agents, snapshot.totals(), snapshot.changes().clone(), rest)
 }

@@ -233,7 +233,8 @@ async fn a_resumed_agent_knows_how_full_its_context_was() {
         };
         Ok(Reply { usage, ..reply })
     };
-    let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let first = tempfile::tempdir().unwrap();
+    let second = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let noted = Arc::new(NotedContext::default());
     let with_policy =

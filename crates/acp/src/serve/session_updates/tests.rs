@@ -59,8 +59,10 @@ fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
 }
 
 fn begins(agent: &AgentId, goal: &str) -> Event {
-    let (spec, texts) = (spec(agent, goal), std::collections::BTreeMap::new());
-    let (system, tools) = (Vec::new(), String::new());
+    let spec = spec(agent, goal);
+    let texts = std::collections::BTreeMap::new();
+    let system = Vec::new();
+    let tools = String::new();
     Event::AgentStart(Box::new(AgentStart { spec, system, tools, texts }))
 }
 
@@ -69,7 +71,8 @@ fn starts(call: CallId, tool: &str) -> Event {
 }
 
 fn returns(call: CallId, tool: &str) -> Event {
-    let (status, text) = (CallStatus::Ok, ModelText::own("what it gave"));
+    let status = CallStatus::Ok;
+    let text = ModelText::own("what it gave");
     Event::ToolEnd(Box::new(ToolEnd {
         tool: tool.to_owned(),
         result: ToolResult { call, status, text, fingerprint: String::new() },
@@ -94,9 +97,11 @@ impl Bench {
 
     /// Returns the updates for an event, as JSON.
     fn take(&mut self, agent: &AgentId, event: Event) -> Vec<Value> {
-        let (seq, top) = (self.1, *agent == root());
+        let seq = self.1;
+        let top = *agent == root();
         self.1 += 1;
-        let (parent, depth) = ((!top).then(root), u32::from(!top));
+        let parent = (!top).then(root);
+        let depth = u32::from(!top);
         let record = Record { seq, at: 0, agent: agent.clone(), parent, depth, event };
         json(self.0.take(&record))
     }

@@ -156,7 +156,8 @@ impl AcpConversation {
 
     /// Takes the message: as the first of a new session, or as the next of one that is stored.
     async fn run(&self, turn: TurnRequest, idle: &Arc<Inactivity>) -> Result<Outcome, HostError> {
-        let (id, dir) = (&self.facts.id, &self.shared.dir);
+        let id = &self.facts.id;
+        let dir = &self.shared.dir;
         let SessionStartup { composition, chosen, .. } = &self.begun;
         let mut parts = self.parts(&turn, idle);
         // Whoever is asked knows the mode that the editor chose.
@@ -216,7 +217,8 @@ impl Conversation for AcpConversation {
     }
 
     fn records(&self) -> BoxFuture<'_, Result<Vec<Record>, HostError>> {
-        let (shared, id) = (Arc::clone(&self.shared), self.facts.id.clone());
+        let shared = Arc::clone(&self.shared);
+        let id = self.facts.id.clone();
         Box::pin(blocking(move || {
             if !shared.dir.file(&id).is_file() {
                 return Ok(Vec::new());
@@ -227,7 +229,8 @@ impl Conversation for AcpConversation {
 
     fn turn(&self, turn: TurnRequest) -> BoxFuture<'_, Result<Outcome, HostError>> {
         Box::pin(async move {
-            let (idle, cancel) = (Arc::new(Inactivity::new()), turn.cancel.clone());
+            let idle = Arc::new(Inactivity::new());
+            let cancel = turn.cancel.clone();
             let config = &self.begun.composition.config;
             let run = self.run(turn, &idle);
             let (ended, error) = Box::pin(while_active(config, &idle, &cancel, run)).await;

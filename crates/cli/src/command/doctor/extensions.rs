@@ -92,7 +92,8 @@ async fn asked(
     cwd: &Path,
     processes: Arc<Processes>,
 ) -> Check {
-    let (name, start) = (server.name.clone(), server.start());
+    let name = server.name.clone();
+    let start = server.start();
     if let Some(approved) = card.approved.as_ref().filter(|_| card.is_held(&start)) {
         let why = start.since(&approved.start);
         let review = format_command("mcp review");
@@ -122,7 +123,8 @@ async fn asked(
 fn answers(name: &str, listed: &ServerListing, begun: Instant) -> String {
     let is =
         for_terminal_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 80);
-    let (tools, took) = (count(listed.tools.len(), "tool"), begun.elapsed().as_secs_f32());
+    let tools = count(listed.tools.len(), "tool");
+    let took = begun.elapsed().as_secs_f32();
     format!("{name}: {is}, {tools} in {took:.2} s")
 }
 

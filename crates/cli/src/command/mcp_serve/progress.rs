@@ -103,7 +103,8 @@ impl Observer for ProgressNotes {
         if let Event::ToolEnd(end) = &record.event
             && let Some(error) = &end.error
         {
-            let (tool, error) = (for_terminal_line(&end.tool, 60), for_terminal_line(error, 500));
+            let tool = for_terminal_line(&end.tool, 60);
+            let error = for_terminal_line(error, 500);
             let what = match end.result.status {
                 CallStatus::Denied => "refused",
                 CallStatus::Ok | CallStatus::Error | CallStatus::Cancelled => "failed",

@@ -129,7 +129,8 @@ pub(crate) fn replay(
     same_task(job.prompt, &recording, &recorded, around)?;
     let stage = RunHarness::set(around, options, &cwd, &composition, recording.before())?;
     let parts = stage.parts(composition.played());
-    let (model, options) = (recorded.model, recorded.options);
+    let model = recorded.model;
+    let options = recorded.options;
     let plan = RunPlan { model, options, mode, cwd, task: None, material: None };
     let work = async {
         let replay = Replay::new(recording, parts);

@@ -106,7 +106,8 @@ impl RunHarness {
             let clock: Arc<dyn Clock> = Arc::new(SystemClock);
             Arc::new(EventStream::new(Arc::clone(&out), projection, clock, options.verbose))
         });
-        let (output, out_is_terminal) = (options.output, around.stdout_is_terminal);
+        let output = options.output;
+        let out_is_terminal = around.stdout_is_terminal;
         Ok(Self {
             screen,
             results: (options.output == OutputFormat::Json).then(|| SnapshotObserver::new(results)),
@@ -177,7 +178,8 @@ impl RunHarness {
         if place.stored {
             return self.go_on(composition, place, parts, plan).await;
         }
-        let (dir, tape) = (place.dir, parts.record.recorder.clone());
+        let dir = place.dir;
+        let tape = parts.record.recorder.clone();
         let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let created = Session::create(dir, place.id.clone(), parts);
         let session = created.map_err(CliError::failed)?;
@@ -199,7 +201,8 @@ impl RunHarness {
         mut parts: SessionConfig,
         plan: RunPlan,
     ) -> Result<Outcome, CliError> {
-        let (dir, tape) = (place.dir, parts.record.recorder.clone());
+        let dir = place.dir;
+        let tape = parts.record.recorder.clone();
         let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let opening = dir.opening(&place.id).map_err(CliError::failed)?;
         parts.observers.push(Arc::clone(&opening) as Arc<dyn Observer>);
@@ -352,7 +355,8 @@ fn check_recorder(tape: &SessionRecorder) -> Result<(), CliError> {
 
 /// Returns the warning about a slow disk.
 fn slow_disk(place: &Path, took: Duration) -> String {
-    let (took, limit) = (took.as_millis(), SLOW_SYNC.as_millis());
+    let took = took.as_millis();
+    let limit = SLOW_SYNC.as_millis();
     format!(
         "warning: `{}` is on a slow disk: it took {took} ms to keep the beginning of the session, \
          more than {limit} ms; DEPUTIZE_HOME chooses another place, and journal.sync says how \

@@ -12,7 +12,8 @@ const HEADING_CHARS: usize = 100;
 
 /// All agents of a session, each with its conversation.
 pub(super) fn markdown(stored: &StoredSession) -> String {
-    let (session, created) = (&stored.header.session, local(stored.header.created));
+    let session = &stored.header.session;
+    let created = local(stored.header.created);
     let mut out = format!("# Session {session}\n\n{created}\n");
     for record in &stored.records {
         let Event::AgentStart(start) = &record.event else { continue };

@@ -120,7 +120,8 @@ fn refusal_words(value: &Value) -> Option<Vec<String>> {
     let error = text(value, "error")?;
     let mut lines = vec![error.strip_suffix(SEE_ERRORS).unwrap_or(error).to_owned()];
     for error in list(value, "errors")? {
-        let (code, remedy) = (text(error, "code")?, text(error, "remedy")?);
+        let code = text(error, "code")?;
+        let remedy = text(error, "remedy")?;
         let field = text(error, "field").unwrap_or_default();
         let place = match (number(error, "task_index"), field) {
             (Some(index), field) => format!(" task {index} {field}"),

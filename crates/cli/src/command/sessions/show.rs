@@ -123,7 +123,8 @@ fn outlook(stored: &StoredSession, holder: Option<&SessionHolder>) -> String {
 fn head(stored: &StoredSession) -> String {
     let Some(start) = stored.last_start() else { return String::new() };
     let snapshot = stored_snapshot(stored);
-    let (cost, top) = (snapshot.totals().cost, snapshot.top());
+    let cost = snapshot.totals().cost;
+    let top = snapshot.top();
     let model = top.map_or(start.model.as_str(), |top| &top.model);
     let served = if model == start.model {
         for_terminal_line(model, GOAL_CHARS)
@@ -148,7 +149,9 @@ fn agents(stored: &StoredSession) -> Vec<ShownAgent<'_>> {
     for record in &stored.records {
         match &record.event {
             Event::AgentStart(start) => {
-                let (id, depth, spec) = (&record.agent, record.depth, &start.spec);
+                let id = &record.agent;
+                let depth = record.depth;
+                let spec = &start.spec;
                 started.push(ShownAgent { id, depth, spec, outcome: None });
             }
             Event::AgentEnd(outcome) => {

@@ -48,7 +48,8 @@ pub(super) fn choose(
         return Err(unknown(name, &composition, &there));
     }
     let given = if listed.is_empty() { there.iter().cloned().collect() } else { listed.clone() };
-    let (word, path) = (if enable { "enabled" } else { "disabled" }, own.path.display());
+    let word = if enable { "enabled" } else { "disabled" };
+    let path = own.path.display();
     if given.iter().any(|it| it == name) == enable {
         tell(&format!("{word} already: {name}; {path} stays as it is"));
         return told_if_overruled(&sources, listed);

@@ -14,7 +14,8 @@ use crate::fixture::{
 
 /// One event of each type, in an order that a session could have.
 fn every_event() -> TestWriter {
-    let (top, kid) = (root(), child(1));
+    let top = root();
+    let kid = child(1);
     let mut tape = TestWriter::default();
     tape.add(
         &top,

@@ -127,7 +127,8 @@ fn a_question_and_its_answer() {
         },
     );
     assert!(draw(&tape, 60, 5).starts_with("? Ship it  asks: git push"));
-    let (decision, by) = ("deny".to_owned(), "user".to_owned());
+    let decision = "deny".to_owned();
+    let by = "user".to_owned();
     tape.add(&root(), Event::ApprovalDecision { call: CALL, decision, by });
     assert!(draw(&tape, 60, 5).starts_with("● Ship it  run git push"));
     tape.add(&root(), returned(CALL, "terminal", CallStatus::Denied, "no", Vec::new()));

@@ -101,7 +101,8 @@ fn shown(frames: &[Vec<u8>], columns: usize) -> String {
 
 #[test]
 fn a_tree_is_replaced_in_place() {
-    let (one, two) = (lines(&["top", "├─ a", "└─ b"]), lines(&["TOP", "└─ a"]));
+    let one = lines(&["top", "├─ a", "└─ b"]);
+    let two = lines(&["TOP", "└─ a"]);
     let first = frame(&[], &[], &one, 20, false);
     let second = frame(&one, &[], &two, 20, false);
     assert_eq!(shown(&[first.clone(), second.clone()], 20), "TOP\n└─ a\n");
@@ -220,7 +221,9 @@ fn above_a_live_tree_it_is_told_once_why_a_model_is_waited_for() {
     let mut state = ScreenState::new(tools(), Detail::Normal, true);
     let mut tape = TestWriter::default();
     let retry = |attempt, reason: &str| {
-        let (of, wait_ms, reason) = (5, 1400, reason.to_owned());
+        let of = 5;
+        let wait_ms = 1400;
+        let reason = reason.to_owned();
         Event::ModelRetry { attempt, of, reason, wait_ms }
     };
     tape.add(&root(), started(&root(), "a"));

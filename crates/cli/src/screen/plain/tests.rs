@@ -21,7 +21,8 @@ fn print(tape: &TestWriter, detail: Detail) -> String {
 }
 
 fn session() -> TestWriter {
-    let (kid, below) = (child(1), child(1).child(CALL, 0));
+    let kid = child(1);
+    let below = child(1).child(CALL, 0);
     let mut tape = TestWriter::default();
     tape.add(&root(), started(&root(), "Tidy up"));
     tape.add(&root(), called(CALL, "delegate_task", r#"{"tasks":[1,2,3]}"#));
@@ -34,7 +35,8 @@ fn session() -> TestWriter {
     tape.add(&below, called(second, "terminal", r#"{"command":"cargo\u001b[2J check"}"#));
     let text = "denied: no user to ask";
     tape.add(&below, returned(second, "terminal", CallStatus::Denied, text, Vec::new()));
-    let (reason, wait_ms) = ("provider local: 503".to_owned(), 1400);
+    let reason = "provider local: 503".to_owned();
+    let wait_ms = 1400;
     tape.add(&below, Event::ModelRetry { attempt: 2, of: 5, reason, wait_ms });
     tape.add(&below, ended(&below, Status::Failed, ExitReason::Error));
     tape.add(&kid, ended(&kid, Status::Completed, ExitReason::Completed));
@@ -108,7 +110,8 @@ fn a_call_that_was_approved_without_asking_is_shown_once() {
             let message = "approved without asking: make all".to_owned();
             tape.add(&root(), Event::Log { level: LogLevel::Warn, message, cause: None });
         }
-        let (decision, by) = ("allow".to_owned(), by.to_owned());
+        let decision = "allow".to_owned();
+        let by = by.to_owned();
         tape.add(&root(), Event::ApprovalDecision { call, decision, by });
         tape.add(&root(), called(call, "terminal", r#"{"command":"make all"}"#));
     }
@@ -122,15 +125,17 @@ fn a_refused_call_is_told_with_its_rule_and_how_to_allow_it() {
         let mut tape = TestWriter::default();
         tape.add(&root(), started(&root(), "a"));
         tape.add(&child(0), started(&child(0), "b"));
-        let (command, class) = ("make all".to_owned(), "dangerous".to_owned());
+        let command = "make all".to_owned();
+        let class = "dangerous".to_owned();
         let reason = "commands can do anything".to_owned();
         tape.add(agent, Event::ApprovalRequest { call: CALL, command, class, reason });
-        let (decision, by) = ("deny".to_owned(), by.to_owned());
+        let decision = "deny".to_owned();
+        let by = by.to_owned();
         tape.add(agent, Event::ApprovalDecision { call: CALL, decision, by });
         let text = "denied by rule, words for the model: use read_file";
         tape.add(agent, returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
-        let (mut snapshot, mut plain) =
-            (SessionSnapshot::new(tools()), Plain::new(tools(), unasked));
+        let mut snapshot = SessionSnapshot::new(tools());
+        let mut plain = Plain::new(tools(), unasked);
         let tell = |record| {
             snapshot.apply(record);
             plain.lines(&snapshot, record, Detail::Normal)
@@ -159,7 +164,8 @@ fn a_refused_call_is_told_with_its_rule_and_how_to_allow_it() {
 fn tasks_that_never_began_and_those_that_were_refused_are_told() {
     let mut tape = TestWriter::default();
     tape.add(&root(), started(&root(), "a"));
-    let (status, error) = (Status::Interrupted, "it ended: it was not started".to_owned());
+    let status = Status::Interrupted;
+    let error = "it ended: it was not started".to_owned();
     let fact = |task_index| ToolEffect::NotBegun {
         agent: child(task_index),
         task_index,

@@ -290,7 +290,8 @@ proptest! {
         summary_bytes in prop_oneof![Just(0_u32), Just(24_000), 1..500_u32],
         warnings in vec(".{0,900}", 0..60),
     ) {
-        let (mut outcomes, mut kept) = (Vec::new(), Vec::new());
+        let mut outcomes = Vec::new();
+        let mut kept = Vec::new();
         for (index, (outcome, paths)) in (0..).zip(ends.iter().cycle().take(ends.len() * times)) {
             outcomes.push(Outcome { agent: child(index), ..outcome.clone() });
             kept.push(paths.clone());

@@ -170,7 +170,8 @@ fn a_licence_file_that_says_something_else_is_not_given_for_the_declared_one() {
 fn packages_with_several_licences_have_no_single_one() {
     let member =
         |licence: &str| format!("[package]\nname = \"{licence}\"\nlicense = \"{licence}\"\n");
-    let (mit, isc) = (member("MIT"), member("ISC"));
+    let mit = member("MIT");
+    let isc = member("ISC");
     let files = [
         ("Cargo.toml", "[workspace]\nmembers = [\"*\"]\n"),
         ("a/Cargo.toml", mit.as_str()),

@@ -185,7 +185,8 @@ fn a_dependency_counts_once_however_often_it_is_named() {
              [target.'cfg(unix)'.dev-dependencies]\nwing = {{ path = \"../b\" }}\nb = {{ path = \"../b\" }}\n"
         )
     };
-    let (a, b) = (member("a"), member("b"));
+    let a = member("a");
+    let b = member("b");
     let report = survey_in("Survey this repository", &[("a/Cargo.toml", &a), ("b/Cargo.toml", &b)]);
     assert_eq!(
         section_of(&report, "Dependencies"),
