@@ -276,7 +276,8 @@ impl Agent {
             // All sessions share one owner of commands, which starts at the first command.
             settings.share(Arc::clone(&self.commands.processes));
         }
-        let (models, secrets) = (self.models.models.clone(), self.models.secrets.clone());
+        let models = self.models.models.clone();
+        let secrets = self.models.secrets.clone();
         let mut config = SessionConfig {
             approver: Arc::clone(&self.handlers.approver),
             observers,

@@ -27,9 +27,7 @@ pub(crate) struct ProcessEnv {
     /// The names of the program's toolsets.
     toolsets: BTreeSet<String>,
     cwd: PathBuf,
-    pub(crate) stdin_is_terminal: bool,
-    pub(crate) stdout_is_terminal: bool,
-    pub(crate) stderr_is_terminal: bool,
+    pub(crate) terminals: Terminals,
     /// Extensions of this program.
     pub(crate) own: Extensions,
     /// Whether an editor shows the agents' text.
@@ -39,6 +37,14 @@ pub(crate) struct ProcessEnv {
     /// Limit on open files, raised as far as possible; `None` if the system refused to say.
     pub(crate) open_files: Option<OpenFiles>,
     pub(crate) log: Log,
+}
+
+/// Which of the standard streams are terminals.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Terminals {
+    pub(crate) stdin: bool,
+    pub(crate) stdout: bool,
+    pub(crate) stderr: bool,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -76,9 +82,11 @@ impl ProcessEnv {
             os_env,
             toolsets,
             own,
-            stdin_is_terminal: io::stdin().is_terminal(),
-            stdout_is_terminal: io::stdout().is_terminal(),
-            stderr_is_terminal: io::stderr().is_terminal(),
+            terminals: Terminals {
+                stdin: io::stdin().is_terminal(),
+                stdout: io::stdout().is_terminal(),
+                stderr: io::stderr().is_terminal(),
+            },
             at_editor: false,
             person_available: can_ask(),
             open_files: raise_open_files().ok(),
@@ -94,9 +102,7 @@ impl ProcessEnv {
             os_env: BTreeMap::new(),
             toolsets: BTreeSet::new(),
             cwd: PathBuf::from("/"),
-            stdin_is_terminal: false,
-            stdout_is_terminal: false,
-            stderr_is_terminal: false,
+            terminals: Terminals::default(),
             own: Extensions::default(),
             at_editor: false,
             person_available: false,

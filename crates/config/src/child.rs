@@ -7,7 +7,9 @@ use deputize_providers::Wire;
 
 use super::keys::Config;
 use super::known::OFFLINE;
-use super::resolve::{Endpoint, ModelChoice, ModelOverrides, ResolveError, resolve_model};
+use super::resolve::{
+    Endpoint, KeySource, ModelChoice, ModelOverrides, ResolveError, resolve_model,
+};
 
 /// What a server speaks of which no provider is named.
 pub const SPOKEN: &str = Wire::OpenAiChat.name();
@@ -108,11 +110,10 @@ pub fn resolve_child_model(
         if is_whole(config) && set.provider.is_empty() {
             at.api = Wire::OpenAiChat;
             // Not even the known key of a known address, unless it is named.
-            at.api_key_envs = set_to(&set.api_key_env).into_iter().collect();
+            at.keys = KeySource::Variables(set_to(&set.api_key_env).into_iter().collect());
         }
         if let Some(key) = &set.api_key {
-            at.api_key_envs = Vec::new();
-            at.api_key = Some(key.clone());
+            at.keys = KeySource::Value(key.clone());
         }
     }
     choice.alias = Some(alias);
@@ -163,8 +164,11 @@ mod tests {
                         "{} at {} keys {:?}{} headers {:?}",
                         at.api.name(),
                         at.base_url,
-                        at.api_key_envs,
-                        at.api_key.map_or("", |_| " and the key itself"),
+                        at.keys.variables(),
+                        match at.keys {
+                            KeySource::Variables(_) => "",
+                            KeySource::Value(_) => " and the key itself",
+                        },
                         at.headers.keys().collect::<Vec<_>>(),
                     ),
                 };

@@ -85,7 +85,7 @@ pub use plugin::PluginEntry;
 pub use provider::ProviderEntry;
 pub use reasoning_effort::ReasoningEffort;
 pub use resolve::{
-    Endpoint, HttpEndpoint, ModelChoice, ModelOverrides, ResolveError, UnknownProvider,
+    Endpoint, HttpEndpoint, KeySource, ModelChoice, ModelOverrides, ResolveError, UnknownProvider,
     resolve_model,
 };
 pub use schema::json_schema;

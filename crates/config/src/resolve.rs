@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use deputize_providers::limits::CONTENT_BYTES;
-use deputize_providers::{KeyHeader, Proxy, Wire};
+use deputize_providers::{BodyOptions, EndpointTimeouts, KeyHeader, Proxy, Wire};
 use serde_json::Value;
 use url::Url;
 
@@ -93,32 +93,42 @@ pub struct HttpEndpoint {
     pub api: Wire,
     /// The address up to and including its version, without a slash at the end.
     pub base_url: String,
-    /// Environment variables that hold keys, in the order to try them; none: no key is sent.
-    pub api_key_envs: Vec<String>,
-    /// The key itself, where it is configured as such.
-    pub api_key: Option<Secret>,
+    /// Where its keys come from.
+    pub keys: KeySource,
     /// The header that carries a key; `None`: the protocol's own.
     pub key_header: Option<KeyHeader>,
     /// Headers of every request.
     pub headers: BTreeMap<String, Secret>,
-    /// More fields of the body; null leaves one out.
-    pub extra: BTreeMap<String, Value>,
-    /// Whether answers come as a stream.
-    pub streaming: bool,
-    /// Whether reasoning goes back with calls; `None`: as is known of the address.
-    pub echo_reasoning: Option<bool>,
+    /// Options of request bodies.
+    pub body: BodyOptions,
     /// A file of authorities to trust beside the system's; `~/` begins in the person's home.
     pub ca_file: Option<String>,
     /// Which proxy is on the way.
     pub proxy: Proxy,
-    /// How long a connection may take.
-    pub connect_timeout: Duration,
-    /// How long the first byte of an answer may take.
-    pub first_byte_timeout: Duration,
-    /// How long an answer may pause.
-    pub stream_idle_timeout: Duration,
+    /// Time limits of a request.
+    pub timeouts: EndpointTimeouts,
     /// Bytes of text, reasoning and calls of one answer.
     pub reply_bytes: usize,
+}
+
+/// Where the keys of an endpoint come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeySource {
+    /// Environment variables, in the order to try them. No key is sent if there are none.
+    Variables(Vec<String>),
+    /// The key itself, from the configuration.
+    Value(Secret),
+}
+
+impl KeySource {
+    /// Returns the environment variables that may hold a key.
+    #[must_use]
+    pub fn variables(&self) -> &[String] {
+        match self {
+            Self::Variables(variables) => variables,
+            Self::Value(_) => &[],
+        }
+    }
 }
 
 impl HttpEndpoint {
@@ -281,18 +291,11 @@ fn http(
     let url = given
         .or_else(|| own.clone())
         .ok_or_else(|| ResolveError::NoBaseUrl(provider.to_owned()))?;
-    let api_key_envs = match &overrides.api_key_env {
+    let variables = match &overrides.api_key_env {
         Some(name) if known::is_env_name(name) => vec![name.clone()],
         Some(_) => return Err(ResolveError::KeyEnv),
         None if meant => own_keys(entry, known, own.as_ref()),
         None => Vec::new(),
-    };
-    let first_byte = match entry.first_byte_timeout_seconds {
-        Some(seconds) => seconds,
-        None if known::is_loopback(&url) || entry.streaming == Some(false) => {
-            FIRST_BYTE_SECONDS_SLOW
-        }
-        None => FIRST_BYTE_SECONDS,
     };
     let key = || format!("providers.{}.proxy", shown(provider));
     let proxy = entry.proxy.as_deref().map(known::proxy).transpose();
@@ -300,22 +303,29 @@ fn http(
     Ok(HttpEndpoint {
         api: entry.api.unwrap_or_else(|| spoken(known, &url)),
         base_url: url.as_str().trim_end_matches('/').to_owned(),
-        api_key_envs,
-        api_key: None,
+        keys: KeySource::Variables(variables),
         key_header: entry.key_header.as_deref().map(KeyHeader::of),
         headers: if meant { entry.headers.clone() } else { BTreeMap::new() },
-        extra: extra(entry, meant),
-        streaming: entry.streaming.unwrap_or(true),
-        echo_reasoning: entry.echo_reasoning,
+        body: BodyOptions {
+            streaming: entry.streaming.unwrap_or(true),
+            echo_reasoning: entry.echo_reasoning,
+            extra: extra(entry, meant),
+        },
         ca_file: entry.ca_file.clone(),
         proxy: proxy.unwrap_or_default(),
-        connect_timeout: seconds(entry.connect_timeout_seconds.unwrap_or(CONNECT_SECONDS)),
-        first_byte_timeout: seconds(first_byte),
-        stream_idle_timeout: seconds(
-            entry.stream_idle_timeout_seconds.unwrap_or(STREAM_IDLE_SECONDS),
-        ),
+        timeouts: timeouts(entry, &url),
         reply_bytes: CONTENT_BYTES,
     })
+}
+
+fn timeouts(entry: &ProviderEntry, url: &Url) -> EndpointTimeouts {
+    let is_slow = known::is_loopback(url) || entry.streaming == Some(false);
+    let first_byte = if is_slow { FIRST_BYTE_SECONDS_SLOW } else { FIRST_BYTE_SECONDS };
+    EndpointTimeouts {
+        connect: seconds(entry.connect_timeout_seconds.unwrap_or(CONNECT_SECONDS)),
+        first_byte: seconds(entry.first_byte_timeout_seconds.unwrap_or(first_byte)),
+        idle: seconds(entry.stream_idle_timeout_seconds.unwrap_or(STREAM_IDLE_SECONDS)),
+    }
 }
 
 /// What a server speaks of which nothing is said.

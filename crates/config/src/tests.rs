@@ -387,11 +387,11 @@ fn resolved(config: &str, [model, base_url, api_key_env]: [&str; 3]) -> String {
                 "{provider} {model}: {} {} keys {:?} headers {} times {:?} {:?} {:?} output {max_output_tokens:?}",
                 http.api.name(),
                 http.base_url,
-                http.api_key_envs,
+                http.keys.variables(),
                 http.headers.len(),
-                http.connect_timeout,
-                http.first_byte_timeout,
-                http.stream_idle_timeout,
+                http.timeouts.connect,
+                http.timeouts.first_byte,
+                http.timeouts.idle,
             )
         }
     };
@@ -448,15 +448,19 @@ providers:
     };
     let own = resolve(None);
     let extra = json!({"top_k": 5, "options": {"deep": [1, "no"]}, "stream_options": null});
-    assert_eq!(json!(own.extra), extra);
+    assert_eq!(json!(own.body.extra), extra);
     assert_eq!(own.key_header, Some(deputize_providers::KeyHeader::Named("api-key".into())));
     assert_eq!(own.proxy, deputize_providers::Proxy::At("http://proxy.example:3128".into()));
-    assert_eq!((own.streaming, own.ca_file.as_deref()), (false, Some("~/ca.pem")));
-    assert_eq!(own.echo_reasoning, Some(true));
-    assert_eq!(own.first_byte_timeout.as_secs(), 600, "the first byte is the last");
+    assert_eq!((own.body.streaming, own.ca_file.as_deref()), (false, Some("~/ca.pem")));
+    assert_eq!(own.body.echo_reasoning, Some(true));
+    assert_eq!(own.timeouts.first_byte.as_secs(), 600, "the first byte is the last");
 
     let other = resolve(Some("https://b.example/v1"));
-    assert_eq!(json!(other.extra), json!({"stream_options": null}), "what is meant for another");
+    assert_eq!(
+        json!(other.body.extra),
+        json!({"stream_options": null}),
+        "what is meant for another"
+    );
     assert_eq!(other.proxy, own.proxy);
 }
 

@@ -56,7 +56,8 @@ pub(crate) async fn inspect_child(
     now_ms: u64,
 ) -> Option<ChildInspection> {
     let before = CallSnapshots::of(parent).remove(&child.id);
-    let (session, files) = (&parent.session, &parent.session.files);
+    let session = &parent.session;
+    let files = &session.files;
     let mut stale = Vec::new();
     if let Some(before) = &before {
         stale.extend(before.written_since(files, parent.id()));

@@ -131,7 +131,8 @@ fn cargo(
 
 /// Whether a package that a registry takes has another one in its folder.
 fn holds(package: &Package, other: &Package) -> bool {
-    let (folder, below) = (package.folder(), other.folder());
+    let folder = package.folder();
+    let below = other.folder();
     let within = folder.is_empty() || below.starts_with(&join(folder, ""));
     package.tool == Tool::Npm && !package.private && within && folder != below
 }

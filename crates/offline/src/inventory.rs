@@ -94,7 +94,7 @@ impl Inventory {
         let (binary, unread) = uncounted(ask, &files, &counts);
         gaps.extend(unread);
         gaps.extend(unread_directories(ask, scope, &files, &names));
-        gaps.extend(unfollowed(names.links));
+        gaps.extend(unfollowed(names.totals.links));
         Self { files, binary, gaps }.with_compiled()
     }
 
@@ -125,7 +125,7 @@ impl Inventory {
         let mut files: Vec<File> = names.sizes().map(file).collect();
         files.sort_by(|a, b| a.path.cmp(&b.path));
         let mut gaps = unread_directories(ask, scope, &files, &names);
-        gaps.extend(unfollowed(names.links));
+        gaps.extend(unfollowed(names.totals.links));
         Self { files, gaps, ..Self::default() }.with_compiled()
     }
 
@@ -252,7 +252,7 @@ fn uncounted(
     let mut unknown = 0;
     for (at, file) in left.enumerate() {
         let path = file.path.as_str();
-        if counts.unreadable == 0 {
+        if counts.totals.unreadable == 0 {
             binary.insert(path.to_owned());
             continue;
         }
@@ -283,7 +283,7 @@ fn unread_directories(
     files: &[File],
     names: &SearchResult<'_>,
 ) -> Vec<String> {
-    if names.directories == 0 {
+    if names.totals.directories == 0 {
         return Vec::new();
     }
     let root = scope.top().to_owned();
@@ -299,7 +299,7 @@ fn unread_directories(
         let why = probe.and_then(|done| done.reason(&dir));
         gaps.extend(why.map(|why| format!("`{dir}/`: {why}")));
     }
-    let left = names.directories.saturating_sub(gaps.len() as u64);
+    let left = names.totals.directories.saturating_sub(gaps.len() as u64);
     if left > 0 && !ask.waits() {
         gaps.push(format!("{}: cannot be read", count(left, "directory")));
     }

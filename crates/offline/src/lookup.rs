@@ -61,12 +61,12 @@ pub(super) fn step(turn: &Turn<'_>, search: &LineSearch, closing: bool) -> Next 
     }
     let path = search.path.as_str();
     let mut ask = Ask::new(turn);
-    let query = Query::of(&search.term, search.filter);
-    let (mut query, mut found) = (query.clone(), ask_for(&mut ask, &query, path));
+    let mut query = Query::of(&search.term, search.filter);
+    let mut found = ask_for(&mut ask, &query, path);
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
     }
-    let searched = found.searched;
+    let searched = found.totals.searched;
     if found.problem.is_none()
         && found.len() == 0
         && let Some(wider) = query.wider()
@@ -117,8 +117,9 @@ fn failure(ask: &mut Ask<'_, '_>, query: &Query, path: &str, found: &SearchResul
 
 /// Lists what a search passed over, if it says that there is something.
 fn unsearched(ask: &mut Ask<'_, '_>, path: &str, found: &SearchResult<'_>) -> Vec<String> {
-    if found.binary + found.unreadable + found.directories == 0 {
-        return unfollowed(found.links).into_iter().collect();
+    let totals = found.totals;
+    if totals.binary + totals.unreadable + totals.directories == 0 {
+        return unfollowed(totals.links).into_iter().collect();
     }
     Inventory::with_lines(ask, &Scope::whole(path)).unsearched()
 }

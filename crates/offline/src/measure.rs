@@ -24,9 +24,9 @@ pub(super) fn children(ask: &mut Ask<'_, '_>, root: &str, dir: &str) -> Option<V
     for (dir, deep) in pieces {
         let scope = Scope::new(root, [(dir, deep)]);
         let found = Search::counts(&scope, "lines", "^", &[]).first(1).ask(ask);
-        if found.files > 0 {
-            let files = found.files;
-            let lines = found.total;
+        if found.totals.matching > 0 {
+            let files = found.totals.matching;
+            let lines = found.totals.matches;
             units.push(Unit { dir: dir.to_owned(), deep, files, lines });
         }
     }

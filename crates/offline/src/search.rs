@@ -1,5 +1,6 @@
 //! Searches as values, and their results as lines.
 
+use std::ops::AddAssign;
 use std::sync::LazyLock;
 
 use deputize_core::message::CallStatus;
@@ -113,13 +114,7 @@ impl Search {
             }
             let note = Note::of(&done.notes);
             if page == 0 {
-                found.searched += note.searched.saturating_sub(note.binary + note.unreadable);
-                found.total += note.total;
-                found.files += note.files;
-                found.binary += note.binary;
-                found.unreadable += note.unreadable;
-                found.directories += note.directories;
-                found.links += note.links;
+                found.totals += note.totals;
             }
             match note.next {
                 Some(next) if next > offset => offset = next,
@@ -136,10 +131,22 @@ pub(super) struct SearchResult<'t> {
     /// Whether all that was to be read is there.
     pub(super) read: bool,
     lines: Vec<&'t str>,
-    /// All matches, as the tool counted them.
-    pub(super) total: u64,
-    /// All files with matches, as the tool counted them.
-    pub(super) files: u64,
+    pub(super) totals: SearchTotals,
+    /// Whether there is more that was not read.
+    pub(super) more: bool,
+    /// Why it found nothing more.
+    pub(super) problem: Option<String>,
+    /// All that the tool said of that.
+    pub(super) message: &'t str,
+}
+
+/// The tool's counts of what it searched and passed over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct SearchTotals {
+    /// All matches.
+    pub(super) matches: u64,
+    /// Files with matches.
+    pub(super) matching: u64,
     /// Files that were searched, where none had a match.
     pub(super) searched: u64,
     /// Binary files, which were not searched.
@@ -150,12 +157,18 @@ pub(super) struct SearchResult<'t> {
     pub(super) directories: u64,
     /// Symbolic links, which were not followed.
     pub(super) links: u64,
-    /// Whether there is more that was not read.
-    pub(super) more: bool,
-    /// Why it found nothing more.
-    pub(super) problem: Option<String>,
-    /// All that the tool said of that.
-    pub(super) message: &'t str,
+}
+
+impl AddAssign for SearchTotals {
+    fn add_assign(&mut self, other: Self) {
+        self.matches += other.matches;
+        self.matching += other.matching;
+        self.searched += other.searched;
+        self.binary += other.binary;
+        self.unreadable += other.unreadable;
+        self.directories += other.directories;
+        self.links += other.links;
+    }
 }
 
 /// A line that a search found.
@@ -225,13 +238,8 @@ fn tidy(path: &str) -> &str {
 /// The tool's remark on its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 struct Note {
-    searched: u64,
-    total: u64,
-    files: u64,
-    binary: u64,
-    unreadable: u64,
-    directories: u64,
-    links: u64,
+    totals: SearchTotals,
+    /// The offset of the next page.
     next: Option<u64>,
 }
 
@@ -254,17 +262,17 @@ impl Note {
         let mut out = Self::default();
         for note in notes {
             if let Some(found) = TOTALS.captures(note) {
-                out.total = found.get(1).and_then(number).unwrap_or(0);
-                out.files = found.get(2).and_then(number).unwrap_or(0);
+                out.totals.matches = found.get(1).and_then(number).unwrap_or(0);
+                out.totals.matching = found.get(2).and_then(number).unwrap_or(0);
             }
             if let Some(found) = NONE.captures(note) {
-                out.searched = found.get(1).and_then(number).unwrap_or(0);
+                out.totals.searched = found.get(1).and_then(number).unwrap_or(0);
             }
             for (rule, many) in [
-                (&BINARY, &mut out.binary),
-                (&UNREADABLE, &mut out.unreadable),
-                (&DIRECTORIES, &mut out.directories),
-                (&LINKS, &mut out.links),
+                (&BINARY, &mut out.totals.binary),
+                (&UNREADABLE, &mut out.totals.unreadable),
+                (&DIRECTORIES, &mut out.totals.directories),
+                (&LINKS, &mut out.totals.links),
             ] {
                 if let Some(found) = rule.captures(note) {
                     *many = found.get(1).and_then(number).unwrap_or(0);
@@ -274,6 +282,8 @@ impl Note {
                 out.next = found.get(1).and_then(number);
             }
         }
+        let passed_over = out.totals.binary + out.totals.unreadable;
+        out.totals.searched = out.totals.searched.saturating_sub(passed_over);
         out
     }
 }
@@ -298,15 +308,25 @@ mod tests {
     #[test]
     fn a_note_tells_the_totals_and_the_next_page() {
         let note = |text: &str| Note::of(&[text.to_owned()]);
-        let all = Note { total: 3, files: 2, ..Note::default() };
+        let totals = |matches, matching| {
+            let totals = SearchTotals { matches, matching, ..SearchTotals::default() };
+            Note { totals, next: None }
+        };
+        let all = totals(3, 2);
         assert_eq!(note("3 matches in 2 files"), all);
-        let some = Note { total: 1, files: 1, next: Some(2000), ..Note::default() };
+        let some = Note { next: Some(2000), ..totals(1, 1) };
         assert_eq!(note("1 match in 1 file; shown 2000; offset 2000 for more"), some);
         assert_eq!(note("something else"), Note::default());
         let skipped = "skipped: 2 binary files, 1 unreadable or with a line above 64 MiB, \
                        1 directory that cannot be read, 4 symlinks, 3 hidden or ignored entries";
-        let skipped_files =
-            Note { binary: 2, unreadable: 1, directories: 1, links: 4, ..Note::default() };
+        let totals = SearchTotals {
+            binary: 2,
+            unreadable: 1,
+            directories: 1,
+            links: 4,
+            ..SearchTotals::default()
+        };
+        let skipped_files = Note { totals, next: None };
         assert_eq!(note(skipped), skipped_files);
     }
 }

@@ -56,7 +56,7 @@ pub struct EndpointTimeouts {
 }
 
 /// What the body of a request has at some address.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyOptions {
     /// Whether the reply is asked for as a stream.
     pub streaming: bool,

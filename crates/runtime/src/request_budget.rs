@@ -181,7 +181,8 @@ impl RequestBudget {
                 (likely.max(floor), known.usual.unwrap_or(FIRST_LEAST_OUTPUT))
             }
         };
-        let (likely, least) = (likely.min(most), least.min(likely).min(most));
+        let likely = likely.min(most);
+        let least = least.min(likely);
         let closings = [CLOSING_OUTPUT, CLOSING_OUTPUT / 2, LEAST_CLOSING_OUTPUT];
         let outputs = [likely, likely.midpoint(least), least];
         let size = |(output, closing): (u32, u32)| {

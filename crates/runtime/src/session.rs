@@ -229,7 +229,8 @@ impl Session {
         spec: AgentSpec,
         authority: Authority,
     ) -> Result<ReadyAgent, AttachError> {
-        let (shared, cancel) = (&self.shared, self.shared.cancel.child());
+        let shared = &self.shared;
+        let cancel = shared.cancel.child();
         match stored {
             Some(stored) => {
                 let authority = authority.intersect(&stored.spec.grant);

@@ -36,12 +36,7 @@ pub(crate) struct SessionUpdates {
     begun: bool,
     /// The person's first words, and the whole message around them.
     opened: Option<(String, String)>,
-    /// The record number of the request under way.
-    request: u64,
-    /// The streamed part of its reply.
-    pieces: StreamedPieces,
-    /// The streamed part of the last attempt that broke off.
-    broken: String,
+    reply: StreamedReply,
     /// Calls that the editor shows as running.
     open: BTreeMap<(AgentId, CallId), CallView>,
     children: BTreeMap<AgentId, ChildView>,
@@ -58,10 +53,15 @@ pub(crate) struct ApprovalUpdate {
     pub(crate) told: Option<SessionUpdate>,
 }
 
+/// What the editor received of the reply under way.
 #[derive(Debug, Default)]
-struct StreamedPieces {
-    text: bool,
-    reasoning: bool,
+struct StreamedReply {
+    /// The record number of its request.
+    request: u64,
+    has_text: bool,
+    has_reasoning: bool,
+    /// The text of the last attempt that broke off.
+    broken: String,
 }
 
 impl SessionUpdates {
@@ -73,9 +73,7 @@ impl SessionUpdates {
             past: false,
             begun: false,
             opened: None,
-            request: 0,
-            pieces: StreamedPieces::default(),
-            broken: String::new(),
+            reply: StreamedReply::default(),
             open: BTreeMap::new(),
             children: BTreeMap::new(),
         }
@@ -107,11 +105,11 @@ impl SessionUpdates {
         }
         Some(match delta {
             Delta::Text(text) => {
-                self.pieces.text = true;
+                self.reply.has_text = true;
                 self.said(text)
             }
             Delta::Reasoning(text) => {
-                self.pieces.reasoning = true;
+                self.reply.has_reasoning = true;
                 self.thought(text)
             }
             Delta::Call(_) => return None,
@@ -152,8 +150,9 @@ impl SessionUpdates {
             Event::AgentStart(start) => self.opened = Some(opened(start)),
             Event::Message(message) => return self.message(message),
             Event::ModelRequest { .. } => {
-                self.request = record.seq;
-                self.pieces = StreamedPieces::default();
+                let broken = std::mem::take(&mut self.reply.broken);
+                let request = record.seq;
+                self.reply = StreamedReply { request, broken, ..StreamedReply::default() };
             }
             Event::ModelResponse { iteration, reply, .. } => {
                 return self.replied(*iteration, reply);
@@ -250,23 +249,23 @@ impl SessionUpdates {
     /// Records a failed attempt. The editor keeps what it saw of the last one.
     fn broke(&mut self, error: &ModelError, retried: bool) -> Vec<SessionUpdate> {
         if !error.partial.trim().is_empty() {
-            self.broken.clone_from(&error.partial);
+            self.reply.broken.clone_from(&error.partial);
         }
         if retried {
             return Vec::new();
         }
-        let text = std::mem::take(&mut self.broken);
+        let text = std::mem::take(&mut self.reply.broken);
         let told = self.past && !text.is_empty();
         told.then(|| self.said(&text)).into_iter().collect()
     }
 
     fn replied(&mut self, iteration: u32, reply: &Reply) -> Vec<SessionUpdate> {
-        self.broken.clear();
+        self.reply.broken.clear();
         let mut updates = Vec::new();
-        if !self.pieces.reasoning && !reply.reasoning.is_empty() {
+        if !self.reply.has_reasoning && !reply.reasoning.is_empty() {
             updates.push(self.thought(&reply.reasoning));
         }
-        if !self.pieces.text && !reply.text.is_empty() {
+        if !self.reply.has_text && !reply.text.is_empty() {
             updates.push(self.said(&reply.text));
         }
         for (slot, raw) in (0..).zip(&reply.calls) {
@@ -349,7 +348,7 @@ impl SessionUpdates {
 
     /// Returns a message id; each attempt is a message of its own.
     fn message_id(&self, kind: &str) -> MessageId {
-        MessageId::new(format!("{kind}{}", self.request))
+        MessageId::new(format!("{kind}{}", self.reply.request))
     }
 
     /// Returns a remark of the program as a thought, since it is not part of the answer.

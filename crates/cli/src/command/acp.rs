@@ -24,7 +24,7 @@ use conversations::AcpSessions;
 pub(crate) fn acp(links: &[ToolCrate], mut around: ProcessEnv, args: &Acp) -> Result<u8, CliError> {
     enough_open_files(around.open_files).map_err(CliError::failed)?;
     enough_threads()?;
-    if around.stdin_is_terminal {
+    if around.terminals.stdin {
         tell("note: an editor starts this program and talks to it; see docs/guide/editors.md");
     }
     around.at_editor = true;

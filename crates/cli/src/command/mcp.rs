@@ -305,7 +305,7 @@ fn approve(
 
 /// Whether the person says yes.
 fn agreed(around: &ProcessEnv, question: &str) -> Result<bool, CliError> {
-    if !around.stdin_is_terminal {
+    if !around.terminals.stdin {
         return Err(CliError::failed(ServerError::Nobody).hint("--yes says yes beforehand"));
     }
     tell(&format!("{question} [y/N]"));

@@ -37,7 +37,7 @@ pub(crate) fn mcp_serve(
     // A client is no person.
     around.person_available = false;
     let http = args.http;
-    if http.is_none() && around.stdin_is_terminal {
+    if http.is_none() && around.terminals.stdin {
         tell("note: another program starts this one and talks to it; see docs/guide/mcp-server.md");
     }
     let output = match http {

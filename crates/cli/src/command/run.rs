@@ -169,7 +169,7 @@ fn given(
     around: &ProcessEnv,
 ) -> Result<(Option<String>, Option<Vec<u8>>), CliError> {
     let file = own(io::stdin()).map_err(CliError::failed)?;
-    let is_terminal = around.stdin_is_terminal;
+    let is_terminal = around.terminals.stdin;
     let input = TaskInput { file: &file, is_terminal, patience: PATIENCE, tell: &tell };
     // Where there may be no words, none are those of standard input.
     let prompt = job.prompt.filter(|prompt| needed || !prompt.trim().is_empty());
@@ -277,7 +277,7 @@ fn left_alone(options: &RunOptions) -> Vec<&'static str> {
 /// Returns the approval mode: the configured one, or one that depends on whether a person can be
 /// asked.
 fn mode(loaded: &LoadedConfig, around: &ProcessEnv) -> ApproverMode {
-    if loaded.origins.contains_key("approvals.mode") || around.stdin_is_terminal {
+    if loaded.origins.contains_key("approvals.mode") || around.terminals.stdin {
         loaded.config.approvals.mode
     } else {
         ApproverMode::Deny

@@ -57,7 +57,7 @@ impl Discovered {
         prompt.memory = from.surroundings.own.memory.as_ref().and_then(|memory| memory.snapshot());
         Self {
             prompt,
-            terminal: from.surroundings.stdout_is_terminal,
+            terminal: from.surroundings.terminals.stdout,
             editor: from.surroundings.at_editor,
             person_available: from.surroundings.person_available,
             workspace: directory(&from.config.terminal.cwd),

@@ -13,14 +13,13 @@ use deputize_core::sanitize::Secrets;
 use deputize_offline::{NAME, Offline};
 use deputize_providers::limits::ReplyLimit;
 use deputize_providers::{
-    BodyOptions, CaBundle, Endpoint as HttpEndpoint, EndpointTimeouts, HttpClient, Key, Secret,
-    Wire, WireDialect,
+    CaBundle, Endpoint as HttpEndpoint, HttpClient, Key, Secret, Wire, WireDialect,
 };
 
 use super::{external, options};
 use crate::config::{
-    self, Config, Endpoint, ModelChoice, ModelOverrides, ResolveError, SPOKEN, resolve_child_model,
-    resolve_model,
+    self, Config, Endpoint, KeySource, ModelChoice, ModelOverrides, ResolveError, SPOKEN,
+    resolve_child_model, resolve_model,
 };
 use crate::exit::{CliError, Exit};
 use crate::process_env::ProcessEnv;
@@ -240,17 +239,9 @@ fn endpoint(choice: &ModelChoice, at: &config::HttpEndpoint) -> HttpEndpoint {
         key_header: at.key_header.clone(),
         headers: at.headers.iter().map(header).collect(),
         proxy: at.proxy.clone(),
-        timeouts: EndpointTimeouts {
-            connect: at.connect_timeout,
-            first_byte: at.first_byte_timeout,
-            idle: at.stream_idle_timeout,
-        },
+        timeouts: at.timeouts,
         reply_limit: ReplyLimit { bytes: at.reply_bytes, setting: "limits.reply_bytes".to_owned() },
-        body: BodyOptions {
-            streaming: at.streaming,
-            echo_reasoning: at.echo_reasoning,
-            extra: at.extra.clone(),
-        },
+        body: at.body.clone(),
         ..HttpEndpoint::new(choice.provider.clone(), at.base_url.clone())
     }
 }
@@ -262,9 +253,12 @@ pub(crate) fn whole_endpoint(
     surroundings: &ProcessEnv,
 ) -> Result<HttpEndpoint, CliError> {
     let key = |variable: &String| Some(Key::new(variable, surroundings.var(variable)?));
-    let own = at.api_key.as_ref().map(|key| Key::new(OWN_KEY, key.expose()));
+    let keys = match &at.keys {
+        KeySource::Variables(variables) => variables.iter().filter_map(key).collect(),
+        KeySource::Value(key) => vec![Key::new(OWN_KEY, key.expose())],
+    };
     Ok(HttpEndpoint {
-        keys: own.into_iter().chain(at.api_key_envs.iter().filter_map(key)).collect(),
+        keys,
         authorities: authorities(&choice.provider, at.ca_file.as_deref(), surroundings)?,
         ..endpoint(choice, at)
     })
@@ -326,7 +320,7 @@ pub(super) fn make(
     has_fallback: bool,
 ) -> Result<Arc<dyn Model>, CliError> {
     let Endpoint::Http(at) = &choice.endpoint else { return Ok(Arc::new(Offline)) };
-    for variable in &at.api_key_envs {
+    for variable in at.keys.variables() {
         if let Some(value) = surroundings.var(variable) {
             secrets.add(variable, value);
         }
@@ -334,7 +328,7 @@ pub(super) fn make(
     for (name, value) in &at.headers {
         secrets.add(name, value.expose());
     }
-    if let Some(key) = &at.api_key {
+    if let KeySource::Value(key) = &at.keys {
         secrets.add(OWN_KEY, key.expose());
     }
     if let Some(missing) = missing_key(choice, surroundings) {
@@ -378,19 +372,19 @@ pub(super) fn short_keys(choice: &ModelChoice, surroundings: &ProcessEnv) -> Vec
         let least = Secret::SHORTEST;
         format!("the key in {variable} has fewer than {least} bytes and is not redacted")
     };
-    at.api_key_envs.iter().filter(is_short).map(told).collect()
+    at.keys.variables().iter().filter(is_short).map(told).collect()
 }
 
 fn missing_key(choice: &ModelChoice, surroundings: &ProcessEnv) -> Option<MissingKey> {
     let Endpoint::Http(at) = &choice.endpoint else { return None };
-    let needed = &at.api_key_envs;
+    let needed = at.keys.variables();
     let set = needed.iter().any(|variable| surroundings.var(variable).is_some());
     // Where children's address alone is configured, the name is that of a protocol.
     let whose = match (&choice.alias, choice.provider.as_str()) {
         (Some(_), SPOKEN) => "the server at delegation.base_url".to_owned(),
         (_, provider) => format!("provider {provider}"),
     };
-    let variables = needed.clone();
+    let variables = needed.to_vec();
     (!set && !needed.is_empty()).then_some(MissingKey { whose, variables })
 }
 

@@ -103,11 +103,8 @@ impl Projection {
             }
             Event::AnswerRejected { mistakes } => EventBody::AnswerRejected { mistakes },
             Event::AgentRest => EventBody::AgentRest,
-            Event::AgentHeartbeat { iteration, current_tool, idle_ms, stalled } => {
+            &Event::AgentHeartbeat { iteration, ref current_tool, idle_ms, stalled } => {
                 let current_tool = current_tool.as_deref();
-                let idle_ms = *idle_ms;
-                let iteration = *iteration;
-                let stalled = *stalled;
                 EventBody::AgentHeartbeat { iteration, current_tool, idle_ms, stalled }
             }
             Event::SpawnPaused { by, paused } => EventBody::SpawnPaused { by, paused: *paused },

@@ -89,7 +89,8 @@ mod tests {
         let mut words = |agent: &AgentId, error: &str, cause: Option<&str>| {
             words_of_error(&mut reasons, agent, ExitReason::Budget, (error, cause))
         };
-        let (tokens, whole) = (Some("no room (tokens)"), "no room: 5 of 9 tokens are left");
+        let tokens = Some("no room (tokens)");
+        let whole = "no room: 5 of 9 tokens are left";
         assert_eq!(words(&child(0), whole, tokens).as_deref(), Some(whole));
         let same = Some("the same reason as 1.0.0".to_owned());
         assert_eq!(words(&child(1), "no room: 7 of 9 tokens are left", tokens), same);

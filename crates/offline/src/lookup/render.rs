@@ -47,7 +47,7 @@ pub(super) fn render(
     }
     if found.more {
         let seen = number(read);
-        let all = number(found.total);
+        let all = number(found.totals.matches);
         out.push_str(&format!("Only the first {seen} of {all} matching lines were read.\n"));
     }
     let unparsed = shown.iter().filter(|line| is_unparsed(line)).count() as u64;

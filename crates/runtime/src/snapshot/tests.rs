@@ -24,7 +24,8 @@ fn child(parent: &AgentId, index: u32) -> AgentId {
 
 fn record(agent: &AgentId, event: Event) -> Record {
     let depth = agent.ancestors().count() as u32;
-    let (agent, parent) = (agent.clone(), agent.ancestors().next());
+    let parent = agent.ancestors().next();
+    let agent = agent.clone();
     Record { seq: 0, at: 0, agent, parent, depth, event }
 }
 

@@ -102,8 +102,9 @@ async fn answers(subjects: &[CheckedModel], around: &ProcessEnv) -> Vec<Provider
 }
 
 fn lacks_key(at: &HttpEndpoint, around: &ProcessEnv) -> bool {
+    let variables = at.keys.variables();
     let set = |variable: &String| around.var(variable).is_some();
-    !at.api_key_envs.is_empty() && !at.api_key_envs.iter().any(set)
+    !variables.is_empty() && !variables.iter().any(set)
 }
 
 impl CheckedModel {
@@ -138,17 +139,18 @@ impl CheckedModel {
 
     /// One line for each variable that may hold a key.
     fn keys(&self, at: &HttpEndpoint, around: &ProcessEnv) -> Vec<Check> {
-        if at.api_key_envs.is_empty() {
+        let variables = at.keys.variables();
+        if variables.is_empty() {
             return vec![Check::new("key", Ok("none is sent".to_owned()))];
         }
         if lacks_key(at, around) {
-            return vec![self.fault_of("key", format!("set {}", at.api_key_envs.join(" or ")))];
+            return vec![self.fault_of("key", format!("set {}", variables.join(" or ")))];
         }
         let one = |variable: &String| match around.var(variable) {
             Some(_) => Check::new("key", Ok(format!("in {variable}"))),
             None => Check::less("key", format!("{variable} is not set and is passed over")),
         };
-        at.api_key_envs.iter().map(one).collect()
+        variables.iter().map(one).collect()
     }
 
     /// Judges the provider, the key and the model's name by an answer.
@@ -208,7 +210,7 @@ fn reached(choice: &ModelChoice, at: &HttpEndpoint) -> String {
     if let Some(file) = &at.ca_file {
         told.push_str(&format!(", trusting {file}"));
     }
-    if !at.streaming {
+    if !at.body.streaming {
         told.push_str(", not as a stream");
     }
     told

@@ -171,7 +171,7 @@ fn same_task(
 ) -> Result<(), CliError> {
     let Some(prompt) = prompt else { return Ok(()) };
     let file = own(io::stdin()).map_err(CliError::failed)?;
-    let is_terminal = around.stdin_is_terminal;
+    let is_terminal = around.terminals.stdin;
     let input = TaskInput { file: &file, is_terminal, patience: PATIENCE, tell: &tell };
     let given = words(Some(prompt), true, &input).map_err(CliError::usage)?.unwrap_or_default();
     let recorded = recording.message().unwrap_or_default();

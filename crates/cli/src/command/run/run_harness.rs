@@ -107,7 +107,7 @@ impl RunHarness {
             Arc::new(EventStream::new(Arc::clone(&out), projection, clock, options.verbose))
         });
         let output = options.output;
-        let out_is_terminal = around.stdout_is_terminal;
+        let out_is_terminal = around.terminals.stdout;
         Ok(Self {
             screen,
             results: (options.output == OutputFormat::Json).then(|| SnapshotObserver::new(results)),
@@ -384,23 +384,23 @@ fn surface(
         (false, false) => Detail::Normal,
     };
     // Event lines, or a log, and a tree on the same terminal would write over each other.
-    let mixed = options.output == OutputFormat::Events && around.stdout_is_terminal;
+    let mixed = options.output == OutputFormat::Events && around.terminals.stdout;
     let is_free = !mixed && !around.log.is_on_screen();
-    let live = around.stderr_is_terminal && around.moves_cursor() && is_free;
+    let live = around.terminals.stderr && around.moves_cursor() && is_free;
     let size: SizeFn = Box::new(|| terminal_size().unwrap_or((80, 24)));
     let asks = composition.config.approvals.mode != ApproverMode::Deny;
     Ok(Surface {
         out: Box::new(own(io::stderr())?),
-        size: around.stderr_is_terminal.then_some(size),
+        size: around.terminals.stderr.then_some(size),
         live,
-        colour: around.stderr_is_terminal && around.colour(),
+        colour: around.terminals.stderr && around.colour(),
         tools: Arc::clone(&composition.assembly.tools.catalog),
         detail,
         cwd: cwd.to_owned(),
-        unasked: !around.stdin_is_terminal && asks,
+        unasked: !around.terminals.stdin && asks,
         prints_answer: options.output == OutputFormat::Text
-            && around.stdout_is_terminal
-            && around.stderr_is_terminal,
+            && around.terminals.stdout
+            && around.terminals.stderr,
         clock: Arc::new(SystemClock),
     })
 }

@@ -103,7 +103,8 @@ fn a_call_that_was_approved_without_asking_is_shown_once() {
     tape.add(&root(), started(&root(), "a"));
     let other = CallId { step: 1, slot: 1 };
     for (call, by) in [(CALL, ApprovalAnswer::AUTO), (other, "user")] {
-        let (command, class) = ("make all".to_owned(), "command".to_owned());
+        let command = "make all".to_owned();
+        let class = "command".to_owned();
         let reason = "commands ask".to_owned();
         tape.add(&root(), Event::ApprovalRequest { call, command, class, reason });
         if by == ApprovalAnswer::AUTO {
