@@ -25,7 +25,8 @@ pub(crate) static WORKSPACE: LazyLock<PathBuf> = LazyLock::new(|| {
 
 fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
-        let (path, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        let path = entry.as_ref().unwrap().path();
+        let to = to.join(entry.unwrap().file_name());
         if path.is_dir() {
             copy(&path, &to);
         } else {

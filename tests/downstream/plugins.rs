@@ -30,7 +30,8 @@ static BUILT: LazyLock<()> = LazyLock::new(|| {
 
 fn library(name: &str) -> PathBuf {
     LazyLock::force(&BUILT);
-    let (start, end) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let start = std::env::consts::DLL_PREFIX;
+    let end = std::env::consts::DLL_SUFFIX;
     target().join("debug").join(format!("{start}{name}{end}"))
 }
 

@@ -182,7 +182,8 @@ async fn an_interrupt_and_the_time_limit_end_it_with_all_that_it_started() {
     for how in ["hangs", "deaf"] {
         let lab = Lab::new();
         let server = parent(goal()).await;
-        let (script, mark) = (fixture("faulty_agent.py"), lab.mark().to_owned());
+        let script = fixture("faulty_agent.py");
+        let mark = lab.mark().to_owned();
         let mut begun = lab.pipe("begun");
         let running = RunningProgram::start(command(
             &lab,
@@ -244,8 +245,11 @@ async fn hooks_see_the_calls_that_it_tells_of() {
     let seen = fs::read_to_string(lab.work("seen")).unwrap();
     let seen: Vec<Value> = seen.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let told: Vec<_> = seen.iter().map(|it| (&it["tool"], &it["status"], &it["depth"])).collect();
-    let (read, other, top) = (json!("read"), json!("other"), json!("delegate_task"));
-    let (ok, cancelled) = (json!("ok"), json!("cancelled"));
+    let read = json!("read");
+    let other = json!("other");
+    let top = json!("delegate_task");
+    let ok = json!("ok");
+    let cancelled = json!("cancelled");
     assert_eq!(
         told,
         [(&read, &ok, &json!(1)), (&other, &cancelled, &json!(1)), (&top, &ok, &json!(0))]
@@ -367,7 +371,8 @@ async fn one_that_a_resume_leaves_less_than_a_command_needs_is_not_started() {
     let lab = Lab::new();
     let tasks = json!({"tasks": [{"goal": "One"}, {"goal": "Two"}], "background": true});
     let server = parent(tasks).await;
-    let (script, mark) = (fixture("faulty_agent.py"), lab.mark().to_owned());
+    let script = fixture("faulty_agent.py");
+    let mark = lab.mark().to_owned();
     let queue = "delegation={background: true, max_concurrent_children: 1, over_limit: queue, approvals: auto}";
     let mut begun = lab.pipe("begun");
     let hangs = ("python3", &[&*script, "hangs", &mark][..]);
@@ -428,7 +433,8 @@ async fn an_agent_of_the_official_package_works_as_a_child() {
     let place = require!(installed().await);
     let arguments = json!({"tasks": [{"goal": "first"}, {"goal": "second"}]});
     let server = parent(arguments).await;
-    let (script, place) = (fixture("peer_agent.py"), place.to_str().unwrap().to_owned());
+    let script = fixture("peer_agent.py");
+    let place = place.to_str().unwrap().to_owned();
     let real = command(&lab, &server, ("python3", &[&script, &place]), &AUTO);
     let ended = RunningProgram::start(real).end().await.with_code(0);
     let responses = ended.events("model.response");

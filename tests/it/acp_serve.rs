@@ -353,7 +353,8 @@ async fn every_fault_is_answered_and_the_next_message_is_read() {
     }
     let prompt = |blocks: Value| json!({"sessionId": session, "prompt": blocks});
     let long = "x".repeat(10_000_000);
-    let (cwd, lone) = (lab.work(""), lab.path("none"));
+    let cwd = lab.work("");
+    let lone = lab.path("none");
     let load = |id: &str| json!({"sessionId": id, "cwd": cwd, "mcpServers": []});
     let image = json!([{"type": "image", "data": "AAAA", "mimeType": "image/png"}]);
     for (method, params, code, why) in [

@@ -49,7 +49,8 @@ fn decided(ended: &ProgramEnd) -> (String, String) {
 async fn a_long_command_is_shown_in_part_and_whole_in_a_file() {
     let command = long_command(100_000);
     for (typed, decision) in [(b"y\n", "allow"), (b"n\n", "deny")] {
-        let (lab, server) = (Lab::new(), model(runs(command.clone())).await);
+        let lab = Lab::new();
+        let server = model(runs(command.clone())).await;
         let (mut person, running) = lab.on_terminal(&server, &["--output", "events", "Go"]);
         let screen = sees(&person, "Run it? [y/N] ").await;
         let file = saved_command(&lab);
@@ -76,7 +77,8 @@ async fn a_long_command_is_shown_in_part_and_whole_in_a_file() {
 #[tokio::test]
 async fn a_command_above_the_limit_is_denied_with_the_limit() {
     let command = long_command(1_100_000);
-    let (lab, server) = (Lab::new(), model(runs(command.clone())).await);
+    let lab = Lab::new();
+    let server = model(runs(command.clone())).await;
     let (_person, running) = lab.on_terminal(&server, &["--output", "events", "Go"]);
     let ended = running.end().await.with_code(0);
     assert_eq!(decided(&ended).0, "deny");
@@ -89,7 +91,8 @@ async fn a_command_above_the_limit_is_denied_with_the_limit() {
 #[tokio::test]
 async fn a_command_that_cannot_be_saved_is_denied() {
     let lab = Lab::new();
-    let (sessions, answers) = (lab.path("home/sessions"), runs(long_command(100_000)));
+    let sessions = lab.path("home/sessions");
+    let answers = runs(long_command(100_000));
     let server = model(move |asked: &ChatRequest| {
         // A file stands where the session's folder would be.
         let names = fs::read_dir(&sessions).unwrap().map(|entry| entry.unwrap().path());

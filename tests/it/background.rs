@@ -63,7 +63,8 @@ const QUEUE: [&str; 4] =
 
 /// A family of which one child runs at once, and whose parent rests.
 async fn one_at_a_time(gates: &[Barrier]) -> (Lab, MockServer, RunningProgram) {
-    let (lab, server) = (Lab::new(), family(gates.to_vec()).await);
+    let lab = Lab::new();
+    let server = family(gates.to_vec()).await;
     let running = run(&lab, &server, &[&QUEUE[..], &["Share it"]].concat());
     running.event("agent.rest", |_| true).await;
     (lab, server, running)
@@ -150,7 +151,8 @@ async fn a_child_is_told_of_with_the_same_facts_whether_or_not_it_is_waited_for(
         set.iter().for_each(|set| args.extend(["--set", set]));
         args.push("Share it");
         let ended = lab.run(&server, &args).end().await.with_code(0);
-        let (place, session) = (lab.path("").display().to_string(), lab.session());
+        let place = lab.path("").display().to_string();
+        let session = lab.session();
         let plain = |text: &str| text.replace(&session, "SESSION").replace(&place, "LAB/");
         let told_all: Value = serde_json::from_str(&plain(&ended.out)).unwrap();
         let mut child = told_all["children"][0].clone();

@@ -128,7 +128,8 @@ async fn a_recording_holds_what_was_piped_in() {
 #[tokio::test]
 async fn a_session_goes_on_in_its_own_directory_or_not_at_all() {
     let lab = Lab::new();
-    let (work, other) = (lab.work("").display().to_string(), lab.path("other"));
+    let work = lab.work("").display().to_string();
+    let other = lab.path("other");
     fs::create_dir(&other).unwrap();
     ended(&lab, &["run", "-q", "-m", "offline", "list ."]).await.with_code(0);
     let session = lab.session();

@@ -225,7 +225,8 @@ async fn the_doctor_says_what_works_and_what_does_not() {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
     let server = MockServer::start([]).await.unwrap();
-    let (url, path) = (server.base_url(), lab.path("bin"));
+    let url = server.base_url();
+    let path = lab.path("bin");
     let mut told = String::new();
     for args in [
         &["doctor"][..],
@@ -310,7 +311,8 @@ async fn on_screen(lab: &Lab, args: &[&str], env: (&str, &str)) -> String {
     // The terminal is at its end when nobody has it open any more.
     drop(command);
     let read = tokio::task::spawn_blocking(move || {
-        let (mut text, mut bytes) = (Vec::new(), [0; 4096]);
+        let mut text = Vec::new();
+        let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = screen.read(&mut bytes) {
             text.extend_from_slice(&bytes[..count]);
         }

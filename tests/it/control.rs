@@ -232,7 +232,8 @@ async fn two_who_stop_at_once_are_both_answered_and_it_ends_once() {
     let nobody = deputize(&lab, &["agents", "stop", "9.9.9"]).await.with_code(1);
     let those = format!("hint: those that run: {session}, {session}/1.0.0, {session}/1.0.1\n");
     assert!(nobody.err.ends_with(&those), "{}", nobody.err);
-    let (one, tree) = (["agents", "stop", &child], ["agents", "stop", &child, "--tree"]);
+    let one = ["agents", "stop", &child];
+    let tree = ["agents", "stop", &child, "--tree"];
     let (first, second) = tokio::join!(deputize(&lab, &one), deputize(&lab, &tree));
     for stop in [&first, &second] {
         // Whoever comes too late is told that.
@@ -296,7 +297,8 @@ async fn a_task_that_waited_when_all_was_stopped_is_among_the_children_of_the_js
 
 #[tokio::test]
 async fn a_paused_run_starts_no_children_until_it_may_again() {
-    let (first, second) = (Barrier::closed(), Barrier::closed());
+    let first = Barrier::closed();
+    let second = Barrier::closed();
     let gates = (first.clone(), second.clone());
     let server = model(move |asked| match asked.results().len() {
         _ if asked.system().contains("YOUR TASK:") => text("I am done."),

@@ -209,7 +209,8 @@ async fn each_call_of_delegate_control_has_the_answer_that_stands_there() {
     let calls: Vec<Value> = fences(&page, "json control").into_iter().map(parse).collect();
     let answers: Vec<Value> = fences(&page, "json answer").into_iter().map(parse).collect();
     assert!(calls.len() == answers.len() && calls.len() >= 5, "{calls:?}");
-    let (begun, never) = (Barrier::closed(), Barrier::closed());
+    let begun = Barrier::closed();
+    let never = Barrier::closed();
     let held = (begun.clone(), never);
     let server = crate::program::model(move |asked| {
         let call =
@@ -329,7 +330,8 @@ async fn the_commands_in_the_tables_of_the_page_run() {
     let commands = in_tables(&page());
     assert!(commands.len() >= 8, "{commands:?}");
     for command in commands {
-        let (lab, gate) = (Lab::new(), Barrier::closed());
+        let lab = Lab::new();
+        let gate = Barrier::closed();
         let held = gate.clone();
         let server = crate::program::model(move |asked| {
             let say = |text: &str| MockAnswer::reply(&Reply::text("mock", text));

@@ -141,7 +141,8 @@ fn trees() -> Vec<Tree> {
         if check(&format!("it::kill, the tree {name}"), need).is_none() {
             continue;
         }
-        let (sleeps, hops) = (head("sleeps").unwrap().parse().unwrap(), head("hops"));
+        let sleeps = head("sleeps").unwrap().parse().unwrap();
+        let hops = head("hops");
         trees.push(Tree { name, script, sleeps, hops });
     }
     assert!(trees.len() > 40);
@@ -195,7 +196,9 @@ async fn fell(tree: &Tree, signal: Signal, wrapper: &[&str]) -> Duration {
 async fn fell_all(what: &str, wrapper: &'static [&'static str], trees: Vec<Tree>) {
     /// Trees that stand at the same time.
     const TOGETHER: usize = 4;
-    let (all, mut rows, mut times) = (trees.len(), JoinSet::new(), Vec::new());
+    let all = trees.len();
+    let mut rows = JoinSet::new();
+    let mut times = Vec::new();
     for tree in trees {
         // What hops keeps a processor busy: it stands alone.
         let room = if tree.hops.is_some() { 1 } else { TOGETHER };
@@ -313,7 +316,8 @@ async fn nothing_is_left_when_a_command_has_stopped_the_helper() {
     // In a namespace, commands do not see it.
     require!(root());
     let script = "[ $PPID -gt 1 ] && kill -STOP $PPID; setsid -f @SLEEP@; @SLEEP@";
-    let (name, script) = ("stops-the-helper".to_owned(), script.to_owned());
+    let name = "stops-the-helper".to_owned();
+    let script = script.to_owned();
     let tree = Tree { name, script, sleeps: 2, hops: None };
     fell(&tree, Signal::KILL, &NO_NAMESPACES).await;
 }

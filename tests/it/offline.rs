@@ -136,7 +136,8 @@ async fn the_numbers_of_a_survey_are_true_with_and_without_children() {
         assert_eq!(size(report, "Rust"), sizes["rs"]);
         assert_eq!(size(report, "Python"), sizes["py"]);
         assert_eq!(size(report, "TypeScript"), sizes["ts"]);
-        let (files, lines) = (all.0, format!("{},{:03}", all.1 / 1_000, all.1 % 1_000));
+        let files = all.0;
+        let lines = format!("{},{:03}", all.1 / 1_000, all.1 % 1_000);
         let text = format!(
             ", 1 generated file and 1 vendored or lock file left out; {files} files and {lines} lines \
              of text in all; 1 binary file"
@@ -333,7 +334,8 @@ async fn the_rest_of_a_long_file_is_shown_by_the_task_that_is_named() {
     let lines: String = (1..=5_000).map(|line| format!("this is line {line}\n")).collect();
     put(&lab, "long.txt", lines);
     put(&lab, "short.txt", "one\n");
-    let (mut task, mut seen) = ("read short.txt and long.txt".to_owned(), 0);
+    let mut task = "read short.txt and long.txt".to_owned();
+    let mut seen = 0;
     loop {
         let said = ask(&lab, &task).await.out;
         for line in said.lines().filter_map(|line| line.split_once("\tthis is line ")) {

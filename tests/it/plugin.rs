@@ -21,7 +21,8 @@ mod rude;
 /// The library that cargo made of a plugin crate, which these tests depend on.
 pub(crate) fn library(name: &str) -> PathBuf {
     let here = std::env::current_exe().unwrap();
-    let (start, end) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let start = std::env::consts::DLL_PREFIX;
+    let end = std::env::consts::DLL_SUFFIX;
     let file = here.with_file_name(format!("{start}deputize_plugin_{name}{end}"));
     assert!(file.is_file(), "{} is missing: it is built with this test", file.display());
     file
@@ -160,7 +161,8 @@ async fn the_plugins_of_the_repository_are_checked_by_the_commands_of_their_page
     let block = page.trim_end().strip_suffix("```").unwrap().rsplit_once("```sh\n").unwrap().1;
     let mut lines = block.lines();
     let build = lines.next().unwrap();
-    let (lab, mut seen) = (Lab::new(), 0);
+    let lab = Lab::new();
+    let mut seen = 0;
     fs::create_dir_all(lab.work("target/release")).unwrap();
     for line in lines {
         let args: Vec<&str> = line.strip_prefix("deputize ").unwrap().split(' ').collect();
@@ -207,7 +209,8 @@ async fn several_plugins_and_one_in_c_work_side_by_side() {
     assert!(database.unwrap().success());
     let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x03\0\0\0\x02\x08\x02\0\0\0";
     fs::write(lab.work("a.png"), png).unwrap();
-    let (sqlite, image) = (library("sqlite"), library("image"));
+    let sqlite = library("sqlite");
+    let image = library("image");
     let calls = [
         ("sqlite_query", json!({"database": "b.db", "sql": "SELECT title FROM books"})),
         ("image_facts", json!({"path": "a.png"})),

@@ -332,7 +332,8 @@ pub(crate) async fn sees(person: &File, words: &'static str) -> String {
     let mut person = person.try_clone().unwrap();
     let read = tokio::task::spawn_blocking(move || {
         let end = Instant::now() + DEADLINE;
-        let (mut seen, mut bytes) = (String::new(), [0; 1024]);
+        let mut seen = String::new();
+        let mut bytes = [0; 1024];
         while !seen.contains(words) {
             let left = end.saturating_duration_since(Instant::now()).try_into().unwrap();
             let ready = poll(&mut [PollFd::new(&person, PollFlags::IN)], Some(&left)).unwrap();

@@ -165,7 +165,8 @@ async fn prompt_and_run_refuse_the_same_models_in_the_same_words() {
             let all = [&[command], args, &["Hello."]].concat();
             RunningProgram::start(lab.deputize(&all)).end().await.with_code(2)
         };
-        let (shown, ran) = (ended("prompt").await, ended("run").await);
+        let shown = ended("prompt").await;
+        let ran = ended("run").await;
         assert_eq!((shown.out.as_str(), &shown.err), ("", &ran.err), "{args:?}");
     }
     // Without any model all but its name can be shown.
@@ -219,7 +220,8 @@ async fn history_and_tools_are_never_sent_again_changed() {
     for word in ["Look around", "Look at one", "Look at two"] {
         let mine = of(&requests, word);
         assert_eq!(mine.len(), 2, "{word}");
-        let (before, after) = (mine[0].text(), mine[1].text());
+        let before = mine[0].text();
+        let after = mine[1].text();
         // All but what closes the list of messages and comes after it.
         let kept = last_message_end(&before);
         assert_eq!(common(&before, &after).max(kept), common(&before, &after), "{word}");
@@ -233,14 +235,16 @@ async fn siblings_share_their_tools_and_all_of_their_system_text_but_their_own()
     let server = model(family).await;
     lab.run(&server, &["Look around"]).end().await.with_code(0);
     let requests = server.requests();
-    let (one, two) = (of(&requests, "Look at one")[0], of(&requests, "Look at two")[0]);
+    let one = of(&requests, "Look at one")[0];
+    let two = of(&requests, "Look at two")[0];
     let shared = common(&one.text(), &two.text());
     let task = one.text().find("YOUR TASK:").unwrap();
     assert!(shared > task, "shared {shared}, their own begins at {task}");
     assert_eq!(one.json()["tools"], two.json()["tools"]);
 
     let parent = of(&requests, "Look around")[0].json();
-    let (parent, child) = (parent["tools"].as_array().unwrap(), one.json());
+    let parent = parent["tools"].as_array().unwrap();
+    let child = one.json();
     let child = child["tools"].as_array().unwrap();
     assert_eq!(&parent[..child.len()], child.as_slice(), "the child's tools begin the parent's");
     assert!(!one.text().contains("delegate_task\""), "a leaf cannot hand on");

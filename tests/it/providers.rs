@@ -87,7 +87,8 @@ async fn outcome_with(answer: MockAnswer, change: impl FnOnce(&mut Endpoint)) ->
     assert_eq!(server.requests().len(), 1, "nothing is sent twice: {shown}");
     assert!(!shown.contains(KEY), "{shown}");
     let shown = shown.replace(&server.address().to_string(), "HOST");
-    let (mut left_out, mut rest) = (String::new(), shown.as_str());
+    let mut left_out = String::new();
+    let mut rest = shown.as_str();
     while let Some((before, after)) = rest.split_once("after ") {
         let number = after.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(0);
         left_out.push_str(before);
@@ -173,7 +174,8 @@ async fn agents_that_go_on_at_once_find_their_connections_free_again() {
 
 /// Reads one request; false: the connection was closed instead.
 async fn read_request(stream: &mut TcpStream) -> bool {
-    let (mut got, mut whole) = (Vec::new(), usize::MAX);
+    let mut got = Vec::new();
+    let mut whole = usize::MAX;
     while got.len() < whole {
         if stream.read_buf(&mut got).await.unwrap_or(0) == 0 {
             return false;
@@ -224,7 +226,8 @@ async fn ask_what_breaks_promises(work: Duration) -> (usize, u32, u32) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base_url = format!("http://{}/v1", listener.local_addr().unwrap());
     let model = model(Endpoint::new("mock", base_url));
-    let (connections, lost) = (AtomicU32::new(0), AtomicU32::new(0));
+    let connections = AtomicU32::new(0);
+    let lost = AtomicU32::new(0);
     let asked = async {
         let mut failed = 0;
         for _ in 0..4 {
@@ -413,7 +416,8 @@ async fn a_cancelled_request_ends_and_closes_its_connection() {
 #[tokio::test]
 async fn a_server_that_is_not_there_is_told_by_its_address() {
     let server = MockServer::start([]).await.unwrap();
-    let (gone, address) = (endpoint(&server), server.address().to_string());
+    let gone = endpoint(&server);
+    let address = server.address().to_string();
     drop(server);
     let model = model(gone);
     let refused = async {

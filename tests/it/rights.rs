@@ -51,7 +51,8 @@ pub(crate) fn without_rights(lab: &Lab, mut command: Command) -> Command {
 async fn no_command_reads_the_environment_of_the_program() {
     let look = "for at in /proc/[0-9]*; do tr '\\0' '\\n' <$at/environ; done 2>/dev/null \
                 | grep -E '^(LANG|PLAIN)='";
-    let (lab, server) = (Lab::new(), one_command(look).await);
+    let lab = Lab::new();
+    let server = one_command(look).await;
     let mut command = lab.run_command(&server, &["--approve", "auto", "Look."]);
     // A name that is no secret's: what is not redacted must not be found.
     command.env("PLAIN", "canary-of-the-environment");

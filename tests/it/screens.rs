@@ -89,7 +89,8 @@ async fn on_terminal_with_code(
     };
     let running = RunningProgram::with_streams(command);
     let read = tokio::task::spawn_blocking(move || {
-        let (mut text, mut bytes) = (Vec::new(), [0; 4096]);
+        let mut text = Vec::new();
+        let mut bytes = [0; 4096];
         while let Ok(count @ 1..) = screen.read(&mut bytes) {
             text.extend_from_slice(&bytes[..count]);
         }

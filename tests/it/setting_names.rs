@@ -53,7 +53,8 @@ impl ProgramWords {
     fn read(root: &Path) -> Self {
         let schema = fs::read_to_string(root.join("crates/config/src/schema.json")).unwrap();
         let schema: Value = serde_json::from_str(&schema).unwrap();
-        let (mut keys, mut sections) = (Vec::new(), Vec::new());
+        let mut keys = Vec::new();
+        let mut sections = Vec::new();
         for (section, below) in schema["properties"].as_object().unwrap() {
             if below["additionalProperties"].is_object() {
                 sections.push(format!("{section}."));

@@ -90,7 +90,8 @@ pub(crate) async fn run(
     policy: &DelegationConfig,
     rule: &Arc<SimulatedRule>,
 ) -> Outcome {
-    let (dir, id) = (SessionDir::new(folder), SessionId::literal("s"));
+    let dir = SessionDir::new(folder);
+    let id = SessionId::literal("s");
     let session = Session::create(&dir, id, parts(policy, rule, 0)).unwrap();
     let spec = session.top_agent("t/m", "go", folder);
     session.run(spec, authority(session.catalog()), &Cancel::new()).await
@@ -104,7 +105,8 @@ pub(crate) async fn resumed(
     began: u64,
 ) -> (Outcome, Vec<Record>) {
     let folder = tempfile::tempdir().unwrap();
-    let (dir, id) = (SessionDir::new(folder.path()), SessionId::literal("s"));
+    let dir = SessionDir::new(folder.path());
+    let id = SessionId::literal("s");
     std::fs::write(dir.file(&id), lines.concat()).unwrap();
     let (session, _) = Session::open(&dir, id, parts(policy, rule, began)).unwrap();
     let authority = authority(session.catalog());

@@ -7,7 +7,8 @@ use deputize_testkit::check_tool;
 async fn every_tool_of_the_plugin_keeps_its_contract() {
     let path = crate::library();
     let file = PluginFile::read(path.as_ref()).unwrap();
-    let (path, sha256) = (file.path().to_owned(), file.sha256().to_owned());
+    let path = file.path().to_owned();
+    let sha256 = file.sha256().to_owned();
     file.table().unwrap();
     let plugin: Arc<dyn PluginBoundary> = Arc::new(InProcessPlugin::new(path.clone(), sha256));
     let description = Description::parse(&plugin.describe().await.unwrap()).unwrap();

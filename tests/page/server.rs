@@ -11,7 +11,8 @@ use deputize_testkit::ToolCheck;
 
 #[tokio::test]
 async fn echo_keeps_its_contract() {
-    let (program, args) = (env!("CARGO_BIN_EXE_deputize-mcp-faulty"), vec!["none".into()]);
+    let program = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
+    let args = vec!["none".into()];
     let (env, dir) = (BTreeMap::new(), std::env::temp_dir());
     let server =
         ServerConfig::program("s", program, args, env, ServerDirectory::At(dir.clone())).unwrap();

@@ -186,7 +186,8 @@ fn a_fan_out_that_is_interrupted_anywhere_loses_no_result_and_leaves_nothing() {
     quietly();
     let points = wanted("DEPUTIZE_SIM_CANCELS").unwrap_or(POINTS);
     let steps = undisturbed(0).max(undisturbed(1));
-    let (next, started) = (AtomicU64::new(0), Instant::now());
+    let next = AtomicU64::new(0);
+    let started = Instant::now();
     let work = || {
         let mut sum = Met::default();
         loop {

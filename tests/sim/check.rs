@@ -15,7 +15,8 @@ use crate::world::{SECRET, World};
 /// unless it warns that it may not.
 pub(crate) fn told(world: &World, outcome: &Outcome) {
     let says = outcome.error.as_ref().is_some_and(|error| error.contains("could not be kept"));
-    let (durable, seen) = (world.durable(), world.state().seen.len());
+    let durable = world.durable();
+    let seen = world.state().seen.len();
     if world.sync != SyncMode::Never && !says && durable < seen {
         world.wrong(format!(
             "{durable} of {seen} records are durable, and the outcome does not say so: {:?}, {:?}",

@@ -130,7 +130,8 @@ fn the_power_is_cut_long_after_a_sync_failed() {
 fn an_answer_whose_record_may_be_lost_is_there_and_no_success() {
     quietly();
     let world = || World::new(Seed(0), Mind::Plan, SyncMode::Turn);
-    let (whole, fails) = (world(), world());
+    let whole = world();
+    let fails = world();
     let Came::Ended(well) = live(&whole, Troubles::default(), None) else { panic!("it ends") };
     // The last thing that a process does is to wait until its end is kept.
     let last = Some((whole.disk.operations(), DiskFault::Broken, false));

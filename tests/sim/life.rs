@@ -139,7 +139,8 @@ async fn session(
     let setting = Setting::of(world);
     setting.count(world);
     let parts = parts(world, since, &setting);
-    let (dir, id) = (world.dir(), World::id());
+    let dir = world.dir();
+    let id = World::id();
     if world.disk.bytes(&world.path()).is_none() {
         let session = Session::create(&dir, id, parts).map_err(|error| error.to_string())?;
         let mut spec = session.top_agent("sim/m", &setting.task, Path::new("/work"));
@@ -196,7 +197,8 @@ impl Setting {
             ..DelegationConfig::default()
         };
         let mut task = "go".to_owned();
-        let (mut budgets, mut children_time) = (Budgets::default(), None);
+        let mut budgets = Budgets::default();
+        let mut children_time = None;
         let mut hooks = false;
         if world.mind == Mind::Chance {
             let mut dice = world.seed.dice("setting");

@@ -91,7 +91,8 @@ impl Hook for SimHook {
         cancel: &'a Cancel,
     ) -> BoxFuture<'a, HookAnswer> {
         Box::pin(async move {
-            let (world, agent) = (&self.0, &input.agent.id);
+            let world = &self.0;
+            let agent = &input.agent.id;
             let point = input.moment.point();
             let call = input.moment.call().map(|(call, _)| call);
             let name = format!("hook {agent} {} {call:?}", point.as_str());

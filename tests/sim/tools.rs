@@ -122,7 +122,8 @@ impl SimTool {
     /// That the call is on record, for good where it may not be repeated; that it was not made
     /// before; that nothing runs beside what must be alone.
     fn look_at(&self, cx: &ToolCx) {
-        let (world, agent) = (&self.world, cx.agent.id());
+        let world = &self.world;
+        let agent = cx.agent.id();
         let name = format!("{agent} {} {}", cx.call, self.spec.decl.name);
         let mut state = world.state();
         let start = state.seen.iter().rev().find(|record| {

@@ -111,7 +111,8 @@ pub(crate) struct Figures {
 
 impl World {
     pub(crate) fn new(seed: Seed, mind: Mind, sync: SyncMode) -> Arc<Self> {
-        let (disk, state) = (SimDisk::new(seed), Mutex::default());
+        let disk = SimDisk::new(seed);
+        let state = Mutex::default();
         Arc::new(Self { seed, mind, disk, sync, state })
     }
 

@@ -13,7 +13,8 @@ use crate::program::{Lab, model};
 async fn a_long_command_is_shown_in_part_and_whole_in_a_file() {
     let command = long_command(100_000);
     for allowed in [true, false] {
-        let (lab, server) = (Lab::new(), model(runs(command.clone())).await);
+        let lab = Lab::new();
+        let server = model(runs(command.clone())).await;
         let (mut editor, session) = Editor::with_session(&lab, &server, &[]).await;
         editor.permits = Some(if allowed { "allow" } else { "reject" });
         editor.prompt(&session, "Go").await;
@@ -42,7 +43,8 @@ async fn a_long_command_is_shown_in_part_and_whole_in_a_file() {
 #[tokio::test]
 async fn a_command_above_the_limit_is_denied_and_runs_where_nobody_is_asked() {
     let command = long_command(1_100_000);
-    let (lab, server) = (Lab::new(), model(runs(command)).await);
+    let lab = Lab::new();
+    let server = model(runs(command)).await;
     let (mut editor, session) = Editor::with_session(&lab, &server, &[]).await;
     editor.prompt(&session, "Go").await;
     assert_eq!(editor.questions.len(), 0);
@@ -51,7 +53,8 @@ async fn a_command_above_the_limit_is_denied_and_runs_where_nobody_is_asked() {
     assert!(!saved_command(&lab).exists() && !lab.work("THE-LAST").exists());
 
     // The mode that the editor chose answers before any limit of a question.
-    let (lab, server) = (Lab::new(), model(runs(long_command(100_000))).await);
+    let lab = Lab::new();
+    let server = model(runs(long_command(100_000))).await;
     let (mut editor, session) = Editor::with_session(&lab, &server, &["--approve", "auto"]).await;
     editor.prompt(&session, "Go").await;
     assert_eq!(editor.questions.len(), 0);

@@ -55,7 +55,8 @@ fn running(lab: &Lab) -> Vec<(rustix::process::Pid, String)> {
 
 #[tokio::test]
 async fn a_server_of_the_editor_has_tools_in_its_session_and_lives_as_long() {
-    let (lab, server) = (Lab::new(), echoing().await);
+    let lab = Lab::new();
+    let server = echoing().await;
     // What the person set for sessions here does not take away what the editor names for one.
     let mut editor = Editor::start(command(&lab, &server, &["-t", "file"]));
     let hello = editor.hello().await;
@@ -100,7 +101,8 @@ async fn deputize(lab: &Lab, args: &[&str]) -> ProgramEnd {
 
 #[tokio::test]
 async fn what_changed_of_it_waits_for_the_person_who_reviews_it_from_a_terminal() {
-    let (lab, server) = (Lab::new(), echoing().await);
+    let lab = Lab::new();
+    let server = echoing().await;
     let mut editor = Editor::start(command(&lab, &server, &[]));
     editor.hello().await;
     let does = lab.path("does");
@@ -155,7 +157,8 @@ async fn what_changed_of_it_waits_for_the_person_who_reviews_it_from_a_terminal(
 
 #[tokio::test]
 async fn the_next_session_of_one_process_has_what_was_approved_meanwhile() {
-    let (lab, server) = (Lab::new(), echoing().await);
+    let lab = Lab::new();
+    let server = echoing().await;
     let args = ["adds a tool", lab.path("mark").to_str().unwrap()].map(str::to_owned);
     let own = format!("mcp_servers.w={}", json!({"command": SERVER, "args": args}));
     let review = ["mcp", "review", "w", "--yes", "--set", &own];
@@ -189,7 +192,8 @@ async fn the_next_session_of_one_process_has_what_was_approved_meanwhile() {
 
 #[tokio::test]
 async fn what_cannot_be_had_is_told_and_the_rest_works() {
-    let (lab, server) = (Lab::new(), echoing().await);
+    let lab = Lab::new();
+    let server = echoing().await;
     // One of the configuration that nobody has seen yet.
     let own = format!("mcp_servers.w={}", json!({"command": SERVER, "args": ["none"]}));
     let mut editor = Editor::start(command(&lab, &server, &["--set", &own]));

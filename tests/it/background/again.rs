@@ -63,7 +63,8 @@ async fn a_join_that_was_under_way_waits_on_after_a_restart_and_a_message_is_not
                 _ => text("Done."),
             },
         });
-        let (server, lab) = (server.await, Lab::new());
+        let server = server.await;
+        let lab = Lab::new();
         let running = run(&lab, &server, &["Share it"]);
         running.event("tool.start", |it| it["tool"] == "delegate_control").await;
         running.signal(Signal::KILL);

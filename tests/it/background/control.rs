@@ -28,7 +28,8 @@ fn unframed(text: &str) -> String {
 #[tokio::test]
 async fn those_below_are_listed_told_things_stopped_and_waited_for() {
     let gates = [Barrier::closed(), Barrier::closed(), Barrier::closed()];
-    let (held, start) = (gates.clone(), Barrier::closed());
+    let held = gates.clone();
+    let start = Barrier::closed();
     let begins = start.clone();
     let server = model(move |asked| {
         let own = |n: usize| format!("{}/1.0.{n}", session_of(asked));
@@ -88,8 +89,10 @@ async fn those_below_are_listed_told_things_stopped_and_waited_for() {
 
 #[tokio::test]
 async fn one_that_waits_for_a_place_is_listed_so() {
-    let (gates, start) = ([Barrier::closed(), Barrier::closed()], Barrier::closed());
-    let (held, begins) = (gates.clone(), start.clone());
+    let gates = [Barrier::closed(), Barrier::closed()];
+    let start = Barrier::closed();
+    let held = gates.clone();
+    let begins = start.clone();
     let (tell, told) = std::sync::mpsc::channel();
     let server = model(move |asked| match child(&asked.system()) {
         Some(number) => text("Done.").held_by(&held[number]),
@@ -133,8 +136,10 @@ async fn one_that_waits_for_a_place_is_listed_so() {
 
 #[tokio::test]
 async fn a_child_that_ended_before_it_was_waited_for_is_one_of_any() {
-    let (gates, start) = ([Barrier::closed(), Barrier::closed()], Barrier::closed());
-    let (held, begins) = (gates.clone(), start.clone());
+    let gates = [Barrier::closed(), Barrier::closed()];
+    let start = Barrier::closed();
+    let held = gates.clone();
+    let begins = start.clone();
     let server = model(move |asked| match child(&asked.system()) {
         Some(number) => text("Done.").held_by(&held[number]),
         None => match asked.results().len() {

@@ -9,8 +9,10 @@ use crate::program::{ChatRequest, Lab, model};
 /// Runs a parent that sends its only child a message while the child writes its report. Returns
 /// what the parent reads of the child's end, and the child's `agent.end`.
 async fn told_after(task: Value, report: &'static str, reply: &'static str) -> (String, Value) {
-    let (held, begins) = (Barrier::closed(), Barrier::closed());
-    let (opens, starts) = (held.clone(), begins.clone());
+    let held = Barrier::closed();
+    let begins = Barrier::closed();
+    let opens = held.clone();
+    let starts = begins.clone();
     let server = model(move |asked: &ChatRequest| -> MockAnswer {
         match (child(&asked.system()), asked.replies(), asked.results().len()) {
             (Some(_), 0, _) => text(report).held_by(&held),
@@ -23,7 +25,8 @@ async fn told_after(task: Value, report: &'static str, reply: &'static str) -> (
             (None, _, _) => text("I wait."),
         }
     });
-    let (lab, server) = (Lab::new(), server.await);
+    let lab = Lab::new();
+    let server = server.await;
     let running = run(&lab, &server, &["Share it"]);
     server.until_requests(3).await;
     starts.open();
@@ -42,7 +45,8 @@ async fn a_message_after_the_report_does_not_replace_it() {
     let task = json!({"goal": "child 0", "background": true});
     let (told, end) = told_after(task, "REPORT: 7 files.", "Yes, I am done.").await;
     assert_eq!(end["status"], "completed", "{end}");
-    let (report, reply) = (told.find("REPORT: 7 files."), told.find("Yes, I am done."));
+    let report = told.find("REPORT: 7 files.");
+    let reply = told.find("Yes, I am done.");
     assert!(report.is_some() && report < reply, "{told}");
     assert!(told.contains("In reply to it:"), "{told}");
 }

@@ -42,7 +42,8 @@ fn results(server: &MockServer, task: &str) -> Vec<Value> {
 #[tokio::test]
 async fn at_the_edge_of_a_budget_no_word_beside_a_call_passes_for_an_answer() {
     for most in [3_000, 6_000, 10_000, 12_000, 14_000, 24_000] {
-        let (lab, server) = (Lab::new(), talkers().await);
+        let lab = Lab::new();
+        let server = talkers().await;
         let budget = format!("delegation.budget.tokens={most}");
         let set = ["delegation.max_output_tokens=200", &budget];
         let ended = run(&lab, &server, &set, "Go").await;
@@ -188,7 +189,8 @@ async fn six() -> MockServer {
 #[tokio::test]
 async fn with_room_for_three_of_six_tasks_three_are_completed_and_three_are_not_billed() {
     for at_once in [2, 6] {
-        let (lab, server) = (Lab::new(), six().await);
+        let lab = Lab::new();
+        let server = six().await;
         std::fs::write(lab.path("work/long.txt"), "A line of it.\n".repeat(250)).unwrap();
         let at_once = format!("delegation.max_concurrent_children={at_once}");
         let set = [

@@ -108,7 +108,8 @@ async fn child(policy: DelegationConfig) -> (Vec<String>, Vec<String>) {
     servers.close().await;
     let requests = model.requests();
     let mut mine = requests.iter().filter(|seen| seen.task() == "Look");
-    let (first, second) = (mine.next().unwrap(), mine.next().unwrap());
+    let first = mine.next().unwrap();
+    let second = mine.next().unwrap();
     let tools = first.tools.iter().map(|tool| tool.name.to_string()).collect();
     let results = second.results().into_iter().map(|result| result.text.as_str().to_owned());
     (tools, results.collect())

@@ -37,8 +37,9 @@ async fn a_key_goes_to_no_endpoint_that_it_is_not_meant_for() {
         (vec!["model=far/m"], Some("Bearer own-123456"), "m", "far/m"),
     ] {
         let lab = Lab::new();
-        let (near, far, elsewhere) =
-            (model(one_child).await, model(one_child).await, model(one_child).await);
+        let near = model(one_child).await;
+        let far = model(one_child).await;
+        let elsewhere = model(one_child).await;
         let mut command = lab.deputize(&["run", "-m", "near/mock"]);
         for (provider, server, key) in [("near", &near, "NEAR_KEY"), ("far", &far, "OWN_KEY")] {
             let entry = json!({"base_url": server.base_url(), "api_key_env": key});
@@ -72,7 +73,8 @@ async fn a_key_goes_to_no_endpoint_that_it_is_not_meant_for() {
 #[tokio::test]
 async fn a_key_in_the_persons_own_file_is_used_warned_of_and_never_shown() {
     let lab = Lab::new();
-    let (near, far) = (model(one_child).await, model(one_child).await);
+    let near = model(one_child).await;
+    let far = model(one_child).await;
     fs::create_dir_all(lab.path("home")).unwrap();
     let delegation = json!({"base_url": far.base_url(), "model": "m", "api_key": "plain-123456"});
     let config = json!({ "delegation": delegation });
@@ -185,7 +187,8 @@ async fn a_model_without_its_key_is_not_offered_and_naming_it_starts_nobody() {
 
 #[tokio::test]
 async fn where_no_offered_model_has_its_key_none_is_offered() {
-    let (lab, server) = (Lab::new(), model(one_child).await);
+    let lab = Lab::new();
+    let server = model(one_child).await;
     let ended = run(&lab, &server, &["delegation.models=[openrouter/a]"], "Go").await;
     assert!(parameters(&server.requests()[0])["model"].is_null());
     assert!(ended.err.contains("OPENROUTER_API_KEY"), "{}", ended.err);
@@ -201,7 +204,8 @@ async fn down() -> MockServer {
 /// requests for children came there. `far` cannot be used.
 async fn fallback(set: &[&str], call_model: Option<&str>) -> (Value, usize) {
     let named = call_model.map(str::to_owned);
-    let (lab, far) = (Lab::new(), down().await);
+    let lab = Lab::new();
+    let far = down().await;
     let near = model(move |asked| match (is_child(asked), asked.results().len(), &named) {
         (false, 0, Some(name)) => {
             call("delegate_task", json!({"goal": "Look at one", "model": name}))
@@ -286,7 +290,8 @@ async fn a_result_names_the_model_that_served_the_answer_also_of_a_background_ch
 #[tokio::test]
 async fn a_child_with_its_parents_model_has_its_parents_fallbacks() {
     let lab = Lab::new();
-    let (far, near) = (down().await, model(one_child).await);
+    let far = down().await;
+    let near = model(one_child).await;
     let mut command = lab.deputize(&["run", "-m", "far/m"]);
     for (provider, server) in [("near", &near), ("far", &far)] {
         let entry = json!({"base_url": server.base_url()});

@@ -39,8 +39,10 @@ async fn where_nobody_approves_a_child_has_no_commands_and_both_models_know() {
         let server = model(family(json!(["file", "terminal", "web"]))).await;
         let ended = run(&lab, &server, set, "Go").await;
         let requests = server.requests();
-        let (parent, child) = (of(&requests, "Go"), of(&requests, "Look at one"));
-        let (own, theirs) = (tools(parent[0]), tools(child[0]));
+        let parent = of(&requests, "Go");
+        let child = of(&requests, "Look at one");
+        let own = tools(parent[0]);
+        let theirs = tools(child[0]);
         assert!(own.contains(&"terminal".to_owned()), "{own:?}");
         assert!(!theirs.contains(&"terminal".to_owned()), "{theirs:?}");
         assert!(own.starts_with(&theirs), "{own:?} begins like {theirs:?}");
@@ -170,7 +172,8 @@ async fn an_orchestrator_is_told_the_same_of_its_own_children() {
     .await;
     run(&lab, &server, &["delegation.max_spawn_depth=2"], "Go").await;
     let requests = server.requests();
-    let (top, middle) = (of(&requests, "Go"), of(&requests, "Look at one"));
+    let top = of(&requests, "Go");
+    let middle = of(&requests, "Look at one");
     let own = tools(middle[0]);
     assert!(own.contains(&"delegate_task".to_owned()), "{own:?}");
     assert!(!own.contains(&"terminal".to_owned()), "{own:?}");

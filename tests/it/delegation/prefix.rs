@@ -24,7 +24,8 @@ struct Prefix {
 impl Prefix {
     fn of(request: &HttpRequest) -> Self {
         let request = request.json();
-        let (mut head, mut tools) = (String::new(), Vec::new());
+        let mut head = String::new();
+        let mut tools = Vec::new();
         for tool in request["tools"].as_array().into_iter().flatten() {
             head.push_str(&tool.to_string());
             tools.push(head.len());
@@ -105,7 +106,9 @@ impl Form {
             append_only(name, &of(&requests, word));
         }
         let first = |word| Prefix::of(of(&requests, word)[0]);
-        let (parent, one, two) = (first("Look around"), first("Look at one"), first("Look at two"));
+        let parent = first("Look around");
+        let one = first("Look at one");
+        let two = first("Look at two");
         let own = one.tools.last().copied().unwrap_or(0);
         let kept = parent.tools.iter().zip(&one.tools).filter(|(a, b)| a == b).count();
         let before = kept.checked_sub(1).map_or(0, |last| parent.tools[last]);
@@ -124,10 +127,12 @@ impl Form {
 /// and beside what is new in the conversation at most 2 % is.
 fn append_only(form: &str, mine: &[&HttpRequest]) {
     for pair in mine.windows(2) {
-        let (before, after) = (Prefix::of(pair[0]), Prefix::of(pair[1]));
+        let before = Prefix::of(pair[0]);
+        let after = Prefix::of(pair[1]);
         assert_eq!(before.head, after.head, "{form}: tools and system text");
         assert!(after.all.starts_with(&before.all), "{form}: history");
-        let (old, new) = (pair[0].text(), pair[1].text());
+        let old = pair[0].text();
+        let new = pair[1].text();
         let wire = new.len() - common(&old, &new);
         let content = after.all.len() - before.all.len();
         assert!(wire <= content + new.len() / 50, "{form}: {wire} bytes for {content} new ones");

@@ -264,7 +264,8 @@ async fn tasks_in_a_text_that_is_no_json_are_told_as_that() {
         ("[{\"goal\": \"A\"}, {\"goal\":", "`tasks` is text that is not JSON"),
         ("{\"goal\": \"A\"}", "`tasks` must be a list of objects"),
     ] {
-        let (lab, tasks) = (Lab::new(), tasks.to_owned());
+        let lab = Lab::new();
+        let tasks = tasks.to_owned();
         let server = model(move |asked| match asked.results().len() {
             0 => call("delegate_task", json!({ "tasks": tasks })),
             _ => say("So be it."),

@@ -135,7 +135,8 @@ async fn so_it_is_after_a_kill_at_any_record() {
             _ => (10, Reply::text("m", "It is counted.")),
         }
     });
-    let (folder, policy) = (tempfile::tempdir().unwrap(), DelegationConfig::default());
+    let folder = tempfile::tempdir().unwrap();
+    let policy = DelegationConfig::default();
     run(folder.path(), &policy, &rule).await;
     assert_eq!(children(&records(folder.path())), 1);
     let whole = text(folder.path());

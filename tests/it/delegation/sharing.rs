@@ -31,7 +31,8 @@ async fn a_family_that_shares_its_prefix_shares_nothing_else() {
     .await;
     run(&lab, &server, &[SHARES], "Look around").await;
     let requests = server.requests();
-    let (parent, child) = (of(&requests, "Look around"), of(&requests, "Look at one"));
+    let parent = of(&requests, "Look around");
+    let child = of(&requests, "Look at one");
     let both = [parent[0].json(), child[0].json()];
     assert_eq!(both[0]["tools"].to_string(), both[1]["tools"].to_string());
     assert_eq!(both[0]["messages"][0], both[1]["messages"][0], "the system text");

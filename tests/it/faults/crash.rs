@@ -69,7 +69,8 @@ async fn a_session_that_ends_the_program_three_times_in_a_row_is_only_shown() {
         assert_eq!(counted(&lab), crashes);
     }
 
-    let (asked, kept) = (server.requests().len(), fs::read(lab.session_file()).unwrap());
+    let asked = server.requests().len();
+    let kept = fs::read(lab.session_file()).unwrap();
     let refused = resume(&lab, &server, &[]).await.with_code(1);
     let way_out = format!("remove `{}` to try it again", openings(&lab).display());
     for told in ["3 times in a row", "it can be shown and exported, not resumed", &way_out] {
@@ -91,7 +92,8 @@ async fn a_session_that_ends_the_program_three_times_in_a_row_is_only_shown() {
 #[tokio::test]
 async fn a_request_or_an_end_in_order_begins_the_count_anew() {
     let lab = Lab::new();
-    let (first, second) = (Barrier::closed(), Barrier::closed());
+    let first = Barrier::closed();
+    let second = Barrier::closed();
     let held = (first.clone(), second.clone());
     let server = model(move |asked| match asked.replies() {
         0 => call("list_dir", json!({})).stall_at(0, &held.0),
@@ -145,9 +147,13 @@ async fn killed(times: usize, mut dice: fastrand::Rng) -> usize {
     lab.run(&server, &[&auto[..], &["Work 0"]].concat()).end().await.with_code(0);
     let whole = begun.elapsed();
     // A turn that has its answer is followed by another one.
-    let (mut kills, mut turns, mut refused, mut answered) = (0, 1, 0, true);
+    let mut kills = 0;
+    let mut turns = 1;
+    let mut refused = 0;
+    let mut answered = true;
     while kills < times {
-        let (session, work) = (lab.session(), format!("Work {turns}"));
+        let session = lab.session();
+        let work = format!("Work {turns}");
         let resumed = [&auto[..], &["--resume", &session]].concat();
         let args = if answered { [&resumed[..], &[&work]].concat() } else { resumed };
         let ended = life(&lab, &server, &args, whole.mul_f64(dice.f64() * 1.2)).await;
@@ -199,7 +205,9 @@ async fn life(lab: &Lab, server: &MockServer, args: &[&str], after: Duration) ->
 async fn killed_two_hundred_times_by_chance_nothing_runs_twice_and_nothing_is_left() {
     #[expect(clippy::disallowed_methods, reason = "a test reads how it was started")]
     let kills = std::env::var("DEPUTIZE_KILLS").map_or(KILLS, |kills| kills.parse().unwrap());
-    let (seed, begun, mut sessions) = (fastrand::u64(..), Instant::now(), JoinSet::new());
+    let seed = fastrand::u64(..);
+    let begun = Instant::now();
+    let mut sessions = JoinSet::new();
     println!("the moments are of seed {seed}");
     for session in 0..TOGETHER {
         let dice = fastrand::Rng::with_seed(seed.wrapping_add(session as u64));

@@ -61,7 +61,8 @@ impl Disk {
     }
 
     async fn run(&self, lab: &Lab, server: &MockServer, args: &[&str]) -> ProgramEnd {
-        let (url, work) = (server.base_url(), lab.work(""));
+        let url = server.base_url();
+        let work = lab.work("");
         let work = work.to_str().unwrap();
         let args = [&["run", "-m", "openai/mock", "--base-url", &url, "-C", work], args].concat();
         RunningProgram::start(self.deputize(lab, &args)).end().await
@@ -193,7 +194,8 @@ async fn a_recording_that_cannot_be_written_is_an_error() {
     let ballast = disk.path(&place.join("ballast"));
     fill(&ballast);
     let server = model(|_| text(&"A long answer. ".repeat(20_000))).await;
-    let (early, late) = (place.join("early"), place.join("late"));
+    let early = place.join("early");
+    let late = place.join("late");
     let args = ["--record", early.to_str().unwrap(), "Hello"];
     let ended = disk.run(&lab, &server, &args).await.with_code(1);
     let said = format!("error: the recording `{}` cannot be written: No space", early.display());

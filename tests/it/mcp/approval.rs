@@ -12,7 +12,8 @@ use crate::program::{ChatRequest, Lab, ProgramEnd, model, sees};
 
 #[tokio::test]
 async fn a_server_that_the_person_wrote_into_the_file_is_shown_before_it_is_used() {
-    let (lab, server) = (Lab::new(), caller().await);
+    let lab = Lab::new();
+    let server = caller().await;
     fs::create_dir_all(lab.path("home")).unwrap();
     let servers = json!({"w": {"command": SERVER, "args": ["instructions"]}});
     fs::write(lab.path("home/config.yaml"), format!("mcp_servers: {servers}\n")).unwrap();
@@ -60,7 +61,8 @@ async fn a_server_that_the_person_wrote_into_the_file_is_shown_before_it_is_used
 
 #[tokio::test]
 async fn who_says_yes_to_everything_is_shown_it_all_the_same() {
-    let (lab, server) = (Lab::new(), caller().await);
+    let lab = Lab::new();
+    let server = caller().await;
     let own = set("instructions");
     let args = ["--approve", "auto", "--output", "events", "--set", &own, "go"];
     let first = lab.run(&server, &args).end().await.with_code(0);
@@ -71,7 +73,8 @@ async fn who_says_yes_to_everything_is_shown_it_all_the_same() {
 
 #[tokio::test]
 async fn a_call_is_asked_for_unless_the_person_says_that_the_tool_only_looks() {
-    let (lab, server) = (Lab::new(), caller().await);
+    let lab = Lab::new();
+    let server = caller().await;
     let own = set("none");
     approve(&lab, &own).await;
     let denied = lab.run(&server, &["--set", &own, "go"]).end().await.with_code(0);
@@ -84,13 +87,16 @@ async fn a_call_is_asked_for_unless_the_person_says_that_the_tool_only_looks() {
 
 #[tokio::test]
 async fn what_changed_since_it_was_approved_is_not_offered_until_it_is_reviewed() {
-    let (lab, server) = (Lab::new(), caller().await);
+    let lab = Lab::new();
+    let server = caller().await;
     // What is started stays the same, and does something else.
     let does = lab.path("does");
     let own = set(&format!("@{}", does.display()));
     let run = |fault: &'static str| {
         fs::write(&does, fault).unwrap();
-        let (lab, server, own) = (&lab, &server, &own);
+        let lab = &lab;
+        let server = &server;
+        let own = &own;
         async move {
             let args = ["--approve", "auto", "--output", "events", "--set", own, "go"];
             let ended = lab.run(server, &args).end().await.with_code(0);
@@ -127,7 +133,8 @@ async fn what_changed_since_it_was_approved_is_not_offered_until_it_is_reviewed(
 
 #[tokio::test]
 async fn a_server_with_other_arguments_is_not_started_until_they_are_reviewed() {
-    let (lab, server) = (Lab::new(), caller().await);
+    let lab = Lab::new();
+    let server = caller().await;
     let run = |args: &[&str]| {
         let own = format!("mcp_servers.w={}", json!({"command": SERVER, "args": args}));
         let args = ["--approve", "auto", "--output", "events", "--set", &own, "go"];
@@ -173,7 +180,8 @@ async fn a_server_with_other_arguments_is_not_started_until_they_are_reviewed() 
 
 #[tokio::test]
 async fn other_instructions_of_a_server_that_is_started_at_its_first_call_block_the_call() {
-    let (lab, server) = (Lab::new(), caller().await);
+    let lab = Lab::new();
+    let server = caller().await;
     let does = lab.path("does");
     let own = set(&format!("@{}", does.display()));
     fs::write(&does, "none").unwrap();
@@ -202,7 +210,8 @@ async fn other_instructions_of_a_server_that_is_started_at_its_first_call_block_
 
 #[tokio::test]
 async fn resources_and_prompts_that_a_server_gains_wait_for_the_person() {
-    let (lab, server) = (Lab::new(), caller().await);
+    let lab = Lab::new();
+    let server = caller().await;
     let does = lab.path("does");
     let own = set(&format!("@{}", does.display()));
     fs::write(&does, "none").unwrap();
@@ -228,14 +237,16 @@ async fn resources_and_prompts_that_a_server_gains_wait_for_the_person() {
 
 #[tokio::test]
 async fn servers_of_one_name_in_two_configurations_are_approved_apart() {
-    let (lab, server) = (Lab::new(), caller().await);
+    let lab = Lab::new();
+    let server = caller().await;
     let file = |name: &str, fault: &str| {
         let path = lab.path(name);
         let entry = json!({"command": SERVER, "args": [fault]});
         fs::write(&path, format!("mcp_servers:\n  w: {entry}\n")).unwrap();
         path.to_str().unwrap().to_owned()
     };
-    let (one, two) = (file("one.yaml", "none"), file("two.yaml", "greets"));
+    let one = file("one.yaml", "none");
+    let two = file("two.yaml", "greets");
     let run = async |config: &str| {
         let args = ["--output", "events", "--config", config, "go"];
         let ended = lab.run(&server, &args).end().await.with_code(0);
@@ -267,7 +278,9 @@ async fn servers_of_one_name_in_two_configurations_are_approved_apart() {
 
 #[tokio::test]
 async fn what_was_approved_before_approvals_were_kept_apart_is_not_asked_again() {
-    let (lab, server, own) = (Lab::new(), caller().await, set("none"));
+    let lab = Lab::new();
+    let server = caller().await;
+    let own = set("none");
     approve(&lab, &own).await;
     // An earlier version kept it by the name alone.
     let [card] = &cards(&lab.path("home"))[..] else { panic!("one card") };

@@ -188,7 +188,8 @@ async fn a_child_that_begins_later_has_what_was_approved_and_its_server_still_ha
         let args = [&AUTO[..], &["--record", "tape", "--set", &set, "go"]].concat();
         let ended = lab.run(&server, &args).end().await.with_code(0);
 
-        let (top, child) = (sent(&server, false), sent(&server, true));
+        let top = sent(&server, false);
+        let child = sent(&server, true);
         assert!(top.iter().all(|tools| *tools == top[0]), "{fault}: to the byte");
         assert!(names(&top[0]).contains(&ECHO.to_owned()), "{fault}");
         assert_eq!(child.len(), 1, "{fault}: {}", ended.err);
@@ -263,7 +264,8 @@ async fn what_is_approved_meanwhile_is_for_children_that_begin_then_within_their
             assert_eq!(played.code, Some(0), "{fault} {preserving}: {}", played.err);
 
             // Who lives on is told what it was told.
-            let (session, address) = (lab.session(), server.base_url());
+            let session = lab.session();
+            let address = server.base_url();
             let again = ["run", "--resume", &session, "--base-url", &address];
             let again = [&again[..], &AUTO, &["--set", &form, "--set", &set, "go on"]].concat();
             let before = server.requests().len();

@@ -21,7 +21,8 @@ fn told(ended: &ProgramEnd) -> Vec<(String, String)> {
 #[tokio::test]
 async fn the_doctor_starts_each_server_side_by_side_and_says_how_it_is() {
     let lab = Lab::new();
-    let (everything, does) = (require!(everything().await), lab.path("does"));
+    let everything = require!(everything().await);
+    let does = lab.path("does");
     std::fs::write(&does, "none").unwrap();
     let servers = json!({
         "all": {"command": "node", "args": [everything, "stdio"]},

@@ -37,14 +37,17 @@ async fn far_with(
     answers: Answers,
     sends: impl Fn(&str, Value) -> MockAnswer + Send + Sync + 'static,
 ) -> Far {
-    let (greeted, done) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
-    let (greetings, calls) = (Arc::clone(&greeted), Arc::clone(&done));
+    let greeted = Arc::new(AtomicU32::new(0));
+    let done = Arc::new(AtomicU32::new(0));
+    let greetings = Arc::clone(&greeted);
+    let calls = Arc::clone(&done);
     let server = MockServer::start_with(move |request| {
         if request.method != "POST" {
             return MockAnswer::error(405, "no stream");
         }
         let asked = request.json();
-        let (id, method) = (&asked["id"], asked["method"].as_str().unwrap_or_default());
+        let id = &asked["id"];
+        let method = asked["method"].as_str().unwrap_or_default();
         let answer =
             |result: Value| sends(method, json!({"jsonrpc": "2.0", "id": id, "result": result}));
         match method {

@@ -398,7 +398,8 @@ async fn whatever_a_server_answers_the_call_has_a_result_that_says_what_happened
     let runs = ANSWERS.iter().map(|&(fault, first, second, brief)| async move {
         let limits = if brief { ServerLimits { idle: SHORT, ..patient() } } else { patient() };
         let called = called(fault, 2, limits).await;
-        let (one, two) = (&called.results[0], &called.results[1]);
+        let one = &called.results[0];
+        let two = &called.results[1];
         assert!(one.contains(first), "{fault}: {one}");
         assert!(two.contains(second), "{fault}: {two}");
     });
@@ -529,7 +530,8 @@ async fn after_an_interrupted_call_that_the_server_did_not_take_the_next_one_wor
 
 #[tokio::test]
 async fn an_interrupt_is_told_to_the_server() {
-    let (folder, cancel) = (tempfile::tempdir().unwrap(), Cancel::new());
+    let folder = tempfile::tempdir().unwrap();
+    let cancel = Cancel::new();
     let mark = folder.path().join("mark");
     let says = |words: &str| std::fs::read_to_string(&mark).is_ok_and(|text| text == words);
     let run = called_in(folder.path(), ("never answers", 1), patient(), &cancel);

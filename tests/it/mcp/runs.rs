@@ -23,7 +23,8 @@ async fn children_have_the_tools_of_servers_unless_the_operator_says_otherwise()
     .await;
     for (inherit, words) in [("true", "echo: below"), ("false", "there is no tool `mcp__w__echo`")]
     {
-        let (lab, own) = (Lab::new(), set("none"));
+        let lab = Lab::new();
+        let own = set("none");
         approve(&lab, &own).await;
         let inherit = format!("delegation.inherit_mcp_toolsets={inherit}");
         let auto = ["--set", "delegation.approvals=auto", "--set", &inherit, "--set", &own];
@@ -36,7 +37,9 @@ async fn children_have_the_tools_of_servers_unless_the_operator_says_otherwise()
 
 #[tokio::test]
 async fn a_recorded_run_with_a_server_is_played_without_it() {
-    let (lab, server, own) = (Lab::new(), caller().await, set("none"));
+    let lab = Lab::new();
+    let server = caller().await;
+    let own = set("none");
     let args = ["--approve", "auto", "--record", "tape", "--set", &own, "go"];
     let ended = lab.run(&server, &args).end().await.with_code(0);
     assert!(ended.out.contains("echo: hello"), "{}", ended.out);

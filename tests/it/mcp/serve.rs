@@ -47,7 +47,8 @@ async fn reader() -> MockServer {
 #[tokio::test]
 async fn a_client_sees_two_tools_and_how_they_are_used() {
     require!(npm("mcp").await);
-    let (lab, server) = (Lab::new(), reader().await);
+    let lab = Lab::new();
+    let server = reader().await;
     let (seen, _) = client(&lab, &server, "list", &[]).await;
     assert_eq!(seen["server"]["name"], "deputize");
     let instructions = seen["instructions"].as_str().unwrap();
@@ -70,7 +71,8 @@ async fn a_client_sees_two_tools_and_how_they_are_used() {
 #[tokio::test]
 async fn a_run_gives_its_answer_as_text_and_data_and_tells_of_its_progress() {
     require!(npm("mcp").await);
-    let (lab, server) = (Lab::new(), reader().await);
+    let lab = Lab::new();
+    let server = reader().await;
     fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
     let (seen, _) = client(&lab, &server, "run", &[]).await;
     let result = &seen["result"];
@@ -84,7 +86,8 @@ async fn a_run_gives_its_answer_as_text_and_data_and_tells_of_its_progress() {
 
 #[tokio::test]
 async fn an_answer_says_which_toolsets_the_agent_went_without() {
-    let (lab, server) = (Lab::new(), reader().await);
+    let lab = Lab::new();
+    let server = reader().await;
     fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
     let (seen, _) = client(&lab, &server, "dropped", &[]).await;
     let text = |answer: &str| seen[answer]["content"][0]["text"].as_str().unwrap().to_owned();
@@ -101,7 +104,8 @@ async fn an_answer_says_which_toolsets_the_agent_went_without() {
 #[tokio::test]
 async fn a_delegation_gives_an_entry_for_each_child() {
     require!(npm("mcp").await);
-    let (lab, server) = (Lab::new(), reader().await);
+    let lab = Lab::new();
+    let server = reader().await;
     fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
     let (seen, _) = client(&lab, &server, "delegate", &[]).await;
     let results = seen["result"]["structuredContent"]["results"].as_array().unwrap().clone();
@@ -122,7 +126,8 @@ async fn a_delegation_gives_an_entry_for_each_child() {
 #[tokio::test]
 async fn what_is_offered_follows_a_changed_setting_as_calls_do() {
     require!(npm("mcp").await);
-    let (lab, server) = (Lab::new(), reader().await);
+    let lab = Lab::new();
+    let server = reader().await;
     let (seen, _) = client(&lab, &server, "changed", &[]).await;
     let lists: Vec<Vec<Value>> = serde_json::from_value(seen["lists"].clone()).unwrap();
     let names = |list: &Vec<Value>| list.iter().map(|tool| tool["name"].clone()).collect();
@@ -145,7 +150,8 @@ async fn what_is_offered_follows_a_changed_setting_as_calls_do() {
 #[tokio::test]
 async fn a_session_of_delegate_is_named_by_its_tasks_and_fails_where_it_is_refused() {
     require!(npm("mcp").await);
-    let (lab, server) = (Lab::new(), reader().await);
+    let lab = Lab::new();
+    let server = reader().await;
     fs::write(lab.work("a.txt"), "forty-two\n").unwrap();
     let listed = async || {
         let listed = RunningProgram::start(lab.deputize(&["sessions", "list", "--json"]));
@@ -270,7 +276,8 @@ async fn a_delegation_passes_on_what_its_call_was_warned_of() {
 #[tokio::test]
 async fn wrong_arguments_are_told_what_is_wrong() {
     require!(npm("mcp").await);
-    let (lab, server) = (Lab::new(), reader().await);
+    let lab = Lab::new();
+    let server = reader().await;
     let (seen, _) = client(&lab, &server, "wrong", &[]).await;
     let errors: Vec<String> = serde_json::from_value(seen["errors"].clone()).unwrap();
     let words = [
@@ -303,7 +310,8 @@ const HELLO: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"
 
 #[tokio::test]
 async fn what_is_no_message_and_what_is_no_method_is_answered_with_why() {
-    let (lab, server) = (Lab::new(), reader().await);
+    let lab = Lab::new();
+    let server = reader().await;
     let (mut input, running) = by_lines(&lab, &server, &[]);
     let text = format!(
         "garbage\n{HELLO}{{\"id\":\n{}\n",
@@ -460,7 +468,8 @@ async fn a_call_that_is_not_wanted_any_more_ends_with_all_it_started() {
 
 #[tokio::test]
 async fn it_passes_the_conformance_suite_for_what_it_offers() {
-    let (lab, server) = (Lab::new(), reader().await);
+    let lab = Lab::new();
+    let server = reader().await;
     let mut command = lab.deputize(&["mcp-serve", "--http", "0", "-m", "openai/mock"]);
     command.args(["--base-url", &server.base_url()]);
     command.stdout(std::process::Stdio::piped());

@@ -30,7 +30,8 @@ for line in sys.stdin:
 #[tokio::test]
 async fn a_server_that_needs_longer_to_start_is_asked_on_beside_the_session() {
     let lab = Lab::new();
-    let (go, home) = (lab.path("go"), lab.path("home"));
+    let go = lab.path("go");
+    let home = lab.path("home");
     let entry = json!({"command": SERVER, "args": ["waits for its file", go.to_str().unwrap()]});
     let own = format!("mcp_servers.w={entry}");
     // It starts once the model was asked, and the session ends once it was heard.
@@ -92,7 +93,8 @@ async fn no_project_supplies_the_code_of_a_server_unless_the_person_says_so() {
     require!(program("npx"));
     use std::os::unix::fs::PermissionsExt as _;
     let lab = Lab::new();
-    let (bin, mark) = (lab.work("node_modules/.bin"), lab.path("mark"));
+    let bin = lab.work("node_modules/.bin");
+    let mark = lab.path("mark");
     fs::create_dir_all(&bin).unwrap();
     fs::write(lab.work("server.py"), PLANTED).unwrap();
     let planted = bin.join("planted-server");
@@ -193,7 +195,9 @@ for line in sys.stdin:
 async fn a_server_is_greeted_as_it_was_before_and_otherwise_once_it_changed() {
     require!(program("python3"));
     let lab = Lab::new();
-    let (script, log, mode) = (lab.path("server.py"), lab.path("methods"), lab.path("mode"));
+    let script = lab.path("server.py");
+    let log = lab.path("methods");
+    let mode = lab.path("mode");
     fs::write(&script, GREETED).unwrap();
     let command = [&script, &log, &mode].map(|path| path.to_str().unwrap());
     let add = [&["mcp", "add", "w", "--yes", "--", "python3"], command.as_slice()].concat();

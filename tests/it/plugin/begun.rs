@@ -46,7 +46,8 @@ async fn a_new_project_builds_passes_its_check_and_is_called() {
     let tested = cargo(&["test", "--offline", "-q", "--lib"]);
     assert!(tested.contains("test result: ok."), "{tested}");
 
-    let (start, end) = (std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let start = std::env::consts::DLL_PREFIX;
+    let end = std::env::consts::DLL_SUFFIX;
     let library = target.join("debug").join(format!("{start}my_words{end}"));
     let checked = ended(&lab, &["plugin", "check", library.to_str().unwrap(), "--json"]).await;
     let checked: Value = serde_json::from_str(&checked.with_code(0).out).unwrap();

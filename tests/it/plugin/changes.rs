@@ -66,7 +66,8 @@ async fn a_list_that_changes_is_for_the_next_agent_and_gives_none_that_lives_mor
     let args = ["--approve", "auto", "--output", "events", "go"];
 
     // While the agent lives another file takes its place, and the plugin has to be started anew.
-    let (from, to) = (changed.clone(), library.clone());
+    let from = changed.clone();
+    let to = library.clone();
     let server = caller(move || fs::rename(&from, &to).unwrap()).await;
     let ended = lab.run(&server, &args).end().await.with_code(0);
     let session = lab.session();

@@ -18,7 +18,8 @@ fn told(ended: &ProgramEnd) -> Vec<(String, String)> {
 #[tokio::test]
 async fn the_doctor_loads_each_plugin_and_says_which_one_cannot_be() {
     let lab = Lab::new();
-    let (good, other) = (library("archive"), library("image"));
+    let good = library("archive");
+    let other = library("image");
     // It describes itself when it is asked for the first time, and dies at the next.
     let dies = format!("-DDIES_IF=\"{}\"", lab.path("die").display());
     let rude = compiled(&lab, "tests/fixtures/plugins/rude.c", "librude", &[&dies]);

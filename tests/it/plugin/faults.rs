@@ -191,7 +191,8 @@ async fn what_a_plugin_prints_is_no_answer_and_what_it_may_do_is_told() {
     let (results, _) = results(&lab, &calls, &[]).await;
     assert!(results[0].contains("printed"), "{results:?}");
     let work = lab.work("").canonicalize().unwrap();
-    let (session, work) = (lab.session(), work.display().to_string());
+    let session = lab.session();
+    let work = work.display().to_string();
     for part in [
         format!("session {session} agent {session} call call_2_0"),
         format!("cwd \"{work}\" read {{\"{work}\"}} write {{\"{work}\"}} network true"),

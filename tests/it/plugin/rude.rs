@@ -129,7 +129,8 @@ async fn only_the_persons_own_file_names_plugins() {
     assert!(!ignored.out.contains("rude") && ignored.err.contains("ignored"), "{ignored:#?}");
 
     let mut command = lab.deputize(&["tools", "list"]);
-    let (path, sha256) = (library.display(), sha256(&lab, &library));
+    let path = library.display();
+    let sha256 = sha256(&lab, &library);
     command.env("DEPUTIZE__PLUGINS", format!("[{{path: {path}, sha256: {sha256}}}]"));
     let refused = crate::program::RunningProgram::start(command).end().await.with_code(2);
     assert!(refused.err.contains("not read from the environment"), "{}", refused.err);

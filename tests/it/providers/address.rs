@@ -45,7 +45,8 @@ async fn a_fallback_of_the_same_provider_is_asked_at_the_given_address() {
         [(&[][..], None), (&["--api-key-env", "GIVEN_KEY"], Some("Bearer GIVEN_KEY-123456"))]
     {
         let lab = Lab::new();
-        let (vendor, local) = (server(false).await, server(true).await);
+        let vendor = server(false).await;
+        let local = server(true).await;
         let base_url = local.base_url();
         let given =
             ["-m", "openai/m1", "--base-url", &base_url, "--set", "fallback_models=[openai/m2]"];
@@ -64,7 +65,8 @@ async fn a_fallback_of_the_same_provider_is_asked_at_the_given_address() {
 #[tokio::test]
 async fn a_resumed_session_asks_fallbacks_where_it_asked_them_before() {
     let lab = Lab::new();
-    let (vendor, local) = (server(false).await, server(true).await);
+    let vendor = server(false).await;
+    let local = server(true).await;
     let base_url = local.base_url();
     let fallback = ["--set", "fallback_models=[openai/m2]"];
     let first = [&["-m", "openai/m1", "--base-url", &base_url][..], &fallback].concat();
@@ -87,8 +89,8 @@ async fn models_of_children_are_asked_at_the_address_that_is_given_for_their_pro
         &["model=openai/m3", "api_key_env=CHILD_KEY"],
     ] {
         let lab = Lab::new();
-        let (vendor, local) =
-            (server(false).await, delegating(set.contains(&"models=[openai/m4]")).await);
+        let vendor = server(false).await;
+        let local = delegating(set.contains(&"models=[openai/m4]")).await;
         let base_url = local.base_url();
         let mut args = vec!["-m", "openai/m1", "--base-url", &base_url];
         let set: Vec<String> = set.iter().map(|set| format!("delegation.{set}")).collect();
@@ -106,9 +108,12 @@ async fn models_of_children_are_asked_at_the_address_that_is_given_for_their_pro
 #[tokio::test]
 async fn models_of_other_providers_are_asked_where_they_are_with_their_own_keys() {
     let lab = Lab::new();
-    let (vendor, local, far) = (server(false).await, server(true).await, server(false).await);
+    let vendor = server(false).await;
+    let local = server(true).await;
+    let far = server(false).await;
     let entry = json!({"base_url": far.base_url(), "api_key_env": "FAR_KEY"});
-    let (base_url, entry) = (local.base_url(), format!("providers.far={entry}"));
+    let base_url = local.base_url();
+    let entry = format!("providers.far={entry}");
     let args = ["-m", "openai/m1", "--base-url", &base_url, "--api-key-env", "GIVEN_KEY"];
     let args = [&args[..], &["--set", &entry, "--set", "fallback_models=[far/m2]"]].concat();
     RunningProgram::start(command(&lab, &vendor, &args)).end().await.with_code(0);
@@ -141,7 +146,8 @@ async fn where_no_model_can_be_used_each_is_named_with_its_reason() {
         .await
         .unwrap();
     let entry = |base_url: &str| json!({"base_url": base_url, "api": "openai-chat"}).to_string();
-    let (dead, live) = (entry("http://127.0.0.1:1/v1"), entry(&server.base_url()));
+    let dead = entry("http://127.0.0.1:1/v1");
+    let live = entry(&server.base_url());
     let config = format!(
         "model: one/large\nfallback_models: [two/small, three/tiny]\n\
          providers: {{ one: {dead}, two: {live}, three: {dead} }}\n"

@@ -70,7 +70,8 @@ fn told_inside(wire: Wire) -> String {
 async fn ask(wire: Wire, endpoint: Endpoint) -> String {
     let http = http_client(std::sync::Arc::new(deputize_core::clock::FixedClock(NOW_MS)));
     let model = wire.model(endpoint, &http).unwrap();
-    let (messages, options) = (messages(), ModelOptions::default());
+    let messages = messages();
+    let options = ModelOptions::default();
     let reply = model.reply(&request(&messages, &options), &mut |_| {}, &Cancel::new()).await;
     match reply {
         Ok(reply) if reply.calls.is_empty() => format!("reply {:?}", reply.text),
@@ -141,7 +142,7 @@ async fn short(short: Short, name: &str, answer: impl Fn(Wire) -> MockAnswer) ->
 #[tokio::test]
 async fn refusals_mean_the_same_in_every_wire() {
     let error = |status, message: &str| {
-        let (message, status) = (message.to_owned(), status);
+        let message = message.to_owned();
         move |_: Wire| MockAnswer::error(status, &message)
     };
     let waits = |name: &'static str, value: &'static str| {
@@ -293,7 +294,9 @@ async fn a_call_is_told_of_while_it_arrives_in_every_wire() {
         let server = MockServer::start([MockAnswer::sse(body)]).await.unwrap();
         let http = http_client(std::sync::Arc::new(deputize_core::clock::FixedClock(NOW_MS)));
         let model = wire.model(endpoint(&server), &http).unwrap();
-        let (messages, options, mut told) = (messages(), ModelOptions::default(), 0);
+        let messages = messages();
+        let options = ModelOptions::default();
+        let mut told = 0;
         let mut live = |delta: Delta<'_>| told += u32::from(matches!(delta, Delta::Call(_)));
         let cancel = Cancel::new();
         model.reply(&request(&messages, &options), &mut live, &cancel).await.unwrap();

@@ -224,7 +224,8 @@ fn told(result: Result<Reply, ModelError>, served: &[&RuleListener]) -> String {
 
 #[tokio::test]
 async fn a_server_is_trusted_by_its_authority_or_not_at_all() {
-    let (own, other) = (Authority::called("own"), Authority::called("other"));
+    let own = Authority::called("own");
+    let other = Authority::called("other");
     let mut lines = Vec::new();
     for (what, acceptor, trusted) in [
         ("its authority is known", own.server("127.0.0.1", false), own.trusted()),
@@ -279,7 +280,8 @@ fn without_times(text: &str) -> String {
 
 #[tokio::test]
 async fn two_authorities_in_one_file_are_both_trusted() {
-    let (own, other) = (Authority::new(), Authority::new());
+    let own = Authority::new();
+    let other = Authority::new();
     let server = RuleListener::tls(own.server("127.0.0.1", false)).await;
     let mut endpoint = server.endpoint("https");
     let pem = format!("# ours\n{}\n{}", other.pem, own.pem).into_bytes();
@@ -390,7 +392,8 @@ async fn run(lab: &Lab, base_url: &str, env: &[(&str, &str)], set: &[&str]) -> P
 
 #[tokio::test]
 async fn the_configuration_or_the_environment_names_authorities() {
-    let (own, lab) = (Authority::new(), Lab::new());
+    let own = Authority::new();
+    let lab = Lab::new();
     let server = RuleListener::tls(own.server("127.0.0.1", false)).await;
     let url = format!("{}/v1", server.at("https"));
     let file = own.file(&lab).display().to_string();
@@ -411,7 +414,8 @@ async fn the_configuration_or_the_environment_names_authorities() {
 
 #[tokio::test]
 async fn a_file_of_authorities_that_is_no_file_holds_nothing_up() {
-    let (lab, folder) = (Lab::new(), TempDir::new().unwrap());
+    let lab = Lab::new();
+    let folder = TempDir::new().unwrap();
     let fifo = folder.path().join("fifo");
     rustix::fs::mkfifoat(rustix::fs::CWD, &fifo, 0o600.into()).unwrap();
     let large = folder.path().join("large");
@@ -425,8 +429,10 @@ async fn a_file_of_authorities_that_is_no_file_holds_nothing_up() {
 
 #[tokio::test]
 async fn the_environments_proxy_is_used_but_not_for_this_machine_nor_against_the_configuration() {
-    let (lab, proxy) = (Lab::new(), RuleListener::proxy().await);
-    let (at, gone) = (proxy.at("http"), "http://127.0.0.1:1");
+    let lab = Lab::new();
+    let proxy = RuleListener::proxy().await;
+    let at = proxy.at("http");
+    let gone = "http://127.0.0.1:1";
     let far = "http://models.example/v1";
     let from_environment = run(&lab, far, &[("http_proxy", &at)], &[]).await;
     assert_eq!(from_environment.with_code(0).out, "Hello.\n");

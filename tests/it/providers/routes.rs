@@ -47,7 +47,8 @@ const HELLO: [&str; 3] = ["run", "-q", "Hello."];
 
 #[tokio::test]
 async fn each_protocol_is_spoken_where_the_configuration_says() {
-    let (lab, server) = (Lab::new(), server().await);
+    let lab = Lab::new();
+    let server = server().await;
     let url = server.base_url();
     let bearer = ("authorization", "Bearer k-12345678");
     let bare = ("x-api-key", "k-12345678");
@@ -68,7 +69,8 @@ async fn each_protocol_is_spoken_where_the_configuration_says() {
 
 #[tokio::test]
 async fn a_known_provider_at_another_address_speaks_what_most_servers_there_speak() {
-    let (lab, server) = (Lab::new(), server().await);
+    let lab = Lab::new();
+    let server = server().await;
     let url = server.base_url();
     for (model, path) in
         [("openai/large", "/v1/chat/completions"), ("anthropic/large", "/v1/messages")]
@@ -81,7 +83,8 @@ async fn a_known_provider_at_another_address_speaks_what_most_servers_there_spea
 
 #[tokio::test]
 async fn what_an_entry_says_is_in_the_request_and_in_its_preview() {
-    let (lab, server) = (Lab::new(), server().await);
+    let lab = Lab::new();
+    let server = server().await;
     let config = format!(
         "model: team/large\nproviders:\n  team:\n    base_url: {}\n    extra_body: {{ top_k: 5 }}\n    \
          omit_body: [stream_options]\n    key_header: api-key\n    api_key_env: K\n    \
@@ -124,7 +127,8 @@ fn entry(name: &str, server: &MockServer, more: &str) -> String {
 
 #[tokio::test]
 async fn a_fallback_model_serves_when_the_first_never_does() {
-    let (lab, good) = (Lab::new(), server().await);
+    let lab = Lab::new();
+    let good = server().await;
     // A wait of more than a minute is not waited for.
     let down = |_: &HttpRequest| MockAnswer::error(503, "loading").header("retry-after", "7200");
     let down = MockServer::start_with(down).await.unwrap();
@@ -200,7 +204,8 @@ data: [DONE]
     for second in
         [MockAnswer::sse(chat_sse(&Reply::text("served", "Done."))), MockAnswer::error(404, "gone")]
     {
-        let (lab, other) = (Lab::new(), server().await);
+        let lab = Lab::new();
+        let other = server().await;
         fs::write(lab.work("a"), "all of it\n").unwrap();
         let model = MockServer::start([MockAnswer::sse(call), second]).await.unwrap();
         let config = format!(
@@ -305,7 +310,8 @@ async fn when_all_keys_were_tried_the_next_round_is_waited_for() {
 
 #[tokio::test]
 async fn the_doctor_asks_each_provider_with_each_key() {
-    let (lab, good) = (Lab::new(), server().await);
+    let lab = Lab::new();
+    let good = server().await;
     let strict = |request: &HttpRequest| match request.header("x-api-key") {
         Some("good-key-1234") => answer(request),
         _ => MockAnswer::error(401, "bad key"),

@@ -119,7 +119,8 @@ async fn a_line_that_is_dropped_doubled_or_swapped_is_told() {
         rest.lines().map(|line| serde_json::from_str(inside(line)).unwrap()).collect();
     let mut changed = vec![("nothing", 0, lines.clone())];
     for at in 0..lines.len() {
-        let (mut dropped, mut doubled) = (lines.clone(), lines.clone());
+        let mut dropped = lines.clone();
+        let mut doubled = lines.clone();
         dropped.remove(at);
         doubled.insert(at, lines[at].clone());
         changed.extend([("drop", at, dropped), ("double", at, doubled)]);
@@ -148,7 +149,8 @@ async fn a_line_that_is_dropped_doubled_or_swapped_is_told() {
         fs::write(&file, renumbered(header, &changed)).unwrap();
         let ended = replay(&lab, &[]).await;
         let other = lines.get(at + 1).map(word).unwrap_or_default();
-        let (line, told) = (word(&lines[at]), &ended.err);
+        let line = word(&lines[at]);
+        let told = &ended.err;
         println!("{what} {at} {line} {other}: {:?} {told}", ended.code);
         assert!(!told.contains("panicked"), "{what} {line}: {told}");
         if ended.code == Some(0) {
@@ -213,7 +215,8 @@ fn played(file: &Path, bytes: &[u8]) -> Option<Result<usize, ReplayError>> {
     let recording = Recording::read(file).ok()?;
     let records: Vec<Record> = recording.records().cloned().collect();
     let spec = recording.top_agent()?;
-    let (called, seen) = (Arc::default(), Arc::new(RecordList::default()));
+    let called = Arc::default();
+    let seen = Arc::new(RecordList::default());
     let mut parts = parts(&called);
     parts.observers.push(Arc::clone(&seen) as Arc<dyn Observer>);
     let replay = Replay::new(recording, parts);
@@ -243,7 +246,9 @@ fn corpus() -> Vec<String> {
 fn whatever_is_changed_in_a_recording_no_tool_is_called_and_it_comes_to_an_end() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("r.jsonl");
-    let (mut played_on, mut refused, mut differ) = (0, 0, 0);
+    let mut played_on = 0;
+    let mut refused = 0;
+    let mut differ = 0;
     for whole in corpus() {
         let lines: Vec<&str> = whole.lines().collect();
         let mut dice = fastrand::Rng::with_seed(whole.len() as u64);

@@ -118,7 +118,8 @@ impl ReplayProgram {
     }
 
     async fn record(&self, folder: &Path, model: ScriptedModel) -> (PathBuf, Outcome, Recorder) {
-        let (file, recorder) = (folder.join("t.jsonl"), Recorder::default());
+        let file = folder.join("t.jsonl");
+        let recorder = Recorder::default();
         let mut parts = self.parts(true);
         parts.models.insert(self.model, "m", Arc::new(model));
         parts.observers.push(Arc::new(recorder.clone()));
@@ -296,7 +297,8 @@ fn edit(file: &Path, change: impl FnOnce(&mut Vec<Value>)) {
             seq += 1;
         }
         let body = line.to_string();
-        let (len, crc) = (body.len(), crc32fast::hash(body.as_bytes()));
+        let len = body.len();
+        let crc = crc32fast::hash(body.as_bytes());
         text.push_str(&format!("{{\"len\":{len},\"crc\":\"{crc:08x}\",\"line\":{body}}}\n"));
     }
     std::fs::write(file, text).unwrap();

@@ -27,7 +27,8 @@ async fn times_add_up_after_a_kill_at_any_record() {
         (_, 0) => (5_000, Reply::calls("m", [("no_such_tool", json!({}))])),
         _ => (7_000, Reply::text("m", "It is counted.")),
     });
-    let (folder, policy) = (tempfile::tempdir().unwrap(), DelegationConfig::default());
+    let folder = tempfile::tempdir().unwrap();
+    let policy = DelegationConfig::default();
     let whole = run(folder.path(), &policy, &rule).await;
     assert_eq!(whole.duration_ms, 17_000);
     let whole = text(folder.path());

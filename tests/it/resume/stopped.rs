@@ -18,7 +18,8 @@ const SLOW: &str = "trap '' TERM; echo x > begun; sleep 60";
 /// A run with a child and one below that, which is in a command; a child that nobody waits for is
 /// stopped by its parent when the gate is open. Whoever goes on says so in a file.
 async fn family(background: bool, gate: &Barrier, killed: &Arc<AtomicBool>) -> MockServer {
-    let (gate, killed) = (gate.clone(), Arc::clone(killed));
+    let gate = gate.clone();
+    let killed = Arc::clone(killed);
     model(move |asked: &ChatRequest| {
         let call = |tool: &str, arguments: Value| {
             MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]))
@@ -44,7 +45,8 @@ async fn family(background: bool, gate: &Barrier, killed: &Arc<AtomicBool>) -> M
 
 /// Kills a run once the stop is acknowledged, resumes it, and returns its report.
 async fn resumed(lab: &Lab, background: bool) -> Value {
-    let (gate, killed) = (Barrier::closed(), Arc::new(AtomicBool::new(false)));
+    let gate = Barrier::closed();
+    let killed = Arc::new(AtomicBool::new(false));
     let server = family(background, &gate, &killed).await;
     let mut begun = lab.pipe("begun");
     settings(
@@ -94,7 +96,8 @@ async fn one_that_a_person_stopped_and_those_below_it_do_not_go_on() {
 async fn one_that_its_parent_stopped_does_not_go_on_and_its_end_is_told_once() {
     let lab = Lab::new();
     let told = resumed(&lab, true).await;
-    let (lead, leaf) = (&told["children"][0], &told["children"][0]["children"][0]);
+    let lead = &told["children"][0];
+    let leaf = &told["children"][0]["children"][0];
     let why = json!("an agent above it stopped it (`delegate_control`)");
     for child in [lead, leaf] {
         assert_eq!((&child["status"], &child["error"]), (&json!("interrupted"), &why), "{told}");
