@@ -108,13 +108,14 @@ impl TerminalApprover {
     }
 
     async fn answer_in_words(&self, question: &PersonQuestion, cancel: &Cancel) -> PersonAnswer {
-        let (text, prompt) = (question_words(question), question_prompt(question));
+        let text = question_words(question);
+        let prompt = question_prompt(question);
         let work = move |terminal: &Path, stop: &AtomicBool| {
             let mut terminal = OpenOptions::new().read(true).write(true).open(terminal)?;
             if is_background(&terminal) {
                 return Ok(None);
             }
-            talk(&mut terminal, (&text, &prompt), stop).map(Some)
+            talk(&mut terminal, &text, &prompt, stop).map(Some)
         };
         match self.in_turn(work, cancel).await {
             Ok(Some(TypedInput::Line(line))) => PersonAnswer::Text(meant(&line, question)),
@@ -268,7 +269,7 @@ fn converse(
     if is_background(&terminal) {
         return Ok(ApprovalAnswer::no("no user in front: this program is in the background"));
     }
-    let line = talk(&mut terminal, (text, &format!("{question} [y/N] ")), stop)?;
+    let line = talk(&mut terminal, text, &format!("{question} [y/N] "), stop)?;
     if !matches!(line, TypedInput::Line(_)) {
         terminal.write_all(b"no\n")?;
     }
@@ -283,7 +284,8 @@ fn converse(
 /// Shows a text, waits, shows the prompt, reads one line.
 fn talk(
     terminal: &mut File,
-    (text, prompt): (&str, &str),
+    text: &str,
+    prompt: &str,
     stop: &AtomicBool,
 ) -> io::Result<TypedInput> {
     terminal.write_all(text.as_bytes())?;

@@ -1,7 +1,6 @@
 //! The todo list of an agent.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,12 +37,12 @@ impl Resource for TodoList {}
 impl TodoList {
     /// Replaces the items.
     pub fn set(&self, items: Vec<TodoItem>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = items;
+        *self.0.lock() = items;
     }
 
     /// Returns the items.
     #[must_use]
     pub fn items(&self) -> Vec<TodoItem> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.0.lock().clone()
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
 
+use deputize_core::file_state::PathGuard;
 use deputize_core::message::ModelText;
 use deputize_core::tool::spec_of;
 use deputize_core::{
@@ -90,10 +90,7 @@ fn apply_patch(args: &Args, cx: &ToolCx) -> ToolCallResult {
         )));
     }
     let places = PatchPlaces::resolve(cx, &files)?;
-    let locks = places.locks(cx);
-    // A writer that panicked left either content whole, so the locks are as good as before.
-    let _held: Vec<_> =
-        locks.iter().map(|lock| lock.lock().unwrap_or_else(PoisonError::into_inner)).collect();
+    let _guards = places.lock(cx);
     let mut plan = PatchPlan::default();
     for (file, (place, new_place)) in files.iter().zip(places.0) {
         still_wanted(cx)?;
@@ -138,12 +135,12 @@ impl PatchPlaces {
         Ok(Self(places))
     }
 
-    /// Returns the locks of all places, in one order for all calls.
-    fn locks(&self, cx: &ToolCx) -> Vec<Arc<Mutex<()>>> {
+    /// Keeps other writes to all places out, locked in one order for all calls.
+    fn lock(&self, cx: &ToolCx) -> Vec<PathGuard> {
         let places = self.0.iter().flat_map(|(place, new)| [Some(place), new.as_ref()]);
         let mut paths: Vec<PathBuf> = places.flatten().map(GrantedPath::path).collect();
         paths.sort();
-        paths.iter().map(|path| cx.agent.session.files.path_lock(path)).collect()
+        paths.iter().map(|path| cx.agent.session.files.lock_path(path)).collect()
     }
 }
 
@@ -252,7 +249,8 @@ impl PatchPlan {
         let limit = Settings::of(cx).files.edit_bytes;
         let old = ExistingFile::read(cx, place, limit)?;
         let Some(bytes) = &old.bytes else {
-            let (path, bytes) = (place.shown().to_owned(), old.version.bytes);
+            let path = place.shown().to_owned();
+            let bytes = old.version.bytes;
             let instead = "change it with the terminal";
             return Err(PathError::TooLarge { path, bytes, limit, instead }.into());
         };

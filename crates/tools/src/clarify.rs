@@ -127,12 +127,13 @@ fn result(answer: PersonAnswer, default: Option<String>) -> ToolCallResult {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
+    use std::sync::Arc;
 
     use super::*;
     use crate::fixture::ToolFixture;
     use deputize_core::person::AskPerson;
     use deputize_core::{BoxFuture, Cancel, CancelReason};
+    use parking_lot::Mutex;
     use serde_json::json;
 
     /// A person with one answer, who remembers what was asked.
@@ -144,13 +145,14 @@ mod tests {
             question: &'a PersonQuestion,
             _: &'a Cancel,
         ) -> BoxFuture<'a, PersonAnswer> {
-            self.1.lock().unwrap().push(question.clone());
+            self.1.lock().push(question.clone());
             Box::pin(async { self.0.clone() })
         }
     }
 
     fn with(answer: PersonAnswer) -> (ToolFixture, Arc<OneAnswer>) {
-        let (bench, person) = (ToolFixture::new(), Arc::new(OneAnswer(answer, Mutex::default())));
+        let bench = ToolFixture::new();
+        let person = Arc::new(OneAnswer(answer, Mutex::default()));
         let settings = &bench.cx.agent.session.settings;
         settings.get_or_insert_with(|| Person::new(Arc::clone(&person) as _));
         (bench, person)
@@ -161,7 +163,7 @@ mod tests {
         let (bench, person) = with(PersonAnswer::Text("SQLite".to_owned()));
         let ask = json!({"question": "Which?", "options": ["SQLite", "None"], "default": "None"});
         assert_eq!(bench.call(Clarify, ask.clone()).await, "SQLite");
-        assert_eq!(person.1.lock().unwrap()[0].options, ["SQLite", "None"]);
+        assert_eq!(person.1.lock()[0].options, ["SQLite", "None"]);
         let (bench, _) = with(PersonAnswer::TimedOut { seconds: 600 });
         let told = bench.call(Clarify, ask).await;
         assert_eq!(told, "None\n[nobody answered within 600 s; this is your default]");
@@ -204,6 +206,6 @@ mod tests {
         refused: the question has 10 options, and 9 is the most: leave some out
         refused: an option has more than 200 characters: shorten it
         ");
-        assert!(person.1.lock().unwrap().is_empty());
+        assert!(person.1.lock().is_empty());
     }
 }

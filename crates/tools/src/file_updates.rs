@@ -31,7 +31,8 @@ impl FileUpdate {
         match &self.new {
             None => ToolEffect::FileRemoved { path },
             Some(new) => {
-                let (version, created) = (FileVersion::of(new), self.old.is_none());
+                let version = FileVersion::of(new);
+                let created = self.old.is_none();
                 ToolEffect::FileWritten { path, version, created }
             }
         }
@@ -39,7 +40,9 @@ impl FileUpdate {
 
     /// Enters the change in the ledger.
     fn record(&self, cx: &ToolCx) {
-        let (files, agent, path) = (&cx.agent.session.files, cx.agent.id(), self.place.path());
+        let files = &cx.agent.session.files;
+        let agent = cx.agent.id();
+        let path = self.place.path();
         match (&self.old, &self.new) {
             (Some(_), Some(new)) => files.record_write(agent, &path, FileVersion::of(new)),
             (None, Some(new)) => files.record_creation(agent, &path, FileVersion::of(new)),

@@ -64,7 +64,8 @@ fn check(items: &[TodoItem]) -> Result<(), ToolError> {
         )));
     }
     for (index, item) in items.iter().enumerate() {
-        let (number, chars) = (index + 1, item.text.chars().count());
+        let number = index + 1;
+        let chars = item.text.chars().count();
         if item.text.trim().is_empty() {
             return Err(ToolError::refused(format!("item {number} has no text")));
         }

@@ -76,7 +76,8 @@ fn write_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
             "{path}: {error}, since the file has both or fewer: change its parts with edit_file"
         ))
     })?;
-    let (content, marks) = (content.text, content.marks);
+    let marks = content.marks;
+    let content = content.text;
     let new = content.as_bytes();
     if let Some(bytes) = old.as_ref().and_then(|old| old.bytes.as_deref())
         && bytes == new

@@ -87,9 +87,9 @@ mod file_path {
 mod tests {
     use std::env;
     use std::path::PathBuf;
-    use std::sync::Mutex;
 
     use deputize_plugin::CallContext;
+    use parking_lot::Mutex;
     use serde_json::{Value, json};
 
     use super::*;
@@ -102,11 +102,11 @@ mod tests {
 
     impl CallContext for Call {
         fn cancelled(&self) -> bool {
-            !self.notes.lock().unwrap().is_empty()
+            !self.notes.lock().is_empty()
         }
 
         fn note(&self, text: &str) {
-            self.notes.lock().unwrap().push(text.to_owned());
+            self.notes.lock().push(text.to_owned());
         }
 
         fn about(&self) -> &str {
@@ -116,7 +116,8 @@ mod tests {
 
     /// The library that cargo makes of the crate `trouble`, on which these tests depend.
     fn library() -> PathBuf {
-        let (start, end) = (env::consts::DLL_PREFIX, env::consts::DLL_SUFFIX);
+        let start = env::consts::DLL_PREFIX;
+        let end = env::consts::DLL_SUFFIX;
         let name = format!("{start}deputize_plugin_trouble{end}");
         env::current_exe().unwrap().with_file_name(name)
     }
@@ -145,7 +146,7 @@ mod tests {
         let waits = Call::default();
         let cancelled = call(&plugin, "trouble_wait", &waits);
         assert_eq!(cancelled, json!({"cancelled": "half of it"}));
-        assert_eq!(*waits.notes.lock().unwrap(), ["waiting in the plugin"]);
+        assert_eq!(*waits.notes.lock(), ["waiting in the plugin"]);
 
         let panicked = call(&plugin, "trouble_panic", &Call::default());
         assert_eq!(panicked, json!({"panicked": true}));

@@ -14,7 +14,8 @@ fn question() -> (&'static str, serde_json::Value) {
 #[tokio::test]
 async fn a_person_answers_by_number_by_words_or_by_the_default() {
     for (typed, answer) in [("2\n", "green"), ("dark blue\n", "dark blue"), ("\n", "red")] {
-        let (lab, server) = (Lab::new(), model(calls_in_order(vec![question()])).await);
+        let lab = Lab::new();
+        let server = model(calls_in_order(vec![question()])).await;
         let (mut person, running) = lab.on_terminal(&server, &["Go"]);
         let screen = sees(&person, "[Enter: red]: ").await;
         assert!(screen.contains("  | Which colour?\r\n  1) red\r\n  2) green\r\n"), "{screen}");
@@ -30,7 +31,8 @@ async fn a_person_answers_by_number_by_words_or_by_the_default() {
 
 #[tokio::test]
 async fn an_interrupt_ends_a_question() {
-    let (lab, server) = (Lab::new(), model(calls_in_order(vec![question()])).await);
+    let lab = Lab::new();
+    let server = model(calls_in_order(vec![question()])).await;
     let (person, running) = lab.on_terminal(&server, &["Go"]);
     sees(&person, "[Enter: red]: ").await;
     running.signal(rustix::process::Signal::INT);
@@ -39,7 +41,8 @@ async fn an_interrupt_ends_a_question() {
 
 #[tokio::test]
 async fn without_a_terminal_it_is_not_sent_and_children_never_have_it() {
-    let (lab, server) = (Lab::new(), model(calls_in_order(vec![question()])).await);
+    let lab = Lab::new();
+    let server = model(calls_in_order(vec![question()])).await;
     lab.run(&server, &["Go"]).end().await.with_code(0);
     let requests = server.requests();
     assert!(!ChatRequest::of(&requests[0]).tools().contains(&"clarify"));

@@ -15,7 +15,8 @@ async fn the_patches_of_the_page_do_what_it_says() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/tools/files.md");
     let page = fs::read_to_string(page).unwrap();
     let files = blocks(&page, "text file=");
-    let (patches, results) = (blocks(&page, "diff patch"), blocks(&page, "text result"));
+    let patches = blocks(&page, "diff patch");
+    let results = blocks(&page, "text result");
     assert_eq!((files.len(), patches.len(), results.len()), (2, 2, 2));
     for ((_, patch), (_, result)) in patches.into_iter().zip(results) {
         let lab = Lab::new();

@@ -120,7 +120,8 @@ impl PatchedText {
     /// Records a change of the present text, which comes after all others, as one of the old text.
     fn record(&mut self, change: ReplacedRange) {
         let sum = |of: fn(&ReplacedRange) -> usize| self.changes.iter().map(of).sum::<usize>();
-        let (added, removed) = (sum(|it| it.new.len()), sum(|it| it.old.len()));
+        let added = sum(|it| it.new.len());
+        let removed = sum(|it| it.old.len());
         let original = |at: usize| (at + removed).saturating_sub(added);
         let old = original(change.old.start)..original(change.old.end);
         self.changes.push(ReplacedRange { old, new: change.new });

@@ -192,7 +192,8 @@ impl<'p> PatchReader<'p> {
             self.at += 1;
             Ok((name != "/dev/null").then(|| name.to_owned()))
         };
-        let (old, new) = (name("--- ")?, name("+++ ")?);
+        let old = name("--- ")?;
+        let new = name("+++ ")?;
         let (old, new) = without_prefixes(old, new);
         let first = self.at;
         let hunks = self.hunks()?;
@@ -476,8 +477,10 @@ fn without_prefixes(old: Option<String>, new: Option<String>) -> (Option<String>
 /// The path that both names of `a/PATH b/PATH` have.
 fn same_path(names: &str) -> Option<&str> {
     let middle = names.len().checked_sub(1)? / 2;
-    let (old, new) = (names.get(..middle)?, names.get(middle + 1..)?);
-    let (old, new) = (old.strip_prefix("a/")?, new.strip_prefix("b/")?);
+    let old = names.get(..middle)?;
+    let new = names.get(middle + 1..)?;
+    let old = old.strip_prefix("a/")?;
+    let new = new.strip_prefix("b/")?;
     (old == new).then_some(old)
 }
 
