@@ -21,7 +21,8 @@ fuzz_target!(|input: &[u8]| {
         return;
     };
     drop(again);
-    let (old, new) = (String::from_utf8_lossy(old), String::from_utf8_lossy(new));
+    let old = String::from_utf8_lossy(old);
+    let new = String::from_utf8_lossy(new);
     let old = if taken & 1 == 1 { part(&file, usize::from(taken), old.len()) } else { &old };
     if old.is_empty() {
         return;
@@ -56,7 +57,8 @@ fn part(file: &str, seed: usize, len: usize) -> &str {
 
 /// What is not replaced stays, byte by byte, and what replaces it is the new text.
 fn holds(file: &str, (old, new): (&str, &str), all: bool, edited: &EditResult) {
-    let (mut from, mut now) = (0, 0);
+    let mut from = 0;
+    let mut now = 0;
     for (was, is) in &edited.changes {
         assert_eq!(file[from..was.start], edited.text[now..is.start]);
         (from, now) = (was.end, is.end);

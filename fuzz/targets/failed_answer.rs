@@ -33,7 +33,8 @@ fuzz_target!(|input: &[u8]| {
     let error = ALLOWED.during(body.len(), || ServerError::of_answer(status, body, waits));
     one_line(&error.to_string(), ERROR_CHARS);
     assert_eq!(error.status, Some(status));
-    let (_kind, _quota) = (error.kind(), error.is_quota());
+    let _kind = error.kind();
+    let _quota = error.is_quota();
     if waits.is_some() {
         assert_eq!(error.retry_after, waits);
     }

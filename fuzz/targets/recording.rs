@@ -42,7 +42,8 @@ fuzz_target!(|input: &[u8]| {
     let records: Vec<Record> = recording.records().cloned().collect();
     let first = recording.before().len() as u64;
     assert!(records.iter().zip(first..).all(|(record, seq)| record.seq == seq));
-    let (called, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
+    let called = Arc::new(AtomicBool::new(false));
+    let seen = Arc::new(Seen::default());
     let parts = session_config(&called, &seen);
     let spec = recording.top_agent().unwrap_or_else(|| somebody(&recording));
     let replay = Replay::new(recording, parts);
@@ -70,7 +71,8 @@ fn written(input: &[u8]) -> Vec<u8> {
             Some(inside) => (inside, "}\n"),
             None => (inside, "}"),
         };
-        let (len, crc) = (inside.len(), crc32fast::hash(inside));
+        let len = inside.len();
+        let crc = crc32fast::hash(inside);
         let head = format!("{{\"len\":{len},\"crc\":\"{crc:08x}\",\"line\":");
         bytes.extend_from_slice(head.as_bytes());
         bytes.extend_from_slice(inside);
@@ -85,7 +87,8 @@ fn session_config(called: &Arc<AtomicBool>, seen: &Arc<Seen>) -> SessionConfig {
     let mut catalog = Catalog::default();
     for entry in linked.iter() {
         let mut entry = entry.clone();
-        let (tool, called) = (Arc::clone(&entry.tool), Arc::clone(called));
+        let tool = Arc::clone(&entry.tool);
+        let called = Arc::clone(called);
         entry.tool = Arc::new(Forbidden { tool, called });
         catalog.insert(entry).expect("one of each name");
     }

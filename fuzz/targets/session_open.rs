@@ -47,7 +47,8 @@ fuzz_target!(|input: &[u8]| {
             assert!(has_prefill(&stored) || is_paired(&messages), "{messages:?}");
         }
     }
-    let (_start, _spec) = (stored.last_start(), stored.root_spec());
+    let _start = stored.last_start();
+    let _spec = stored.root_spec();
     taken_up(&dir, &stored, &bytes, folder.path());
 });
 
@@ -66,7 +67,8 @@ fn written(input: &[u8]) -> Vec<u8> {
             Some(record) => (record, "}\n"),
             None => (record, "}"),
         };
-        let (len, crc) = (record.len(), checksum(record, durable));
+        let len = record.len();
+        let crc = checksum(record, durable);
         let durable = if durable > 0 { format!("\"durable\":{durable},") } else { String::new() };
         let head =
             format!("{{\"seq\":{seq},{durable}\"len\":{len},\"crc\":\"{crc:08x}\",\"record\":");
@@ -147,14 +149,16 @@ impl<'l> Written<'l> {
     fn of(line: &'l [u8]) -> Option<Self> {
         let line = line.strip_suffix(b"}\n")?;
         let at = line.windows(10).position(|part| part == b",\"record\":")?;
-        let (head, record) = (std::str::from_utf8(&line[..at]).ok()?, &line[at + 10..]);
+        let head = std::str::from_utf8(&line[..at]).ok()?;
+        let record = &line[at + 10..];
         let (seq, rest) = head.strip_prefix("{\"seq\":")?.split_once(',')?;
         let (durable, rest) = match rest.strip_prefix("\"durable\":") {
             Some(rest) => rest.split_once(',')?,
             None => ("0", rest),
         };
         let (len, crc) = rest.strip_prefix("\"len\":")?.split_once(",\"crc\":\"")?;
-        let (seq, durable) = (number(seq)?, number(durable)?);
+        let seq = number(seq)?;
+        let durable = number(durable)?;
         let whole = number(len)? == record.len() as u64
             && crc.strip_suffix('"')? == format!("{:08x}", checksum(record, durable))
             // Nothing is written around a record.
