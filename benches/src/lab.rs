@@ -13,7 +13,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::script::Script;
-use crate::serve::{Seens, ServedRequest};
+use crate::serve::{ServedRequest, ServedRequests};
 
 /// Bytes of a file that is read.
 const FILE_BYTES: usize = 512;
@@ -61,7 +61,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    fn new(script: &Script, probed: &ProbeResult, seens: Seens) -> io::Result<Self> {
+    fn new(script: &Script, probed: &ProbeResult, seens: ServedRequests) -> io::Result<Self> {
         let missing = || io::Error::other("the server saw no request");
         let ms = |from: i64, to: i64| (to - from) as f64 / 1e6;
         let first = seens.requests.first().ok_or_else(missing)?.at_ns;
@@ -245,7 +245,7 @@ impl Lab {
         Ok(fs::metadata(&self.program)?.len() as f64)
     }
 
-    fn ask(&self, what: &str) -> io::Result<Seens> {
+    fn ask(&self, what: &str) -> io::Result<ServedRequests> {
         let mut stream = TcpStream::connect(self.address)?;
         write!(stream, "GET /{what} HTTP/1.1\r\nconnection: close\r\n\r\n")?;
         let mut reply = Vec::new();

@@ -24,9 +24,9 @@ pub(crate) struct ServedRequest {
     pub(crate) step: u64,
 }
 
-/// What there is to tell of a run.
+/// The requests of a run, as the server saw them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Seens {
+pub(crate) struct ServedRequests {
     /// The requests, in order.
     pub(crate) requests: Vec<ServedRequest>,
     /// Answers that are being held back.
@@ -36,14 +36,14 @@ pub(crate) struct Seens {
 }
 
 struct ServeState {
-    seen: Mutex<(Seens, Barrier)>,
+    seen: Mutex<(ServedRequests, Barrier)>,
 }
 
 /// Serves until standard input ends; says first where.
 pub(crate) fn serve() -> io::Result<()> {
     crate::raise_file_limit()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let state = ServeState { seen: Mutex::new((Seens::default(), Barrier::closed())) };
+    let state = ServeState { seen: Mutex::new((ServedRequests::default(), Barrier::closed())) };
     let serving = MockServer::start_forgetful(move |request| state.answer(request));
     let server = runtime.block_on(serving)?;
     writeln!(io::stdout(), "{}", server.address())?;
@@ -69,7 +69,7 @@ impl ServeState {
         let told = json!(seen.0);
         if take {
             seen.1.open();
-            *seen = (Seens::default(), Barrier::closed());
+            *seen = (ServedRequests::default(), Barrier::closed());
         }
         MockAnswer::json(&told)
     }

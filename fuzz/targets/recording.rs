@@ -89,7 +89,7 @@ fn session_config(called: &Arc<AtomicBool>, seen: &Arc<Seen>) -> SessionConfig {
         let mut entry = entry.clone();
         let tool = Arc::clone(&entry.tool);
         let called = Arc::clone(called);
-        entry.tool = Arc::new(Forbidden { tool, called });
+        entry.tool = Arc::new(ForbiddenTool { tool, called });
         catalog.insert(entry).expect("one of each name");
     }
     let delegate = DelegateTool::new(DelegationConfig::default(), Arc::new(FixedClock(0)));
@@ -104,12 +104,12 @@ fn somebody(recording: &Recording) -> AgentSpec {
     top_agent(recording.session(), "m", "go", "/".as_ref())
 }
 
-struct Forbidden {
+struct ForbiddenTool {
     tool: Arc<dyn Tool>,
     called: Arc<AtomicBool>,
 }
 
-impl Tool for Forbidden {
+impl Tool for ForbiddenTool {
     fn spec(&self) -> &ToolSpec {
         self.tool.spec()
     }

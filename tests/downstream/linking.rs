@@ -9,7 +9,7 @@ use deputize_core::model::Reply;
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
-use crate::nested::{Ran, cargo, lock, profiles, root, target, write};
+use crate::nested::{CargoResult, cargo, lock, profiles, root, target, write};
 
 /// The fixture with the path of this checkout in its manifests.
 pub(crate) static WORKSPACE: LazyLock<PathBuf> = LazyLock::new(|| {
@@ -36,21 +36,21 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-fn build(program: &str) -> Ran {
+fn build(program: &str) -> CargoResult {
     cargo(&WORKSPACE, &["build", "--package", program, "--package", "test-support"])
 }
 
 /// Builds a program and runs it, with a home of its own.
-fn run(program: &str, args: &[&str], home: &Path) -> Ran {
+fn run(program: &str, args: &[&str], home: &Path) -> CargoResult {
     build(program).passes();
     built(program, args, home)
 }
 
 /// Runs a program that is built, with a home of its own.
-pub(crate) fn built(program: &str, args: &[&str], home: &Path) -> Ran {
+pub(crate) fn built(program: &str, args: &[&str], home: &Path) -> CargoResult {
     let mut command = Command::new(target().join("debug").join(program));
     command.args(args).current_dir(home).env("DEPUTIZE_HOME", home.join("home"));
-    Ran::of(&command.output().unwrap())
+    CargoResult::of(&command.output().unwrap())
 }
 
 #[test]

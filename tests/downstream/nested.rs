@@ -23,13 +23,13 @@ fn turn() -> MutexGuard<'static, ()> {
 }
 
 /// What a cargo said and how it ended.
-pub(crate) struct Ran {
+pub(crate) struct CargoResult {
     pub(crate) out: String,
     pub(crate) err: String,
     pub(crate) ok: bool,
 }
 
-impl Ran {
+impl CargoResult {
     pub(crate) fn of(output: &Output) -> Self {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self { out: text(&output.stdout), err: text(&output.stderr), ok: output.status.success() }
@@ -53,7 +53,7 @@ impl Ran {
 }
 
 /// Cargo in a folder: offline, behind everything else, without what this test was started with.
-pub(crate) fn cargo(folder: &Path, args: &[&str]) -> Ran {
+pub(crate) fn cargo(folder: &Path, args: &[&str]) -> CargoResult {
     let _turn = turn();
     let mut command = Command::new("nice");
     command.arg(env!("CARGO")).args(args).current_dir(folder);
@@ -65,7 +65,7 @@ pub(crate) fn cargo(folder: &Path, args: &[&str]) -> Ran {
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("INSTA_UPDATE", "no")
         .env_remove("RUSTDOCFLAGS");
-    Ran::of(&command.output().unwrap())
+    CargoResult::of(&command.output().unwrap())
 }
 
 /// Writes what is not so already: what cargo has built of the rest stays good.

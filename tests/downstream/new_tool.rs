@@ -4,13 +4,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::nested::{Ran, cargo, lock, profiles, root, target};
+use crate::nested::{CargoResult, cargo, lock, profiles, root, target};
 
 /// Runs the program in a folder.
-fn deputize(folder: &Path, args: &[&str]) -> Ran {
+fn deputize(folder: &Path, args: &[&str]) -> CargoResult {
     let mut command = Command::new(env!("CARGO_BIN_EXE_deputize-it"));
     command.args(args).current_dir(folder).env("DEPUTIZE_HOME", folder.join("home"));
-    Ran::of(&command.output().unwrap())
+    CargoResult::of(&command.output().unwrap())
 }
 
 /// A place for a crate, below a workspace that does not name it.

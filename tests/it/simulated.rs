@@ -52,12 +52,12 @@ impl Model for TimedModel {
 }
 
 /// A clock that goes with the time of the test.
-struct Ticking {
+struct TestClock {
     since: Instant,
     began: u64,
 }
 
-impl Clock for Ticking {
+impl Clock for TestClock {
     fn now_ms(&self) -> u64 {
         self.began + u64::try_from(self.since.elapsed().as_millis()).unwrap()
     }
@@ -65,7 +65,7 @@ impl Clock for Ticking {
 
 /// A session with `delegate_task` and `delegate_control`, whose clock begins at `began`.
 fn parts(policy: &DelegationConfig, rule: &Arc<SimulatedRule>, began: u64) -> SessionConfig {
-    let clock: Arc<dyn Clock> = Arc::new(Ticking { since: Instant::now(), began });
+    let clock: Arc<dyn Clock> = Arc::new(TestClock { since: Instant::now(), began });
     let mut catalog = Catalog::default();
     let delegate = DelegateTool::new(policy.clone(), Arc::clone(&clock)).unwrap();
     catalog.insert(delegate.into_entry()).unwrap();

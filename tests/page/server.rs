@@ -13,7 +13,8 @@ use deputize_testkit::ToolCheck;
 async fn echo_keeps_its_contract() {
     let program = env!("CARGO_BIN_EXE_deputize-mcp-faulty");
     let args = vec!["none".into()];
-    let (env, dir) = (BTreeMap::new(), std::env::temp_dir());
+    let env = BTreeMap::new();
+    let dir = std::env::temp_dir();
     let server =
         ServerConfig::program("s", program, args, env, ServerDirectory::At(dir.clone())).unwrap();
     let supervisor = Arc::new(Supervisor::start().unwrap());

@@ -12,7 +12,7 @@ use deputize_testkit::Seed;
 use serde_json::Value;
 
 use crate::history::{finish, turn};
-use crate::life::{At, Troubles};
+use crate::life::{ProcessFaults, ProcessMoment};
 use crate::mind::Mind;
 use crate::seeds::{quietly, wanted};
 use crate::world::World;
@@ -22,7 +22,7 @@ const POINTS: u64 = 200;
 
 /// What an interrupt met.
 #[derive(Debug, Default, Clone, Copy)]
-struct Met {
+struct InterruptCounts {
     interrupted: u64,
     /// Children that had ended when their parent's call was cut short.
     kept: u64,
@@ -39,20 +39,20 @@ fn mind(seed: u64) -> Mind {
 /// The steps of a family that nobody disturbs.
 fn undisturbed(seed: u64) -> u64 {
     let world = World::new(Seed(seed), mind(seed), SyncMode::Turn);
-    turn(&world, None, &mut |_| Troubles::default()).unwrap();
+    turn(&world, None, &mut |_| ProcessFaults::default()).unwrap();
     let figures = world.state().figures;
     assert_eq!(figures.agents, 1 + 3 + 6);
     figures.steps
 }
 
 /// One family, interrupted at one of so many steps, and two more turns of it.
-fn interrupted(seed: u64, steps: u64) -> Met {
+fn interrupted(seed: u64, steps: u64) -> InterruptCounts {
     let mind = mind(seed);
     let step = Seed(seed).dice("cancel").u64(..steps);
     let world = World::new(Seed(seed), mind, SyncMode::Turn);
     let mut first = |attempt| {
-        let cancel = (attempt == 0).then_some(At::Step(step));
-        Troubles { cancel, ..Troubles::default() }
+        let cancel = (attempt == 0).then_some(ProcessMoment::Step(step));
+        ProcessFaults { cancel, ..ProcessFaults::default() }
     };
     let done = turn(&world, None, &mut first);
     let judge = |whole| {
@@ -62,7 +62,7 @@ fn interrupted(seed: u64, steps: u64) -> Met {
     };
     let mut met = judge(false);
     let done = done
-        .and_then(|_| turn(&world, Some("And now?"), &mut |_| Troubles::default()))
+        .and_then(|_| turn(&world, Some("And now?"), &mut |_| ProcessFaults::default()))
         .and_then(|_| finish(&world));
     let (figures, _) = done.unwrap_or_else(|wrong| {
         panic!("{mind:?} interrupted at step {step}, seed {seed}: {wrong}")
@@ -87,16 +87,22 @@ struct Child {
 /// Checks an interrupted session: the end of each child reaches its parent once, in the result of
 /// the call or, for a background child, in a message. After a `whole` last turn, the top agent has
 /// received the end of each of its children.
-fn judged(records: &[Record], whole: bool) -> Result<Met, String> {
-    let mut met = Met::default();
+fn judged(records: &[Record], whole: bool) -> Result<InterruptCounts, String> {
+    let mut met = InterruptCounts::default();
     let mut children: BTreeMap<AgentId, Child> = BTreeMap::new();
     for Record { agent, event, depth, .. } in records {
         match event {
             Event::AgentStart(start) => {
                 let Some(by) = &start.spec.spawned_by else { continue };
                 let parent = start.spec.parent.clone().ok_or("a child without a parent")?;
-                let (by, index, background) = (by.call, by.task_index, start.spec.background);
-                let child = Child { parent, by, index, background, ended: false, told: 0 };
+                let child = Child {
+                    parent,
+                    by: by.call,
+                    index: by.task_index,
+                    background: start.spec.background,
+                    ended: false,
+                    told: 0,
+                };
                 if children.insert(agent.clone(), child).is_some() {
                     return Err(format!("{agent} began twice"));
                 }
@@ -189,7 +195,7 @@ fn a_fan_out_that_is_interrupted_anywhere_loses_no_result_and_leaves_nothing() {
     let next = AtomicU64::new(0);
     let started = Instant::now();
     let work = || {
-        let mut sum = Met::default();
+        let mut sum = InterruptCounts::default();
         loop {
             let seed = next.fetch_add(1, Ordering::Relaxed);
             if seed >= points {
@@ -202,7 +208,7 @@ fn a_fan_out_that_is_interrupted_anywhere_loses_no_result_and_leaves_nothing() {
             sum.told += met.told;
         }
     };
-    let mut sum = Met::default();
+    let mut sum = InterruptCounts::default();
     std::thread::scope(|scope| {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let running: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();

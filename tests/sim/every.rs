@@ -8,7 +8,7 @@ use deputize_runtime::SyncMode;
 use deputize_testkit::{CrashKind, DiskFault, Seed};
 
 use crate::history::{finish, turn};
-use crate::life::{At, Came, Troubles, live};
+use crate::life::{ProcessEnding, ProcessFaults, ProcessMoment, live};
 use crate::mind::Mind;
 use crate::seeds::quietly;
 use crate::world::{Figures, World};
@@ -16,17 +16,17 @@ use crate::world::{Figures, World};
 const ENDS: [Option<CrashKind>; 2] = [None, Some(CrashKind::Power)];
 
 /// A turn whose first process meets this trouble, and one more turn after it.
-fn history(seed: u64, mind: Mind, troubles: Troubles) -> Figures {
-    histories(seed, mind, &[troubles], Troubles::default())
+fn history(seed: u64, mind: Mind, troubles: ProcessFaults) -> Figures {
+    histories(seed, mind, &[troubles], ProcessFaults::default())
 }
 
 /// A turn whose processes meet these troubles one after the other, a second one whose process
 /// meets the last, and a third.
-fn histories(seed: u64, mind: Mind, first: &[Troubles], second: Troubles) -> Figures {
+fn histories(seed: u64, mind: Mind, first: &[ProcessFaults], second: ProcessFaults) -> Figures {
     quietly();
     let world = World::new(Seed(seed), mind, SyncMode::Turn);
     let mut of_first = |attempt: u32| first.get(attempt as usize).copied().unwrap_or_default();
-    let mut of_second = |attempt| if attempt == 0 { second } else { Troubles::default() };
+    let mut of_second = |attempt| if attempt == 0 { second } else { ProcessFaults::default() };
     let done = turn(&world, None, &mut of_first)
         .and_then(|_| turn(&world, Some("And now?"), &mut of_second))
         .and_then(|_| finish(&world));
@@ -34,7 +34,7 @@ fn histories(seed: u64, mind: Mind, first: &[Troubles], second: Troubles) -> Fig
 }
 
 /// Trouble at every place; gives how many there are.
-fn at_every(places: RangeFrom<u64>, by: usize, trouble: impl Fn(u64) -> Troubles) -> u64 {
+fn at_every(places: RangeFrom<u64>, by: usize, trouble: impl Fn(u64) -> ProcessFaults) -> u64 {
     for n in places.step_by(by) {
         let met = history(n, Mind::Plan, trouble(n));
         if met.kills + met.power_cuts + met.cancels + met.disk_troubles == 0 {
@@ -50,9 +50,9 @@ fn every_operation_of_the_disk_fails_once_or_from_then_on() {
         [DiskFault::Full, DiskFault::Broken, DiskFault::Short].map(|trouble| (trouble, false));
     let lasting = [DiskFault::Full, DiskFault::ReadOnly].map(|trouble| (trouble, true));
     for (trouble, stays) in once.into_iter().chain(lasting) {
-        let places = at_every(1.., 1, |n| Troubles {
+        let places = at_every(1.., 1, |n| ProcessFaults {
             disk: Some((n, trouble, stays)),
-            ..Troubles::default()
+            ..ProcessFaults::default()
         });
         assert!(places > 80, "{places}");
     }
@@ -61,9 +61,9 @@ fn every_operation_of_the_disk_fails_once_or_from_then_on() {
 #[test]
 fn killed_in_the_middle_of_every_operation_of_the_disk() {
     for end in ENDS {
-        let places = at_every(1.., 1, |n| Troubles {
-            crash: Some((At::Disk(n), end)),
-            ..Troubles::default()
+        let places = at_every(1.., 1, |n| ProcessFaults {
+            crash: Some((ProcessMoment::Disk(n), end)),
+            ..ProcessFaults::default()
         });
         assert!(places > 80, "{places}");
     }
@@ -72,9 +72,9 @@ fn killed_in_the_middle_of_every_operation_of_the_disk() {
 #[test]
 fn killed_at_every_record() {
     for end in ENDS {
-        let places = at_every(0.., 1, |n| Troubles {
-            crash: Some((At::Record(n), end)),
-            ..Troubles::default()
+        let places = at_every(0.., 1, |n| ProcessFaults {
+            crash: Some((ProcessMoment::Record(n), end)),
+            ..ProcessFaults::default()
         });
         assert!(places > 70, "{places}");
     }
@@ -82,19 +82,22 @@ fn killed_at_every_record() {
 
 #[test]
 fn killed_between_any_two_steps() {
-    let places =
-        at_every(0.., 1, |n| Troubles { crash: Some((At::Step(n), None)), ..Troubles::default() });
+    let places = at_every(0.., 1, |n| ProcessFaults {
+        crash: Some((ProcessMoment::Step(n), None)),
+        ..ProcessFaults::default()
+    });
     assert!(places > 60, "{places}");
-    at_every(1.., 3, |n| Troubles {
-        crash: Some((At::Step(n), Some(CrashKind::Power))),
-        ..Troubles::default()
+    at_every(1.., 3, |n| ProcessFaults {
+        crash: Some((ProcessMoment::Step(n), Some(CrashKind::Power))),
+        ..ProcessFaults::default()
     });
 }
 
 #[test]
 fn interrupted_between_any_two_steps_and_at_every_record() {
-    for at in [At::Step, At::Record] {
-        let places = at_every(0.., 1, |n| Troubles { cancel: Some(at(n)), ..Troubles::default() });
+    for at in [ProcessMoment::Step, ProcessMoment::Record] {
+        let places =
+            at_every(0.., 1, |n| ProcessFaults { cancel: Some(at(n)), ..ProcessFaults::default() });
         assert!(places > 60, "{places}");
     }
 }
@@ -104,9 +107,13 @@ fn interrupted_between_any_two_steps_and_at_every_record() {
 #[test]
 fn interrupted_as_soon_as_it_goes_on_after_a_crash() {
     for n in (0..).step_by(4) {
-        let crash = Troubles { crash: Some((At::Record(n), None)), ..Troubles::default() };
-        let cancel = Troubles { cancel: Some(At::Step(0)), ..Troubles::default() };
-        if histories(n, Mind::Plan, &[crash, cancel], Troubles::default()).kills == 0 {
+        let crash = ProcessFaults {
+            crash: Some((ProcessMoment::Record(n), None)),
+            ..ProcessFaults::default()
+        };
+        let cancel =
+            ProcessFaults { cancel: Some(ProcessMoment::Step(0)), ..ProcessFaults::default() };
+        if histories(n, Mind::Plan, &[crash, cancel], ProcessFaults::default()).kills == 0 {
             return assert!(n > 70, "{n}");
         }
     }
@@ -117,9 +124,11 @@ fn interrupted_as_soon_as_it_goes_on_after_a_crash() {
 #[test]
 fn the_power_is_cut_long_after_a_sync_failed() {
     for n in 1.. {
-        let fails = Troubles { disk: Some((n, DiskFault::Broken, false)), ..Troubles::default() };
-        let at = At::Record(9);
-        let cut = Troubles { crash: Some((at, Some(CrashKind::Power))), ..Troubles::default() };
+        let fails =
+            ProcessFaults { disk: Some((n, DiskFault::Broken, false)), ..ProcessFaults::default() };
+        let at = ProcessMoment::Record(9);
+        let cut =
+            ProcessFaults { crash: Some((at, Some(CrashKind::Power))), ..ProcessFaults::default() };
         if histories(n, Mind::Plan, &[fails], cut).disk_troubles == 0 {
             return assert!(n > 80, "{n}");
         }
@@ -132,11 +141,13 @@ fn an_answer_whose_record_may_be_lost_is_there_and_no_success() {
     let world = || World::new(Seed(0), Mind::Plan, SyncMode::Turn);
     let whole = world();
     let fails = world();
-    let Came::Ended(well) = live(&whole, Troubles::default(), None) else { panic!("it ends") };
+    let ProcessEnding::Ended(well) = live(&whole, ProcessFaults::default(), None) else {
+        panic!("it ends")
+    };
     // The last thing that a process does is to wait until its end is kept.
     let last = Some((whole.disk.operations(), DiskFault::Broken, false));
-    let troubles = Troubles { disk: last, ..Troubles::default() };
-    let Came::Ended(told) = live(&fails, troubles, None) else { panic!("it ends") };
+    let troubles = ProcessFaults { disk: last, ..ProcessFaults::default() };
+    let ProcessEnding::Ended(told) = live(&fails, troubles, None) else { panic!("it ends") };
     assert!(told.text.is_some() && told.text == well.text, "{told:?}");
     assert_eq!((well.exit_code(), told.exit_code(), told.status), (0, 1, Status::Error));
     let error = told.error.unwrap_or_default();
@@ -147,12 +158,12 @@ fn an_answer_whose_record_may_be_lost_is_there_and_no_success() {
 /// goes by it: the same history takes the same steps.
 #[test]
 fn a_clock_that_jumps_back_changes_nothing_but_the_times_that_are_told() {
-    let jumps = history(0, Mind::Plan, Troubles::default());
+    let jumps = history(0, Mind::Plan, ProcessFaults::default());
     let steady = {
         quietly();
         let world = World::new(Seed(0), Mind::Plan, SyncMode::Turn);
         world.state().clock_is_steady = true;
-        let mut no_trouble = |_| Troubles::default();
+        let mut no_trouble = |_| ProcessFaults::default();
         let done = turn(&world, None, &mut no_trouble)
             .and_then(|_| turn(&world, Some("And now?"), &mut no_trouble))
             .and_then(|_| finish(&world));
@@ -170,8 +181,8 @@ fn the_power_is_cut_soon_after_a_sync_failed() {
     for after in [0, 5] {
         for n in 1.. {
             let fails = Some((n, DiskFault::Broken, false));
-            let cut = Some((At::Disk(n + 1 + after), Some(CrashKind::Power)));
-            let both = Troubles { disk: fails, crash: cut, ..Troubles::default() };
+            let cut = Some((ProcessMoment::Disk(n + 1 + after), Some(CrashKind::Power)));
+            let both = ProcessFaults { disk: fails, crash: cut, ..ProcessFaults::default() };
             if history(n, Mind::Plan, both).disk_troubles == 0 {
                 assert!(n > 80, "{n}");
                 break;
@@ -181,7 +192,7 @@ fn the_power_is_cut_soon_after_a_sync_failed() {
     // The process comes to its end, in order or not, and then the power is cut.
     for n in 1.. {
         let disk = Some((n, DiskFault::Broken, false));
-        let both = Troubles { disk, power_cut_after: true, ..Troubles::default() };
+        let both = ProcessFaults { disk, power_cut_after: true, ..ProcessFaults::default() };
         if history(n, Mind::Plan, both).disk_troubles == 0 {
             return assert!(n > 80, "{n}");
         }

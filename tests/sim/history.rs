@@ -7,7 +7,7 @@ use deputize_testkit::{CrashKind, DiskFault, Seed};
 use fastrand::Rng;
 
 use crate::check;
-use crate::life::{At, Came, Troubles, live, sync_of};
+use crate::life::{ProcessEnding, ProcessFaults, ProcessMoment, live, sync_of};
 use crate::mind::Mind;
 use crate::world::{Figures, World};
 
@@ -26,7 +26,7 @@ pub(crate) fn of_seed(seed: Seed) -> Result<(Figures, Vec<u8>), String> {
     let mut chance = |attempt: u32| {
         number += 1;
         let mut dice = seed.dice(&format!("troubles {number}"));
-        if attempt < TROUBLED { troubles(&mut dice) } else { Troubles::default() }
+        if attempt < TROUBLED { troubles(&mut dice) } else { ProcessFaults::default() }
     };
     turn(&world, None, &mut chance)?;
     turn(&world, Some(SAID[0]), &mut chance)?;
@@ -35,7 +35,7 @@ pub(crate) fn of_seed(seed: Seed) -> Result<(Figures, Vec<u8>), String> {
 
 /// The last turn, without trouble, and what must hold then.
 pub(crate) fn finish(world: &Arc<World>) -> Result<(Figures, Vec<u8>), String> {
-    let outcome = turn(world, Some(SAID[1]), &mut |_| Troubles::default())?;
+    let outcome = turn(world, Some(SAID[1]), &mut |_| ProcessFaults::default())?;
     if let Some(outcome) = outcome {
         check::at_rest(world, &outcome);
     }
@@ -49,7 +49,7 @@ pub(crate) fn finish(world: &Arc<World>) -> Result<(Figures, Vec<u8>), String> {
 pub(crate) fn turn(
     world: &Arc<World>,
     say: Option<&str>,
-    troubles: &mut dyn FnMut(u32) -> Troubles,
+    troubles: &mut dyn FnMut(u32) -> ProcessFaults,
 ) -> Result<Option<Outcome>, String> {
     for attempt in 0.. {
         let troubles = troubles(attempt);
@@ -61,31 +61,37 @@ pub(crate) fn turn(
         }
         let touched = troubles.disk.is_some_and(|(n, ..)| world.disk.operations() >= before + n);
         let end = match (&came, troubles.crash) {
-            (Came::Crashed, Some((_, end))) => end,
+            (ProcessEnding::Crashed, Some((_, end))) => end,
             _ => troubles.power_cut_after.then_some(CrashKind::Power),
         };
-        let crashed = matches!(came, Came::Crashed);
+        let crashed = matches!(came, ProcessEnding::Crashed);
         {
             let figures = &mut world.state().figures;
             figures.kills += u64::from(crashed && end != Some(CrashKind::Power));
             figures.power_cuts += u64::from(end == Some(CrashKind::Power));
             figures.disk_troubles += u64::from(touched);
         }
-        if let Came::Ended(outcome) = &came {
+        if let ProcessEnding::Ended(outcome) = &came {
             check::told(world, outcome);
         }
         check::after(world, end);
         right(world)?;
         let whole = !touched && !crashed;
         match came {
-            Came::Ended(outcome) if outcome.status != Status::Error => return Ok(Some(*outcome)),
-            Came::Ended(outcome) if whole => {
+            ProcessEnding::Ended(outcome) if outcome.status != Status::Error => {
+                return Ok(Some(*outcome));
+            }
+            ProcessEnding::Ended(outcome) if whole => {
                 return Err(format!("without trouble it ended with {:?}", outcome.error));
             }
             // It ended before it began: nothing was kept, and one begins anew.
-            Came::Refused(error) if whole && error.contains("start a new one") => begin_anew(world),
-            Came::Refused(error) if whole => return Err(format!("it did not go on: {error}")),
-            Came::Ended(_) | Came::Refused(_) | Came::Crashed => {}
+            ProcessEnding::Refused(error) if whole && error.contains("start a new one") => {
+                begin_anew(world)
+            }
+            ProcessEnding::Refused(error) if whole => {
+                return Err(format!("it did not go on: {error}"));
+            }
+            ProcessEnding::Ended(_) | ProcessEnding::Refused(_) | ProcessEnding::Crashed => {}
         }
     }
     Ok(None)
@@ -117,8 +123,8 @@ pub(crate) fn right(world: &World) -> Result<(), String> {
     if state.wrong.is_empty() { Ok(()) } else { Err(state.wrong.join("\n")) }
 }
 
-fn troubles(dice: &mut Rng) -> Troubles {
-    let mut troubles = Troubles::default();
+fn troubles(dice: &mut Rng) -> ProcessFaults {
+    let mut troubles = ProcessFaults::default();
     // Early and late alike: a session has ten records or a thousand.
     let far = |dice: &mut Rng| {
         let most = 1 << dice.u32(0..11);
@@ -126,10 +132,10 @@ fn troubles(dice: &mut Rng) -> Troubles {
     };
     let at = |dice: &mut Rng| {
         let n = far(dice);
-        if dice.bool() { At::Step(n) } else { At::Record(n / 4) }
+        if dice.bool() { ProcessMoment::Step(n) } else { ProcessMoment::Record(n / 4) }
     };
     if dice.u32(..10) < 6 {
-        let at = if dice.bool() { At::Disk(1 + far(dice) / 4) } else { at(dice) };
+        let at = if dice.bool() { ProcessMoment::Disk(1 + far(dice) / 4) } else { at(dice) };
         troubles.crash = Some((at, dice.bool().then_some(CrashKind::Power)));
     }
     if dice.u32(..10) < 3 {

@@ -33,7 +33,7 @@ const INTERRUPT: Duration = Duration::from_millis(2200);
 
 /// A place in the life of a process, counted from its beginning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum At {
+pub(crate) enum ProcessMoment {
     /// Before so many steps of its tasks.
     Step(u64),
     /// When so many records were shown.
@@ -44,9 +44,9 @@ pub(crate) enum At {
 
 /// What a process meets.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Troubles {
-    pub(crate) crash: Option<(At, Option<CrashKind>)>,
-    pub(crate) cancel: Option<At>,
+pub(crate) struct ProcessFaults {
+    pub(crate) crash: Option<(ProcessMoment, Option<CrashKind>)>,
+    pub(crate) cancel: Option<ProcessMoment>,
     /// An operation of the disk, what happens there, and whether it stays.
     pub(crate) disk: Option<(u64, DiskFault, bool)>,
     /// Whether the machine ends once the process has.
@@ -55,7 +55,7 @@ pub(crate) struct Troubles {
 
 /// How a process ended.
 #[derive(Debug)]
-pub(crate) enum Came {
+pub(crate) enum ProcessEnding {
     /// The session has an outcome.
     Ended(Box<Outcome>),
     /// The session could not be had, or not go on.
@@ -64,10 +64,14 @@ pub(crate) enum Came {
 }
 
 /// Runs one process. `say` is what the person says if the session exists already.
-pub(crate) fn live(world: &Arc<World>, troubles: Troubles, say: Option<String>) -> Came {
+pub(crate) fn live(
+    world: &Arc<World>,
+    troubles: ProcessFaults,
+    say: Option<String>,
+) -> ProcessEnding {
     let seen = world.state().seen.len() as u64;
-    let at_record = |at: Option<At>| match at {
-        Some(At::Record(n)) => Some(seen + n),
+    let at_record = |at: Option<ProcessMoment>| match at {
+        Some(ProcessMoment::Record(n)) => Some(seen + n),
         _ => None,
     };
     let life = Life {
@@ -76,7 +80,7 @@ pub(crate) fn live(world: &Arc<World>, troubles: Troubles, say: Option<String>) 
     };
     let cancel = world.begin(life);
     let operations = world.disk.operations();
-    if let Some((At::Disk(n), _)) = troubles.crash {
+    if let Some((ProcessMoment::Disk(n), _)) = troubles.crash {
         world.disk.trouble_at(operations + n, DiskFault::Killed);
     }
     match troubles.disk {
@@ -87,30 +91,32 @@ pub(crate) fn live(world: &Arc<World>, troubles: Troubles, say: Option<String>) 
     let steps = Steps::new().unwrap();
     let work = process(Arc::clone(world), say, cancel);
     let ended = steps.run(work, LONGEST, |step| {
-        if matches!(troubles.crash, Some((At::Step(n), _)) if n == step) {
+        if matches!(troubles.crash, Some((ProcessMoment::Step(n), _)) if n == step) {
             world.disk.kill();
         }
-        if troubles.cancel == Some(At::Step(step)) {
+        if troubles.cancel == Some(ProcessMoment::Step(step)) {
             world.interrupt();
         }
         world.state().figures.steps += 1;
         if world.disk.is_dead() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
     match ended {
-        StepsEnd::Stopped => Came::Crashed,
+        StepsEnd::Stopped => ProcessEnding::Crashed,
         StepsEnd::Hung => {
             let running = format!("{:?}", world.state().running);
             world.wrong(format!("it hangs; under way: {running}"));
-            Came::Refused("it hangs".to_owned())
+            ProcessEnding::Refused("it hangs".to_owned())
         }
         // It died in its last step: nobody hears what it would have said.
-        StepsEnd::Done(_) if world.disk.is_dead() => Came::Crashed,
+        StepsEnd::Done(_) if world.disk.is_dead() => ProcessEnding::Crashed,
         StepsEnd::Done(result) => {
             if steps.tasks() > 0 {
                 world.wrong(format!("{} tasks are left", steps.tasks()));
             }
             world.ended();
-            result.map_or_else(Came::Refused, |outcome| Came::Ended(Box::new(outcome)))
+            result.map_or_else(ProcessEnding::Refused, |outcome| {
+                ProcessEnding::Ended(Box::new(outcome))
+            })
         }
     }
 }

@@ -188,9 +188,9 @@ impl World {
     }
 
     /// Something is under way until this is dropped.
-    pub(crate) fn under_way(self: &Arc<Self>, what: String) -> UnderWay {
+    pub(crate) fn under_way(self: &Arc<Self>, what: String) -> RunningGuard {
         *self.state().running.entry(what.clone()).or_default() += 1;
-        UnderWay { world: Arc::clone(self), what }
+        RunningGuard { world: Arc::clone(self), what }
     }
 
     /// A process has ended, however: nothing of it may still run.
@@ -257,12 +257,12 @@ impl World {
 }
 
 /// Takes something off the list of what is under way.
-pub(crate) struct UnderWay {
+pub(crate) struct RunningGuard {
     world: Arc<World>,
     what: String,
 }
 
-impl Drop for UnderWay {
+impl Drop for RunningGuard {
     fn drop(&mut self) {
         let mut state = self.world.state();
         if let Some(count) = state.running.get_mut(&self.what) {

@@ -78,7 +78,7 @@ pub(crate) async fn converse(
         }
     };
     let (stdin, stdout, stderr, life) = service.into_parts();
-    let story = Arc::new(Transcript::new(Arc::clone(&host)));
+    let transcript = Arc::new(Transcript::new(Arc::clone(&host)));
     let fault = SharedFault::default();
     let mut words = StderrTail::default();
     let end = {
@@ -86,7 +86,7 @@ pub(crate) async fn converse(
         let talk = async {
             let stdin = stdin.ok_or(AcpError::Closed)?;
             let lines = Lines::new(outgoing(stdin), incoming(stdout, Arc::clone(&fault)));
-            let talking = Exchange { spec, story: &story, host: &host, cancel };
+            let talking = Exchange { spec, transcript: &transcript, host: &host, cancel };
             Box::pin(talking.over(lines)).await
         };
         let mut talk = Box::pin(until_it_ends(talk, life));
@@ -105,7 +105,7 @@ pub(crate) async fn converse(
         }
         end
     };
-    story.end();
+    transcript.end();
     match &end {
         Ok(end) => tracing::info!(agent = %spec.id, ?end, "external agent ended"),
         Err(error) => {
@@ -115,7 +115,7 @@ pub(crate) async fn converse(
     }
     let garbage = fault.lock().take();
     let end = garbage.map_or(end, |garbage| Err(garbage.into()));
-    ConversationResult { end, text: story.answer(), last_words: words.text() }
+    ConversationResult { end, text: transcript.answer(), last_words: words.text() }
 }
 
 /// Runs the conversation until the program exits; after that, only output already sent is read.
@@ -149,7 +149,7 @@ async fn until_it_ends(
 
 struct Exchange<'a> {
     spec: &'a AgentSpec,
-    story: &'a Arc<Transcript>,
+    transcript: &'a Arc<Transcript>,
     host: &'a Arc<dyn ExternalAgentHost>,
     cancel: &'a Cancel,
 }
@@ -160,8 +160,8 @@ impl Exchange<'_> {
     where
         Lines<O, I>: agent_client_protocol::ConnectTo<Client> + 'static,
     {
-        let heard = Arc::clone(self.story);
-        let asked = (Arc::clone(self.story), Arc::clone(self.host), self.cancel.clone());
+        let heard = Arc::clone(self.transcript);
+        let asked = (Arc::clone(self.transcript), Arc::clone(self.host), self.cancel.clone());
         let mut end = Err(AcpError::Closed);
         let place = &mut end;
         let connection = Client
@@ -178,9 +178,9 @@ impl Exchange<'_> {
                 async move |request: RequestPermissionRequest,
                             responder,
                             connection: ConnectionTo<Agent>| {
-                    let (story, host, cancel) = asked.clone();
+                    let (transcript, host, cancel) = asked.clone();
                     // What is asked now, whatever is told while somebody thinks of it.
-                    let about = story.record_question(&request.tool_call);
+                    let about = transcript.record_question(&request.tool_call);
                     connection.spawn(async move {
                         let outcome = permission(&*host, &about, &request.options, &cancel).await;
                         responder.respond(RequestPermissionResponse::new(outcome))
@@ -215,18 +215,18 @@ impl Exchange<'_> {
         };
         let mut prompt = self.prompt();
         loop {
-            self.story.begin();
+            self.transcript.begin();
             let end = match self.turn(connection, &session, prompt).await? {
                 PromptResult::Ended(end) => end,
                 PromptResult::Closing(closing) => {
-                    self.story.close();
+                    self.transcript.close();
                     return match self.turn(connection, &session, closing).await? {
                         PromptResult::Ended(end) => Ok(end),
                         PromptResult::Closing(_) => Ok(PromptEnd::Interrupted),
                     };
                 }
             };
-            let answer = self.story.answer().unwrap_or_default();
+            let answer = self.transcript.answer().unwrap_or_default();
             match self.host.rejection(&answer).filter(|_| end == PromptEnd::Turn) {
                 Some(rejection) => prompt = rejection,
                 None => return Ok(end),
@@ -253,7 +253,7 @@ impl Exchange<'_> {
         let request = connection.send_request(PromptRequest::new(session.clone(), vec![text]));
         let mut answer = std::pin::pin!(answer_of("session/prompt", request));
         let closing = async {
-            if self.story.is_closing() {
+            if self.transcript.is_closing() {
                 std::future::pending::<()>().await;
             }
             self.host.closing().await

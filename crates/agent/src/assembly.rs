@@ -64,7 +64,7 @@ pub struct AssemblyLimits {
     /// Time limit of all children together, while at least one runs.
     pub children_time: Option<Duration>,
     /// When children give signs of life.
-    pub pulse: Heartbeat,
+    pub heartbeat: Heartbeat,
 }
 
 /// Settings of a top agent's prompt, apart from its task.
@@ -198,7 +198,7 @@ impl Assembly {
         let children = ChildConfig {
             grant: children_grant(&self.tools.catalog, &self.delegation),
             time_limit: self.limits.children_time,
-            heartbeat: Some(self.limits.pulse),
+            heartbeat: Some(self.limits.heartbeat),
             lifecycle: Some(Arc::new(handoff)),
             setting_names: self.delegation.host.setting_names.clone(),
         };

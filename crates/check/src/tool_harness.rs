@@ -212,16 +212,16 @@ mod tests {
     use super::*;
 
     #[derive(serde::Deserialize, schemars::JsonSchema)]
-    struct Nothing {}
+    struct NoArgs {}
 
     struct WhereAmI;
 
     impl TypedTool for WhereAmI {
-        type Args = Nothing;
+        type Args = NoArgs;
         fn spec() -> ToolSpec {
-            ToolSpec::read_only(spec_of::<Nothing>("where_am_i", "Say where."))
+            ToolSpec::read_only(spec_of::<NoArgs>("where_am_i", "Say where."))
         }
-        async fn run(&self, _: Nothing, cx: &ToolCx) -> ToolCallResult {
+        async fn run(&self, _: NoArgs, cx: &ToolCx) -> ToolCallResult {
             let spec = Arc::clone(&cx.agent.spec);
             let refused = cx.agent.session.spawn.attach(&cx.agent, (*spec).clone(), &cx.cancel);
             assert!(refused.is_err());

@@ -63,8 +63,8 @@ impl TerminalApprover {
             move |terminal: &Path, stop: &AtomicBool| converse(terminal, &text, RUN_IT, stop);
         match self.in_turn(work, cancel).await {
             Ok(answer) => answer,
-            Err(NotAsked::Cancelled) => ApprovalAnswer::no(CANCELLED),
-            Err(NotAsked::Terminal(reason)) => {
+            Err(AskError::Cancelled) => ApprovalAnswer::no(CANCELLED),
+            Err(AskError::Terminal(reason)) => {
                 ApprovalAnswer { reason, ..ApprovalAnswer::no(NO_TERMINAL) }
             }
         }
@@ -75,10 +75,10 @@ impl TerminalApprover {
         &self,
         work: impl FnOnce(&Path, &AtomicBool) -> io::Result<T> + Send + 'static,
         cancel: &Cancel,
-    ) -> Result<T, NotAsked> {
+    ) -> Result<T, AskError> {
         let _turn = tokio::select! {
             biased;
-            () = cancel.cancelled() => return Err(NotAsked::Cancelled),
+            () = cancel.cancelled() => return Err(AskError::Cancelled),
             turn = self.turn.lock() => turn,
         };
         let paused = self.screen.as_ref().map(|screen| screen.pause());
@@ -87,22 +87,22 @@ impl TerminalApprover {
         let seen = stop.0.clone();
         let mut asked = spawn_blocking(move || {
             if !paused.as_ref().is_none_or(|paused| paused.wait(&seen)) {
-                return Err(NotAsked::Cancelled);
+                return Err(AskError::Cancelled);
             }
             let answer = work(&terminal, &seen);
             // Nothing is drawn over the question before it is answered.
             drop(paused);
-            answer.map_err(|error| NotAsked::Terminal(error.to_string()))
+            answer.map_err(|error| AskError::Terminal(error.to_string()))
         });
         tokio::select! {
             biased;
             () = cancel.cancelled() => {
                 stop.0.store(true, Ordering::Release);
                 let _late = asked.await;
-                Err(NotAsked::Cancelled)
+                Err(AskError::Cancelled)
             }
             answer = &mut asked => {
-                answer.unwrap_or_else(|_panicked| Err(NotAsked::Terminal(String::new())))
+                answer.unwrap_or_else(|_panicked| Err(AskError::Terminal(String::new())))
             }
         }
     }
@@ -124,8 +124,8 @@ impl TerminalApprover {
                 PersonAnswer::Nobody("the terminal is closed".to_owned())
             }
             Ok(None) => PersonAnswer::Nobody("this program is in the background".to_owned()),
-            Err(NotAsked::Cancelled) => PersonAnswer::Nobody(CANCELLED.to_owned()),
-            Err(NotAsked::Terminal(reason)) => PersonAnswer::Nobody(reason),
+            Err(AskError::Cancelled) => PersonAnswer::Nobody(CANCELLED.to_owned()),
+            Err(AskError::Terminal(reason)) => PersonAnswer::Nobody(reason),
         }
     }
 }
@@ -141,7 +141,7 @@ impl AskPerson for TerminalApprover {
 }
 
 /// Why a person was not asked.
-enum NotAsked {
+enum AskError {
     /// The turn ended first.
     Cancelled,
     /// The terminal does not work; why.

@@ -11,8 +11,8 @@ mod new;
 mod serve;
 
 pub(crate) use acp::Acp;
-pub(crate) use mcp::{Add, Mcp, McpServe};
-pub(crate) use new::{New, Project};
+pub(crate) use mcp::{AddServer, Mcp, McpServe};
+pub(crate) use new::{NewCommand, Project};
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -81,7 +81,7 @@ pub(crate) enum Command {
     Config(Config),
     /// Create a project that extends this program
     #[command(subcommand)]
-    New(New),
+    New(NewCommand),
     /// Check models, keys, plugins and servers
     Doctor(Doctor),
     /// Print a completion script for a shell

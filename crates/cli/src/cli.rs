@@ -216,7 +216,7 @@ fn refused(error: &clap::Error, given: &[OsString]) -> ExitCode {
     };
     let words: Vec<&str> = given.iter().skip(1).map_while(|word| word.to_str()).collect();
     let until = words.iter().position(|word| *word == unknown).map_or(0, |at| at + 1);
-    if let Some(told) = later::told(words.get(..until).unwrap_or_default()) {
+    if let Some(told) = later::missing_command(words.get(..until).unwrap_or_default()) {
         tell(&format!("error: {told}"));
     } else if unknown.contains(char::is_whitespace) {
         tell(&format!("error: a task is given to `run`: {} \"…\"", format_command("run")));

@@ -27,23 +27,23 @@ use crate::process_env::ProcessEnv;
 use crate::task::attachment::message;
 
 mod delegation;
-mod discovered;
 pub(crate) mod external;
 mod kept;
 pub(crate) mod mcp;
 mod model;
 pub(crate) mod plugins;
 mod prices;
+mod prompt_environment;
 mod resolved_models;
 mod settings;
 mod web;
 
 pub(crate) use delegation::approvals;
-pub(crate) use discovered::Discovered;
 pub(crate) use model::{
     ModelSelection, ModelUse, ca_file_fault, environment_secrets, name, unreachable, whole_endpoint,
 };
-pub(crate) use prices::{DollarLimits, Unpriced};
+pub(crate) use prices::{DollarLimits, MissingPrice};
+pub(crate) use prompt_environment::PromptEnvironment;
 pub(crate) use resolved_models::ResolvedModels;
 use settings::{limits, options, prefill, tool_settings, toolsets};
 
@@ -118,7 +118,7 @@ pub(crate) struct AssembledProgram {
     /// Warnings for the person.
     pub(crate) warnings: Vec<String>,
     /// The parts of prompts that come from the environment.
-    pub(crate) found: Discovered,
+    pub(crate) found: PromptEnvironment,
     settings: deputize_tools::Settings,
     web: deputize_web::Settings,
     /// Its MCP servers, which all its sessions share.
@@ -176,7 +176,7 @@ pub(crate) fn linked_catalog(links: &[ToolCrate]) -> Catalog {
 /// Returns the tools without those of plugins, whose names must not collide with them.
 pub(crate) fn without_plugins(from: &AssemblyInput<'_>) -> Result<Catalog, CliError> {
     // The names of tools do not depend on what children are told.
-    let found = Discovered::read(from, &mut Vec::new());
+    let found = PromptEnvironment::read(from, &mut Vec::new());
     let delegation = delegation::policy(from, &found, Vec::new(), &mut Vec::new());
     brought(from, &delegation).map_err(CliError::usage)
 }
@@ -185,7 +185,7 @@ impl AssembledProgram {
     /// Assembles everything but the models, which need keys.
     pub(crate) fn new(from: &AssemblyInput<'_>) -> Result<Self, CliError> {
         let mut warnings = Vec::new();
-        let mut found = Discovered::read(from, &mut warnings);
+        let mut found = PromptEnvironment::read(from, &mut warnings);
         let loader = plugins::loader(from.surroundings);
         let describe =
             |entry: &PluginEntry| loader.describe(&plugins::plugin(entry, from.surroundings));
@@ -195,14 +195,17 @@ impl AssembledProgram {
         Self::compose(from, found, warnings).map_err(CliError::usage)
     }
 
-    /// Assembles the same from what was discovered before, without reading anything.
-    pub(crate) fn again(from: &AssemblyInput<'_>, found: Discovered) -> Result<Self, CliError> {
+    /// Assembles the same from the earlier prompt environment, without reading anything.
+    pub(crate) fn again(
+        from: &AssemblyInput<'_>,
+        found: PromptEnvironment,
+    ) -> Result<Self, CliError> {
         Self::compose(from, found, Vec::new()).map_err(CliError::usage)
     }
 
     fn compose(
         from: &AssemblyInput<'_>,
-        found: Discovered,
+        found: PromptEnvironment,
         mut warnings: Vec<String>,
     ) -> Result<Self, ComposeError> {
         let config = from.config;
@@ -273,7 +276,7 @@ impl AssembledProgram {
         &self,
         asked: &ModelSelection,
         surroundings: &ProcessEnv,
-    ) -> Vec<Unpriced> {
+    ) -> Vec<MissingPrice> {
         self.dollars().refusals(asked, surroundings)
     }
 

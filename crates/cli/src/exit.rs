@@ -79,7 +79,7 @@ impl CliError {
     }
 
     /// The chain of causes and what to do, for somebody who is no terminal.
-    pub(crate) fn told(&self) -> String {
+    pub(crate) fn in_one_line(&self) -> String {
         let hint = self.hint.as_deref().or_else(|| hint_of(self.source.as_ref()));
         let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
         format!("{}{hint}", self.chain())
@@ -166,7 +166,7 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("it failed: {0}")]
-    struct Careless(#[source] io::Error);
+    struct RepeatingError(#[source] io::Error);
 
     #[test]
     fn errors_of_libraries_get_the_words_of_the_program() {
@@ -183,7 +183,7 @@ mod tests {
         ];
         for (error, words) in cases {
             let shown = error.to_string();
-            let told = error.told();
+            let told = error.in_one_line();
             assert!(shown.contains("\nhint: ") && shown.contains(words), "{shown}");
             assert!(told.contains("; ") && told.contains(words), "{told}");
         }
@@ -193,7 +193,8 @@ mod tests {
     fn the_chain_is_told_once() {
         let error = CliError::failed(OpenFailure(io::Error::other("no\u{1b}[2Jspace")));
         assert_eq!(error.to_string(), "error: cannot open session `a`: nospace");
-        let error = CliError::failed(Careless(io::Error::other("no space"))).hint("make room");
+        let error =
+            CliError::failed(RepeatingError(io::Error::other("no space"))).hint("make room");
         assert_eq!(error.to_string(), "error: it failed: no space\nhint: make room");
         let error = CliError::failed(OpenFailure(io::ErrorKind::StorageFull.into())).to_string();
         assert!(error.ends_with("\nhint: make room on that disk"), "{error}");

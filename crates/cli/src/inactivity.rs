@@ -63,16 +63,16 @@ mod tests {
         let idle = Inactivity::new();
         let began = Instant::now();
         let seconds = Duration::from_secs;
-        let mut tape = TestWriter::default();
-        let pulse =
+        let mut writer = TestWriter::default();
+        let heartbeat =
             Event::AgentHeartbeat { iteration: 1, current_tool: None, idle_ms: 0, stalled: false };
-        tape.add(&root(), pulse);
+        writer.add(&root(), heartbeat);
         let over = idle.over(Some(seconds(10)));
         let works = async {
             tokio::time::sleep(seconds(6)).await;
             idle.on_delta(&root(), Delta::Text("still here"));
             tokio::time::sleep(seconds(6)).await;
-            tape.records.iter().for_each(|record| idle.on_record(record));
+            writer.records.iter().for_each(|record| idle.on_record(record));
             std::future::pending::<()>().await;
         };
         tokio::select! {

@@ -14,7 +14,7 @@ const LATER: [(&str, &str); 6] = [
 ];
 
 /// Returns the message for a missing command. `words` are those up to it, with itself.
-pub(crate) fn told(words: &[&str]) -> Option<String> {
+pub(crate) fn missing_command(words: &[&str]) -> Option<String> {
     let command = words.join(" ");
     let (name, does) = LATER.iter().find(|(name, _)| *name == command)?;
     let version = env!("CARGO_PKG_VERSION");
@@ -40,9 +40,9 @@ mod tests {
 
     #[test]
     fn a_command_of_a_later_version_is_told_as_such() {
-        let told = told(&["trace"]).unwrap();
+        let told = missing_command(&["trace"]).unwrap();
         assert!(told.starts_with("`deputize trace` is not in this version ("), "{told}");
-        assert_eq!(super::told(&["run"]), None);
-        assert_eq!(super::told(&["chat", "x"]), None);
+        assert_eq!(super::missing_command(&["run"]), None);
+        assert_eq!(super::missing_command(&["chat", "x"]), None);
     }
 }

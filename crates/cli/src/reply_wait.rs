@@ -90,9 +90,9 @@ mod tests {
 
     /// Shows an event to the waits.
     fn see(waits: &ReplyWaits, agent: &AgentId, event: Event) {
-        let mut tape = TestWriter::default();
-        tape.add(agent, event);
-        tape.records.iter().for_each(|record| waits.on_record(record));
+        let mut writer = TestWriter::default();
+        writer.add(agent, event);
+        writer.records.iter().for_each(|record| waits.on_record(record));
     }
 
     /// Returns the waits that are shown while `run` goes on, with the seconds since its beginning.

@@ -16,12 +16,12 @@ use tokio::process::{Child, Command};
 const DEADLINE: Duration = Duration::from_secs(60);
 
 /// A person's home, a directory to work in, and perhaps a server.
-struct Desk {
+struct TestHome {
     dir: tempfile::TempDir,
     server: Option<MockServer>,
 }
 
-impl Desk {
+impl TestHome {
     fn empty() -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::create_dir(dir.path().join("work")).unwrap();
@@ -95,32 +95,32 @@ fn send(child: &Child, signal: Signal) {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_answer_goes_to_stdout_and_nothing_else_does() {
     let write = calls([("write_file", json!({"path": "a.txt", "content": "one\n"}))]);
-    let desk = Desk::with([write, text("Done.")]).await;
-    let (code, out, err) = ended(desk.run(&["make a file"])).await;
+    let home = TestHome::with([write, text("Done.")]).await;
+    let (code, out, err) = ended(home.run(&["make a file"])).await;
     assert_eq!((code, out.as_str()), (Some(0), "Done.\n"), "{err}");
     assert!(err.contains("write a.txt\n"), "{err}");
     assert!(err.contains("1 file changed:\n  new a.txt +1\n"), "{err}");
-    assert_eq!(std::fs::read_to_string(desk.work().join("a.txt")).unwrap(), "one\n");
+    assert_eq!(std::fs::read_to_string(home.work().join("a.txt")).unwrap(), "one\n");
     assert!(!err.contains('\u{1b}'), "no terminal, no colours: {err:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn quiet_is_quiet_and_json_is_one_object() {
-    let desk = Desk::with([text("Done.")]).await;
-    let (code, out, err) = ended(desk.run(&["-q", "--output", "json", "go"])).await;
+    let home = TestHome::with([text("Done.")]).await;
+    let (code, out, err) = ended(home.run(&["-q", "--output", "json", "go"])).await;
     assert_eq!((code, err.as_str()), (Some(0), ""));
     let object: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(object["status"], "completed");
     assert_eq!(object["answer"], "Done.");
     assert_eq!(object["children"], json!([]));
-    assert_eq!(object["session"], desk.sessions()[0].as_str());
+    assert_eq!(object["session"], home.sessions()[0].as_str());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn event_lines_are_json_without_gaps_and_children_are_in_them() {
     let delegate = calls([("delegate_task", json!({"goal": "Say b."}))]);
-    let desk = Desk::with([delegate, text("b"), text("It said b.")]).await;
-    let (code, out, _) = ended(desk.run(&["--output", "events", "-v", "go"])).await;
+    let home = TestHome::with([delegate, text("b"), text("It said b.")]).await;
+    let (code, out, _) = ended(home.run(&["--output", "events", "-v", "go"])).await;
     assert_eq!(code, Some(0));
     let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let numbered: Vec<&Value> = lines.iter().filter(|line| line["type"] != "model.delta").collect();
@@ -142,9 +142,9 @@ async fn a_reader_that_leaves_ends_the_run_quietly() {
     let gate = Barrier::closed();
     let never = Barrier::closed();
     let first = calls([("list_dir", json!({"path": "."}))]).stall_at(0, &gate);
-    let desk = Desk::with([first, text("never").stall_at(0, &never)]).await;
-    let mut child = desk.run(&["--output", "events", "-q", "go"]).spawn().unwrap();
-    desk.server.as_ref().unwrap().until_requests(1).await;
+    let home = TestHome::with([first, text("never").stall_at(0, &never)]).await;
+    let mut child = home.run(&["--output", "events", "-q", "go"]).spawn().unwrap();
+    home.server.as_ref().unwrap().until_requests(1).await;
     drop(child.stdout.take());
     gate.open();
     let (code, _, err) = said(&child.wait_with_output().await.unwrap());
@@ -157,9 +157,9 @@ async fn a_signal_ends_the_whole_tree() {
     for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
         let gate = Barrier::closed();
         let delegate = calls([("delegate_task", json!({"goal": "Wait."}))]);
-        let desk = Desk::with([delegate, text("never").stall_at(0, &gate)]).await;
-        let child = desk.run(&["--output", "json", "go"]).spawn().unwrap();
-        desk.server.as_ref().unwrap().until_requests(2).await;
+        let home = TestHome::with([delegate, text("never").stall_at(0, &gate)]).await;
+        let child = home.run(&["--output", "json", "go"]).spawn().unwrap();
+        home.server.as_ref().unwrap().until_requests(2).await;
         send(&child, signal);
         let (code, out, err) = said(&child.wait_with_output().await.unwrap());
         assert_eq!(code, Some(130), "{err}");
@@ -174,8 +174,8 @@ async fn a_signal_ends_a_running_command() {
     // No other process has these words; its number may be one of a namespace of its own.
     let nap = format!("31415.{}", std::process::id());
     let sleep = format!("sleep {nap} & wait");
-    let desk = Desk::with([calls([("terminal", json!({"command": sleep}))])]).await;
-    let child = desk.run(&["--approve", "auto", "go"]).spawn().unwrap();
+    let home = TestHome::with([calls([("terminal", json!({"command": sleep}))])]).await;
+    let child = home.run(&["--approve", "auto", "go"]).spawn().unwrap();
     let started = async {
         while !runs(&nap) {
             tokio::task::yield_now().await;
@@ -198,34 +198,34 @@ fn runs(nap: &str) -> bool {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_model_three_lines_say_how_to_get_one() {
-    let desk = Desk::empty();
-    let (code, out, err) = ended(desk.command(&["run", "go"])).await;
+    let home = TestHome::empty();
+    let (code, out, err) = ended(home.command(&["run", "go"])).await;
     assert_eq!((code, out.as_str()), (Some(2), ""));
     assert_eq!(err.lines().count(), 3, "{err}");
     assert!(err.contains("-m offline"), "{err}");
-    let (code, out, err) = ended(desk.command(&["run", "-m", "offline", "Tell me a joke"])).await;
+    let (code, out, err) = ended(home.command(&["run", "-m", "offline", "Tell me a joke"])).await;
     assert_eq!(code, Some(1), "{err}");
     assert!(!out.is_empty());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn exit_codes_tell_why_there_is_no_answer() {
-    let desk = Desk::with([MockAnswer::error(401, "bad key")]).await;
-    let (code, out, err) = ended(desk.run(&["go"])).await;
+    let home = TestHome::with([MockAnswer::error(401, "bad key")]).await;
+    let (code, out, err) = ended(home.run(&["go"])).await;
     assert_eq!((code, out.as_str()), (Some(3), ""), "{err}");
     assert!(err.contains("error: ") && err.contains("deputize run --resume"), "{err}");
 
     let read = || calls([("list_dir", json!({"path": "."}))]);
-    let desk = Desk::with([read(), text("So far.")]).await;
-    let (code, out, err) = ended(desk.run(&["--max-iterations", "1", "go"])).await;
+    let home = TestHome::with([read(), text("So far.")]).await;
+    let (code, out, err) = ended(home.run(&["--max-iterations", "1", "go"])).await;
     assert_eq!((code, out.as_str()), (Some(4), "So far.\n"), "{err}");
     let told = "warning: the limit of 1 model request (max_iterations) was reached";
     assert!(err.contains(told), "{err}");
 
-    let (code, _, err) = ended(desk.run(&["-t", "flie", "go"])).await;
+    let (code, _, err) = ended(home.run(&["-t", "flie", "go"])).await;
     assert_eq!(code, Some(2));
     assert!(err.contains("there is no toolset `flie`"), "{err}");
-    let (code, _, err) = ended(desk.command(&["run", "-m", "openai/m", "go"])).await;
+    let (code, _, err) = ended(home.command(&["run", "-m", "openai/m", "go"])).await;
     assert_eq!(code, Some(3));
     assert!(err.contains("OPENAI_API_KEY"), "{err}");
 }
@@ -233,8 +233,8 @@ async fn exit_codes_tell_why_there_is_no_answer() {
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_person_commands_are_denied_and_said_so() {
     let command = calls([("terminal", json!({"command": "touch made"}))]);
-    let desk = Desk::with([command, text("I could not.")]).await;
-    let (code, out, err) = ended(desk.run(&["--output", "events", "go"])).await;
+    let home = TestHome::with([command, text("I could not.")]).await;
+    let (code, out, err) = ended(home.run(&["--output", "events", "go"])).await;
     assert_eq!(code, Some(0));
     assert!(err.contains("commands are denied"), "{err}");
     let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -243,130 +243,130 @@ async fn without_a_person_commands_are_denied_and_said_so() {
     assert_eq!(of("approval.decision")["decision"], "deny");
     assert_eq!(of("tool.end")["status"], "denied");
     assert_eq!(of("agent.end")["denied_tool_calls"], 1);
-    assert!(!desk.work().join("made").exists());
+    assert!(!home.work().join("made").exists());
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_task_comes_from_a_pipe_too() {
     for arguments in [&["-"][..], &[]] {
-        let desk = Desk::with([text("ok")]).await;
-        let mut child = desk.run(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        let home = TestHome::with([text("ok")]).await;
+        let mut child = home.run(arguments).stdin(Stdio::piped()).spawn().unwrap();
         child.stdin.take().unwrap().write_all("count\nthe tests".as_bytes()).await.unwrap();
         let (code, _, err) = said(&child.wait_with_output().await.unwrap());
         assert_eq!(code, Some(0), "{err}");
-        let request = desk.server.as_ref().unwrap().requests()[0].json();
+        let request = home.server.as_ref().unwrap().requests()[0].json();
         let messages = request["messages"].as_array().unwrap();
         assert_eq!(messages.last().unwrap()["content"], "count\nthe tests");
     }
-    let (code, _, err) = ended(Desk::empty().command(&["run", "-m", "offline"])).await;
+    let (code, _, err) = ended(TestHome::empty().command(&["run", "-m", "offline"])).await;
     assert_eq!((code, err.as_str()), (Some(2), "error: the task is empty\n"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_listed_shown_resumed_exported_and_removed() {
-    let desk = Desk::with([text("First."), text("Second.")]).await;
-    assert_eq!(ended(desk.run(&["one"])).await.0, Some(0));
-    let id = desk.sessions().remove(0);
-    let (_, list, _) = ended(desk.command(&["sessions", "list", "--json"])).await;
+    let home = TestHome::with([text("First."), text("Second.")]).await;
+    assert_eq!(ended(home.run(&["one"])).await.0, Some(0));
+    let id = home.sessions().remove(0);
+    let (_, list, _) = ended(home.command(&["sessions", "list", "--json"])).await;
     let list: Value = serde_json::from_str(&list).unwrap();
     assert_eq!((&list[0]["session"], &list[0]["status"]), (&json!(id), &json!("completed")));
 
-    let (code, out, err) = ended(desk.run(&["--resume", &id, "two"])).await;
+    let (code, out, err) = ended(home.run(&["--resume", &id, "two"])).await;
     assert_eq!((code, out.as_str()), (Some(0), "Second.\n"), "{err}");
-    let requests = desk.server.as_ref().unwrap().requests();
+    let requests = home.server.as_ref().unwrap().requests();
     let contents: Vec<Value> = requests[1].json()["messages"].as_array().unwrap()[1..]
         .iter()
         .map(|message| message["content"].clone())
         .collect();
     assert_eq!(contents, [json!("one"), json!("First."), json!("two")]);
 
-    let (_, shown, _) = ended(desk.command(&["sessions", "show", &id])).await;
+    let (_, shown, _) = ended(home.command(&["sessions", "show", &id])).await;
     assert!(shown.contains("> two\n") && shown.contains("Second."), "{shown}");
-    let (_, lines, _) = ended(desk.command(&["sessions", "export", &id])).await;
+    let (_, lines, _) = ended(home.command(&["sessions", "export", &id])).await;
     let seqs: Vec<u64> = lines
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap()["seq"].as_u64().unwrap())
         .collect();
     assert_eq!(seqs, (0..seqs.len() as u64).collect::<Vec<_>>());
 
-    assert_eq!(ended(desk.command(&["sessions", "rm", &id])).await.0, Some(0));
-    assert!(desk.sessions().is_empty());
-    let (code, _, err) = ended(desk.command(&["sessions", "rm", &id])).await;
+    assert_eq!(ended(home.command(&["sessions", "rm", &id])).await.0, Some(0));
+    assert!(home.sessions().is_empty());
+    let (code, _, err) = ended(home.command(&["sessions", "rm", &id])).await;
     assert_eq!(code, Some(2));
     assert!(err.starts_with(&format!("error: there is no session `{id}`")), "{err}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_complete_session_gives_its_answer_again_and_asks_nobody() {
-    let desk = Desk::with([text("First.")]).await;
-    assert_eq!(ended(desk.run(&["one"])).await.0, Some(0));
-    let id = desk.sessions().remove(0);
+    let home = TestHome::with([text("First.")]).await;
+    assert_eq!(ended(home.run(&["one"])).await.0, Some(0));
+    let id = home.sessions().remove(0);
     for _ in 0..2 {
-        let (code, out, err) = ended(desk.run(&["--resume", &id])).await;
+        let (code, out, err) = ended(home.run(&["--resume", &id])).await;
         assert_eq!((code, out.as_str()), (Some(0), "First.\n"), "{err}");
     }
-    let (code, out, _) = ended(desk.run(&["--resume", &id, "--output", "json"])).await;
+    let (code, out, _) = ended(home.run(&["--resume", &id, "--output", "json"])).await;
     let shown: Value = serde_json::from_str(&out).unwrap();
     assert_eq!((code, &shown["answer"]), (Some(0), &json!("First.")));
-    assert_eq!(desk.server.as_ref().unwrap().requests().len(), 1);
+    assert_eq!(home.server.as_ref().unwrap().requests().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn children_of_a_resumed_session_work_where_it_began() {
     let hand_on = calls([("delegate_task", json!({"goal": "Sort"}))]);
-    let desk = Desk::with([text("First."), hand_on, text("Sorted."), text("Second.")]).await;
-    assert_eq!(ended(desk.run(&["one"])).await.0, Some(0));
-    let id = desk.sessions().remove(0);
-    let elsewhere = desk.dir.path().join("elsewhere");
+    let home = TestHome::with([text("First."), hand_on, text("Sorted."), text("Second.")]).await;
+    assert_eq!(ended(home.run(&["one"])).await.0, Some(0));
+    let id = home.sessions().remove(0);
+    let elsewhere = home.dir.path().join("elsewhere");
     std::fs::create_dir(&elsewhere).unwrap();
-    let mut command = desk.run(&["--resume", &id, "two"]);
+    let mut command = home.run(&["--resume", &id, "two"]);
     command.current_dir(&elsewhere);
     let (code, out, err) = ended(command).await;
     assert_eq!((code, out.as_str()), (Some(0), "Second.\n"), "{err}");
-    let requests = desk.server.as_ref().unwrap().requests();
+    let requests = home.server.as_ref().unwrap().requests();
     let child = requests[2].json()["messages"][0]["content"].as_str().unwrap().to_owned();
     assert!(child.contains("YOUR TASK:\nSort"), "{child}");
-    assert!(child.contains(desk.work().to_str().unwrap()), "{child}");
+    assert!(child.contains(home.work().to_str().unwrap()), "{child}");
     assert!(!child.contains(elsewhere.to_str().unwrap()), "{child}");
 
-    std::fs::remove_dir(desk.work()).unwrap();
-    let mut command = desk.run(&["--resume", &id, "three"]);
+    std::fs::remove_dir(home.work()).unwrap();
+    let mut command = home.run(&["--resume", &id, "three"]);
     command.current_dir(&elsewhere);
     let (code, _, err) = ended(command).await;
     assert_eq!(code, Some(2), "{err}");
-    let told = format!("error: cannot work in `{}`: ", desk.work().display());
+    let told = format!("error: cannot work in `{}`: ", home.work().display());
     assert!(err.starts_with(&told) && err.contains("hint: the session"), "{err}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_in_use_is_neither_removed_nor_resumed() {
     let gate = Barrier::closed();
-    let desk = Desk::with([text("late").stall_at(0, &gate)]).await;
-    let mut child = desk.run(&["--output", "events", "go"]).spawn().unwrap();
+    let home = TestHome::with([text("late").stall_at(0, &gate)]).await;
+    let mut child = home.run(&["--output", "events", "go"]).spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.next_line().await.unwrap().unwrap();
-    let id = desk.sessions().remove(0);
-    let (code, _, err) = ended(desk.command(&["sessions", "rm", &id])).await;
+    let id = home.sessions().remove(0);
+    let (code, _, err) = ended(home.command(&["sessions", "rm", &id])).await;
     assert_eq!(code, Some(1));
     assert!(err.contains("is in use by"), "{err}");
-    let (code, _, err) = ended(desk.run(&["--resume", &id, "more"])).await;
+    let (code, _, err) = ended(home.run(&["--resume", &id, "more"])).await;
     assert_eq!(code, Some(1));
     assert!(err.contains("is in use by"), "{err}");
     gate.open();
     while lines.next_line().await.unwrap().is_some() {}
     assert_eq!(child.wait().await.unwrap().code(), Some(0));
-    assert_eq!(desk.sessions(), [id]);
+    assert_eq!(home.sessions(), [id]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_prompt_shows_is_what_is_sent() {
-    let desk = Desk::with([text("ok")]).await;
-    std::fs::write(desk.work().join("AGENTS.md"), "Use tabs.\n").unwrap();
-    assert_eq!(ended(desk.run(&["go"])).await.0, Some(0));
-    let sent = desk.server.as_ref().unwrap().requests()[0].json();
-    let url = desk.server.as_ref().unwrap().base_url();
+    let home = TestHome::with([text("ok")]).await;
+    std::fs::write(home.work().join("AGENTS.md"), "Use tabs.\n").unwrap();
+    assert_eq!(ended(home.run(&["go"])).await.0, Some(0));
+    let sent = home.server.as_ref().unwrap().requests()[0].json();
+    let url = home.server.as_ref().unwrap().base_url();
     let arguments = ["prompt", "-m", "openai/m", "--base-url", &url, "--json", "go"];
-    let (code, shown, err) = ended(desk.command(&arguments)).await;
+    let (code, shown, err) = ended(home.command(&arguments)).await;
     assert_eq!(code, Some(0), "{err}");
     let shown: Value = serde_json::from_str(&shown).unwrap();
     assert_eq!(shown, sent);

@@ -34,14 +34,14 @@ pub(super) fn check(layer: &PlacedValue, problems: &mut Vec<Problem>) {
 }
 
 /// The node that an error is about, and the way to it.
-struct Spot<'a> {
+struct ErrorPlace<'a> {
     node: &'a PlacedValue,
     keys: Vec<String>,
     path: String,
 }
 
-fn spot<'a>(error: &ValidationError<'_>, root: &'a PlacedValue) -> Spot<'a> {
-    let mut spot = Spot { node: root, keys: Vec::new(), path: String::new() };
+fn spot<'a>(error: &ValidationError<'_>, root: &'a PlacedValue) -> ErrorPlace<'a> {
+    let mut spot = ErrorPlace { node: root, keys: Vec::new(), path: String::new() };
     for segment in error.instance_path() {
         match segment {
             LocationSegment::Property(key) => {
@@ -98,7 +98,7 @@ fn describe(error: &ValidationError<'_>, root: &PlacedValue, problems: &mut Vec<
     problems.push(Problem::new(&spot.node.place, message));
 }
 
-fn unknown_key(key: &str, spot: &Spot<'_>, hint: &str) -> Problem {
+fn unknown_key(key: &str, spot: &ErrorPlace<'_>, hint: &str) -> Problem {
     let place = spot.node.entry(key).map_or(&spot.node.place, |entry| &entry.key);
     let inside = match spot.path.as_str() {
         "" => String::new(),
@@ -107,7 +107,7 @@ fn unknown_key(key: &str, spot: &Spot<'_>, hint: &str) -> Problem {
     Problem::new(place, format!("unknown key `{}`{inside}{hint}", shown(key)))
 }
 
-fn hint(key: &str, spot: &Spot<'_>, error: &ValidationError<'_>) -> String {
+fn hint(key: &str, spot: &ErrorPlace<'_>, error: &ValidationError<'_>) -> String {
     let section = schema_of(error);
     let near = section.and_then(|section| nearest(key, schema::keys(section)));
     match near {
@@ -141,7 +141,7 @@ fn elsewhere(key: &str, section: Option<&serde_json::Value>) -> String {
 }
 
 /// Describes the value that was found. Values of keys that may hold a secret are never shown.
-fn found(spot: &Spot<'_>) -> String {
+fn found(spot: &ErrorPlace<'_>) -> String {
     const SECRET: &[&str] =
         &["api_key", "headers", "env", "base_url", "url", "api_key_env", "key_header", "proxy"];
     let secret = spot.keys.iter().any(|key| SECRET.contains(&key.as_str()));
@@ -175,7 +175,7 @@ fn wanted(kind: &TypeKind) -> String {
 
 /// Returns a remedy for a value whose type is wrong because of its quotes or their absence, or
 /// because an older YAML reads a word as a truth value.
-fn remedy(spot: &Spot<'_>, kind: &TypeKind) -> &'static str {
+fn remedy(spot: &ErrorPlace<'_>, kind: &TypeKind) -> &'static str {
     let wanted = wanted(kind);
     match &spot.node.value {
         Value::Text(word) if wanted == "true or false" => {
@@ -193,7 +193,7 @@ fn remedy(spot: &Spot<'_>, kind: &TypeKind) -> &'static str {
     }
 }
 
-fn choice(options: &serde_json::Value, spot: &Spot<'_>) -> String {
+fn choice(options: &serde_json::Value, spot: &ErrorPlace<'_>) -> String {
     let options = options.as_array().map(Vec::as_slice).unwrap_or_default();
     let options: Vec<&str> = options.iter().filter_map(serde_json::Value::as_str).collect();
     let named: Vec<&str> =

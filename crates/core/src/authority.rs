@@ -75,7 +75,7 @@ impl Binding {
 
 /// Why a tool call is not permitted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum NotPermitted {
+pub enum ToolDenial {
     /// The agent does not have the tool.
     #[error("this agent does not have that tool")]
     NoTool,
@@ -189,11 +189,11 @@ impl Authority {
     ///
     /// # Errors
     /// If the agent does not have it, or has a different one of that name.
-    pub fn permits<'t>(&self, tool: impl Into<ToolIdentity<'t>>) -> Result<(), NotPermitted> {
+    pub fn permits<'t>(&self, tool: impl Into<ToolIdentity<'t>>) -> Result<(), ToolDenial> {
         let tool = tool.into();
         match self.tools.get(tool.name) {
-            None => Err(NotPermitted::NoTool),
-            Some(binding) if !binding.is_of(&tool) => Err(NotPermitted::Changed),
+            None => Err(ToolDenial::NoTool),
+            Some(binding) if !binding.is_of(&tool) => Err(ToolDenial::Changed),
             Some(_) => Ok(()),
         }
     }

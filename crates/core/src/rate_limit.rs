@@ -79,14 +79,14 @@ pub enum NextAttempt {
 #[derive(Debug)]
 pub struct LimiterState {
     policy: RetryPolicy,
-    in_flight: InFlight,
+    in_flight: OpenRequests,
     pacing: Pacing,
     outage: Outage,
 }
 
 /// Requests that were sent and have not ended.
 #[derive(Debug, Default)]
-struct InFlight {
+struct OpenRequests {
     /// Requests whose response has not begun to arrive.
     unanswered: u32,
     /// Requests whose response is arriving.
@@ -128,7 +128,7 @@ impl LimiterState {
     pub fn new(policy: RetryPolicy) -> Self {
         Self {
             policy,
-            in_flight: InFlight::default(),
+            in_flight: OpenRequests::default(),
             pacing: Pacing::default(),
             outage: Outage::default(),
         }
@@ -225,7 +225,7 @@ impl LimiterState {
 
     /// Returns an unused lease, without a result.
     pub fn release_unused(&mut self, lease: SendLease) {
-        let InFlight { unanswered, arriving, trial } = &mut self.in_flight;
+        let OpenRequests { unanswered, arriving, trial } = &mut self.in_flight;
         let count = if lease.answered { arriving } else { unanswered };
         *count = count.saturating_sub(1);
         *trial &= !lease.trial;

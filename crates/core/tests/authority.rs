@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use deputize_core::authority::{ApproverMode, Grant, NotPermitted};
+use deputize_core::authority::{ApproverMode, Grant, ToolDenial};
 use deputize_core::schema::Schema;
 use deputize_core::{
     Authority, BoxFuture, Catalog, CatalogEntry, Origin, Tool, ToolCallResult, ToolCx, ToolDecl,
@@ -160,8 +160,8 @@ fn a_tool_that_takes_the_name_of_another_does_not_get_its_right() {
     let authority = Authority::root(&catalog(), &Grant::default());
     let object = serde_json::json!({"type": "object"});
     assert_eq!(authority.permits(&entry("a", "k", &object)), Ok(()));
-    assert_eq!(authority.permits(&entry("a", "other", &object)), Err(NotPermitted::Changed));
+    assert_eq!(authority.permits(&entry("a", "other", &object)), Err(ToolDenial::Changed));
     let wider = serde_json::json!({"type": "object", "properties": {"path": {"type": "string"}}});
-    assert_eq!(authority.permits(&entry("a", "k", &wider)), Err(NotPermitted::Changed));
-    assert_eq!(authority.permits(&entry("z", "k", &object)), Err(NotPermitted::NoTool));
+    assert_eq!(authority.permits(&entry("a", "k", &wider)), Err(ToolDenial::Changed));
+    assert_eq!(authority.permits(&entry("z", "k", &object)), Err(ToolDenial::NoTool));
 }

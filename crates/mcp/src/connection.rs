@@ -323,7 +323,7 @@ impl Connection {
     }
 
     /// Returns how it ended (the exit, or what it did wrong), and its last words if it exited.
-    pub(crate) async fn end_told(&self) -> (String, String) {
+    pub(crate) async fn describe_end(&self) -> (String, String) {
         let how = match self.heard.fault() {
             Some(ProtocolViolation::NoMessages { count, first }) => {
                 let how = format!("it printed {count} lines that are not messages on its output");

@@ -10,7 +10,7 @@ use crate::stdio_transport::{ConnectionStatus, PipeTransport};
 
 /// The reading of a server's bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Read {
+pub struct ReadResult {
     /// Its messages, as JSON.
     pub messages: Vec<String>,
     /// Lines that were none: how many, and the first.
@@ -23,7 +23,7 @@ pub struct Read {
 const OPEN: i64 = 10;
 
 /// Reads all that a server says.
-pub async fn read(from: impl AsyncRead + Unpin + Send) -> Read {
+pub async fn read(from: impl AsyncRead + Unpin + Send) -> ReadResult {
     let heard = Arc::new(ConnectionStatus::default());
     let mut lines = PipeTransport::new(from, tokio::io::sink(), Arc::clone(&heard));
     for id in 0..OPEN {
@@ -35,7 +35,7 @@ pub async fn read(from: impl AsyncRead + Unpin + Send) -> Read {
         messages.push(serde_json::to_string(&message).unwrap_or_default());
     }
     let garbage = heard.fault().map(|garbage| garbage.to_string());
-    Read { messages, stray: heard.stray(), garbage }
+    ReadResult { messages, stray: heard.stray(), garbage }
 }
 
 /// Returns the answer to a client's line that is not a message; `None` if it is one, or if nobody

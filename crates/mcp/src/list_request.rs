@@ -152,7 +152,7 @@ pub(crate) async fn listed(
                 }
                 ListError::RequestError(RequestError::Cancelled) => "interrupted".to_owned(),
                 ListError::RequestError(RequestError::Ended) => {
-                    let (how, first) = link.end_told().await;
+                    let (how, first) = link.describe_end().await;
                     format!("{how} {first}").trim_end().to_owned()
                 }
                 ListError::RequestError(RequestError::Forgotten { .. }) => {

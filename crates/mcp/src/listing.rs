@@ -58,7 +58,7 @@ impl ToolDescription {
     }
 
     /// Returns the description as models get it.
-    pub(crate) fn as_told(&self) -> Self {
+    pub(crate) fn for_model_listing(&self) -> Self {
         let schema = self.parameters().map(|schema| schema.as_str().to_owned());
         Self {
             name: self.name.clone(),

@@ -178,7 +178,7 @@ impl ServeState {
             std::future::pending::<()>().await;
         };
         let token = context.meta.get_progress_token();
-        let mut telling = pin!(tell(&context, token, waiting).fuse());
+        let mut telling = pin!(send_progress(&context, token, waiting).fuse());
         let answer = beside(work, async { tokio::join!(cancelled, &mut telling) }).await;
         // What the work said last is told before its answer, if the client takes it. Work that
         // let its notes go early has said all by then.
@@ -214,7 +214,7 @@ async fn beside<T, U>(work: impl Future<Output = T>, other: impl Future<Output =
 }
 
 /// Sends notes as progress of a request, if its sender wants to know.
-async fn tell(
+async fn send_progress(
     context: &RequestContext<RoleServer>,
     token: Option<ProgressToken>,
     mut waiting: mpsc::Receiver<String>,

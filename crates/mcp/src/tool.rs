@@ -185,7 +185,7 @@ impl ToolCallTask<'_> {
         match now.tool(name) {
             Some(now) if now.digest() == digest => Ok(()),
             Some(now) => {
-                let how = difference(&self.describe(name), &now.as_told());
+                let how = difference(&self.describe(name), &now.for_model_listing());
                 let how = if how.is_empty() { String::new() } else { format!(" ({how})") };
                 let review = hint(". Review with: ", &self.tool.review);
                 Err(ToolError::refused(format!(
@@ -331,7 +331,7 @@ impl ToolCallTask<'_> {
                  reached anew with the next call"
             ),
             RequestError::Ended => {
-                let (how, first) = self.up.link.end_told().await;
+                let (how, first) = self.up.link.describe_end().await;
                 theirs = vec![first, self.up.link.words()];
                 format!("the server ended during the call ({how}); {unknown}{ANEW}")
             }

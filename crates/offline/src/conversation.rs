@@ -28,7 +28,7 @@ pub(super) struct Call {
 
 /// A call of this turn and what came back.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Done {
+pub(super) struct TurnCall {
     /// How it ended.
     pub(super) status: CallStatus,
     /// The content, out of its frame.
@@ -37,7 +37,7 @@ pub(super) struct Done {
     pub(super) notes: Vec<String>,
 }
 
-impl Done {
+impl TurnCall {
     /// The content of a call that did its work.
     pub(super) fn ok(&self) -> Option<&str> {
         (self.status == CallStatus::Ok).then_some(self.content.as_str())
@@ -81,7 +81,7 @@ pub(super) struct Turn<'r> {
     directory: Option<&'r str>,
     /// The tools that may be called; empty when none may.
     tools: Vec<&'r ToolDecl>,
-    done: BTreeMap<(String, String), Vec<Done>>,
+    done: BTreeMap<(String, String), Vec<TurnCall>>,
 }
 
 impl<'r> Turn<'r> {
@@ -89,7 +89,7 @@ impl<'r> Turn<'r> {
     pub(super) fn of(request: &Request<'r>) -> Self {
         let (start, text) = task_message(request.messages);
         let mut calls = BTreeMap::new();
-        let mut done: BTreeMap<_, Vec<Done>> = BTreeMap::new();
+        let mut done: BTreeMap<_, Vec<TurnCall>> = BTreeMap::new();
         for message in request.messages.iter().skip(start) {
             match &**message {
                 Message::User(_) => {}
@@ -101,7 +101,7 @@ impl<'r> Turn<'r> {
                 Message::Tool(result) => {
                     let Some(call) = calls.remove(&result.call) else { continue };
                     let text = unframe(result.text.as_str());
-                    done.entry(call).or_default().push(Done {
+                    done.entry(call).or_default().push(TurnCall {
                         status: result.status,
                         content: text.content.to_owned(),
                         notes: text.notes().map(str::to_owned).collect(),
@@ -127,7 +127,7 @@ impl<'r> Turn<'r> {
     }
 
     /// Returns the result of a call; `None` if it is still to be asked for.
-    fn result(&self, call: &Call) -> Option<&Done> {
+    fn result(&self, call: &Call) -> Option<&TurnCall> {
         let key = (call.tool.to_owned(), call.arguments.to_string());
         let results = self.done.get(&key)?;
         let last = results.last()?;
@@ -207,7 +207,7 @@ impl<'t, 'r> Ask<'t, 'r> {
     }
 
     /// Returns the result of a call; `None` if it is not there yet or no tool can do it.
-    pub(super) fn call(&mut self, tool: &'static str, arguments: Value) -> Option<&'t Done> {
+    pub(super) fn call(&mut self, tool: &'static str, arguments: Value) -> Option<&'t TurnCall> {
         self.turn.tool(tool)?;
         let call = Call { tool, arguments };
         let done = self.turn.result(&call);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::conversation::{Ask, Done};
+use super::conversation::{Ask, TurnCall};
 use super::imports::Resolver;
 use super::inventory::{File, Inventory, unnumbered, unread_reason, whole};
 use super::manifest::Package;
@@ -187,7 +187,7 @@ pub(super) fn group_folders(folders: &mut BTreeMap<String, Tests>, most: usize) 
 }
 
 /// A file with its outline.
-struct Outlined<'f> {
+struct OutlinedFile<'f> {
     file: &'f File,
     outline: Outline,
 }
@@ -230,17 +230,17 @@ pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver
         let left = count(left as u64, "more source");
         figures.gaps.push(format!("{left} that cannot be read"));
     }
-    let outlined: Vec<Outlined<'_>> = texts
+    let outlined: Vec<OutlinedFile<'_>> = texts
         .iter()
         .map(|(file, grammar, text)| {
             let test = file.part() == Part::Test || may_be_test_script(&file.path);
-            Outlined { file, outline: outline(*grammar, text, test) }
+            OutlinedFile { file, outline: outline(*grammar, text, test) }
         })
         .collect();
     figures.parsed = outlined.len() as u64;
     let hidden = test_files(&outlined);
     let mut imported: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for Outlined { file, outline } in &outlined {
+    for OutlinedFile { file, outline } in &outlined {
         let path = file.path.as_str();
         figures.requirements.add_source(path, file.part(), outline, resolver);
         if outline.generated {
@@ -289,7 +289,7 @@ fn large(ask: &mut Ask<'_, '_>, file: &File, figures: &mut Figures) {
         figures.marks.unread.push(path.clone());
         return;
     }
-    let text = done.and_then(Done::ok).map(unnumbered).unwrap_or_default();
+    let text = done.and_then(TurnCall::ok).map(unnumbered).unwrap_or_default();
     if says_generated(grammar, &closed(path, text)) {
         figures.marks.generated.push(path.clone());
     } else {
@@ -320,9 +320,9 @@ fn sources(files: &[File]) -> (Vec<(&File, Grammar)>, usize) {
 
 /// Returns the Rust files that are modules of tests by their declaration and those below them, and
 /// scripts that are tests by their calls.
-fn test_files<'f>(outlined: &'f [Outlined<'_>]) -> BTreeSet<&'f str> {
+fn test_files<'f>(outlined: &'f [OutlinedFile<'_>]) -> BTreeSet<&'f str> {
     let mut stems = BTreeSet::new();
-    for Outlined { file, outline } in outlined {
+    for OutlinedFile { file, outline } in outlined {
         for name in &outline.test_modules {
             stems.insert(join(&module_folder(&file.path), name));
         }
@@ -337,7 +337,7 @@ fn test_files<'f>(outlined: &'f [Outlined<'_>]) -> BTreeSet<&'f str> {
             stem = stem.rsplit_once('/')?.0;
         }
     };
-    let is_test = |it: &&Outlined<'_>| {
+    let is_test = |it: &&OutlinedFile<'_>| {
         let path = it.file.path.as_str();
         inside(path).is_some() || may_be_test_script(path) && it.outline.tests > 0
     };

@@ -14,15 +14,15 @@ use serde_json::{Value, json};
 use super::answer;
 
 /// Result of a tool: its status, its content, and a remark of the host.
-pub(super) type Given = (CallStatus, String, &'static str);
+pub(super) type ScriptedResult = (CallStatus, String, &'static str);
 
 /// A call that did its work.
-pub(super) fn ok(content: &str, note: &'static str) -> Given {
+pub(super) fn ok(content: &str, note: &'static str) -> ScriptedResult {
     (CallStatus::Ok, content.to_owned(), note)
 }
 
 /// A finished conversation.
-pub(super) struct Talk {
+pub(super) struct TestConversation {
     pub(super) answer: String,
     pub(super) calls: Vec<(String, Value)>,
     pub(super) steps: u32,
@@ -35,8 +35,8 @@ pub(super) fn talk(
     task: &str,
     tools: &[&'static str],
     most_steps: u32,
-    play: impl FnMut(&str, &Value) -> Given,
-) -> Talk {
+    play: impl FnMut(&str, &Value) -> ScriptedResult,
+) -> TestConversation {
     talk_in(&[], task, tools, most_steps, play)
 }
 
@@ -46,8 +46,8 @@ pub(super) fn talk_in(
     task: &str,
     tools: &[&'static str],
     most_steps: u32,
-    mut play: impl FnMut(&str, &Value) -> Given,
-) -> Talk {
+    mut play: impl FnMut(&str, &Value) -> ScriptedResult,
+) -> TestConversation {
     let tools: Vec<Arc<ToolDecl>> = tools.iter().map(|name| Arc::new(declaration(name))).collect();
     let limits = AgentLimits { max_iterations: most_steps, time_ms: 0, wrap_up_ms: 0 };
     let mut run = Run::new(limits, []);
@@ -94,7 +94,7 @@ pub(super) fn talk_in(
             Step::Done(end) => {
                 let answer = end.text.clone().unwrap_or_default();
                 let failed = end.status == Status::Failed;
-                return Talk { answer, calls: made, steps: run.iterations(), failed };
+                return TestConversation { answer, calls: made, steps: run.iterations(), failed };
             }
             Step::Rest => panic!("it rests"),
         }
@@ -158,7 +158,7 @@ impl Repository {
     }
 
     /// Plays a tool as the real one answers.
-    pub(super) fn play(&self, tool: &str, arguments: &Value) -> Given {
+    pub(super) fn play(&self, tool: &str, arguments: &Value) -> ScriptedResult {
         let word = |name: &str| arguments.get(name).and_then(Value::as_str);
         let path = word("path").unwrap_or(".");
         match tool {
@@ -193,7 +193,7 @@ impl Repository {
         }
     }
 
-    fn list(&self, path: &str, arguments: &Value) -> Given {
+    fn list(&self, path: &str, arguments: &Value) -> ScriptedResult {
         let prefix = if path == "." { String::new() } else { format!("{path}/") };
         let depth = arguments.get("depth").and_then(Value::as_u64).unwrap_or(1);
         let depth = usize::try_from(depth).unwrap();
@@ -219,7 +219,7 @@ impl Repository {
         ok(&lines.join("\n"), "")
     }
 
-    fn search(&self, path: &str, pattern: Option<&str>, counts: bool) -> Given {
+    fn search(&self, path: &str, pattern: Option<&str>, counts: bool) -> ScriptedResult {
         let prefix = if path == "." { String::new() } else { format!("{path}/") };
         let files = self
             .files

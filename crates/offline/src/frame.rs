@@ -2,14 +2,14 @@
 
 /// A result taken out of its frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Unframed<'t> {
+pub(super) struct UnframedResult<'t> {
     /// Content of the frame; the whole text if there was none.
     pub(super) content: &'t str,
     /// The host's text after the frame: remarks that content cannot imitate.
     pub(super) after: &'t str,
 }
 
-impl<'t> Unframed<'t> {
+impl<'t> UnframedResult<'t> {
     /// The host's remarks, without their brackets.
     pub(super) fn notes(&self) -> impl Iterator<Item = &'t str> + use<'t> {
         self.after.lines().filter_map(|line| line.trim().strip_prefix('[')?.strip_suffix(']'))
@@ -18,15 +18,15 @@ impl<'t> Unframed<'t> {
 
 /// Takes the first frame out of a text. The end is the boundary that the first line names, so
 /// content that imitates the end of a frame stays content.
-pub(super) fn unframe(text: &str) -> Unframed<'_> {
+pub(super) fn unframe(text: &str) -> UnframedResult<'_> {
     // Where there is no content there is no frame either, only remarks.
     let remark = |line: &str| line.starts_with('[') && line.ends_with(']');
     let remarks = !text.is_empty() && text.lines().all(|line| line.is_empty() || remark(line));
     let bare = if remarks { ("", text) } else { (text, "") };
-    parse(text).unwrap_or(Unframed { content: bare.0, after: bare.1 })
+    parse(text).unwrap_or(UnframedResult { content: bare.0, after: bare.1 })
 }
 
-fn parse(text: &str) -> Option<Unframed<'_>> {
+fn parse(text: &str) -> Option<UnframedResult<'_>> {
     let text = text.trim_start();
     let (head, body) = text.split_once('\n')?;
     let (source, boundary) = head.strip_prefix('<')?.strip_suffix('>')?.rsplit_once(' ')?;
@@ -35,10 +35,10 @@ fn parse(text: &str) -> Option<Unframed<'_>> {
     }
     let end = format!("</{boundary}>");
     if let Some(after) = body.strip_prefix(end.as_str()) {
-        return Some(Unframed { content: "", after });
+        return Some(UnframedResult { content: "", after });
     }
     let (content, after) = body.split_once(&format!("\n{end}"))?;
-    Some(Unframed { content, after })
+    Some(UnframedResult { content, after })
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
 
-use super::conversation::{Ask, Done};
+use super::conversation::{Ask, TurnCall};
 use super::language::{self, Class};
 use super::part::{Part, is_generated_path, part_of};
 use super::paths::join;
@@ -379,7 +379,7 @@ pub(super) fn whole(ask: &mut Ask<'_, '_>, path: &str) -> Option<String> {
 }
 
 /// Returns the line at which the next page of a file begins.
-fn next_page(done: &Done) -> Option<u64> {
+fn next_page(done: &TurnCall) -> Option<u64> {
     let mark = "to go on: offset ";
     let next = done.notes.iter().find_map(|note| Some(note.split_once(mark)?.1))?;
     next.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()

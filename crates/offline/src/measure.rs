@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::conversation::{Ask, Done};
-use super::plan::Unit;
+use super::conversation::{Ask, TurnCall};
+use super::plan::PlanUnit;
 use super::scope::{Scope, under};
 use super::search::Search;
 
@@ -12,8 +12,8 @@ const MOST: usize = 150;
 
 /// Returns the entries of a directory, each with its size as the search tool counts it; `None`
 /// while the answer is pending, or if there is none.
-pub(super) fn children(ask: &mut Ask<'_, '_>, root: &str, dir: &str) -> Option<Vec<Unit>> {
-    let listing = ask.call("list_dir", json!({"path": dir, "depth": 1})).and_then(Done::ok)?;
+pub(super) fn children(ask: &mut Ask<'_, '_>, root: &str, dir: &str) -> Option<Vec<PlanUnit>> {
+    let listing = ask.call("list_dir", json!({"path": dir, "depth": 1})).and_then(TurnCall::ok)?;
     let below: Vec<String> =
         listing.lines().filter_map(|line| Some(under(dir, line.strip_suffix('/')?))).collect();
     if below.len() > MOST {
@@ -27,7 +27,7 @@ pub(super) fn children(ask: &mut Ask<'_, '_>, root: &str, dir: &str) -> Option<V
         if found.totals.matching > 0 {
             let files = found.totals.matching;
             let lines = found.totals.matches;
-            units.push(Unit { dir: dir.to_owned(), deep, files, lines });
+            units.push(PlanUnit { dir: dir.to_owned(), deep, files, lines });
         }
     }
     (!ask.waits()).then_some(units)

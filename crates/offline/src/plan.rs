@@ -15,7 +15,7 @@ const FILE_WEIGHT: u64 = 5;
 
 /// A directory that goes to a part as a whole.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Unit {
+pub(super) struct PlanUnit {
     pub(super) dir: String,
     /// With all below it, or only the files right in it.
     pub(super) deep: bool,
@@ -23,7 +23,7 @@ pub(super) struct Unit {
     pub(super) lines: u64,
 }
 
-impl Unit {
+impl PlanUnit {
     const fn weight(&self) -> u64 {
         self.lines + self.files * FILE_WEIGHT
     }
@@ -34,7 +34,7 @@ impl Unit {
 pub(super) fn parts(
     root: &str,
     most: usize,
-    children: &mut dyn FnMut(&str) -> Option<Vec<Unit>>,
+    children: &mut dyn FnMut(&str) -> Option<Vec<PlanUnit>>,
 ) -> Vec<Scope> {
     let whole = vec![Scope::whole(root)];
     let Some(mut units) = children(root) else { return whole };
@@ -42,7 +42,7 @@ pub(super) fn parts(
     if most < 2 || units.iter().any(|unit| unit.dir.contains(['`', '\n'])) {
         return whole;
     }
-    let total: u64 = units.iter().map(Unit::weight).sum();
+    let total: u64 = units.iter().map(PlanUnit::weight).sum();
     let fair = total / most as u64;
     while units.len() < MOST_UNITS {
         let heavy = units.iter().filter(|unit| unit.deep && unit.weight() > fair);
@@ -57,7 +57,7 @@ pub(super) fn parts(
     }
     for parts in (2..=most.min(units.len())).rev() {
         let cut = cut(&units, parts);
-        let worth = |group: &&[Unit]| {
+        let worth = |group: &&[PlanUnit]| {
             let files: u64 = group.iter().map(|unit| unit.files).sum();
             let lines: u64 = group.iter().map(|unit| unit.lines).sum();
             files >= LEAST_FILES || lines >= LEAST_LINES
@@ -70,12 +70,12 @@ pub(super) fn parts(
     whole
 }
 
-fn piece(unit: &Unit) -> Piece {
+fn piece(unit: &PlanUnit) -> Piece {
     Piece { dir: unit.dir.clone(), deep: unit.deep }
 }
 
 /// Returns the entries of a directory, from the sizes of all files in lines.
-pub(super) fn children(dir: &str, files: &[(&str, u64)]) -> Vec<Unit> {
+pub(super) fn children(dir: &str, files: &[(&str, u64)]) -> Vec<PlanUnit> {
     let prefix = under(dir, "");
     let mut below: BTreeMap<(String, bool), (u64, u64)> = BTreeMap::new();
     for (path, lines) in files {
@@ -89,14 +89,14 @@ pub(super) fn children(dir: &str, files: &[(&str, u64)]) -> Vec<Unit> {
         // What others wrote is counted but not read.
         size.1 += if part_of(path) == Part::Foreign { lines / 20 } else { *lines };
     }
-    let unit = |((dir, deep), (files, lines))| Unit { dir, deep, files, lines };
+    let unit = |((dir, deep), (files, lines))| PlanUnit { dir, deep, files, lines };
     below.into_iter().map(unit).collect()
 }
 
 /// Cuts a row of units into so many groups of neighbours, the heaviest as light as can be.
-fn cut(units: &[Unit], groups: usize) -> Vec<Vec<Unit>> {
+fn cut(units: &[PlanUnit], groups: usize) -> Vec<Vec<PlanUnit>> {
     let fits = |limit: u64| {
-        let mut out: Vec<Vec<Unit>> = vec![Vec::new()];
+        let mut out: Vec<Vec<PlanUnit>> = vec![Vec::new()];
         let mut weight = 0;
         for (at, unit) in units.iter().enumerate() {
             let open = out.len();
@@ -117,7 +117,7 @@ fn cut(units: &[Unit], groups: usize) -> Vec<Vec<Unit>> {
         Some(out)
     };
     let mut low = 0;
-    let mut high = units.iter().map(Unit::weight).sum::<u64>();
+    let mut high = units.iter().map(PlanUnit::weight).sum::<u64>();
     while low < high {
         let middle = low.midpoint(high);
         if fits(middle).is_some() {
@@ -131,7 +131,7 @@ fn cut(units: &[Unit], groups: usize) -> Vec<Vec<Unit>> {
 
 /// A group as a scope: where a group holds all that lies in a directory, it names the
 /// directory instead.
-fn scope(root: &str, group: &[Unit], all: &BTreeSet<Piece>) -> Scope {
+fn scope(root: &str, group: &[PlanUnit], all: &BTreeSet<Piece>) -> Scope {
     let mut mine: BTreeSet<Piece> = group.iter().map(piece).collect();
     loop {
         let parent = |piece: &Piece| {

@@ -5,7 +5,7 @@ use serde_json::json;
 use deputize_core::truncate::truncate_chars;
 
 use super::Next;
-use super::conversation::{Ask, Done, Turn};
+use super::conversation::{Ask, Turn, TurnCall};
 use super::single::{SHOWN, fence, missing_tool, undone};
 use super::task::is_path;
 use super::wording::{code, number};
@@ -34,7 +34,7 @@ pub(super) fn step(turn: &Turn<'_>, path: &str, line: u64, closing: bool) -> Nex
 }
 
 /// Renders the page of a file that a call returned.
-fn answer(path: &str, what: &str, done: &Done) -> String {
+fn answer(path: &str, what: &str, done: &TurnCall) -> String {
     let lines: Vec<&str> = done.content.lines().collect();
     let mut out = format!("{what}:\n");
     let shown = lines_that_fit(&lines);
@@ -89,7 +89,7 @@ fn shown_text(lines: &[&str]) -> String {
 }
 
 /// Returns the number of lines of a file of which a page was read.
-fn all_lines(done: &Done) -> Option<u64> {
+fn all_lines(done: &TurnCall) -> Option<u64> {
     done.notes.iter().find_map(|note| page_of(note))
 }
 

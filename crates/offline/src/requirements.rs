@@ -147,7 +147,7 @@ pub(super) fn is_incomplete(condition: &str) -> bool {
 
 /// Marks what Go modules need only for tests, examples and tools. `complete` means that the imports
 /// of all sources are known; `parsed` is the number of parsed sources.
-pub(super) fn tell_apart(
+pub(super) fn mark_test_only(
     packages: &mut [Package],
     inventory: &Inventory,
     known: &Requirements,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use deputize_core::truncate::truncate_chars;
 
 use super::Next;
-use super::conversation::{Ask, Done, Turn};
+use super::conversation::{Ask, Turn, TurnCall};
 use super::inventory::nearest;
 use super::task::{Refusal, Task};
 use super::wording::count;
@@ -58,7 +58,7 @@ pub(super) fn undone(what: &str) -> Next {
 }
 
 /// Whether a call did not do what it was to do: a command, also by its own word.
-fn failed(done: &Done) -> bool {
+fn failed(done: &TurnCall) -> bool {
     let ended_badly = |note: &String| {
         let code = note.strip_prefix("exit code ");
         code.is_some_and(|code| code != "0") || note.starts_with("ended by signal")
@@ -87,7 +87,7 @@ fn call_of(task: &Task) -> Option<(&'static str, Value, String)> {
     })
 }
 
-fn answer(what: &str, done: &Done) -> String {
+fn answer(what: &str, done: &TurnCall) -> String {
     let mut out = match done.problem() {
         Some(problem) => format!("{what} {problem}\n"),
         None => format!("{what}:\n"),

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::Next;
 use super::commands::commands;
-use super::conversation::{Ask, Done, Turn};
+use super::conversation::{Ask, Turn, TurnCall};
 use super::entries::entries;
 use super::figures::{Figures, figures, teach};
 use super::frame::unframe;
@@ -21,11 +21,11 @@ use super::part::Part;
 use super::plan;
 use super::readme;
 use super::report::{self, PartReport, Report, Top};
-use super::requirements::tell_apart;
+use super::requirements::mark_test_only;
 use super::scope::{Scope, under};
 use super::search::PAGE;
 use super::syntax::{FILE_BYTES, Grammar};
-use super::task::Sharing;
+use super::task::SurveyMode;
 use super::wording::{sentence_end, shorten};
 
 /// Bytes of a line of source, on average.
@@ -40,7 +40,7 @@ const LICENCE_LINES: u64 = 1_000;
 const LICENCES: usize = 4;
 
 /// Returns the next step of a survey of a directory.
-pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool) -> Next {
+pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: SurveyMode, closing: bool) -> Next {
     let mut ask = Ask::new(turn);
     let whole = Scope::whole(root);
     let listing = ask.call("list_dir", json!({"path": root, "depth": 1, "hidden": true}));
@@ -56,15 +56,15 @@ pub(super) fn step(turn: &Turn<'_>, root: &str, sharing: Sharing, closing: bool)
     let top = top_files(&mut ask, &inventory, root, listing);
     let shared = share(&mut ask, root, sharing, &inventory);
     let (figures, parts, note) = match shared {
-        Handed::Done(parts) => (together(&parts), parts, None),
-        Handed::Not => (own_figures(&mut ask, &inventory, &packages), Vec::new(), None),
-        Handed::Refused(why) => {
+        DelegationOutcome::Done(parts) => (together(&parts), parts, None),
+        DelegationOutcome::Not => (own_figures(&mut ask, &inventory, &packages), Vec::new(), None),
+        DelegationOutcome::Refused(why) => {
             (own_figures(&mut ask, &inventory, &packages), Vec::new(), Some(why))
         }
     };
     let complete = parts.iter().all(|part| part.problem.is_none());
     let complete = complete && figures.gaps.is_empty();
-    tell_apart(&mut packages, &inventory, &figures.requirements, complete, figures.parsed);
+    mark_test_only(&mut packages, &inventory, &figures.requirements, complete, figures.parsed);
     // What is shared must not depend on what the parts say, so this comes after it.
     figures.mark_files(&mut inventory);
     let mut parts_of_it = modules(&inventory, root, &packages);
@@ -169,8 +169,8 @@ fn first_sentence_of(text: &str) -> &str {
     text.get(..sentence_end(text).unwrap_or(text.len())).unwrap_or_default()
 }
 
-fn entry_names(listing: Option<&Done>) -> Vec<String> {
-    let text = listing.and_then(Done::ok).unwrap_or_default();
+fn entry_names(listing: Option<&TurnCall>) -> Vec<String> {
+    let text = listing.and_then(TurnCall::ok).unwrap_or_default();
     let name = |line: &str| {
         let path = line.split(['\t']).next().unwrap_or(line);
         file_name(path.trim_end_matches('/')).to_owned()
@@ -182,7 +182,7 @@ fn top_files(
     ask: &mut Ask<'_, '_>,
     inventory: &Inventory,
     root: &str,
-    listing: Option<&Done>,
+    listing: Option<&TurnCall>,
 ) -> Top {
     let entries = entry_names(listing);
     let top = folder_of(root);
@@ -219,7 +219,7 @@ fn checks(ask: &mut Ask<'_, '_>, root: &str, entries: &[String]) -> Vec<String> 
     if entries.iter().any(|name| name == ".github") {
         let folder = under(root, ".github");
         let github = ask.call("list_dir", json!({"path": folder, "depth": 2, "hidden": true}));
-        let listed = github.and_then(Done::ok).unwrap_or_default();
+        let listed = github.and_then(TurnCall::ok).unwrap_or_default();
         for line in listed.lines() {
             let path = line.split('\t').next().unwrap_or_default();
             let workflow =
@@ -250,12 +250,17 @@ fn is_parsed(file: &File) -> bool {
 }
 
 /// Hands the sources of a directory to children, if that is worth it.
-fn share(ask: &mut Ask<'_, '_>, root: &str, sharing: Sharing, inventory: &Inventory) -> Handed {
+fn share(
+    ask: &mut Ask<'_, '_>,
+    root: &str,
+    sharing: SurveyMode,
+    inventory: &Inventory,
+) -> DelegationOutcome {
     let sources: Vec<&File> = inventory.files.iter().filter(|file| is_parsed(file)).collect();
-    if sharing == Sharing::Alone || sources.len() < WORTH_SHARING {
-        return Handed::Not;
+    if sharing == SurveyMode::Alone || sources.len() < WORTH_SHARING {
+        return DelegationOutcome::Not;
     }
-    let Some(width) = width(ask.turn()) else { return Handed::Not };
+    let Some(width) = width(ask.turn()) else { return DelegationOutcome::Not };
     let known = PAGES * usize::try_from(PAGE).unwrap_or(1);
     let parts = if inventory.files.len() >= known {
         plan::parts(root, width, &mut |dir| measure::children(ask, root, dir))
@@ -266,7 +271,7 @@ fn share(ask: &mut Ask<'_, '_>, root: &str, sharing: Sharing, inventory: &Invent
             .collect();
         plan::parts(root, width, &mut |dir| Some(plan::children(dir, &files)))
     };
-    if parts.len() > 1 { hand_on(ask, &parts) } else { Handed::Not }
+    if parts.len() > 1 { hand_on(ask, &parts) } else { DelegationOutcome::Not }
 }
 
 /// Refuses once all is there that the refusal is made of.
@@ -275,7 +280,7 @@ fn refuse_when_known(ask: Ask<'_, '_>, problem: String, closing: bool) -> Next {
 }
 
 /// Says why there is nothing to look at, if so.
-fn cannot_look(ask: &mut Ask<'_, '_>, root: &str, listing: Option<&Done>) -> Option<String> {
+fn cannot_look(ask: &mut Ask<'_, '_>, root: &str, listing: Option<&TurnCall>) -> Option<String> {
     if ask.turn().tool("search_files").is_none() && ask.turn().tool("list_dir").is_none() {
         return Some("I cannot survey anything: neither `list_dir` nor `search_files` is among my tools. Allow the toolset `file`.".to_owned());
     }
@@ -296,33 +301,33 @@ fn width(turn: &Turn<'_>) -> Option<usize> {
     Some(most.and_then(|most| usize::try_from(most).ok()).unwrap_or(CHILDREN))
 }
 
-enum Handed {
+enum DelegationOutcome {
     Not,
     Refused(String),
     Done(Vec<PartReport>),
 }
 
 /// Hands parts to children, and returns their reports once they are there.
-fn hand_on(ask: &mut Ask<'_, '_>, parts: &[Scope]) -> Handed {
+fn hand_on(ask: &mut Ask<'_, '_>, parts: &[Scope]) -> DelegationOutcome {
     let task = |(number, scope): (usize, &Scope)| json!({"goal": scope.goal(number, parts.len()), "context": scope.context()});
     let tasks: Vec<Value> = (1..).zip(parts).map(task).collect();
     let Some(done) = ask.call("delegate_task", json!({"tasks": tasks})) else {
-        return Handed::Done(Vec::new());
+        return DelegationOutcome::Done(Vec::new());
     };
     if let Some(problem) = done.problem() {
-        return Handed::Refused(problem);
+        return DelegationOutcome::Refused(problem);
     }
     let value: Value = serde_json::from_str(&done.content).unwrap_or_default();
     let Some(results) = value.get("results").and_then(Value::as_array) else {
         let why = value.get("error").and_then(Value::as_str).unwrap_or("gave no results");
-        return Handed::Refused(format!("failed: {}", shorten(why, 200)));
+        return DelegationOutcome::Refused(format!("failed: {}", shorten(why, 200)));
     };
     let of = |index: usize| {
         results.iter().find(|result| {
             result.get("task_index").and_then(Value::as_u64) == u64::try_from(index).ok()
         })
     };
-    Handed::Done(
+    DelegationOutcome::Done(
         parts.iter().enumerate().map(|(index, scope)| read_part(scope, of(index))).collect(),
     )
 }

@@ -21,7 +21,7 @@ const SHOWN: usize = 120;
 
 /// How the work of a survey is to be done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sharing {
+pub(super) enum SurveyMode {
     /// Handed to children when it is worth it.
     Fitting,
     /// Not handed on, because the person said so.
@@ -79,7 +79,7 @@ pub(super) enum Task {
         /// The directory.
         root: String,
         /// How.
-        sharing: Sharing,
+        sharing: SurveyMode,
     },
     /// A survey of one part, as [`Scope::from_brief`] reads it.
     Part(Scope),

@@ -120,7 +120,7 @@ pub use process_tag::OWNER_VARIABLE;
 pub use program::{ProgramError, resolve_program};
 pub use service::{Service, ServiceProcess};
 pub use shell::{STATE_LIMIT, Script, Shell, ShellError, ShellOutcome};
-pub use shell_state::{DirectoryGone, ShellState, StateChange, UnchangedReason, parse_state};
+pub use shell_state::{MissingDirectory, ShellState, StateChange, UnchangedReason, parse_state};
 pub use spawn::SpawnError;
 pub use supervisor::{Supervisor, SupervisorError};
 pub use supervisor_config::SupervisorConfig;

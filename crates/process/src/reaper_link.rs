@@ -197,7 +197,7 @@ impl ReaperLink {
             ReaperRequest::Start(what) => registry.refuse(what.tag, StartError::Helper(error)),
             _ => {
                 let mut error = Some(error);
-                registry.tell(|| Err(error.take().unwrap_or(HelperError::Lost)));
+                registry.answer_probes(|| Err(error.take().unwrap_or(HelperError::Lost)));
             }
         }
     }

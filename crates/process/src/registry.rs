@@ -109,7 +109,7 @@ impl Registry {
                 let _ = self.exits.remove(&tag).map(|waiting| waiting.send(exit));
             }
             ReaperReport::Ended(ticket, ended) => self.answer(ticket, ended),
-            ReaperReport::Holds(containment) => self.tell(|| Ok(containment)),
+            ReaperReport::Holds(containment) => self.answer_probes(|| Ok(containment)),
         }
     }
 
@@ -123,7 +123,10 @@ impl Registry {
         let _ = self.ends.remove(&ticket).map(|waiting| waiting.send(ended));
     }
 
-    pub(crate) fn tell(&mut self, mut word: impl FnMut() -> Result<Containment, HelperError>) {
+    pub(crate) fn answer_probes(
+        &mut self,
+        mut word: impl FnMut() -> Result<Containment, HelperError>,
+    ) {
         for probe in self.probes.drain(..) {
             let _ = probe.send(word());
         }
@@ -161,7 +164,7 @@ impl Registry {
         for (_, end) in std::mem::take(&mut self.ends) {
             let _ = end.send(ended.clone());
         }
-        self.tell(|| Err(HelperError::Lost));
+        self.answer_probes(|| Err(HelperError::Lost));
     }
 
     /// There will be nobody to start commands any more.

@@ -13,7 +13,7 @@ use crate::outcome::CommandOutcome;
 use crate::owner::Owner;
 use crate::program::{ProgramError, resolve_program};
 use crate::shell_state::{
-    DirectoryGone, STATE_BEGIN, STATE_END, STATUS_VARIABLE, ShellState, StateChange,
+    MissingDirectory, STATE_BEGIN, STATE_END, STATUS_VARIABLE, ShellState, StateChange,
 };
 use crate::spawn::SpawnError;
 
@@ -73,7 +73,7 @@ impl Script {
 pub enum ShellError {
     /// The working directory is gone.
     #[error(transparent)]
-    Directory(#[from] DirectoryGone),
+    Directory(#[from] MissingDirectory),
     /// The shell was not started.
     #[error(transparent)]
     Spawn(#[from] SpawnError),

@@ -32,7 +32,7 @@ pub struct ShellState {
     "nothing was run: working directory `{}` no longer exists; the next command runs in `{}`",
     gone.display(), now.display()
 )]
-pub struct DirectoryGone {
+pub struct MissingDirectory {
     /// The directory that is gone.
     pub gone: PathBuf,
     /// The directory that took its place.
@@ -83,7 +83,7 @@ impl ShellState {
     /// # Errors
     ///
     /// If the directory is gone.
-    pub fn check(&mut self) -> Result<(), DirectoryGone> {
+    pub fn check(&mut self) -> Result<(), MissingDirectory> {
         if self.cwd.is_dir() {
             return Ok(());
         }
@@ -91,7 +91,7 @@ impl ShellState {
             self.cwd.ancestors().skip(1).find(|above| above.is_absolute() && above.is_dir());
         let now = above.unwrap_or(Path::new("/")).to_owned();
         let gone = std::mem::replace(&mut self.cwd, now.clone());
-        Err(DirectoryGone { gone, now })
+        Err(MissingDirectory { gone, now })
     }
 
     /// Takes over what the command reported.
@@ -222,7 +222,7 @@ mod tests {
         let mut state = ShellState { cwd: gone.clone(), env: BTreeMap::new() };
         std::fs::create_dir(dir.path().join("a")).unwrap();
         let now = dir.path().join("a");
-        assert_eq!(state.check(), Err(DirectoryGone { gone, now: now.clone() }));
+        assert_eq!(state.check(), Err(MissingDirectory { gone, now: now.clone() }));
         assert_eq!(state.cwd, now);
         assert_eq!(state.check(), Ok(()));
     }

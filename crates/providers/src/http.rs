@@ -227,7 +227,7 @@ pub(crate) async fn exchange<P: EventParser>(
         let fault = failure.server().and_then(KeyFault::of);
         let turn = used.zip(fault);
         let turn = turn.and_then(|(used, fault)| remote.keys.failed(used, fault, Instant::now()));
-        failure.tell(told, turn.as_ref())
+        failure.into_error(told, turn.as_ref())
     })
 }
 

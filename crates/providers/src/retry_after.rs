@@ -67,7 +67,7 @@ pub(crate) fn seconds(seconds: f64) -> Option<Duration> {
 }
 
 /// Returns a wait as people read it, rounded up, in at most two units; `None` if it is none.
-pub(crate) fn told(wait: Duration) -> Option<String> {
+pub(crate) fn format_wait(wait: Duration) -> Option<String> {
     const MINUTE: u128 = 60;
     const HOUR: u128 = 60 * MINUTE;
     const DAY: u128 = 24 * HOUR;
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_wait_is_told_as_people_read_it() {
-        let told = |ms| told(Duration::from_millis(ms)).unwrap_or_default();
+        let told = |ms| format_wait(Duration::from_millis(ms)).unwrap_or_default();
         let day = 24 * 3_600_000;
         let rows = [0, 1, 150, 999, 1000, 1500, 1501, 60_000, 62_500, 360_000, 7_200_000];
         let rows = rows.into_iter().chain([7_260_001, day, 3 * day + 1, 400 * day, u64::MAX]);

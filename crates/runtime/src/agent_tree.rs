@@ -27,7 +27,7 @@ pub(crate) struct AgentTree {
     /// Agents that ended in this process.
     pub(crate) ended: BTreeMap<AgentId, AgentSummary>,
     /// Whether children give signs of life.
-    pub(crate) felt: bool,
+    pub(crate) has_heartbeat: bool,
     /// Cost of ended descendants, by parent.
     pub(crate) spent: BTreeMap<AgentId, Spending>,
     /// Work of ended descendants, by parent.

@@ -36,7 +36,8 @@ pub fn describe_call(tools: &Catalog, tool: &str, arguments: &str) -> String {
 /// about, or the call lacks that.
 fn phrase(spec: &ToolSpec, map: &Map<String, Value>) -> Option<String> {
     let subject = &spec.subject;
-    let (verb, (_, role)) = (subject.verb()?, subject.main()?);
+    let verb = subject.verb()?;
+    let (_, role) = subject.main()?;
     let text = |role| subject.text(role, map).filter(|text| !text.is_empty());
     let words = match role {
         // Of a command each character counts.

@@ -5,19 +5,19 @@ use std::sync::Arc;
 use deputize_core::Event;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::pulse::Heartbeat;
+use crate::heartbeat_config::Heartbeat;
 use crate::session_inner::SessionInner;
 
 /// Lets the children give signs of life, if they are to and nothing does so yet.
 pub(crate) fn start_heartbeat(shared: &Arc<SessionInner>) {
-    let Some(pulse) = shared.parts.children.heartbeat else { return };
-    if std::mem::replace(&mut shared.tree().felt, true) {
+    let Some(heartbeat) = shared.parts.children.heartbeat else { return };
+    if std::mem::replace(&mut shared.tree().has_heartbeat, true) {
         return;
     }
     let session = Arc::clone(shared);
     shared.tasks.spawn(async move {
         let shared = session;
-        let mut timer = interval_at(Instant::now() + pulse.every, pulse.every);
+        let mut timer = interval_at(Instant::now() + heartbeat.every, heartbeat.every);
         timer.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
@@ -25,7 +25,7 @@ pub(crate) fn start_heartbeat(shared: &Arc<SessionInner>) {
                 () = shared.cancel.cancelled() => return,
                 _ = timer.tick() => {}
             }
-            if !beat(&shared, pulse) {
+            if !beat(&shared, heartbeat) {
                 return;
             }
         }
@@ -33,7 +33,7 @@ pub(crate) fn start_heartbeat(shared: &Arc<SessionInner>) {
 }
 
 /// One beat of all children; false: there are none any more.
-fn beat(shared: &SessionInner, pulse: Heartbeat) -> bool {
+fn beat(shared: &SessionInner, heartbeat: Heartbeat) -> bool {
     // The lock keeps a child from ending meanwhile: nothing of it follows its end.
     let mut tree = shared.tree();
     // The deepest first: what a child does counts for its parent.
@@ -42,7 +42,7 @@ fn beat(shared: &SessionInner, pulse: Heartbeat) -> bool {
     for child in children {
         alive = true;
         let current_tool = child.progress.current_tool();
-        let stalled = pulse.is_stale(child, current_tool.is_some());
+        let stalled = heartbeat.is_stale(child, current_tool.is_some());
         if child.progress.set_stalled(stalled) && stalled {
             continue;
         }
@@ -59,6 +59,6 @@ fn beat(shared: &SessionInner, pulse: Heartbeat) -> bool {
             parent.progress.mark();
         }
     }
-    tree.felt = alive;
+    tree.has_heartbeat = alive;
     alive
 }

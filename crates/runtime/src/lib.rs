@@ -150,6 +150,7 @@ mod external_words;
 #[doc(hidden)]
 pub mod fuzz;
 mod heartbeat;
+mod heartbeat_config;
 mod hook;
 mod hook_runner;
 mod inbox;
@@ -160,7 +161,7 @@ mod orphan;
 mod outcome;
 mod program_start;
 pub mod prompt;
-mod pulse;
+
 mod rate_limiters;
 mod readable_messages;
 mod record_log;
@@ -193,9 +194,9 @@ pub use budgets::Budgets;
 pub use call_text::{describe_call, describe_result, describe_tasks};
 pub use clock::SystemClock;
 pub use declare::declare;
+pub use heartbeat_config::Heartbeat;
 pub use hook::MESSAGE_BLOCKED;
 pub use models::Models;
-pub use pulse::Heartbeat;
 pub use rate_limiters::RateLimiters;
 pub use recording::{
     RecorderError, Recording, RecordingError, ReplayError, ReplayPosition, SessionRecorder,

@@ -252,8 +252,8 @@ impl ModelCaller {
             options: &options,
         };
         self.cx.handle.progress.mark_request(iteration);
-        if let Some(tape) = &self.cx.shared.parts.record.recorder {
-            tape.sends(&spec.id, &route.name, &request);
+        if let Some(recorder) = &self.cx.shared.parts.record.recorder {
+            recorder.sends(&spec.id, &route.name, &request);
         }
         self.cx.shared.bus.record(
             spec,
@@ -461,9 +461,9 @@ mod tests {
     use crate::{Session, SessionConfig};
 
     /// A model that writes down that it was asked.
-    struct Named(&'static str, Result<(), FailureKind>, Arc<Mutex<Vec<&'static str>>>);
+    struct NamedModel(&'static str, Result<(), FailureKind>, Arc<Mutex<Vec<&'static str>>>);
 
-    impl Model for Named {
+    impl Model for NamedModel {
         fn reply<'a>(
             &'a self,
             _: &'a Request<'a>,
@@ -483,7 +483,7 @@ mod tests {
         let log = Arc::new(Mutex::new(Vec::new()));
         let mut parts = SessionConfig::new(Catalog::default());
         for (name, reply) in [("t/own", Err(FailureKind::Unavailable)), ("t/other", Ok(()))] {
-            let model = Named(name, reply, Arc::clone(&log));
+            let model = NamedModel(name, reply, Arc::clone(&log));
             parts.models.insert(name, name, Arc::new(model));
         }
         parts.models.fallback(vec!["t/other".to_owned()]);

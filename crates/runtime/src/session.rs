@@ -99,11 +99,11 @@ impl Session {
         journal: Arc<dyn Journal>,
         restored: RestoredSession,
     ) -> Self {
-        let tape = parts.record.recorder.clone().map(|tape| tape as Arc<dyn Observer>);
+        let recorder = parts.record.recorder.clone().map(|recorder| recorder as Arc<dyn Observer>);
         let bus = Arc::new(Bus::new(
             Arc::clone(&parts.clock),
             journal,
-            tape.into_iter().chain(std::mem::take(&mut parts.observers)).collect(),
+            recorder.into_iter().chain(std::mem::take(&mut parts.observers)).collect(),
             Arc::clone(&restored.states),
             JournalState { next: restored.next, texts: restored.texts },
         ));
@@ -312,8 +312,8 @@ pub(crate) fn begin_recording(
     session: &SessionId,
     before: Option<&[Record]>,
 ) {
-    if let Some(tape) = &parts.record.recorder {
-        tape.begin(&RecordingStart {
+    if let Some(recorder) = &parts.record.recorder {
+        recorder.begin(&RecordingStart {
             program: &parts.record.program,
             session,
             created: parts.clock.now_ms(),

@@ -23,8 +23,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::budgets::Budgets;
 use crate::clock::SystemClock;
+use crate::heartbeat_config::Heartbeat;
 use crate::models::Models;
-use crate::pulse::Heartbeat;
 use crate::recording::SessionRecorder;
 
 /// Default time limit of one run of a hook.

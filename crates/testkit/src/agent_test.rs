@@ -78,7 +78,7 @@ pub struct AgentTest {
     system: Vec<Arc<str>>,
     delegates: bool,
     dir: TestDirectory,
-    tape: Option<PathBuf>,
+    recording: Option<PathBuf>,
 }
 
 /// The working directory of the agents.
@@ -138,7 +138,7 @@ impl AgentTest {
             system: Vec::new(),
             delegates: false,
             dir: TestDirectory::Own(dir),
-            tape: None,
+            recording: None,
         }
     }
 
@@ -173,7 +173,7 @@ impl AgentTest {
     /// Records everything from outside, in order, into a new file, for [`AgentTest::replay`].
     #[must_use]
     pub fn recording(mut self, file: impl Into<PathBuf>) -> Self {
-        self.tape = Some(file.into());
+        self.recording = Some(file.into());
         self
     }
 
@@ -202,10 +202,10 @@ impl AgentTest {
         let asked: Arc<ScriptedModel> = Arc::clone(&model);
         parts.models.insert(MODEL, "m", asked);
         parts.observers.push(Arc::new(recorder.clone()));
-        if let Some(file) = &self.tape {
-            let tape = SessionRecorder::create(file)
+        if let Some(file) = &self.recording {
+            let session_recorder = SessionRecorder::create(file)
                 .unwrap_or_else(|error| panic!("no recording at {}: {error}", file.display()));
-            parts.record.recorder = Some(Arc::new(tape));
+            parts.record.recorder = Some(Arc::new(session_recorder));
         }
         let sessions = tempfile::tempdir().unwrap_or_else(|error| panic!("no directory: {error}"));
         let dir = SessionDir::new(sessions.path());

@@ -267,7 +267,9 @@ mod tests {
 
     /// A text with each of its stretches replaced, and where; a stretch is as it was, or not.
     fn edited(stretches: &[(String, Option<String>)]) -> (String, String, Vec<ReplacedRange>) {
-        let (mut old, mut new, mut changes) = (String::new(), String::new(), Vec::new());
+        let mut old = String::new();
+        let mut new = String::new();
+        let mut changes = Vec::new();
         for (before, after) in stretches {
             let from = old.len();
             let to = new.len();

@@ -28,7 +28,7 @@ const SERVICE_PORTS: [u16; 30] = [
 /// Why an address may not be asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum UrlDenied {
+pub enum UrlDenial {
     /// It is no address.
     #[error(
         "`{url}` is not an address ({problem}): write it whole, such as https://example.org/page"
@@ -89,7 +89,7 @@ pub enum UrlDenied {
     },
 }
 
-impl UrlDenied {
+impl UrlDenial {
     /// Returns whether allowing the host would lift this.
     #[must_use]
     pub const fn is_liftable(&self) -> bool {
@@ -160,8 +160,8 @@ impl AddressPolicy {
     ///
     /// # Errors
     /// If it is no address, or may not be asked.
-    pub fn parse(&self, text: &str) -> Result<Url, UrlDenied> {
-        let url = Url::parse(text).map_err(|error| UrlDenied::Invalid {
+    pub fn parse(&self, text: &str) -> Result<Url, UrlDenial> {
+        let url = Url::parse(text).map_err(|error| UrlDenial::Invalid {
             url: deputize_core::sanitize::for_terminal_line(text, 200),
             problem: error.to_string(),
         })?;
@@ -173,21 +173,21 @@ impl AddressPolicy {
     ///
     /// # Errors
     /// If it may not be asked.
-    pub fn check(&self, url: &Url) -> Result<(), UrlDenied> {
+    pub fn check(&self, url: &Url) -> Result<(), UrlDenial> {
         if !matches!(url.scheme(), "http" | "https") {
-            return Err(UrlDenied::Scheme { scheme: url.scheme().to_owned() });
+            return Err(UrlDenial::Scheme { scheme: url.scheme().to_owned() });
         }
         if has_credentials(url) {
-            return Err(UrlDenied::Credentials);
+            return Err(UrlDenial::Credentials);
         }
         let host = host_of(url).unwrap_or_default();
         if METADATA_NAMES.contains(&host.as_str()) {
-            return Err(UrlDenied::Metadata { host });
+            return Err(UrlDenial::Metadata { host });
         }
         let port = url.port_or_known_default().unwrap_or_default();
         let is_web = matches!(port, 80 | 443 | 1024..) && !SERVICE_PORTS.contains(&port);
         if !is_web && !self.names_port(&host, port) {
-            return Err(UrlDenied::Port { host, port });
+            return Err(UrlDenial::Port { host, port });
         }
         match address_of(url) {
             Some(address) => self.check_address(&host, port, address),
@@ -199,19 +199,19 @@ impl AddressPolicy {
     ///
     /// # Errors
     /// If one of them may not be asked.
-    pub fn check_resolved(&self, url: &Url, resolved: &[SocketAddr]) -> Result<(), UrlDenied> {
+    pub fn check_resolved(&self, url: &Url, resolved: &[SocketAddr]) -> Result<(), UrlDenial> {
         let host = host_of(url).unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
         resolved.iter().try_for_each(|address| self.check_address(&host, port, address.ip()))
     }
 
-    fn check_address(&self, host: &str, port: u16, address: IpAddr) -> Result<(), UrlDenied> {
+    fn check_address(&self, host: &str, port: u16, address: IpAddr) -> Result<(), UrlDenial> {
         let host_name = host.to_owned();
         match address_kind(address) {
             AddressKind::Public => Ok(()),
             AddressKind::Private if self.allows(host, port) => Ok(()),
-            AddressKind::Private => Err(UrlDenied::Private { host: host_name, address }),
-            AddressKind::Metadata => Err(UrlDenied::Metadata { host: host_name }),
+            AddressKind::Private => Err(UrlDenial::Private { host: host_name, address }),
+            AddressKind::Metadata => Err(UrlDenial::Metadata { host: host_name }),
         }
     }
 

@@ -12,7 +12,7 @@ use reqwest::{Client, Response};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use crate::address_policy::{AddressPolicy, UrlDenied, address_of, host_of};
+use crate::address_policy::{AddressPolicy, UrlDenial, address_of, host_of};
 use crate::fetch_error::FetchError;
 use crate::settings::Settings;
 
@@ -123,7 +123,7 @@ impl<'c> FetchClient<'c> {
     }
 
     /// Fails if a secret stands in an address, as it is or escaped.
-    fn check_secrets(&self, url: &Url) -> Result<(), UrlDenied> {
+    fn check_secrets(&self, url: &Url) -> Result<(), UrlDenial> {
         let plain = percent_decoded(url.as_str());
         for text in [url.as_str(), plain.as_str()] {
             let scrubbed = self.settings.secrets.scrub(text);
@@ -131,7 +131,7 @@ impl<'c> FetchClient<'c> {
                 && scrubbed != text
             {
                 let name = rest.split(']').next().unwrap_or_default().to_owned();
-                return Err(UrlDenied::Secret { name });
+                return Err(UrlDenial::Secret { name });
             }
         }
         Ok(())
@@ -183,11 +183,11 @@ impl<'c> FetchClient<'c> {
 }
 
 /// Returns the address that a redirect leads to, if it may be asked.
-fn next_url(policy: &AddressPolicy, from: &Url, location: &str) -> Result<Url, UrlDenied> {
-    let next = from.join(location).map_err(|_| UrlDenied::Redirect)?;
+fn next_url(policy: &AddressPolicy, from: &Url, location: &str) -> Result<Url, UrlDenial> {
+    let next = from.join(location).map_err(|_| UrlDenial::Redirect)?;
     policy.check(&next)?;
     if from.scheme() == "https" && next.scheme() == "http" {
-        return Err(UrlDenied::Downgrade { url: shown(&next) });
+        return Err(UrlDenial::Downgrade { url: shown(&next) });
     }
     Ok(next)
 }

@@ -6,7 +6,7 @@ use deputize_core::ToolError;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::setting_names::SettingNames;
 
-use crate::address_policy::UrlDenied;
+use crate::address_policy::UrlDenial;
 
 /// The most characters of a text from outside in an error.
 const SHOWN_CHARS: usize = 300;
@@ -15,7 +15,7 @@ const SHOWN_CHARS: usize = 300;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FetchError {
     #[error("fetch denied: {0}")]
-    Denied(#[from] UrlDenied),
+    Denied(#[from] UrlDenial),
     #[error("{host} cannot be resolved: {problem}")]
     Resolve { host: String, problem: String },
     #[error("{host} did not answer: {problem}")]

@@ -35,7 +35,7 @@ mod settings;
 mod web_fetch;
 mod web_search;
 
-pub use address_policy::{AddressPolicy, AllowedHost, AllowedHostError, UrlDenied};
+pub use address_policy::{AddressPolicy, AllowedHost, AllowedHostError, UrlDenial};
 pub use converter::{Converter, converter_main};
 pub use public_address::{AddressKind, address_kind};
 pub use settings::{

@@ -173,7 +173,7 @@ impl GraphError {
 
 /// All that is wrong with a graph: at least one error, in the order of the tasks.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
-#[error("the graph is rejected: {}", Several(errors))]
+#[error("the graph is rejected: {}", ErrorList(errors))]
 pub struct GraphErrors {
     errors: Vec<GraphError>,
 }
@@ -231,9 +231,9 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-struct Several<'a>(&'a [GraphError]);
+struct ErrorList<'a>(&'a [GraphError]);
 
-impl fmt::Display for Several<'_> {
+impl fmt::Display for ErrorList<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&list(self.0, LISTED_ERRORS))
     }

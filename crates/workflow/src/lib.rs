@@ -47,5 +47,5 @@ mod task;
 
 pub use error::{ErrorValue, GraphError, GraphErrors};
 pub use graph::{DEFAULT_MAX_TASKS, Graph};
-pub use schedule::{EventError, Outcome, Ready, Schedule, TaskChange, TaskEvent, TaskState};
+pub use schedule::{EventError, Outcome, ReadyTasks, Schedule, TaskChange, TaskEvent, TaskState};
 pub use task::{Join, MAX_ID_BYTES, Task};

@@ -126,12 +126,12 @@ pub struct Schedule {
 /// The tasks to start now, best first: what [`Schedule::ready`] gives. A type with a name, so that
 /// `while let Some(task) = schedule.ready(n).next()` may change the schedule in its body.
 #[derive(Clone, Debug)]
-pub struct Ready<'a> {
+pub struct ReadyTasks<'a> {
     graph: &'a Graph,
     ranks: std::iter::Take<btree_set::Iter<'a, usize>>,
 }
 
-impl Iterator for Ready<'_> {
+impl Iterator for ReadyTasks<'_> {
     type Item = usize;
 
     fn next(&mut self) -> Option<usize> {
@@ -174,9 +174,9 @@ impl Schedule {
     /// is given as what they leave of it, and a lowered one stops no task but starts none until
     /// enough have ended. With 0 nothing starts.
     #[must_use]
-    pub fn ready(&self, max_concurrency: usize) -> Ready<'_> {
+    pub fn ready(&self, max_concurrency: usize) -> ReadyTasks<'_> {
         let free = max_concurrency.saturating_sub(self.running);
-        Ready { graph: &self.graph, ranks: self.ready.iter().take(free) }
+        ReadyTasks { graph: &self.graph, ranks: self.ready.iter().take(free) }
     }
 
     /// Takes in what happened and says what changed by it, in order: the event's own task first,
@@ -261,7 +261,7 @@ impl Schedule {
         let mut changes = vec![self.enter(task, state)];
         let mut queue = VecDeque::from([task]);
         while let Some(ended) = queue.pop_front() {
-            let skipped = self.tell_dependents(ended);
+            let skipped = self.settle_dependents(ended);
             queue.extend(skipped.iter().map(|change| change.task));
             changes.extend(skipped);
         }
@@ -269,7 +269,7 @@ impl Schedule {
     }
 
     /// Counts an ended task for those that wait for it: some become ready, some are skipped.
-    fn tell_dependents(&mut self, ended: usize) -> Vec<TaskChange> {
+    fn settle_dependents(&mut self, ended: usize) -> Vec<TaskChange> {
         let (succeeded, root) = match self.states[ended] {
             TaskState::Succeeded => (true, ended),
             TaskState::Skipped { root } => (false, root),

@@ -28,9 +28,9 @@ pub async fn send(
 }
 
 /// Allows read-only calls, asks about others, and denies letters to everybody.
-struct Careful;
+struct CarefulPolicy;
 
-impl Policy for Careful {
+impl Policy for CarefulPolicy {
     fn judge(&self, tool: &ToolSpec, arguments: &Value, _agent: &AgentView) -> Verdict {
         if arguments["to"] == "everybody" {
             return Verdict::Deny(Denial::new("no letters to everybody: name one"));
@@ -62,7 +62,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let model = ScriptedModel::turns([Reply::calls("m", letters), Reply::text("m", "Done.")]);
     let mut parts = SessionConfig::new(Catalog::linked(&[LINK])?);
     parts.models.insert("scripted/m", "m", Arc::new(model));
-    parts.policy = Arc::new(Careful);
+    parts.policy = Arc::new(CarefulPolicy);
     parts.approver = Arc::new(KnowsAda);
     let folder = tempfile::tempdir()?;
     let session =

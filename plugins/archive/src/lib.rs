@@ -103,10 +103,10 @@ struct Listing<'a> {
 }
 
 /// The call was cancelled.
-struct CancelRequested;
+struct CancelError;
 
 impl Listing<'_> {
-    fn add(&mut self, name: &str, size: u64, is_dir: bool) -> Result<(), CancelRequested> {
+    fn add(&mut self, name: &str, size: u64, is_dir: bool) -> Result<(), CancelError> {
         self.all += 1;
         self.bytes = self.bytes.saturating_add(size);
         if self.all.is_multiple_of(1000) {
@@ -124,7 +124,7 @@ impl Listing<'_> {
                 };
             }
         }
-        if self.cancel.is_cancelled() { Err(CancelRequested) } else { Ok(()) }
+        if self.cancel.is_cancelled() { Err(CancelError) } else { Ok(()) }
     }
 
     fn output(self, kind: &str) -> ToolOutput {
@@ -175,13 +175,13 @@ fn list(
     };
     match listed {
         Ok(Ok(())) => Ok(found.output(kind)),
-        Ok(Err(CancelRequested)) => Err(ToolError::Cancelled(Box::new(found.output(kind)))),
+        Ok(Err(CancelError)) => Err(ToolError::Cancelled(Box::new(found.output(kind)))),
         Err(error) if found.all == 0 => Err(unreadable(error)),
         Err(error) => Ok(found.output(kind).note(format!("the archive breaks off here: {error}"))),
     }
 }
 
-fn zip(file: File, found: &mut Listing<'_>) -> io::Result<Result<(), CancelRequested>> {
+fn zip(file: File, found: &mut Listing<'_>) -> io::Result<Result<(), CancelError>> {
     let mut archive = zip::ZipArchive::new(BufReader::new(file))?;
     for index in 0..archive.len() {
         let entry = archive.by_index_raw(index)?;
@@ -192,7 +192,7 @@ fn zip(file: File, found: &mut Listing<'_>) -> io::Result<Result<(), CancelReque
     Ok(Ok(()))
 }
 
-fn tar(from: impl Read, found: &mut Listing<'_>) -> io::Result<Result<(), CancelRequested>> {
+fn tar(from: impl Read, found: &mut Listing<'_>) -> io::Result<Result<(), CancelError>> {
     for entry in tar::Archive::new(from).entries()? {
         let entry = entry?;
         let name = String::from_utf8_lossy(&entry.path_bytes()).into_owned();

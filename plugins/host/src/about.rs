@@ -7,7 +7,7 @@ use deputize_core::ToolCx;
 use serde::Serialize;
 
 #[derive(Serialize)]
-struct About<'a> {
+struct CallInfo<'a> {
     session: &'a str,
     agent: &'a str,
     call: String,
@@ -22,7 +22,7 @@ struct About<'a> {
 /// Returns the JSON text of [`HostV1::about`](deputize_plugin::HostV1::about).
 pub(crate) fn about(cx: &ToolCx) -> String {
     let agent = &cx.agent;
-    let about = About {
+    let about = CallInfo {
         session: agent.session.id.as_str(),
         agent: agent.id().as_str(),
         call: cx.call.to_string(),

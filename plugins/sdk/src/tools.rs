@@ -55,7 +55,7 @@ type RunningCalls = BTreeMap<(AgentId, CallId), mpsc::UnboundedSender<String>>;
 /// The context of a call, from the host. What is missing is not permitted.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct About {
+struct CallInfo {
     session: String,
     agent: String,
     call: String,
@@ -139,7 +139,7 @@ impl LibraryState {
         &self,
         entry: &CatalogEntry,
         arguments: Value,
-        about: &About,
+        about: &CallInfo,
         host: &CallHost<'_>,
     ) -> ToolCallResult {
         let (send, mut notes) = mpsc::unbounded_channel();
@@ -172,7 +172,7 @@ impl LibraryState {
     }
 
     /// Returns the context of a call: as much of the host's agent as crosses the boundary.
-    fn cx(&self, about: &About) -> ToolCx {
+    fn cx(&self, about: &CallInfo) -> ToolCx {
         let session = self.session(about);
         let call = about.call.parse().unwrap_or(CallId { step: 1, slot: 0 });
         let spec = self.spec(about, &session.id);
@@ -190,7 +190,7 @@ impl LibraryState {
 
     /// Returns the session of a call. Its settings live as long as the library, so that a tool can
     /// store a connection there.
-    fn session(&self, about: &About) -> Arc<SessionView> {
+    fn session(&self, about: &CallInfo) -> Arc<SessionView> {
         let mut sessions = self.sessions.lock();
         if let Some(session) = sessions.get(&about.session) {
             return Arc::clone(session);
@@ -222,7 +222,7 @@ impl LibraryState {
         session
     }
 
-    fn spec(&self, about: &About, session: &SessionId) -> AgentSpec {
+    fn spec(&self, about: &CallInfo, session: &SessionId) -> AgentSpec {
         let agent = serde_json::from_value(Value::String(about.agent.clone()));
         AgentSpec {
             id: agent.unwrap_or_else(|_| AgentId::root(session)),
@@ -261,8 +261,8 @@ impl LibraryState {
     }
 }
 
-fn parse_about(text: &str) -> Result<About, serde_json::Error> {
-    if text.is_empty() { Ok(About::default()) } else { serde_json::from_str(text) }
+fn parse_about(text: &str) -> Result<CallInfo, serde_json::Error> {
+    if text.is_empty() { Ok(CallInfo::default()) } else { serde_json::from_str(text) }
 }
 
 /// Returns a tool as the description contains it.

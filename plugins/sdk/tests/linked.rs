@@ -21,9 +21,9 @@ struct Args {
     how: String,
 }
 
-struct Does;
+struct ActTool;
 
-impl TypedTool for Does {
+impl TypedTool for ActTool {
     type Args = Args;
 
     fn spec() -> ToolSpec {
@@ -58,7 +58,7 @@ impl TypedTool for Does {
     }
 }
 
-deputize_core::register_tool!("doing", Does);
+deputize_core::register_tool!("doing", ActTool);
 
 /// A host that says yes to the cancel at the third question.
 #[derive(Default)]

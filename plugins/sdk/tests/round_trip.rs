@@ -10,9 +10,9 @@ use deputize_plugin::{
 struct Sample;
 
 /// Throws again when it is dropped.
-struct Grenade;
+struct PanicOnDrop;
 
-impl Drop for Grenade {
+impl Drop for PanicOnDrop {
     #[expect(clippy::panic, reason = "what it is for")]
     fn drop(&mut self) {
         panic!("dropped");
@@ -29,7 +29,7 @@ impl Tools for Sample {
         match tool {
             "echo" => CallAnswer::Ok(arguments.into()),
             "panic" => panic!("a tool went wrong"),
-            "grenade" => std::panic::panic_any(Grenade),
+            "grenade" => std::panic::panic_any(PanicOnDrop),
             "about" => CallAnswer::text(host.about()),
             "count" => {
                 ["one", "two"].iter().for_each(|text| host.note(text));
@@ -106,9 +106,9 @@ fn a_panic_is_one_failed_call() {
 
 /// A plugin that cannot say what it has.
 fn mute() -> Plugin {
-    struct Mute;
+    struct PanickingTools;
 
-    impl Tools for Mute {
+    impl Tools for PanickingTools {
         #[expect(clippy::panic, reason = "a tool that does")]
         fn describe() -> String {
             panic!("not even that");
@@ -119,7 +119,7 @@ fn mute() -> Plugin {
         }
     }
 
-    static TABLE: TableV1 = deputize_plugin::table::<Mute>();
+    static TABLE: TableV1 = deputize_plugin::table::<PanickingTools>();
     // SAFETY: a static of this program.
     unsafe { Plugin::from_table(&raw const TABLE) }.unwrap_or_else(|error| unreachable!("{error}"))
 }

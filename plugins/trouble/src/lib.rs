@@ -11,7 +11,7 @@ deputize_core::tool_crate!();
 deputize_plugin::export_plugin!();
 
 #[derive(Debug, serde::Deserialize, schemars::JsonSchema)]
-struct Nothing {}
+struct NoArgs {}
 
 /// How often something was asked in a session.
 #[derive(Default)]
@@ -24,14 +24,14 @@ macro_rules! tool {
         struct $name;
 
         impl TypedTool for $name {
-            type Args = Nothing;
+            type Args = NoArgs;
 
             fn spec() -> ToolSpec {
-                let spec = ToolSpec::read_only(spec_of::<Nothing>($word, $about));
+                let spec = ToolSpec::read_only(spec_of::<NoArgs>($word, $about));
                 ToolSpec { time_limit: Some(Duration::from_millis($limit)), ..spec }
             }
 
-            async fn run(&self, _: Nothing, $cx: &ToolCx) -> ToolCallResult {
+            async fn run(&self, _: NoArgs, $cx: &ToolCx) -> ToolCallResult {
                 $body
             }
         }

@@ -18,21 +18,21 @@ const MUCH: usize = 80_000;
 
 /// What nobody reads.
 #[derive(Clone, Copy, PartialEq)]
-enum Unread {
+enum UnreadStream {
     Out,
     Err,
     Both,
 }
 
 /// A pipe in place of what nobody reads.
-fn stalled(command: &mut Command, what: Unread) -> PipeReader {
+fn stalled(command: &mut Command, what: UnreadStream) -> PipeReader {
     let (reader, writer) = pipe().unwrap();
-    let read = |of: Unread| what != of && what != Unread::Both;
+    let read = |of: UnreadStream| what != of && what != UnreadStream::Both;
     let stream = |read: bool| match read {
         true => Stdio::piped(),
         false => Stdio::from(writer.try_clone().unwrap()),
     };
-    command.stdout(stream(read(Unread::Out))).stderr(stream(read(Unread::Err)));
+    command.stdout(stream(read(UnreadStream::Out))).stderr(stream(read(UnreadStream::Err)));
     reader
 }
 
@@ -57,7 +57,7 @@ async fn wordy(last: impl Fn() -> MockAnswer + Send + Sync + 'static) -> MockSer
 
 #[tokio::test]
 async fn a_stalled_reader_neither_holds_the_run_up_nor_keeps_it_from_ending() {
-    for what in [Unread::Out, Unread::Err, Unread::Both] {
+    for what in [UnreadStream::Out, UnreadStream::Err, UnreadStream::Both] {
         in_time(async || {
             let lab = Lab::new();
             let server = wordy(hang).await;
@@ -66,11 +66,11 @@ async fn a_stalled_reader_neither_holds_the_run_up_nor_keeps_it_from_ending() {
             let running = RunningProgram::with_streams(command);
             server.until_requests(4).await;
             let (ended, took) = ended_by(Signal::INT, &lab, running).await;
-            if what == Unread::Out {
+            if what == UnreadStream::Out {
                 let told = "bytes of standard output were not read";
                 assert!(ended.err.contains(told) && ended.err.contains("hint: "), "{}", ended.err);
             }
-            if what == Unread::Err {
+            if what == UnreadStream::Err {
                 assert_eq!(events(&ended.out).last().unwrap()["type"], "session.end");
             }
             drop(reader);
@@ -91,7 +91,7 @@ async fn a_second_interrupt_waits_neither_for_a_command_nor_for_a_reader() {
         let mut begun = lab.pipe("begun");
         let args = ["--approve", "auto", "--output", "events", "Talk"];
         let mut command = lab.run_command(&server, &args);
-        let _reader = stalled(&mut command, Unread::Out);
+        let _reader = stalled(&mut command, UnreadStream::Out);
         let running = RunningProgram::with_streams(command);
         begun.lines(2).await;
         running.signal(Signal::INT);
@@ -113,7 +113,7 @@ async fn an_answer_that_nobody_reads_can_be_left_and_had_later() {
         let given = answer.clone();
         let server = model(move |_| MockAnswer::reply(&Reply::text("mock", &given))).await;
         let mut command = lab.run_command(&server, &["Ask"]);
-        let reader = stalled(&mut command, Unread::Out);
+        let reader = stalled(&mut command, UnreadStream::Out);
         let running = RunningProgram::with_streams(command);
         running.says("✓").await;
         let (ended, took) = ended_by(Signal::INT, &lab, running).await;
@@ -132,7 +132,8 @@ async fn a_reader_that_goes_on_gets_all_of_it() {
     let lab = Lab::new();
     let server = wordy(|| MockAnswer::reply(&Reply::text("mock", "Done."))).await;
     let mut command = lab.run_command(&server, &["--output", "events", "-v", "Talk"]);
-    let ((out, stdout), (err, stderr)) = (pipe().unwrap(), pipe().unwrap());
+    let (out, stdout) = pipe().unwrap();
+    let (err, stderr) = pipe().unwrap();
     command.stdout(stdout).stderr(stderr);
     let running = RunningProgram::with_streams(command);
     // It has everything to say, and nothing was read yet.

@@ -17,7 +17,7 @@ use crate::program::soon;
 /// What a server answers to its calls, by their number and their id.
 type Answers = Box<dyn Fn(u32, &Value) -> MockAnswer + Send + Sync>;
 
-struct Far {
+struct HttpFixture {
     bench: ToolHarness,
     servers: Servers,
     /// How often it was greeted.
@@ -27,7 +27,7 @@ struct Far {
     _server: MockServer,
 }
 
-async fn far(read_only: &[&str], answers: Answers) -> Far {
+async fn far(read_only: &[&str], answers: Answers) -> HttpFixture {
     far_with(read_only, answers, |_, answer| MockAnswer::json(&answer)).await
 }
 
@@ -36,7 +36,7 @@ async fn far_with(
     read_only: &[&str],
     answers: Answers,
     sends: impl Fn(&str, Value) -> MockAnswer + Send + Sync + 'static,
-) -> Far {
+) -> HttpFixture {
     let greeted = Arc::new(AtomicU32::new(0));
     let done = Arc::new(AtomicU32::new(0));
     let greetings = Arc::clone(&greeted);
@@ -75,10 +75,10 @@ async fn far_with(
     bench.agent().session.settings.get_or_insert_with(|| servers.clone());
     // Who looked at its tools greeted it too, and closed the session.
     greeted.store(0, Ordering::SeqCst);
-    Far { bench, servers, greeted, done, _server: server }
+    HttpFixture { bench, servers, greeted, done, _server: server }
 }
 
-impl Far {
+impl HttpFixture {
     async fn call(&self) -> String {
         called(&self.bench, "mcp__s__go", json!({})).await
     }

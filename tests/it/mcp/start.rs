@@ -150,7 +150,8 @@ async fn a_variable_that_the_person_names_for_a_server_is_passed() {
     let modules = lab.path("modules");
     fs::create_dir_all(&modules).unwrap();
     fs::write(modules.join("planted.py"), PLANTED).unwrap();
-    let (path, mark) = (format!("PYTHONPATH={}", modules.display()), lab.path("mark"));
+    let path = format!("PYTHONPATH={}", modules.display());
+    let mark = lab.path("mark");
     let command = ["python3", "-m", "planted", mark.to_str().unwrap()];
     let add = [&["mcp", "add", "w", "--yes", "--env", &path, "--"], &command[..]].concat();
     let ended = deputize(&lab, &add).await.with_code(0);

@@ -90,20 +90,20 @@ async fn ask(wire: Wire, endpoint: Endpoint) -> String {
 
 /// Which wait is short, so that a test comes to its end.
 #[derive(Clone, Copy)]
-enum Short {
+enum ShortTimeout {
     Nothing,
     FirstByte,
     Idle,
 }
 
 /// What an answer leads to in one wire, without what differs from run to run.
-async fn outcome(wire: Wire, answer: MockAnswer, short: Short) -> String {
+async fn outcome(wire: Wire, answer: MockAnswer, short: ShortTimeout) -> String {
     let server = MockServer::start([answer]).await.unwrap();
     let mut endpoint = endpoint(&server);
     match short {
-        Short::Nothing => {}
-        Short::FirstByte => endpoint.timeouts.first_byte = SHORT,
-        Short::Idle => endpoint.timeouts.idle = SHORT,
+        ShortTimeout::Nothing => {}
+        ShortTimeout::FirstByte => endpoint.timeouts.first_byte = SHORT,
+        ShortTimeout::Idle => endpoint.timeouts.idle = SHORT,
     }
     let told = ask(wire, endpoint).await;
     assert_eq!(server.requests().len(), 1, "nothing is sent twice: {told}");
@@ -124,10 +124,10 @@ async fn outcome(wire: Wire, answer: MockAnswer, short: Short) -> String {
 
 /// One line for a fault, or one for each wire where they do not agree.
 async fn row(name: &str, answer: impl Fn(Wire) -> MockAnswer) -> String {
-    short(Short::Nothing, name, answer).await
+    short(ShortTimeout::Nothing, name, answer).await
 }
 
-async fn short(short: Short, name: &str, answer: impl Fn(Wire) -> MockAnswer) -> String {
+async fn short(short: ShortTimeout, name: &str, answer: impl Fn(Wire) -> MockAnswer) -> String {
     let mut told = Vec::new();
     for wire in WIRES {
         told.push(outcome(wire, answer(wire), short).await);
@@ -197,11 +197,12 @@ async fn a_reply_that_does_not_come_to_its_end_is_none_in_every_wire() {
         row("ends early", |wire| sse(wire).ending_at(half(wire))).await,
         row("empty", |_| MockAnswer::sse("")).await,
         row("empty, as JSON", |_| MockAnswer::body("application/json", "")).await,
-        short(Short::FirstByte, "no answer", |wire| sse(wire).after(hour)).await,
-        short(Short::FirstByte, "stalls at once", |wire| sse(wire).stall_at(0, &never)).await,
-        short(Short::Idle, "stalls", |wire| part(wire).stall_at(half(wire), &never)).await,
-        short(Short::FirstByte, "only comments", |_| comments("", ": here\n\n")).await,
-        short(Short::Idle, "comments after a part", |wire| {
+        short(ShortTimeout::FirstByte, "no answer", |wire| sse(wire).after(hour)).await,
+        short(ShortTimeout::FirstByte, "stalls at once", |wire| sse(wire).stall_at(0, &never))
+            .await,
+        short(ShortTimeout::Idle, "stalls", |wire| part(wire).stall_at(half(wire), &never)).await,
+        short(ShortTimeout::FirstByte, "only comments", |_| comments("", ": here\n\n")).await,
+        short(ShortTimeout::Idle, "comments after a part", |wire| {
             comments(&hello(wire)[..half(wire)], ": here\n\n")
         })
         .await,
@@ -247,14 +248,17 @@ async fn what_moves_no_reply_on_is_no_sign_of_life() {
         let part = &hello(wire)[..middle(&hello(wire))];
         for event in idling(wire) {
             let again = format!("data: {event}\n\n");
-            let told = outcome(wire, MockAnswer::sse(part).then_forever(again, often), Short::Idle);
+            let told =
+                outcome(wire, MockAnswer::sse(part).then_forever(again, often), ShortTimeout::Idle);
             let told = tokio::time::timeout(Duration::from_secs(30), told).await;
             let told = told.unwrap_or_else(|_| panic!("{wire:?} waits for ever: {event}"));
             assert!(told.contains("stream_idle_timeout_seconds"), "{wire:?}: {told}");
         }
         let blanks = MockAnswer::body("application/json", "{").then_forever("\n ", often);
-        let told =
-            tokio::time::timeout(Duration::from_secs(30), outcome(wire, blanks, Short::Idle));
+        let told = tokio::time::timeout(
+            Duration::from_secs(30),
+            outcome(wire, blanks, ShortTimeout::Idle),
+        );
         let told = told.await.unwrap_or_else(|_| panic!("{wire:?} waits for ever: blanks"));
         assert!(told.contains("stream_idle_timeout_seconds"), "{wire:?}: {told}");
     }
@@ -276,8 +280,10 @@ async fn no_call_is_run_of_a_reply_that_may_have_been_cut() {
             calls(wire).ending_at(at(wire)).ending_with_connection()
         })
         .await,
-        short(Short::Idle, "silent before the mark", |wire| calls(wire).stall_at(at(wire), &never))
-            .await,
+        short(ShortTimeout::Idle, "silent before the mark", |wire| {
+            calls(wire).stall_at(at(wire), &never)
+        })
+        .await,
         row("a text cut before the mark", |wire| text(wire).cut_at(text_at(wire))).await,
         row("a text closed before the mark, without a length", |wire| {
             text(wire).ending_at(text_at(wire)).ending_with_connection()
@@ -310,7 +316,7 @@ async fn a_reply_of_another_api_is_told_with_the_one_that_it_looks_like() {
     for wire in WIRES {
         for (other, name) in WIRES.into_iter().zip(names).filter(|(other, _)| *other != wire) {
             for body in [hello(other), call(other)] {
-                let told = outcome(wire, MockAnswer::sse(body), Short::Nothing).await;
+                let told = outcome(wire, MockAnswer::sse(body), ShortTimeout::Nothing).await;
                 let means = format!("it looks like {name}: set `api: {name}`");
                 assert!(told.starts_with("Unavailable: ") && told.ends_with(&means), "{told}");
             }
@@ -322,7 +328,8 @@ async fn a_reply_of_another_api_is_told_with_the_one_that_it_looks_like() {
         (Wire::OpenAiResponses, r#"{"type":"message","content":[]}"#, names[2]),
         (Wire::AnthropicMessages, r#"{"choices":[{"message":{"content":"x"}}]}"#, names[0]),
     ] {
-        let told = outcome(wire, MockAnswer::body("application/json", body), Short::Nothing).await;
+        let told =
+            outcome(wire, MockAnswer::body("application/json", body), ShortTimeout::Nothing).await;
         assert!(told.ends_with(&format!("set `api: {name}`")), "{wire:?}: {told}");
     }
 }
@@ -331,7 +338,7 @@ async fn a_reply_of_another_api_is_told_with_the_one_that_it_looks_like() {
 async fn a_body_that_is_not_compressed_may_say_so_in_any_way() {
     for coding in ["identity", "Identity", " IDENTITY ", ""] {
         let answer = MockAnswer::sse(hello(Wire::OpenAiChat)).header("content-encoding", coding);
-        let told = outcome(Wire::OpenAiChat, answer, Short::Nothing).await;
+        let told = outcome(Wire::OpenAiChat, answer, ShortTimeout::Nothing).await;
         assert_eq!(told, "reply \"Hello, this is a longer text.\"", "{coding:?}");
     }
 }
@@ -346,7 +353,8 @@ async fn a_page_of_a_gateway_passes_and_one_to_sign_in_stays() {
         ("", "Unavailable"),
     ] {
         let page = format!("<html><title>{title}</title></html>");
-        let told = outcome(Wire::OpenAiChat, MockAnswer::body("text/html", page), Short::Nothing);
+        let told =
+            outcome(Wire::OpenAiChat, MockAnswer::body("text/html", page), ShortTimeout::Nothing);
         let told = told.await;
         assert!(told.starts_with(&format!("{kind}: ")), "{title}: {told}");
     }

@@ -170,9 +170,9 @@ async fn a_line_that_is_dropped_doubled_or_swapped_is_told() {
 }
 
 /// The tools of the program, of which none but the one that starts agents may be called.
-struct Forbidden(Arc<dyn Tool>, Arc<AtomicUsize>);
+struct ForbiddenTool(Arc<dyn Tool>, Arc<AtomicUsize>);
 
-impl Tool for Forbidden {
+impl Tool for ForbiddenTool {
     fn spec(&self) -> &ToolSpec {
         self.0.spec()
     }
@@ -201,7 +201,7 @@ fn parts(called: &Arc<AtomicUsize>) -> SessionConfig {
     let mut catalog = Catalog::default();
     for entry in linked.iter() {
         let mut entry = entry.clone();
-        entry.tool = Arc::new(Forbidden(Arc::clone(&entry.tool), Arc::clone(called)));
+        entry.tool = Arc::new(ForbiddenTool(Arc::clone(&entry.tool), Arc::clone(called)));
         catalog.insert(entry).unwrap();
     }
     let delegate = DelegateTool::new(DelegationConfig::default(), Arc::new(FixedClock(0))).unwrap();

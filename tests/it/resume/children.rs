@@ -169,13 +169,13 @@ pub(super) fn near(server: &MockServer) -> String {
 
 /// A run with a child that hands on to one of its own, killed when that one has written a file and
 /// waits for an answer.
-pub(super) struct Stopped<'l> {
+pub(super) struct KilledRun<'l> {
     lab: &'l Lab,
     server: MockServer,
     answers: Arc<AtomicBool>,
 }
 
-impl<'l> Stopped<'l> {
+impl<'l> KilledRun<'l> {
     pub(super) async fn start(lab: &'l Lab, before: &str) -> Self {
         let answers = Arc::new(AtomicBool::new(false));
         let answering = Arc::clone(&answers);
@@ -221,7 +221,7 @@ impl<'l> Stopped<'l> {
 #[tokio::test]
 async fn below_the_depth_limit_of_a_resume_nobody_goes_on_and_what_was_done_is_told() {
     let lab = Lab::new();
-    let stopped = Stopped::start(&lab, "delegation: {max_spawn_depth: 2}").await;
+    let stopped = KilledRun::start(&lab, "delegation: {max_spawn_depth: 2}").await;
     let told = stopped.resumed("delegation: {max_spawn_depth: 1}").await;
     let lead = &told["children"][0];
     assert_eq!((&lead["status"], &lead["summary"]), (&json!("completed"), &json!("Lead said")));
@@ -236,7 +236,7 @@ async fn below_the_depth_limit_of_a_resume_nobody_goes_on_and_what_was_done_is_t
 #[tokio::test]
 async fn with_no_tool_to_hand_on_a_call_below_is_taken_up_too() {
     let lab = Lab::new();
-    let stopped = Stopped::start(&lab, "delegation: {max_spawn_depth: 2}").await;
+    let stopped = KilledRun::start(&lab, "delegation: {max_spawn_depth: 2}").await;
     let told = stopped.resumed("delegation: {max_spawn_depth: 2}\ntoolsets: [file]").await;
     let lead = &told["children"][0];
     assert_eq!(lead["summary"], "Lead said", "{told}");

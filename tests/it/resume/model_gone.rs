@@ -8,7 +8,7 @@ use deputize_core::model::Reply;
 use deputize_testkit::MockAnswer;
 use serde_json::{Value, json};
 
-use super::children::{Stopped, near, settings};
+use super::children::{KilledRun, near, settings};
 use crate::kill::kill;
 use crate::program::{ChatRequest, Lab, RunningProgram, hang, model};
 
@@ -86,7 +86,7 @@ async fn hooks_are_told_of_the_end_of_those_that_nobody_takes_up_again() {
     let lab = Lab::new();
     let hooks = "hooks: {SubagentStop: ['cat >> seen']}";
     let before = format!("{hooks}\ndelegation: {{max_spawn_depth: 2, model: near/child}}");
-    let stopped = Stopped::start(&lab, &before).await;
+    let stopped = KilledRun::start(&lab, &before).await;
     assert!(!lab.work("seen").exists());
     let told = stopped.resumed(&format!("{hooks}\ndelegation: {{max_spawn_depth: 2}}")).await;
     let lead = &told["children"][0];

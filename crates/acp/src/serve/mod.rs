@@ -65,34 +65,34 @@ pub async fn serve(
 ) {
     let waiting = PendingMessages::default();
     let lines = Lines::new(outgoing(output, waiting.clone()), incoming(input));
-    let office = Arc::new(SessionManager::new(sessions, end.child(), waiting));
+    let manager = Arc::new(SessionManager::new(sessions, end.child(), waiting));
     // An editor that reads nothing more is not waited for.
     let stuck = async {
-        office.end.cancelled().await;
-        office.settled().await;
+        manager.end.cancelled().await;
+        manager.settled().await;
         tokio::time::sleep(LAST_WORDS).await;
     };
     tokio::select! {
         biased;
         // How it ended makes no difference: nobody is there to be told.
-        _ended = Box::pin(connect(who, &office, lines)) => {}
+        _ended = Box::pin(connect(who, &manager, lines)) => {}
         () = stuck => {}
     }
-    office.end.cancel(CancelReason::Interrupted);
-    office.settled().await;
-    office.close_all().await;
+    manager.end.cancel(CancelReason::Interrupted);
+    manager.settled().await;
+    manager.close_all().await;
 }
 
 /// Talks to the editor until it is gone, or all is to end and has.
 async fn connect<O, I>(
     who: ServerIdentity,
-    office: &Arc<SessionManager>,
+    manager: &Arc<SessionManager>,
     lines: Lines<O, I>,
 ) -> Result<(), Error>
 where
     Lines<O, I>: agent_client_protocol::ConnectTo<Agent> + 'static,
 {
-    let [asked, told, until] = std::array::from_fn(|_| Arc::clone(office));
+    let [asked, told, until] = std::array::from_fn(|_| Arc::clone(manager));
     Agent
         .v1()
         .name(who.name)
@@ -124,61 +124,61 @@ where
 /// Answers a request, at once or later: while one is worked on, others come.
 fn answer(
     who: ServerIdentity,
-    office: &Arc<SessionManager>,
+    manager: &Arc<SessionManager>,
     request: ClientRequest,
     responder: Responder,
     connection: ConnectionTo<Client>,
 ) -> Result<(), Error> {
-    let desk = Arc::clone(office);
+    let sessions = Arc::clone(manager);
     match request {
         ClientRequest::InitializeRequest(_) => responder.cast().respond(hello(who)),
-        ClientRequest::NewSessionRequest(new) => later(office, responder, async move {
+        ClientRequest::NewSessionRequest(new) => later(manager, responder, async move {
             let cwd = directory(&new.cwd, &new.additional_directories)?;
             let place = SessionRequest { cwd, stored: None, servers: servers(new.mcp_servers)? };
-            let (id, modes) = desk.open(place).await?;
+            let (id, modes) = sessions.open(place).await?;
             Ok(NewSessionResponse::new(id).modes(modes))
         }),
-        ClientRequest::LoadSessionRequest(load) => later(office, responder, async move {
+        ClientRequest::LoadSessionRequest(load) => later(manager, responder, async move {
             let cwd = directory(&load.cwd, &load.additional_directories)?;
             let place = stored(&load.session_id.0, cwd, load.mcp_servers)?;
-            let modes = desk.resume(place, &connection, true).await?;
+            let modes = sessions.resume(place, &connection, true).await?;
             Ok(LoadSessionResponse::new().modes(modes))
         }),
-        ClientRequest::ResumeSessionRequest(resume) => later(office, responder, async move {
+        ClientRequest::ResumeSessionRequest(resume) => later(manager, responder, async move {
             let cwd = directory(&resume.cwd, &resume.additional_directories)?;
             let place = stored(&resume.session_id.0, cwd, resume.mcp_servers)?;
-            let modes = desk.resume(place, &connection, false).await?;
+            let modes = sessions.resume(place, &connection, false).await?;
             Ok(ResumeSessionResponse::new().modes(modes))
         }),
-        ClientRequest::ListSessionsRequest(list) => later(office, responder, async move {
-            let all = desk.sessions.list(list.cwd).await?;
+        ClientRequest::ListSessionsRequest(list) => later(manager, responder, async move {
+            let all = sessions.sessions.list(list.cwd).await?;
             Ok(page(all, list.cursor.as_deref()))
         }),
-        ClientRequest::CloseSessionRequest(close) => later(office, responder, async move {
-            desk.close(&close.session_id.0).await?;
+        ClientRequest::CloseSessionRequest(close) => later(manager, responder, async move {
+            sessions.close(&close.session_id.0).await?;
             Ok(CloseSessionResponse::new())
         }),
-        ClientRequest::DeleteSessionRequest(delete) => later(office, responder, async move {
-            desk.delete(&delete.session_id.0).await?;
+        ClientRequest::DeleteSessionRequest(delete) => later(manager, responder, async move {
+            sessions.delete(&delete.session_id.0).await?;
             Ok(DeleteSessionResponse::new())
         }),
         ClientRequest::SetSessionModeRequest(set) => {
-            let chosen = office.choose(&set.session_id.0, &set.mode_id.0);
+            let chosen = manager.choose(&set.session_id.0, &set.mode_id.0);
             responder.cast().respond_with_result(chosen.map(|()| SetSessionModeResponse::new()))
         }
         ClientRequest::PromptRequest(prompt) => {
-            office.prompt(&prompt, responder.cast(), connection)
+            manager.prompt(&prompt, responder.cast(), connection)
         }
         _ => responder.respond_with_error(Error::method_not_found()),
     }
 }
 
 fn later<T: JsonRpcResponse + Send>(
-    office: &SessionManager,
+    manager: &SessionManager,
     responder: Responder,
     work: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<(), Error> {
-    office.work.spawn(async move { responder.cast().respond_with_result(work.await) });
+    manager.work.spawn(async move { responder.cast().respond_with_result(work.await) });
     Ok(())
 }
 

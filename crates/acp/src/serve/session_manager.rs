@@ -187,12 +187,12 @@ impl SessionManager {
             Ok(begun) => begun,
             Err(error) => return responder.respond_with_error(error),
         };
-        let office = Arc::clone(self);
+        let manager = Arc::clone(self);
         self.work.spawn(async move {
             let dropped = responder.cancellation();
             let cancel = turn.1.clone();
             let ended = {
-                let mut work = Box::pin(office.turn(&turn, text, &id, &connection));
+                let mut work = Box::pin(manager.turn(&turn, text, &id, &connection));
                 tokio::select! {
                     ended = &mut work => ended,
                     () = dropped.cancelled() => {

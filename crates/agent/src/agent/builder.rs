@@ -101,7 +101,7 @@ pub struct AgentBuilder {
     system_prompt: String,
     limits: LimitSettings,
     pub(super) handlers: HandlerSettings,
-    surroundings: Surroundings,
+    env: BuilderEnv,
 }
 
 /// Which models an agent and its children ask.
@@ -127,7 +127,7 @@ pub(super) struct HandlerSettings {
 }
 
 /// An agent's view of the process that it is in.
-struct Surroundings {
+struct BuilderEnv {
     env: Option<BTreeMap<OsString, OsString>>,
     clock: Arc<dyn Clock>,
 }
@@ -150,7 +150,7 @@ impl AgentBuilder {
             system_prompt: String::new(),
             limits: LimitSettings { budget: Budget::default(), max_iterations: MAX_ITERATIONS },
             handlers: HandlerSettings::default(),
-            surroundings: Surroundings { env: None, clock: Arc::new(SystemClock) },
+            env: BuilderEnv { env: None, clock: Arc::new(SystemClock) },
         }
     }
 
@@ -291,13 +291,13 @@ impl AgentBuilder {
     /// Sets the environment in place of this process's: keys come from it, commands get the
     /// harmless part of it, and secrets in it are taken out of all that leaves the program.
     pub fn env(mut self, env: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        self.surroundings.env = Some(env.into_iter().collect());
+        self.env.env = Some(env.into_iter().collect());
         self
     }
 
     /// Sets the clock.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.surroundings.clock = Arc::new(clock);
+        self.env.clock = Arc::new(clock);
         self
     }
 
@@ -330,7 +330,7 @@ impl AgentBuilder {
             processes: &commands.processes,
         };
         let mut warnings = Vec::new();
-        let date = local_date(&*self.surroundings.clock, TimeZone::system());
+        let date = local_date(&*self.env.clock, TimeZone::system());
         self.extensions.sort_by_key(|extension| extension.comes_last());
         let described = self.extensions.iter().map(|extension| extension.describe(&cx));
         let setup = AgentSetup {
@@ -364,7 +364,7 @@ impl AgentBuilder {
         setup: &AgentSetup,
         clock: Arc<dyn Clock>,
     ) -> Result<Assembly, BuildError> {
-        self.surroundings.clock = clock;
+        self.env.clock = clock;
         self.extensions.sort_by_key(|extension| extension.comes_last());
         let workspace = Workspace { cwd: setup.prompt.cwd.clone(), ..Workspace::default() };
         let cx = ExtensionContext {
@@ -393,7 +393,7 @@ impl AgentBuilder {
     }
 
     fn environment(&self) -> BTreeMap<OsString, OsString> {
-        self.surroundings.env.clone().unwrap_or_else(|| std::env::vars_os().collect())
+        self.env.env.clone().unwrap_or_else(|| std::env::vars_os().collect())
     }
 
     /// Makes the agent's model and those that its other settings name; the first with its name.
@@ -405,7 +405,7 @@ impl AgentBuilder {
         let mut models = Models::default();
         let in_dollars = self.limits.budget.usd.is_some();
         let mut connect = |source: &AgentModel, is_fallback: bool| -> Result<String, BuildError> {
-            let model = source.connect(env, &self.surroundings.clock, secrets)?;
+            let model = source.connect(env, &self.env.clock, secrets)?;
             let price = source.price().or(model.price);
             if in_dollars && !is_fallback && price.is_none() {
                 return Err(BuildError::NoPrice { model: model.name });
@@ -447,7 +447,7 @@ impl AgentBuilder {
         setup: &AgentSetup,
         cx: &ExtensionContext<'_>,
     ) -> Result<Assembly, BuildError> {
-        let clock = &self.surroundings.clock;
+        let clock = &self.env.clock;
         let delegation = self.delegation_config(&setup.prompt)?;
         let mut catalog = self.linked_tools()?;
         if self.delegation.is_some() {
@@ -481,7 +481,7 @@ impl AgentBuilder {
                 },
                 budgets: Budgets { session: self.limits.budget, children: Budget::default() },
                 children_time: None,
-                pulse: Heartbeat::default(),
+                heartbeat: Heartbeat::default(),
             },
             sync: SyncMode::default(),
             clock: Arc::clone(clock),

@@ -30,7 +30,7 @@ pub(super) fn document(input: &HookInput<'_>) -> Vec<u8> {
     let cwd = agent.cwd.to_string_lossy();
     let about = input.moment.call();
     let spawned_by = agent.spawned_by.as_ref().map(|by| by.call);
-    let (args, status, output) = told(agent, &input.moment);
+    let (args, status, output) = call_fields(agent, &input.moment);
     let output_bytes = match &output {
         Value::Null => 0,
         Value::String(text) => text.len(),
@@ -60,7 +60,7 @@ pub(super) fn document(input: &HookInput<'_>) -> Vec<u8> {
 }
 
 /// Arguments, status and output of a moment.
-fn told(agent: &AgentSpec, moment: &HookEvent<'_>) -> (Value, Option<&'static str>, Value) {
+fn call_fields(agent: &AgentSpec, moment: &HookEvent<'_>) -> (Value, Option<&'static str>, Value) {
     match moment {
         HookEvent::PreToolUse { arguments, .. } => ((*arguments).clone(), None, Value::Null),
         HookEvent::PostToolUse { arguments, status, output, .. } => {

@@ -14,13 +14,13 @@ use crate::violation::ContractRule;
 type Behaviour = Box<dyn Fn(usize, &ToolCx) -> BoxFuture<'static, ToolCallResult> + Send + Sync>;
 
 /// A tool whose behaviour depends on the number of the call, from 0.
-struct Told {
+struct ScriptedTool {
     spec: ToolSpec,
     behaviour: Behaviour,
     calls: AtomicUsize,
 }
 
-impl Tool for Told {
+impl Tool for ScriptedTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -55,7 +55,7 @@ fn told(
     spec: ToolSpec,
     behaviour: impl Fn(usize, &ToolCx) -> BoxFuture<'static, ToolCallResult> + Send + Sync + 'static,
 ) -> Arc<dyn Tool> {
-    Arc::new(Told { spec, behaviour: Box::new(behaviour), calls: AtomicUsize::new(0) })
+    Arc::new(ScriptedTool { spec, behaviour: Box::new(behaviour), calls: AtomicUsize::new(0) })
 }
 
 fn fine() -> BoxFuture<'static, ToolCallResult> {
@@ -94,16 +94,17 @@ async fn every_tool_of_our_own_that_an_empty_directory_does_for_keeps_the_contra
             _ => json!({"pattern": "two"}),
         };
         // Their examples name files that do not exist here.
-        let own = Without(Arc::clone(tool), ToolSpec { examples: vec![], ..tool.spec().clone() });
+        let own =
+            ToolWithSpec(Arc::clone(tool), ToolSpec { examples: vec![], ..tool.spec().clone() });
         let own: Arc<dyn Tool> = Arc::new(own);
         let checked = ToolCheck::new(&own).inside(dir.path()).call(call).run().await.unwrap();
         assert_eq!(checked.calls, 6, "{name}");
     }
 }
 
-struct Without(Arc<dyn Tool>, ToolSpec);
+struct ToolWithSpec(Arc<dyn Tool>, ToolSpec);
 
-impl Tool for Without {
+impl Tool for ToolWithSpec {
     fn spec(&self) -> &ToolSpec {
         &self.1
     }
@@ -224,11 +225,11 @@ async fn a_file_that_an_example_names_is_told_to_be_missing_and_only_that() {
 
 #[tokio::test]
 async fn a_tool_finds_what_it_is_lent_in_every_call() {
-    struct Lent(&'static str);
-    impl deputize_core::Resource for Lent {}
+    struct TestResource(&'static str);
+    impl deputize_core::Resource for TestResource {}
     let tool = || {
         told(good(), |_, cx| {
-            let lent = cx.agent.session.settings.get_or_insert_with(|| Lent("nothing"));
+            let lent = cx.agent.session.settings.get_or_insert_with(|| TestResource("nothing"));
             Box::pin(async move {
                 if lent.0 == "a key" {
                     Ok(ToolOutput::text(""))
@@ -238,7 +239,7 @@ async fn a_tool_finds_what_it_is_lent_in_every_call() {
             })
         })
     };
-    let checked = ToolCheck::new(&tool()).lend(Lent("a key")).run().await.unwrap();
+    let checked = ToolCheck::new(&tool()).lend(TestResource("a key")).run().await.unwrap();
     assert!(checked.calls > 1);
     assert!(check_tool(&tool()).await.unwrap_err().has(CallRule::Works));
 }

@@ -2,13 +2,13 @@
 
 use clap::Args;
 
-use super::serve::Every;
+use super::serve::SessionOptions;
 use super::{Approve, RunOptions};
 
 #[derive(Debug, Args)]
 pub(crate) struct Acp {
     #[command(flatten)]
-    every: Every,
+    options: SessionOptions,
     /// Approval mode of new sessions, which the editor may change [default: ask]
     #[arg(long, value_enum, value_name = "MODE")]
     approve: Option<Approve>,
@@ -17,6 +17,6 @@ pub(crate) struct Acp {
 impl Acp {
     /// Returns the options of each session. The editor sets the working directory.
     pub(crate) fn options(&self) -> RunOptions {
-        self.every.options(self.approve, None, false)
+        self.options.options(self.approve, None, false)
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand, ValueEnum as _};
 
-use super::serve::Every;
+use super::serve::SessionOptions;
 use super::{Approve, RunOptions, Settings, View};
 
 const ADD_EXAMPLES: &str = "\
@@ -25,7 +25,7 @@ pub(crate) enum Mcp {
     },
     /// Try a server, show its tools, and add it to the configuration
     #[command(after_help = ADD_EXAMPLES)]
-    Add(Box<Add>),
+    Add(Box<AddServer>),
     /// Remove a server from the configuration, with its approval
     Remove {
         /// The server
@@ -56,7 +56,7 @@ pub(crate) enum Mcp {
 #[command(override_usage = "\
     deputize mcp add [OPTIONS] <NAME> -- <COMMAND>...\n       \
     deputize mcp add [OPTIONS] <NAME> --url <URL>")]
-pub(crate) struct Add {
+pub(crate) struct AddServer {
     /// Name of the server: letters, digits, `-` and `_`
     pub(crate) name: String,
     /// Connect to a running server instead of starting one
@@ -98,7 +98,7 @@ pub(crate) struct McpServe {
     #[arg(long, value_name = "PORT")]
     pub(crate) http: Option<u16>,
     #[command(flatten)]
-    every: Every,
+    options: SessionOptions,
     /// Whether dangerous calls are approved; nobody can be asked [default: deny]
     #[arg(long, value_name = "MODE", value_parser = unasked())]
     approve: Option<Approve>,
@@ -117,6 +117,6 @@ fn unasked() -> impl TypedValueParser<Value = Approve> {
 impl McpServe {
     /// Returns the options of each run.
     pub(crate) fn options(&self) -> RunOptions {
-        self.every.options(self.approve, self.cwd.clone(), true)
+        self.options.options(self.approve, self.cwd.clone(), true)
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 #[derive(Debug, Subcommand)]
-pub(crate) enum New {
+pub(crate) enum NewCommand {
     /// Create a crate with a tool, its tests, and a program that uses it
     ///
     /// It builds, and its tests pass at once. Inside a checkout of Deputize, it depends on that

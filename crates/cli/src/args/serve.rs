@@ -7,7 +7,7 @@ use clap::Args;
 use super::{Approve, ModelChoice, OutputFormat, RunOptions, Settings, dollars};
 
 #[derive(Debug, Args)]
-pub(crate) struct Every {
+pub(crate) struct SessionOptions {
     #[command(flatten)]
     model: ModelChoice,
     /// Give the agents only these toolsets
@@ -30,7 +30,7 @@ pub(crate) struct Every {
     set: Vec<String>,
 }
 
-impl Every {
+impl SessionOptions {
     /// Returns the options of a run.
     pub(super) fn options(
         &self,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::args::Config;
-use crate::compose::{DollarLimits, ModelSelection, Unpriced, ca_file_fault, unreachable};
+use crate::compose::{DollarLimits, MissingPrice, ModelSelection, ca_file_fault, unreachable};
 use crate::config::{
     ConfigError, ConfigPlace, LoadedConfig, ModelOverrides, Output, Problem, ProviderEntry,
     Sources, Verb, VerbError, checked, in_order, load, run,
@@ -101,7 +101,7 @@ fn unpriced(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
     };
     let refusals = DollarLimits { config, hands_on }.refusals(&asked, around);
     let problem =
-        |why: &Unpriced| Some(Problem::new(loaded.origins.get(why.limit())?, why.to_string()));
+        |why: &MissingPrice| Some(Problem::new(loaded.origins.get(why.limit())?, why.to_string()));
     refusals.iter().filter_map(problem).collect()
 }
 

@@ -262,12 +262,12 @@ fn review(around: &ProcessEnv, name: &str, yes: bool, settings: &Settings) -> Re
     print(&show::whole(name, &start, &listed, &changes))?;
     let ConfiguredServer { cards, card, .. } = &mut configured;
     approve(around, ServerReview { name, cards, card }, &start, yes)?;
-    told_if_not_given(&loaded.config, name);
+    note_if_not_given(&loaded.config, name);
     Ok(())
 }
 
 /// Says that no agent is given a server, where that is so.
-fn told_if_not_given(config: &Config, name: &str) {
+fn note_if_not_given(config: &Config, name: &str) {
     if let Some(why) = not_given(config, name) {
         tell(&format!("note: {why}"));
     }

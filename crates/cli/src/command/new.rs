@@ -4,7 +4,7 @@ use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::args::{New, Project};
+use crate::args::{NewCommand, Project};
 use crate::compose::toolset_names;
 use crate::config::SERVER_TOOLSETS;
 use crate::exit::CliError;
@@ -90,9 +90,9 @@ enum NewError {
 }
 
 /// Writes a project.
-pub(crate) fn new(around: &ProcessEnv, command: &New) -> Result<(), CliError> {
+pub(crate) fn new(around: &ProcessEnv, command: &NewCommand) -> Result<(), CliError> {
     match command {
-        New::ToolCrate(args) => tool_crate(around, args),
+        NewCommand::ToolCrate(args) => tool_crate(around, args),
     }
 }
 

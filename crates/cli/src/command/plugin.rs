@@ -73,7 +73,7 @@ fn rows(config: &Config, around: &ProcessEnv, mut beside: Catalog) -> Vec<Plugin
         PluginRow {
             path: plugins::place(entry, around).display().to_string(),
             isolated: entry.isolated,
-            found: found.map_err(|error| CliError::usage(error).told()),
+            found: found.map_err(|error| CliError::usage(error).in_one_line()),
         }
     };
     config.plugins.iter().map(row).collect()

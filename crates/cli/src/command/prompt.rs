@@ -257,7 +257,7 @@ fn bounded(path: &Path) -> io::Result<Vec<u8>> {
 
 /// The fault of a call, with the person's values.
 #[derive(Debug, thiserror::Error)]
-#[error("{}", told(.0))]
+#[error("{}", describe_refusal(.0))]
 struct NoChild(Refusal);
 
 /// Why an agent can make no call at all.
@@ -267,7 +267,7 @@ struct NoChild(Refusal);
 )]
 struct NoTool(ToolName);
 
-fn told(refusal: &Refusal) -> String {
+fn describe_refusal(refusal: &Refusal) -> String {
     let what = refusal.errors().iter().map(|error| match error.field.as_str() {
         "" => error.remedy.clone(),
         field => format!("{field} {}: {}", error.value, error.remedy),

@@ -95,8 +95,8 @@ pub(crate) fn run(
     parts.record.endpoint = endpoint(overrides);
     parts.record.config_file.clone_from(&sources.config_file);
     let file = options.record.as_deref();
-    let tape = file.map(|file| recording::tape(file, &composition, &plan)).transpose()?;
-    parts.record.recorder.clone_from(&tape);
+    let recorder = file.map(|file| recording::recorder(file, &composition, &plan)).transpose()?;
+    parts.record.recorder.clone_from(&recorder);
     // Whoever lets go of them last waits for their end. That is here, also when the run is left
     // before its end: a thread of the runtime would be left in the middle of it.
     let processes = staff(&mut parts, &composition.config, program, around);
@@ -105,12 +105,12 @@ pub(crate) fn run(
         let ended = Box::pin(stage.work(&composition, &place, parts, plan)).await;
         composition.servers.catch_up().await;
         composition.servers.close().await;
-        RunReport::new(&stage, composition.config.max_iterations).tell(ended).await
+        RunReport::new(&stage, composition.config.max_iterations).print(ended).await
     };
     let code = stage.play(work);
     drop(processes);
-    match tape {
-        Some(tape) => code.map(|code| recording::told(&tape, code, options.quiet)),
+    match recorder {
+        Some(recorder) => code.map(|code| recording::report(&recorder, code, options.quiet)),
         None => code,
     }
 }

@@ -14,12 +14,12 @@ use deputize_delegate::{
 };
 
 use super::settings::effort;
-use super::{AssembledProgram, AssemblyInput, Discovered};
+use super::{AssembledProgram, AssemblyInput, PromptEnvironment};
 use crate::config::{Config, LATER_TOOLSETS, child_model_name};
 
 pub(super) fn policy(
     from: &AssemblyInput<'_>,
-    found: &Discovered,
+    found: &PromptEnvironment,
     child_base: Vec<Arc<str>>,
     warnings: &mut Vec<String>,
 ) -> DelegationConfig {

@@ -10,7 +10,7 @@ use crate::process_env::ProcessEnv;
 
 /// Why a run does not begin in which dollars or tokens are limited.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Unpriced {
+pub(crate) enum MissingPrice {
     /// Nobody knows what a model costs.
     #[error(
         "`{limit}` is a limit in dollars, and the price of `{name}` is not known: {remedy}, or \
@@ -33,7 +33,7 @@ pub(crate) enum Unpriced {
     Tokens { limit: &'static str },
 }
 
-impl Unpriced {
+impl MissingPrice {
     /// The key that limits.
     pub(crate) const fn limit(&self) -> &'static str {
         match self {
@@ -70,10 +70,10 @@ impl DollarLimits<'_> {
     }
 
     /// Why a run that asks these models cannot begin, if it cannot.
-    pub(crate) fn refusals(self, asked: &ModelSelection, around: &ProcessEnv) -> Vec<Unpriced> {
+    pub(crate) fn refusals(self, asked: &ModelSelection, around: &ProcessEnv) -> Vec<MissingPrice> {
         let program = self.hands_on && external::name(self.config).is_some();
-        let dollars = self.limit(true).map(|limit| Unpriced::Program { limit });
-        let tokens = self.tokens().map(|limit| Unpriced::Tokens { limit });
+        let dollars = self.limit(true).map(|limit| MissingPrice::Program { limit });
+        let tokens = self.tokens().map(|limit| MissingPrice::Tokens { limit });
         let program = [dollars, tokens].into_iter().flatten().filter(|_| program);
         let model = |(choice, used): &(ModelChoice, ModelUse)| {
             if used.skip_reason(choice, around).is_some() || price(choice, self.config).is_some() {
@@ -83,7 +83,7 @@ impl DollarLimits<'_> {
             let of_child = self.hands_on && asked.for_children.contains(&name);
             let needed = of_child || name == asked.name;
             let limit = self.limit(of_child).filter(|_| needed)?;
-            Some(Unpriced::Model { limit, name, remedy: self.remedy(choice) })
+            Some(MissingPrice::Model { limit, name, remedy: self.remedy(choice) })
         };
         program.chain(asked.choices.iter().filter_map(model)).collect()
     }

@@ -53,12 +53,12 @@ pub(super) fn limits(config: &Config) -> AssemblyLimits {
             children: config.delegation.budget.spending(),
         },
         children_time: config.delegation.budget.seconds.map(seconds),
-        pulse: pulse(config),
+        heartbeat: heartbeat(config),
     }
 }
 
 /// Returns when children send heartbeats.
-fn pulse(config: &Config) -> Heartbeat {
+fn heartbeat(config: &Config) -> Heartbeat {
     let set = &config.delegation;
     Heartbeat {
         every: seconds(set.heartbeat_seconds.max(1)),

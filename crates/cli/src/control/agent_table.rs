@@ -172,10 +172,10 @@ mod tests {
 
     #[test]
     fn what_an_agent_does_is_told_in_the_words_of_delegate_control() {
-        let mut tape = TestWriter::default();
+        let mut writer = TestWriter::default();
         let mut told = |event| {
-            tape.add(&root(), event);
-            json(&tape)[0]["status"].as_str().unwrap().to_owned()
+            writer.add(&root(), event);
+            json(&writer)[0]["status"].as_str().unwrap().to_owned()
         };
         assert_eq!(told(started(&root(), "all")), "running");
         let command = "rm x".to_owned();
@@ -192,12 +192,12 @@ mod tests {
 
     #[test]
     fn a_child_that_waits_for_its_turn_after_a_resume_is_told_so() {
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "all"));
-        tape.add(&child(0), started(&child(0), "a"));
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "all"));
+        writer.add(&child(0), started(&child(0), "a"));
         let mut told = |agent: &AgentId, event| {
-            tape.add(agent, event);
-            json(&tape)[1]["status"].as_str().unwrap().to_owned()
+            writer.add(agent, event);
+            json(&writer)[1]["status"].as_str().unwrap().to_owned()
         };
         let again = || {
             let cwd = "/w".into();
@@ -231,17 +231,17 @@ mod tests {
 
     #[test]
     fn a_model_has_one_name_before_and_after_its_reply_and_another_one_after_a_fallback() {
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "all"));
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "all"));
         let mut asks = |model: &str, replies: bool| {
             let model = model.to_owned();
             let messages = 1;
             let bytes = 1;
-            tape.add(&root(), Event::ModelRequest { iteration: 1, messages, bytes, model });
+            writer.add(&root(), Event::ModelRequest { iteration: 1, messages, bytes, model });
             if replies {
-                tape.add(&root(), replied(1, "", &[]));
+                writer.add(&root(), replied(1, "", &[]));
             }
-            json(&tape)[0]["model"].clone()
+            json(&writer)[0]["model"].clone()
         };
         let named = [("p/m", false), ("p/m", true), ("q/other", false), ("q/other", true)];
         for (model, replies) in named {
@@ -251,11 +251,11 @@ mod tests {
 
     #[test]
     fn time_ends_with_the_last_record_where_no_process_runs() {
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "all"));
-        tape.add(&root(), replied(1, "", &[]));
-        let [first, last] = [0, 1].map(|at: usize| tape.records[at].at);
-        let family = snapshot(&tape);
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "all"));
+        writer.add(&root(), replied(1, "", &[]));
+        let [first, last] = [0, 1].map(|at: usize| writer.records[at].at);
+        let family = snapshot(&writer);
         let seconds = |runs| {
             AgentTable::new(&family, runs, last + 60_000).json()[0]["seconds"].as_f64().unwrap()
         };
@@ -281,14 +281,14 @@ mod tests {
 
     #[test]
     fn an_agent_is_told_with_all_below_it() {
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "all"));
-        tape.add(&root(), replied(1, "", &[]));
-        assert_eq!(total_words(&snapshot(&tape)), None);
-        tape.add(&child(0), started(&child(0), "a"));
-        tape.add(&child(0), replied(1, "", &[]));
-        tape.add(&child(0), replied(2, "", &[]));
-        let told = json(&tape);
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "all"));
+        writer.add(&root(), replied(1, "", &[]));
+        assert_eq!(total_words(&snapshot(&writer)), None);
+        writer.add(&child(0), started(&child(0), "a"));
+        writer.add(&child(0), replied(1, "", &[]));
+        writer.add(&child(0), replied(2, "", &[]));
+        let told = json(&writer);
         let own = |index: usize| told[index]["tokens"]["input"].as_u64().unwrap();
         let tree = |index: usize| told[index]["tree"]["tokens"]["input"].as_u64().unwrap();
         assert_eq!(tree(0), own(0) + own(1));
@@ -297,7 +297,7 @@ mod tests {
             (&told[0]["tree"]["agents"], &told[1]["tree"]["agents"]),
             (&json!(2), &json!(1))
         );
-        let total = total_words(&snapshot(&tape)).unwrap();
+        let total = total_words(&snapshot(&writer)).unwrap();
         assert!(total.starts_with("2 agents, ") && total.ends_with(" in all"), "{total}");
     }
 }

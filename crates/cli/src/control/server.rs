@@ -15,7 +15,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::socket_folder::{SocketFolder, told};
+use super::socket_folder::{SocketFolder, explain_path_length};
 use super::{ControlAnswer, ControlError, ControlRequest, REQUEST_BYTES};
 
 /// Limit on simultaneous connections; further ones wait.
@@ -60,7 +60,8 @@ impl ControlServer {
         // Whoever finds it under its name finds it listening.
         let _left_by_another = unlinkat(&place.folder, &new, AtFlags::empty());
         let path = place.reach(&new);
-        let listener = StdListener::bind(&path).map_err(|error| failed(told(error, &path)))?;
+        let listener =
+            StdListener::bind(&path).map_err(|error| failed(explain_path_length(error, &path)))?;
         let ready = || {
             chmodat(&place.folder, &new, Mode::RUSR | Mode::WUSR, AtFlags::empty())?;
             renameat(&place.folder, &new, &place.folder, &name)?;

@@ -23,7 +23,7 @@ impl SocketFolder {
         let path = sessions.path().with_file_name("control");
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let folder = openat(CWD, &path, flags, Mode::empty()).map_err(|errno| match errno {
-            // What a link is told by.
+            // The path is a link, or no directory.
             Errno::LOOP | Errno::NOTDIR => {
                 ControlError::Exposed { path: path.clone(), why: "it is a link or a file".into() }
             }
@@ -71,7 +71,7 @@ impl SocketFolder {
 }
 
 /// An error of a socket's address that is too long, in words that say so.
-pub(super) fn told(error: io::Error, path: &Path) -> io::Error {
+pub(super) fn explain_path_length(error: io::Error, path: &Path) -> io::Error {
     if error.kind() != io::ErrorKind::InvalidInput {
         return error;
     }

@@ -122,33 +122,33 @@ mod tests {
     };
     use crate::output::to_json_line;
 
-    fn object(tape: &TestWriter, top: &Outcome) -> Value {
+    fn object(writer: &TestWriter, top: &Outcome) -> Value {
         let mut snapshot = SessionSnapshot::default().keep_outcomes();
-        tape.records.iter().for_each(|record| snapshot.apply(record));
+        writer.records.iter().for_each(|record| snapshot.apply(record));
         serde_json::from_str(&to_json_line(&run_object(&snapshot, top)).unwrap()).unwrap()
     }
 
     #[test]
     fn a_run_with_a_child_and_a_grandchild() {
         let grandchild = child(0).child(CALL, 0);
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "all"));
-        tape.add(&child(1), started(&child(1), "b"));
-        tape.add(&child(0), started(&child(0), "a"));
-        tape.add(&grandchild, started(&grandchild, "below a"));
-        tape.add(&grandchild, ended(&grandchild, Status::Completed, ExitReason::Completed));
-        tape.add(&child(0), ended(&child(0), Status::Timeout, ExitReason::Timeout));
-        tape.add(&child(1), ended(&child(1), Status::Completed, ExitReason::Completed));
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "all"));
+        writer.add(&child(1), started(&child(1), "b"));
+        writer.add(&child(0), started(&child(0), "a"));
+        writer.add(&grandchild, started(&grandchild, "below a"));
+        writer.add(&grandchild, ended(&grandchild, Status::Completed, ExitReason::Completed));
+        writer.add(&child(0), ended(&child(0), Status::Timeout, ExitReason::Timeout));
+        writer.add(&child(1), ended(&child(1), Status::Completed, ExitReason::Completed));
         let mut top = outcome(&root(), Status::Completed, ExitReason::Completed);
         top.receipts.files_written.insert("/repo/a".into(), version("x"));
-        insta::assert_json_snapshot!(object(&tape, &top));
+        insta::assert_json_snapshot!(object(&writer, &top));
     }
 
     #[test]
     fn a_child_is_told_with_what_was_found_out_at_its_end() {
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "all"));
-        tape.add(&child(0), started(&child(0), "a"));
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "all"));
+        writer.add(&child(0), started(&child(0), "a"));
         let found = ChildInspection {
             stale_paths: vec!["/repo/a".into()],
             gone_paths: Vec::new(),
@@ -158,9 +158,9 @@ mod tests {
         };
         let mut end = outcome(&child(0), Status::Completed, ExitReason::Completed);
         end.found = Some(Box::new(found));
-        tape.add(&child(0), Event::AgentEnd(Box::new(end)));
+        writer.add(&child(0), Event::AgentEnd(Box::new(end)));
         let top = outcome(&root(), Status::Completed, ExitReason::Completed);
-        let entry = object(&tape, &top)["children"][0].clone();
+        let entry = object(&writer, &top)["children"][0].clone();
         assert_eq!(entry["stale_paths"], serde_json::json!(["/repo/a"]));
         assert_eq!(entry["unseen_writes"], serde_json::json!(["b.rs"]));
         assert_eq!(entry["summary_path"], "/state/summary.txt");
@@ -169,12 +169,12 @@ mod tests {
 
     #[test]
     fn a_task_that_never_began_has_its_entry_in_its_place() {
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "all"));
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "all"));
         for index in [0, 2] {
-            tape.add(&child(index), started(&child(index), "a"));
+            writer.add(&child(index), started(&child(index), "a"));
             let end = ended(&child(index), Status::Completed, ExitReason::Completed);
-            tape.add(&child(index), end);
+            writer.add(&child(index), end);
         }
         let fact = ToolEffect::NotBegun {
             agent: child(1),
@@ -183,9 +183,9 @@ mod tests {
             status: Status::Interrupted,
             error: "interrupted: it was not started".to_owned(),
         };
-        tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Ok, "", vec![fact]));
+        writer.add(&root(), returned(CALL, "delegate_task", CallStatus::Ok, "", vec![fact]));
         let top = outcome(&root(), Status::Completed, ExitReason::Completed);
-        let children = object(&tape, &top)["children"].clone();
+        let children = object(&writer, &top)["children"].clone();
         assert_eq!(children.as_array().unwrap().len(), 3);
         let entry = &children[1];
         assert_eq!((&entry["task_index"], &entry["agent"]), (&1.into(), &child(1).as_str().into()));

@@ -86,12 +86,12 @@ mod tests {
         }
     }
 
-    fn tape() -> TestWriter {
-        let mut tape = TestWriter::default();
+    fn wrap_ups() -> TestWriter {
+        let mut writer = TestWriter::default();
         for _ in 0..5 {
-            tape.add(&root(), Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None });
+            writer.add(&root(), Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None });
         }
-        tape
+        writer
     }
 
     fn stream(out: Box<dyn Write + Send>, most: usize, cancel: &Cancel) -> EventStream {
@@ -104,7 +104,7 @@ mod tests {
         let writes = Arc::new(AtomicU32::new(0));
         let cancel = Cancel::new();
         let stream = stream(Box::new(Head(Arc::clone(&writes))), 1 << 20, &cancel);
-        tape().records.iter().for_each(|record| stream.on_record(record));
+        wrap_ups().records.iter().for_each(|record| stream.on_record(record));
         wait(stream.out.written());
         stream.on_delta(&root(), Delta::Text("x"));
         assert_eq!(cancel.reason(), Some(CancelReason::Interrupted));
@@ -115,9 +115,10 @@ mod tests {
 
     #[test]
     fn a_reader_that_stalls_ends_the_run_when_too_much_waits() {
-        let (cancel, (_reader, writer)) = (Cancel::new(), stalled());
+        let cancel = Cancel::new();
+        let (_reader, writer) = stalled();
         let stream = stream(writer, 500, &cancel);
-        tape().records.iter().for_each(|record| stream.on_record(record));
+        wrap_ups().records.iter().for_each(|record| stream.on_record(record));
         assert_eq!(cancel.reason(), Some(CancelReason::Interrupted));
         assert!((1..=500).contains(&stream.out.left()));
         assert!(stream.out.failure().unwrap().to_string().contains("the limit is 500"));

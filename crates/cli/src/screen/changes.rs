@@ -146,8 +146,8 @@ mod tests {
         returned(CALL, "terminal", CallStatus::Ok, "ok", vec![fact])
     }
 
-    fn tell(tape: &TestWriter) -> String {
-        let snapshot = SessionSnapshot::of(Arc::default(), &tape.records);
+    fn tell(writer: &TestWriter) -> String {
+        let snapshot = SessionSnapshot::of(Arc::default(), &writer.records);
         let lines = change_lines(snapshot.changes(), Path::new("/repo/project"));
         let lines: Vec<String> = lines.iter().map(|line| line.render(false)).collect();
         lines.join("\n")
@@ -155,19 +155,19 @@ mod tests {
 
     #[test]
     fn files_and_commands_of_the_whole_tree() {
-        let mut tape = TestWriter::default();
+        let mut writer = TestWriter::default();
         let diff = "--- a\n+++ b\n@@ -1 +1,2 @@\n-old\n+new\n+++plus\n@@ -9 +9 @@\n---minus\n";
-        tape.add(&root(), wrote("/repo/project/src/a.rs", true, Some(diff)));
-        tape.add(&child(0), wrote("/repo/project/src/a.rs", false, Some("@@ -1 +1 @@\n+x\n")));
-        tape.add(&child(1), wrote("/repo/else/b\u{1b}[2J.txt", false, None));
-        tape.add(&child(1), ran("cargo test\n--all", Some(0)));
-        tape.add(&child(1), ran("false", Some(1)));
-        tape.add(&child(1), ran("sleep 9", None));
+        writer.add(&root(), wrote("/repo/project/src/a.rs", true, Some(diff)));
+        writer.add(&child(0), wrote("/repo/project/src/a.rs", false, Some("@@ -1 +1 @@\n+x\n")));
+        writer.add(&child(1), wrote("/repo/else/b\u{1b}[2J.txt", false, None));
+        writer.add(&child(1), ran("cargo test\n--all", Some(0)));
+        writer.add(&child(1), ran("false", Some(1)));
+        writer.add(&child(1), ran("sleep 9", None));
         let unseen = ToolEffect::Command { command: "make".into(), exit_code: None, unknown: true };
-        tape.add(&child(1), returned(CALL, "terminal", CallStatus::Error, "?", vec![unseen]));
+        writer.add(&child(1), returned(CALL, "terminal", CallStatus::Error, "?", vec![unseen]));
         let text = "denied by user (commands can do anything)";
-        tape.add(&child(1), returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
-        insta::assert_snapshot!(tell(&tape), @r"
+        writer.add(&child(1), returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
+        insta::assert_snapshot!(tell(&writer), @r"
         2 files changed:
           mod /repo/else/b\u{1b}[2J.txt
           new src/a.rs +3 -2
@@ -184,11 +184,11 @@ mod tests {
     #[test]
     fn nothing_changed_is_nothing_told_and_much_is_counted() {
         assert_eq!(tell(&TestWriter::default()), "");
-        let mut tape = TestWriter::default();
+        let mut writer = TestWriter::default();
         for file in 0..FILES + 5 {
-            tape.add(&root(), wrote(&format!("/repo/project/{file}"), true, None));
+            writer.add(&root(), wrote(&format!("/repo/project/{file}"), true, None));
         }
-        assert!(tell(&tape).starts_with("25 files changed:\n"));
-        assert!(tell(&tape).ends_with("\n  and 5 more"));
+        assert!(tell(&writer).starts_with("25 files changed:\n"));
+        assert!(tell(&writer).ends_with("\n  and 5 more"));
     }
 }

@@ -163,15 +163,15 @@ mod tests {
         Event::AgentEnd(Box::new(outcome))
     }
 
-    fn told(tape: &TestWriter) -> String {
-        let lines = failure_lines(&SessionSnapshot::of(tools(), &tape.records), 60);
+    fn told(writer: &TestWriter) -> String {
+        let lines = failure_lines(&SessionSnapshot::of(tools(), &writer.records), 60);
         lines.iter().map(|line| line.render(false)).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
     fn failed_agents_stand_by_their_path_with_their_whole_reason() {
-        let mut tape = TestWriter::default();
-        assert_eq!(told(&tape), "");
+        let mut writer = TestWriter::default();
+        assert_eq!(told(&writer), "");
         let below = child(1).child(CallId { step: 2, slot: 0 }, 0);
         for (agent, goal) in [
             (root(), "All"),
@@ -180,48 +180,48 @@ mod tests {
             (child(2), "c"),
             (below.clone(), "d"),
         ] {
-            tape.add(&agent, started(&agent, goal));
+            writer.add(&agent, started(&agent, goal));
         }
         let long = format!("the provider said{} no", " no".repeat(200));
-        tape.add(&child(2), failed(&child(2), "no such model"));
-        tape.add(&below, failed(&below, &long));
-        tape.add(&child(1), failed(&child(1), "no such model"));
-        tape.add(&child(0), failed(&child(0), "it went on later"));
-        tape.add(&child(0), started(&child(0), "a"));
+        writer.add(&child(2), failed(&child(2), "no such model"));
+        writer.add(&below, failed(&below, &long));
+        writer.add(&child(1), failed(&child(1), "no such model"));
+        writer.add(&child(0), failed(&child(0), "it went on later"));
+        writer.add(&child(0), started(&child(0), "a"));
         let end = crate::fixture::ended(&child(0), Status::Completed, ExitReason::Completed);
-        tape.add(&child(0), end);
-        tape.add(&root(), failed(&root(), "told elsewhere"));
+        writer.add(&child(0), end);
+        writer.add(&root(), failed(&root(), "told elsewhere"));
         let expected = format!(
             "3 agents failed:\n  ✗ [2/3] 1.0.1: b\n  ✗ [3/3] 1.0.2: c\n    2 agents: no such model\n  ✗ [2/3.1/3] 1.0.1/2.0.0: d\n    {long}"
         );
-        assert_eq!(told(&tape), expected);
+        assert_eq!(told(&writer), expected);
         assert_eq!(CALL.step, 1, "the calls of the fixture");
     }
 
     #[test]
     fn those_of_an_earlier_task_of_the_session_are_left_out() {
-        let mut tape = TestWriter::default();
+        let mut writer = TestWriter::default();
         let message = || Event::Message(UserMessage { text: "All".to_owned(), from: None });
-        tape.add(&root(), started(&root(), "All")).add(&root(), message());
-        tape.add(&child(0), started(&child(0), "a")).add(&child(0), failed(&child(0), "no"));
+        writer.add(&root(), started(&root(), "All")).add(&root(), message());
+        writer.add(&child(0), started(&child(0), "a")).add(&child(0), failed(&child(0), "no"));
         // A message while it works, and a resume that says nothing new, begin no other task.
-        tape.add(&root(), message());
+        writer.add(&root(), message());
         let end = || crate::fixture::ended(&root(), Status::Interrupted, ExitReason::Interrupted);
-        tape.add(&root(), end()).add(&root(), Event::AgentResume { max_iterations: 9 });
-        assert_eq!(told(&tape), "1 agent failed:\n  ✗ [1/3] 1.0.0: a\n    no");
-        tape.add(&root(), end()).add(&root(), message());
-        assert_eq!(told(&tape), "");
+        writer.add(&root(), end()).add(&root(), Event::AgentResume { max_iterations: 9 });
+        assert_eq!(told(&writer), "1 agent failed:\n  ✗ [1/3] 1.0.0: a\n    no");
+        writer.add(&root(), end()).add(&root(), message());
+        assert_eq!(told(&writer), "");
     }
 
     #[test]
     fn very_many_are_counted() {
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "All"));
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "All"));
         for index in 0..60 {
-            tape.add(&child(index), started(&child(index), "a"));
-            tape.add(&child(index), failed(&child(index), &(index % 2).to_string()));
+            writer.add(&child(index), started(&child(index), "a"));
+            writer.add(&child(index), failed(&child(index), &(index % 2).to_string()));
         }
-        let told = told(&tape);
+        let told = told(&writer);
         assert!(
             told.starts_with("60 agents failed:\n") && told.ends_with("  and 10 more"),
             "{told}"
@@ -231,23 +231,23 @@ mod tests {
 
     #[test]
     fn those_for_whom_the_budget_had_no_room_share_one_reason() {
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "All"));
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "All"));
         let goal = "Sort the imports of every module of this project, one by one";
         let tokens =
             |left| format!("900 of 1485 tokens of budget.tokens are spent, so {left} are left");
         let dollars = "$1.0000 of $1 of budget.usd are spent, so $0.0000 are left".to_owned();
         for (index, figures) in [(0, tokens(440)), (1, tokens(585)), (2, dollars.clone())] {
-            tape.add(&child(index), started(&child(index), goal));
+            writer.add(&child(index), started(&child(index), goal));
             let mut outcome = outcome(&child(index), Status::Failed, ExitReason::Budget);
             let unit = if figures.contains('$') { "dollars" } else { "tokens" };
             outcome.error = Some(format!("nothing was asked: {figures}"));
             outcome.cause = Some(format!("nothing was asked ({unit})"));
-            tape.add(&child(index), Event::AgentEnd(Box::new(outcome)));
+            writer.add(&child(index), Event::AgentEnd(Box::new(outcome)));
         }
         let cut = "Sort the imports of every module of this p…";
         assert_eq!(
-            told(&tape),
+            told(&writer),
             format!(
                 "3 agents failed:\n  ✗ [1/3] 1.0.0: {cut}\n  ✗ [2/3] 1.0.1: {cut}\n    \
                  2 agents, the first of them: nothing was asked: {}\n  ✗ [3/3] 1.0.2: {cut}\n    \
@@ -259,41 +259,41 @@ mod tests {
 
     #[test]
     fn one_cause_is_one_reason_however_often_it_was_tried() {
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "All"));
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "All"));
         let remarks = ["", " (tried 2 times)", " (whatever the words)"];
         for (index, remark) in (0..).zip(remarks) {
-            tape.add(&child(index), started(&child(index), "a"));
+            writer.add(&child(index), started(&child(index), "a"));
             let mut outcome = outcome(&child(index), Status::Failed, ExitReason::Error);
             outcome.error = Some(format!("no route (port 1){remark}"));
             outcome.cause = Some("no route (port 1)".to_owned()).filter(|_| !remark.is_empty());
-            tape.add(&child(index), Event::AgentEnd(Box::new(outcome)));
+            writer.add(&child(index), Event::AgentEnd(Box::new(outcome)));
         }
-        let told = told(&tape);
+        let told = told(&writer);
         assert!(told.ends_with("\n    3 agents: no route (port 1)"), "{told}");
         assert_eq!(told.matches("no route").count(), 1, "{told}");
     }
 
     #[test]
     fn each_reason_is_shown_beyond_the_names_that_are_listed() {
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "All"));
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "All"));
         for index in 0..60 {
             let error = if index < 55 { "no such model" } else { "no such key" };
-            tape.add(&child(index), started(&child(index), "a"));
-            tape.add(&child(index), failed(&child(index), error));
+            writer.add(&child(index), started(&child(index), "a"));
+            writer.add(&child(index), failed(&child(index), error));
         }
-        let told = told(&tape);
+        let told = told(&writer);
         let end = "    55 agents: no such model\n    5 agents: no such key\n  and 10 more";
         assert!(told.ends_with(end), "{told}");
     }
 
     #[test]
     fn tasks_that_got_no_agent_stand_by_their_goals() {
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "All"));
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "All"));
         let arguments = r#"{"tasks":[{"goal":"a"},{"goal":"b"},{"goal":"c"}]}"#;
-        tape.add(&root(), called(CALL, "delegate_task", arguments));
+        writer.add(&root(), called(CALL, "delegate_task", arguments));
         let fact = |task_index, status| ToolEffect::NotBegun {
             agent: child(task_index),
             task_index,
@@ -304,9 +304,9 @@ mod tests {
         // Nothing is wrong with a task that nobody wanted any more.
         let facts =
             vec![fact(0, Status::Interrupted), fact(1, Status::Error), fact(2, Status::Error)];
-        tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Ok, "{}", facts));
+        writer.add(&root(), returned(CALL, "delegate_task", CallStatus::Ok, "{}", facts));
         assert_eq!(
-            told(&tape),
+            told(&writer),
             "2 tasks not begun:\n  ✗ [2/3] 1.0.1: b\n  ✗ [3/3] 1.0.2: c\n    \
              2 tasks: its journal cannot be written"
         );

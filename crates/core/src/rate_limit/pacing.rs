@@ -15,7 +15,7 @@ pub(super) struct Pacing {
     limit: Option<u32>,
     /// Responses since the limit last grew.
     round: u32,
-    last_limited: Option<RateLimited>,
+    last_limited: Option<RateLimitHit>,
     /// Minimum time between requests; zero until two rate limits have shown how many are answered
     /// between them.
     pace: Duration,
@@ -25,7 +25,7 @@ pub(super) struct Pacing {
 
 /// The last rate limit.
 #[derive(Debug, Clone, Copy)]
-struct RateLimited {
+struct RateLimitHit {
     at: Duration,
     /// Number of responses since then.
     answers: u32,
@@ -87,6 +87,6 @@ impl Pacing {
         if let Some(last) = self.last_limited.filter(|last| last.answers > 0) {
             self.pace = (now.saturating_sub(last.at) / last.answers).min(longest_pace);
         }
-        self.last_limited = Some(RateLimited { at: now, answers: 0 });
+        self.last_limited = Some(RateLimitHit { at: now, answers: 0 });
     }
 }

@@ -2,10 +2,10 @@ use serde_json::Value;
 
 use deputize_core::message::CallStatus;
 
-use super::super::fixture::{Repository, Talk, ok, talk};
+use super::super::fixture::{Repository, TestConversation, ok, talk};
 const FILES: &[&str] = &["list_dir", "search_files", "read_file"];
 
-fn asked(repository: &Repository, task: &str) -> Talk {
+fn asked(repository: &Repository, task: &str) -> TestConversation {
     talk(task, FILES, 9, |tool, arguments| repository.play(tool, arguments))
 }
 

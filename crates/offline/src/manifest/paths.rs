@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 
 use super::{BYTES, NAMES, READ, TOP_ONLY};
-use crate::conversation::{Ask, Done};
+use crate::conversation::{Ask, TurnCall};
 use crate::inventory::Inventory;
 use crate::language::{LOCKS, file_name};
 use crate::licence::is_licence;
@@ -45,7 +45,7 @@ pub(super) fn manifest_paths(
     for folder in folders {
         let path = if folder.is_empty() { "." } else { &folder };
         let listed = ask.call("list_dir", json!({"path": path, "depth": 1, "hidden": true}));
-        for line in listed.and_then(Done::ok).unwrap_or_default().lines() {
+        for line in listed.and_then(TurnCall::ok).unwrap_or_default().lines() {
             let Some((name, bytes)) = line.rsplit_once('\t') else { continue };
             let path = join(&folder, name);
             if bytes.parse().is_ok_and(|bytes| is_manifest(&path, bytes, top)) {

@@ -1,6 +1,6 @@
 use deputize_core::message::CallStatus;
 
-use super::super::fixture::{Given, Repository, Talk, ok, talk, talk_in};
+use super::super::fixture::{Repository, ScriptedResult, TestConversation, ok, talk, talk_in};
 use super::*;
 
 const FILES: &[&str] = &["list_dir", "search_files", "read_file"];
@@ -71,7 +71,7 @@ fn child(index: u64, status: &str, summary: &str) -> Value {
 }
 
 /// Surveys with children that do what the model does.
-fn with_children(repository: &Repository) -> (Talk, usize) {
+fn with_children(repository: &Repository) -> (TestConversation, usize) {
     let mut children = 0;
     let talk = talk("Survey this repository", ALL, 20, |tool, arguments| match tool {
         "delegate_task" => {
@@ -100,7 +100,7 @@ fn with_children(repository: &Repository) -> (Talk, usize) {
 }
 
 /// Leaves in a listing what a glob of folders names.
-fn keep(given: &Given, glob: &str) -> Given {
+fn keep(given: &ScriptedResult, glob: &str) -> ScriptedResult {
     let folders: Vec<&str> =
         glob.split(['{', '}', ',', '*', '/']).filter(|f| !f.is_empty()).collect();
     let fits = |line: &&str| folders.iter().any(|folder| line.contains(&format!("/{folder}/")));

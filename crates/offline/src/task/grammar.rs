@@ -8,7 +8,7 @@ use super::refusal::{contradiction, misfit, open_negation, unclear_command};
 use super::sentence::{Rule, Sentence};
 use super::token::Kind;
 use super::vocabulary::{DETERMINERS, KINDS, QUANTIFIERS, READ, SEARCHED_IN, SURVEY, TESTS};
-use super::{LineFilter, LineSearch, Refusal, Sharing, Task, Term, is_path};
+use super::{LineFilter, LineSearch, Refusal, SurveyMode, Task, Term, is_path};
 
 /// A part of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ fn tasks(parts: &[Part]) -> Result<Vec<Task>, Refusal> {
 
 fn work_alone(task: &mut Task) {
     if let Task::Survey { sharing, .. } = task {
-        *sharing = Sharing::Alone;
+        *sharing = SurveyMode::Alone;
     }
 }
 
@@ -256,7 +256,7 @@ fn survey(s: &Sentence<'_>, at: usize) -> Rule<Part> {
         Some(next) => list_of(s, next, place)?,
         None => question(s, at)?,
     };
-    let task = |root| Task::Survey { root, sharing: Sharing::Fitting };
+    let task = |root| Task::Survey { root, sharing: SurveyMode::Fitting };
     Some((Part::Tasks(roots.into_iter().map(task).collect()), next))
 }
 

@@ -5,8 +5,8 @@ use super::*;
 
 fn show_one(task: &Task) -> String {
     match task {
-        Task::Survey { root, sharing: Sharing::Fitting } => format!("survey {root}"),
-        Task::Survey { root, sharing: Sharing::Alone } => format!("survey {root} alone"),
+        Task::Survey { root, sharing: SurveyMode::Fitting } => format!("survey {root}"),
+        Task::Survey { root, sharing: SurveyMode::Alone } => format!("survey {root} alone"),
         Task::Part(scope) => format!("part {scope:?}"),
         Task::Read { path, line: 1 } => format!("read {path}"),
         Task::Read { path, line } => format!("read {path} from {line}"),

@@ -163,7 +163,7 @@ impl Stat {
 }
 
 /// Processes below this one that have ended and that nobody has taken note of, each with its
-/// start. Those of other tests are among them: see [`Uncollected`].
+/// start. Those of other tests are among them: see [`Zombies`].
 fn zombies() -> BTreeSet<(i32, u64)> {
     let me = i32::try_from(std::process::id()).unwrap();
     let table: BTreeMap<i32, Stat> =
@@ -176,12 +176,12 @@ fn zombies() -> BTreeSet<(i32, u64)> {
     ended.map(|(pid, stat)| (*pid, stat.born)).collect()
 }
 
-/// TerminationReport processes that were there once. Other tests of this process have some at any time, but
+/// Zombies that existed at one time. Other tests of this process have some at any time, but
 /// none stays.
 #[derive(Debug)]
-pub(crate) struct Uncollected(BTreeSet<(i32, u64)>);
+pub(crate) struct Zombies(BTreeSet<(i32, u64)>);
 
-impl Uncollected {
+impl Zombies {
     pub(crate) fn now() -> Self {
         Self(zombies())
     }
@@ -196,7 +196,7 @@ impl Uncollected {
 
 /// Checks that ended processes are collected soon.
 pub(crate) async fn no_zombie_stays() {
-    let mut zombies = Uncollected::now();
+    let mut zombies = Zombies::now();
     until("all zombies are collected", || zombies.are_gone()).await;
 }
 

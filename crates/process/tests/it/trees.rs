@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::corpus::{Fixture, fixtures};
 use crate::process_table::{
-    Marker, Mode, PATIENCE, Uncollected, bash, no_zombie_stays, supervisor, until,
+    Marker, Mode, PATIENCE, Zombies, bash, no_zombie_stays, supervisor, until,
 };
 
 /// From a request to the end of a tree.
@@ -210,7 +210,8 @@ async fn ending_one_tree_hits_no_other() {
         async move { (at, owner.run(command, &cancel).await.unwrap()) }
     };
     // Three commands: two of the first owner, one of the other.
-    let (one, other): (&Owner, &Owner) = (Box::leak(Box::new(one)), Box::leak(Box::new(other)));
+    let one: &Owner = Box::leak(Box::new(one));
+    let other: &Owner = Box::leak(Box::new(other));
     let mut runs = JoinSet::new();
     for (at, owner) in [one, one, other].into_iter().enumerate() {
         runs.spawn(run(owner, at, &markers[at], &cancels[at]));
@@ -309,7 +310,7 @@ async fn orphans_are_collected_and_no_exit_code_is_lost() {
         });
     }
     runs.join_all().await;
-    let mut orphans = Uncollected::now();
+    let mut orphans = Zombies::now();
     let began = Instant::now();
     while !orphans.are_gone() {
         assert!(began.elapsed() < PATIENCE, "left uncollected: {orphans:?}");

@@ -98,12 +98,12 @@ impl<'a> RequestBlock<'a> {
     /// Whether it is thinking, which must not be the last of a message.
     fn is_thinking(&self) -> bool {
         #[derive(Deserialize)]
-        struct Typed<'t> {
+        struct BlockType<'t> {
             #[serde(rename = "type")]
             kind: &'t str,
         }
         let Self::Raw(raw) = self else { return false };
-        let typed = serde_json::from_str::<Typed<'_>>(raw.get());
+        let typed = serde_json::from_str::<BlockType<'_>>(raw.get());
         typed.is_ok_and(|it| matches!(it.kind, "thinking" | "redacted_thinking"))
     }
 }

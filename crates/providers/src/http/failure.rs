@@ -92,7 +92,11 @@ impl RequestFailure {
 
     /// The error for the operator: one line, without the key. `turn` is what becomes of the
     /// key that was used.
-    pub(super) fn tell(self, told: FailureContext<'_>, turn: Option<&KeyFailure>) -> ModelError {
+    pub(super) fn into_error(
+        self,
+        told: FailureContext<'_>,
+        turn: Option<&KeyFailure>,
+    ) -> ModelError {
         let (status, mut waits) =
             // Inside a reply an error mostly has a code alone; its meaning is a status too.
             self.server().map_or((None, None), |it| (it.status.or(it.meaning()), it.retry_after));
@@ -371,7 +375,7 @@ fn refused(error: &ServerError, told: &FailureContext<'_>) -> String {
         }
         (FailureKind::Fatal, _) => format!("the request for model `{model}` was refused ({error})"),
         (FailureKind::Transient | FailureKind::Incomplete | FailureKind::Cancelled, _) => {
-            let wait = error.retry_after.and_then(retry_after::told);
+            let wait = error.retry_after.and_then(retry_after::format_wait);
             let wait = wait.map(|wait| format!("; it asks to wait {wait}"));
             let again = match error.should_retry {
                 Some(false) => "; it asks not to try again",
@@ -405,7 +409,7 @@ fn turned(turn: &KeyFailure) -> String {
 fn rest(wait: Duration) -> String {
     let seconds = wait.as_millis().div_ceil(1000);
     let whole = Duration::from_secs(u64::try_from(seconds).unwrap_or(u64::MAX));
-    retry_after::told(whole).unwrap_or_else(|| "0 s".to_owned())
+    retry_after::format_wait(whole).unwrap_or_else(|| "0 s".to_owned())
 }
 
 /// An error and its sources on one line, each said once, without the address.

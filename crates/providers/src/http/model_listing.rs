@@ -82,7 +82,7 @@ async fn one(
             status: error.status,
             ..ModelError::new(error.kind(), endpoint.scrub(&error.to_string()))
         },
-        other => other.tell(told, None),
+        other => other.into_error(told, None),
     });
     ModelListing { variable, models }
 }

@@ -49,10 +49,10 @@ impl ReasoningDetails {
     /// Whether one of them names this call.
     pub(super) fn names(&self, call: &str) -> bool {
         #[derive(Deserialize)]
-        struct Named {
+        struct DetailId {
             id: Option<String>,
         }
-        let named = |raw: &str| serde_json::from_str::<Named>(raw).ok()?.id;
+        let named = |raw: &str| serde_json::from_str::<DetailId>(raw).ok()?.id;
         let names = |it: &ReasoningDetail| match &it.raw {
             Some(raw) => named(raw).as_deref() == Some(call),
             None => it.value.get("id").and_then(Value::as_str) == Some(call),

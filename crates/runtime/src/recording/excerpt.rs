@@ -15,7 +15,8 @@ const LEAD: usize = 40;
 
 /// The first place where two texts differ, with what is around it: lines that end.
 pub(crate) fn excerpt(recorded: &str, now: &str) -> String {
-    let (old, new): (Vec<&str>, Vec<&str>) = (recorded.lines().collect(), now.lines().collect());
+    let old: Vec<&str> = recorded.lines().collect();
+    let new: Vec<&str> = now.lines().collect();
     if old == new {
         return "the end of the last line differs\n".to_owned();
     }

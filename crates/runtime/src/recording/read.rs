@@ -263,13 +263,14 @@ impl RecordingScan {
 /// A line, if it is what was written.
 fn whole(line: &[u8]) -> Result<RecordingLine, String> {
     #[derive(Deserialize)]
-    struct Framed<'l> {
+    struct LineFrame<'l> {
         len: usize,
         crc: &'l str,
         #[serde(borrow)]
         line: &'l RawValue,
     }
-    let framed: Framed<'_> = serde_json::from_slice(line).map_err(|error| no_json(line, &error))?;
+    let framed: LineFrame<'_> =
+        serde_json::from_slice(line).map_err(|error| no_json(line, &error))?;
     let bytes = framed.line.get().as_bytes();
     if framed.len != bytes.len() {
         return Err(format!("it has {} bytes and says {}", bytes.len(), framed.len));

@@ -1,6 +1,6 @@
 //! Finds the tool that a call names, or says why the agent may not call it.
 
-use deputize_core::authority::NotPermitted;
+use deputize_core::authority::ToolDenial;
 use deputize_core::message::CallStatus;
 use deputize_core::policy::Denial;
 use deputize_core::sanitize::for_terminal_line;
@@ -23,7 +23,7 @@ pub(super) fn callable_tool<'v>(
     if let Some(entry) = known.filter(|entry| is_permitted(view, entry)) {
         return Ok(entry);
     }
-    if let Some(Err(changed @ NotPermitted::Changed)) =
+    if let Some(Err(changed @ ToolDenial::Changed)) =
         known.map(|entry| view.authority.permits(entry))
     {
         return failed(format!("{}: {changed}", call.name));

@@ -21,11 +21,11 @@ fn counting(folder: &std::path::Path) -> AgentSpec {
     spec(folder).answering_as::<Count>()
 }
 
-type Told = Arc<Mutex<Vec<String>>>;
+type SeenTexts = Arc<Mutex<Vec<String>>>;
 
 /// Returns a model that gives these answers in turn, and stores the last request's text.
 fn answers(
-    told: &Told,
+    told: &SeenTexts,
     texts: &'static [&'static str],
 ) -> impl Fn(usize, &Request<'_>) -> Result<Reply, deputize_core::model::ModelError> + Send + Sync + use<>
 {
@@ -42,7 +42,7 @@ fn answers(
 async fn a_value_comes_back_typed_and_the_model_is_told_its_schema() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let told = Told::default();
+    let told = SeenTexts::default();
     let rule = answers(&told, &["```json\n{\"tests\": 7}\n```"]);
     let parts = parts(&world, rule);
     let outcome = run(folder.path(), counting(folder.path()), parts, &Cancel::new()).await;
@@ -55,7 +55,7 @@ async fn a_value_comes_back_typed_and_the_model_is_told_its_schema() {
 async fn a_miss_is_told_with_its_place_and_may_be_corrected() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let told = Told::default();
+    let told = SeenTexts::default();
     let rule = answers(&told, &["Seven.", r#"{"tests": "7"}"#, r#"{"tests": 7}"#]);
     let parts = parts(&world, rule);
     let outcome = run(folder.path(), counting(folder.path()), parts, &Cancel::new()).await;
@@ -67,7 +67,7 @@ async fn a_miss_is_told_with_its_place_and_may_be_corrected() {
 async fn a_value_is_checked_as_it_is_given_on() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let told = Told::default();
+    let told = SeenTexts::default();
     // Without what a reader cannot see the first word is too short, and the first key is the other.
     let answers = answers(
         &told,
@@ -93,7 +93,7 @@ async fn a_value_is_checked_as_it_is_given_on() {
 async fn after_the_last_correction_it_has_failed_and_keeps_the_text() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let told = Told::default();
+    let told = SeenTexts::default();
     let rule = answers(&told, &["{}", "{}", "{}"]);
     let parts = parts(&world, rule);
     let outcome = run(folder.path(), counting(folder.path()), parts, &Cancel::new()).await;

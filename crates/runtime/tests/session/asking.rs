@@ -20,13 +20,13 @@ use crate::fixture::{RuleModel, World, authority, catalog, parts, run, spec};
 
 /// A server that takes so many requests at a time, each for a second, and answers the others
 /// with 429.
-struct Narrow {
+struct LimitedServer {
     room: u32,
     inside: AtomicU32,
     asked: AtomicU32,
 }
 
-impl Narrow {
+impl LimitedServer {
     fn new(room: u32) -> Arc<Self> {
         Arc::new(Self { room, inside: AtomicU32::new(0), asked: AtomicU32::new(0) })
     }
@@ -36,7 +36,7 @@ impl Narrow {
     }
 }
 
-impl Model for Narrow {
+impl Model for LimitedServer {
     fn reply<'a>(
         &'a self,
         _request: &'a Request<'a>,
@@ -58,9 +58,9 @@ impl Model for Narrow {
 }
 
 /// A server that refuses everything after a second, and counts.
-struct Down(AtomicU32);
+struct FailingServer(AtomicU32);
 
-impl Model for Down {
+impl Model for FailingServer {
     fn reply<'a>(
         &'a self,
         _request: &'a Request<'a>,
@@ -77,13 +77,13 @@ impl Model for Down {
 }
 
 /// A server that is away at first. Then each reply begins at once with a call, and takes a while.
-struct Calling {
+struct CallingServer {
     asked: AtomicU32,
     inside: AtomicU32,
     most: AtomicU32,
 }
 
-impl Model for Calling {
+impl Model for CallingServer {
     fn reply<'a>(
         &'a self,
         request: &'a Request<'a>,
@@ -131,7 +131,7 @@ impl Model for EndlessKeys {
 
 /// A server that takes so many requests a second, and says of the others when to come again. Each
 /// answer takes 0.3 s and is a call, until an agent has its last.
-struct Metered {
+struct MeteredServer {
     rate: f64,
     burst: f64,
     steps: usize,
@@ -140,7 +140,7 @@ struct Metered {
     refused: AtomicU32,
 }
 
-impl Metered {
+impl MeteredServer {
     fn new(rate: f64, burst: f64, steps: usize, tells: bool) -> Arc<Self> {
         let level = Mutex::new((burst, Instant::now()));
         Arc::new(Self { rate, burst, steps, tells, level, refused: AtomicU32::new(0) })
@@ -159,7 +159,7 @@ impl Metered {
     }
 }
 
-impl Model for Metered {
+impl Model for MeteredServer {
     fn reply<'a>(
         &'a self,
         request: &'a Request<'a>,
@@ -251,7 +251,7 @@ async fn side_by_side(count: usize, model: Arc<dyn Model>) -> Vec<Outcome> {
 
 #[tokio::test(start_paused = true)]
 async fn many_agents_find_the_width_of_a_narrow_provider_and_none_fails() {
-    let server = Narrow::new(3);
+    let server = LimitedServer::new(3);
     let outcomes = side_by_side(50, Arc::clone(&server) as Arc<dyn Model>).await;
     let failed: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.error.as_ref()).collect();
     assert!(failed.is_empty(), "{failed:?}");
@@ -268,7 +268,7 @@ async fn whoever_meets_a_limit_of_requests_a_second_waits_for_their_turn_and_non
         (40, 4.0, 3, false),
         (60, 8.0, 3, true),
     ] {
-        let server = Metered::new(rate, rate.max(1.0), steps, tells);
+        let server = MeteredServer::new(rate, rate.max(1.0), steps, tells);
         let start = Instant::now();
         let outcomes = side_by_side(agents, Arc::clone(&server) as Arc<dyn Model>).await;
         let failed: Vec<_> = outcomes.iter().filter_map(|outcome| outcome.error.as_ref()).collect();
@@ -297,7 +297,7 @@ async fn nobody_waits_behind_a_long_reply_of_another() {
 
 #[tokio::test(start_paused = true)]
 async fn a_provider_that_is_down_is_asked_by_one_for_all_and_all_are_told() {
-    let down = Arc::new(Down(AtomicU32::new(0)));
+    let down = Arc::new(FailingServer(AtomicU32::new(0)));
     let outcomes = side_by_side(50, Arc::clone(&down) as Arc<dyn Model>).await;
     assert!(outcomes.iter().all(|outcome| outcome.provider_unavailable), "{:?}", outcomes[0]);
     // Fifty at once, then one alone for each of the four tries that are left.
@@ -318,7 +318,7 @@ async fn a_model_that_never_runs_out_of_keys_is_asked_a_bounded_number_of_times_
 #[tokio::test(start_paused = true)]
 async fn after_an_outage_a_reply_that_begins_with_a_call_lets_the_others_in() {
     let none = || AtomicU32::new(0);
-    let model = Arc::new(Calling { asked: none(), inside: none(), most: none() });
+    let model = Arc::new(CallingServer { asked: none(), inside: none(), most: none() });
     let outcomes = side_by_side(4, Arc::clone(&model) as Arc<dyn Model>).await;
     assert!(outcomes.iter().all(|it| it.text.as_deref() == Some("done")), "{outcomes:?}");
     assert_eq!(model.most.load(Ordering::SeqCst), 4, "all at once");

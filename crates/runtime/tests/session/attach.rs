@@ -27,12 +27,12 @@ use crate::fixture::{
 const CANARY: &str = "sk-canary-12345678";
 
 /// Has one child, made as the test says, and gives what came of it.
-struct Hand {
+struct ChildTool {
     spec: ToolSpec,
     make: fn(AgentSpec) -> AgentSpec,
 }
 
-impl Tool for Hand {
+impl Tool for ChildTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -76,7 +76,7 @@ fn family(world: &Arc<World>, make: fn(AgentSpec) -> AgentSpec) -> SessionConfig
         parameters: Schema::new(&json!({"type": "object"})).unwrap(),
     };
     let tool_spec = ToolSpec { time_limit: None, spawns: true, ..ToolSpec::read_only(decl) };
-    let tool = Arc::new(Hand { spec: tool_spec, make });
+    let tool = Arc::new(ChildTool { spec: tool_spec, make });
     let origin = Origin::Linked { krate: "test".into() };
     catalog.insert(CatalogEntry { toolset: ToolsetName::literal("test"), origin, tool }).unwrap();
     SessionConfig { tools: ToolConfig::new(catalog), ..parts(world, rule) }
@@ -222,13 +222,13 @@ async fn what_is_decided_for_a_child_without_asking_is_a_warning_with_the_comman
 }
 
 /// A model that records which agent's route was used.
-struct Ways {
+struct RouteModel {
     number: usize,
     made: Arc<Mutex<usize>>,
     used: Arc<Mutex<Vec<usize>>>,
 }
 
-impl Model for Ways {
+impl Model for RouteModel {
     fn reply<'a>(
         &'a self,
         request: &'a Request<'a>,
@@ -256,7 +256,7 @@ async fn each_agent_has_one_way_to_its_model_for_all_its_requests() {
     let world = Arc::new(World::default());
     let mut parts = family(&world, |spec| spec);
     let used = Arc::new(Mutex::new(Vec::new()));
-    let ways = Ways { number: 0, made: Arc::default(), used: Arc::clone(&used) };
+    let ways = RouteModel { number: 0, made: Arc::default(), used: Arc::clone(&used) };
     parts.models.insert("t/rule", "rule", Arc::new(ways));
     ran(folder.path(), parts, &Grant::default()).await;
     // The parent, its child twice, the parent again.

@@ -324,12 +324,12 @@ async fn a_message_is_read_before_a_closing_answer_and_refused_while_it_is_given
 }
 
 /// A clock that goes with the time of the test.
-struct Ticking {
+struct TestClock {
     since: tokio::time::Instant,
     began: u64,
 }
 
-impl Clock for Ticking {
+impl Clock for TestClock {
     fn now_ms(&self) -> u64 {
         self.began + u64::try_from(self.since.elapsed().as_millis()).unwrap()
     }
@@ -349,7 +349,7 @@ async fn a_restart_gives_a_child_no_new_time_and_knows_its_last_command() {
         })
     };
     let clocked = |world: &Arc<World>, began| {
-        let clock = Arc::new(Ticking { since: tokio::time::Instant::now(), began });
+        let clock = Arc::new(TestClock { since: tokio::time::Instant::now(), began });
         SessionConfig { clock, ..parts(world, rule) }
     };
     let released = async {

@@ -107,7 +107,7 @@ impl Plan {
 }
 
 /// A model that counts tokens by the text it is sent.
-struct Priced(Arc<Plan>);
+struct PricedModel(Arc<Plan>);
 
 /// Bytes of the system text and the tools, and of the messages.
 fn bytes(request: &Request<'_>) -> (usize, usize) {
@@ -126,7 +126,7 @@ fn bytes(request: &Request<'_>) -> (usize, usize) {
     (system + tools.sum::<usize>(), messages.sum())
 }
 
-impl Priced {
+impl PricedModel {
     fn answer(&self, request: &Request<'_>) -> (u64, Reply) {
         let plan = &self.0;
         let results = request.messages.iter().filter(|it| matches!(***it, Message::Tool(_)));
@@ -179,7 +179,7 @@ impl Priced {
     }
 }
 
-impl Model for Priced {
+impl Model for PricedModel {
     fn reply<'a>(
         &'a self,
         request: &'a Request<'a>,
@@ -205,7 +205,7 @@ async fn tasks(plan: &Arc<Plan>, usd: Option<f64>) -> Vec<Outcome> {
     let budgets = Budgets { children: Budget { usd, tokens: None }, ..Budgets::default() };
     let mut parts =
         SessionConfig { budgets, ..parts(&world, |_, _| Ok(Reply::text("m", "never"))) };
-    parts.models.insert("t/rule", "rule", Arc::new(Priced(Arc::clone(plan))));
+    parts.models.insert("t/rule", "rule", Arc::new(PricedModel(Arc::clone(plan))));
     parts.models.price("t/rule", PRICE);
     let session =
         Session::create(&SessionDir::new(folder.path()), SessionId::literal("s"), parts).unwrap();
@@ -242,7 +242,7 @@ fn within(costs: &[f64], usd: f64) -> usize {
     costs.iter().take_while(fits).count()
 }
 
-struct Measured {
+struct Measurement {
     completed: usize,
     optimum: usize,
     /// Number of tasks that fit in their given order if their costs were known.
@@ -253,7 +253,7 @@ struct Measured {
     spent: f64,
 }
 
-async fn measure(seed: u64, alike: bool) -> Measured {
+async fn measure(seed: u64, alike: bool) -> Measurement {
     let mut rng = Rng::with_seed(seed);
     let plan = Arc::new(Plan::random(&mut rng, alike));
     let free = tasks(&plan, None).await;
@@ -285,7 +285,7 @@ async fn measure(seed: u64, alike: bool) -> Measured {
         within(&costs, usd)
     };
     let expected = plan.expected_at_most(usd);
-    Measured { completed, optimum, in_order, expected, spent: spent / usd }
+    Measurement { completed, optimum, in_order, expected, spent: spent / usd }
 }
 
 /// The lowest of some figures, the tenth, the quarter and the half of them that are lowest, and the
@@ -297,7 +297,7 @@ fn figures(mut all: Vec<f64>) -> [f64; 5] {
 }
 
 /// What was completed in some cases.
-struct Simulated {
+struct SimulationTotals {
     /// Of the most that could be completed, the cheapest first, by somebody who knows all costs.
     of_most: [f64; 5],
     /// Of the most in the order of the tasks.
@@ -307,7 +307,7 @@ struct Simulated {
     totals: [f64; 3],
 }
 
-async fn simulate(what: &str, seeds: std::ops::Range<u64>, alike: bool) -> Simulated {
+async fn simulate(what: &str, seeds: std::ops::Range<u64>, alike: bool) -> SimulationTotals {
     let mut of_most = Vec::new();
     let mut in_order = Vec::new();
     let mut spent = Vec::new();
@@ -322,7 +322,8 @@ async fn simulate(what: &str, seeds: std::ops::Range<u64>, alike: bool) -> Simul
         totals.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
     }
     let count = of_most.len();
-    let simulated = Simulated { of_most: figures(of_most), in_order: figures(in_order), totals };
+    let simulated =
+        SimulationTotals { of_most: figures(of_most), in_order: figures(in_order), totals };
     println!(
         "{what}, {count} cases: min, 10 %, 25 %, median, mean\n  \
          completed of the most, the cheapest first: {:.3?}\n  \

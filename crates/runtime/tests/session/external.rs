@@ -24,7 +24,7 @@ use crate::fixture::{World, cut, parts, resumed_with};
 /// A program that does as its task says.
 struct Programs(Arc<World>);
 
-struct Running {
+struct ProgramRun {
     world: Arc<World>,
     spec: Arc<AgentSpec>,
     host: Arc<dyn ExternalAgentHost>,
@@ -43,11 +43,11 @@ impl ExternalAgents for Programs {
         cancel: Cancel,
     ) -> Box<dyn Agent> {
         let world = Arc::clone(&self.0);
-        Box::new(Running { world, spec, host, cancel })
+        Box::new(ProgramRun { world, spec, host, cancel })
     }
 }
 
-impl Agent for Running {
+impl Agent for ProgramRun {
     fn id(&self) -> &AgentId {
         &self.spec.id
     }
@@ -109,9 +109,9 @@ impl Agent for Running {
 }
 
 /// Lets programs begin, and nothing that they ask for later.
-struct Doorman;
+struct StartApprover;
 
-impl Approver for Doorman {
+impl Approver for StartApprover {
     fn ask<'a>(&'a self, question: &'a Question, _: &'a Cancel) -> BoxFuture<'a, ApprovalAnswer> {
         let begins = question.call.step == 0 && question.command == "p/program";
         Box::pin(async move { ApprovalAnswer { allowed: begins, ..ApprovalAnswer::no("doorman") } })
@@ -119,9 +119,9 @@ impl Approver for Doorman {
 }
 
 /// Answers nothing until the question is cancelled.
-struct Silent;
+struct SilentApprover;
 
-impl Approver for Silent {
+impl Approver for SilentApprover {
     fn ask<'a>(&'a self, _: &'a Question, cancel: &'a Cancel) -> BoxFuture<'a, ApprovalAnswer> {
         Box::pin(async move {
             cancel.cancelled().await;
@@ -160,7 +160,7 @@ fn with_programs(world: &Arc<World>, tasks: &'static [&'static str]) -> SessionC
     };
     let mut parts = parts(world, rule);
     parts.secrets.add("KEY", "sk-12345678");
-    parts.approver = Arc::new(Doorman);
+    parts.approver = Arc::new(StartApprover);
     let programs: Arc<dyn ExternalAgents> = Arc::new(Programs(Arc::clone(world)));
     parts.external = BTreeMap::from([("p/program".to_owned(), programs)]);
     parts
@@ -393,7 +393,7 @@ async fn it_does_not_begin_where_nobody_lets_it() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let parts = with_programs(&world, &["program works timed"]);
-    let parts = SessionConfig { approver: Arc::new(Silent), ..parts };
+    let parts = SessionConfig { approver: Arc::new(SilentApprover), ..parts };
     run(folder.path(), spec(folder.path()), parts, &Cancel::new()).await;
     let end = &ends(&world)[0];
     assert_eq!(end.status, Status::Timeout, "{end:?}");

@@ -75,13 +75,13 @@ impl Observer for Watch {
 
 type Act = for<'a> fn(&'a World, Value, &'a ToolCx) -> BoxFuture<'a, ToolCallResult>;
 
-struct Acting {
+struct ActTool {
     spec: ToolSpec,
     world: Arc<World>,
     act: Act,
 }
 
-impl Tool for Acting {
+impl Tool for ActTool {
     fn spec(&self) -> &ToolSpec {
         &self.spec
     }
@@ -240,7 +240,7 @@ pub(crate) fn catalog(world: &Arc<World>) -> Catalog {
     ];
     let mut catalog = Catalog::default();
     for (spec, act) in tools {
-        let tool = Arc::new(Acting { spec, world: Arc::clone(world), act });
+        let tool = Arc::new(ActTool { spec, world: Arc::clone(world), act });
         let toolset = ToolsetName::literal("test");
         let origin = Origin::Linked { krate: "test".into() };
         catalog.insert(CatalogEntry { toolset, origin, tool }).unwrap();

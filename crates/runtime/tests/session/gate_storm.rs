@@ -21,7 +21,7 @@ const FOREVER: Duration = Duration::from_secs(100_000);
 
 /// What became of one who came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
+enum WaitResult {
     Passed,
     Cancelled,
     Refused,
@@ -45,22 +45,22 @@ async fn one(
     count: Arc<Count>,
     cancel: Cancel,
     mut dice: fastrand::Rng,
-) -> Fate {
+) -> WaitResult {
     sleep(Duration::from_millis(dice.u64(..40))).await;
     let entered = if dice.u8(..6) == 0 {
         // Its waiting is dropped without a word.
         let patience = Duration::from_millis(dice.u64(..60));
         match timeout(patience, gates.acquire("p/m", &cancel)).await {
             Ok(entered) => entered,
-            Err(_) => return Fate::Cancelled,
+            Err(_) => return WaitResult::Cancelled,
         }
     } else {
         gates.acquire("p/m", &cancel).await
     };
     let mut pass = match entered {
         Ok(pass) => pass,
-        Err(error) if error.kind == FailureKind::Cancelled => return Fate::Cancelled,
-        Err(_) => return Fate::Refused,
+        Err(error) if error.kind == FailureKind::Cancelled => return WaitResult::Cancelled,
+        Err(_) => return WaitResult::Refused,
     };
     count.inside.fetch_add(1, Ordering::SeqCst);
     count.passed.fetch_add(1, Ordering::SeqCst);
@@ -76,7 +76,7 @@ async fn one(
         4 => drop(pass.finish(Err(&failure(429, Some(dice.u64(..50)))))),
         _ => drop(pass.finish(Ok(()))),
     }
-    Fate::Passed
+    WaitResult::Passed
 }
 
 async fn storm(seed: u64) {
@@ -96,13 +96,13 @@ async fn storm(seed: u64) {
         tasks.spawn(async move {
             sleep(after).await;
             cancel.cancel(CancelReason::Interrupted);
-            Fate::Cancelled
+            WaitResult::Cancelled
         });
     }
     let mut passed = 0;
     let all = async {
         while let Some(fate) = tasks.join_next().await {
-            passed += u32::from(fate.unwrap() == Fate::Passed);
+            passed += u32::from(fate.unwrap() == WaitResult::Passed);
         }
     };
     // On the paused clock this time is over at once when all sleep, and nobody wakes them.

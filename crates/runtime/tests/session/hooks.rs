@@ -20,9 +20,9 @@ use crate::fixture::{World, authority, catalog, parts, results, run, spec};
 type Act = for<'a> fn(&'a HookInput<'a>, &'a Cancel) -> BoxFuture<'a, HookAnswer>;
 
 /// A hook with a fixed action for every event.
-struct Doing(&'static str, Act);
+struct ActHook(&'static str, Act);
 
-impl Hook for Doing {
+impl Hook for ActHook {
     fn name(&self) -> &str {
         self.0
     }
@@ -40,9 +40,9 @@ impl Hook for Doing {
 
 /// Keeps what it sees, in words.
 #[derive(Default)]
-struct Seeing(Mutex<Vec<String>>);
+struct RecordingHook(Mutex<Vec<String>>);
 
-impl Hook for Seeing {
+impl Hook for RecordingHook {
     fn name(&self) -> &str {
         "seeing"
     }
@@ -107,7 +107,7 @@ fn at_start<'a>(input: &'a HookInput<'a>, _: &'a Cancel) -> BoxFuture<'a, HookAn
 }
 
 fn hook(name: &'static str, act: Act) -> Arc<dyn Hook> {
-    Arc::new(Doing(name, act))
+    Arc::new(ActHook(name, act))
 }
 
 fn runs(world: &World) -> Vec<(String, HookRun)> {
@@ -223,7 +223,7 @@ async fn what_fails_is_on_record_and_stops_nothing() {
 async fn parents_and_children_have_the_same_hooks_and_see_all_of_it_without_secrets() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let seeing = Arc::new(Seeing::default());
+    let seeing = Arc::new(RecordingHook::default());
     let mut parts = parts(&world, |results, request: &Request<'_>| {
         Ok(match (top_text(request), results) {
             ("go [redacted:KEY]", 0) => {
@@ -263,7 +263,7 @@ async fn the_end_of_a_child_that_was_stopped_is_told_too() {
     for goal in ["one", "background one"] {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(World::default());
-        let seeing = Arc::new(Seeing::default());
+        let seeing = Arc::new(RecordingHook::default());
         let mut parts = parts(&world, move |results, request: &Request<'_>| {
             Ok(match (top_text(request), results) {
                 ("go", 0) => Reply::calls("rule", [("spawn", json!({"list": [goal]}))]),
@@ -498,9 +498,9 @@ async fn heard_after(last: &str) -> (Vec<String>, Vec<String>) {
         parts.memory = Some(memory);
         parts
     };
-    let first = with(vec![Arc::new(Seeing::default())], Arc::default());
+    let first = with(vec![Arc::new(RecordingHook::default())], Arc::default());
     run(folder.path(), spec(folder.path()), first, &Cancel::new()).await;
-    let seeing = Arc::new(Seeing::default());
+    let seeing = Arc::new(RecordingHook::default());
     let notes = Arc::new(Notes::default());
     let dir = crate::fixture::cut(folder.path(), again.path(), last);
     let second = with(vec![Arc::clone(&seeing) as _], Arc::clone(&notes));

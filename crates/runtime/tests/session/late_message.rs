@@ -20,12 +20,12 @@ const LATER: &str = "[A message arrived after this answer. In reply to it:]";
 /// What a child does with a request, and how many messages reach it meanwhile.
 #[derive(Debug, Clone)]
 struct Turn {
-    does: Does,
+    does: ModelAction,
     messages: u8,
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Does {
+enum ModelAction {
     Answer(String),
     Look,
     SayNothing,
@@ -33,9 +33,9 @@ enum Does {
 
 fn turns() -> impl Strategy<Value = Vec<Turn>> {
     let does = prop_oneof![
-        3 => "[a-z]{8}".prop_map(Does::Answer),
-        1 => Just(Does::Look),
-        1 => Just(Does::SayNothing),
+        3 => "[a-z]{8}".prop_map(ModelAction::Answer),
+        1 => Just(ModelAction::Look),
+        1 => Just(ModelAction::SayNothing),
     ];
     let turn = (does, 0..3_u8).prop_map(|(does, messages)| Turn { does, messages });
     proptest::collection::vec(turn, 1..8)
@@ -68,7 +68,8 @@ async fn child_with(turns: Vec<Turn>) -> (Outcome, Vec<String>, usize) {
         }
         let mut said = heard.lock();
         let turn = script.lock().pop_front();
-        let turn = turn.unwrap_or(Turn { does: Does::Answer("the end".to_owned()), messages: 0 });
+        let turn =
+            turn.unwrap_or(Turn { does: ModelAction::Answer("the end".to_owned()), messages: 0 });
         for number in 0..turn.messages {
             let text = format!("message {number}");
             if seen.get().unwrap().control.message(&kid(), text) == Delivery::Left {
@@ -76,12 +77,12 @@ async fn child_with(turns: Vec<Turn>) -> (Outcome, Vec<String>, usize) {
             }
         }
         Ok(match turn.does {
-            Does::Answer(text) => {
+            ModelAction::Answer(text) => {
                 said.0.push(text.clone());
                 Reply::text("rule", text)
             }
-            Does::Look => Reply::calls("rule", [("look", json!({"n": results}))]),
-            Does::SayNothing => Reply::text("rule", ""),
+            ModelAction::Look => Reply::calls("rule", [("look", json!({"n": results}))]),
+            ModelAction::SayNothing => Reply::text("rule", ""),
         })
     };
     let dir = SessionDir::new(folder.path());
@@ -137,10 +138,11 @@ proptest! {
 
 #[tokio::test(start_paused = true)]
 async fn a_child_that_reports_again_after_a_message_has_both_reports() {
-    let answer = |text: &str, messages| Turn { does: Does::Answer(text.to_owned()), messages };
+    let answer =
+        |text: &str, messages| Turn { does: ModelAction::Answer(text.to_owned()), messages };
     let turns = vec![
         answer("The first report.", 2),
-        Turn { does: Does::Look, messages: 0 },
+        Turn { does: ModelAction::Look, messages: 0 },
         answer("The second report.", 1),
         answer("Yes, I am done.", 0),
     ];

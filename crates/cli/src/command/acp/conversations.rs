@@ -275,7 +275,7 @@ fn failed(error: impl std::error::Error + Send + Sync + 'static) -> HostError {
 /// Converts an error of this program for an editor.
 impl From<CliError> for HostError {
     fn from(error: CliError) -> Self {
-        let why = error.told();
+        let why = error.in_one_line();
         match error.exit() {
             Exit::Usage => Self::Asked(why),
             Exit::Provider => Self::Login(why),

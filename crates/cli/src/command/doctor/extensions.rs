@@ -28,7 +28,7 @@ pub(super) fn plugins(config: &Config, around: &ProcessEnv) -> Vec<Check> {
         let runs = if entry.isolated { "isolated" } else { "inside" };
         let found = plugins::loader(around)
             .load(&plugins::plugin(entry, around))
-            .map_err(|error| CliError::usage(error).told());
+            .map_err(|error| CliError::usage(error).in_one_line());
         let told = found.map(|it| {
             let tools = count(it.tools.len(), "tool");
             format!("{} {}: loads {runs}, {tools}", it.name, for_terminal_line(&it.version, 40))

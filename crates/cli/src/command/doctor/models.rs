@@ -53,7 +53,7 @@ pub(super) fn checks(
     // A name that is still being looked up would be waited for.
     runtime.shutdown_background();
     let told = subjects.iter().zip(answers);
-    let told = told.flat_map(|(subject, answer)| subject.told(answer, around));
+    let told = told.flat_map(|(subject, answer)| subject.checks(answer, around));
     Ok(told.chain(unpriced).collect())
 }
 
@@ -75,7 +75,8 @@ async fn answers(subjects: &[CheckedModel], around: &ProcessEnv) -> Vec<Provider
             Err(error) => *answer = Some(Err(error.chain())),
             Ok(mut endpoint) => {
                 endpoint.timeouts.connect = endpoint.timeouts.connect.min(CONNECT);
-                let (wire, http): (_, HttpClient) = (at.api, http.clone());
+                let wire = at.api;
+                let http: HttpClient = http.clone();
                 let bare = Address { keys: Vec::new(), ..endpoint.clone() };
                 let keyed = !endpoint.keys.is_empty();
                 tasks.spawn(async move {
@@ -108,7 +109,7 @@ fn lacks_key(at: &HttpEndpoint, around: &ProcessEnv) -> bool {
 }
 
 impl CheckedModel {
-    fn told(&self, answer: ProviderAnswer, around: &ProcessEnv) -> Vec<Check> {
+    fn checks(&self, answer: ProviderAnswer, around: &ProcessEnv) -> Vec<Check> {
         let what = self.used.word();
         let Endpoint::Http(at) = &self.choice.endpoint else {
             return vec![Check::new(what, Ok("offline: by rule, no network".to_owned()))];

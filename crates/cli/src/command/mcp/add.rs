@@ -7,9 +7,9 @@ use deputize_mcp::{ServerRecord, WORKSPACE, server_name};
 use serde_json::{Map, Value, json};
 
 use super::{
-    ServerError, agreed, ask, file, left_where_it_started, loaded, show, told_if_not_given,
+    ServerError, agreed, ask, file, left_where_it_started, loaded, note_if_not_given, show,
 };
-use crate::args::Add;
+use crate::args::AddServer;
 use crate::compose::mcp::{cards, server};
 use crate::config::{McpServer, Secret};
 use crate::exit::CliError;
@@ -19,7 +19,7 @@ use crate::stdio::{print, tell};
 use deputize_agent::is_secret_name;
 
 /// Tries a server, shows all of it, and adds it when the person says so.
-pub(super) fn add(around: &ProcessEnv, args: &Add) -> Result<(), CliError> {
+pub(super) fn add(around: &ProcessEnv, args: &AddServer) -> Result<(), CliError> {
     let name = &args.name;
     let (sources, loaded) = loaded(around, &args.settings)?;
     server_name(name).map_err(CliError::usage)?;
@@ -65,7 +65,7 @@ pub(super) fn add(around: &ProcessEnv, args: &Add) -> Result<(), CliError> {
     cards(around)?.write(name, &start, &card).map_err(CliError::failed)?;
     tell(&format!("added: mcp {name}, to {}", path.display()));
     in_the_file(args).into_iter().for_each(|note| tell(&note));
-    told_if_not_given(&loaded.config, name);
+    note_if_not_given(&loaded.config, name);
     Ok(())
 }
 
@@ -94,7 +94,7 @@ fn start_in(given: &str, cwd: &Path) -> String {
 }
 
 /// Returns notes on secrets that are in the file and could be in the environment.
-fn in_the_file(args: &Add) -> Vec<String> {
+fn in_the_file(args: &AddServer) -> Vec<String> {
     let noted = |option: &'static str, pairs: &[(String, String)]| -> Vec<String> {
         let secret = |name: &str| {
             is_secret_name(name)
@@ -121,7 +121,7 @@ fn in_the_file(args: &Add) -> Vec<String> {
 }
 
 /// Returns the entry as it will be read.
-fn entry(args: &Add, cwd: Option<String>) -> McpServer {
+fn entry(args: &AddServer, cwd: Option<String>) -> McpServer {
     let pairs = |pairs: &[(String, String)]| -> BTreeMap<String, Secret> {
         pairs.iter().map(|(name, value)| (name.clone(), Secret::new(value.as_str()))).collect()
     };
@@ -139,7 +139,7 @@ fn entry(args: &Add, cwd: Option<String>) -> McpServer {
 }
 
 /// Returns the entry as it is written into the file.
-fn written(args: &Add, cwd: Option<String>) -> Value {
+fn written(args: &AddServer, cwd: Option<String>) -> Value {
     let pairs = |pairs: &[(String, String)]| -> Value {
         let pairs = pairs.iter().map(|(name, value)| (name.clone(), json!(value)));
         Value::Object(pairs.collect::<Map<_, _>>())

@@ -33,7 +33,7 @@ pub(super) fn short(name: &str, listed: &ServerListing, took: Duration) -> Strin
 pub(super) fn started(name: &str, before: &ServerTarget, now: &ServerTarget) -> String {
     let change =
         ServerChange::Target { before: Box::new(before.clone()), now: Box::new(now.clone()) };
-    format!("mcp {name}: since you approved it:\n{}\n", told(&change))
+    format!("mcp {name}: since you approved it:\n{}\n", describe_change(&change))
 }
 
 /// All of it, and what changed since it was approved.
@@ -66,7 +66,7 @@ pub(crate) fn whole(
     for problem in &listed.problems {
         text.push_str(&format!("\nnot offered: {problem}\n"));
     }
-    let waiting: Vec<String> = changes.iter().map(told).collect();
+    let waiting: Vec<String> = changes.iter().map(describe_change).collect();
     if !waiting.is_empty() {
         text.push_str(&format!("\nsince you approved it:\n{}\n", waiting.join("\n")));
     }
@@ -107,7 +107,7 @@ fn mark(tool: &ToolDescription, changes: &[ServerChange]) -> &'static str {
 }
 
 /// A change, with what it is about.
-fn told(change: &ServerChange) -> String {
+fn describe_change(change: &ServerChange) -> String {
     let both = |before: &str, now: &str| {
         format!("\n  before:\n{}\n  now:\n{}", indented(before), indented(now))
     };

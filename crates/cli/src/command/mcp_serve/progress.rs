@@ -130,24 +130,24 @@ mod tests {
 
     #[test]
     fn a_child_is_told_of_every_five_calls_or_two_seconds_and_at_its_end() {
-        let mut tape = TestWriter::default();
+        let mut writer = TestWriter::default();
         let call = |n: u32| Event::ToolStart {
             call: CallId { step: n, slot: 0 },
             tool: "read_file".to_owned(),
             arguments: format!("{{\"path\":\"{n}\"}}"),
         };
-        tape.add(&root(), started(&root(), "All")).add(&root(), call(1));
-        tape.add(&child(0), started(&child(0), "Look"));
+        writer.add(&root(), started(&root(), "All")).add(&root(), call(1));
+        writer.add(&child(0), started(&child(0), "Look"));
         for n in 1..=12 {
-            tape.add(&child(0), call(n));
+            writer.add(&child(0), call(n));
         }
-        tape.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
+        writer.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
         let told = Arc::new(Mutex::new(Vec::new()));
         let sink = Arc::clone(&told);
         let session = SnapshotObserver::new(SessionSnapshot::new(tools()));
         let sink = Arc::new(move |note| sink.lock().push(note));
         let progress = ProgressNotes::new(session.clone(), sink);
-        let mut records = tape.records;
+        let mut records = writer.records;
         records.iter_mut().for_each(|record| record.at = 0);
         // The last call comes late.
         let late = records.len() - 2;

@@ -15,7 +15,7 @@ use serde_json::Value;
 use super::run_report::RunReport;
 use super::{RunHarness, RunJob, RunPlan, flags};
 use crate::args::RunOptions;
-use crate::compose::{AssembledProgram, AssemblyInput, Discovered, environment_secrets};
+use crate::compose::{AssembledProgram, AssemblyInput, PromptEnvironment, environment_secrets};
 use crate::config::{Config, FlagValue, ModelOverrides, Sources, load, remove_former_keys};
 use crate::exit::{CliError, Exit};
 use crate::process_env::ProcessEnv;
@@ -28,7 +28,7 @@ use crate::task::{PATIENCE, TaskInput, words};
 #[derive(Debug, Serialize, Deserialize)]
 struct RecordingSetup {
     config: Value,
-    found: Discovered,
+    found: PromptEnvironment,
     mode: ApproverMode,
     /// The material before the person's first words.
     #[serde(default)]
@@ -47,8 +47,8 @@ enum SetupError {
     Task { recorded: String },
 }
 
-/// Makes the file of a recording.
-pub(super) fn tape(
+/// Creates the file of a recording.
+pub(super) fn recorder(
     file: &Path,
     composition: &AssembledProgram,
     plan: &RunPlan,
@@ -64,13 +64,13 @@ pub(super) fn tape(
     Ok(Arc::new(SessionRecorder::create(file).map_err(CliError::usage)?.with_setup(setup)))
 }
 
-/// Says what became of a recording; the exit code of the run with that: a run that was to be
-/// recorded and is not did not do what was asked.
-pub(super) fn told(tape: &SessionRecorder, code: u8, quiet: bool) -> u8 {
-    let path = tape.path().display();
-    match tape.fault() {
+/// Reports what became of a recording. Returns the run's exit code, which is a failure if the
+/// recording failed.
+pub(super) fn report(recorder: &SessionRecorder, code: u8, quiet: bool) -> u8 {
+    let path = recorder.path().display();
+    match recorder.fault() {
         // That was told, and is why nothing began.
-        Some(_) if !tape.has_begun() => code,
+        Some(_) if !recorder.has_begun() => code,
         Some(fault) => {
             tell(&format!(
                 "error: the recording `{path}` is incomplete and cannot be replayed: {fault}"
@@ -141,7 +141,7 @@ pub(crate) fn replay(
         let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let outcome = replay.run(spec, authority, &stage.cancel).await;
         let ended = outcome.map_err(CliError::failed);
-        RunReport::new(&stage, composition.config.max_iterations).tell(ended).await
+        RunReport::new(&stage, composition.config.max_iterations).print(ended).await
     };
     stage.play(work)
 }

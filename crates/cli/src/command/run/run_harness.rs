@@ -156,7 +156,7 @@ impl RunHarness {
             let code = signals.guard(work, &self.cancel, told).await;
             if code.is_none() {
                 self.screen.finish();
-                self.tell("left before everything had ended");
+                self.print_line("left before everything had ended");
                 self.hint_of_answers();
                 self.hint_of(|resume| format!("hint: continue with `{resume}`"));
                 let _shown = tokio::time::timeout(GLANCE, self.screen.settled()).await;
@@ -179,12 +179,12 @@ impl RunHarness {
             return self.go_on(composition, place, parts, plan).await;
         }
         let dir = place.dir;
-        let tape = parts.record.recorder.clone();
+        let recorder = parts.record.recorder.clone();
         let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let created = Session::create(dir, place.id.clone(), parts);
         let session = created.map_err(CliError::failed)?;
-        begun(tape.as_deref(), plan.material.as_ref())?;
-        self.told_if_slow(dir);
+        begun(recorder.as_deref(), plan.material.as_ref())?;
+        self.warn_if_slow(dir);
         let task = plan.task.unwrap_or_default();
         let spec = composition.assembly.top_agent(&place.id, &plan.model, &task, plan.mode);
         let mut spec = composition.given(spec, plan.material.as_ref().map(|it| it.text.as_str()));
@@ -202,14 +202,14 @@ impl RunHarness {
         plan: RunPlan,
     ) -> Result<Outcome, CliError> {
         let dir = place.dir;
-        let tape = parts.record.recorder.clone();
+        let recorder = parts.record.recorder.clone();
         let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let opening = dir.opening(&place.id).map_err(CliError::failed)?;
         parts.observers.push(Arc::clone(&opening) as Arc<dyn Observer>);
         let opened = Session::open(dir, place.id.clone(), parts);
         let (session, recovery) = opened.map_err(CliError::failed)?;
         self.recovered(composition, &recovery);
-        begun(tape.as_deref(), plan.material.as_ref())?;
+        begun(recorder.as_deref(), plan.material.as_ref())?;
         let material = plan.material.as_ref().map(|it| it.text.as_str());
         let how = Continue {
             message: plan.task.map(|words| message(material, &words)),
@@ -227,9 +227,9 @@ impl RunHarness {
     }
 
     /// Warns of a slow disk, on which every call that may not be repeated has to wait.
-    fn told_if_slow(&self, dir: &SessionDir) {
+    fn warn_if_slow(&self, dir: &SessionDir) {
         if let Some(took) = dir.is_slow() {
-            self.tell(&slow_disk(dir.path(), took));
+            self.print_line(&slow_disk(dir.path(), took));
         }
     }
 
@@ -247,7 +247,7 @@ impl RunHarness {
                     Ok(server) => server.serve().await,
                     Err(error) => {
                         let why = CliError::failed(error).chain();
-                        self.tell(&format!(
+                        self.print_line(&format!(
                             "warning: `deputize agents` cannot reach this run: {why}"
                         ));
                     }
@@ -273,12 +273,12 @@ impl RunHarness {
         if recovery.dropped_bytes > 0 {
             let bytes = recovery.dropped_bytes;
             let what = "its last record was incomplete";
-            self.tell(&format!("session recovered: {what} ({bytes} bytes dropped)"));
+            self.print_line(&format!("session recovered: {what} ({bytes} bytes dropped)"));
         }
         for call in &recovery.unknown {
             let tools = &composition.assembly.tools.catalog;
             let what = describe_call(tools, &call.tool, &call.arguments);
-            self.tell(&format!("session recovered: a call has an unknown outcome: {what}"));
+            self.print_line(&format!("session recovered: a call has an unknown outcome: {what}"));
         }
     }
 
@@ -309,7 +309,7 @@ impl RunHarness {
         if let (OutputFormat::Text, 1.., Some(session)) = (self.output, answered, &self.goes_on) {
             let had =
                 if answered == 1 { "1 child had" } else { &format!("{answered} children had") };
-            self.tell(&format!(
+            self.print_line(&format!(
                 "hint: {had} finished; `deputize sessions show {session}` shows their answers, in \
                  full with `--agent 1.0.0`"
             ));
@@ -318,12 +318,12 @@ impl RunHarness {
 
     fn hint_of(&self, hint: impl Fn(&str) -> String) {
         if let Some(session) = &self.goes_on {
-            self.tell(&hint(&format!("{} --resume {session}", format_command("run"))));
+            self.print_line(&hint(&format!("{} --resume {session}", format_command("run"))));
         }
     }
 
     /// Prints a line after everything that is queued for the screen.
-    pub(super) fn tell(&self, text: &str) {
+    pub(super) fn print_line(&self, text: &str) {
         for line in for_terminal(text).lines() {
             self.screen.say(ScreenLine::default().with(Style::Plain, line));
         }
@@ -332,9 +332,12 @@ impl RunHarness {
 
 /// Writes what a run needs on disk before the first request: the beginning of its recording, and
 /// long piped input.
-fn begun(tape: Option<&SessionRecorder>, material: Option<&Attachment>) -> Result<(), CliError> {
+fn begun(
+    recorder: Option<&SessionRecorder>,
+    material: Option<&Attachment>,
+) -> Result<(), CliError> {
     material.map_or(Ok(()), Attachment::keep).map_err(CliError::failed)?;
-    tape.map_or(Ok(()), check_recorder)
+    recorder.map_or(Ok(()), check_recorder)
 }
 
 /// The recording cannot be written.
@@ -346,10 +349,10 @@ struct UnwritableRecording {
 }
 
 /// Fails if the recording cannot be written, and removes the incomplete file.
-fn check_recorder(tape: &SessionRecorder) -> Result<(), CliError> {
-    let Some(fault) = tape.fault() else { return Ok(()) };
-    let _best_effort = std::fs::remove_file(tape.path());
-    let error = UnwritableRecording { path: tape.path().to_owned(), fault };
+fn check_recorder(recorder: &SessionRecorder) -> Result<(), CliError> {
+    let Some(fault) = recorder.fault() else { return Ok(()) };
+    let _best_effort = std::fs::remove_file(recorder.path());
+    let error = UnwritableRecording { path: recorder.path().to_owned(), fault };
     Err(CliError::failed(error).hint("give --record a file on a disk that has room"))
 }
 

@@ -40,7 +40,7 @@ impl<'s> RunReport<'s> {
     }
 
     /// Prints the answer, and to standard error why it is missing or partial.
-    pub(super) async fn tell(mut self, ended: Result<Outcome, CliError>) -> u8 {
+    pub(super) async fn print(mut self, ended: Result<Outcome, CliError>) -> u8 {
         let stage = self.stage;
         stage.screen.finish();
         self.shown(stage.screen.settled()).await;
@@ -49,7 +49,7 @@ impl<'s> RunReport<'s> {
             Err(error) => Err(error),
         };
         let code = code.unwrap_or_else(|error| {
-            stage.tell(&error.to_string());
+            stage.print_line(&error.to_string());
             error.exit().code()
         });
         self.shown(stage.screen.settled()).await;
@@ -68,7 +68,7 @@ impl<'s> RunReport<'s> {
         }
         let left = stage.out.left();
         if left > 0 {
-            stage.tell(&format!("warning: {left} bytes of standard output were not read"));
+            stage.print_line(&format!("warning: {left} bytes of standard output were not read"));
         }
         let code = outcome.exit_code();
         // Who closed the stream of events knows why there is no more of it.
@@ -77,13 +77,13 @@ impl<'s> RunReport<'s> {
         }
         if let Some(text) = outcome.text.as_ref().filter(|_| outcome.partial) {
             let bytes = text.len();
-            stage.tell(&format!(
+            stage.print_line(&format!(
                 "the last reply broke off after {bytes} bytes: {}",
                 for_terminal_line(text, PART)
             ));
         }
         if let Some(remark) = remark(outcome, self.limit) {
-            stage.tell(&remark);
+            stage.print_line(&remark);
             if outcome.status == Status::Interrupted {
                 stage.hint_of_answers();
             }

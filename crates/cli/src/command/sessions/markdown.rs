@@ -21,7 +21,7 @@ pub(super) fn markdown(stored: &StoredSession) -> String {
         out.push_str(&format!("\n## {} `{}`\n\n{goal}\n", record.agent, start.spec.model));
         for one in stored.spoken_texts(&record.agent).unwrap_or_default() {
             out.push_str(&match one {
-                SpokenText::Message(message) => told(stored, &record.agent, &message),
+                SpokenText::Message(message) => section(stored, &record.agent, &message),
                 SpokenText::External(text) => format!("\n### Agent\n\n{}\n", for_terminal(&text)),
                 SpokenText::Cut(text) => {
                     format!("\n### Agent (cut off)\n\n{}\n", for_terminal(&text))
@@ -32,7 +32,7 @@ pub(super) fn markdown(stored: &StoredSession) -> String {
     out
 }
 
-fn told(stored: &StoredSession, agent: &AgentId, message: &Message) -> String {
+fn section(stored: &StoredSession, agent: &AgentId, message: &Message) -> String {
     match message {
         Message::User(user) => match &user.from {
             Some(from) => {

@@ -198,7 +198,7 @@ fn conversation(
 ) -> String {
     let mut out = format!("=== {} ({})\n", agent.id, status_of(agent.outcome, open));
     if agent.spec.parent.is_some() {
-        out.push_str(&told(agent.spec));
+        out.push_str(&describe_child(agent.spec));
     }
     let mut said = stored.spoken_texts(agent.id).unwrap_or_default().into_iter().peekable();
     while let Some(one) = said.next() {
@@ -290,7 +290,7 @@ fn returned(
 }
 
 /// Returns the child's settings besides its task.
-fn told(spec: &AgentSpec) -> String {
+fn describe_child(spec: &AgentSpec) -> String {
     let sets: Vec<&str> = spec.toolsets.iter().map(|set| set.as_str()).collect();
     let sets = if sets.is_empty() { "none".to_owned() } else { sets.join(", ") };
     let mut out = format!(

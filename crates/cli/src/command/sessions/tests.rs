@@ -9,7 +9,7 @@ use crate::fixture::{
     CALL, START, TestWriter, called, child, ended, replied, returned, root, started, tools,
 };
 
-fn stored(tape: &TestWriter) -> (tempfile::TempDir, StoredSession) {
+fn stored(writer: &TestWriter) -> (tempfile::TempDir, StoredSession) {
     use deputize_core::event::Journal as _;
     let folder = tempfile::tempdir().unwrap();
     let dir = SessionDir::new(folder.path());
@@ -17,7 +17,7 @@ fn stored(tape: &TestWriter) -> (tempfile::TempDir, StoredSession) {
     let secret = FrameSecret::new(&[1; 16]);
     let header = Header { format: 1, session: session.clone(), created: START, secret };
     let file = SessionFile::create(&dir, &header).unwrap();
-    tape.records.iter().for_each(|record| file.append(record).unwrap());
+    writer.records.iter().for_each(|record| file.append(record).unwrap());
     drop(file);
     let stored = dir.read(&session).unwrap();
     (folder, stored)
@@ -29,7 +29,7 @@ fn session() -> TestWriter {
 
 /// A session whose call for children has this result.
 fn session_with(result: &str) -> TestWriter {
-    let mut tape = TestWriter::default();
+    let mut writer = TestWriter::default();
     let start = SessionStart {
         cwd: "/repo/project".into(),
         model: "local/m".to_owned(),
@@ -38,20 +38,20 @@ fn session_with(result: &str) -> TestWriter {
         endpoint: None,
         config_file: None,
     };
-    tape.add(&root(), Event::SessionStart(start));
-    tape.add(&root(), started(&root(), "Tidy\u{1b}[2J up"));
-    tape.add(&root(), Event::Message(UserMessage { text: "Tidy up".to_owned(), from: None }));
-    tape.add(&root(), replied(1, "I look.", &[("delegate_task", r#"{"goal":"Sort"}"#)]));
-    tape.add(&root(), called(CALL, "delegate_task", r#"{"goal":"Sort"}"#));
-    tape.add(&child(0), started(&child(0), "Sort"));
-    tape.add(&child(0), Event::Message(UserMessage { text: "Sort".to_owned(), from: None }));
-    tape.add(&child(0), replied(1, "Sorted.", &[]));
-    tape.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
+    writer.add(&root(), Event::SessionStart(start));
+    writer.add(&root(), started(&root(), "Tidy\u{1b}[2J up"));
+    writer.add(&root(), Event::Message(UserMessage { text: "Tidy up".to_owned(), from: None }));
+    writer.add(&root(), replied(1, "I look.", &[("delegate_task", r#"{"goal":"Sort"}"#)]));
+    writer.add(&root(), called(CALL, "delegate_task", r#"{"goal":"Sort"}"#));
+    writer.add(&child(0), started(&child(0), "Sort"));
+    writer.add(&child(0), Event::Message(UserMessage { text: "Sort".to_owned(), from: None }));
+    writer.add(&child(0), replied(1, "Sorted.", &[]));
+    writer.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
     let status = deputize_core::message::CallStatus::Ok;
-    tape.add(&root(), returned(CALL, "delegate_task", status, result, Vec::new()));
-    tape.add(&root(), replied(2, "All done.", &[]));
-    tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
-    tape
+    writer.add(&root(), returned(CALL, "delegate_task", status, result, Vec::new()));
+    writer.add(&root(), replied(2, "All done.", &[]));
+    writer.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
+    writer
 }
 
 #[test]
@@ -150,20 +150,20 @@ fn people_see_content_without_the_frames_that_are_for_the_model() {
     let framed = |call, source: TextSource, content: &str| {
         frame_for_model(&secret, &root(), call, &source, content).into_string()
     };
-    let mut tape =
+    let mut writer =
         session_with(&framed(CALL, TextSource::Tool("read_file".into()), "one <b>\ntwo"));
     let summary = frame_quote(&TextSource::Child("s1/1.0.0".into()), "Sorted three.").into_string();
     let results = json!({"results": [{"status": "completed", "summary": summary}]}).to_string();
     let call = CallId { step: 2, slot: 0 };
     let source = TextSource::Tool("delegate_task".into());
     let text = framed(call, source.clone(), &results);
-    tape.add(&root(), called(call, "delegate_task", "{}"));
+    writer.add(&root(), called(call, "delegate_task", "{}"));
     let status = deputize_core::message::CallStatus::Ok;
-    tape.add(&root(), returned(call, "delegate_task", status, &text, Vec::new()));
+    writer.add(&root(), returned(call, "delegate_task", status, &text, Vec::new()));
     let ended = framed(CallId { step: 0, slot: 0 }, source, &results);
     let text = format!("Your background child s1/1.0.0 has ended: completed.\n{ended}");
-    tape.add(&root(), Event::Message(UserMessage { text, from: Some(child(0)) }));
-    let (_folder, stored) = stored(&tape);
+    writer.add(&root(), Event::Message(UserMessage { text, from: Some(child(0)) }));
+    let (_folder, stored) = stored(&writer);
     let texts = [show::shown(&stored, &tools(), None, None).unwrap(), markdown::markdown(&stored)];
     for text in texts {
         for content in ["one <b>\n", "two\n", "Sorted three.", "has ended: completed.\n"] {
@@ -190,9 +190,9 @@ fn of_a_session_that_did_not_end_it_is_told_how_to_go_on() {
 
 #[test]
 fn a_running_session_is_shown_as_running_without_the_advice_to_resume_it() {
-    let mut tape = session();
-    tape.records.truncate(tape.records.len() - 1);
-    let (_folder, stored) = stored(&tape);
+    let mut writer = session();
+    writer.records.truncate(writer.records.len() - 1);
+    let (_folder, stored) = stored(&writer);
     let holder = SessionHolder { session: stored.header.session.clone(), pid: Some(7) };
     let text = show::shown(&stored, &tools(), Some(&holder), None).unwrap();
     assert!(text.contains("=== s1 (running)\n"), "{text}");
@@ -228,11 +228,11 @@ fn a_session_is_named_by_its_beginning_where_no_other_begins_so() {
 
 #[test]
 fn the_records_of_a_session_are_folded_once() {
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "All"));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "All"));
     let text = "Sort the imports".to_owned();
-    tape.add(&root(), Event::Message(deputize_core::message::UserMessage { text, from: None }));
-    let (_dir, stored) = stored(&tape);
+    writer.add(&root(), Event::Message(deputize_core::message::UserMessage { text, from: None }));
+    let (_dir, stored) = stored(&writer);
     let first = || stored.messages(&root()).unwrap().into_iter().next().unwrap();
     assert!(std::sync::Arc::ptr_eq(&first(), &first()));
 }

@@ -52,7 +52,7 @@ pub(super) fn choose(
     let path = own.path.display();
     if given.iter().any(|it| it == name) == enable {
         tell(&format!("{word} already: {name}; {path} stays as it is"));
-        return told_if_overruled(&sources, listed);
+        return note_if_overruled(&sources, listed);
     }
     let mut wanted = given;
     if enable {
@@ -68,7 +68,7 @@ pub(super) fn choose(
     if enable && there.iter().all(|name| wanted.contains(name)) {
         write(&sources, &[], |text| without_key(text, KEY))?;
         tell(&format!("{word}: {name}; `{KEY}` is no longer in {path}: agents have all toolsets"));
-        return told_if_overruled(&sources, &[]);
+        return note_if_overruled(&sources, &[]);
     }
     let item = if enable { ListChange::Add(name) } else { ListChange::Remove(name) };
     write(&sources, &wanted, |text| with_item(text, KEY, item, &wanted))?;
@@ -80,7 +80,7 @@ pub(super) fn choose(
             format_command("tools enable")
         ));
     }
-    told_if_overruled(&sources, &wanted)
+    note_if_overruled(&sources, &wanted)
 }
 
 /// The toolsets there are, and those of servers that have not said yet what they have.
@@ -132,7 +132,7 @@ fn write(
 }
 
 /// The file may not have the last word.
-fn told_if_overruled(sources: &Sources, wanted: &[String]) -> Result<(), CliError> {
+fn note_if_overruled(sources: &Sources, wanted: &[String]) -> Result<(), CliError> {
     let loaded = load(sources).map_err(CliError::usage)?;
     if loaded.config.toolsets != wanted
         && let Some(place) = loaded.origins.get(KEY)

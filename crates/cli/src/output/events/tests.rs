@@ -16,8 +16,8 @@ use crate::fixture::{
 fn every_event() -> TestWriter {
     let top = root();
     let kid = child(1);
-    let mut tape = TestWriter::default();
-    tape.add(
+    let mut writer = TestWriter::default();
+    writer.add(
         &top,
         Event::SessionStart(SessionStart {
             cwd: "/repo/project".into(),
@@ -28,9 +28,9 @@ fn every_event() -> TestWriter {
             config_file: None,
         }),
     );
-    tape.add(&top, started(&top, "Tidy up"));
-    tape.add(&top, Event::Message(UserMessage { text: "Tidy up".to_owned(), from: None }));
-    tape.add(
+    writer.add(&top, started(&top, "Tidy up"));
+    writer.add(&top, Event::Message(UserMessage { text: "Tidy up".to_owned(), from: None }));
+    writer.add(
         &top,
         Event::ModelRequest { iteration: 1, messages: 1, bytes: 4321, model: "p/m".to_owned() },
     );
@@ -40,34 +40,34 @@ fn every_event() -> TestWriter {
         ..ModelError::new(FailureKind::Incomplete, "provider local: stream ended")
     };
     let cost = Some(Cost { tokens: 4000, usd: 0.004, unpriced: false });
-    tape.add(&top, Event::ModelError { error: broken, retried: true, cost });
+    writer.add(&top, Event::ModelError { error: broken, retried: true, cost });
     let reason = "stream ended".to_owned();
-    tape.add(&top, Event::ModelRetry { attempt: 2, of: 5, reason, wait_ms: 1400 });
-    tape.add(&top, replied(1, "", &[("delegate_task", r#"{"goal":"b"}"#)]));
-    tape.add(&top, called(CALL, "delegate_task", r#"{"goal":"b"}"#));
-    child_events(&mut tape, &kid);
-    tape.add(
+    writer.add(&top, Event::ModelRetry { attempt: 2, of: 5, reason, wait_ms: 1400 });
+    writer.add(&top, replied(1, "", &[("delegate_task", r#"{"goal":"b"}"#)]));
+    writer.add(&top, called(CALL, "delegate_task", r#"{"goal":"b"}"#));
+    child_events(&mut writer, &kid);
+    writer.add(
         &top,
         returned(CALL, "delegate_task", CallStatus::Ok, r#"{"results":[]}"#, Vec::new()),
     );
     let from = Some(kid);
-    tape.add(&top, Event::Message(UserMessage { text: "It is done.".to_owned(), from }));
+    writer.add(&top, Event::Message(UserMessage { text: "It is done.".to_owned(), from }));
     let mistakes = "/n: \"x\" is not of type \"integer\"".to_owned();
-    tape.add(&top, Event::AnswerRejected { mistakes });
-    tape.add(&top, Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None });
-    tape.add(&top, Event::AgentStop { reason: CancelReason::Interrupted, pending: false });
-    tape.add(&top, ended(&top, Status::Interrupted, ExitReason::Interrupted));
-    tape.add(&top, Event::AgentResume { max_iterations: 90 });
+    writer.add(&top, Event::AnswerRejected { mistakes });
+    writer.add(&top, Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None });
+    writer.add(&top, Event::AgentStop { reason: CancelReason::Interrupted, pending: false });
+    writer.add(&top, ended(&top, Status::Interrupted, ExitReason::Interrupted));
+    writer.add(&top, Event::AgentResume { max_iterations: 90 });
     let message = "sub\u{1b}[31mject".to_owned();
-    tape.add(&top, Event::Log { level: LogLevel::Warn, message, cause: None });
+    writer.add(&top, Event::Log { level: LogLevel::Warn, message, cause: None });
     let usage = usage(4000);
     let end =
         Event::SessionEnd { status: Status::Completed, exit_code: 0, usage, cost_usd: Some(0.25) };
-    tape.add(&top, end);
-    tape
+    writer.add(&top, end);
+    writer
 }
 
-fn child_events(tape: &mut TestWriter, kid: &AgentId) {
+fn child_events(writer: &mut TestWriter, kid: &AgentId) {
     let mut start = AgentStart {
         spec: spec(kid, "b"),
         system: vec!["aa".to_owned(), "gone".to_owned()],
@@ -77,19 +77,19 @@ fn child_events(tape: &mut TestWriter, kid: &AgentId) {
     start.spec.context = Some("Mind the gap.".to_owned());
     start.spec.output_schema = Some(json!({"type": "object"}));
     start.spec.toolsets = vec![ToolsetName::literal("terminal")];
-    tape.add(kid, Event::AgentStart(Box::new(start)));
-    tape.add(kid, replied(1, "I look.", &[("read_file", "{\"path\":"), ("x", "[1]")]));
-    tape.add(kid, called(CALL, "read_file", r#"{"path":"a.txt"}"#));
+    writer.add(kid, Event::AgentStart(Box::new(start)));
+    writer.add(kid, replied(1, "I look.", &[("read_file", "{\"path\":"), ("x", "[1]")]));
+    writer.add(kid, called(CALL, "read_file", r#"{"path":"a.txt"}"#));
     let path = std::path::PathBuf::from("/repo/project/a.txt");
     let read = version("one\n");
-    tape.add(kid, Event::FileRead { path: path.clone(), version: read });
+    writer.add(kid, Event::FileRead { path: path.clone(), version: read });
     let text = "<tool:read_file abcdefghijkl>\none\n</abcdefghijkl>\n[2 more lines]";
     let mut end = returned(CALL, "read_file", CallStatus::Ok, text, Vec::new());
     if let Event::ToolEnd(end) = &mut end {
         end.boundary = Some("abcdefghijkl".to_owned());
     }
-    tape.add(kid, end);
-    tape.add(
+    writer.add(kid, end);
+    writer.add(
         kid,
         Event::ApprovalRequest {
             call: CALL,
@@ -99,16 +99,16 @@ fn child_events(tape: &mut TestWriter, kid: &AgentId) {
         },
     );
     let by = "no user to ask".to_owned();
-    tape.add(kid, Event::ApprovalDecision { call: CALL, decision: "deny".to_owned(), by });
-    tape.add(kid, Event::FileWrite { path, version: version("two\n"), created: true });
-    tape.add(kid, Event::MessageLeft { text: "Be quick.".to_owned() });
-    tape.add(kid, Event::ExternalText { text: "I look.".to_owned() });
-    tape.add(kid, ended(kid, Status::Completed, ExitReason::Completed));
+    writer.add(kid, Event::ApprovalDecision { call: CALL, decision: "deny".to_owned(), by });
+    writer.add(kid, Event::FileWrite { path, version: version("two\n"), created: true });
+    writer.add(kid, Event::MessageLeft { text: "Be quick.".to_owned() });
+    writer.add(kid, Event::ExternalText { text: "I look.".to_owned() });
+    writer.add(kid, ended(kid, Status::Completed, ExitReason::Completed));
 }
 
-fn lines(tape: &TestWriter) -> Vec<String> {
+fn lines(writer: &TestWriter) -> Vec<String> {
     let mut projection = Projection::new(Some("classic"));
-    tape.records.iter().map(|record| projection.line(record).unwrap()).collect()
+    writer.records.iter().map(|record| projection.line(record).unwrap()).collect()
 }
 
 #[test]
@@ -138,9 +138,9 @@ fn a_piece_of_a_reply_has_no_number() {
 
 #[test]
 fn the_prompt_hash_is_that_of_the_text_as_it_is_sent() {
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "g"));
-    let line: Value = serde_json::from_str(&lines(&tape)[0]).unwrap();
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "g"));
+    let line: Value = serde_json::from_str(&lines(&writer)[0]).unwrap();
     let expected = Sha256::digest("You are an agent.\n\nBe brief.");
     let expected: String = expected.iter().map(|byte| format!("{byte:02x}")).collect();
     assert_eq!(line["prompt_sha256"], expected);

@@ -9,12 +9,12 @@ use crate::fixture::{
     CALL, START, TestWriter, called, child, ended, replied, returned, root, started, tools,
 };
 
-fn tree(tape: &TestWriter) -> SessionSnapshot {
-    SessionSnapshot::of(tools(), &tape.records)
+fn tree(writer: &TestWriter) -> SessionSnapshot {
+    SessionSnapshot::of(tools(), &writer.records)
 }
 
-fn draw(tape: &TestWriter, columns: usize, most: usize) -> String {
-    let lines = lines(&tree(tape), START + 65_000, columns, most);
+fn draw(writer: &TestWriter, columns: usize, most: usize) -> String {
+    let lines = lines(&tree(writer), START + 65_000, columns, most);
     assert!(lines.len() <= most, "{} lines in {most}", lines.len());
     for line in &lines {
         assert!(line.width() <= columns, "{line:?}");
@@ -25,26 +25,27 @@ fn draw(tape: &TestWriter, columns: usize, most: usize) -> String {
 
 /// Three children: one done with a child of its own, one failed, one reading.
 fn family() -> TestWriter {
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "Make the release notes of this version"));
-    tape.add(&root(), replied(1, "", &[("delegate_task", "{}")]));
-    tape.add(&root(), called(CALL, "delegate_task", r#"{"tasks":[1,2,3]}"#));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "Make the release notes of this version"));
+    writer.add(&root(), replied(1, "", &[("delegate_task", "{}")]));
+    writer.add(&root(), called(CALL, "delegate_task", r#"{"tasks":[1,2,3]}"#));
     for (index, goal) in
         ["List the changes", "Check the links", "Read src/main.rs"].iter().enumerate()
     {
-        tape.add(&child(index as u32), started(&child(index as u32), goal));
+        writer.add(&child(index as u32), started(&child(index as u32), goal));
     }
     let grandchild = child(0).child(CALL, 1);
-    tape.add(&grandchild, started(&grandchild, "Count the commits"));
-    tape.add(
+    writer.add(&grandchild, started(&grandchild, "Count the commits"));
+    writer.add(
         &grandchild,
         ended(&grandchild, deputize_core::Status::Completed, ExitReason::Completed),
     );
-    tape.add(&child(0), ended(&child(0), deputize_core::Status::Completed, ExitReason::Completed));
-    tape.add(&child(1), ended(&child(1), deputize_core::Status::Timeout, ExitReason::Timeout));
-    tape.add(&child(2), replied(1, "", &[("read_file", "{}")]));
-    tape.add(&child(2), called(CALL, "read_file", r#"{"path":"src/main.rs"}"#));
-    tape
+    writer
+        .add(&child(0), ended(&child(0), deputize_core::Status::Completed, ExitReason::Completed));
+    writer.add(&child(1), ended(&child(1), deputize_core::Status::Timeout, ExitReason::Timeout));
+    writer.add(&child(2), replied(1, "", &[("read_file", "{}")]));
+    writer.add(&child(2), called(CALL, "read_file", r#"{"path":"src/main.rs"}"#));
+    writer
 }
 
 #[test]
@@ -75,49 +76,50 @@ fn colours_are_spans_and_can_be_left_out() {
 
 #[test]
 fn two_thousand_children_of_which_five_run() {
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "Look at every file"));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "Look at every file"));
     for index in 0..2000 {
-        tape.add(&child(index), started(&child(index), &format!("Look at file {index}")));
-        tape.add(&child(index), replied(1, "", &[]));
+        writer.add(&child(index), started(&child(index), &format!("Look at file {index}")));
+        writer.add(&child(index), replied(1, "", &[]));
         let (status, reason) = match index {
             7 => (deputize_core::Status::Failed, ExitReason::Error),
             _ => (deputize_core::Status::Completed, ExitReason::Completed),
         };
         if index % 400 != 3 {
-            tape.add(&child(index), ended(&child(index), status, reason));
+            writer.add(&child(index), ended(&child(index), status, reason));
         }
     }
-    insta::assert_snapshot!(draw(&tape, 72, 12));
+    insta::assert_snapshot!(draw(&writer, 72, 12));
 }
 
 #[test]
 fn two_thousand_running_children() {
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "Look at every file"));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "Look at every file"));
     for index in 0..2000 {
-        tape.add(&child(index), started(&child(index), &format!("Look at file {index}")));
+        writer.add(&child(index), started(&child(index), &format!("Look at file {index}")));
     }
-    insta::assert_snapshot!(draw(&tape, 72, 5));
+    insta::assert_snapshot!(draw(&writer, 72, 5));
 }
 
 #[test]
 fn wide_and_hostile_goals_stay_in_their_line() {
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "调查代码库并编写报告，然后检查所有链接"));
-    tape.add(&child(0), started(&child(0), "\u{1b}[2J\u{1b}[1;1Hgone\r\n\u{202e}txet\tx"));
-    tape.add(&child(1), started(&child(1), "👩\u{200d}💻 👨\u{200d}👩\u{200d}👧 e\u{301}\u{301}"));
-    tape.add(&child(2), started(&child(2), &"x".repeat(100_000)));
-    tape.add(&child(2), called(CALL, "\u{9b}2K", "{\"path\":\"\u{1b}]0;t\u{7}\"}"));
-    insta::assert_snapshot!(draw(&tape, 48, 20));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "调查代码库并编写报告，然后检查所有链接"));
+    writer.add(&child(0), started(&child(0), "\u{1b}[2J\u{1b}[1;1Hgone\r\n\u{202e}txet\tx"));
+    writer
+        .add(&child(1), started(&child(1), "👩\u{200d}💻 👨\u{200d}👩\u{200d}👧 e\u{301}\u{301}"));
+    writer.add(&child(2), started(&child(2), &"x".repeat(100_000)));
+    writer.add(&child(2), called(CALL, "\u{9b}2K", "{\"path\":\"\u{1b}]0;t\u{7}\"}"));
+    insta::assert_snapshot!(draw(&writer, 48, 20));
 }
 
 #[test]
 fn a_question_and_its_answer() {
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "Ship it"));
-    tape.add(&root(), called(CALL, "terminal", r#"{"command":"git push"}"#));
-    tape.add(
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "Ship it"));
+    writer.add(&root(), called(CALL, "terminal", r#"{"command":"git push"}"#));
+    writer.add(
         &root(),
         Event::ApprovalRequest {
             call: CALL,
@@ -126,23 +128,23 @@ fn a_question_and_its_answer() {
             reason: "r".to_owned(),
         },
     );
-    assert!(draw(&tape, 60, 5).starts_with("? Ship it  asks: git push"));
+    assert!(draw(&writer, 60, 5).starts_with("? Ship it  asks: git push"));
     let decision = "deny".to_owned();
     let by = "user".to_owned();
-    tape.add(&root(), Event::ApprovalDecision { call: CALL, decision, by });
-    assert!(draw(&tape, 60, 5).starts_with("● Ship it  run git push"));
-    tape.add(&root(), returned(CALL, "terminal", CallStatus::Denied, "no", Vec::new()));
-    assert!(draw(&tape, 60, 5).starts_with("● Ship it  thinking"));
+    writer.add(&root(), Event::ApprovalDecision { call: CALL, decision, by });
+    assert!(draw(&writer, 60, 5).starts_with("● Ship it  run git push"));
+    writer.add(&root(), returned(CALL, "terminal", CallStatus::Denied, "no", Vec::new()));
+    assert!(draw(&writer, 60, 5).starts_with("● Ship it  thinking"));
 }
 
 #[test]
 fn calls_side_by_side_are_counted() {
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "Read"));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "Read"));
     for slot in 0..3 {
-        tape.add(&root(), called(CallId { step: 1, slot }, "read_file", r#"{"path":"a"}"#));
+        writer.add(&root(), called(CallId { step: 1, slot }, "read_file", r#"{"path":"a"}"#));
     }
-    assert!(draw(&tape, 60, 5).contains("read a (+2)"));
+    assert!(draw(&writer, 60, 5).contains("read a (+2)"));
 }
 
 /// A tree of three levels: for each child whether it ended, and how many children it has.
@@ -159,28 +161,28 @@ proptest! {
     fn the_page_always_fits_and_counts_everyone(
         shape in any_tree(), columns in 1_usize..120, most in 1_usize..20
     ) {
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "top"));
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "top"));
         let mut agents = 1;
         for ((done, below), index) in shape.iter().zip(0..) {
             let kid = child(index);
-            tape.add(&kid, started(&kid, "kid"));
+            writer.add(&kid, started(&kid, "kid"));
             for index in 0..*below {
                 let grandchild = kid.child(CALL, index);
-                tape.add(&grandchild, started(&grandchild, "grandchild"));
+                writer.add(&grandchild, started(&grandchild, "grandchild"));
                 if *done || index % 2 == 0 {
                     let end = ended(&grandchild, deputize_core::Status::Completed, ExitReason::Completed);
-                    tape.add(&grandchild, end);
+                    writer.add(&grandchild, end);
                 }
             }
             if *done {
-                tape.add(&kid, ended(&kid, deputize_core::Status::Failed, ExitReason::Error));
+                writer.add(&kid, ended(&kid, deputize_core::Status::Failed, ExitReason::Error));
             }
             agents += 1 + *below as usize;
         }
-        draw(&tape, columns, most);
-        prop_assert_eq!(tree(&tape).totals().agents(), agents);
-        let page = draw(&tape, 200, most);
+        draw(&writer, columns, most);
+        prop_assert_eq!(tree(&writer).totals().agents(), agents);
+        let page = draw(&writer, 200, most);
         let told: usize = page
             .lines()
             .map(|line| {
@@ -197,7 +199,7 @@ proptest! {
 
 #[test]
 fn the_todo_list_stands_below_the_top_agent_while_it_works() {
-    let mut tape = family();
+    let mut writer = family();
     let item = |text: &str, state| TodoItem { text: text.to_owned(), state };
     let items = vec![
         item("Read the log", TodoState::Done),
@@ -205,14 +207,14 @@ fn the_todo_list_stands_below_the_top_agent_while_it_works() {
         item("Test it", TodoState::Pending),
     ];
     let fact = ToolEffect::TodoChanged { items };
-    tape.add(&root(), returned(CALL, "todo", CallStatus::Ok, "ok", vec![fact]));
-    insta::assert_snapshot!(draw(&tape, 60, 4), @"
+    writer.add(&root(), returned(CALL, "todo", CallStatus::Ok, "ok", vec![fact]));
+    insta::assert_snapshot!(draw(&writer, 60, 4), @"
     ● Make the release not…  thinking  2.2k · $0.0250 · 1 m 05 s
       1 of 3 done  Write it
     ├─ ● [3/3] Read src/main.rs  read src/main…  1.1k · 1 m 04 s
     └─ 3 more: 2 done, 1 failed
     ");
-    assert_eq!(draw(&tape, 60, 1).lines().count(), 1);
-    tape.add(&root(), ended(&root(), deputize_core::Status::Completed, ExitReason::Completed));
-    assert!(!draw(&tape, 60, 4).contains("of 3 done"));
+    assert_eq!(draw(&writer, 60, 1).lines().count(), 1);
+    writer.add(&root(), ended(&root(), deputize_core::Status::Completed, ExitReason::Completed));
+    assert!(!draw(&writer, 60, 4).contains("of 3 done"));
 }

@@ -162,15 +162,15 @@ fn end(screen: &Screen) {
 }
 
 fn session() -> TestWriter {
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "Tidy up"));
-    tape.add(&root(), called(CALL, "delegate_task", r#"{"goal":"a"}"#));
-    tape.add(&child(0), started(&child(0), "Sort"));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "Tidy up"));
+    writer.add(&root(), called(CALL, "delegate_task", r#"{"goal":"a"}"#));
+    writer.add(&child(0), started(&child(0), "Sort"));
     let message = "the project configuration is ignored".to_owned();
-    tape.add(&root(), Event::Log { level: LogLevel::Warn, message, cause: None });
-    tape.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
-    tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
-    tape
+    writer.add(&root(), Event::Log { level: LogLevel::Warn, message, cause: None });
+    writer.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
+    writer.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
+    writer
 }
 
 #[test]
@@ -198,20 +198,20 @@ fn why_a_child_failed_stands_above_the_tree_and_whole_at_the_end() {
         Event::AgentEnd(Box::new(outcome))
     };
     let below = child(1).child(CALL, 0);
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "Tidy up"));
-    tape.add(&child(1), started(&child(1), "Sort the imports"));
-    tape.add(&below, started(&below, "Check that they are sorted"));
-    tape.add(&below, failed(&below));
-    tape.add(&child(1), ended(&child(1), Status::Completed, ExitReason::Completed));
-    tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "Tidy up"));
+    writer.add(&child(1), started(&child(1), "Sort the imports"));
+    writer.add(&below, started(&below, "Check that they are sorted"));
+    writer.add(&below, failed(&below));
+    writer.add(&child(1), ended(&child(1), Status::Completed, ExitReason::Completed));
+    writer.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
     let (live, sink) = screen(Detail::Normal, true);
-    tape.records.iter().for_each(|record| live.on_record(record));
+    writer.records.iter().for_each(|record| live.on_record(record));
     end(&live);
     insta::assert_snapshot!(EmulatedTerminal::show(60, &sink.0.lock()));
     // What fails is told also where little is.
     let (quiet, sink) = screen(Detail::Quiet, true);
-    tape.records.iter().for_each(|record| quiet.on_record(record));
+    writer.records.iter().for_each(|record| quiet.on_record(record));
     end(&quiet);
     insta::assert_snapshot!(EmulatedTerminal::show(60, &sink.0.lock()));
 }
@@ -219,19 +219,19 @@ fn why_a_child_failed_stands_above_the_tree_and_whole_at_the_end() {
 #[test]
 fn above_a_live_tree_it_is_told_once_why_a_model_is_waited_for() {
     let mut state = ScreenState::new(tools(), Detail::Normal, true);
-    let mut tape = TestWriter::default();
+    let mut writer = TestWriter::default();
     let retry = |attempt, reason: &str| {
         let of = 5;
         let wait_ms = 1400;
         let reason = reason.to_owned();
         Event::ModelRetry { attempt, of, reason, wait_ms }
     };
-    tape.add(&root(), started(&root(), "a"));
-    tape.add(&child(0), started(&child(0), "b"));
-    tape.add(&root(), retry(2, "provider local: 503"));
-    tape.add(&child(0), retry(2, "provider local: 503"));
-    tape.add(&root(), retry(3, "provider local: 429"));
-    tape.records.iter().for_each(|record| state.see(record));
+    writer.add(&root(), started(&root(), "a"));
+    writer.add(&child(0), started(&child(0), "b"));
+    writer.add(&root(), retry(2, "provider local: 503"));
+    writer.add(&child(0), retry(2, "provider local: 503"));
+    writer.add(&root(), retry(3, "provider local: 429"));
+    writer.records.iter().for_each(|record| state.see(record));
     let lines: Vec<String> = state.lines.take().iter().map(|line| line.render(false)).collect();
     assert_eq!(
         lines,
@@ -245,7 +245,7 @@ fn above_a_live_tree_it_is_told_once_why_a_model_is_waited_for() {
 #[test]
 fn above_a_live_tree_stands_what_it_has_no_place_for() {
     let mut state = ScreenState::new(tools(), Detail::Normal, true);
-    let mut tape = TestWriter::default();
+    let mut writer = TestWriter::default();
     let hook = |decision, reason: &str| {
         Event::Hook(Box::new(HookRun {
             name: HookPoint::PreToolUse,
@@ -259,21 +259,21 @@ fn above_a_live_tree_stands_what_it_has_no_place_for() {
             output_bytes: 0,
         }))
     };
-    tape.add(&root(), started(&root(), "a"));
-    tape.add(&root(), hook(HookDecision::Error, "not found"));
-    tape.add(&root(), hook(HookDecision::Block, "not here"));
-    tape.add(&root(), hook(HookDecision::Pass, ""));
+    writer.add(&root(), started(&root(), "a"));
+    writer.add(&root(), hook(HookDecision::Error, "not found"));
+    writer.add(&root(), hook(HookDecision::Block, "not here"));
+    writer.add(&root(), hook(HookDecision::Pass, ""));
     let mut denied = returned(CALL, "terminal", CallStatus::Denied, "for the model", Vec::new());
     if let Event::ToolEnd(end) = &mut denied {
         end.error = Some("make: a hook blocked it: not here".to_owned());
     }
-    tape.add(&root(), denied);
-    tape.add(&root(), Event::SpawnPaused { by: "user".to_owned(), paused: true });
+    writer.add(&root(), denied);
+    writer.add(&root(), Event::SpawnPaused { by: "user".to_owned(), paused: true });
     let refused = r#"{"error":"no child was started","errors":[{"remedy":"say a goal"}]}"#;
     for (tool, text) in [("delegate_task", refused), ("read_file", "not found")] {
-        tape.add(&root(), returned(CALL, tool, CallStatus::Error, text, Vec::new()));
+        writer.add(&root(), returned(CALL, tool, CallStatus::Error, text, Vec::new()));
     }
-    tape.records.iter().for_each(|record| state.see(record));
+    writer.records.iter().for_each(|record| state.see(record));
     let lines: Vec<String> = state.lines.take().iter().map(|line| line.render(false)).collect();
     assert_eq!(
         lines,
@@ -289,8 +289,8 @@ fn above_a_live_tree_stands_what_it_has_no_place_for() {
 #[test]
 fn plain_lines_are_printed_at_once() {
     let (screen, sink) = screen(Detail::Normal, false);
-    let tape = session();
-    tape.records.iter().take(2).for_each(|record| screen.on_record(record));
+    let writer = session();
+    writer.records.iter().take(2).for_each(|record| screen.on_record(record));
     wait(screen.settled());
     assert_eq!(sink.0.lock().as_slice(), b"delegate: a\n");
 }
@@ -299,12 +299,12 @@ fn plain_lines_are_printed_at_once() {
 fn lines_that_follow_fast_are_written_together_and_wake_nobody() {
     let mut drawer = ScreenWriter::new(surface(Box::new(io::sink()), Detail::Normal, false));
     let mut state = ScreenState::new(tools(), Detail::Normal, false);
-    let tape = session();
-    tape.records.iter().take(2).for_each(|record| state.see(record));
+    let writer = session();
+    writer.records.iter().take(2).for_each(|record| state.see(record));
     assert_eq!(drawer.next(&mut state), WriterStep::Write(b"delegate: a\n".to_vec()));
     assert!(matches!(drawer.next(&mut state), WriterStep::Wait(Some(_))));
     assert!(state.drawing.dirty, "as if the drawer knew of news");
-    tape.records.iter().skip(2).for_each(|record| state.see(record));
+    writer.records.iter().skip(2).for_each(|record| state.see(record));
     assert!(matches!(drawer.next(&mut state), WriterStep::Wait(Some(_))));
     let minute = Duration::from_secs(60);
     drawer.drawn_at = drawer.drawn_at.and_then(|at| at.checked_sub(minute));
@@ -327,15 +327,15 @@ fn nothing_is_written_while_a_question_is_open_and_all_of_it_afterwards() {
             }
             EmulatedTerminal::show(60, &sink.0.lock())
         };
-        let tape = session();
-        tape.records.iter().take(3).for_each(|record| state.see(record));
+        let writer = session();
+        writer.records.iter().take(3).for_each(|record| state.see(record));
         let before = draw(&mut state);
         assert_eq!(before.contains("Tidy up"), live, "{before}");
         state.drawing.pauses = 1;
         let paused = draw(&mut state);
         assert!(state.is_held());
         assert_eq!(paused, if live { "" } else { &before }, "only the tree is taken off");
-        tape.records.iter().skip(3).for_each(|record| state.see(record));
+        writer.records.iter().skip(3).for_each(|record| state.see(record));
         assert_eq!(draw(&mut state), paused, "live: {live}");
         state.drawing.pauses = 0;
         state.drawing.end = DrawState::Asked;
@@ -362,12 +362,12 @@ fn a_pause_comes_when_all_is_off_the_terminal_and_another_one_prints_what_waits(
 fn quiet_shows_errors_only_on_a_terminal_too() {
     let (screen, sink) = screen(Detail::Quiet, true);
     session().records.iter().for_each(|record| screen.on_record(record));
-    let mut tape = TestWriter::default();
-    tape.add(
+    let mut writer = TestWriter::default();
+    writer.add(
         &root(),
         Event::Log { level: LogLevel::Error, message: "disk full".to_owned(), cause: None },
     );
-    screen.on_record(&tape.records[0]);
+    screen.on_record(&writer.records[0]);
     end(&screen);
     assert_eq!(String::from_utf8(sink.0.lock().clone()).unwrap(), "error: disk full\n");
 }

@@ -8,11 +8,11 @@ use crate::fixture::{
     CALL, TestWriter, called, child, ended, replied, returned, root, started, tools,
 };
 
-fn print(tape: &TestWriter, detail: Detail) -> String {
+fn print(writer: &TestWriter, detail: Detail) -> String {
     let mut snapshot = SessionSnapshot::new(tools());
     let mut plain = Plain::new(tools(), false);
     let mut out = Vec::new();
-    for record in &tape.records {
+    for record in &writer.records {
         snapshot.apply(record);
         let lines = plain.lines(&snapshot, record, detail);
         out.extend(lines.iter().map(|line| line.render(false)));
@@ -23,31 +23,31 @@ fn print(tape: &TestWriter, detail: Detail) -> String {
 fn session() -> TestWriter {
     let kid = child(1);
     let below = child(1).child(CALL, 0);
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "Tidy up"));
-    tape.add(&root(), called(CALL, "delegate_task", r#"{"tasks":[1,2,3]}"#));
-    tape.add(&kid, started(&kid, "Sort the\nimports"));
-    tape.add(&kid, replied(1, "I look.", &[]));
-    tape.add(&kid, called(CALL, "read_file", r#"{"path":"src/a.rs"}"#));
-    tape.add(&kid, returned(CALL, "read_file", CallStatus::Ok, "fn a() {}", Vec::new()));
-    tape.add(&below, started(&below, "Check"));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "Tidy up"));
+    writer.add(&root(), called(CALL, "delegate_task", r#"{"tasks":[1,2,3]}"#));
+    writer.add(&kid, started(&kid, "Sort the\nimports"));
+    writer.add(&kid, replied(1, "I look.", &[]));
+    writer.add(&kid, called(CALL, "read_file", r#"{"path":"src/a.rs"}"#));
+    writer.add(&kid, returned(CALL, "read_file", CallStatus::Ok, "fn a() {}", Vec::new()));
+    writer.add(&below, started(&below, "Check"));
     let second = CallId { step: 2, slot: 0 };
-    tape.add(&below, called(second, "terminal", r#"{"command":"cargo\u001b[2J check"}"#));
+    writer.add(&below, called(second, "terminal", r#"{"command":"cargo\u001b[2J check"}"#));
     let text = "denied: no user to ask";
-    tape.add(&below, returned(second, "terminal", CallStatus::Denied, text, Vec::new()));
+    writer.add(&below, returned(second, "terminal", CallStatus::Denied, text, Vec::new()));
     let reason = "provider local: 503".to_owned();
     let wait_ms = 1400;
-    tape.add(&below, Event::ModelRetry { attempt: 2, of: 5, reason, wait_ms });
-    tape.add(&below, ended(&below, Status::Failed, ExitReason::Error));
-    tape.add(&kid, ended(&kid, Status::Completed, ExitReason::Completed));
+    writer.add(&below, Event::ModelRetry { attempt: 2, of: 5, reason, wait_ms });
+    writer.add(&below, ended(&below, Status::Failed, ExitReason::Error));
+    writer.add(&kid, ended(&kid, Status::Completed, ExitReason::Completed));
     for level in [LogLevel::Info, LogLevel::Warn, LogLevel::Error] {
-        tape.add(
+        writer.add(
             &root(),
             Event::Log { level, message: "line one\nline two".to_owned(), cause: None },
         );
     }
-    tape.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
-    tape
+    writer.add(&root(), ended(&root(), Status::Completed, ExitReason::Completed));
+    writer
 }
 
 #[test]
@@ -68,80 +68,80 @@ fn many_calls_of_one_step_take_one_line_and_failures_one_each() {
     calls.extend([("list_dir", "{}"), ("now", "{}")]);
     calls.extend([("now", "{}"); 9]);
     calls.extend([("terminal", r#"{"command":"make"}"#); 7]);
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "a"));
-    tape.add(&root(), replied(1, "", &calls));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "a"));
+    writer.add(&root(), replied(1, "", &calls));
     for (slot, (tool, arguments)) in (0..).zip(&calls) {
-        tape.add(&root(), called(CallId { step: 1, slot }, tool, arguments));
+        writer.add(&root(), called(CallId { step: 1, slot }, tool, arguments));
     }
     for (slot, (tool, _)) in (0..).zip(&calls) {
         let status = if slot == 7 { CallStatus::Error } else { CallStatus::Ok };
         let text = "not found: src/a7.rs";
-        tape.add(&root(), returned(CallId { step: 1, slot }, tool, status, text, Vec::new()));
+        writer.add(&root(), returned(CallId { step: 1, slot }, tool, status, text, Vec::new()));
     }
     let failed = "read src/a7.rs\nread_file error: not found: src/a7.rs";
     let commands = ["run make"; 7].join("\n");
     let shown = format!("read 120 files\nlist .\nnow: 10 calls\n{commands}\n{failed}");
-    assert_eq!(print(&tape, Detail::Normal), shown);
-    let every = print(&tape, Detail::Verbose);
+    assert_eq!(print(&writer, Detail::Normal), shown);
+    let every = print(&writer, Detail::Verbose);
     assert_eq!(every.matches("\nread src/a").count(), 120, "{every}");
-    assert_eq!(print(&tape, Detail::Quiet), "");
+    assert_eq!(print(&writer, Detail::Quiet), "");
 }
 
 #[test]
 fn a_cancelled_call_is_told_without_what_the_model_is_told() {
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "a"));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "a"));
     let text = "<output>half</output>";
-    tape.add(&root(), returned(CALL, "terminal", CallStatus::Cancelled, text, Vec::new()));
-    assert_eq!(print(&tape, Detail::Normal), "terminal cancelled");
+    writer.add(&root(), returned(CALL, "terminal", CallStatus::Cancelled, text, Vec::new()));
+    assert_eq!(print(&writer, Detail::Normal), "terminal cancelled");
 }
 
 #[test]
 fn a_call_that_was_approved_without_asking_is_shown_once() {
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "a"));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "a"));
     let other = CallId { step: 1, slot: 1 };
     for (call, by) in [(CALL, ApprovalAnswer::AUTO), (other, "user")] {
         let command = "make all".to_owned();
         let class = "command".to_owned();
         let reason = "commands ask".to_owned();
-        tape.add(&root(), Event::ApprovalRequest { call, command, class, reason });
+        writer.add(&root(), Event::ApprovalRequest { call, command, class, reason });
         if by == ApprovalAnswer::AUTO {
             let message = "approved without asking: make all".to_owned();
-            tape.add(&root(), Event::Log { level: LogLevel::Warn, message, cause: None });
+            writer.add(&root(), Event::Log { level: LogLevel::Warn, message, cause: None });
         }
         let decision = "allow".to_owned();
         let by = by.to_owned();
-        tape.add(&root(), Event::ApprovalDecision { call, decision, by });
-        tape.add(&root(), called(call, "terminal", r#"{"command":"make all"}"#));
+        writer.add(&root(), Event::ApprovalDecision { call, decision, by });
+        writer.add(&root(), called(call, "terminal", r#"{"command":"make all"}"#));
     }
     let shown = "warning: approved without asking: make all\nrun make all";
-    assert_eq!(print(&tape, Detail::Normal), shown);
+    assert_eq!(print(&writer, Detail::Normal), shown);
 }
 
 #[test]
 fn a_refused_call_is_told_with_its_rule_and_how_to_allow_it() {
     let told = |agent: &AgentId, by: &str, unasked| {
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "a"));
-        tape.add(&child(0), started(&child(0), "b"));
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "a"));
+        writer.add(&child(0), started(&child(0), "b"));
         let command = "make all".to_owned();
         let class = "dangerous".to_owned();
         let reason = "commands can do anything".to_owned();
-        tape.add(agent, Event::ApprovalRequest { call: CALL, command, class, reason });
+        writer.add(agent, Event::ApprovalRequest { call: CALL, command, class, reason });
         let decision = "deny".to_owned();
         let by = by.to_owned();
-        tape.add(agent, Event::ApprovalDecision { call: CALL, decision, by });
+        writer.add(agent, Event::ApprovalDecision { call: CALL, decision, by });
         let text = "denied by rule, words for the model: use read_file";
-        tape.add(agent, returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
+        writer.add(agent, returned(CALL, "terminal", CallStatus::Denied, text, Vec::new()));
         let mut snapshot = SessionSnapshot::new(tools());
         let mut plain = Plain::new(tools(), unasked);
         let tell = |record| {
             snapshot.apply(record);
             plain.lines(&snapshot, record, Detail::Normal)
         };
-        let lines: Vec<ScreenLine> = tape.records.iter().flat_map(tell).collect();
+        let lines: Vec<ScreenLine> = writer.records.iter().flat_map(tell).collect();
         lines.iter().map(|line| line.render(false)).collect::<Vec<_>>().join("\n")
     };
     let lead = "terminal refused: make all (dangerous: commands can do anything); ";
@@ -163,8 +163,8 @@ fn a_refused_call_is_told_with_its_rule_and_how_to_allow_it() {
 
 #[test]
 fn tasks_that_never_began_and_those_that_were_refused_are_told() {
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "a"));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "a"));
     let status = Status::Interrupted;
     let error = "it ended: it was not started".to_owned();
     let fact = |task_index| ToolEffect::NotBegun {
@@ -175,35 +175,35 @@ fn tasks_that_never_began_and_those_that_were_refused_are_told() {
         error: error.clone(),
     };
     let facts = vec![fact(1), fact(2)];
-    tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Cancelled, "{}", facts));
+    writer.add(&root(), returned(CALL, "delegate_task", CallStatus::Cancelled, "{}", facts));
     let error = |remedy| json!({"code": "E_TYPE", "field": "role", "remedy": remedy});
     let text = json!({"error": "no child was started", "errors": [error("a"), error("b")]});
     let text = text.to_string();
-    tape.add(&root(), returned(CALL, "delegate_task", CallStatus::Error, &text, Vec::new()));
+    writer.add(&root(), returned(CALL, "delegate_task", CallStatus::Error, &text, Vec::new()));
     let told = "tasks 2, 3 not begun: it ended: it was not started\n\
                 delegate_task cancelled\n\
                 delegate_task refused: a; b";
-    assert_eq!(print(&tape, Detail::Normal), told);
-    assert_eq!(print(&tape, Detail::Quiet), "");
+    assert_eq!(print(&writer, Detail::Normal), told);
+    assert_eq!(print(&writer, Detail::Quiet), "");
 }
 
 #[test]
 fn quiet_shows_each_wait_that_makes_five_more_seconds_of_silence() {
     /// Records a retry of an agent that waits so long.
-    fn retry(tape: &mut TestWriter, agent: &AgentId, attempt: u32, wait_ms: u64) {
+    fn retry(writer: &mut TestWriter, agent: &AgentId, attempt: u32, wait_ms: u64) {
         let reason = "provider local: HTTP 503: busy".to_owned();
-        tape.add(agent, Event::ModelRetry { attempt, of: 5, reason, wait_ms });
+        writer.add(agent, Event::ModelRetry { attempt, of: 5, reason, wait_ms });
     }
     let shown = |waits: &[u64]| {
-        let mut tape = TestWriter::default();
-        tape.add(&root(), started(&root(), "Go"));
+        let mut writer = TestWriter::default();
+        writer.add(&root(), started(&root(), "Go"));
         let mut begin = 0;
         for (attempt, wait) in (2..).zip(waits) {
-            retry(&mut tape, &root(), attempt, *wait);
-            tape.records.last_mut().unwrap().at += begin;
+            retry(&mut writer, &root(), attempt, *wait);
+            writer.records.last_mut().unwrap().at += begin;
             begin += wait;
         }
-        print(&tape, Detail::Quiet)
+        print(&writer, Detail::Quiet)
     };
     let busy = "provider local: HTTP 503: busy";
     assert_eq!(shown(&[500, 1500]), "", "that is soon over");
@@ -217,15 +217,15 @@ fn quiet_shows_each_wait_that_makes_five_more_seconds_of_silence() {
     assert_eq!(shown(&[5000]), format!("waiting for the model: attempt 2 of 5 in 5.0 s: {busy}"));
     assert_eq!(shown(&[60_000; 4]).lines().count(), 4);
 
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "Go"));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "Go"));
     for _ in 0..2 {
         for agent in [root(), child(0), child(1)] {
-            retry(&mut tape, &agent, 2, 6000);
+            retry(&mut writer, &agent, 2, 6000);
         }
-        tape.add(&root(), replied(1, "Fine.", &[]));
+        writer.add(&root(), replied(1, "Fine.", &[]));
     }
-    assert_eq!(print(&tape, Detail::Quiet).lines().count(), 2, "one line for all agents");
+    assert_eq!(print(&writer, Detail::Quiet).lines().count(), 2, "one line for all agents");
 }
 
 #[test]
@@ -236,18 +236,18 @@ fn quiet_tells_errors_only() {
 #[test]
 fn a_reply_arrives_in_whole_lines_and_nothing_of_it_is_lost() {
     let mut snapshot = SessionSnapshot::default();
-    let mut tape = TestWriter::default();
-    tape.add(&root(), started(&root(), "a"));
-    tape.add(&child(0), started(&child(0), "b"));
-    tape.add(&child(0), replied(1, "", &[]));
-    tape.records.iter().for_each(|record| snapshot.apply(record));
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "a"));
+    writer.add(&child(0), started(&child(0), "b"));
+    writer.add(&child(0), replied(1, "", &[]));
+    writer.records.iter().for_each(|record| snapshot.apply(record));
     let mut plain = Plain::default();
     let mut out = Vec::new();
     for piece in ["Hel", "lo\nyou", "\u{1b}", "[2J and", " me\n\nlast"] {
         out.extend(plain.delta(&snapshot, &child(0), Delta::Text(piece)));
     }
     out.extend(plain.delta(&snapshot, &root(), Delta::Reasoning("hm\n")));
-    out.extend(plain.lines(&snapshot, &tape.records[2], Detail::Verbose));
+    out.extend(plain.lines(&snapshot, &writer.records[2], Detail::Verbose));
     let out: Vec<String> = out.iter().map(|line| line.render(false)).collect();
     assert_eq!(out, ["[1/3] | Hello", "[1/3] | you and me", "thinking | hm", "[1/3] | last"]);
     let long = "x".repeat(HELD_BYTES + 1);

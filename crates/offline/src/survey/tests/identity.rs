@@ -3,7 +3,7 @@
 use super::*;
 
 /// Surveys a repository of which some files are ignored.
-fn survey_ignoring(files: &[(&str, &str)], ignored: &[&str]) -> Talk {
+fn survey_ignoring(files: &[(&str, &str)], ignored: &[&str]) -> TestConversation {
     let repository = Repository::new(files).ignoring(ignored);
     talk("Survey this repository", FILES, 30, |tool, arguments| repository.play(tool, arguments))
 }

@@ -15,7 +15,7 @@ use crate::zone::zone;
 
 /// Parts of a prompt from the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Discovered {
+pub(crate) struct PromptEnvironment {
     /// Sources of the base prompts.
     #[serde(flatten)]
     pub(crate) prompt: PromptSources,
@@ -41,7 +41,7 @@ pub(crate) struct Discovered {
     pub(super) plugins: Vec<PluginRecord>,
 }
 
-impl Discovered {
+impl PromptEnvironment {
     /// Reads the environment; adds a warning for each file that cannot be read.
     pub(crate) fn read(from: &AssemblyInput<'_>, warnings: &mut Vec<String>) -> Self {
         let date = local_date(&*from.clock, zone(from.surroundings));
