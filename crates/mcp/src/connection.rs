@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::connection_handler::{ConnectionHandler, Notifications, ProgressNote};
-use crate::error::{McpError, McpErrorKind, ProtocolViolation};
+use crate::error::{LaunchError, McpError, McpErrorKind, ProtocolViolation};
 use crate::handshake::HandshakeTransport;
 use crate::http;
 use crate::request_error::RequestError;
@@ -158,23 +158,23 @@ impl Connection {
                 let handler = ConnectionHandler::new(root);
                 let running = agree(handler, transport, mode, discover_timeout).await;
                 let running = running.map_err(|HandshakeError { why, unreached, next }| {
-                    let fault = if unreached {
-                        McpErrorKind::Http(why)
-                    } else {
-                        McpErrorKind::Handshake(why)
-                    };
-                    (wrong(fault), next)
+                    let kind = if unreached { McpErrorKind::Http } else { McpErrorKind::Handshake };
+                    (wrong(kind(why)), next)
                 })?;
                 Ok(Self::new(server, running, heard, None))
             }
             ServerTransport::Program { path, args, env, cwd } => {
                 let supervisor = supervisor().map_err(ends)?;
                 let owner = Arc::new(supervisor.owner());
-                let cwd = cwd.made(root).map_err(|error| ends(McpErrorKind::Directory(error)))?;
+                let cwd =
+                    cwd.made(root).map_err(|error| ends(LaunchError::Directory(error).into()))?;
                 let mut command = Command::new(path, cwd);
                 command.args.clone_from(args);
                 command.env.clone_from(env);
-                let service = owner.open(&command).await.map_err(|error| ends(error.into()))?;
+                let service = owner
+                    .open(&command)
+                    .await
+                    .map_err(|error| ends(LaunchError::from(error).into()))?;
                 let (stdin, stdout, stderr, mut life) = service.into_parts();
                 let words = Arc::new(StderrTail::default());
                 let mut hearing = JoinSet::new();

@@ -35,10 +35,10 @@ impl McpError {
     }
 }
 
-/// Why a server cannot be used.
+/// Why a server's program did not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum McpErrorKind {
+pub enum LaunchError {
     /// Nothing can be started at all.
     #[error("no process can be started")]
     Supervisor(#[from] SupervisorError),
@@ -51,6 +51,15 @@ pub enum McpErrorKind {
     /// There is no directory for its program.
     #[error("cannot create the start directory of its program")]
     Directory(#[source] std::io::Error),
+}
+
+/// Why a server cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpErrorKind {
+    /// Its program did not start.
+    #[error(transparent)]
+    Launch(#[from] LaunchError),
     /// It cannot be reached by HTTP.
     #[error("it cannot be reached: {0}")]
     Http(String),
@@ -172,7 +181,7 @@ mod tests {
             (error.to_string().as_str(), error.source().is_none()),
             ("mcp s: the session is over", true)
         );
-        let error = McpError::new("s", McpErrorKind::Directory(std::io::Error::other("no room")));
+        let error = McpError::new("s", LaunchError::Directory(std::io::Error::other("no room")));
         let told = "mcp s: cannot create the start directory of its program: no room";
         assert_eq!(describe_error(&error), told);
         assert_eq!(error.source().unwrap().to_string(), "no room");

@@ -61,7 +61,7 @@ mod transport_error;
 
 pub use approval_store::{ApprovalStore, ApprovalStoreError};
 pub use content::TEXT_BYTES;
-pub use error::{McpError, McpErrorKind, ProtocolViolation};
+pub use error::{LaunchError, McpError, McpErrorKind, ProtocolViolation};
 pub use listing::{DESCRIPTION_BYTES, SCHEMA_BYTES, ServerListing, TOOLS, ToolDescription};
 pub use names::{SERVER_CHARS, ServerNameError, is_server_name, server_name, toolset};
 pub use offer::{HintCommands, ServerOffer, ToolFilter, offer};

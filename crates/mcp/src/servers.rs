@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use crate::approval_store::{ApprovalStore, ApprovalStoreError};
 use crate::connection::{Connection, Timeouts};
-use crate::error::{McpError, McpErrorKind};
+use crate::error::{LaunchError, McpError, McpErrorKind};
 use crate::list_request::listed;
 use crate::listing::ServerListing;
 use crate::server::{ServerConfig, ServerLimits};
@@ -213,7 +213,8 @@ impl Servers {
             let setting = server.setting_names.name("start").to_owned();
             McpError::new(&server.name, McpErrorKind::Slow { limit: start, setting })
         };
-        let supervisor = || (self.supervisor)(settings).map_err(McpErrorKind::from);
+        let supervisor =
+            || (self.supervisor)(settings).map_err(|error| LaunchError::from(error).into());
         let known = self.known_protocol(server);
         let opening = Connection::open(server, &self.root, &supervisor, &known);
         let opened = tokio::time::timeout(start, Box::pin(opening)).await;

@@ -347,10 +347,7 @@ fn absent(error: McpError) -> ToolError {
     let why = match &error.fault {
         fault @ (McpErrorKind::GivenUp { .. }
         | McpErrorKind::Silent { .. }
-        | McpErrorKind::Supervisor(_)
-        | McpErrorKind::Program(_)
-        | McpErrorKind::Spawn(_)
-        | McpErrorKind::Directory(_)
+        | McpErrorKind::Launch(_)
         | McpErrorKind::Unknown
         | McpErrorKind::Over
         | McpErrorKind::ProtocolViolation(
@@ -386,6 +383,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::error::LaunchError;
 
     #[test]
     fn a_call_to_a_server_that_is_not_there_says_why() {
@@ -412,7 +410,7 @@ mod tests {
             (McpErrorKind::Handshake(words()), "it was started, and its handshake failed"),
             (McpErrorKind::List { what: "tools", why: words() }, "it does not list its tools"),
             (
-                McpErrorKind::Directory(std::io::Error::other(words())),
+                LaunchError::Directory(std::io::Error::other(words())).into(),
                 "cannot create the start directory of its program",
             ),
             (
