@@ -234,14 +234,14 @@ fn diarist(request: &HttpRequest) -> MockAnswer {
 }
 
 /// A message that may go on from the last answer.
-type Message<'a> = Box<dyn Fn(&Value) -> Value + 'a>;
+type RequestStep<'a> = Box<dyn Fn(&Value) -> Value + 'a>;
 
-fn message<'a>(method: &'static str, params: impl Fn(&Value) -> Value + 'a) -> Message<'a> {
+fn message<'a>(method: &'static str, params: impl Fn(&Value) -> Value + 'a) -> RequestStep<'a> {
     Box::new(move |last| json!({"jsonrpc": "2.0", "method": method, "params": params(last)}))
 }
 
 /// Has the program answer requests, one after the other; the last answer.
-fn talk(mut command: Command, messages: Vec<Message<'_>>) -> Value {
+fn talk(mut command: Command, messages: Vec<RequestStep<'_>>) -> Value {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let mut input = child.stdin.take().unwrap();
     let mut output = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -22,7 +22,7 @@ const LONG: usize = 64 * SHORT;
 const SLACK: usize = 2;
 
 /// Gets the pieces of a reply.
-pub type Live<'l> = dyn FnMut(Delta<'_>) + Send + 'l;
+pub type DeltaSink<'l> = dyn FnMut(Delta<'_>) + Send + 'l;
 
 /// A parser of one wire format.
 pub trait Wire: Sized {
@@ -42,14 +42,14 @@ pub trait Wire: Sized {
     ///
     /// # Errors
     /// When there will be no reply.
-    fn feed(&mut self, bytes: &[u8], live: &mut Live<'_>) -> Result<StreamStatus, StreamError>;
+    fn feed(&mut self, bytes: &[u8], live: &mut DeltaSink<'_>) -> Result<StreamStatus, StreamError>;
     /// The text so far.
     fn text(&self) -> &str;
     /// The reply.
     ///
     /// # Errors
     /// When there is none.
-    fn finish(self, ending: StreamEnd, live: &mut Live<'_>) -> Result<Reply, StreamError>;
+    fn finish(self, ending: StreamEnd, live: &mut DeltaSink<'_>) -> Result<Reply, StreamError>;
 }
 
 /// Makes [`Wire`] of a module's `ReplyStream`.
@@ -69,7 +69,7 @@ macro_rules! wire {
             fn feed(
                 &mut self,
                 bytes: &[u8],
-                live: &mut $crate::stream::Live<'_>,
+                live: &mut $crate::stream::DeltaSink<'_>,
             ) -> Result<deputize_providers::StreamStatus, deputize_providers::StreamError> {
                 self.0.feed(bytes, live)
             }
@@ -79,7 +79,7 @@ macro_rules! wire {
             fn finish(
                 self,
                 ending: deputize_providers::StreamEnd,
-                live: &mut $crate::stream::Live<'_>,
+                live: &mut $crate::stream::DeltaSink<'_>,
             ) -> Result<deputize_core::model::Reply, deputize_providers::StreamError> {
                 self.0.finish(ending, live)
             }

@@ -124,13 +124,13 @@ async fn run(
             let outcome = Outcome::without_run(spec, Status::Interrupted, "interrupted".to_owned());
             Outcome { text: told.text, ..outcome }
         }
-        Ok(end) => answered(spec, told.text, end),
+        Ok(end) => completed_outcome(spec, told.text, end),
         Err(error) => failed(spec, told.text, &error, &told.last_words),
     }
 }
 
 /// The outcome of a program that came to an end of its own.
-fn answered(spec: &AgentSpec, text: Option<String>, end: PromptEnd) -> Outcome {
+fn completed_outcome(spec: &AgentSpec, text: Option<String>, end: PromptEnd) -> Outcome {
     let (status, exit_reason, error) = match (end, &text) {
         (PromptEnd::Refused, _) => {
             (Status::Failed, ExitReason::Error, Some("the external agent declined the task"))

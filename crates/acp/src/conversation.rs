@@ -359,7 +359,7 @@ async fn permission(
     let Some(answer) = answer.filter(|_| !own.is_cancelled()) else {
         return RequestPermissionOutcome::Cancelled;
     };
-    match chosen(options, &answer) {
+    match choose_option(options, &answer) {
         Some(option) => {
             let id = option.option_id.clone();
             RequestPermissionOutcome::Selected(SelectedPermissionOutcome::new(id))
@@ -369,7 +369,7 @@ async fn permission(
 }
 
 /// Returns the option that allows or rejects this one request only, never later ones.
-fn chosen<'o>(
+fn choose_option<'o>(
     options: &'o [PermissionOption],
     answer: &ApprovalAnswer,
 ) -> Option<&'o PermissionOption> {
@@ -394,7 +394,7 @@ mod tests {
             };
             let options: Vec<_> = kinds.iter().map(option).collect();
             let answer = ApprovalAnswer { allowed, ..ApprovalAnswer::no("test") };
-            chosen(&options, &answer).map(|option| option.kind)
+            choose_option(&options, &answer).map(|option| option.kind)
         };
         let all = [AllowAlways, AllowOnce, RejectAlways, RejectOnce];
         assert_eq!(choose(&all, true), Some(AllowOnce));

@@ -126,7 +126,7 @@ impl Transcript {
     pub(crate) fn record_question(&self, update: &ToolCallUpdate) -> PermissionRequest {
         let CallUpdate { id, about, .. } = CallUpdate::of(update);
         let mut state = self.lock();
-        match self.known(&mut state, &id, about.clone()) {
+        match self.merge_update(&mut state, &id, about.clone()) {
             Some(open) => open.about.permission_request(open.call),
             None => about.permission_request(state.next_call()),
         }
@@ -142,7 +142,7 @@ impl Transcript {
     }
 
     /// Merges an update into the call of this id, and starts the call if it is new.
-    fn known<'s>(
+    fn merge_update<'s>(
         &self,
         state: &'s mut TranscriptState,
         id: &str,
@@ -173,7 +173,7 @@ impl Transcript {
         if !state.open.contains_key(&update.id) && !update.about.begins() {
             return;
         }
-        let Some(open) = self.known(&mut state, &update.id, update.about) else { return };
+        let Some(open) = self.merge_update(&mut state, &update.id, update.about) else { return };
         if let Some(text) = update.text.filter(|text| !text.is_empty()) {
             open.text = text;
         }

@@ -65,7 +65,7 @@ fn describe(error: &ValidationError<'_>, root: &PlacedValue, problems: &mut Vec<
     let spot = spot(error, root);
     let name = if spot.path.is_empty() { "the configuration" } else { &spot.path };
     let name = format!("`{name}`").replace("`the configuration`", "the configuration");
-    let found = found(&spot);
+    let found = describe_value(&spot);
     let message = match error.kind() {
         Kind::AdditionalProperties { unexpected } => {
             for key in unexpected {
@@ -77,7 +77,7 @@ fn describe(error: &ValidationError<'_>, root: &PlacedValue, problems: &mut Vec<
         // A choice says which values there are, which is more than their type.
         Kind::Type { .. } if schema_of(error).is_some_and(|s| s.get("enum").is_some()) => return,
         Kind::Type { kind } => {
-            format!("{name} must be {}, not {found}{}", wanted(kind), remedy(&spot, kind))
+            format!("{name} must be {}, not {found}{}", describe_type(kind), remedy(&spot, kind))
         }
         Kind::Enum { options } => format!("{name} {}", choice(options, &spot)),
         Kind::Minimum { limit } => format!("{name} must be at least {limit}, not {found}"),
@@ -92,7 +92,7 @@ fn describe(error: &ValidationError<'_>, root: &PlacedValue, problems: &mut Vec<
         Kind::Pattern { .. } => {
             format!("{name} must be the name of an environment variable, not a key itself")
         }
-        Kind::Required { property } => format!("{name} needs {}", quoted(property)),
+        Kind::Required { property } => format!("{name} needs {}", quote_property(property)),
         _ => format!("{name} is not allowed: {}", error.masked()),
     };
     problems.push(Problem::new(&spot.node.place, message));
@@ -141,7 +141,7 @@ fn elsewhere(key: &str, section: Option<&serde_json::Value>) -> String {
 }
 
 /// Describes the value that was found. Values of keys that may hold a secret are never shown.
-fn found(spot: &ErrorPlace<'_>) -> String {
+fn describe_value(spot: &ErrorPlace<'_>) -> String {
     const SECRET: &[&str] =
         &["api_key", "headers", "env", "base_url", "url", "api_key_env", "key_header", "proxy"];
     let secret = spot.keys.iter().any(|key| SECRET.contains(&key.as_str()));
@@ -156,7 +156,7 @@ fn found(spot: &ErrorPlace<'_>) -> String {
     }
 }
 
-fn wanted(kind: &TypeKind) -> String {
+fn describe_type(kind: &TypeKind) -> String {
     let kinds: Vec<String> = match kind {
         TypeKind::Single(kind) => vec![kind.to_string()],
         TypeKind::Multiple(kinds) => kinds.iter().map(|kind| kind.to_string()).collect(),
@@ -176,7 +176,7 @@ fn wanted(kind: &TypeKind) -> String {
 /// Returns a remedy for a value whose type is wrong because of its quotes or their absence, or
 /// because an older YAML reads a word as a truth value.
 fn remedy(spot: &ErrorPlace<'_>, kind: &TypeKind) -> &'static str {
-    let wanted = wanted(kind);
+    let wanted = describe_type(kind);
     match &spot.node.value {
         Value::Text(word) if wanted == "true or false" => {
             match word.to_ascii_lowercase().as_str() {
@@ -203,9 +203,9 @@ fn choice(options: &serde_json::Value, spot: &ErrorPlace<'_>) -> String {
         _ => None,
     };
     let hint = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
-    format!("must be one of {}, not {}{hint}", named.join(", "), found(spot))
+    format!("must be one of {}, not {}{hint}", named.join(", "), describe_value(spot))
 }
 
-fn quoted(property: &serde_json::Value) -> String {
+fn quote_property(property: &serde_json::Value) -> String {
     format!("`{}`", property.as_str().unwrap_or_default())
 }

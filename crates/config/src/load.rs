@@ -96,7 +96,7 @@ pub struct LoadedConfig {
 /// All mistakes of a configuration, one a line, in the order of the layers and lines.
 /// The exit code is [`ConfigError::EXIT_CODE`].
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}", listed(problems))]
+#[error("{}", list_problems(problems))]
 pub struct ConfigError {
     /// The mistakes; at least one.
     pub problems: Vec<Problem>,
@@ -111,7 +111,7 @@ impl ConfigError {
     pub const EXIT_CODE: u8 = 2;
 }
 
-fn listed(problems: &[Problem]) -> String {
+fn list_problems(problems: &[Problem]) -> String {
     let mut lines: Vec<String> =
         problems.iter().take(TOLD_PROBLEMS).map(Problem::to_string).collect();
     let rest = problems.len().saturating_sub(TOLD_PROBLEMS);

@@ -286,7 +286,8 @@ fn http(
 ) -> Result<HttpEndpoint, ResolveError> {
     let known = known_provider(provider);
     let own = own_url(provider, entry, known)?;
-    let given = overrides.base_url.as_deref().map(|text| parsed("--base-url", text)).transpose()?;
+    let given =
+        overrides.base_url.as_deref().map(|text| parse_url("--base-url", text)).transpose()?;
     let meant = own.is_some() && (given.is_none() || given == own);
     let url = given
         .or_else(|| own.clone())
@@ -353,7 +354,7 @@ fn own_url(
 ) -> Result<Option<Url>, ResolveError> {
     let key = format!("`providers.{provider}.base_url`");
     let text = entry.base_url.as_deref().or(known.map(|known| known.base_url));
-    text.map(|text| parsed(&key, text)).transpose()
+    text.map(|text| parse_url(&key, text)).transpose()
 }
 
 /// The keys meant for `own`: the entry's, or the known provider's at the known address.
@@ -371,7 +372,7 @@ fn own_keys(
     known.and_then(|known| known.key_variable).map(str::to_owned).into_iter().collect()
 }
 
-fn parsed(key: &str, text: &str) -> Result<Url, ResolveError> {
+fn parse_url(key: &str, text: &str) -> Result<Url, ResolveError> {
     known::endpoint(text).map_err(|fault| ResolveError::Url { key: key.to_owned(), fault })
 }
 

@@ -79,7 +79,7 @@ impl ApprovalStore {
     /// # Errors
     /// When the name is none of a server.
     pub fn start_dir(&self, server: &str) -> Result<PathBuf, ApprovalStoreError> {
-        named(server)?;
+        check_name(server)?;
         Ok(self.dir.join("started-in").join(server))
     }
 
@@ -117,7 +117,7 @@ impl ApprovalStore {
         if let Some(record) = card_in(&self.file(server, start)?)? {
             return Ok(record);
         }
-        let mut others = self.kept(server)?;
+        let mut others = self.stored_records(server)?;
         if let Some(at) = others.iter().position(|kept| kept.key == start.digest) {
             return Ok(others.swap_remove(at).record);
         }
@@ -130,7 +130,7 @@ impl ApprovalStore {
     /// # Errors
     /// When one cannot be read.
     pub fn of(&self, server: &str) -> Result<Vec<ServerRecord>, ApprovalStoreError> {
-        Ok(self.kept(server)?.into_iter().map(|kept| kept.record).collect())
+        Ok(self.stored_records(server)?.into_iter().map(|kept| kept.record).collect())
     }
 
     /// Keeps the record of a server that is started or reached like this, for its owner's eyes; the
@@ -176,12 +176,12 @@ impl ApprovalStore {
     /// When its file cannot be deleted, or those of its name cannot be read.
     pub fn remove(&self, server: &str, start: &ServerTarget) -> Result<bool, ApprovalStoreError> {
         let own = self.file(server, start)?;
-        let kept = self.kept(server)?.into_iter();
+        let kept = self.stored_records(server)?.into_iter();
         let paths = kept.filter(|kept| kept.key == start.digest).map(|kept| kept.path);
         let paths: Vec<PathBuf> = paths.filter(|path| *path != own).collect();
         let mut any = false;
         for path in paths.into_iter().chain([own]) {
-            any |= gone(&path)?;
+            any |= delete_file(&path)?;
         }
         Ok(any)
     }
@@ -192,12 +192,12 @@ impl ApprovalStore {
     /// When a file cannot be deleted.
     pub fn forget(&self, server: &str) -> Result<(), ApprovalStoreError> {
         let mut own = self.files()?.into_iter().filter(|(name, _)| name == server);
-        own.try_for_each(|(_, path)| gone(&path).map(drop))
+        own.try_for_each(|(_, path)| delete_file(&path).map(drop))
     }
 
     /// The file of a record.
     fn file(&self, server: &str, start: &ServerTarget) -> Result<PathBuf, ApprovalStoreError> {
-        named(server)?;
+        check_name(server)?;
         let key = &start.digest;
         if !key.chars().all(|c| c.is_ascii_alphanumeric()) {
             return Err(ApprovalStoreError::Name(format!("{server}.{key}")));
@@ -228,8 +228,8 @@ impl ApprovalStore {
     }
 
     /// Returns the stored records of servers with a name, by the time of writing.
-    fn kept(&self, server: &str) -> Result<Vec<StoredRecord>, ApprovalStoreError> {
-        named(server)?;
+    fn stored_records(&self, server: &str) -> Result<Vec<StoredRecord>, ApprovalStoreError> {
+        check_name(server)?;
         let mut kept = Vec::new();
         for (_, path) in self.files()?.into_iter().filter(|(name, _)| name == server) {
             let Some(mut record) = card_in(&path)? else { continue };
@@ -254,14 +254,14 @@ impl ApprovalStore {
         new: &Path,
         start: &ServerTarget,
     ) -> Result<(), ApprovalStoreError> {
-        let mut kept = self.kept(server)?;
+        let mut kept = self.stored_records(server)?;
         kept.retain(|kept| kept.path != new);
         let (same, mut others): (Vec<_>, Vec<_>) =
             kept.into_iter().partition(|kept| kept.key == start.digest);
         others.sort_by_key(StoredRecord::is_approved);
         let beyond = (others.len() + 1).saturating_sub(CARDS);
         for kept in same.iter().chain(others.iter().take(beyond)) {
-            gone(&kept.path)?;
+            delete_file(&kept.path)?;
         }
         Ok(())
     }
@@ -294,7 +294,7 @@ fn of_its_name(record: &mut ServerRecord) -> String {
     }
 }
 
-fn named(server: &str) -> Result<(), ApprovalStoreError> {
+fn check_name(server: &str) -> Result<(), ApprovalStoreError> {
     toolset(server).map(drop).ok_or_else(|| ApprovalStoreError::Name(server.to_owned()))
 }
 
@@ -310,7 +310,7 @@ fn card_in(path: &Path) -> Result<Option<ServerRecord>, ApprovalStoreError> {
 }
 
 /// Deletes a file. Whether there was one.
-fn gone(path: &Path) -> Result<bool, ApprovalStoreError> {
+fn delete_file(path: &Path) -> Result<bool, ApprovalStoreError> {
     match fs::remove_file(path) {
         Ok(()) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

@@ -474,8 +474,10 @@ where
         };
         let why = match &error {
             // The older greeting says more: servers answer it in words.
-            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => said(fallback),
-            other => said(other),
+            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
+                describe_agreement_error(fallback)
+            }
+            other => describe_agreement_error(other),
         };
         let unreached = matches!(error, ClientInitializeError::TransportError { .. });
         HandshakeError {
@@ -487,7 +489,7 @@ where
 }
 
 /// Why agreeing failed, without the names that the library has for its parts.
-fn said(error: &ClientInitializeError) -> String {
+fn describe_agreement_error(error: &ClientInitializeError) -> String {
     match error {
         ClientInitializeError::TransportError { error, .. } => {
             match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {

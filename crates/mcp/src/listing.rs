@@ -115,7 +115,7 @@ pub(crate) fn checked(server: &str, tools: &[Value]) -> (Vec<ToolDescription>, V
     let mut found: BTreeMap<String, ToolDescription> = BTreeMap::new();
     let mut twice: Vec<String> = Vec::new();
     for tool in tools {
-        match described(tool) {
+        match parse_tool(tool) {
             Ok(tool) => match found.get(&tool.name) {
                 Some(same) if *same == tool => {}
                 Some(_) => twice.push(tool.name),
@@ -131,12 +131,12 @@ pub(crate) fn checked(server: &str, tools: &[Value]) -> (Vec<ToolDescription>, V
     for name in twice {
         // Which of them a call would reach is the server's choice, so neither is offered.
         found.remove(&name);
-        problems.push(format!("tool {} is listed twice, differently", quoted(&name)));
+        problems.push(format!("tool {} is listed twice, differently", quote_name(&name)));
     }
     let names = names(server, found.keys().map(String::as_str));
     found.retain(|name, _| match names.get(name) {
         Some(Err(why)) => {
-            problems.push(format!("tool {}: {why}", quoted(name)));
+            problems.push(format!("tool {}: {why}", quote_name(name)));
             false
         }
         _ => true,
@@ -206,15 +206,15 @@ pub(crate) fn missed(schema: &str, structured: Option<&Value>) -> Option<(String
 }
 
 /// A name in a message to a person.
-fn quoted(name: &str) -> String {
+fn quote_name(name: &str) -> String {
     format!("\"{}\"", for_terminal_line(&deputize_core::sanitize::for_question(name), 80))
 }
 
-fn described(tool: &Value) -> Result<ToolDescription, String> {
+fn parse_tool(tool: &Value) -> Result<ToolDescription, String> {
     let Some(name) = tool.get("name").and_then(Value::as_str) else {
         return Err("a tool without a name".to_owned());
     };
-    let describe = |why: String| format!("tool {}: {why}", quoted(name));
+    let describe = |why: String| format!("tool {}: {why}", quote_name(name));
     let task = tool.pointer("/execution/taskSupport").and_then(Value::as_str);
     if task == Some("required") {
         return Err(describe(

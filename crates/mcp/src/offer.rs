@@ -180,10 +180,10 @@ fn entry(
         parameters: tool.parameters()?,
     };
     let does = ToolAction::Tool { name: tool.name.clone(), digest: tool.digest() };
-    Some(made(of, spec(decl), does))
+    Some(offer_entry(of, spec(decl), does))
 }
 
-fn made(of: ToolOrigin<'_>, spec: ToolSpec, does: ToolAction) -> CatalogEntry {
+fn offer_entry(of: ToolOrigin<'_>, spec: ToolSpec, does: ToolAction) -> CatalogEntry {
     let server = of.server.to_owned();
     let instructions = of.instructions.to_owned();
     let review = of.review.to_owned();
@@ -222,7 +222,7 @@ fn own_tools(
         let decl = ToolDecl { name, description, parameters };
         let only_looks = filter.read_only.iter().any(|name| name == own);
         let kind = own_kind(&does);
-        entries.push(made(of, ToolSpec { kind, ..spec(decl, only_looks) }, does));
+        entries.push(offer_entry(of, ToolSpec { kind, ..spec(decl, only_looks) }, does));
     }
 }
 

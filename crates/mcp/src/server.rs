@@ -90,7 +90,7 @@ impl ServerTarget {
     pub fn line(&self) -> String {
         std::iter::once(&self.place)
             .chain(&self.args)
-            .map(|word| quoted(word))
+            .map(|word| quote_word(word))
             .collect::<Vec<_>>()
             .join(" ")
     }
@@ -122,7 +122,7 @@ impl ServerTarget {
 }
 
 /// A word as a shell would have to be given it.
-fn quoted(word: &str) -> String {
+fn quote_word(word: &str) -> String {
     let plain = |c: char| c.is_alphanumeric() || "-_./:=@%+,~".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

@@ -86,18 +86,18 @@ impl ServerChange {
             Self::Target { before, now } => clean(&now.since(before)).text.into_owned(),
             Self::Instructions { .. } => "its instructions changed".to_owned(),
             Self::Gained(what) => format!("it has {what} now, which it had not"),
-            Self::New(tool) => format!("tool \"{}\" is new", shown(&tool.name)),
+            Self::New(tool) => format!("tool \"{}\" is new", displayed_name(&tool.name)),
             Self::Changed { before, now } => format!(
                 "tool \"{}\" changed since you approved it ({})",
-                shown(&now.name),
+                displayed_name(&now.name),
                 difference(before, now)
             ),
-            Self::Gone(name) => format!("tool \"{}\" is gone", shown(name)),
+            Self::Gone(name) => format!("tool \"{}\" is gone", displayed_name(name)),
         }
     }
 }
 
-fn shown(name: &str) -> String {
+fn displayed_name(name: &str) -> String {
     clean(name).text.into_owned()
 }
 

@@ -39,7 +39,7 @@ const fn other(
     Language { name, class, extensions, names }
 }
 
-const fn named(
+const fn language(
     name: &'static str,
     extensions: &'static [&'static str],
     names: &'static [&'static str],
@@ -69,8 +69,8 @@ pub(super) const LANGUAGES: &[Language] = &[
     code("Dart", &["dart"]),
     code("Zig", &["zig"]),
     code("PHP", &["php", "phtml"]),
-    named("Ruby", &["rb", "rake", "gemspec", "ru"], &["Gemfile", "Rakefile", "Vagrantfile"]),
-    named("Shell", &["sh", "bash", "zsh", "fish", "ksh"], &["configure", ".bashrc", ".profile"]),
+    language("Ruby", &["rb", "rake", "gemspec", "ru"], &["Gemfile", "Rakefile", "Vagrantfile"]),
+    language("Shell", &["sh", "bash", "zsh", "fish", "ksh"], &["configure", ".bashrc", ".profile"]),
     code("PowerShell", &["ps1", "psm1"]),
     code("Batch", &["bat", "cmd"]),
     code("Perl", &["pl", "pm", "t"]),
@@ -97,10 +97,10 @@ pub(super) const LANGUAGES: &[Language] = &[
     code("GLSL", &["glsl", "vert", "frag", "wgsl", "hlsl"]),
     code("Vim script", &["vim"]),
     code("Starlark", &["bzl", "bazel", "star"]),
-    named("Make", &["mk", "mak"], &["Makefile", "makefile", "GNUmakefile"]),
-    named("Just", &["just"], &["justfile", "Justfile", ".justfile"]),
-    named("CMake", &["cmake"], &["CMakeLists.txt"]),
-    named("Dockerfile", &["dockerfile"], &["Dockerfile", "Containerfile"]),
+    language("Make", &["mk", "mak"], &["Makefile", "makefile", "GNUmakefile"]),
+    language("Just", &["just"], &["justfile", "Justfile", ".justfile"]),
+    language("CMake", &["cmake"], &["CMakeLists.txt"]),
+    language("Dockerfile", &["dockerfile"], &["Dockerfile", "Containerfile"]),
     other("HTML", Class::Markup, &["html", "htm", "xhtml", "ejs", "hbs", "jinja", "j2"], &[]),
     other("CSS", Class::Markup, &["css", "scss", "sass", "less"], &[]),
     other("SVG", Class::Markup, &["svg"], &[]),

@@ -56,7 +56,7 @@ pub(super) fn parts(
         units.sort();
     }
     for parts in (2..=most.min(units.len())).rev() {
-        let cut = cut(&units, parts);
+        let cut = split_evenly(&units, parts);
         let worth = |group: &&[PlanUnit]| {
             let files: u64 = group.iter().map(|unit| unit.files).sum();
             let lines: u64 = group.iter().map(|unit| unit.lines).sum();
@@ -94,7 +94,7 @@ pub(super) fn children(dir: &str, files: &[(&str, u64)]) -> Vec<PlanUnit> {
 }
 
 /// Cuts a row of units into so many groups of neighbours, the heaviest as light as can be.
-fn cut(units: &[PlanUnit], groups: usize) -> Vec<Vec<PlanUnit>> {
+fn split_evenly(units: &[PlanUnit], groups: usize) -> Vec<Vec<PlanUnit>> {
     let fits = |limit: u64| {
         let mut out: Vec<Vec<PlanUnit>> = vec![Vec::new()];
         let mut weight = 0;

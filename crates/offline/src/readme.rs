@@ -377,7 +377,7 @@ fn decoration(line: &str) -> bool {
     let marks = ["<", "[!", "![", "|", ".. ", ":", "---", "[comment", "[//"];
     let link_alone = line.starts_with('[') && line.ends_with(')') && !line.contains(". ");
     let address = line.starts_with("http") && !line.contains(' ');
-    let target = bracketed(line).is_some_and(|(_, rest)| rest.starts_with(':'));
+    let target = split_bracket(line).is_some_and(|(_, rest)| rest.starts_with(':'));
     marks.iter().any(|mark| line.starts_with(mark)) || link_alone || target || address
 }
 
@@ -461,7 +461,7 @@ fn without_role(text: &str) -> &str {
 /// Returns the visible part of a link, a picture or a tag at the beginning of a text, and the rest.
 fn link(from: &str) -> Option<(&str, &str)> {
     if let Some(picture) = from.strip_prefix('!') {
-        let (_, rest) = bracketed(picture)?;
+        let (_, rest) = split_bracket(picture)?;
         return Some(("", target(rest).unwrap_or(rest)));
     }
     if let Some(tag) = from.strip_prefix('<') {
@@ -474,7 +474,7 @@ fn link(from: &str) -> Option<(&str, &str)> {
             || inner.ends_with('/'))
         .then_some(("", rest));
     }
-    let (shown, rest) = bracketed(from)?;
+    let (shown, rest) = split_bracket(from)?;
     // A picture that leads somewhere is a badge.
     let shown = if shown.starts_with("![") { "" } else { shown };
     match target(rest) {
@@ -487,12 +487,12 @@ fn link(from: &str) -> Option<(&str, &str)> {
 fn target(rest: &str) -> Option<&str> {
     match rest.strip_prefix('(') {
         Some(target) => Some(target.split_once(')')?.1),
-        None => Some(bracketed(rest)?.1),
+        None => Some(split_bracket(rest)?.1),
     }
 }
 
 /// Returns the text in brackets at the beginning of a text, and the rest.
-fn bracketed(text: &str) -> Option<(&str, &str)> {
+fn split_bracket(text: &str) -> Option<(&str, &str)> {
     let inner = text.strip_prefix('[')?;
     let mut open = 1_usize;
     let end = inner.char_indices().find_map(|(at, c)| {

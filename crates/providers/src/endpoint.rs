@@ -451,7 +451,7 @@ mod tests {
         for secret in ["sk-secret", "other-secret"] {
             for end in 0..=12 {
                 let room = "x".repeat(crate::limits::SHOWN_CHARS - end);
-                let words = crate::line::shown(&format!("{room}{secret} is wrong"));
+                let words = crate::line::truncate_to_line(&format!("{room}{secret} is wrong"));
                 let scrubbed = endpoint.scrub(&words);
                 assert!(!scrubbed.contains(secret.get(..4).unwrap()), "{scrubbed}");
                 assert!(scrubbed.contains("more characters)"), "{scrubbed}");

@@ -197,7 +197,7 @@ pub(crate) async fn exchange<P: EventParser>(
         output: bytes.parser().has_output(),
         partial,
         partial_left_out,
-        served: bytes.parser().served().to_owned(),
+        served: bytes.parser().served_model().to_owned(),
         usage: bytes.parser().usage(),
         seconds: start.elapsed().as_secs_f64(),
     };
@@ -351,7 +351,9 @@ async fn refusal(remote: &RemoteModel, mut response: Response) -> RequestFailure
     let cut = body.len() >= most;
     body.truncate(most);
     let unreadable = match coding(&headers) {
-        Some(coding) => Some(format!("a compressed body ({})", crate::line::shown(&coding))),
+        Some(coding) => {
+            Some(format!("a compressed body ({})", crate::line::truncate_to_line(&coding)))
+        }
         None if is_binary(&body) => {
             let more = if cut { " or more" } else { "" };
             Some(format!("a binary body of {} bytes{more}", body.len()))
@@ -371,7 +373,7 @@ async fn refusal(remote: &RemoteModel, mut response: Response) -> RequestFailure
         error.message.push_str(&format!(" [of the first {ERROR_BODY_BYTES} bytes]"));
     }
     if let Some(target) = header("location").filter(|_| (300..400).contains(&status)) {
-        let target = crate::line::shown(&target);
+        let target = crate::line::truncate_to_line(&target);
         error.message = format!("a redirect to {target}, which is not followed");
     }
     RequestFailure::Refused(error)

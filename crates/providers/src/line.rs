@@ -9,7 +9,7 @@ pub(crate) const CUTS: [&str; 2] = ["… (", " [of the first "];
 
 /// A text on one line, without controls, cut at [`SHOWN_CHARS`] characters with a note of how
 /// many were left out.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn truncate_to_line(text: &str) -> String {
     let printable = |c: char| if c.is_control() { ' ' } else { c };
     let words: String = text.chars().map(printable).collect();
     let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -31,7 +31,7 @@ fn element(page: &str, tag: &str) -> Option<String> {
     let open = lower.find(&format!("<{tag}"))?;
     let from = open + lower.get(open..)?.find('>')? + 1;
     let to = from + lower.get(from..)?.find("</")?;
-    Some(shown(page.get(from..to)?)).filter(|title| !title.is_empty())
+    Some(truncate_to_line(page.get(from..to)?)).filter(|title| !title.is_empty())
 }
 
 #[cfg(test)]
@@ -40,8 +40,8 @@ mod tests {
 
     #[test]
     fn many_lines_become_one_and_a_cut_is_told() {
-        assert_eq!(shown("a\r\n\tb\u{1b}[31m c\0"), "a b [31m c");
-        let long = shown(&"é".repeat(SHOWN_CHARS + 7));
+        assert_eq!(truncate_to_line("a\r\n\tb\u{1b}[31m c\0"), "a b [31m c");
+        let long = truncate_to_line(&"é".repeat(SHOWN_CHARS + 7));
         assert!(long.ends_with("é… (7 more characters)"));
     }
 

@@ -8,7 +8,7 @@ use deputize_core::truncate::truncate_bytes;
 use serde_json::Value;
 
 use crate::limits::UNREADABLE_CALL_BYTES;
-use crate::line::{page_title, shown};
+use crate::line::{page_title, truncate_to_line};
 use crate::retry_after;
 
 /// A failure in a server's own words.
@@ -149,7 +149,7 @@ impl ServerError {
         });
         let mut error = told.unwrap_or_else(|| Self::words(text));
         if error.message.is_empty() && !text.starts_with('<') {
-            error.message = shown(text);
+            error.message = truncate_to_line(text);
         }
         error.status = Some(status);
         error.retry_after = waits.or(error.retry_after);
@@ -158,8 +158,11 @@ impl ServerError {
 
     /// From bare text.
     pub(crate) fn words(text: &str) -> Self {
-        let message =
-            if text.trim_start().starts_with('<') { page_title(text) } else { shown(text) };
+        let message = if text.trim_start().starts_with('<') {
+            page_title(text)
+        } else {
+            truncate_to_line(text)
+        };
         let retry_after = retry_after::from_words(&message);
         Self { message, retry_after, ..Self::default() }
     }
@@ -179,10 +182,10 @@ impl ServerError {
             status.and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n))
         };
         let words = word("message").or_else(|| word("detail")).or_else(|| word("msg"));
-        let mut message = words.map(shown).unwrap_or_default();
+        let mut message = words.map(truncate_to_line).unwrap_or_default();
         let upstream = error.get("metadata").and_then(|it| it.get("raw")).and_then(Value::as_str);
         if let Some(upstream) = upstream {
-            message = format!("{message}: {}", shown(upstream));
+            message = format!("{message}: {}", truncate_to_line(upstream));
         }
         let code = word("code").filter(|code| code.parse::<u64>().is_err());
         let kind = word("type").filter(|kind| *kind != "error");
@@ -190,7 +193,7 @@ impl ServerError {
         Self {
             status: number("code").or_else(|| number("status")).or_else(|| number("status_code")),
             retry_after: waits(error).or_else(|| retry_after::from_words(&message)),
-            code: shown(code),
+            code: truncate_to_line(code),
             message,
             should_retry: None,
             failed_generation: word("failed_generation").map(str::to_owned),

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::json;
 use crate::limits::{ERROR_BODY_BYTES, ReplyLimit};
-use crate::line::{page_title, shown};
+use crate::line::{page_title, truncate_to_line};
 use crate::sse::{SseDecoder, SseEvent};
 use crate::stream_error::{ForeignBody, ReplyTooLarge, StreamError};
 use crate::stream_status::{StreamEnd, StreamStatus};
@@ -38,10 +38,10 @@ pub(crate) trait EventParser {
     fn text(&self) -> &str;
 
     /// The model, as it calls itself once it has said so.
-    fn served(&self) -> &str;
+    fn served_model(&self) -> &str;
 
     /// About how many bytes it holds of the reply.
-    fn held(&self) -> usize;
+    fn held_bytes(&self) -> usize;
 
     /// Whether anything of a reply has arrived.
     fn has_output(&self) -> bool;
@@ -217,7 +217,7 @@ impl<P: EventParser> ReplyBytes<P> {
             (StreamError::Empty, Some(api), _) => ForeignBody::OtherApi { api }.into(),
             (StreamError::Empty, None, _) if is_cut => StreamError::CutEvent,
             (StreamError::Empty, None, Some(text)) => {
-                ForeignBody::PlainText { shown: shown(&text) }.into()
+                ForeignBody::PlainText { shown: truncate_to_line(&text) }.into()
             }
             (error, _, _) => error,
         })
@@ -228,7 +228,7 @@ impl<P: EventParser> ReplyBytes<P> {
 const MEASURE_EVERY: usize = 64 * 1024;
 
 fn check_limit(parser: &impl EventParser, limit: &ReplyLimit) -> Result<(), StreamError> {
-    if parser.held() <= limit.bytes {
+    if parser.held_bytes() <= limit.bytes {
         return Ok(());
     }
     Err(ReplyTooLarge::Content { limit: limit.bytes, setting: limit.named() }.into())

@@ -4,7 +4,7 @@ use deputize_core::model::FailureKind;
 
 use crate::json::JsonError;
 use crate::limits::{CALLS, ITEMS, JSON_DEPTH, JSON_VALUES, PARTS};
-use crate::line::shown;
+use crate::line::truncate_to_line;
 use crate::server_error::ServerError;
 
 /// Why bytes are no reply.
@@ -174,7 +174,7 @@ impl StreamError {
         match error {
             JsonError::TooDeep => ReplyTooLarge::Depth.into(),
             JsonError::TooManyValues => ReplyTooLarge::Values.into(),
-            JsonError::Syntax(source) => Self::NotJson { shown: shown(text), source },
+            JsonError::Syntax(source) => Self::NotJson { shown: truncate_to_line(text), source },
         }
     }
 

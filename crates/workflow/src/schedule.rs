@@ -223,7 +223,7 @@ impl Schedule {
     }
 
     fn start(&mut self, task: usize) -> Result<Vec<TaskChange>, EventError> {
-        let state = self.known(task)?;
+        let state = self.task_state(task)?;
         if !self.ready.remove(&self.graph.nodes()[task].rank) {
             return Err(EventError::NotReady { id: self.graph.nodes()[task].id.clone(), state });
         }
@@ -232,7 +232,7 @@ impl Schedule {
     }
 
     fn finish(&mut self, task: usize, outcome: Outcome) -> Result<Vec<TaskChange>, EventError> {
-        match self.known(task)? {
+        match self.task_state(task)? {
             TaskState::Running => {}
             TaskState::Pending => {
                 return Err(EventError::NotStarted { id: self.graph.nodes()[task].id.clone() });
@@ -301,7 +301,7 @@ impl Schedule {
         TaskChange { task, state }
     }
 
-    fn known(&self, task: usize) -> Result<TaskState, EventError> {
+    fn task_state(&self, task: usize) -> Result<TaskState, EventError> {
         self.state(task).ok_or(EventError::UnknownTask { task, tasks: self.states.len() })
     }
 }

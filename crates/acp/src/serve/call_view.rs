@@ -131,7 +131,7 @@ pub(crate) fn content(end: &ToolEnd, call: &CallView) -> Vec<ToolCallContent> {
     if status == CallStatus::Ok {
         if let Some(display) = &end.display {
             let hunks = display.diffs().flat_map(|(path, diff)| {
-                hunks(diff).into_iter().map(move |hunk| shown(path, hunk, end))
+                hunks(diff).into_iter().map(move |hunk| diff_content(path, hunk, end))
             });
             return hunks.collect();
         }
@@ -148,7 +148,7 @@ pub(crate) fn content(end: &ToolEnd, call: &CallView) -> Vec<ToolCallContent> {
     }
 }
 
-fn shown(path: &Path, hunk: Hunk, end: &ToolEnd) -> ToolCallContent {
+fn diff_content(path: &Path, hunk: Hunk, end: &ToolEnd) -> ToolCallContent {
     let new = |fact: &ToolEffect| matches!(fact, ToolEffect::FileWritten { created: true, path: of, .. } if of == path);
     let diff = Diff::new(path, hunk.new);
     // A file that was not there has no old text, not even an empty one.

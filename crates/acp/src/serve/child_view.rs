@@ -74,7 +74,7 @@ impl ChildView {
     }
 
     /// Records the end of a call; `ended` is the total. Returns a note if one is due.
-    pub(crate) fn called(&mut self, ended: usize) -> Option<SessionUpdate> {
+    pub(crate) fn record_call(&mut self, ended: usize) -> Option<SessionUpdate> {
         self.news = true;
         (ended.saturating_sub(self.noted_calls) >= CALLS).then(|| self.note(ended))
     }

@@ -77,7 +77,7 @@ impl EditorApprover {
     fn request(&self, question: &Question) -> RequestPermissionRequest {
         // Held until it is told, as all that is told of a turn.
         let mut telling = self.telling.lock();
-        let asked = telling.asked(&question.agent, question.call, question.tool.as_str());
+        let asked = telling.question(&question.agent, question.call, question.tool.as_str());
         let ApprovalUpdate { id, kind, whose, told } = asked;
         if let Some(told) = told {
             let told = SessionNotification::new(self.session.clone(), told);

@@ -158,7 +158,7 @@ impl SessionManager {
         let chosen = MODES.iter().find(|(_, name, ..)| *name == mode);
         let (chosen, ..) = chosen.ok_or_else(|| {
             let names: Vec<&str> = MODES.iter().map(|(_, name, ..)| *name).collect();
-            asked(format!("there is no mode `{mode}`; there are: {}", names.join(", ")))
+            question_error(format!("there is no mode `{mode}`; there are: {}", names.join(", ")))
         })?;
         *lock(&open.mode) = *chosen;
         Ok(())
@@ -397,15 +397,17 @@ fn modes(current: ApproverMode) -> SessionModeState {
 /// Checks that a session may have this directory.
 pub(crate) fn directory(cwd: &Path, more: &[PathBuf]) -> Result<PathBuf, Error> {
     if !cwd.is_absolute() {
-        return Err(asked(format!("the directory `{}` is not absolute", cwd.display())));
+        return Err(question_error(format!("the directory `{}` is not absolute", cwd.display())));
     }
     if !more.is_empty() {
-        return Err(asked("this agent works in one directory: name no additional ones".to_owned()));
+        return Err(question_error(
+            "this agent works in one directory: name no additional ones".to_owned(),
+        ));
     }
     Ok(cwd.to_owned())
 }
 
-fn asked(why: String) -> Error {
+fn question_error(why: String) -> Error {
     HostError::Asked(why).into()
 }
 

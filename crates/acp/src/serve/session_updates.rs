@@ -106,7 +106,7 @@ impl SessionUpdates {
         Some(match delta {
             Delta::Text(text) => {
                 self.reply.has_text = true;
-                self.said(text)
+                self.text_update(text)
             }
             Delta::Reasoning(text) => {
                 self.reply.has_reasoning = true;
@@ -208,7 +208,7 @@ impl SessionUpdates {
                 told.into_iter().collect()
             }
             Event::ToolEnd(end) => {
-                let progress = child.called(ended).filter(|_| !self.past);
+                let progress = child.record_call(ended).filter(|_| !self.past);
                 // Only a call that was asked for is told of by itself.
                 let own = self.ended(record, end);
                 progress.into_iter().chain(own).collect()
@@ -256,7 +256,7 @@ impl SessionUpdates {
         }
         let text = std::mem::take(&mut self.reply.broken);
         let told = self.past && !text.is_empty();
-        told.then(|| self.said(&text)).into_iter().collect()
+        told.then(|| self.text_update(&text)).into_iter().collect()
     }
 
     fn replied(&mut self, iteration: u32, reply: &Reply) -> Vec<SessionUpdate> {
@@ -266,7 +266,7 @@ impl SessionUpdates {
             updates.push(self.thought(&reply.reasoning));
         }
         if !self.reply.has_text && !reply.text.is_empty() {
-            updates.push(self.said(&reply.text));
+            updates.push(self.text_update(&reply.text));
         }
         for (slot, raw) in (0..).zip(&reply.calls) {
             let id = CallId { step: iteration, slot };
@@ -293,7 +293,7 @@ impl SessionUpdates {
 
     /// Returns the call in question, its agent's title, and the update that introduces it: editors
     /// do not know the calls of children.
-    pub(crate) fn asked(&mut self, agent: &AgentId, id: CallId, tool: &str) -> ApprovalUpdate {
+    pub(crate) fn question(&mut self, agent: &AgentId, id: CallId, tool: &str) -> ApprovalUpdate {
         let key = (agent.clone(), id);
         let told = (!self.open.contains_key(&key)).then(|| self.announce(agent, id, tool, ""));
         let kind = self.open.get(&key).map(|call| call.kind).unwrap_or_default();
@@ -338,7 +338,7 @@ impl SessionUpdates {
         Some(update(call.id, fields))
     }
 
-    fn said(&self, text: &str) -> SessionUpdate {
+    fn text_update(&self, text: &str) -> SessionUpdate {
         SessionUpdate::AgentMessageChunk(chunk(text).message_id(self.message_id("m")))
     }
 

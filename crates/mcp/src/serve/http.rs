@@ -78,7 +78,7 @@ pub(super) async fn serve(state: &ServeState, address: ServedAddress) {
         tokio::select! {
             () = state.end.cancelled() => break,
             _ended = connections.join_next(), if !connections.is_empty() => {}
-            (stream, _) = taken(|| address.listener.accept()), if !full => {
+            (stream, _) = accept_next(|| address.listener.accept()), if !full => {
                 let service = service.clone();
                 let path = Arc::clone(&path);
                 let sessions = Arc::clone(&sessions);
@@ -113,7 +113,7 @@ pub(super) async fn serve(state: &ServeState, address: ServedAddress) {
 
 /// The next connection. That one cannot be taken, for want of files or because its client is gone
 /// already, ends nothing: it is tried again.
-async fn taken<T, F: Future<Output = io::Result<T>>>(accept: impl Fn() -> F) -> T {
+async fn accept_next<T, F: Future<Output = io::Result<T>>>(accept: impl Fn() -> F) -> T {
     loop {
         match accept().await {
             Ok(taken) => return taken,
@@ -266,7 +266,7 @@ mod tests {
                 count => Ok(count),
             })
         };
-        assert_eq!(taken(accept).await, 2);
+        assert_eq!(accept_next(accept).await, 2);
     }
 
     #[tokio::test(start_paused = true)]

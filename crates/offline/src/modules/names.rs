@@ -33,7 +33,7 @@ pub(super) fn line(
         let names = text.and_then(|text| public_names(grammar, &text, file.path.ends_with(".h")));
         if let Some(names) = names {
             let path = if module.single { "" } else { file.path.as_str() };
-            return Some(said(file_name(path), &names));
+            return Some(describe_names(file_name(path), &names));
         }
     }
     None
@@ -62,7 +62,7 @@ fn largest<'i>(inventory: &'i Inventory, module: &Module, modules: &[Module]) ->
 }
 
 /// Says which names a file gives, with as many of them as fit.
-fn said(file: &str, all: &PublicNames) -> String {
+fn describe_names(file: &str, all: &PublicNames) -> String {
     let subject = if file.is_empty() { String::new() } else { format!("`{file}` ") };
     let code = |names: &[String]| names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>();
     let with = |most: usize| {
@@ -93,7 +93,7 @@ mod tests {
         ] {
             let names = public_names(Grammar::C, &format!("{text}{more}"), true).unwrap();
             assert_eq!(
-                said("", &names),
+                describe_names("", &names),
                 format!("declares `kite_0`, `kite_1`, `kite_2`, `kite_3` {said_of_it}")
             );
         }

@@ -31,7 +31,7 @@ pub(super) fn main_package<'r>(report: &'r Report, language: &str) -> Option<&'r
     let fits = |package: &&Package| tools_of(language).contains(&package.tool);
     let is_at_top = |package: &&Package| package.folder() == top(report);
     // A private manifest of another language configures tools.
-    let all = || named(report).filter(|it| fits(it) || !it.private || !is_at_top(it));
+    let all = || packages_with_name(report).filter(|it| fits(it) || !it.private || !is_at_top(it));
     let first = all().filter(is_at_top).find(fits);
     let is_same = |package: &&Package| first.is_some_and(|first| package.name == first.name);
     let mut same = all().filter(is_at_top).filter(fits).filter(is_same);
@@ -49,7 +49,7 @@ fn top(report: &Report) -> &str {
     if report.top.root == "." { "" } else { &report.top.root }
 }
 
-fn named(report: &Report) -> impl Iterator<Item = &Package> {
+fn packages_with_name(report: &Report) -> impl Iterator<Item = &Package> {
     report.packages.iter().filter(|package| !package.name.is_empty())
 }
 
@@ -96,7 +96,7 @@ fn values<'r>(
 /// Says what each manifest beside that of a package is called by it, if one says something else.
 pub(super) fn manifests(report: &Report, package: &Package) -> Option<String> {
     let differs = |own: &str, other: &str| !other.is_empty() && own != other;
-    let others: Vec<&Package> = named(report)
+    let others: Vec<&Package> = packages_with_name(report)
         .filter(|other| other.folder() == package.folder() && other.path != package.path)
         .filter(|other| {
             differs(&package.name, &other.name)
@@ -123,7 +123,7 @@ fn identity(package: &Package) -> String {
 
 /// Says under which licence a project is: as its manifest declares it, and by the texts at its top.
 pub(super) fn licence(report: &Report, package: Option<&Package>) -> String {
-    match (declared(report, package), report.top.licences.as_slice()) {
+    match (declared_licence(report, package), report.top.licences.as_slice()) {
         (Some(declared), files) => declared_and_texts(&declared, files),
         (None, []) => match package {
             Some(package) => {
@@ -137,11 +137,11 @@ pub(super) fn licence(report: &Report, package: Option<&Package>) -> String {
 
 /// Returns the licence that the manifest of a package declares, or without a package those that
 /// all packages declare.
-fn declared(report: &Report, package: Option<&Package>) -> Option<String> {
+fn declared_licence(report: &Report, package: Option<&Package>) -> Option<String> {
     let Some(package) = package else {
         // A private package needs no licence.
         let states = |package: &&Package| !package.private || !package.licence.is_empty();
-        let mut all = values(named(report).filter(states), |package| &package.licence);
+        let mut all = values(packages_with_name(report).filter(states), |package| &package.licence);
         let unstated = all.iter().any(|licence| licence.is_empty());
         all.retain(|licence| !licence.is_empty());
         return match all.as_slice() {

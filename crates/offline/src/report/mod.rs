@@ -118,7 +118,7 @@ fn section(title: &str, body: Option<String>) -> Option<String> {
     body.map(|body| format!("## {title}\n\n{body}"))
 }
 
-fn quoted(commands: &[String]) -> String {
+fn quote_commands(commands: &[String]) -> String {
     let quote = |command: &String| match command.split_once(" (") {
         Some((command, what)) => format!("`{command}` ({}", quote(what)),
         None => format!("`{command}`"),

@@ -2,7 +2,7 @@
 
 use super::identity::{licence, main_package, manifests, version};
 use super::size::Sizes;
-use super::{NOT_READ, Report, and_more, quoted};
+use super::{NOT_READ, Report, and_more, quote_commands};
 use crate::manifest::Tool;
 use crate::wording::{self, bullets, quote, sentence_end, shorten};
 
@@ -82,10 +82,10 @@ pub(super) fn facts(report: &Report, sizes: &Sizes) -> String {
         lines.push(format!("Requires: {language}{requires}"));
     }
     if !report.commands.build.is_empty() {
-        lines.push(format!("Build: {}", quoted(&report.commands.build)));
+        lines.push(format!("Build: {}", quote_commands(&report.commands.build)));
     }
     if !report.commands.test.is_empty() {
-        lines.push(format!("Test: {}", quoted(&report.commands.test)));
+        lines.push(format!("Test: {}", quote_commands(&report.commands.test)));
     }
     if !report.top.checks.is_empty() {
         let left = report.top.checks.len().saturating_sub(4);

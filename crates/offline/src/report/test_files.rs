@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Report, quoted};
+use super::{Report, quote_commands};
 use crate::figures::{Figures, Tests, group_folders};
 use crate::inventory::{File, Inventory};
 use crate::modules::is_source;
@@ -31,7 +31,7 @@ pub(crate) fn of_tests(
         ),
     };
     if !commands.is_empty() {
-        out.push_str(&format!("\nRun them with {}.\n", quoted(commands)));
+        out.push_str(&format!("\nRun them with {}.\n", quote_commands(commands)));
     }
     if let Some(gaps) = bullets(gaps.iter().cloned()) {
         out.push_str(&format!("\nNot looked at:\n\n{gaps}\n"));
@@ -47,7 +47,7 @@ pub(super) fn tests(report: &Report) -> Option<String> {
     };
     let mut out = format!("{heading}\n\n{}", lines(folders));
     if !report.commands.test.is_empty() {
-        out.push_str(&format!("\n\nRun them with {}.", quoted(&report.commands.test)));
+        out.push_str(&format!("\n\nRun them with {}.", quote_commands(&report.commands.test)));
     }
     Some(out)
 }

@@ -48,7 +48,7 @@ pub(super) fn role_at(source: Source<'_>, row: usize, start: usize, end: usize) 
     if kind == "assignment" && is_field(above, "left", name) && is_declared_there(above) {
         return NameRole::Definition;
     }
-    declared(name).unwrap_or(NameRole::Use)
+    declarator_role(name).unwrap_or(NameRole::Use)
 }
 
 fn is_field(above: Node<'_>, field: &str, node: Node<'_>) -> bool {
@@ -65,7 +65,7 @@ fn is_declared_there(assignment: Node<'_>) -> bool {
 }
 
 /// Returns the role of a name that a declarator of C has, perhaps below others.
-fn declared(name: Node<'_>) -> Option<NameRole> {
+fn declarator_role(name: Node<'_>) -> Option<NameRole> {
     let mut at = name;
     let mut function = false;
     let mut above = at.parent()?;

@@ -56,7 +56,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
         let takes_pattern = out
             .last()
             .is_some_and(|last| last.is_one_of(&BEFORE_PATTERN) || last.kind == Kind::Punctuation);
-        let enclosed = quoted(rest).or_else(|| pattern(rest).filter(|_| takes_pattern));
+        let enclosed = read_quoted(rest).or_else(|| pattern(rest).filter(|_| takes_pattern));
         if let Some((kind, inner, length)) = enclosed {
             out.push(Token { kind, text: inner, start: at, end: at + length });
             at += length;
@@ -96,7 +96,7 @@ fn is_end(rest: &str) -> bool {
 }
 
 /// Reads a text in quotes: its kind, what is inside, and its whole length.
-fn quoted(rest: &str) -> Option<(Kind, &str, usize)> {
+fn read_quoted(rest: &str) -> Option<(Kind, &str, usize)> {
     let first = rest.chars().next()?;
     let (_, close) = QUOTES.iter().find(|(open, _)| *open == first)?;
     let from = first.len_utf8();

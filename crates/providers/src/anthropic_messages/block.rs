@@ -65,7 +65,7 @@ pub(super) struct Compaction {
 
 impl PartialBlock {
     /// Returns the bytes held of it. Texts are held with all texts, and counted there.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn held_bytes(&self) -> usize {
         let own = match &self.kind {
             BlockKind::Text { .. } => 0,
             BlockKind::Thinking(it) => {
@@ -74,7 +74,9 @@ impl PartialBlock {
             }
             BlockKind::Call(it) => it.id.len() + it.name.len() + it.whole.len() + it.pieces.len(),
             BlockKind::Other(it) => {
-                it.raw.len() + it.input.len() + it.compaction.as_ref().map_or(0, Compaction::held)
+                it.raw.len()
+                    + it.input.len()
+                    + it.compaction.as_ref().map_or(0, Compaction::held_bytes)
             }
         };
         own + size_of::<Self>()
@@ -125,7 +127,7 @@ impl PartialCall {
 }
 
 impl Compaction {
-    fn held(&self) -> usize {
+    fn held_bytes(&self) -> usize {
         self.content.as_ref().map_or(0, Utf16Text::len) + self.encrypted.len()
     }
 

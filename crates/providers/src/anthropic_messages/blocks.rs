@@ -38,8 +38,8 @@ impl Blocks {
         self.text.as_str()
     }
 
-    pub(super) fn held(&self) -> usize {
-        let blocks: usize = self.blocks.iter().map(PartialBlock::held).sum();
+    pub(super) fn held_bytes(&self) -> usize {
+        let blocks: usize = self.blocks.iter().map(PartialBlock::held_bytes).sum();
         self.text.len() + self.reasoning.len() + blocks
     }
 

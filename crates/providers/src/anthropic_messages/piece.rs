@@ -62,11 +62,11 @@ fn unmarked(text: &str) -> String {
 /// The bytes of each item of a list in an event, if they can be taken as they are.
 pub(super) fn items(raw: Option<&str>, len: usize) -> Vec<Option<&str>> {
     #[derive(Deserialize)]
-    struct Message<'a> {
+    struct BlockList<'a> {
         #[serde(borrow)]
         content: Vec<&'a RawValue>,
     }
-    let message = raw.and_then(|raw| serde_json::from_str::<Message<'_>>(raw).ok());
+    let message = raw.and_then(|raw| serde_json::from_str::<BlockList<'_>>(raw).ok());
     match message.filter(|message| message.content.len() == len) {
         Some(message) => message.content.into_iter().map(|raw| Some(raw.get())).collect(),
         None => vec![None; len],

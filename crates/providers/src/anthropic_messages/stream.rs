@@ -263,7 +263,7 @@ impl EventParser for MessagesParser {
             }
         }
         if !self.begun {
-            return Err(ForeignBody::Other { shown: crate::line::shown(text) }.into());
+            return Err(ForeignBody::Other { shown: crate::line::truncate_to_line(text) }.into());
         }
         Ok(())
     }
@@ -276,12 +276,12 @@ impl EventParser for MessagesParser {
         self.blocks.text()
     }
 
-    fn served(&self) -> &str {
+    fn served_model(&self) -> &str {
         &self.model
     }
 
-    fn held(&self) -> usize {
-        self.blocks.held()
+    fn held_bytes(&self) -> usize {
+        self.blocks.held_bytes()
     }
 
     fn has_output(&self) -> bool {

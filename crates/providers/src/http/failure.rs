@@ -9,7 +9,7 @@ use reqwest::Url;
 
 use super::keys::{KeyFailure, NextKey};
 use crate::endpoint::{Endpoint, Proxy, is_loopback};
-use crate::line::shown;
+use crate::line::truncate_to_line;
 use crate::retry_after;
 use crate::server_error::ServerError;
 use crate::stream_error::StreamError;
@@ -163,7 +163,7 @@ impl RequestFailure {
 
     fn message(&self, told: &FailureContext<'_>) -> String {
         let endpoint = told.endpoint;
-        let kept = told.kept();
+        let kept = told.partial_note();
         match self {
             Self::Cancelled => format!("cancelled{kept}"),
             Self::Send(error) => unsent(error, told),
@@ -172,7 +172,10 @@ impl RequestFailure {
                 format!("no data within {seconds} s (first_byte_timeout_seconds)")
             }
             Self::Compressed(coding) => {
-                format!("the reply is compressed ({}), which was not asked for", shown(coding))
+                format!(
+                    "the reply is compressed ({}), which was not asked for",
+                    truncate_to_line(coding)
+                )
             }
             Self::Broken(error) => {
                 format!("the connection broke after {:.1} s{kept}: {}", told.seconds, chain(error))
@@ -184,7 +187,9 @@ impl RequestFailure {
             Self::KeysRest(variable, wait) => {
                 format!("no key can be used now; the one in {variable} is ready in {}", rest(*wait))
             }
-            Self::Refused(error) | Self::Stream(StreamError::Server(error)) => refused(error, told),
+            Self::Refused(error) | Self::Stream(StreamError::Server(error)) => {
+                describe_refusal(error, told)
+            }
             Self::Stream(StreamError::Document { problem, shown, source }) => {
                 format!("{problem}{kept}: {source}: {shown}")
             }
@@ -200,7 +205,7 @@ impl RequestFailure {
 }
 
 impl FailureContext<'_> {
-    fn kept(&self) -> String {
+    fn partial_note(&self) -> String {
         match (self.partial.chars().count(), self.partial_left_out) {
             (0, _) => String::new(),
             (_, more @ 1..) => {
@@ -348,9 +353,9 @@ fn no_address(details: &str, told: &FailureContext<'_>) -> Option<String> {
 }
 
 /// A failure in the server's words, with what to do about it.
-fn refused(error: &ServerError, told: &FailureContext<'_>) -> String {
+fn describe_refusal(error: &ServerError, told: &FailureContext<'_>) -> String {
     let model = told.model;
-    let kept = told.kept();
+    let kept = told.partial_note();
     let advice = told.key_advice();
     match (error.kind(), error.meaning()) {
         (FailureKind::Unavailable, _) if error.is_quota() => {
@@ -423,7 +428,7 @@ pub(super) fn chain(error: &reqwest::Error) -> String {
         words.push(text);
         next = source.source();
     }
-    if words.is_empty() { "no details".to_owned() } else { shown(&words.join(": ")) }
+    if words.is_empty() { "no details".to_owned() } else { truncate_to_line(&words.join(": ")) }
 }
 
 /// What went wrong with TLS, if that is what went wrong.

@@ -238,13 +238,13 @@ impl KeyLease {
 
     /// The key for an attempt that goes out now.
     pub(super) fn take(&self, now: Instant) -> TakenKey {
-        self.ring.take(&mut self.held(), now)
+        self.ring.take(&mut self.lock_held(), now)
     }
 
     /// Takes note of what went wrong with a key. Nothing to tell when no other key could have
     /// been used instead.
     pub(super) fn failed(&self, used: usize, fault: KeyFault, now: Instant) -> Option<KeyFailure> {
-        let mut held = self.held();
+        let mut held = self.lock_held();
         let mut state = self.ring.state();
         let mut others = state.rests.iter().enumerate().filter(|(number, _)| *number != used);
         let alone = others.all(|(_, rest)| matches!(rest, KeyRest::Refused));
@@ -276,17 +276,17 @@ impl KeyLease {
 
     /// Something was answered: what failed before is past.
     pub(super) fn answered(&self) {
-        self.held().tried.clear();
+        self.lock_held().tried.clear();
     }
 
-    fn held(&self) -> MutexGuard<'_, HeldKey> {
+    fn lock_held(&self) -> MutexGuard<'_, HeldKey> {
         self.held.lock()
     }
 }
 
 impl Drop for KeyLease {
     fn drop(&mut self) {
-        let mut held = self.held();
+        let mut held = self.lock_held();
         self.ring.state().give_back(&mut held.key);
     }
 }

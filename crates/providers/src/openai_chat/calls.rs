@@ -79,9 +79,10 @@ impl Calls {
         Ok(call.take(&piece, marked))
     }
 
-    pub(super) fn held(&self) -> usize {
-        let call =
-            |it: &PartialCall| it.id.len() + it.name.len() + it.arguments.len() + it.own.held();
+    pub(super) fn held_bytes(&self) -> usize {
+        let call = |it: &PartialCall| {
+            it.id.len() + it.name.len() + it.arguments.len() + it.own.held_bytes()
+        };
         self.0.iter().map(call).sum()
     }
 

@@ -98,9 +98,9 @@ impl ChatContent {
     }
 
     /// Returns about how many bytes are held.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn held_bytes(&self) -> usize {
         let texts = [&self.text, &self.reasoning, &self.refusal];
-        texts.iter().map(|text| text.len()).sum::<usize>() + self.splitter.held()
+        texts.iter().map(|text| text.len()).sum::<usize>() + self.splitter.held_bytes()
     }
 
     pub(super) fn is_empty(&self) -> bool {

@@ -60,7 +60,7 @@ impl ReasoningDetails {
         !call.is_empty() && self.0.iter().any(names)
     }
 
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn held_bytes(&self) -> usize {
         self.0.iter().map(|detail| detail.bytes).sum()
     }
 
@@ -123,11 +123,11 @@ fn joins(last: &Value, piece: &Value) -> bool {
 /// The blocks of an event as received, if its shape is the plain one.
 fn received(text: &str) -> Option<Vec<&RawValue>> {
     #[derive(Deserialize)]
-    struct Message<'a> {
+    struct DetailList<'a> {
         #[serde(borrow)]
         reasoning_details: Vec<&'a RawValue>,
     }
-    let message: Message<'_> = serde_json::from_str(message(text)?.get()).ok()?;
+    let message: DetailList<'_> = serde_json::from_str(message(text)?.get()).ok()?;
     Some(message.reasoning_details)
 }
 

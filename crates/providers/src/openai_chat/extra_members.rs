@@ -38,7 +38,7 @@ impl ExtraMembers {
         }
     }
 
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn held_bytes(&self) -> usize {
         self.0.iter().map(|(key, value)| key.len() + value.len()).sum()
     }
 
@@ -57,13 +57,14 @@ impl ExtraMembers {
 /// is the plain one. A later piece counts for more.
 pub(super) fn take_of_message(kept: &mut Option<String>, delta: &Value, text: &str) {
     #[derive(Deserialize)]
-    struct Message<'a> {
+    struct ExtraContent<'a> {
         #[serde(borrow)]
         extra_content: &'a RawValue,
     }
     let is_empty = |value: &Value| value.as_object().is_none_or(serde_json::Map::is_empty);
     let Some(value) = delta.get("extra_content").filter(|value| !is_empty(value)) else { return };
-    let raw = message(text).and_then(|raw| serde_json::from_str::<Message<'_>>(raw.get()).ok());
+    let raw =
+        message(text).and_then(|raw| serde_json::from_str::<ExtraContent<'_>>(raw.get()).ok());
     *kept = Some(raw.map_or_else(|| value.to_string(), |raw| raw.extra_content.get().to_owned()));
 }
 
@@ -85,14 +86,15 @@ pub(super) fn returned_with(said: &AssistantMessage) -> Option<&RawValue> {
 /// event's shape is the plain one.
 pub(super) fn received<'e>(calls: &[Value], text: &'e str) -> Vec<&'e str> {
     #[derive(Deserialize)]
-    struct Message<'a> {
+    struct CallList<'a> {
         #[serde(borrow)]
         tool_calls: Vec<&'a RawValue>,
     }
     if !calls.iter().any(|call| odd(call).next().is_some()) {
         return Vec::new();
     }
-    let message = message(text).and_then(|raw| serde_json::from_str::<Message<'_>>(raw.get()).ok());
+    let message =
+        message(text).and_then(|raw| serde_json::from_str::<CallList<'_>>(raw.get()).ok());
     let raw = message.map(|message| message.tool_calls).filter(|raw| raw.len() == calls.len());
     raw.into_iter().flatten().map(RawValue::get).collect()
 }

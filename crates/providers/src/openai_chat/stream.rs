@@ -210,13 +210,13 @@ impl EventParser for ChatParser {
         self.content.answer()
     }
 
-    fn served(&self) -> &str {
+    fn served_model(&self) -> &str {
         self.served.as_deref().unwrap_or(&self.model)
     }
 
-    fn held(&self) -> usize {
+    fn held_bytes(&self) -> usize {
         let own = self.own.as_ref().map_or(0, String::len);
-        self.content.held() + self.calls.held() + self.details.held() + own
+        self.content.held_bytes() + self.calls.held_bytes() + self.details.held_bytes() + own
     }
 
     fn has_output(&self) -> bool {
@@ -293,7 +293,7 @@ fn without_choices(text: &str) -> StreamError {
     if has("choices") || has("usage") || object.starts_with("chat.completion") {
         return StreamError::NoChoices;
     }
-    ForeignBody::Other { shown: crate::line::shown(text) }.into()
+    ForeignBody::Other { shown: crate::line::truncate_to_line(text) }.into()
 }
 
 fn finish(reason: &str) -> Result<Option<Finish>, ServerError> {

@@ -77,7 +77,7 @@ impl ThoughtSplitter {
     }
 
     /// Returns the number of pending bytes.
-    pub(super) const fn held(&self) -> usize {
+    pub(super) const fn held_bytes(&self) -> usize {
         self.space.len() + self.tag.len()
     }
 

@@ -147,7 +147,7 @@ impl PartialItem {
         let kept = match kind {
             // Without either of the two there is nothing in it that a server could read.
             ItemKind::Reasoning => {
-                !encrypted.is_empty() || !item.joined(TextPart::Thought).is_empty()
+                !encrypted.is_empty() || !item.join_texts(TextPart::Thought).is_empty()
             }
             ItemKind::Other => !UNANSWERED.contains(&word("type")),
             ItemKind::Message | ItemKind::Call => false,
@@ -203,7 +203,7 @@ impl PartialItem {
     }
 
     /// Returns the bytes held of it.
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn held_bytes(&self) -> usize {
         let texts = self.texts.values().map(|text| text.len() + size_of::<(TextKey, Utf16Text)>());
         let words = [&self.ids.item, &self.ids.call, &self.name, &self.phase].map(String::len);
         let raw = self.raw.as_ref().map_or(0, String::len);
@@ -302,7 +302,7 @@ impl PartialItem {
         part == TextPart::Text || self.told.is_none_or(|told| told == part)
     }
 
-    fn joined(&self, part: TextPart) -> String {
+    fn join_texts(&self, part: TextPart) -> String {
         let texts = self.texts.iter().filter(|(key, _)| key.0 == part);
         texts.map(|(_, text)| text.as_str()).collect()
     }

@@ -36,8 +36,8 @@ impl PartialItems {
         self.steps
     }
 
-    pub(super) fn held(&self) -> usize {
-        self.list.iter().map(PartialItem::held).sum()
+    pub(super) fn held_bytes(&self) -> usize {
+        self.list.iter().map(PartialItem::held_bytes).sum()
     }
 
     /// Whether none of them says anything.

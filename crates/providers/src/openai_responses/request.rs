@@ -209,7 +209,9 @@ fn entries(place: usize, message: &Message) -> Vec<InputEntry<'_>> {
         })],
         Message::Assistant(assistant) => {
             let pieces = pieces(assistant).into_iter().enumerate();
-            pieces.map(|(number, piece)| said(piece, format!("msg_{place}_{number}"))).collect()
+            pieces
+                .map(|(number, piece)| output_entry(piece, format!("msg_{place}_{number}")))
+                .collect()
         }
         Message::Tool(result) => vec![InputEntry::Ours(InputItem::FunctionCallOutput {
             call_id: result.call,
@@ -219,7 +221,7 @@ fn entries(place: usize, message: &Message) -> Vec<InputEntry<'_>> {
 }
 
 /// A piece of what the model said.
-fn said(piece: OutputPiece<'_>, id: String) -> InputEntry<'_> {
+fn output_entry(piece: OutputPiece<'_>, id: String) -> InputEntry<'_> {
     match piece {
         OutputPiece::Item(raw) => InputEntry::AsReceived(raw),
         OutputPiece::Text { text, phase } => InputEntry::Ours(InputItem::Message {

@@ -373,7 +373,7 @@ impl EventParser for ResponsesParser {
         self.is_document = true;
         self.data(SseEvent { name: "", data: text.trim() }, live)?;
         if !self.begun {
-            return Err(ForeignBody::Other { shown: crate::line::shown(text) }.into());
+            return Err(ForeignBody::Other { shown: crate::line::truncate_to_line(text) }.into());
         }
         Ok(())
     }
@@ -386,12 +386,12 @@ impl EventParser for ResponsesParser {
         self.shown.text()
     }
 
-    fn served(&self) -> &str {
+    fn served_model(&self) -> &str {
         &self.model
     }
 
-    fn held(&self) -> usize {
-        self.items.held()
+    fn held_bytes(&self) -> usize {
+        self.items.held_bytes()
     }
 
     fn has_output(&self) -> bool {

@@ -9,7 +9,7 @@ use deputize_providers::limits::ReplyLimit;
 use deputize_providers::{StreamEnd, StreamError, StreamStatus};
 use proptest::prelude::*;
 
-type Live<'l> = &'l mut (dyn FnMut(Delta<'_>) + Send);
+type DeltaSink<'l> = &'l mut (dyn FnMut(Delta<'_>) + Send);
 
 /// The parser of a wire.
 pub(crate) trait Parser: Sized {
@@ -21,9 +21,9 @@ pub(crate) trait Parser: Sized {
 
     fn new(model: &str) -> Self;
     fn within(self, limit: ReplyLimit) -> Self;
-    fn feed(&mut self, bytes: &[u8], live: Live<'_>) -> Result<StreamStatus, StreamError>;
+    fn feed(&mut self, bytes: &[u8], live: DeltaSink<'_>) -> Result<StreamStatus, StreamError>;
     fn text(&self) -> &str;
-    fn finish(self, ending: StreamEnd, live: Live<'_>) -> Result<Reply, StreamError>;
+    fn finish(self, ending: StreamEnd, live: DeltaSink<'_>) -> Result<Reply, StreamError>;
 }
 
 /// Makes a [`Parser`] of a wire's `ReplyStream`.

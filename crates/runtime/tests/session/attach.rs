@@ -188,9 +188,9 @@ async fn one_that_is_taken_up_has_only_a_model_that_it_may_use_now() {
 }
 
 /// Asks about acting.
-struct Asks;
+struct AskingTool;
 
-impl Policy for Asks {
+impl Policy for AskingTool {
     fn judge(&self, tool: &ToolSpec, _: &Value, _: &AgentView) -> Verdict {
         match tool.decl.name.as_str() {
             "act" => Verdict::Ask { class: "dangerous".into(), reason: "acting asks".into() },
@@ -209,7 +209,7 @@ async fn what_is_decided_for_a_child_without_asking_is_a_warning_with_the_comman
     ] {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(World::default());
-        let parts = SessionConfig { policy: Arc::new(Asks), ..family(&world, make) };
+        let parts = SessionConfig { policy: Arc::new(AskingTool), ..family(&world, make) };
         ran(folder.path(), parts, &Grant::default()).await;
         let records = world.records.lock();
         let warnings = records.iter().filter(|it| it.depth == 1).filter_map(|it| match &it.event {

@@ -29,7 +29,7 @@ enum WaitResult {
 
 /// How many hold a pass, and how many ever had one.
 #[derive(Default)]
-struct Count {
+struct PermitCounts {
     inside: AtomicU32,
     passed: AtomicU32,
 }
@@ -42,7 +42,7 @@ fn failure(status: u16, wait_ms: Option<u64>) -> ModelError {
 /// Comes, waits, and uses its pass in one of the ways there are, the rude ones among them.
 async fn one(
     gates: RateLimiters,
-    count: Arc<Count>,
+    count: Arc<PermitCounts>,
     cancel: Cancel,
     mut dice: fastrand::Rng,
 ) -> WaitResult {
@@ -82,7 +82,7 @@ async fn one(
 async fn storm(seed: u64) {
     let mut dice = fastrand::Rng::with_seed(seed);
     let gates = RateLimiters::new(RetryPolicy::default(), seed);
-    let count = Arc::new(Count::default());
+    let count = Arc::new(PermitCounts::default());
     let mut tasks = JoinSet::new();
     let mut cancels = Vec::new();
     for _ in 0..dice.u32(2..=TASKS) {

@@ -13,9 +13,9 @@ use crate::fixture::{World, parts, run, spec};
 const TOOLS: [&str; 7] = ["look", "act", "crash", "broken", "wait", "deaf", "nothing"];
 
 /// Cancels when so many records were kept.
-pub(crate) struct After(pub(crate) u64, pub(crate) Cancel);
+pub(crate) struct CancelAfter(pub(crate) u64, pub(crate) Cancel);
 
-impl Observer for After {
+impl Observer for CancelAfter {
     fn on_record(&self, record: &Record) {
         if record.seq == self.0 {
             self.1.cancel(CancelReason::Interrupted);
@@ -64,7 +64,7 @@ proptest! {
         };
         let cancel = Cancel::new();
         let mut parts = parts(&world, rule);
-        parts.observers.push(Arc::new(After(stop, cancel.clone())));
+        parts.observers.push(Arc::new(CancelAfter(stop, cancel.clone())));
         let mut builder = tokio::runtime::Builder::new_current_thread();
         let runtime = builder.enable_all().start_paused(true).build().unwrap();
         // What waits for ever ends at its time limit, on the paused clock at once.

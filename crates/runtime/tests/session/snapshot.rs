@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use crate::fixture::{World, parts, resumed, run, spec};
-use crate::laws::After;
+use crate::laws::CancelAfter;
 
 /// All that a snapshot shows.
 fn shown(snapshot: &SessionSnapshot) -> (Vec<AgentSnapshot>, TreeTotals, RunChanges, String) {
@@ -71,7 +71,7 @@ proptest! {
         let live = SnapshotObserver::default();
         let cancel = Cancel::new();
         let mut first = config(&steps, &live);
-        first.observers.push(Arc::new(After(stop, cancel.clone())));
+        first.observers.push(Arc::new(CancelAfter(stop, cancel.clone())));
         let outcome = runtime.block_on(run(folder.path(), spec(folder.path()), first, &cancel));
         let before = shown(&live.read());
         prop_assert_eq!(&before, &shown(&of_file(folder.path())));
