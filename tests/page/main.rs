@@ -31,12 +31,10 @@ async fn count_words(
 }
 
 /// What stands in the page for something of the reader's, and what it is here.
-const HERE: [(&str, &str); 2] = [
+const HERE: [(&str, &str); 3] = [
     (r#""target/release/libmy_words.so""#, "crate::library()"),
-    (
-        r#"("/home/me/my-server", vec!["--stdio".into()])"#,
-        r#"(env!("CARGO_BIN_EXE_deputize-mcp-faulty"), vec!["none".into()])"#,
-    ),
+    (r#""/home/me/my-server""#, r#"env!("CARGO_BIN_EXE_deputize-mcp-faulty")"#),
+    (r#"vec!["--stdio".into()]"#, r#"vec!["none".into()]"#),
 ];
 
 fn root() -> PathBuf {

@@ -162,7 +162,9 @@ pub struct FetchConfig {
 
 impl Default for FetchConfig {
     fn default() -> Self {
-        Self { allow_hosts: Vec::new(), timeout_seconds: 30, max_bytes: 5_242_880 }
+        let max_bytes = u32::try_from(deputize_web::MAX_BYTES).unwrap_or(u32::MAX);
+        let timeout_seconds = deputize_web::TIMEOUT_SECONDS;
+        Self { allow_hosts: Vec::new(), timeout_seconds, max_bytes }
     }
 }
 
