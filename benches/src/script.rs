@@ -19,7 +19,7 @@ pub(crate) struct Script {
     pub(crate) reads: u64,
     /// Milliseconds before each answer.
     pub(crate) latency: u64,
-    /// The request whose answer is held back until the server is told, counted from 1; of the
+    /// The request whose answer is held back until the server is asked, counted from 1; of the
     /// children when there are any. 0: none.
     pub(crate) held: u64,
 }

@@ -42,7 +42,8 @@ pub trait Wire: Sized {
     ///
     /// # Errors
     /// When there will be no reply.
-    fn feed(&mut self, bytes: &[u8], live: &mut DeltaSink<'_>) -> Result<StreamStatus, StreamError>;
+    fn feed(&mut self, bytes: &[u8], live: &mut DeltaSink<'_>)
+    -> Result<StreamStatus, StreamError>;
     /// The text so far.
     fn text(&self) -> &str;
     /// The reply.

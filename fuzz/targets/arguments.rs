@@ -13,7 +13,7 @@ use deputize_runtime::fuzz::Arguments;
 use libfuzzer_sys::fuzz_target;
 
 const ALLOWED: Allowed = Allowed { base: 256 * 1024, each: 600 };
-/// Bytes of what a model is told of arguments that do not fit.
+/// Bytes of what a model reads of arguments that do not fit.
 const TOLD_BYTES: usize = 8 * 1024;
 
 struct Tools {

@@ -66,7 +66,7 @@ fn holds(file: &str, (old, new): (&str, &str), all: bool, edited: &EditResult) {
     assert_eq!(file[from..], edited.text[now..]);
     assert!(all || edited.changes.len() == 1);
     let literal = !has_inert_mark(old) && edited.marks == 0 && !file.contains('\r');
-    if edited.rung == "Exact" && literal {
+    if edited.tier == "Exact" && literal {
         assert_eq!(edited.text, file.replace(old, new));
     }
 }

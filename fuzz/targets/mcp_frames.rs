@@ -1,7 +1,7 @@
 //! Any bytes as what an MCP server says on its standard output, and as what a client says.
 //!
 //! However they come, the same messages are read, each of them is one object of JSON, what is none
-//! is counted and told on one line, and what is answered to a client is one short message.
+//! is counted and reported on one line, and what is answered to a client is one short message.
 #![no_main]
 
 use deputize_fuzz::cuts::deliveries;

@@ -1,4 +1,4 @@
-//! Any bytes as what the host process of a plugin tells, and any text as what a plugin says.
+//! Any bytes as what the host process of a plugin sends, and any text as what a plugin says.
 //!
 //! Both readers read the same messages however they come, what was read is what is written again,
 //! and room is made for what came and not for what was announced.

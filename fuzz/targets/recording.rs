@@ -24,7 +24,7 @@ use serde_json::Value;
 
 /// A record of a few bytes more than its names fills structures of some hundred bytes.
 const ALLOWED: Allowed = Allowed { base: 64 * 1024, each: 200 };
-/// Characters of an error that is told in one line; the rest of it quotes the recording.
+/// Characters of an error on one line; the rest of it quotes the recording.
 const TOLD_CHARS: usize = 2000;
 
 fuzz_target!(|input: &[u8]| {

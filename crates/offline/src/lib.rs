@@ -1,6 +1,6 @@
 //! `offline`: a model without network or key that works by rule.
 //!
-//! It stands behind the same seam as any model: it sees a request (system text, tools,
+//! It implements the same trait as any model: it sees a request (system text, tools,
 //! messages) and answers with text or tool calls. It knows a handful of tasks by their wording,
 //! first of all the survey of a directory, and says so plainly of every other. What it says of
 //! sources comes from their syntax trees, and of packages from their manifests.

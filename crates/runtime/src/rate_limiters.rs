@@ -15,7 +15,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// One gate for each provider and model. A program that runs several sessions shares one set
+/// One rate limiter for each provider and model. A program that runs several sessions shares one set
 /// among them, as [`RequestConfig::rate_limiter`](crate::RequestConfig).
 ///
 /// ```
@@ -40,7 +40,7 @@ struct LimitersInner {
     gates: Mutex<BTreeMap<String, Arc<Limiter>>>,
 }
 
-/// One gate. Locks are held for a few instructions, never over an `await`.
+/// One rate limiter. Locks are held for a few instructions, never over an `await`.
 struct Limiter {
     state: Mutex<LimiterState>,
     changed: Notify,
@@ -145,7 +145,7 @@ impl Limiter {
     }
 }
 
-/// Someone who waits before a gate.
+/// A request that waits for a permit.
 struct QueueTurn<'g> {
     gate: &'g Limiter,
     used: bool,

@@ -13,14 +13,14 @@ use crate::counter::Counter;
 /// # #[tokio::main(flavor = "current_thread")]
 /// # async fn main() {
 /// use deputize_testkit::Barrier;
-/// let gate = Barrier::closed();
+/// let barrier = Barrier::closed();
 /// let held = async {
-///     gate.pass().await;
+///     barrier.pass().await;
 ///     "through"
 /// };
 /// let test = async {
-///     gate.until_waiting(1).await;
-///     gate.let_through(1);
+///     barrier.until_waiting(1).await;
+///     barrier.let_through(1);
 /// };
 /// assert_eq!(tokio::join!(held, test).0, "through");
 /// # }

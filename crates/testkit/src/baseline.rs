@@ -23,7 +23,7 @@ const END: &[u8] = b"data: [DONE]\n\n\r\n0\r\n\r\n";
 /// ```no_run
 /// # async fn run() -> std::io::Result<()> {
 /// use deputize_testkit::Baseline;
-/// let floor = Baseline {
+/// let baseline = Baseline {
 ///     server: ([127, 0, 0, 1], 8080).into(),
 ///     folder: "work".into(),
 ///     task: "Hand this to two children.".into(),
@@ -32,7 +32,7 @@ const END: &[u8] = b"data: [DONE]\n\n\r\n0\r\n\r\n";
 ///     child_task: "Read a file.".into(),
 ///     child: vec![7_000, 8_000],
 /// };
-/// floor.run().await
+/// baseline.run().await
 /// # }
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -117,7 +117,7 @@ fn report(place: &GrantedPath, old: &str, edited: &EditedText) -> ToolOutput {
     if places > 1 {
         output = output.note(count(places, "occurrence") + " replaced");
     }
-    let how = match edited.rung {
+    let how = match edited.tier {
         MatchTier::Exact | MatchTier::LineEnds => None,
         MatchTier::TrailingSpace => Some("old was found with other trailing space"),
         MatchTier::Unshown => {

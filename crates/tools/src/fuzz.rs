@@ -23,8 +23,8 @@ pub fn text(bytes: &[u8]) -> Option<(String, Vec<u8>)> {
 pub struct EditResult {
     /// All of it.
     pub text: String,
-    /// The rung by which the old text was found.
-    pub rung: String,
+    /// The tier at which the old text was found.
+    pub tier: String,
     /// Number of chat format marks restored in the new text.
     pub marks: usize,
     /// Replaced ranges, with the new ones.
@@ -40,7 +40,7 @@ pub fn edit(text: &str, old: &str, new: &str, all: bool) -> Result<EditResult, V
     match crate::matching::edit(text, Edit { old, new, scope }) {
         Ok(edited) => Ok(EditResult {
             text: edited.text,
-            rung: format!("{:?}", edited.rung),
+            tier: format!("{:?}", edited.tier),
             marks: edited.marks,
             changes: edited.changes.into_iter().map(|it| (it.old, it.new)).collect(),
         }),

@@ -1,9 +1,9 @@
 //! Where an old text stands in a file, and what stands there after the edit.
 //!
-//! A ladder: the exact text; then with the file's line ends; then whole lines that differ in
+//! Tiers, in this order: the exact text; then with the file's line ends; then whole lines that differ in
 //! their trailing space; then whole lines that differ in their indentation, where the new
 //! text is indented as the file is; then whole lines that differ in what a reader is not shown. The
-//! first rung that finds anything decides. Nothing is ever changed outside of what was found.
+//! first tier that finds anything decides. Nothing is ever changed outside of what was found.
 //!
 //! Marks of chat formats are shown inert (`‹s>`). An old text that has one is looked for in the file
 //! as it is shown, where both forms are the same. Marks in the new text are restored by what was
@@ -75,7 +75,7 @@ pub(crate) enum MatchTier {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct EditedText {
     pub(crate) text: String,
-    pub(crate) rung: MatchTier,
+    pub(crate) tier: MatchTier,
     /// Number of chat format marks restored in the new text.
     pub(crate) marks: usize,
     /// The changes, in order.
@@ -111,7 +111,7 @@ type FindFn = fn(&str, Edit<'_>) -> Vec<Replacement>;
 
 /// Does an edit. The old text must not be empty.
 pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<EditedText, NoMatch> {
-    const RUNGS: [(MatchTier, FindFn); 5] = [
+    const TIERS: [(MatchTier, FindFn); 5] = [
         (MatchTier::Exact, exact),
         (MatchTier::LineEnds, line_ends),
         (MatchTier::TrailingSpace, |text, edit| lines(text, edit, trailing_space)),
@@ -120,7 +120,7 @@ pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<EditedText, NoMatch> {
     ];
     let shown = sanitize::has_inert_mark(edit.old).then(|| InertText::of(text));
     let searched = shown.as_ref().map_or(text, |shown| &shown.text);
-    for (rung, find) in RUNGS {
+    for (tier, find) in TIERS {
         let mut found = find(searched, edit);
         if found.is_empty() {
             continue;
@@ -136,7 +136,7 @@ pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<EditedText, NoMatch> {
             continue;
         }
         let marks = restore_marks(text, &mut found).map_err(NoMatch::Mark)?;
-        return replaced(text, &found, rung).map(|edited| EditedText { marks, ..edited });
+        return replaced(text, &found, tier).map(|edited| EditedText { marks, ..edited });
     }
     Err(NoMatch::Nowhere)
 }
@@ -167,7 +167,7 @@ fn edited_limit(text: &str) -> usize {
 }
 
 /// Replaces places that do not overlap.
-fn replaced(text: &str, found: &[Replacement], rung: MatchTier) -> Result<EditedText, NoMatch> {
+fn replaced(text: &str, found: &[Replacement], tier: MatchTier) -> Result<EditedText, NoMatch> {
     let (new, old) = found.iter().fold((0, 0), |(new, old), found| {
         (found.new.len().saturating_add(new), found.range.len().saturating_add(old))
     });
@@ -190,7 +190,7 @@ fn replaced(text: &str, found: &[Replacement], rung: MatchTier) -> Result<Edited
     if out == text {
         Err(NoMatch::NoChange)
     } else {
-        Ok(EditedText { text: out, rung, marks: 0, changes })
+        Ok(EditedText { text: out, tier, marks: 0, changes })
     }
 }
 
@@ -380,16 +380,16 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// An edit of one occurrence, as `rung: text`.
+    /// An edit of one occurrence, as `tier: text`.
     fn one(text: &str, old: &str, new: &str) -> String {
         match edit(text, Edit { old, new, scope: EditScope::Only }) {
-            Ok(edited) => format!("{:?}: {}", edited.rung, edited.text),
+            Ok(edited) => format!("{:?}: {}", edited.tier, edited.text),
             Err(miss) => format!("{miss:?}"),
         }
     }
 
     #[test]
-    fn the_first_rung_that_finds_anything_decides() {
+    fn the_first_tier_that_finds_anything_decides() {
         assert_eq!(one("a b c", "b", "x"), "Exact: a x c");
         assert_eq!(one("a\r\nb\r\n", "a\nb", "x\ny"), "LineEnds: x\r\ny\r\n");
         assert_eq!(one("a\nb\n", "a\r\nb", "x\r\ny"), "LineEnds: x\ny\n");
@@ -484,7 +484,7 @@ mod tests {
             let found = places(&text, &old, true).len();
             let reference = text.replacen(&old, &new, 1);
             match edit(&text, Edit { old: &old, new: &new, scope: EditScope::Only }) {
-                Ok(edited) if edited.rung == MatchTier::Exact => {
+                Ok(edited) if edited.tier == MatchTier::Exact => {
                     prop_assert_eq!((found, edited.text), (1, reference));
                 }
                 Err(NoMatch::Ambiguous(lines)) if found > 0 => prop_assert_eq!(lines.len(), found),
@@ -496,7 +496,7 @@ mod tests {
             }
         }
 
-        /// Whatever rung finds it: what is before and after the found lines stays, byte by byte.
+        /// Whatever tier finds it: what is before and after the found lines stays, byte by byte.
         #[test]
         fn nothing_else_changes(
             before in "([xy ]{0,3}\r?\n){0,4}", lines in proptest::collection::vec("[ \t]{0,3}[ab]{1,3}[ \t]{0,2}", 1..4),

@@ -62,7 +62,7 @@ fn site(request: &HttpRequest) -> MockAnswer {
     }
 }
 
-/// What a model is told of fetches of these addresses, one after the other.
+/// What a model reads of fetches of these addresses, one after the other.
 async fn fetched(lab: &Lab, set: &[String], calls: Vec<Value>) -> Vec<String> {
     let count = calls.len();
     let calls = calls.into_iter().map(|call| ("web_fetch", call)).collect();

@@ -1,4 +1,4 @@
-//! The seam to the storage, which a simulation replaces.
+//! The interface to the storage. A simulation replaces it.
 
 use std::io::{self, BufRead};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The gate before a model, and models to fall back on, on a paused clock.
+//! The rate limiter of a model, and fallback models, on a paused clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -216,10 +216,10 @@ impl Model for LongReply {
     }
 }
 
-/// Sessions side by side that share one gate.
+/// Sessions side by side that share one rate limiter.
 async fn side_by_side(count: usize, model: Arc<dyn Model>) -> Vec<Outcome> {
     let folder = tempfile::tempdir().unwrap();
-    let gate: Arc<dyn RateLimiter> = Arc::new(RateLimiters::new(RetryPolicy::default(), 1));
+    let limiter: Arc<dyn RateLimiter> = Arc::new(RateLimiters::new(RetryPolicy::default(), 1));
     let cancel = Cancel::new();
     let one = |n: usize| {
         let mut models = Models::default();
@@ -228,7 +228,7 @@ async fn side_by_side(count: usize, model: Arc<dyn Model>) -> Vec<Outcome> {
         let parts = SessionConfig {
             models,
             requests: RequestConfig {
-                rate_limiter: Some(Arc::clone(&gate)),
+                rate_limiter: Some(Arc::clone(&limiter)),
                 ..RequestConfig::default()
             },
             ..SessionConfig::new(catalog)

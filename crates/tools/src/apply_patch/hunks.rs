@@ -73,7 +73,7 @@ impl PatchedText {
             let scope = EditScope::Lines { from, near: line.or_else(anchored) };
             let edited = edit(&self.text, Edit { old: &hunk.old, new: &hunk.new, scope })
                 .map_err(MismatchReason::Place)?;
-            if !matches!(edited.rung, MatchTier::Exact | MatchTier::LineEnds) {
+            if !matches!(edited.tier, MatchTier::Exact | MatchTier::LineEnds) {
                 self.inexact.push(hunk.at);
             }
             self.marks += edited.marks;

@@ -1,4 +1,4 @@
-//! Many who wait before one gate, some of whom go away: nobody is forgotten.
+//! Many requests wait for one rate limiter, and some of them are cancelled: none is forgotten.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -12,14 +12,14 @@ use deputize_runtime::RateLimiters;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// Storms that are gone through.
-const STORMS: u64 = 2000;
-/// The most tasks of one storm. In a small one nobody comes later who would wake the forgotten.
+/// Number of cases.
+const CASES: u64 = 2000;
+/// Limit on the tasks of one case. In a small one nobody comes later who would wake the forgotten.
 const TASKS: u32 = 12;
-/// Much longer than all the waits of a storm together.
+/// Much longer than all the waits of a case together.
 const FOREVER: Duration = Duration::from_secs(100_000);
 
-/// What became of one who came.
+/// How the wait of a task ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WaitResult {
     Passed,
@@ -27,7 +27,7 @@ enum WaitResult {
     Refused,
 }
 
-/// How many hold a pass, and how many ever had one.
+/// How many tasks hold a permit, and how many ever had one.
 #[derive(Default)]
 struct PermitCounts {
     inside: AtomicU32,
@@ -41,7 +41,7 @@ fn failure(status: u16, wait_ms: Option<u64>) -> ModelError {
 
 /// Comes, waits, and uses its pass in one of the ways there are, the rude ones among them.
 async fn one(
-    gates: RateLimiters,
+    limiters: RateLimiters,
     count: Arc<PermitCounts>,
     cancel: Cancel,
     mut dice: fastrand::Rng,
@@ -50,12 +50,12 @@ async fn one(
     let entered = if dice.u8(..6) == 0 {
         // Its waiting is dropped without a word.
         let patience = Duration::from_millis(dice.u64(..60));
-        match timeout(patience, gates.acquire("p/m", &cancel)).await {
+        match timeout(patience, limiters.acquire("p/m", &cancel)).await {
             Ok(entered) => entered,
             Err(_) => return WaitResult::Cancelled,
         }
     } else {
-        gates.acquire("p/m", &cancel).await
+        limiters.acquire("p/m", &cancel).await
     };
     let mut pass = match entered {
         Ok(pass) => pass,
@@ -79,15 +79,15 @@ async fn one(
     WaitResult::Passed
 }
 
-async fn storm(seed: u64) {
+async fn check(seed: u64) {
     let mut dice = fastrand::Rng::with_seed(seed);
-    let gates = RateLimiters::new(RetryPolicy::default(), seed);
+    let limiters = RateLimiters::new(RetryPolicy::default(), seed);
     let count = Arc::new(PermitCounts::default());
     let mut tasks = JoinSet::new();
     let mut cancels = Vec::new();
     for _ in 0..dice.u32(2..=TASKS) {
         let cancel = Cancel::new();
-        tasks.spawn(one(gates.clone(), Arc::clone(&count), cancel.child(), dice.fork()));
+        tasks.spawn(one(limiters.clone(), Arc::clone(&count), cancel.child(), dice.fork()));
         if dice.u8(..3) == 0 {
             cancels.push((Duration::from_millis(dice.u64(..120)), cancel));
         }
@@ -101,27 +101,27 @@ async fn storm(seed: u64) {
     }
     let mut passed = 0;
     let all = async {
-        while let Some(fate) = tasks.join_next().await {
-            passed += u32::from(fate.unwrap() == WaitResult::Passed);
+        while let Some(result) = tasks.join_next().await {
+            passed += u32::from(result.unwrap() == WaitResult::Passed);
         }
     };
     // On the paused clock this time is over at once when all sleep, and nobody wakes them.
     timeout(FOREVER, all).await.unwrap_or_else(|_| panic!("seed {seed}: somebody was forgotten"));
     assert_eq!(passed, count.passed.load(Ordering::SeqCst), "seed {seed}");
     assert_eq!(count.inside.load(Ordering::SeqCst), 0, "seed {seed}");
-    // After all of it the gate lets somebody in again.
+    // After all of it a permit is given again.
     let cancel = Cancel::new();
     let late = async {
         sleep(Duration::from_secs(120)).await;
-        gates.acquire("p/m", &cancel).await
+        limiters.acquire("p/m", &cancel).await
     };
     let late = timeout(FOREVER, late).await;
     assert!(matches!(late, Ok(Ok(_))), "seed {seed}: it stays closed");
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_storm_nobody_is_forgotten_before_the_gate() {
-    for seed in 0..STORMS {
-        storm(seed).await;
+async fn no_waiting_request_is_forgotten() {
+    for seed in 0..CASES {
+        check(seed).await;
     }
 }
