@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::capture::Capture;
 use crate::command::{Command, Stdin};
-use crate::launcher::{Launcher, Side};
+use crate::launcher::{CommandEnds, Launcher, Side};
 use crate::outcome::{Background, CommandOutcome, Exit, StateReport};
 use crate::spawn::SpawnError;
 use crate::termination_report::TerminationReport;
@@ -68,7 +68,7 @@ impl<'a> CommandRun<'a> {
         let pipes = Pipes::new(output, side).map_err(system)?;
         // Before the start: the child may be ahead of us.
         let started = Instant::now();
-        let tree = launcher.launch(command, program, ends).await?;
+        let tree = launcher.launch(command, program, CommandEnds::pipes(ends)).await?;
         Ok((Self { launcher, tree, started }, pipes))
     }
 

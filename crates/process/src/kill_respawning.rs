@@ -55,6 +55,7 @@ mod tests {
                 args: vec!["31536".into()],
                 cwd: "/".into(),
                 env: Vec::new(),
+                terminal: false,
             };
             let attributes = SpawnAttributes {
                 codec: &codec,

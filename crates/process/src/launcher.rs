@@ -91,8 +91,9 @@ impl Launcher {
         &self,
         command: &Command,
         program: &Path,
-        ends: [OwnedFd; 3],
+        ends: CommandEnds,
     ) -> Result<Tree, SpawnError> {
+        let CommandEnds { descriptors, terminal } = ends;
         let number = self.commands.fetch_add(1, Ordering::Relaxed) % COMMANDS;
         let tag = ProcessTag { owner: self.number, command: number };
         let (started, mut tree) = {
@@ -108,8 +109,9 @@ impl Launcher {
                 args: command.args.clone(),
                 cwd: command.cwd.clone(),
                 env: command.env.clone().into_iter().collect(),
+                terminal,
             };
-            if !self.outbox.put(ReaperRequest::Start(start), ends.into()) {
+            if !self.outbox.put(ReaperRequest::Start(start), descriptors.into()) {
                 registry.refuse(tag, StartError::Helper(HelperError::Lost));
             }
             (awaited.started, Tree::new(tag, awaited.exit, Arc::clone(&self.outbox)))
@@ -170,6 +172,24 @@ impl Drop for Launcher {
     fn drop(&mut self) {
         self.close();
         abandon(&self.outbox, Scope::Owner(self.number));
+    }
+}
+
+/// A command's own ends of its pipes, or of its terminal.
+pub(crate) struct CommandEnds {
+    /// Input, output and errors.
+    pub(crate) descriptors: [OwnedFd; 3],
+    /// Whether the input is a terminal that the command gets as its own.
+    pub(crate) terminal: bool,
+}
+
+impl CommandEnds {
+    pub(crate) const fn pipes(descriptors: [OwnedFd; 3]) -> Self {
+        Self { descriptors, terminal: false }
+    }
+
+    pub(crate) const fn terminal(descriptors: [OwnedFd; 3]) -> Self {
+        Self { descriptors, terminal: true }
     }
 }
 

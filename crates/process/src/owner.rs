@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::command::Command;
 use crate::command_run::CommandRun;
+use crate::interactive::{CommandIo, InteractiveCommand};
 use crate::launcher::Launcher;
 use crate::outbox::Outbox;
 use crate::outcome::CommandOutcome;
@@ -61,6 +62,21 @@ impl Owner {
     /// If the program was not started.
     pub async fn open(&self, command: &Command) -> Result<Service, SpawnError> {
         Service::start(&self.0, command).await
+    }
+
+    /// Starts a command whose input is written and whose output is read while it runs. Must be
+    /// called inside a tokio runtime with IO. The input, output and time limits of `command` do
+    /// not apply.
+    ///
+    /// # Errors
+    ///
+    /// If the command was not started.
+    pub async fn interact(
+        &self,
+        command: &Command,
+        io: CommandIo,
+    ) -> Result<InteractiveCommand, SpawnError> {
+        InteractiveCommand::start(&self.0, command, io).await
     }
 
     /// Ends every process that this owner ever started, and every command that runs. Nothing

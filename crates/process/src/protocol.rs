@@ -56,6 +56,8 @@ pub(crate) struct StartCommand {
     pub(crate) args: Vec<OsString>,
     pub(crate) cwd: PathBuf,
     pub(crate) env: Vec<(OsString, OsString)>,
+    /// Whether descriptor 0 is a terminal that the command's session gets as its own.
+    pub(crate) terminal: bool,
 }
 
 /// A report from the reaper.
@@ -94,6 +96,7 @@ impl ReaperRequest {
                 to.texts(start.args.iter());
                 to.text(start.cwd.as_os_str());
                 to.texts(start.env.iter().flat_map(|(name, value)| [name, value]));
+                to.number(start.terminal.into());
             }
             Self::End { ticket, scope } => {
                 to.number(2);
@@ -324,7 +327,8 @@ impl<'a> Body<'a> {
         while let Some(name) = texts.next() {
             env.push((name, texts.next()?));
         }
-        Some(StartCommand { tag, program, args, cwd, env })
+        let terminal = self.number()? != 0;
+        Some(StartCommand { tag, program, args, cwd, env, terminal })
     }
 }
 
@@ -348,6 +352,7 @@ mod tests {
             args: vec!["-c".into(), OsString::from_vec(vec![0xff, b'\n'])],
             cwd: "/tmp/a b".into(),
             env: vec![("A".into(), "1=2".into()), ("B".into(), "".into())],
+            terminal: true,
         };
         vec![
             ReaperRequest::ReaperConfig(ReaperConfig {

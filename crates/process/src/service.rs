@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::net::unix::pipe::{Receiver, Sender};
 
 use crate::command::Command;
-use crate::launcher::Launcher;
+use crate::launcher::{CommandEnds, Launcher};
 use crate::outcome::Exit;
 use crate::spawn::{SpawnError, prepared};
 use crate::termination_report::TerminationReport;
@@ -44,13 +44,13 @@ impl Service {
         let stdin = Sender::from_owned_fd(OwnedFd::from(ours)).map_err(system)?;
         let (stdout, out) = output_pipe().map_err(system)?;
         let (stderr, err) = output_pipe().map_err(system)?;
-        let ends = [theirs.into(), out.into(), err.into()];
+        let ends = CommandEnds::pipes([theirs.into(), out.into(), err.into()]);
         let tree = launcher.launch(&command, &program, ends).await?;
         Ok(Self {
             stdin: Some(stdin),
             stdout,
             stderr,
-            process: ServiceProcess { launcher: Arc::clone(launcher), tree },
+            process: ServiceProcess::new(Arc::clone(launcher), tree),
         })
     }
 
@@ -74,6 +74,10 @@ impl Service {
 }
 
 impl ServiceProcess {
+    pub(crate) const fn new(launcher: Arc<Launcher>, tree: Tree) -> Self {
+        Self { launcher, tree }
+    }
+
     /// As [`Service::exited`].
     pub async fn exited(&mut self) -> Exit {
         self.tree.ended().await

@@ -139,6 +139,17 @@ impl Shell {
         }
     }
 
+    /// Returns the command that runs `text` in `state` and reports nothing, so that its input is
+    /// free: for [`Owner::interact`].
+    #[must_use]
+    pub fn plain_command(&self, state: &ShellState, text: impl Into<OsString>) -> Command {
+        let mut env = state.env.clone();
+        drop_hooks(&mut env);
+        env.insert("PWD".into(), state.cwd.clone().into());
+        let args = vec!["-c".into(), text.into()];
+        Command { args, env, ..Command::new(self.program.clone(), state.cwd.clone()) }
+    }
+
     /// Runs `script` in `state` and takes over the state after it. If the future is dropped,
     /// `state` is unchanged.
     ///

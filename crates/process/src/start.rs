@@ -46,6 +46,7 @@ pub(crate) fn start(
         cwd,
         open_files: attributes.open_files,
         dies_with: attributes.dies_with,
+        terminal: start.terminal,
     };
     prepare(&mut builder, change);
     let child = builder.spawn()?;
@@ -54,8 +55,14 @@ pub(crate) fn start(
 
 /// Starts a helper in a session of its own, with none of our descriptors but its three.
 pub(crate) fn detach(builder: &mut std::process::Command) {
-    let change =
-        Change { limit: None, mounts: None, cwd: c"/".into(), open_files: None, dies_with: None };
+    let change = Change {
+        limit: None,
+        mounts: None,
+        cwd: c"/".into(),
+        open_files: None,
+        dies_with: None,
+        terminal: false,
+    };
     prepare(builder, change);
 }
 
@@ -66,6 +73,8 @@ struct Change {
     cwd: CString,
     open_files: Option<u64>,
     dies_with: Option<i32>,
+    /// Whether descriptor 0 is the terminal of the new session.
+    terminal: bool,
 }
 
 impl Change {
@@ -75,6 +84,9 @@ impl Change {
             die_with(parent)?;
         }
         rustix::process::setsid()?;
+        if self.terminal {
+            rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+        }
         if let Some(handle) = self.mounts {
             PidNamespace::enter_mounts(borrow(handle))?;
             // The directory was that of the mounts before.

@@ -11,6 +11,8 @@ mod environment;
 #[cfg(test)]
 mod helper;
 #[cfg(test)]
+mod interactive;
+#[cfg(test)]
 mod output;
 #[cfg(test)]
 mod process_table;
