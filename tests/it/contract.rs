@@ -94,7 +94,7 @@ async fn commands_keep_the_contract() {
     let calls = ["sleep 0.2; echo late", "cat < /dev/null; exit 3", "cd .. && pwd"];
     let calls = calls.map(|command| json!({"command": command}));
     let checked = checked(DescribedTool::of("terminal"), &calls).await.unwrap();
-    assert_eq!((checked.calls, checked.advice), (15, Vec::new()));
+    assert_eq!((checked.calls, checked.advice), (18, Vec::new()));
 }
 
 /// The check sees what these tools do: one that says it only looks is found out.

@@ -2,6 +2,7 @@
 
 mod clarify;
 mod files;
+mod process;
 mod todo;
 mod web;
 

@@ -43,9 +43,10 @@ impl EffectPolicy {
     fn verdict(&self, tool: &ToolSpec, arguments: &Value) -> Verdict {
         let mut commands = tool.subject.commands(arguments);
         let never = commands.find_map(|(_, command)| self.never(command));
-        match never.filter(|_| tool.effects == Effects::Unknown) {
+        let effects = tool.effects_of(arguments);
+        match never.filter(|_| effects == Effects::Unknown) {
             Some(denial) => Verdict::Deny(denial),
-            None => by_effects(tool.effects),
+            None => by_effects(effects),
         }
     }
 }
@@ -75,7 +76,7 @@ fn by_effects(effects: Effects) -> Verdict {
 #[cfg(test)]
 mod tests {
     use deputize_core::schema::Schema;
-    use deputize_core::{ToolDecl, ToolKind, ToolName};
+    use deputize_core::{HarmlessCalls, ToolDecl, ToolKind, ToolName};
     use serde_json::json;
 
     use super::*;
@@ -98,6 +99,22 @@ mod tests {
         for tool in [&silent, &named, &hidden] {
             assert!(denied(tool, json!({"command": "rm -rf /", "script": "ls"})));
             assert!(!denied(tool, json!({"command": "ls"})));
+        }
+    }
+
+    #[test]
+    fn a_call_that_its_tool_names_as_harmless_does_not_ask() {
+        let decl = ToolDecl {
+            name: ToolName::literal("job"),
+            description: String::new(),
+            parameters: Schema::new(&json!({"type": "object"})).unwrap(),
+        };
+        let harmless = Some(HarmlessCalls { argument: "action", values: &["look"] });
+        let job = ToolSpec { harmless, ..ToolSpec::effectful(decl, Effects::Unknown) };
+        let verdict = |arguments| EffectPolicy::default().verdict(&job, &arguments);
+        assert_eq!(verdict(json!({"action": "look"})), Verdict::Allow);
+        for arguments in [json!({"action": "write"}), json!({"action": ["look"]}), json!({})] {
+            assert!(matches!(verdict(arguments), Verdict::Ask { .. }));
         }
     }
 

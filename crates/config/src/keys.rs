@@ -217,10 +217,18 @@ pub struct Limits {
     /// Bytes of text, reasoning and calls of one reply of a model.
     #[schemars(range(min = 65_536, max = 33_554_432))]
     pub reply_bytes: u32,
+    /// Background commands of one agent that run at once.
+    #[schemars(range(max = 1_000))]
+    pub background_commands: u32,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { read_lines: 2000, read_bytes: 262_144, reply_bytes: 4_194_304 }
+        Self {
+            read_lines: 2000,
+            read_bytes: 262_144,
+            reply_bytes: 4_194_304,
+            background_commands: 8,
+        }
     }
 }

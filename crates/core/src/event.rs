@@ -16,6 +16,7 @@ use crate::message::{ToolResult, UserMessage};
 use crate::model::{Delta, ModelError, Reply, Usage};
 use crate::name::{AgentId, CallId};
 use crate::outcome::Outcome;
+use crate::process::{ProcessEnd, ProcessStart};
 use crate::run::{BudgetUnit, Input, WrapUpReason};
 use crate::sanitize::remove_frames;
 use crate::status::Status;
@@ -130,6 +131,12 @@ pub enum Event {
     /// A call ended with a result.
     #[serde(rename = "tool.end")]
     ToolEnd(Box<ToolEnd>),
+    /// A background command started.
+    #[serde(rename = "process.start")]
+    ProcessStart(ProcessStart),
+    /// A background command ended.
+    #[serde(rename = "process.end")]
+    ProcessEnd(Box<ProcessEnd>),
     /// A call waits for an approval.
     #[serde(rename = "approval.request")]
     ApprovalRequest {
@@ -284,6 +291,8 @@ impl Event {
             | Self::ExternalText { .. }
             | Self::ModelRetry { .. }
             | Self::ToolStart { .. }
+            | Self::ProcessStart(_)
+            | Self::ProcessEnd(_)
             | Self::ApprovalRequest { .. }
             | Self::ApprovalDecision { .. }
             | Self::Hook(_)

@@ -78,6 +78,8 @@ pub mod origin;
 pub mod outcome;
 pub mod person;
 pub mod policy;
+pub mod process;
+pub mod process_recorder;
 pub mod prompt;
 pub mod protected_path;
 pub mod rate_limit;
@@ -127,5 +129,5 @@ pub use tool::{
 pub use tool_effect::ToolEffect;
 pub use tool_output::{Display, DisplayedDiff, ToolCallResult, ToolError, ToolOutput};
 pub use tool_return::{IntoToolCallResult, IntoToolOutput, Json};
-pub use tool_spec::{Availability, Effects, Example, ToolDecl, ToolSpec};
+pub use tool_spec::{Availability, Effects, Example, HarmlessCalls, ToolDecl, ToolSpec};
 pub use tool_subject::{ArgumentRole, Subject, ToolKind};

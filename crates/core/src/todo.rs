@@ -1,13 +1,15 @@
 //! The todo list of an agent.
 
+use std::borrow::Cow;
+
 use parking_lot::Mutex;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
 use crate::resource::Resource;
 
 /// The state of an item of a todo list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TodoState {
     /// Not begun.
@@ -16,6 +18,21 @@ pub enum TodoState {
     InProgress,
     /// Done.
     Done,
+}
+
+/// The names explain themselves: a model gets no more than them.
+impl JsonSchema for TodoState {
+    fn schema_name() -> Cow<'static, str> {
+        "TodoState".into()
+    }
+
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({"type": "string", "enum": ["pending", "in_progress", "done"]})
+    }
 }
 
 /// An item of a todo list.

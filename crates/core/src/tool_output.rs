@@ -62,6 +62,8 @@ pub struct ToolOutput {
     pub facts: Vec<ToolEffect>,
     /// How the result may be shown.
     pub display: Option<Display>,
+    /// Whether the call only waited. The same result again is then no repetition.
+    pub waited: bool,
 }
 
 impl ToolOutput {

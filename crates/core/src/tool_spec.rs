@@ -47,6 +47,25 @@ pub enum Availability {
     No(String),
 }
 
+/// The calls of a tool that change nothing outside of what it keeps for its agent, by the value of
+/// an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HarmlessCalls {
+    /// The name of the argument.
+    pub argument: &'static str,
+    /// Its values in such calls.
+    pub values: &'static [&'static str],
+}
+
+impl HarmlessCalls {
+    /// Returns whether a call is one of them.
+    #[must_use]
+    pub fn include(&self, arguments: &Value) -> bool {
+        let value = arguments.get(self.argument).and_then(Value::as_str);
+        value.is_some_and(|value| self.values.contains(&value))
+    }
+}
+
 /// A call that shows a tool's use, run by the conformance check.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Example {
@@ -64,6 +83,8 @@ pub struct ToolSpec {
     pub decl: ToolDecl,
     /// The effects of a call.
     pub effects: Effects,
+    /// Calls that change nothing although others do; `None` if there are none.
+    pub harmless: Option<HarmlessCalls>,
     /// The kind of work that it does, for people and editors.
     pub kind: ToolKind,
     /// The arguments that describe what a call is about.
@@ -90,6 +111,7 @@ impl ToolSpec {
         Self {
             decl,
             effects: Effects::ReadOnly,
+            harmless: None,
             kind: ToolKind::Other,
             subject: Subject::default(),
             repeatable: true,
@@ -132,6 +154,15 @@ impl ToolSpec {
         let role = Subject::default().role(&argument).unwrap_or(kind.role());
         let subject = Subject::new(kind.verb().map(Cow::Borrowed), argument, role);
         Self { kind, subject, ..self }
+    }
+
+    /// Returns the effects of a call.
+    #[must_use]
+    pub fn effects_of(&self, arguments: &Value) -> Effects {
+        match &self.harmless {
+            Some(calls) if calls.include(arguments) => Effects::ReadOnly,
+            _ => self.effects,
+        }
     }
 
     /// Returns the first command of a call, and the arguments beside it; `None` if it has none.

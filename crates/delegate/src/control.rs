@@ -66,6 +66,7 @@ impl ControlTool {
             decl,
             // What a child does because of it is judged where it does it.
             effects: Effects::ReadOnly,
+            harmless: None,
             kind: ToolKind::Delegate,
             subject: Subject::new(Some("control".into()), "action", ArgumentRole::Action)
                 .with("agents", ArgumentRole::Agents),

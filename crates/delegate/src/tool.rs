@@ -65,6 +65,7 @@ impl DelegateTool {
             decl: ToolDecl { name: config.tool(), description: HEADLINE.to_owned(), parameters },
             // By itself it changes nothing: each call of a child is judged where it runs.
             effects: Effects::ReadOnly,
+            harmless: None,
             kind: ToolKind::Delegate,
             subject: config.options.tool_name.subject(),
             // Children are attached by ids that follow from the call.

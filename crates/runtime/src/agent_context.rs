@@ -6,6 +6,7 @@ use deputize_core::agent::{AgentSpec, Delivery};
 use deputize_core::context_use::ContextUse;
 use deputize_core::event::{JournalError, LogLevel};
 use deputize_core::model::{FailureKind, ModelError};
+use deputize_core::process_recorder::ProcessRecords;
 use deputize_core::shell_directory::ShellPlace;
 use deputize_core::todo::TodoList;
 use deputize_core::{AgentView, Cancel, CancelReason, Event};
@@ -15,6 +16,7 @@ use crate::agent_handle::AgentHandle;
 use crate::agent_state::NextStep;
 use crate::agent_states::SharedState;
 use crate::budget_shortage::{BudgetShortage, LimitReason};
+use crate::process_journal::ProcessJournal;
 use crate::session_config::SyncMode;
 use crate::session_inner::SessionInner;
 use crate::stored_agent::EarlierTime;
@@ -46,6 +48,8 @@ impl AgentContext {
         if shared.parts.external.contains_key(&view.spec.model) {
             handle.close(Delivery::External);
         }
+        let recorder = ProcessJournal::new(&shared, &view, &handle, &state);
+        view.store.share(Arc::new(ProcessRecords::new(recorder)));
         let time = TurnTime::new(&view);
         let shortage = Mutex::default();
         let context = Self { shared, view, state, cancel, handle, time, earlier, shortage };

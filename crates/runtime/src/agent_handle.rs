@@ -1,10 +1,11 @@
 //! A running agent, as others see it: its activity, its mailbox, and its background children.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
 use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, Delivery};
 use deputize_core::event::JournalError;
+use deputize_core::process::ProcessEnd;
 use deputize_core::{AgentId, AgentView, Cancel, CancelReason, Event, Outcome};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -25,7 +26,7 @@ pub(crate) struct AgentHandle {
     pub(crate) cancel: Cancel,
     /// The signal of the background children, below its own.
     pub(crate) children: Cancel,
-    /// Signals a message, or the end of a child.
+    /// Signals a message, or the end of a child or of a background command.
     pub(crate) news: Notify,
     pub(crate) progress: Arc<AgentProgress>,
     state: SharedState,
@@ -41,11 +42,15 @@ struct Mailbox {
     /// Whether its end is on record, or about to be; no record of it follows.
     over: bool,
     children: BTreeMap<AgentId, BackgroundChild>,
+    /// Background commands that run and whose ends it gets a message about.
+    processes: BTreeSet<String>,
 }
 
 impl Mailbox {
-    fn awaits_children(&self) -> bool {
-        self.children.values().any(|child| !matches!(child, BackgroundChild::Told))
+    /// Returns whether it will get the end of a child or of a command.
+    fn awaits_ends(&self) -> bool {
+        let untold = |child: &BackgroundChild| !matches!(child, BackgroundChild::Told);
+        !self.processes.is_empty() || self.children.values().any(untold)
     }
 }
 
@@ -187,16 +192,44 @@ impl AgentHandle {
     /// Returns whether something waits for it, or will. If not, it takes no more messages.
     pub(crate) fn expects_more(&self) -> bool {
         let mut mail = self.mail();
-        let more = self.has_messages() || mail.awaits_children();
+        let more = self.has_messages() || mail.awaits_ends();
         if !more {
             mail.closed.get_or_insert(Delivery::Ended);
         }
         more
     }
 
-    /// Returns whether the end of a background child is still to be delivered to it.
-    pub(crate) fn awaits_children(&self) -> bool {
-        self.mail().awaits_children()
+    /// Returns whether the end of a background child or command is still to be delivered to it.
+    pub(crate) fn awaits_ends(&self) -> bool {
+        self.mail().awaits_ends()
+    }
+
+    /// Adds a background command whose end it gets a message about.
+    pub(crate) fn await_process(&self, process: &str) {
+        self.mail().processes.insert(process.to_owned());
+    }
+
+    /// Records the end of a background command, whose message waits for it from then on. The lock
+    /// keeps the record from following that of its own end.
+    ///
+    /// # Errors
+    /// When the journal takes no records.
+    pub(crate) fn record_process_end(
+        &self,
+        end: ProcessEnd,
+        bus: &Bus,
+    ) -> Result<(), JournalError> {
+        let mut mail = self.mail();
+        let process = end.process.clone();
+        let recorded = if mail.over {
+            Ok(())
+        } else {
+            bus.record(&self.spec, Event::ProcessEnd(Box::new(end))).map(|_| ())
+        };
+        mail.processes.remove(&process);
+        drop(mail);
+        self.news.notify_waiters();
+        recorded
     }
 
     /// Closes the mailbox, for this reason.

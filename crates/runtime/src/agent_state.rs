@@ -7,6 +7,7 @@ use deputize_core::agent::AgentSpec;
 use deputize_core::budget::{Cost, TokenEstimator};
 use deputize_core::model::{ModelError, Reply, ToolChoice, Usage};
 use deputize_core::outcome::Receipts;
+use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
 use deputize_core::run::{Run, Step};
 use deputize_core::todo::TodoItem;
 use deputize_core::{CallId, CancelReason, Event, Outcome, ToolCall, ToolEffect};
@@ -22,6 +23,7 @@ pub(crate) struct AgentState {
     model_use: ModelUse,
     calls: CallLog,
     receipts: Receipts,
+    processes: ProcessLog,
     shell: Option<PathBuf>,
     /// Its todo list, if it has changed it.
     todo: Option<Vec<TodoItem>>,
@@ -65,6 +67,19 @@ struct CallLog {
 pub(crate) struct StartedCall {
     pub(crate) tool: String,
     pub(crate) arguments: String,
+}
+
+/// The background commands of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct ProcessLog {
+    running: BTreeMap<String, ProcessStart>,
+    ended: BTreeMap<String, ProcessExit>,
+}
+
+impl ProcessLog {
+    fn count(&self) -> usize {
+        self.running.len() + self.ended.len()
+    }
 }
 
 /// Texts of an external agent.
@@ -147,6 +162,7 @@ impl AgentState {
             model_use: ModelUse::default(),
             calls: CallLog::default(),
             receipts: Receipts::default(),
+            processes: ProcessLog::default(),
             shell: None,
             todo: None,
             mailbox: VecDeque::new(),
@@ -192,6 +208,10 @@ impl AgentState {
                 self.ending.reopen();
             }
             Event::MessageLeft { text } => self.mailbox.push_back(text.clone()),
+            Event::ProcessStart(start) => {
+                self.processes.running.insert(start.process.clone(), start.clone());
+            }
+            Event::ProcessEnd(end) => self.apply_process_end(end),
             Event::ExternalText { text } => {
                 self.external_texts.push(self.run.messages().len(), text);
             }
@@ -205,6 +225,20 @@ impl AgentState {
         }
         if let Some(input) = event.input() {
             self.run.apply(input);
+        }
+    }
+
+    fn apply_process_end(&mut self, end: &ProcessEnd) {
+        self.processes.running.remove(&end.process);
+        self.processes.ended.insert(end.process.clone(), end.exit);
+        self.mailbox.extend(end.message.clone());
+        self.receipts.add(&ToolEffect::Command {
+            command: end.command.clone(),
+            exit_code: end.exit.code(),
+            unknown: matches!(end.exit, ProcessExit::Unknown | ProcessExit::ProgramEnded),
+        });
+        if end.exit == ProcessExit::AgentEnded {
+            self.receipts.record_ended_with_agent();
         }
     }
 
@@ -317,6 +351,21 @@ impl AgentState {
     /// Returns what the host saw the agent do.
     pub(crate) const fn receipts(&self) -> &Receipts {
         &self.receipts
+    }
+
+    /// Returns how many background commands the agent has started.
+    pub(crate) fn process_count(&self) -> usize {
+        self.processes.count()
+    }
+
+    /// Returns the background commands whose end is not on record.
+    pub(crate) fn running_processes(&self) -> Vec<ProcessStart> {
+        self.processes.running.values().cloned().collect()
+    }
+
+    /// Returns how a background command ended.
+    pub(crate) fn process_exit(&self, process: &str) -> Option<ProcessExit> {
+        self.processes.ended.get(process).copied()
     }
 
     /// Returns where the agent's shell is, if it has moved.

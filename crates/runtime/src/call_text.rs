@@ -50,6 +50,10 @@ fn phrase(spec: &ToolSpec, map: &Map<String, Value>) -> Option<String> {
             search_phrase(verb, text(role), names, text(ArgumentRole::Path))?
         }
         ArgumentRole::Tasks | ArgumentRole::Task => delegation_phrase(subject, verb, map)?,
+        ArgumentRole::Action if spec.kind != ToolKind::Delegate => {
+            let id = text(ArgumentRole::Text).map(|id| format!(" {}", visible(id)));
+            format!("{} {verb}{}", visible(text(role)?), id.unwrap_or_default())
+        }
         ArgumentRole::Action => {
             let agents = subject.value(ArgumentRole::Agents, map);
             let agents = agents.map(|agents| format!(" {}", value_words(agents, DEPTH)));
@@ -318,7 +322,7 @@ mod tests {
         let arguments = serde_json::json!({
             "path": "a", "pattern": "a", "command": "a", "content": "a", "old": "a", "new": "b",
             "patch": "a", "items": ["a"], "url": "a", "query": "a",
-            "question": "a",
+            "question": "a", "action": "a",
         });
         for entry in catalog.iter() {
             let name = entry.name().as_str();

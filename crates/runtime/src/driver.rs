@@ -157,8 +157,9 @@ impl Driver {
                 }
                 NextStep::Call(open) => self.tools.run(&open).instrument(step.clone()).await?,
                 NextStep::Rest | NextStep::Done => {
-                    // What its children bring may change the answer: until then it is none.
-                    let waits = cx.may_rest() && cx.handle.awaits_children();
+                    // What its children and commands bring may change the answer: until then it
+                    // is none.
+                    let waits = cx.may_rest() && cx.handle.awaits_ends();
                     if (waits || !reject_answer(&cx).await?) && !self.inbox.await_news().await? {
                         return Ok(());
                     }

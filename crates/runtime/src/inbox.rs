@@ -101,8 +101,7 @@ impl Inbox {
             return Ok(false);
         }
         // Also where an earlier process rested already: so it shows that this one came so far.
-        if !self.cx.handle.awaits_children()
-            && (self.cx.cancel.is_cancelled() || self.cx.time.is_up())
+        if !self.cx.handle.awaits_ends() && (self.cx.cancel.is_cancelled() || self.cx.time.is_up())
         {
             // Nobody has time for a message any more, and the answer stands.
             return Ok(false);

@@ -159,6 +159,7 @@ mod model_call;
 mod models;
 mod orphan;
 mod outcome;
+mod process_journal;
 mod program_start;
 pub mod prompt;
 

@@ -17,6 +17,7 @@ use crate::agent_state::{AgentState, StartedCall};
 use crate::agent_tree::Spending;
 use crate::child_end::{notify_of_end, session_path, signal_above};
 use crate::outcome::{host_fault, outcome_of};
+use crate::process_journal::lost_process;
 use crate::session_inner::SessionInner;
 use crate::stored_agent::StoredAgent;
 
@@ -206,6 +207,11 @@ pub(crate) fn settle_interrupted(
     if let Some((error, cost)) = stored.lost_request(&parts.models, parts.budgets) {
         let event = Event::ModelError { error, retried: true, cost: Some(cost) };
         shared.bus.record(&stored.spec, event)?;
+    }
+    let running = stored.state.read().running_processes();
+    for start in running {
+        let end = lost_process(&start);
+        shared.bus.record(&stored.spec, Event::ProcessEnd(Box::new(end)))?;
     }
     let lost = lost_calls(&stored.state.read(), &parts.tools.catalog);
     for (call, StartedCall { tool, arguments }) in lost {

@@ -21,6 +21,8 @@ pub(crate) fn log_record(record: &Record) {
         | Event::ModelRetry { .. } => log_request(agent, seq, &record.event),
         Event::ToolStart { .. }
         | Event::ToolEnd(_)
+        | Event::ProcessStart(_)
+        | Event::ProcessEnd(_)
         | Event::ApprovalRequest { .. }
         | Event::ApprovalDecision { .. } => log_call(agent, seq, &record.event),
         Event::Hook(run) => log_hook(agent, seq, run),
@@ -83,6 +85,13 @@ fn log_call(agent: &AgentId, seq: u64, event: &Event) {
                 Some(error) => warn!(seq, %agent, %call, tool, ms, ?status, error, "call failed"),
                 None => debug!(seq, %agent, %call, tool, ms, ?status, bytes, "call ended"),
             }
+        }
+        Event::ProcessStart(start) => {
+            debug!(seq, %agent, call = %start.call, process = start.process, "command started");
+        }
+        Event::ProcessEnd(end) => {
+            let exit = end.exit.to_string();
+            debug!(seq, %agent, process = end.process, exit, "command ended");
         }
         Event::ApprovalRequest { call, class, reason, .. } => {
             info!(seq, %agent, %call, class, reason, "call needs an approval");

@@ -180,8 +180,12 @@ async fn completed_before(shared: &Arc<SessionInner>, stored: &StoredAgent) -> O
     })
 }
 
-/// True if an agent has background children whose end was not delivered to it.
+/// Returns whether an agent has messages to read, or background children whose end was not
+/// delivered to it.
 fn is_owed(shared: &SessionInner, parent: &StoredAgent) -> bool {
+    if !parent.state.read().mailbox().is_empty() {
+        return true;
+    }
     let told = parent.state.read().run().delivered().clone();
     let is_one = |stored: &StoredAgent| {
         let spec = &stored.spec;

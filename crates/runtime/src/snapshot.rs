@@ -155,6 +155,7 @@ impl SessionSnapshot {
             Event::AgentStart(start) => self.start_agent(record, start),
             Event::Message(message) if record.depth == 0 => self.turn.apply_message(message),
             Event::ToolEnd(end) => self.apply_effects(&record.agent, end),
+            Event::ProcessEnd(end) => self.changes.add_process(end),
             Event::AgentEnd(outcome) => self.end_agent(record, outcome),
             _ => {}
         }

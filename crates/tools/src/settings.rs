@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use deputize_core::file_state::OnStaleWrite;
+use deputize_core::setting_names::SettingNames;
 use deputize_core::{Resource, ToolCx};
 
 /// Lines of one page of `read_file`, unless set otherwise.
@@ -26,6 +27,13 @@ pub const SEARCH_MATCHES: usize = 200;
 pub const COMMAND_SECONDS: u32 = 120;
 /// Seconds that a command may ask for, unless set otherwise.
 pub const COMMAND_MAX_SECONDS: u32 = 600;
+
+/// Background commands of one agent that run at once, unless set otherwise.
+pub const BACKGROUND_COMMANDS: usize = 8;
+/// Bytes that one call writes to a background command, unless set otherwise.
+pub const INPUT_BYTES: usize = 64 * 1024;
+/// Seconds that a call waits for a background command, unless set or asked otherwise.
+pub const WAIT_SECONDS: u32 = 60;
 
 /// Bytes of all long outputs of a session that are kept on disk, unless set otherwise.
 pub const SPILL_BYTES: u64 = 512 * 1024 * 1024;
@@ -102,6 +110,8 @@ pub struct CommandSettings {
     pub seconds: u32,
     /// Seconds that a command may ask for.
     pub max_seconds: u32,
+    /// What holds for background commands.
+    pub background: BackgroundLimits,
     /// The environment of this program, of which commands get the harmless part.
     pub env: BTreeMap<OsString, OsString>,
     /// Where a shell starts; `None` for its agent's directory.
@@ -113,8 +123,33 @@ impl Default for CommandSettings {
         Self {
             seconds: COMMAND_SECONDS,
             max_seconds: COMMAND_MAX_SECONDS,
+            background: BackgroundLimits::default(),
             env: BTreeMap::new(),
             cwd: None,
+        }
+    }
+}
+
+/// What holds for background commands of `terminal`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BackgroundLimits {
+    /// Commands of one agent that run at once.
+    pub commands: usize,
+    /// Bytes that one call writes.
+    pub input_bytes: usize,
+    /// Seconds that a call waits that asks for no time; it may ask for as many as a command may.
+    pub wait_seconds: u32,
+    /// The host's name of the setting `background_commands`, if it has one.
+    pub setting_names: SettingNames,
+}
+
+impl Default for BackgroundLimits {
+    fn default() -> Self {
+        Self {
+            commands: BACKGROUND_COMMANDS,
+            input_bytes: INPUT_BYTES,
+            wait_seconds: WAIT_SECONDS,
+            setting_names: SettingNames::default(),
         }
     }
 }

@@ -3,42 +3,58 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
+use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::message::ModelText;
+use deputize_core::process::ProcessStart;
+use deputize_core::process_recorder::ProcessRecords;
 use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, BoxFuture, Effects, Example, Resource, Subject, ToolCallResult, ToolCx,
     ToolEffect, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, describe_error,
 };
 use deputize_process::{
-    Background, CommandOutcome, Exit, Owner, Script, Shell, ShellOutcome, ShellState, Spill,
-    StateChange, base_env,
+    Background, CommandIo, CommandOutcome, Exit, Owner, Script, Shell, ShellOutcome, ShellState,
+    Spill, StateChange, base_env,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
-use crate::Settings;
+use crate::background::{BackgroundCommand, BackgroundCommands, NewCommand};
+use crate::output_text::output_text;
 use crate::processes::Processes;
 use crate::shell_state;
 use crate::shown::{count, shown};
 use crate::spill::{self, SpillError};
+use crate::{BackgroundLimits, Settings};
 
-const DESCRIPTION: &str = "Run a command in a shell. Its directory and exported variables last \
-    from call to call. It has no input and no terminal. Long output is cut in the middle; a remark \
-    says where all of it is. Remarks give the exit code. Background processes live until you end; \
-    send their output to a file.";
+const DESCRIPTION: &str = "Run a command in a shell without input. Directory and exported \
+    variables last from call to call. Long output is cut in the middle; a remark says where all of \
+    it is. Use background for servers and long work; they end with your turn.";
+
+/// Time in which a background command that ends at once is seen to end.
+const FIRST_WAIT: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     /// The command, in bash syntax.
     command: String,
-    /// Time limit for the command and everything it starts [default: 120; at most 600].
+    /// Time limit [default: 120; at most 600; none in background].
     #[schemars(range(min = 1))]
     #[serde(default)]
     timeout_seconds: Option<u32>,
+    /// Return at once, with an id for process.
+    #[serde(default)]
+    background: bool,
+    /// Background: wait for its end before you finish, and get a message. Not for servers.
+    #[serde(default)]
+    notify_on_complete: bool,
+    /// Background: in a terminal of its own.
+    #[serde(default)]
+    pty: bool,
 }
 
 #[derive(Debug)]
@@ -58,6 +74,10 @@ impl TypedTool for TerminalTool {
                     "A longer one",
                     serde_json::json!({"command": "ls | wc -l", "timeout_seconds": 300}),
                 ),
+                example(
+                    "In the background",
+                    serde_json::json!({"command": "true", "background": true}),
+                ),
             ],
             kind: ToolKind::Execute,
             subject: Subject::new(Some("run".into()), "command", ArgumentRole::Command),
@@ -69,26 +89,38 @@ impl TypedTool for TerminalTool {
         if args.command.trim().is_empty() {
             return Err(ToolError::refused("the command is empty"));
         }
+        if !args.background && (args.pty || args.notify_on_complete) {
+            let what = if args.pty { "pty" } else { "notify_on_complete" };
+            return Err(ToolError::refused(format!("{what} needs background: true")));
+        }
         let terminal = cx.agent.store.get_or_insert_with(Terminal::default);
-        let mut terminal = terminal.0.lock().await;
-        let running = match &mut *terminal {
+        let mut shell = terminal.shell.lock().await;
+        let running = match &mut *shell {
             Some(running) => running,
             empty => empty.insert(RunningShell::start(cx)?),
         };
+        if args.background {
+            return running.run_in_background(args, &terminal.background, cx).await;
+        }
         running.run(args, cx).await
     }
 }
 
 deputize_core::register_tool!("terminal", TerminalTool);
 
-/// An agent's terminal; `None` before its first command.
+/// An agent's terminal.
 #[derive(Debug, Default)]
-struct Terminal(Mutex<Option<RunningShell>>);
+pub(crate) struct Terminal {
+    /// `None` before its first command.
+    shell: Mutex<Option<RunningShell>>,
+    pub(crate) background: BackgroundCommands,
+}
 
 impl Resource for Terminal {
     fn close<'a>(&'a self) -> BoxFuture<'a, ()> {
         Box::pin(async {
-            if let Some(running) = self.0.lock().await.take() {
+            self.background.close().await;
+            if let Some(running) = self.shell.lock().await.take() {
                 let _what_could_not_be_ended_is_gone_with_the_program = running.owner.end().await;
             }
         })
@@ -163,6 +195,56 @@ impl RunningShell {
         Some(format!("directory and variables last until this program ends only: {error}"))
     }
 
+    /// Starts a command and returns at once, or when it has ended, if that is sooner.
+    async fn run_in_background(
+        &mut self,
+        args: Args,
+        commands: &BackgroundCommands,
+        cx: &ToolCx,
+    ) -> ToolCallResult {
+        self.must_know_its_place(cx)?;
+        check_room(commands, &Settings::of(cx).commands.background)?;
+        self.state.check().map_err(|gone| ToolError::refused(gone.to_string()))?;
+        let (file, not_kept) = match spill::file(cx) {
+            Ok(file) => (Some(file), None),
+            Err(why) => (None, Some(why)),
+        };
+        let mut command = self.shell.plain_command(&self.state, &args.command);
+        let io = if args.pty {
+            // Programs then write fewer of the sequences that mean nothing to a model.
+            command.env.insert("TERM".into(), "dumb".into());
+            CommandIo::Terminal
+        } else {
+            CommandIo::Pipes
+        };
+        let started = self.owner.interact(&command, io).await;
+        let started = started.map_err(|error| ToolError::refused(describe_error(&error)))?;
+        let records = cx.agent.store.get_or_insert_with(ProcessRecords::default);
+        let start = ProcessStart {
+            process: records.recorder().next_id(),
+            call: cx.call,
+            command: args.command,
+            notify: args.notify_on_complete,
+            terminal: args.pty,
+            output: file.as_ref().map(|file| file.path.clone()),
+        };
+        // Dropping it ends the command.
+        records.recorder().record_start(&start).map_err(ToolError::failed)?;
+        let new = NewCommand {
+            start,
+            records,
+            time_limit: args.timeout_seconds.map(|most| Duration::from_secs(most.max(1).into())),
+            file,
+            is_top: cx.agent.spec.depth == 0,
+        };
+        let command = BackgroundCommand::watch(new, started);
+        commands.add(Arc::clone(&command));
+        command.wait(None, FIRST_WAIT, &cx.cancel).await;
+        let mut output = command.first_progress().into_output(command.id());
+        output.notes.extend(not_kept.map(|why| describe_error(&why)));
+        Ok(output)
+    }
+
     async fn run(&mut self, args: Args, cx: &ToolCx) -> ToolCallResult {
         self.must_know_its_place(cx)?;
         let settings = Settings::of(cx);
@@ -218,6 +300,19 @@ impl RunningShell {
     }
 }
 
+/// Refuses one more background command than there may be.
+fn check_room(commands: &BackgroundCommands, limits: &BackgroundLimits) -> Result<(), ToolError> {
+    let running = commands.running();
+    if running < limits.commands {
+        return Ok(());
+    }
+    let most = limits.commands;
+    let name = limits.setting_names.note("background_commands");
+    Err(ToolError::refused(format!(
+        "{running} background commands run, and {most} is the most{name}: kill one with process"
+    )))
+}
+
 /// Returns the result of a command, by its exit.
 fn settled(exit: Exit, seconds: u32, output: ToolOutput) -> ToolCallResult {
     let partly = |text: String| {
@@ -242,17 +337,7 @@ fn settled(exit: Exit, seconds: u32, output: ToolOutput) -> ToolCallResult {
 fn output(finished: &CommandOutcome, not_kept: Option<SpillError>) -> ToolOutput {
     let written = &finished.output;
     let left_out = written.omitted();
-    let content = if left_out == 0 {
-        let all = [written.head.as_slice(), &written.tail].concat();
-        String::from_utf8_lossy(&all).into_owned()
-    } else {
-        let head = whole_characters(&written.head);
-        let tail = String::from_utf8_lossy(&written.tail);
-        // The tail may begin inside a character.
-        let tail = tail.trim_start_matches('\u{fffd}');
-        format!("{head}\n[… {left_out} bytes left out …]\n{tail}")
-    };
-    let mut output = ToolOutput::text(content);
+    let mut output = ToolOutput::text(output_text(written));
     if left_out > 0 {
         output.notes.push(rest(written.total, left_out, finished.spill.as_ref(), not_kept));
     }
@@ -277,11 +362,6 @@ fn output(finished: &CommandOutcome, not_kept: Option<SpillError>) -> ToolOutput
         output.notes.push(format!("could not be ended: process {}", left.join(", ")));
     }
     output
-}
-
-fn whole_characters(bytes: &[u8]) -> String {
-    let text = String::from_utf8_lossy(bytes);
-    text.trim_end_matches('\u{fffd}').to_owned()
 }
 
 /// Returns a note on where the omitted output is.
@@ -325,7 +405,7 @@ fn unavailable(error: &dyn Error) -> ToolError {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::CommandSettings;
     use crate::fixture::{ToolFixture, command_settings, result, show};
@@ -342,6 +422,11 @@ mod tests {
         let mut settings = settings;
         settings.commands.env.insert("PATH".into(), std::env::var_os("PATH").unwrap());
         ToolFixture::with(settings)
+    }
+
+    /// Returns a background command of the fixture's agent.
+    pub(crate) fn running(bench: &ToolFixture, id: &str) -> Arc<BackgroundCommand> {
+        bench.cx.agent.store.get_or_insert_with(Terminal::default).background.get(id).unwrap()
     }
 
     async fn run_in(bench: &ToolFixture, command: &str) -> String {

@@ -51,7 +51,8 @@ async fn where_nobody_approves_a_child_has_no_commands_and_both_models_know() {
         let offered = fields["toolsets"]["description"].as_str().unwrap();
         assert!(offered.contains("file (") && !offered.contains("terminal"), "{offered}");
         let (told, _) = result(&messages(parent[1], "tool")[0]);
-        let said = "task 0 got less than it asked for: terminal (it needs approval, which children cannot get)";
+        let said = "task 0 got less than it asked for: process (it needs approval, which children \
+                    cannot get), terminal (it needs approval, which children cannot get)";
         assert_eq!(told["warnings"], json!([said]));
         assert_eq!(told["results"][0]["tool_trace"][0]["status"], "error", "{told:#}");
         assert!(!lab.work("ran").exists());
@@ -155,7 +156,7 @@ async fn doctor_does_not_lay_to_approvals_what_a_ceiling_takes_away() {
         let set = format!("delegation.{set}");
         let doctor = lab.deputize(&["doctor", "-m", "offline", "--set", &set]);
         let ended = RunningProgram::start(doctor).end().await;
-        assert_eq!(ended.out.contains("lack `terminal`"), withheld, "{}", ended.out);
+        assert_eq!(ended.out.contains("lack `process`, `terminal`"), withheld, "{}", ended.out);
     }
 }
 

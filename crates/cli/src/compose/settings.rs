@@ -8,6 +8,7 @@ use deputize_agent::AssemblyLimits;
 use deputize_core::agent::AgentLimits;
 use deputize_core::message::{AssistantMessage, UserMessage};
 use deputize_core::model::ModelOptions;
+use deputize_core::setting_names::SettingNames;
 use deputize_core::{Catalog, Message, ToolsetName};
 use deputize_runtime::{Budgets, Heartbeat};
 
@@ -126,6 +127,14 @@ pub(super) fn tool_settings(from: &AssemblyInput<'_>) -> deputize_tools::Setting
         on_stale_write: config.file_state.on_stale_write,
         commands: deputize_tools::CommandSettings {
             env: from.surroundings.os_env.clone(),
+            background: deputize_tools::BackgroundLimits {
+                commands: config.limits.background_commands as usize,
+                setting_names: SettingNames::from_iter([(
+                    "background_commands",
+                    "limits.background_commands",
+                )]),
+                ..deputize_tools::BackgroundLimits::default()
+            },
             cwd: Some(&config.terminal.cwd).filter(|cwd| !cwd.is_empty()).map(PathBuf::from),
             ..deputize_tools::CommandSettings::default()
         },

@@ -88,6 +88,15 @@ impl Projection {
                 EventBody::ToolStart { call: *call, tool, args_preview: preview(arguments) }
             }
             Event::ToolEnd(end) => tool_end(end),
+            Event::ProcessStart(start) => EventBody::ProcessStart(start),
+            Event::ProcessEnd(end) => EventBody::ProcessEnd {
+                process: &end.process,
+                command: &end.command,
+                exit: end.exit,
+                ms: end.ms,
+                output_bytes: end.output_bytes,
+                notifies: end.message.is_some(),
+            },
             Event::ApprovalRequest { call, command, class, reason } => {
                 EventBody::ApprovalRequest { call: *call, command, class, reason }
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use deputize_core::agent::AgentActivity;
-use deputize_core::sanitize::for_terminal_line;
+use deputize_core::sanitize::{for_terminal_line, for_verbatim_line};
 use deputize_core::todo::TodoState;
 use deputize_core::{AgentId, Status};
 use deputize_runtime::snapshot::TreeTotals;
@@ -15,6 +15,8 @@ use super::summary::{count, dollars, running, tokens};
 
 /// Upper bound on the characters of an item of a todo list.
 const TODO_CHARS: usize = 200;
+/// Upper bound on the characters of a background command.
+const PROCESS_CHARS: usize = 60;
 /// Columns that a goal keeps before the agent's activity takes room beside it.
 const GOAL_COLUMNS: usize = 12;
 
@@ -32,12 +34,13 @@ pub(crate) fn lines(
     }
     let totals = snapshot.subtree_totals();
     let todo = todo_line(top).filter(|_| most > 1);
-    let shown = choose(snapshot, top, &totals, most - usize::from(todo.is_some()));
+    let used = 1 + usize::from(todo.is_some());
+    let processes = process_line(snapshot).filter(|_| most > used);
+    let below_top: Vec<ScreenLine> = todo.into_iter().chain(processes).collect();
+    let shown = choose(snapshot, top, &totals, most - below_top.len());
     let mut page = TreePage { snapshot, totals, shown, now, columns, lines: Vec::new() };
     page.agent(top, "", "");
-    if let Some(todo) = todo {
-        page.lines.insert(1, todo.fit(columns));
-    }
+    page.lines.splice(1..1, below_top.into_iter().map(|line| line.fit(columns)));
     page.lines
 }
 
@@ -55,6 +58,25 @@ fn todo_line(agent: &AgentSnapshot) -> Option<ScreenLine> {
         let text = for_terminal_line(&current.text, TODO_CHARS);
         line.push(Style::Plain, format!("  {text}"));
     }
+    Some(line)
+}
+
+/// Returns the background commands that run; `None` without one.
+fn process_line(snapshot: &SessionSnapshot) -> Option<ScreenLine> {
+    let running: Vec<String> = snapshot
+        .agents()
+        .filter(|agent| agent.exit.is_none())
+        .flat_map(|agent| &agent.processes)
+        .map(|start| {
+            format!("{} {}", start.process, for_verbatim_line(&start.command, PROCESS_CHARS))
+        })
+        .collect();
+    if running.is_empty() {
+        return None;
+    }
+    let mut line = ScreenLine::default();
+    line.push(Style::Dim, "  in the background:");
+    line.push(Style::Plain, format!("  {}", running.join("; ")));
     Some(line)
 }
 

@@ -303,6 +303,15 @@ fn worth(
         Event::Hook(run) => hook(line(), run, detail),
         _ if detail == Detail::Quiet => None,
         Event::ToolEnd(end) => returned(line(), end, detail),
+        Event::ProcessStart(start) => {
+            let command = for_verbatim_line(&start.command, REMARK_CHARS);
+            let text = format!("{} runs in the background: {command}", start.process);
+            Some(line().with(Style::Dim, text))
+        }
+        Event::ProcessEnd(end) => {
+            let text = format!("{} has ended: {}", end.process, end.exit);
+            Some(line().with(Style::Dim, text))
+        }
         Event::ModelRetry { attempt, of, reason, wait_ms } => {
             let reason = for_terminal_line(reason, REMARK_CHARS);
             let text = again(*attempt, *of, *wait_ms, &reason);

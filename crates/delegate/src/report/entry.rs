@@ -361,14 +361,10 @@ fn receipt_lines<'a>(outcome: &'a Outcome, audience: Audience) -> ReceiptLines<'
         files_removed: files_removed(outcome).take(most).map(|path| audience.path(path)).collect(),
         commands: commands(outcome)
             .skip(earlier)
-            .map(|(by, (command, exit_code), unknown)| CommandLine {
+            .map(|CommandRun { by, command, exit_code, end }| CommandLine {
                 command: audience.exact(command, PATH_CHARS),
-                exit_code: *exit_code,
-                end: match exit_code {
-                    Some(_) => None,
-                    None if unknown => Some("unknown"),
-                    None => Some("signal"),
-                },
+                exit_code,
+                end,
                 by,
             })
             .collect(),
@@ -391,14 +387,31 @@ fn files_removed(outcome: &Outcome) -> impl Iterator<Item = &PathBuf> {
     outcome.all_receipts().flat_map(|(_, seen)| &seen.files_removed)
 }
 
-/// A command with its exit code, by whom, and whether nobody saw its end.
-type CommandRun<'a> = (Option<&'a str>, &'a (String, Option<i32>), bool);
+/// A command that a child or one below it ran.
+struct CommandRun<'a> {
+    /// Who ran it; `None` if it is the child.
+    by: Option<&'a str>,
+    command: &'a str,
+    exit_code: Option<i32>,
+    /// How it ended without an exit code.
+    end: Option<&'static str>,
+}
 
 /// The same for commands.
 fn commands(outcome: &Outcome) -> impl Iterator<Item = CommandRun<'_>> {
     outcome.all_receipts().flat_map(move |(by, seen)| {
         let all = seen.commands.iter().enumerate();
-        all.map(move |(at, it)| (below(outcome, by), it, seen.unknown.contains(&at)))
+        all.map(move |(at, (command, exit_code))| CommandRun {
+            by: below(outcome, by),
+            command,
+            exit_code: *exit_code,
+            end: match exit_code {
+                Some(_) => None,
+                None if seen.ended_with_agent.contains(&at) => Some("still ran, was killed"),
+                None if seen.unknown.contains(&at) => Some("unknown"),
+                None => Some("signal"),
+            },
+        })
     })
 }
 

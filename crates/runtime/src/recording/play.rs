@@ -73,6 +73,7 @@ impl Playback {
                 record.event,
                 Event::ModelError { .. }
                     | Event::ToolEnd(_)
+                    | Event::ProcessEnd(_)
                     | Event::AgentStop { .. }
                     | Event::AgentEnd(_)
                     // Of one below it.

@@ -4,6 +4,7 @@ use deputize_core::agent::{AgentActivity, AgentSpec, Role, SpawnedBy};
 use deputize_core::budget::Cost;
 use deputize_core::model::Usage;
 use deputize_core::outcome::ExitReason;
+use deputize_core::process::ProcessStart;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::todo::TodoItem;
 use deputize_core::{AgentId, Catalog, Event, Outcome, Status, ToolEffect, ToolName};
@@ -40,6 +41,8 @@ pub struct AgentSnapshot {
     pub calls: AgentCalls,
     /// Its todo list, as it left it last; empty without one.
     pub todo: Vec<TodoItem>,
+    /// Its background commands that run, in the order of their starts.
+    pub processes: Vec<ProcessStart>,
     /// When it began.
     pub times: AgentTimes,
     /// How it ended; `None` until then.
@@ -157,6 +160,7 @@ impl AgentSnapshot {
             usage: AgentUsage::default(),
             calls: AgentCalls::default(),
             todo: Vec::new(),
+            processes: Vec::new(),
             times: AgentTimes { started: at, downtime: 0 },
             exit: None,
             flags: ActivityFlags { is_waiting: spec.background, ..ActivityFlags::default() },
@@ -171,6 +175,10 @@ impl AgentSnapshot {
             // Agents know it by this name; its server may call it something else in replies.
             Event::ModelRequest { model, .. } if !model.is_empty() => self.model.clone_from(model),
             Event::AgentResume { .. } => self.exit = None,
+            Event::ProcessStart(start) => self.processes.push(start.clone()),
+            Event::ProcessEnd(end) => {
+                self.processes.retain(|running| running.process != end.process);
+            }
             Event::ToolEnd(end) => {
                 let todo = |fact: &ToolEffect| match fact {
                     ToolEffect::TodoChanged { items } => Some(items.clone()),
@@ -301,7 +309,10 @@ impl AgentExit {
 impl ActivityFlags {
     fn apply(&mut self, event: &Event) {
         // What others do to an agent is no progress of it.
-        if !matches!(event, Event::MessageLeft { .. } | Event::SpawnPaused { .. }) {
+        if !matches!(
+            event,
+            Event::MessageLeft { .. } | Event::SpawnPaused { .. } | Event::ProcessEnd(_)
+        ) {
             self.stall = None;
         }
         match event {

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use deputize_core::event::ToolEnd;
 use deputize_core::message::CallStatus;
+use deputize_core::process::{ProcessEnd, ProcessExit};
 use deputize_core::{AgentId, Display, Outcome, ToolEffect};
 
 /// Limit on the listed commands that succeeded, and separately on the others.
@@ -123,6 +124,17 @@ impl RunChanges {
                 | ToolEffect::ShellMoved { .. } => {}
             }
         }
+    }
+
+    pub(super) fn add_process(&mut self, end: &ProcessEnd) {
+        let exit = match end.exit {
+            ProcessExit::Code { code } => CommandExit::Code(code),
+            ProcessExit::Unknown | ProcessExit::ProgramEnded => CommandExit::Unknown,
+            // What its agent ended on purpose did not fail.
+            ProcessExit::Killed | ProcessExit::AgentEnded => return,
+            _ => CommandExit::Signal,
+        };
+        self.commands.add(&end.command, exit);
     }
 
     fn add_removal(&mut self, agent: &AgentId, path: &Path, end: &ToolEnd) {

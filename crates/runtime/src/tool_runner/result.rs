@@ -141,7 +141,11 @@ pub(super) fn done(
             (CallStatus::Error, Some(lead), ToolOutput::default(), Some(describe_error(&error)))
         }
     };
-    let (text, fingerprint) = text(cx, call, lead.as_deref(), &output);
+    let (text, mut fingerprint) = text(cx, call, lead.as_deref(), &output);
+    if output.waited {
+        // No other call has it.
+        fingerprint = format!("waited in {}", call.id);
+    }
     FinishedCall { status, text, fingerprint, output, error }
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use deputize_core::event::LogLevel;
 use deputize_core::file_state::FileVersion;
 use deputize_core::model::Usage;
+use deputize_core::process::{ProcessExit, ProcessStart};
 use deputize_core::run::{BudgetUnit, WrapUpReason};
 use deputize_core::{CallId, CancelReason};
 use serde::Serialize;
@@ -134,6 +135,18 @@ pub(super) enum EventBody<'r> {
         ms: u64,
         result_bytes: usize,
         preview: String,
+    },
+    #[serde(rename = "process.start")]
+    ProcessStart(&'r ProcessStart),
+    #[serde(rename = "process.end")]
+    ProcessEnd {
+        process: &'r str,
+        command: &'r str,
+        exit: ProcessExit,
+        ms: Option<u64>,
+        output_bytes: Option<u64>,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        notifies: bool,
     },
     #[serde(rename = "approval.request")]
     ApprovalRequest { call: CallId, command: &'r str, class: &'r str, reason: &'r str },

@@ -2,6 +2,7 @@ use deputize_core::budget::Cost;
 use deputize_core::event::LogLevel;
 use deputize_core::message::{CallStatus, UserMessage};
 use deputize_core::outcome::ExitReason;
+use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
 use deputize_core::run::WrapUpReason;
 use deputize_core::{CancelReason, SessionId, Status, ToolsetName};
 use serde_json::json;
@@ -102,8 +103,30 @@ fn child_events(writer: &mut TestWriter, kid: &AgentId) {
     writer.add(kid, Event::ApprovalDecision { call: CALL, decision: "deny".to_owned(), by });
     writer.add(kid, Event::FileWrite { path, version: version("two\n"), created: true });
     writer.add(kid, Event::MessageLeft { text: "Be quick.".to_owned() });
+    add_process(writer, kid);
     writer.add(kid, Event::ExternalText { text: "I look.".to_owned() });
     writer.add(kid, ended(kid, Status::Completed, ExitReason::Completed));
+}
+
+fn add_process(writer: &mut TestWriter, agent: &AgentId) {
+    let start = ProcessStart {
+        process: "p1".to_owned(),
+        call: CALL,
+        command: "make".to_owned(),
+        notify: true,
+        terminal: false,
+        output: Some("/s/out.log".into()),
+    };
+    writer.add(agent, Event::ProcessStart(start));
+    let end = ProcessEnd {
+        process: "p1".to_owned(),
+        command: "make".to_owned(),
+        exit: ProcessExit::Code { code: 2 },
+        ms: Some(70),
+        output_bytes: Some(9),
+        message: Some("It has ended.".to_owned()),
+    };
+    writer.add(agent, Event::ProcessEnd(Box::new(end)));
 }
 
 fn lines(writer: &TestWriter) -> Vec<String> {

@@ -1,5 +1,6 @@
 use deputize_core::message::CallStatus;
 use deputize_core::outcome::ExitReason;
+use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
 use deputize_core::todo::{TodoItem, TodoState};
 use deputize_core::{CallId, Event, ToolEffect};
 use proptest::prelude::*;
@@ -195,6 +196,37 @@ proptest! {
             .sum();
         prop_assert_eq!(told, agents, "{}", page);
     }
+}
+
+#[test]
+fn background_commands_stand_below_the_top_agent_until_they_end() {
+    let mut writer = family();
+    let start = |process: &str, command: &str| {
+        Event::ProcessStart(ProcessStart {
+            process: process.to_owned(),
+            call: CALL,
+            command: command.to_owned(),
+            notify: false,
+            terminal: false,
+            output: None,
+        })
+    };
+    writer.add(&root(), start("p1", "npm run\u{1b}[31m dev"));
+    writer.add(&root(), start("p2", "make"));
+    let page = draw(&writer, 60, 4);
+    let line = "  in the background:  p1 npm run\\u{1b}[31m dev; p2 make\n";
+    assert!(page.contains(line), "{page}");
+    let end = ProcessEnd {
+        process: "p1".to_owned(),
+        command: "npm run dev".to_owned(),
+        exit: ProcessExit::Killed,
+        ms: Some(5),
+        output_bytes: Some(0),
+        message: None,
+    };
+    writer.add(&root(), Event::ProcessEnd(Box::new(end)));
+    assert!(draw(&writer, 60, 4).contains("in the background:  p2 make\n"));
+    assert_eq!(draw(&writer, 60, 1).lines().count(), 1);
 }
 
 #[test]

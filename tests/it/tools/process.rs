@@ -1,0 +1,264 @@
+//! Background commands, with real processes.
+
+use std::fs;
+use std::path::Path;
+
+use deputize_core::model::Reply;
+use deputize_requirements::{program, require};
+use deputize_testkit::MockAnswer;
+use serde_json::{Value, json};
+
+use super::{blocks, calls_in_order};
+use crate::kill::{kill, resume};
+use crate::program::{ChatRequest, Lab, RunningProgram, model};
+
+const AUTO: [&str; 4] = ["--approve", "auto", "--output", "events"];
+
+fn background(command: &str) -> (&'static str, Value) {
+    ("terminal", json!({"command": command, "background": true}))
+}
+
+fn process(action: &str, more: Value) -> (&'static str, Value) {
+    let mut arguments = json!({"action": action, "id": "p1"});
+    arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    ("process", arguments)
+}
+
+/// Makes these calls, one a step, and gives their results.
+async fn results_of(lab: &Lab, calls: Vec<(&'static str, Value)>) -> Vec<String> {
+    let server = model(calls_in_order(calls)).await;
+    lab.run(&server, &[&AUTO[..], &["Go"]].concat()).end().await.with_code(0);
+    let requests = server.requests();
+    let last = ChatRequest::of(requests.last().unwrap());
+    last.results().iter().map(|result| (*result).to_owned()).collect()
+}
+
+#[tokio::test]
+async fn the_calls_of_the_page_work() {
+    require!(program("python3"));
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/tools/terminal.md");
+    let page = fs::read_to_string(page).unwrap();
+    let calls: Vec<_> = blocks(&page, "json call=")
+        .into_iter()
+        .map(|(tool, call)| {
+            let tool = if tool.trim() == "terminal" { "terminal" } else { "process" };
+            (tool, serde_json::from_str::<Value>(call).unwrap())
+        })
+        .collect();
+    let wanted = blocks(&page, "text result");
+    assert_eq!((calls.len(), wanted.len()), (5, 5));
+    let lab = Lab::new();
+    let results = results_of(&lab, calls).await;
+    for (result, (_, wanted)) in results.iter().zip(wanted) {
+        for line in wanted.lines() {
+            assert!(result.contains(line), "{result}\nlacks: {line}");
+        }
+    }
+    assert!(lab.processes().is_empty(), "{:?}", lab.processes());
+}
+
+#[tokio::test]
+async fn a_server_in_the_background_answers_a_later_call_and_ends_with_the_run() {
+    require!(program("python3"));
+    let lab = Lab::new();
+    fs::write(lab.work("page.txt"), "from the server").unwrap();
+    let serve = "import http.server, socketserver\n\
+                 s = socketserver.TCPServer(('127.0.0.1', 0), http.server.SimpleHTTPRequestHandler)\n\
+                 open('port', 'w').write(str(s.server_address[1]))\n\
+                 print('listening', flush=True)\n\
+                 s.serve_forever()\n";
+    fs::write(lab.work("serve.py"), serve).unwrap();
+    let get = "python3 -c \"import urllib.request as u; print(u.urlopen('http://127.0.0.1:' + \
+               open('port').read() + '/page.txt').read().decode())\"";
+    let results = results_of(
+        &lab,
+        vec![
+            background("python3 serve.py"),
+            process("wait", json!({"until": "listening"})),
+            ("terminal", json!({"command": get})),
+            process("wait", json!({"until": "GET /page.txt"})),
+        ],
+    )
+    .await;
+    assert!(results[2].contains("from the server"), "{results:#?}");
+    assert!(results[3].contains("the text has come"), "{results:#?}");
+    assert!(lab.processes().is_empty(), "{:?}", lab.processes());
+}
+
+#[tokio::test]
+async fn python_on_a_terminal_is_talked_to() {
+    require!(program("python3"));
+    let lab = Lab::new();
+    let python = json!({"command": "python3 -i -q", "background": true, "pty": true});
+    let results = results_of(
+        &lab,
+        vec![
+            ("terminal", python),
+            process("write", json!({"text": "6 * 7\n", "until": "42"})),
+            process("write", json!({"text": "import sys; sys.stdout.isatty()\n", "until": "True"})),
+            process("write", json!({"text": "exit(4)\n"})),
+            process("wait", json!({})),
+        ],
+    )
+    .await;
+    assert!(results[1].contains("the text has come"), "{results:#?}");
+    assert!(results[2].contains("the text has come"), "{results:#?}");
+    assert!(results[4].contains("exit code 4"), "{results:#?}");
+    assert!(!results.concat().contains('\u{1b}'), "{results:#?}");
+}
+
+/// The messages about ends that a request has.
+fn ends(asked: &ChatRequest) -> Vec<&str> {
+    let users = asked.users();
+    users.into_iter().filter(|text| text.starts_with("Your background command ")).collect()
+}
+
+/// Starts a command that runs until the pipe `gate` is opened, with a message at its end, and
+/// answers with how many ends it knows of.
+fn notified() -> impl Fn(&ChatRequest) -> MockAnswer + Send + Sync + 'static {
+    let start = json!({
+        "command": "cat gate; echo built; exit 3", "background": true, "notify_on_complete": true
+    });
+    move |asked: &ChatRequest| match asked.results().len() {
+        0 => MockAnswer::reply(&Reply::calls("served-1", [("terminal", start.clone())])),
+        _ => MockAnswer::reply(&Reply::text("served-1", format!("I know {}.", ends(asked).len()))),
+    }
+}
+
+#[tokio::test]
+async fn an_idle_agent_is_woken_once_by_the_end_of_its_command() {
+    let lab = Lab::new();
+    let gate = lab.work("gate");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &gate, 0o600.into()).unwrap();
+    let server = model(notified()).await;
+    let running = lab.run(&server, &[&AUTO[..], &["Build it"]].concat());
+    running.event("agent.rest", |_| true).await;
+    let start = running.event("process.start", |_| true).await;
+    assert_eq!((&start["process"], &start["notify"]), (&json!("p1"), &json!(true)));
+    assert_eq!(server.requests().len(), 2);
+    // The command reads the end of its input.
+    drop(fs::OpenOptions::new().write(true).open(&gate).unwrap());
+    let ended = running.end().await.with_code(0);
+    let end = &ended.events("process.end")[0];
+    assert_eq!(end["exit"], json!({"how": "code", "code": 3}));
+    assert_eq!(ended.events("model.response").pop().unwrap()["text"], "I know 1.");
+    let requests = server.requests();
+    assert_eq!(requests.len(), 3);
+    let last = ChatRequest::of(&requests[2]);
+    let [message] = ends(&last)[..] else { panic!("{:?}", last.users()) };
+    assert!(message.starts_with("Your background command p1 has ended: exit code 3."), "{message}");
+    assert!(message.contains("built"), "{message}");
+    // One that goes on later is not told again.
+    let server = model(|asked| {
+        MockAnswer::reply(&Reply::text("served-1", format!("I know {}.", ends(asked).len())))
+    })
+    .await;
+    let again = resume(&lab, &server, &[&AUTO[..], &["And now?"]].concat()).await.with_code(0);
+    assert_eq!(again.events("model.response")[0]["text"], "I know 1.");
+}
+
+#[tokio::test]
+async fn a_killed_program_leaves_no_process_and_its_agent_reads_so_later() {
+    let lab = Lab::new();
+    let gate = lab.work("gate");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &gate, 0o600.into()).unwrap();
+    let server = model(notified()).await;
+    let running = lab.run(&server, &[&AUTO[..], &["Build it"]].concat());
+    running.event("agent.rest", |_| true).await;
+    assert!(!lab.processes().is_empty());
+    kill(&lab, running).await;
+    let server = model(|asked| match asked.results().len() {
+        1 => MockAnswer::reply(&Reply::calls("served-1", [process("read", json!({}))])),
+        _ => MockAnswer::reply(&Reply::text("served-1", format!("I know {}.", ends(asked).len()))),
+    })
+    .await;
+    let ended = resume(&lab, &server, &AUTO).await.with_code(0);
+    assert_eq!(ended.events("model.response").pop().unwrap()["text"], "I know 1.");
+    let requests = server.requests();
+    let last = ChatRequest::of(requests.last().unwrap());
+    let killed = "p1 has ended: killed, because the program ended. The command: ";
+    assert!(ends(&last)[0].contains(killed), "{:?}", last.users());
+    let gone = "p1 is gone: killed, because the program ended";
+    assert!(last.results()[1].contains(gone), "{:?}", last.results());
+}
+
+#[tokio::test]
+async fn what_still_runs_at_the_end_of_a_turn_is_known_in_the_next() {
+    let lab = Lab::new();
+    let sleep = format!("sleep {}", lab.mark());
+    let server = model(calls_in_order(vec![background(&sleep)])).await;
+    let ended = lab.run(&server, &[&AUTO[..], &["Go"]].concat()).end().await.with_code(0);
+    assert_eq!(ended.events("process.end")[0]["exit"]["how"], "agent_ended");
+    assert!(lab.processes().is_empty(), "{:?}", lab.processes());
+    let server = model(|asked| {
+        MockAnswer::reply(&Reply::text("served-1", format!("I know {}.", ends(asked).len())))
+    })
+    .await;
+    let again = resume(&lab, &server, &[&AUTO[..], &["And now?"]].concat()).await.with_code(0);
+    assert_eq!(again.events("model.response")[0]["text"], "I know 1.");
+    let mut show = lab.deputize(&["sessions", "show"]);
+    show.arg(lab.session());
+    let shown = RunningProgram::start(show).end().await.with_code(0);
+    assert!(shown.out.contains("killed, because the turn of its agent ended"), "{}", shown.out);
+}
+
+#[tokio::test]
+async fn a_childs_commands_end_with_it_and_its_report_names_them() {
+    let lab = Lab::new();
+    let sleep = format!("sleep {}", lab.mark());
+    let task = json!({"goal": "Start it."});
+    let server = model(move |asked| match asked.system().contains("YOUR TASK:") {
+        true => calls_in_order(vec![background(&sleep)])(asked),
+        false => calls_in_order(vec![("delegate_task", task.clone())])(asked),
+    })
+    .await;
+    let set = ["--set", "delegation.approvals=auto", "Hand on"];
+    lab.run(&server, &[&AUTO[..], &set].concat()).end().await.with_code(0);
+    let requests = server.requests();
+    let last = ChatRequest::of(requests.last().unwrap());
+    let report = last.results()[0];
+    assert!(report.contains("still ran, was killed"), "{report}");
+    assert!(lab.processes().is_empty(), "{:?}", lab.processes());
+}
+
+#[tokio::test]
+async fn waiting_is_no_repetition() {
+    let lab = Lab::new();
+    let mut calls = vec![background("true")];
+    calls.extend((0..12).map(|_| process("wait", json!({}))));
+    let results = results_of(&lab, calls).await;
+    assert_eq!(results.len(), 13);
+}
+
+#[tokio::test]
+async fn input_asks_as_a_command_does_and_the_deny_list_holds_for_it() {
+    let lab = Lab::new();
+    let results = results_of(
+        &lab,
+        vec![
+            background("cat; exit 6"),
+            process("write", json!({"text": "rm -rf /\n"})),
+            ("terminal", json!({"command": "rm -rf /", "background": true})),
+            process("write", json!({"text": "fine", "close": true})),
+            process("wait", json!({})),
+        ],
+    )
+    .await;
+    assert!(results[1].contains("never runs here"), "{results:#?}");
+    assert!(results[2].contains("never runs here"), "{results:#?}");
+    assert!(results[4].contains("fine") && results[4].contains("exit code 6"), "{results:#?}");
+    // Without a person, what asks is denied, and what only looks is not.
+    let calls = vec![
+        process("write", json!({"text": "x"})),
+        ("process", json!({"action": "list"})),
+        background("true"),
+    ];
+    let server = model(calls_in_order(calls)).await;
+    lab.run(&server, &["--approve", "deny", "Go"]).end().await.with_code(0);
+    let requests = server.requests();
+    let last = ChatRequest::of(requests.last().unwrap());
+    let results = last.results();
+    assert!(results[0].contains("denied"), "{results:#?}");
+    assert!(results[1].contains("no background commands"), "{results:#?}");
+    assert!(results[2].contains("denied"), "{results:#?}");
+}
