@@ -413,6 +413,10 @@ pub(crate) async fn installed() -> Result<PathBuf, String> {
         program("python3")?;
         let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let place = target.join(SDK.replace("==", "-"));
+        // Whoever runs tests after its owner may not write there.
+        if place.join("acp").is_dir() {
+            return Ok(place);
+        }
         let lock = fs::File::create(target.join("acp.lock")).unwrap();
         lock.lock().unwrap();
         if !place.join("acp").is_dir() {

@@ -40,6 +40,8 @@ fn holds(lab: &Lab, name: &str, told: &str) {
     settings.add_filter(r"\d{8}-\d{6}-[a-z]{6}", "SESSION");
     settings.add_filter(r"\d{4}-\d\d-\d\d \d\d:\d\d", "WHEN");
     settings.add_filter(r"\d+\.\d s", "N s");
+    // As wide as the path of the temporary directory.
+    settings.add_filter(r"DIRECTORY +GOAL", "DIRECTORY  GOAL");
     // What holds processes, and how many files may be open, is the machine's to say.
     settings.add_filter(r"\w+ +(processes|open files)  .*", "HELD  $1");
     settings.add_filter(r"([< /a-z_])[a-z2-7]{12}>", "${1}MARK>");

@@ -461,7 +461,8 @@ mod tests {
                     (names(&bench), bench.get("f")),
                     (vec!["f".to_owned()], b"old".to_vec())
                 );
-                let remount = ["-o", "remount,ro"];
+                // Of this mount alone: what a user without rights may change.
+                let remount = ["-o", "remount,bind,ro"];
                 let done = std::process::Command::new("mount").args(remount).arg(disk).status();
                 assert!(done.unwrap().success());
                 assert_eq!(

@@ -329,6 +329,8 @@ async fn a_taken_up_child_keeps_to_its_own_fallbacks() {
     fs::write(lab.path("home/config.yaml"), config).unwrap();
     let running = RunningProgram::start(lab.deputize(&["run", "--output", "events", "Go"]));
     running.event("model.request", |request| request["depth"] == 1).await;
+    // The event stands before the request is sent.
+    server.until_requests(2).await;
     kill(&lab, running).await;
     gone.store(true, Ordering::SeqCst);
     let session = lab.session();

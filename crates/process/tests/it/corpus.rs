@@ -44,7 +44,7 @@ pub(crate) fn fixtures(mode: Mode) -> Vec<Fixture> {
         // A tree for namespaces is left out on purpose where there are none.
         if missing != "namespace" {
             let test = format!("deputize_process, the tree {name}");
-            check(&test, Err::<(), _>(format!("no {missing}")));
+            check(&test, need(missing));
         }
     }
     is_expected(mode, &left_out);
@@ -79,5 +79,9 @@ fn is_expected(mode: Mode, left_out: &BTreeMap<String, String>) {
 }
 
 fn is_there(what: &str) -> bool {
-    if what == "root" { root().is_ok() } else { program(what).is_ok() }
+    need(what).is_ok()
+}
+
+fn need(what: &str) -> Result<(), String> {
+    if what == "root" { root() } else { program(what) }
 }

@@ -4,6 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use deputize_process::{Command, Exit, Owner};
+use deputize_requirements::{require, root};
 use tokio_util::sync::CancellationToken;
 
 use crate::process_table::{HelperMark, Mode};
@@ -40,6 +41,8 @@ fn memory(helper: &HelperMark) -> (u64, u64) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_start_of_a_command_and_the_helper() {
+    // Nobody else may look into the helper.
+    require!(root());
     let mut medians = Vec::new();
     for mode in [Mode::Thread, Mode::TreeKill, Mode::Namespace] {
         let (supervisor, helper) = mode.watched();

@@ -9,7 +9,7 @@ use deputize_process::{
     CommandOutcome, Containment, Exit, Helper, HelperError, Owner, SpawnError, Supervisor,
     SupervisorConfig,
 };
-use deputize_requirements::{check, test_path};
+use deputize_requirements::{check, require, root, test_path};
 use rustix::process::{Signal, kill_process};
 use tokio_util::sync::CancellationToken;
 
@@ -149,6 +149,8 @@ async fn where_namespaces_can_be_made_and_not_used_it_does_without() {
 
 #[tokio::test]
 async fn it_has_nothing_of_ours() {
+    // Nobody else may look into it.
+    require!(root());
     let file = fs::File::open("/").unwrap();
     rustix::io::fcntl_setfd(&file, rustix::io::FdFlags::empty()).unwrap();
     let (supervisor, mark) = Mode::TreeKill.watched();
