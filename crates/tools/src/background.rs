@@ -8,35 +8,52 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::process::ProcessExit;
+use deputize_process::InteractiveCommand;
 use parking_lot::Mutex;
+use tokio::task::JoinSet;
 
 pub(crate) use command::{BackgroundCommand, NewCommand};
 
 /// Commands that have ended and whose output can still be read. Of more, the first are forgotten.
 const ENDED_KEPT: usize = 16;
 
-/// The background commands of an agent, in the order of their starts.
+/// The background commands of an agent. Dropping them ends them.
 #[derive(Debug, Default)]
-pub(crate) struct BackgroundCommands(Mutex<Vec<Arc<BackgroundCommand>>>);
+pub(crate) struct BackgroundCommands {
+    /// In the order of their starts.
+    commands: Mutex<Vec<Arc<BackgroundCommand>>>,
+    /// The tasks that watch them.
+    tasks: Mutex<JoinSet<()>>,
+}
 
 impl BackgroundCommands {
     /// Returns all of them that are known.
     pub(crate) fn all(&self) -> Vec<Arc<BackgroundCommand>> {
-        self.0.lock().clone()
+        self.commands.lock().clone()
     }
 
     pub(crate) fn get(&self, id: &str) -> Option<Arc<BackgroundCommand>> {
-        self.0.lock().iter().find(|command| command.id() == id).cloned()
+        self.commands.lock().iter().find(|command| command.id() == id).cloned()
     }
 
     /// Returns how many run.
     pub(crate) fn running(&self) -> usize {
-        self.0.lock().iter().filter(|command| command.exit().is_none()).count()
+        self.commands.lock().iter().filter(|command| command.exit().is_none()).count()
     }
 
-    pub(crate) fn add(&self, command: Arc<BackgroundCommand>) {
-        let mut all = self.0.lock();
-        all.push(command);
+    /// Watches a command that was started, to its end.
+    pub(crate) fn watch(
+        &self,
+        new: NewCommand,
+        command: InteractiveCommand,
+    ) -> Arc<BackgroundCommand> {
+        let command = {
+            let mut tasks = self.tasks.lock();
+            while tasks.try_join_next().is_some() {}
+            BackgroundCommand::watch(new, command, &mut tasks)
+        };
+        let mut all = self.commands.lock();
+        all.push(Arc::clone(&command));
         let ended = all.iter().filter(|command| command.exit().is_some()).count();
         let mut surplus = ended.saturating_sub(ENDED_KEPT);
         all.retain(|command| {
@@ -44,6 +61,7 @@ impl BackgroundCommands {
             surplus -= usize::from(goes);
             !goes
         });
+        command
     }
 
     /// Ends those that run, because their agent ends.

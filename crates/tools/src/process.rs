@@ -123,7 +123,7 @@ fn list(commands: &[Arc<BackgroundCommand>]) -> String {
         };
         let unread = count(command.unread(), "byte");
         let text = deputize_core::truncate::truncate_chars(&command.start().command, COMMAND_CHARS);
-        format!("{} {state}, {unread} unread: {}", command.id(), shown(&text))
+        format!("{} {state}, {unread} unread: {}", command.id(), shown(text))
     };
     commands.iter().map(line).collect::<Vec<_>>().join("\n")
 }

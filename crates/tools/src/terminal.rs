@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::ffi::{OsStr, OsString};
-use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::message::ModelText;
@@ -22,7 +21,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
-use crate::background::{BackgroundCommand, BackgroundCommands, NewCommand};
+use crate::background::{BackgroundCommands, NewCommand};
 use crate::output_text::output_text;
 use crate::processes::Processes;
 use crate::shell_state;
@@ -237,8 +236,7 @@ impl RunningShell {
             file,
             is_top: cx.agent.spec.depth == 0,
         };
-        let command = BackgroundCommand::watch(new, started);
-        commands.add(Arc::clone(&command));
+        let command = commands.watch(new, started);
         command.wait(None, FIRST_WAIT, &cx.cancel).await;
         let mut output = command.first_progress().into_output(command.id());
         output.notes.extend(not_kept.map(|why| describe_error(&why)));
@@ -408,11 +406,13 @@ fn unavailable(error: &dyn Error) -> ToolError {
 pub(crate) mod tests {
     use super::*;
     use crate::CommandSettings;
+    use crate::background::BackgroundCommand;
     use crate::fixture::{ToolFixture, command_settings, result, show};
     use crate::read_file::ReadFile;
     use deputize_core::CancelReason;
     use serde_json::json;
     use std::path::Path;
+    use std::sync::Arc;
 
     fn bench() -> ToolFixture {
         bench_with(Settings::default())

@@ -18,7 +18,7 @@ fn background(command: &str) -> (&'static str, Value) {
     ("terminal", json!({"command": command, "background": true}))
 }
 
-fn process(action: &str, more: Value) -> (&'static str, Value) {
+fn process(action: &str, more: &Value) -> (&'static str, Value) {
     let mut arguments = json!({"action": action, "id": "p1"});
     arguments.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
     ("process", arguments)
@@ -74,9 +74,9 @@ async fn a_server_in_the_background_answers_a_later_call_and_ends_with_the_run()
         &lab,
         vec![
             background("python3 serve.py"),
-            process("wait", json!({"until": "listening"})),
+            process("wait", &json!({"until": "listening"})),
             ("terminal", json!({"command": get})),
-            process("wait", json!({"until": "GET /page.txt"})),
+            process("wait", &json!({"until": "GET /page.txt"})),
         ],
     )
     .await;
@@ -94,10 +94,13 @@ async fn python_on_a_terminal_is_talked_to() {
         &lab,
         vec![
             ("terminal", python),
-            process("write", json!({"text": "6 * 7\n", "until": "42"})),
-            process("write", json!({"text": "import sys; sys.stdout.isatty()\n", "until": "True"})),
-            process("write", json!({"text": "exit(4)\n"})),
-            process("wait", json!({})),
+            process("write", &json!({"text": "6 * 7\n", "until": "42"})),
+            process(
+                "write",
+                &json!({"text": "import sys; sys.stdout.isatty()\n", "until": "True"}),
+            ),
+            process("write", &json!({"text": "exit(4)\n"})),
+            process("wait", &json!({})),
         ],
     )
     .await;
@@ -168,7 +171,7 @@ async fn a_killed_program_leaves_no_process_and_its_agent_reads_so_later() {
     assert!(!lab.processes().is_empty());
     kill(&lab, running).await;
     let server = model(|asked| match asked.results().len() {
-        1 => MockAnswer::reply(&Reply::calls("served-1", [process("read", json!({}))])),
+        1 => MockAnswer::reply(&Reply::calls("served-1", [process("read", &json!({}))])),
         _ => MockAnswer::reply(&Reply::text("served-1", format!("I know {}.", ends(asked).len()))),
     })
     .await;
@@ -225,7 +228,7 @@ async fn a_childs_commands_end_with_it_and_its_report_names_them() {
 async fn waiting_is_no_repetition() {
     let lab = Lab::new();
     let mut calls = vec![background("true")];
-    calls.extend((0..12).map(|_| process("wait", json!({}))));
+    calls.extend((0..12).map(|_| process("wait", &json!({}))));
     let results = results_of(&lab, calls).await;
     assert_eq!(results.len(), 13);
 }
@@ -237,10 +240,10 @@ async fn input_asks_as_a_command_does_and_the_deny_list_holds_for_it() {
         &lab,
         vec![
             background("cat; exit 6"),
-            process("write", json!({"text": "rm -rf /\n"})),
+            process("write", &json!({"text": "rm -rf /\n"})),
             ("terminal", json!({"command": "rm -rf /", "background": true})),
-            process("write", json!({"text": "fine", "close": true})),
-            process("wait", json!({})),
+            process("write", &json!({"text": "fine", "close": true})),
+            process("wait", &json!({})),
         ],
     )
     .await;
@@ -249,7 +252,7 @@ async fn input_asks_as_a_command_does_and_the_deny_list_holds_for_it() {
     assert!(results[4].contains("fine") && results[4].contains("exit code 6"), "{results:#?}");
     // Without a person, what asks is denied, and what only looks is not.
     let calls = vec![
-        process("write", json!({"text": "x"})),
+        process("write", &json!({"text": "x"})),
         ("process", json!({"action": "list"})),
         background("true"),
     ];

@@ -9,6 +9,7 @@ use deputize_core::event::{AgentStart, SessionStart, ToolEnd};
 use deputize_core::hook::HookRun;
 use deputize_core::message::UserMessage;
 use deputize_core::model::{Delta, FailureKind, Finish, ModelError, Reply, Usage};
+use deputize_core::process::ProcessEnd;
 use deputize_core::{AgentId, CallId, Event, Outcome, Record, Status};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -89,14 +90,7 @@ impl Projection {
             }
             Event::ToolEnd(end) => tool_end(end),
             Event::ProcessStart(start) => EventBody::ProcessStart(start),
-            Event::ProcessEnd(end) => EventBody::ProcessEnd {
-                process: &end.process,
-                command: &end.command,
-                exit: end.exit,
-                ms: end.ms,
-                output_bytes: end.output_bytes,
-                notifies: end.message.is_some(),
-            },
+            Event::ProcessEnd(end) => process_end(end),
             Event::ApprovalRequest { call, command, class, reason } => {
                 EventBody::ApprovalRequest { call: *call, command, class, reason }
             }
@@ -120,9 +114,7 @@ impl Projection {
             Event::AgentWrapUp { limit, budget } => {
                 EventBody::AgentWrapUp { limit: *limit, budget: *budget }
             }
-            Event::AgentStop { reason, pending } => {
-                EventBody::AgentStop { reason, pending: *pending }
-            }
+            &Event::AgentStop { ref reason, pending } => EventBody::AgentStop { reason, pending },
             Event::AgentResume { max_iterations } => {
                 EventBody::AgentResume { max_iterations: *max_iterations }
             }
@@ -235,6 +227,17 @@ fn session_of(agent: &AgentId) -> &str {
 fn session_start(start: &SessionStart) -> EventBody<'_> {
     let cwd = start.cwd.to_string_lossy();
     EventBody::SessionStart { cwd, model: &start.model, toolsets: &start.toolsets }
+}
+
+fn process_end(end: &ProcessEnd) -> EventBody<'_> {
+    EventBody::ProcessEnd {
+        process: &end.process,
+        command: &end.command,
+        exit: end.exit,
+        ms: end.ms,
+        output_bytes: end.output_bytes,
+        notifies: end.message.is_some(),
+    }
 }
 
 fn said(message: &UserMessage) -> EventBody<'_> {

@@ -9,6 +9,7 @@ use deputize_core::hook::{HookDecision, HookRun};
 use deputize_core::message::CallStatus;
 use deputize_core::model::Delta;
 use deputize_core::policy::ApprovalAnswer;
+use deputize_core::process::{ProcessEnd, ProcessStart};
 use deputize_core::run::{BudgetUnit, WrapUpReason};
 use deputize_core::sanitize::{for_terminal, for_terminal_line, for_verbatim_line};
 use deputize_core::{AgentId, CallId, Catalog, Event, Outcome, Record, Status};
@@ -285,6 +286,20 @@ fn spawn_pause(by: &str, paused: bool) -> String {
     format!("new children: {what} by {}", for_terminal_line(by, 80))
 }
 
+fn process_start_words(start: &ProcessStart) -> String {
+    let command = for_verbatim_line(&start.command, REMARK_CHARS);
+    format!("{} runs in the background: {command}", start.process)
+}
+
+fn process_end_words(end: &ProcessEnd) -> String {
+    format!("{} has ended: {}", end.process, end.exit)
+}
+
+fn stall_words(tool: Option<&str>, idle_ms: u64) -> String {
+    let place = tool.map(|tool| format!(" in {}", for_terminal_line(tool, 80)));
+    format!("stalled{}: no progress for {}", place.unwrap_or_default(), seconds(idle_ms))
+}
+
 fn worth(
     snapshot: &SessionSnapshot,
     record: &Record,
@@ -303,15 +318,8 @@ fn worth(
         Event::Hook(run) => hook(line(), run, detail),
         _ if detail == Detail::Quiet => None,
         Event::ToolEnd(end) => returned(line(), end, detail),
-        Event::ProcessStart(start) => {
-            let command = for_verbatim_line(&start.command, REMARK_CHARS);
-            let text = format!("{} runs in the background: {command}", start.process);
-            Some(line().with(Style::Dim, text))
-        }
-        Event::ProcessEnd(end) => {
-            let text = format!("{} has ended: {}", end.process, end.exit);
-            Some(line().with(Style::Dim, text))
-        }
+        Event::ProcessStart(start) => Some(line().with(Style::Dim, process_start_words(start))),
+        Event::ProcessEnd(end) => Some(line().with(Style::Dim, process_end_words(end))),
         Event::ModelRetry { attempt, of, reason, wait_ms } => {
             let reason = for_terminal_line(reason, REMARK_CHARS);
             let text = again(*attempt, *of, *wait_ms, &reason);
@@ -329,10 +337,7 @@ fn worth(
             Some(line().with(Style::Asking, "the answer misses its schema"))
         }
         Event::AgentHeartbeat { current_tool, idle_ms, stalled: true, .. } => {
-            let place = |tool: &String| format!(" in {}", for_terminal_line(tool, 80));
-            let place = current_tool.as_ref().map(place).unwrap_or_default();
-            let idle = seconds(*idle_ms);
-            Some(line().with(Style::Asking, format!("stalled{place}: no progress for {idle}")))
+            Some(line().with(Style::Asking, stall_words(current_tool.as_deref(), *idle_ms)))
         }
         Event::SpawnPaused { by, paused } => {
             Some(line().with(Style::Asking, spawn_pause(by, *paused)))

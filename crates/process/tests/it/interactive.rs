@@ -1,13 +1,15 @@
 //! Commands that are talked to while they run, through pipes and through a terminal.
 
 use deputize_process::{
-    CommandInput, CommandIo, CommandOutput, Exit, InteractiveCommand, Owner, SpawnError,
+    Command, CommandInput, CommandIo, CommandOutput, Exit, InteractiveCommand, Owner, SpawnError,
 };
 
 use crate::process_table::{Marker, bash, supervisor, until};
 
+/// Starts a script with a shell that, unlike `bash`, does not make its input its terminal by itself.
 async fn start(owner: &Owner, script: &str, io: CommandIo) -> InteractiveCommand {
-    owner.interact(&bash(script), io).await.unwrap()
+    let command = Command { program: "/bin/sh".into(), ..bash(script) };
+    owner.interact(&command, io).await.unwrap()
 }
 
 /// Reads until the output has this text, or ends.

@@ -13,6 +13,7 @@ use deputize_process::{
 };
 use parking_lot::Mutex;
 use tokio::sync::{Mutex as AsyncMutex, MutexGuard as AsyncMutexGuard, Notify};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::output_log::{OutputFile, UnreadOutput, file_contains};
@@ -76,8 +77,13 @@ impl std::fmt::Debug for BackgroundCommand {
 }
 
 impl BackgroundCommand {
-    /// Watches a command that was started, to its end.
-    pub(crate) fn watch(new: NewCommand, command: InteractiveCommand) -> Arc<Self> {
+    /// Watches a command that was started, to its end, in a task of this set. Dropping the set ends
+    /// the command.
+    pub(super) fn watch(
+        new: NewCommand,
+        command: InteractiveCommand,
+        tasks: &mut JoinSet<()>,
+    ) -> Arc<Self> {
         let InteractiveCommand { input, output, process, .. } = command;
         let watched = Arc::new(Self {
             start: new.start,
@@ -97,7 +103,7 @@ impl BackgroundCommand {
             buffer: vec![0; CHUNK],
             is_open: true,
         };
-        tokio::spawn(task.run(process, new.time_limit));
+        tasks.spawn(task.run(process, new.time_limit));
         watched
     }
 
