@@ -8,7 +8,7 @@ use std::process::{ExitCode, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Resource as Limit, Rlimit, setrlimit};
-use tokio::io::AsyncWriteExt as _;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::Command;
 
 use crate::convert::{Conversion, ConvertedText};
@@ -18,6 +18,9 @@ use crate::convert::{Conversion, ConvertedText};
 const ADDRESS_SPACE: u64 = 2 * 1024 * 1024 * 1024;
 /// Seconds of processor time that a conversion may take.
 const CPU_SECONDS: u64 = 20;
+/// Bytes of the answer of a conversion at most. Some pages have far more text than bytes, such as
+/// tables whose columns are filled up.
+const ANSWER_BYTES: u64 = 64 * 1024 * 1024;
 /// Seconds that a conversion may take in all.
 const SECONDS: u64 = 30;
 /// Bytes of the stack of the thread that converts: pages may be nested deeply.
@@ -78,6 +81,7 @@ async fn in_process(
     let mut head = serde_json::to_vec(conversion).map_err(|error| error.to_string())?;
     head.push(b'\n');
     let stdin = child.stdin.take();
+    let stdout = child.stdout.take();
     let write = async {
         // A process that ended early says so by its output.
         if let Some(mut stdin) = stdin
@@ -86,13 +90,25 @@ async fn in_process(
             let _ended = stdin.write_all(document).await;
         }
     };
-    let work = async { tokio::join!(write, child.wait_with_output()).1 };
-    let output = tokio::time::timeout(Duration::from_secs(SECONDS), work).await;
-    let output = output.map_err(|_| format!("it took more than {SECONDS} s"))?.map_err(failed)?;
-    match serde_json::from_slice::<Result<ConvertedText, String>>(&output.stdout) {
-        Ok(converted) => converted,
-        Err(_) => Err(format!("the process that reads it ended early ({})", output.status)),
-    }
+    let read = async {
+        let mut answer = Vec::new();
+        if let Some(stdout) = stdout {
+            stdout.take(ANSWER_BYTES + 1).read_to_end(&mut answer).await.map_err(failed)?;
+        }
+        Ok::<_, String>(answer)
+    };
+    let work = async {
+        let answer = tokio::join!(write, read).1?;
+        // Dropping the process ends it.
+        if u64::try_from(answer.len()).is_ok_and(|bytes| bytes > ANSWER_BYTES) {
+            return Err(format!("its text has more than {ANSWER_BYTES} bytes"));
+        }
+        let status = child.wait().await.map_err(failed)?;
+        serde_json::from_slice::<Result<ConvertedText, String>>(&answer)
+            .unwrap_or_else(|_| Err(format!("the process that reads it ended early ({status})")))
+    };
+    let converted = tokio::time::timeout(Duration::from_secs(SECONDS), work).await;
+    converted.unwrap_or_else(|_| Err(format!("it took more than {SECONDS} s")))
 }
 
 /// Runs as the process of a [`Converter::Process`]: reads a document from standard input and writes
@@ -129,4 +145,34 @@ fn convert_deep(conversion: Conversion, document: Vec<u8>) -> Result<ConvertedTe
     let worker = worker.spawn(move || conversion.run(&document));
     let worker = worker.map_err(|error| format!("no thread to read it can be started: {error}"))?;
     worker.join().unwrap_or_else(|_| Err("the parser failed on it".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes of a document that this shell script reads.
+    async fn converted_by(script: &str) -> Result<ConvertedText, String> {
+        let args = ["-c", script].map(OsString::from).to_vec();
+        let converter = Converter::Process { program: "/bin/sh".into(), args };
+        let conversion = Conversion { pdf: false, url: String::new(), whole: false };
+        converter.convert(conversion, b"<p>x".to_vec()).await
+    }
+
+    #[tokio::test]
+    async fn an_answer_without_end_is_read_up_to_a_limit() {
+        let found = converted_by("exec cat /dev/zero").await;
+        assert_eq!(found.unwrap_err(), "its text has more than 67108864 bytes");
+    }
+
+    #[tokio::test]
+    async fn a_process_that_answers_nothing_is_reported_with_its_status() {
+        let found = converted_by("cat > /dev/null; exit 7").await;
+        let told = "the process that reads it ended early (exit status: 7)";
+        assert_eq!(found.unwrap_err(), told);
+        let none = Converter::Process { program: "/no/such/program".into(), args: Vec::new() };
+        let conversion = Conversion { pdf: false, url: String::new(), whole: false };
+        let told = none.convert(conversion, Vec::new()).await.unwrap_err();
+        assert!(told.starts_with("the process that reads it cannot run: "), "{told}");
+    }
 }

@@ -126,11 +126,7 @@ impl<'c> FetchClient<'c> {
     fn check_secrets(&self, url: &Url) -> Result<(), UrlDenial> {
         let plain = percent_decoded(url.as_str());
         for text in [url.as_str(), plain.as_str()] {
-            let scrubbed = self.settings.secrets.scrub(text);
-            if let Some((_, rest)) = scrubbed.split_once("[redacted:")
-                && scrubbed != text
-            {
-                let name = rest.split(']').next().unwrap_or_default().to_owned();
+            if let Some(name) = self.settings.secret_in(text) {
                 return Err(UrlDenial::Secret { name });
             }
         }

@@ -42,6 +42,14 @@ impl Settings {
     pub(crate) fn of(cx: &ToolCx) -> Arc<Self> {
         cx.agent.session.settings.get_or_insert_with(Self::default)
     }
+
+    /// Returns the name of a secret that stands in a text; `None` if there is none. The arguments of
+    /// a call already have the mark in place of a secret that stood there in plain.
+    pub(crate) fn secret_in(&self, text: &str) -> Option<String> {
+        let scrubbed = self.secrets.scrub(text);
+        let (_, rest) = scrubbed.split_once("[redacted:")?;
+        Some(rest.split(']').next().unwrap_or_default().to_owned())
+    }
 }
 
 /// Limits of fetches.

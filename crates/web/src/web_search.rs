@@ -78,6 +78,11 @@ impl TypedTool for WebSearch {
             )));
         }
         let settings = Settings::of(cx);
+        if let Some(name) = settings.secret_in(query) {
+            return Err(ToolError::refused(format!(
+                "the query has {name} in it, a secret that is not sent anywhere"
+            )));
+        }
         let engine = SearchEngine::of(&settings).map_err(ToolError::refused)?;
         let limit = args.limit.clamp(1, MOST_RESULTS);
         let request = engine.request(query, limit).map_err(ToolError::refused)?;

@@ -152,6 +152,7 @@ async fn private_addresses_are_refused_also_behind_a_redirect_and_a_name() {
         json!({"url": format!("http://localhost:{}/page", port(&open))}),
         json!({"url": format!("http://127.0.0.1:{}/page?tok-of-%74his-site", port(&open))}),
         json!({"url": "http://no-such-host.invalid/"}),
+        json!({"url": format!("http://127.0.0.1:{}/page?tok-of-this-site", port(&open))}),
     ];
     let read = fetched(&Lab::new(), &[allowing(&open)], calls).await;
     let denied = |host: &str| {
@@ -172,9 +173,11 @@ async fn private_addresses_are_refused_also_behind_a_redirect_and_a_name() {
     assert!(read[8].contains("They **fly**."), "an allowed name: {}", read[8]);
     assert!(read[9].contains("SITE_TOKEN in it, a secret"), "{}", read[9]);
     assert!(read[10].contains("no-such-host.invalid cannot be resolved"), "{}", read[10]);
+    assert!(read[11].contains("SITE_TOKEN in it, a secret"), "{}", read[11]);
     assert_eq!(closed.requests().len(), 0, "nothing was sent there");
     let sent: Vec<String> = open.requests().iter().map(|it| it.path.clone()).collect();
-    assert!(sent.iter().all(|path| !path.contains("tok-of")), "{sent:?}");
+    let secret = |path: &&String| path.contains("tok-of") || path.contains("redacted");
+    assert_eq!(sent.iter().find(secret), None);
 }
 
 #[tokio::test]
@@ -243,6 +246,28 @@ async fn a_search_goes_to_the_engine_of_the_person() {
             }
         }
     }
+}
+
+#[tokio::test]
+async fn a_search_with_a_secret_is_sent_nowhere() {
+    let engine = MockServer::start_with(engine).await.unwrap();
+    let base = format!("search.base_url=http://127.0.0.1:{}", port(&engine));
+    for backend in ["searxng", "tavily"] {
+        let lab = Lab::new();
+        let search = json!({"query": "who has tok-of-this-site"});
+        let server = model(calls_in_order(vec![("web_search", search)])).await;
+        let kind = format!("search.backend={backend}");
+        let key = "search.api_key_env=ENGINE_KEY";
+        let args = ["--set", &base, "--set", &kind, "--set", key, "Search."];
+        let mut command = lab.run_command(&server, &args);
+        command.env("ENGINE_KEY", "key-of-the-engine").env("SITE_TOKEN", "tok-of-this-site");
+        RunningProgram::start(command).end().await.with_code(0);
+        let requests = server.requests();
+        let last = ChatRequest::of(requests.last().unwrap());
+        let told = "the query has SITE_TOKEN in it, a secret that is not sent anywhere";
+        assert!(last.results()[0].contains(told), "{backend}: {}", last.results()[0]);
+    }
+    assert_eq!(engine.requests().len(), 0);
 }
 
 #[tokio::test]
