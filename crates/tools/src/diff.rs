@@ -5,16 +5,13 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use deputize_core::truncate::truncate_with_count;
 use deputize_core::{Display, DisplayedDiff};
-use similar::{ChangeTag, TextDiff};
+use imara_diff::{Algorithm, Diff, InternedInput};
 
 use crate::shown::count;
 
-/// Time for a diff of two unlike texts; after it the rest counts as replaced.
-const TIME: Duration = Duration::from_millis(500);
 /// Bytes of the largest text that is compared line by line.
 const COMPARED_BYTES: usize = 1024 * 1024;
 /// Lines of the largest text that is compared line by line.
@@ -67,20 +64,20 @@ impl FileDiff {
     }
 
     fn compared(old: &str, new: &str) -> Self {
-        let diff = TextDiff::configure().timeout(TIME).diff_lines(old, new);
-        let mut difference = Self::default();
-        for change in diff.iter_all_changes() {
-            match change.tag() {
-                ChangeTag::Insert => difference.added += 1,
-                ChangeTag::Delete => difference.removed += 1,
-                ChangeTag::Equal => {}
-            }
-        }
-        diff.unified_diff()
-            .to_string()
-            .lines()
-            .for_each(|line| difference.push(truncate_with_count(line, LINE_BYTES)));
-        difference
+        let input = InternedInput::new(old, new);
+        let mut diff = Diff::compute(Algorithm::Histogram, &input);
+        diff.postprocess_lines(&input);
+        let old_starts = line_starts(old);
+        let new_starts = line_starts(new);
+        let at = |starts: &[usize], line: u32| starts.get(line as usize).copied();
+        let bytes = |starts: &[usize], lines: &Range<u32>| {
+            at(starts, lines.start).unwrap_or_default()..at(starts, lines.end).unwrap_or_default()
+        };
+        let change = |hunk: imara_diff::Hunk| ReplacedRange {
+            old: bytes(&old_starts, &hunk.before),
+            new: bytes(&new_starts, &hunk.after),
+        };
+        Self::replaced(old, new, &diff.hunks().map(change).collect::<Vec<_>>())
     }
 
     /// The difference where certain whole lines were replaced.
@@ -226,6 +223,16 @@ impl ReplacedRange {
 
 fn part(text: &str, range: Range<usize>) -> &str {
     text.get(range).unwrap_or_default()
+}
+
+/// The byte at which each line begins, and the end of the text.
+fn line_starts(text: &str) -> Vec<usize> {
+    let mut end = 0;
+    let ends = text.split_inclusive('\n').map(|line| {
+        end += line.len();
+        end
+    });
+    std::iter::once(0).chain(ends).collect()
 }
 
 fn lines_in(text: &str) -> u64 {

@@ -27,8 +27,8 @@ pub(crate) const FILE_BYTES: u64 = 512 * 1024;
 pub(crate) enum Grammar {
     Rust,
     Python,
-    JavaScript,
     TypeScript,
+    /// TypeScript with elements in it. JavaScript is read by it too: a grammar less in the program.
     Tsx,
     Go,
     C,
@@ -42,9 +42,8 @@ impl Grammar {
         Some(match extension {
             "rs" => Self::Rust,
             "py" | "pyi" | "pyw" => Self::Python,
-            "js" | "jsx" | "mjs" | "cjs" => Self::JavaScript,
             "ts" | "mts" | "cts" => Self::TypeScript,
-            "tsx" => Self::Tsx,
+            "tsx" | "js" | "jsx" | "mjs" | "cjs" => Self::Tsx,
             "go" => Self::Go,
             "c" | "h" => Self::C,
             "java" => Self::Java,
@@ -56,7 +55,6 @@ impl Grammar {
         match self {
             Self::Rust => tree_sitter_rust::LANGUAGE,
             Self::Python => tree_sitter_python::LANGUAGE,
-            Self::JavaScript => tree_sitter_javascript::LANGUAGE,
             Self::TypeScript => tree_sitter_typescript::LANGUAGE_TYPESCRIPT,
             Self::Tsx => tree_sitter_typescript::LANGUAGE_TSX,
             Self::Go => tree_sitter_go::LANGUAGE,
@@ -119,9 +117,7 @@ pub(crate) fn outline(grammar: Grammar, text: &str, test_file: bool) -> Outline 
     let mut out = match grammar {
         Grammar::Rust => rust::outline(source),
         Grammar::Python => python::outline(source, test_file),
-        Grammar::JavaScript | Grammar::TypeScript | Grammar::Tsx => {
-            script::outline(source, test_file)
-        }
+        Grammar::TypeScript | Grammar::Tsx => script::outline(source, test_file),
         Grammar::Go => go::outline(source, test_file),
         Grammar::C => c::outline(source),
         Grammar::Java => java::outline(source),

@@ -129,7 +129,7 @@ mod tests {
                 vec![Use, Definition, Definition, Definition, Use],
             ),
             (
-                Grammar::JavaScript,
+                Grammar::Tsx,
                 "import { kite } from 'a';\nconst kite = 1;\nfunction kite() {}\nkite();\nclass A { kite() {} }\n",
                 vec![Use, Definition, Definition, Use, Definition],
             ),

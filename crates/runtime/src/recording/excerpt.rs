@@ -1,6 +1,7 @@
 //! Differences and records in words.
 
 use deputize_core::Event;
+use imara_diff::{Algorithm, Diff, InternedInput};
 
 /// Lines shown around what differs.
 const AROUND: usize = 2;
@@ -22,34 +23,37 @@ pub(crate) fn excerpt(recorded: &str, now: &str) -> String {
     }
     let first = old.iter().zip(&new).take_while(|(a, b)| a == b).count();
     let from = first.saturating_sub(AROUND);
-    fn part<'l, 't>(lines: &'l [&'t str], from: usize) -> &'l [&'t str] {
-        let to = lines.len().min(from + LOOKED_AT);
-        lines.get(from..to).unwrap_or_default()
-    }
-    let old_part = part(&old, from);
-    let new_part = part(&new, from);
-    let diff = similar::TextDiff::from_slices(old_part, new_part);
+    let old_part = slice(&old, from, from + LOOKED_AT);
+    let new_part = slice(&new, from, from + LOOKED_AT);
+    let mut input = InternedInput::default();
+    input.update_before(old_part.iter().copied());
+    input.update_after(new_part.iter().copied());
+    let mut diff = Diff::compute(Algorithm::MyersMinimal, &input);
+    diff.postprocess_lines(&input);
     let mut lines: Vec<String> = Vec::new();
-    for group in diff.grouped_ops(AROUND) {
-        if !lines.is_empty() {
-            lines.push("  [equal lines]".to_owned());
-        }
-        for op in group {
-            let at = where_it_differs(&op, old_part, new_part);
-            let olds = op.old_range();
-            let news = op.new_range();
-            let mut push = |mark: char, (index, line): (usize, &&str)| {
-                lines.push(format!("  {mark} {}", window(line, if index == 0 { at } else { 0 })));
-            };
-            let olds = old_part.get(olds);
-            let news = new_part.get(news);
-            if op.tag() == similar::DiffTag::Equal {
-                olds.into_iter().flatten().enumerate().for_each(|line| push(' ', line));
-                continue;
+    // The recorded line after the change before.
+    let mut done = None;
+    for hunk in diff.hunks() {
+        let olds = slice(old_part, hunk.before.start as usize, hunk.before.end as usize);
+        let news = slice(new_part, hunk.after.start as usize, hunk.after.end as usize);
+        let start = hunk.before.start as usize;
+        let equal = match done {
+            Some(done) if start - done > 2 * AROUND => {
+                push(&mut lines, ' ', slice(old_part, done, done + AROUND), 0);
+                lines.push("  [equal lines]".to_owned());
+                start - AROUND
             }
-            olds.into_iter().flatten().enumerate().for_each(|line| push('-', line));
-            news.into_iter().flatten().enumerate().for_each(|line| push('+', line));
-        }
+            Some(done) => done,
+            None => start.saturating_sub(AROUND),
+        };
+        push(&mut lines, ' ', slice(old_part, equal, start), 0);
+        let at = where_they_differ(olds, news);
+        push(&mut lines, '-', olds, at);
+        push(&mut lines, '+', news, at);
+        done = Some(hunk.before.end as usize);
+    }
+    if let Some(done) = done {
+        push(&mut lines, ' ', slice(old_part, done, done + AROUND), 0);
     }
     let cut = lines.len().saturating_sub(LINES);
     lines.truncate(LINES);
@@ -59,15 +63,21 @@ pub(crate) fn excerpt(recorded: &str, now: &str) -> String {
     format!("line {} (- recorded, + now):\n{}\n", first + 1, lines.join("\n"))
 }
 
-/// The character from which the first lines of a change differ.
-fn where_it_differs(op: &similar::DiffOp, old: &[&str], new: &[&str]) -> usize {
-    if op.tag() != similar::DiffTag::Replace {
-        return 0;
-    }
-    let one = old.get(op.old_range().start);
-    let other = new.get(op.new_range().start);
-    let (Some(one), Some(other)) = (one, other) else { return 0 };
-    one.chars().zip(other.chars()).take_while(|(a, b)| a == b).count()
+/// The lines from one to before another, as far as there are any.
+fn slice<'l, 't>(lines: &'l [&'t str], from: usize, to: usize) -> &'l [&'t str] {
+    lines.get(from..to.min(lines.len())).unwrap_or_default()
+}
+
+/// Adds lines with a mark, the first of them around a character of it.
+fn push(shown: &mut Vec<String>, mark: char, lines: &[&str], at: usize) {
+    let at = std::iter::once(at).chain(std::iter::repeat(0));
+    shown.extend(lines.iter().zip(at).map(|(line, at)| format!("  {mark} {}", window(line, at))));
+}
+
+/// The character from which the first lines of a change differ; 0 where one side has none.
+fn where_they_differ(old: &[&str], new: &[&str]) -> usize {
+    let (Some(old), Some(new)) = (old.first(), new.first()) else { return 0 };
+    old.chars().zip(new.chars()).take_while(|(a, b)| a == b).count()
 }
 
 /// The part of a line around a character of it.

@@ -1,7 +1,7 @@
 //! Web pages as Markdown.
 
+use dom_query::Document;
 use dom_smoothie::{Config, Readability};
-use htmd::HtmlToMarkdown;
 
 use super::{Conversion, ConvertedText};
 
@@ -21,12 +21,14 @@ pub(crate) fn convert(page: &str, conversion: &Conversion) -> Result<ConvertedTe
     {
         return Ok(article);
     }
+    let page = Document::from(page);
     let mut skipped = SKIPPED.to_vec();
     if !conversion.whole {
         skipped.extend(AROUND);
     }
-    let text = markdown(page, skipped)?;
-    Ok(ConvertedText { text, title: title(page), is_part: false })
+    let title = page.select_single("title").text().trim().to_owned();
+    let title = Some(title).filter(|title| !title.is_empty());
+    Ok(ConvertedText { text: page.md(Some(&skipped)).to_string(), title, is_part: false })
 }
 
 /// Returns the main text of a page; `None` if the page does not look as if it had one.
@@ -37,28 +39,12 @@ fn article(page: &str, url: &str) -> Option<ConvertedText> {
         return None;
     }
     let article = reader.parse().ok()?;
-    let text = markdown(&article.content, SKIPPED.to_vec()).ok()?;
+    let text = Document::from(article.content).md(Some(&SKIPPED)).to_string();
     (!text.trim().is_empty()).then(|| ConvertedText {
         text,
         title: Some(article.title).filter(|title| !title.trim().is_empty()),
         is_part: true,
     })
-}
-
-fn markdown(html: &str, skipped: Vec<&str>) -> Result<String, String> {
-    let builder = HtmlToMarkdown::builder();
-    // The library panics on a list without tags.
-    let builder = if skipped.is_empty() { builder } else { builder.skip_tags(skipped) };
-    builder.build().convert(html).map_err(|_| "its structure cannot be read".to_owned())
-}
-
-fn title(page: &str) -> Option<String> {
-    let lower = page.to_ascii_lowercase();
-    let start = lower.find("<title")?;
-    let start = start + lower.get(start..)?.find('>')? + 1;
-    let end = start + lower.get(start..)?.find("</title")?;
-    let title = markdown(page.get(start..end)?, Vec::new()).ok()?;
-    (!title.trim().is_empty()).then(|| title.trim().to_owned())
 }
 
 #[cfg(test)]
@@ -84,12 +70,13 @@ mod tests {
 
         Some **bold** [link](x.html).
 
-        *   one
-        *   two
+        - one
+        - two
 
         ```rust
         fn main() {}
         ```
+
 
         | a | b |
         | - | - |
