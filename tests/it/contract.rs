@@ -41,8 +41,9 @@ impl Tool for DescribedTool {
         Box::pin(async move {
             if let Some(read) = &self.read {
                 let path = arguments.get("path").cloned().unwrap_or(json!("README.md"));
-                let read = read.call(json!({"path": path}), cx).await;
-                assert!(read.is_ok() || cx.cancel.is_cancelled(), "{read:?}");
+                // A call that has to work fails without it. A file that an earlier call deleted is
+                // not there to be read.
+                let _read = read.call(json!({"path": path}), cx).await;
             }
             self.tool.call(arguments, cx).await
         })
