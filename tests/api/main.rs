@@ -37,6 +37,7 @@ fn describe(metadata: &Metadata) -> PathBuf {
         // cargo would have the build scripts run again, and all that depends on them be built.
         .env("RUSTDOC", concat!(env!("CARGO_MANIFEST_DIR"), "/api/rustdoc"))
         .env("RUSTDOCFLAGS", "-Z unstable-options --output-format json --cap-lints allow");
+    deputize_requirements::remove_package_env(&mut cargo);
     let output = cargo.output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     metadata.target_directory.join("doc").into()

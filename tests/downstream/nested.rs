@@ -65,6 +65,7 @@ pub(crate) fn cargo(folder: &Path, args: &[&str]) -> CargoResult {
         .env("CARGO_PROFILE_DEV_DEBUG", "0")
         .env("INSTA_UPDATE", "no")
         .env_remove("RUSTDOCFLAGS");
+    deputize_requirements::remove_package_env(&mut command);
     CargoResult::of(&command.output().unwrap())
 }
 

@@ -19,9 +19,22 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// The file in the target folder with a line for each test that did not run: its name and why.
 pub const NOT_RUN: &str = "not-run.txt";
+
+/// Takes from the environment of a nested cargo what cargo has set for this test.
+///
+/// The build script of `ring` watches these variables: with them cargo builds everything above
+/// `ring` again, here and at the next build of the same target folder.
+pub fn remove_package_env(cargo: &mut Command) {
+    let ours =
+        |name: &str| ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|start| name.starts_with(start));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_str().is_some_and(ours)) {
+        cargo.env_remove(name);
+    }
+}
 
 /// Returns the value of a requirement. Where it is not met, enters the enclosing test in the list
 /// and returns from it.
