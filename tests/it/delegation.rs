@@ -63,7 +63,7 @@ fn result(text: &str) -> (Value, String) {
 
 /// Runs a family that ends well.
 async fn run(lab: &Lab, server: &MockServer, set: &[&str], prompt: &str) -> ProgramEnd {
-    let mut args = Vec::new();
+    let mut args = vec!["--project-files"];
     for set in set {
         args.extend(["--set", set]);
     }

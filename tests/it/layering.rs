@@ -7,9 +7,10 @@ use cargo_metadata::semver::VersionReq;
 use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 
 /// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
-const ARROWS: [(&str, &[&str]); 24] = [
+const ARROWS: [(&str, &[&str]); 25] = [
     ("deputize-core", &["deputize-macros"]),
     ("deputize-macros", &[]),
+    ("deputize-documents", &["deputize-core"]),
     ("deputize-plugin", &["deputize-core"]),
     ("deputize-plugin-archive", &["deputize-core", "deputize-plugin"]),
     ("deputize-plugin-host", &["deputize-core", "deputize-plugin", "deputize-process"]),
@@ -25,7 +26,10 @@ const ARROWS: [(&str, &[&str]); 24] = [
     ("deputize-runtime", &["deputize-core"]),
     ("deputize-offline", &["deputize-core"]),
     ("deputize-providers", &["deputize-core"]),
-    ("deputize-tools", &["deputize-core", "deputize-process", "deputize-web"]),
+    (
+        "deputize-tools",
+        &["deputize-core", "deputize-documents", "deputize-process", "deputize-web"],
+    ),
     ("deputize-web", &["deputize-core"]),
     ("deputize-delegate", &["deputize-core", "deputize-workflow"]),
     (
@@ -44,6 +48,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
             "deputize-acp",
             "deputize-core",
             "deputize-delegate",
+            "deputize-documents",
             "deputize-mcp",
             "deputize-plugin-host",
             "deputize-process",
@@ -72,6 +77,7 @@ const ARROWS: [(&str, &[&str]); 24] = [
             "deputize-config",
             "deputize-core",
             "deputize-delegate",
+            "deputize-documents",
             "deputize-mcp",
             "deputize-offline",
             "deputize-plugin-host",

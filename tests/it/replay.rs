@@ -303,15 +303,16 @@ fn told(lab: &Lab, ended: &ProgramEnd) -> String {
 async fn other_tools_instructions_and_tasks_are_shown_as_they_differ() {
     let lab = Lab::new();
     fs::write(lab.work("AGENTS.md"), "Use tabs.\nBe brief.\nTest first.\n").unwrap();
-    let (recorded, server) = record(&lab, &["go"], one_look).await;
+    let (recorded, server) = record(&lab, &["--project-files", "go"], one_look).await;
     let recorded = recorded.with_code(0);
     drop(server);
 
     let work = lab.work("");
-    let same = replay(&lab, &["-C", work.to_str().unwrap()]).await.with_code(0);
+    let there = ["-C", work.to_str().unwrap(), "--project-files"];
+    let same = replay(&lab, &there).await.with_code(0);
     assert_eq!(same.out, recorded.out);
     fs::write(lab.work("AGENTS.md"), "Use tabs.\nBe verbose.\nTest first.\n").unwrap();
-    let other = replay(&lab, &["-C", work.to_str().unwrap()]).await.with_code(1);
+    let other = replay(&lab, &there).await.with_code(1);
     insta::assert_snapshot!("other_instructions", told(&lab, &other));
     assert!(recorded.out.starts_with(&other.out) && !other.out.is_empty());
     // The recording has the instructions in it.

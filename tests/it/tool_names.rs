@@ -17,7 +17,7 @@ const LEFT: [(&str, &[&str]); 7] = [
     // Names of tools are made here.
     ("crates/delegate/src/names.rs", &["delegate_control", "delegate_task"]),
     // Some tools no child has, whoever brings them.
-    ("crates/delegate/src/toolset.rs", &["clarify", "todo"]),
+    ("crates/delegate/src/toolset.rs", &["clarify", "skill_manage", "todo"]),
     // Words that stand for nothing in a goal.
     ("crates/delegate/src/placeholder.rs", &["todo"]),
     ("crates/mcp/src/names.rs", &["mcp__"]),

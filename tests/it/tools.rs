@@ -3,6 +3,7 @@
 mod clarify;
 mod files;
 mod process;
+mod skills;
 mod todo;
 mod web;
 

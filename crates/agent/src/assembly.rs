@@ -129,15 +129,12 @@ impl Assembly {
     /// their calls.
     #[must_use]
     pub fn tools_denied_to_children(&self) -> Vec<&ToolName> {
-        let ceiling = self.delegation.toolsets.ceiling.as_ref();
-        let is_denied = |name: &&ToolName| {
-            let entry = self.tools.catalog.get(name.as_str());
-            entry.is_some_and(|it| {
-                ceiling.is_none_or(|ceiling| {
-                    ceiling.iter().any(|set| self.tools.catalog.includes(set, it))
-                }) && self.delegation.withholds(it, self.delegation.approvals.mode)
-            })
-        };
+        let catalog = &self.tools.catalog;
+        let granted = |config| children_grant(catalog, config).tools.unwrap_or_default();
+        let mut approving = self.delegation.clone();
+        approving.approvals.mode = ApproverMode::Auto;
+        let (now, then) = (granted(&self.delegation), granted(&approving));
+        let is_denied = |name: &&ToolName| then.contains(*name) && !now.contains(*name);
         self.tools.names.iter().filter(is_denied).filter(|_| self.can_delegate()).collect()
     }
 

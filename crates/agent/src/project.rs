@@ -1,11 +1,12 @@
 //! What a project and its user tell agents in files of their own.
 
-use std::fs::File;
-use std::io::{self, Read as _};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use deputize_documents::read_text;
+
 /// Files of a project that speak to agents, in each directory from the repository's root down.
-const NAMES: [&str; 2] = ["AGENTS.md", ".cursorrules"];
+const NAMES: [&str; 3] = ["AGENTS.md", "CLAUDE.md", ".cursorrules"];
 /// The file of the person's home directory that says who the agent is.
 const SOUL: &str = "SOUL.md";
 /// A larger file is not read at all.
@@ -22,8 +23,9 @@ pub struct Project {
     pub warnings: Vec<String>,
 }
 
-/// Reads `AGENTS.md` and `.cursorrules` from the root of the repository that holds `cwd` down to
-/// `cwd`. A link may not lead out of the repository.
+/// Reads `AGENTS.md`, `CLAUDE.md` and `.cursorrules` from the root of the repository that holds
+/// `cwd` down to `cwd`. A link may not lead out of the repository, and of several names of one file
+/// the first counts.
 #[must_use]
 pub fn read(cwd: &Path) -> Project {
     let root = root(cwd);
@@ -31,9 +33,13 @@ pub fn read(cwd: &Path) -> Project {
     let mut project = Project { root, ..Project::default() };
     let mut dirs: Vec<&Path> = cwd.ancestors().take_while(|dir| dir.starts_with(&top)).collect();
     dirs.reverse();
+    let mut known = BTreeSet::new();
     for path in dirs.iter().flat_map(|dir| NAMES.map(|name| dir.join(name))) {
+        if path.canonicalize().is_ok_and(|real| !known.insert(real)) {
+            continue;
+        }
         let shown = path.strip_prefix(&top).unwrap_or(&path).to_string_lossy().into_owned();
-        match text_of(&path, Some(&top)) {
+        match read_text(&path, FILE_BYTES, Some(&top)) {
             Ok(Some(text)) => project.files.push((shown, text)),
             Ok(None) => {}
             Err(error) => project.warnings.push(format!("{shown} was not read: {error}")),
@@ -53,30 +59,8 @@ pub fn root(cwd: &Path) -> Option<PathBuf> {
 /// # Errors
 /// When the file is there and cannot be read, in words.
 pub fn identity(home: &Path) -> Result<Option<String>, String> {
-    text_of(&home.join(SOUL), None).map_err(|error| format!("{SOUL} was not read: {error}"))
-}
-
-/// Returns the text of a regular file; `None` if there is none. A link may not lead out of
-/// `within`: a project must not send other files to the model.
-fn text_of(path: &Path, within: Option<&Path>) -> io::Result<Option<String>> {
-    let real = match path.canonicalize() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        real => real?,
-    };
-    if within.is_some_and(|within| !real.starts_with(within)) {
-        return Err(io::Error::other("it is a link that leaves the project"));
-    }
-    let meta = real.metadata()?;
-    if !meta.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    let mut bytes = Vec::new();
-    File::open(&real)?.take(FILE_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > FILE_BYTES {
-        let message = format!("it has {} bytes, more than {FILE_BYTES}", meta.len());
-        return Err(io::Error::other(message));
-    }
-    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+    read_text(&home.join(SOUL), FILE_BYTES, None)
+        .map_err(|error| format!("{SOUL} was not read: {error}"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use deputize_core::prompt::FillError;
-use deputize_core::{Clock, ToolName};
+use deputize_core::tool::ToolGuidance;
+use deputize_core::{Catalog, CatalogEntry, Clock, ResourceMap, ToolName};
 use deputize_delegate::ToolSchemas;
 use deputize_runtime::prompt::{BaseParts, Directory, Environment, Platform, ProjectFile};
 use jiff::Timestamp;
@@ -28,6 +29,9 @@ pub struct PromptSources {
     pub date: String,
     /// Who the agent is; `None` for the built-in words.
     pub identity: Option<String>,
+    /// Texts about tools, in the order of their names.
+    #[serde(default)]
+    pub guidance: Vec<ToolGuidance>,
     /// Files of the project that speak to agents: paths as the model reads them, and texts.
     pub project: Vec<(String, String)>,
     /// The memory's part of the system text of top agents.
@@ -42,6 +46,8 @@ pub struct PromptSettings<'a> {
     pub system_text: &'a str,
     /// Whether parent and children share one system text.
     pub schemas: ToolSchemas,
+    /// The agent's tools.
+    pub tools: &'a [ToolName],
     /// The tool by which the agent hands work on, if it has one.
     pub delegation_tool: Option<ToolName>,
     /// Who reads the answer, if that is known.
@@ -49,27 +55,43 @@ pub struct PromptSettings<'a> {
 }
 
 impl PromptSources {
-    /// Reads the project's files, and adds a warning for each that cannot be read.
+    /// Returns the sources of agents that work in a directory. No file is read.
     #[must_use]
-    pub fn read(cwd: &Path, date: String, warnings: &mut Vec<String>) -> Self {
-        let project = project::read(cwd);
-        warnings.extend(project.warnings);
+    pub fn new(cwd: &Path, date: String) -> Self {
         Self {
             cwd: cwd.to_owned(),
             os: std::env::consts::OS.to_owned(),
-            git: project.root.is_some(),
+            git: project::root(cwd).is_some(),
             date,
             identity: None,
-            project: project.files,
+            guidance: Vec::new(),
+            project: Vec::new(),
             memory: None,
         }
     }
 
-    /// Returns the same for another directory, whose project's files are read.
+    /// Reads the project's files, and adds a warning for each that cannot be read.
     #[must_use]
-    pub fn in_directory(self, cwd: &Path, warnings: &mut Vec<String>) -> Self {
-        let Self { identity, memory, date, os, .. } = self;
-        Self { identity, memory, os, ..Self::read(cwd, date, warnings) }
+    pub fn with_project(self, warnings: &mut Vec<String>) -> Self {
+        let project = project::read(&self.cwd);
+        warnings.extend(project.warnings);
+        Self { project: project.files, ..self }
+    }
+
+    /// Reads the texts about the tools that agents are to have.
+    #[must_use]
+    pub fn with_guidance(
+        self,
+        catalog: &Catalog,
+        settings: &ResourceMap,
+        is_offered: impl Fn(&CatalogEntry) -> bool,
+    ) -> Self {
+        let text = |entry: &CatalogEntry| {
+            let text = entry.tool.guidance(settings)?.into();
+            Some(ToolGuidance { tool: entry.name().clone(), text })
+        };
+        let offered = catalog.iter().filter(|entry| is_offered(entry));
+        Self { guidance: offered.filter_map(text).collect(), ..self }
     }
 
     /// Builds the base prompt of top agents.
@@ -79,12 +101,13 @@ impl PromptSources {
     pub fn top_prompt(&self, settings: PromptSettings<'_>) -> Result<BasePrompt, FillError> {
         let directory = Directory { path: &self.cwd, git: self.git };
         let environment = Environment { os: &self.os, directory: Some(directory) };
-        let files = self.project.iter();
+        let guidance = self.guidance.iter().filter(|it| settings.tools.contains(&it.tool));
         let parts = BaseParts {
             identity: self.identity.as_deref(),
             system_text: Some(settings.system_text),
             delegation_tool: settings.delegation_tool,
-            project: files.map(|(path, text)| ProjectFile { path, text }).collect(),
+            guidance: guidance.map(|it| &*it.text).collect(),
+            project: self.project_files(),
             platform: settings.platform,
             ..BaseParts::new(&self.date, environment)
         };
@@ -95,7 +118,8 @@ impl PromptSources {
         Ok(prompt)
     }
 
-    /// Builds the base prompt that all children share: each works in a directory of its own.
+    /// Builds the base prompt that all children share: each works in a directory of its own. The
+    /// project's files are in it only if `context_files`.
     ///
     /// # Errors
     /// When a template and its values do not fit.
@@ -103,11 +127,19 @@ impl PromptSources {
         &self,
         system_text: &str,
         schemas: ToolSchemas,
+        context_files: bool,
     ) -> Result<Vec<Arc<str>>, FillError> {
         let environment = Environment { os: &self.os, directory: None };
-        let parts =
-            BaseParts { system_text: Some(system_text), ..BaseParts::new(&self.date, environment) };
+        let parts = BaseParts {
+            system_text: Some(system_text),
+            project: if context_files { self.project_files() } else { Vec::new() },
+            ..BaseParts::new(&self.date, environment)
+        };
         Ok(BasePrompt::build(&parts, schemas)?.for_children(schemas))
+    }
+
+    fn project_files(&self) -> Vec<ProjectFile<'_>> {
+        self.project.iter().map(|(path, text)| ProjectFile { path, text }).collect()
     }
 }
 

@@ -9,10 +9,12 @@ mod acp;
 mod mcp;
 mod new;
 mod serve;
+mod skills;
 
 pub(crate) use acp::Acp;
 pub(crate) use mcp::{AddServer, Mcp, McpServe};
 pub(crate) use new::{NewCommand, Project};
+pub(crate) use skills::Skills;
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -76,6 +78,9 @@ pub(crate) enum Command {
     /// List, show, resume, export and delete sessions
     #[command(subcommand)]
     Sessions(Sessions),
+    /// List, show, edit and delete skills
+    #[command(subcommand)]
+    Skills(Skills),
     /// Show and check the configuration
     #[command(subcommand)]
     Config(Config),
@@ -103,6 +108,9 @@ pub(crate) struct Settings {
     /// Set a configuration key, such as delegation.max_spawn_depth=2; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Read the project's own files: AGENTS.md, CLAUDE.md, .cursorrules and skills
+    #[arg(long)]
+    pub(crate) project_files: bool,
 }
 
 /// Which model answers.

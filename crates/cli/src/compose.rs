@@ -17,6 +17,7 @@ use deputize_core::prompt::FillError;
 use deputize_core::sanitize::Secrets;
 use deputize_core::{Catalog, CatalogError, Clock, ResourceMap, ToolCrate};
 use deputize_delegate::{DelegationConfig, DelegationOptions, send_order};
+use deputize_documents::SkillLibrary;
 use deputize_mcp::Servers;
 use deputize_runtime::{Models, SessionConfig, SystemClock};
 
@@ -45,6 +46,7 @@ pub(crate) use model::{
 pub(crate) use prices::{DollarLimits, MissingPrice};
 pub(crate) use prompt_environment::PromptEnvironment;
 pub(crate) use resolved_models::ResolvedModels;
+pub(crate) use settings::skill_library;
 use settings::{limits, options, prefill, tool_settings, toolsets};
 
 /// Adds the values that are passed to external programs and must stay secret.
@@ -88,6 +90,8 @@ pub(crate) struct AssemblyInput<'a> {
     pub(crate) home: Option<PathBuf>,
     /// Files of this program itself, which no agent may write.
     pub(crate) kept: BTreeSet<PathBuf>,
+    /// Whether the project's own files are read: instructions, skills and profiles.
+    pub(crate) project_files: bool,
     pub(crate) clock: Arc<dyn Clock>,
     /// MCP servers whose failure was already reported.
     pub(crate) told: BTreeSet<String>,
@@ -107,7 +111,8 @@ impl<'a> AssemblyInput<'a> {
         let told = BTreeSet::new();
         let kept = kept::of(surroundings, sources);
         let overrides = ModelOverrides::default();
-        Self { links, config, surroundings, overrides, cwd, home, kept, clock, told }
+        let project_files = sources.project_files;
+        Self { links, config, surroundings, overrides, cwd, home, kept, project_files, clock, told }
     }
 }
 
@@ -120,6 +125,7 @@ pub(crate) struct AssembledProgram {
     /// The parts of prompts that come from the environment.
     pub(crate) found: PromptEnvironment,
     settings: deputize_tools::Settings,
+    pub(crate) skills: SkillLibrary,
     web: deputize_web::Settings,
     /// Its MCP servers, which all its sessions share.
     pub(crate) servers: Servers,
@@ -147,6 +153,13 @@ pub(crate) fn toolset_names() -> BTreeSet<String> {
     let mut names = Catalog::linked_toolsets();
     names.insert(deputize_delegate::TOOLSET);
     names.iter().map(ToString::to_string).collect()
+}
+
+/// Returns what comes before each child's own prompt.
+fn child_base(config: &Config, found: &PromptEnvironment) -> Result<Vec<Arc<str>>, FillError> {
+    let schemas = config.delegation.options.tool_schemas;
+    let context_files = config.delegation.context_files;
+    found.prompt.child_prompt(&config.system_prompt, schemas, context_files)
 }
 
 /// Returns the tools without those of configured plugins and servers.
@@ -185,7 +198,8 @@ impl AssembledProgram {
     /// Assembles everything but the models, which need keys.
     pub(crate) fn new(from: &AssemblyInput<'_>) -> Result<Self, CliError> {
         let mut warnings = Vec::new();
-        let mut found = PromptEnvironment::read(from, &mut warnings);
+        let found = PromptEnvironment::read(from, &mut warnings).with_guidance(from);
+        let mut found = found.map_err(CliError::usage)?;
         let loader = plugins::loader(from.surroundings);
         let describe =
             |entry: &PluginEntry| loader.describe(&plugins::plugin(entry, from.surroundings));
@@ -209,8 +223,7 @@ impl AssembledProgram {
         mut warnings: Vec<String>,
     ) -> Result<Self, ComposeError> {
         let config = from.config;
-        let schemas = config.delegation.options.tool_schemas;
-        let child_base = found.prompt.child_prompt(&config.system_prompt, schemas)?;
+        let child_base = child_base(config, &found)?;
         let mut delegation = delegation::policy(from, &found, child_base, &mut warnings);
         external::apply(config, &mut delegation, &mut warnings);
         let mut catalog = brought(from, &delegation)?;
@@ -234,6 +247,7 @@ impl AssembledProgram {
         let base = found.prompt.top_prompt(PromptSettings {
             system_text: &config.system_prompt,
             schemas: delegation.options.tool_schemas,
+            tools: &tools,
             delegation_tool: hands_on,
             platform: Some(found.platform()),
         })?;
@@ -261,6 +275,7 @@ impl AssembledProgram {
             warnings,
             found,
             settings: tool_settings(from),
+            skills: skill_library(from),
             web: web::settings(config, from.surroundings)?,
             servers,
         })
@@ -312,6 +327,7 @@ impl AssembledProgram {
     pub(crate) fn tool_settings(&self) -> ResourceMap {
         let settings = ResourceMap::default();
         settings.get_or_insert_with(|| self.settings.clone());
+        settings.get_or_insert_with(|| self.skills.clone());
         settings.get_or_insert_with(|| self.web.clone());
         if self.assembly.delegation.approvals.person_available {
             let terminal = Arc::new(TerminalApprover::without_screen());
@@ -325,6 +341,7 @@ impl AssembledProgram {
         let web = deputize_web::Settings { secrets: chosen.secrets.clone(), ..self.web.clone() };
         let config = self.assembly.parts(chosen.models, chosen.secrets);
         config.tools.settings.get_or_insert_with(|| self.settings.clone());
+        config.tools.settings.get_or_insert_with(|| self.skills.clone());
         config.tools.settings.get_or_insert_with(|| web);
         config.tools.settings.get_or_insert_with(|| self.servers.clone());
         config

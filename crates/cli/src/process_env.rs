@@ -168,6 +168,7 @@ impl ProcessEnv {
             config_file: settings.config.as_ref().map(|path| plain(self.cwd.join(path))),
             env: self.env.clone(),
             set: settings.set.clone(),
+            project_files: settings.project_files,
             flags,
             toolsets: self.toolsets.clone(),
         })

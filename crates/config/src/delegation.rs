@@ -39,6 +39,8 @@ pub struct Delegation {
     /// Models to try, in this order, when a child's own model cannot be used: one that `model`,
     /// `provider`, `base_url` or a task names. A child with its parent's model has the parent's.
     pub fallback_models: Vec<String>,
+    /// Whether children read the project's files as the top agent does.
+    pub context_files: bool,
     /// Toolsets of a child when the call names none. Empty: all the parent's.
     pub default_toolsets: Vec<String>,
     /// The most that any child may have. Absent: no ceiling; an empty list: no tools.
@@ -98,6 +100,7 @@ impl Default for Delegation {
             reasoning_effort: ReasoningEffort::default(),
             models: Vec::new(),
             fallback_models: Vec::new(),
+            context_files: false,
             default_toolsets: Vec::new(),
             toolset_ceiling: None,
             stale_idle_seconds: 450,

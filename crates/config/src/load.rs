@@ -31,6 +31,8 @@ pub struct Sources {
     pub flags: Vec<FlagValue>,
     /// The toolsets that the program has; empty: the names of toolsets are not checked.
     pub toolsets: BTreeSet<String>,
+    /// Whether the person lets agents read the project's own files.
+    pub project_files: bool,
 }
 
 impl fmt::Debug for Sources {

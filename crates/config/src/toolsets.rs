@@ -8,7 +8,7 @@ use super::tree::{PlacedValue, Value};
 use crate::hint::format_command;
 
 /// Toolsets of later versions: naming one is no mistake.
-pub const LATER: [&str; 4] = ["browser", "code", "memory", "skills"];
+pub const LATER: [&str; 3] = ["browser", "code", "memory"];
 
 /// What the names of MCP servers' toolsets begin with.
 pub const SERVERS: &str = "mcp-";

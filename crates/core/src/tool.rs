@@ -14,7 +14,7 @@ use crate::tool_spec::{Availability, ToolDecl, ToolSpec};
 mod catalog;
 mod context;
 
-pub use crate::tool_spec::{headline, spec_of};
+pub use crate::tool_spec::{ToolGuidance, headline, spec_of};
 pub use catalog::{
     Catalog, CatalogEntry, CatalogError, CompositeToolset, Registration, ToolCrate, ToolSource,
 };
@@ -38,6 +38,13 @@ pub trait Tool: Send + Sync {
     /// A tool that cannot be used is not sent to models. The default is what the spec says.
     fn availability(&self, _settings: &ResourceMap) -> Availability {
         self.spec().usable.clone()
+    }
+
+    /// Returns text for the system prompt of agents that have the tool, made with the settings of a
+    /// session; `None` for none. Called once for all agents of a program, and only if an agent has
+    /// the tool.
+    fn guidance(&self, _settings: &ResourceMap) -> Option<String> {
+        None
     }
 
     /// Returns the declaration for this agent's model, if it depends on the agent. Called once,
@@ -117,6 +124,11 @@ pub trait TypedTool: Send + Sync + 'static {
         Availability::Yes
     }
 
+    /// Returns text for the system prompt of agents that have the tool; see [`Tool::guidance`].
+    fn guidance(&self, _settings: &ResourceMap) -> Option<String> {
+        None
+    }
+
     /// Runs a call; see [`Tool::call`].
     fn run(&self, args: Self::Args, cx: &ToolCx) -> impl Future<Output = ToolCallResult> + Send;
 }
@@ -141,6 +153,10 @@ impl<T: TypedTool> Tool for ErasedTool<T> {
             Availability::Yes => self.tool.availability(settings),
             Availability::No(why) => Availability::No(why.clone()),
         }
+    }
+
+    fn guidance(&self, settings: &ResourceMap) -> Option<String> {
+        self.tool.guidance(settings)
     }
 
     fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {

@@ -1,6 +1,7 @@
 //! The specification of a tool, as data.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -64,6 +65,15 @@ impl HarmlessCalls {
         let value = arguments.get(self.argument).and_then(Value::as_str);
         value.is_some_and(|value| self.values.contains(&value))
     }
+}
+
+/// Text for the system prompt of agents that have a tool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolGuidance {
+    /// The tool.
+    pub tool: ToolName,
+    /// The text.
+    pub text: Arc<str>,
 }
 
 /// A call that shows a tool's use, run by the conformance check.

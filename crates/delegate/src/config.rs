@@ -7,6 +7,7 @@ use std::sync::Arc;
 use deputize_core::agent::AgentLimits;
 use deputize_core::authority::ApproverMode;
 use deputize_core::setting_names::SettingNames;
+use deputize_core::tool::ToolGuidance;
 use deputize_core::{ArgumentRole, CatalogEntry, Effects, Subject, ToolName, ToolsetName};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -216,6 +217,8 @@ pub struct DelegationHost {
     /// Rendered blocks that come before every child's own prompt: in its system text or, if that is
     /// the parent's, in its first message.
     pub child_base: Vec<Arc<str>>,
+    /// Texts about tools, for children that have the tool; after `child_base`.
+    pub guidance: Vec<ToolGuidance>,
 }
 
 /// The settings of delegation: plain data, the same for every agent of a session.

@@ -10,6 +10,7 @@ use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::model::ModelOptions;
 use deputize_core::prompt::FillError;
 use deputize_core::sanitize::for_terminal_line;
+use deputize_core::tool::ToolGuidance;
 use deputize_core::{CallId, ToolDecl, ToolName, ToolsetName};
 use serde_json::{Value, json};
 
@@ -485,7 +486,9 @@ fn first_request(
     })?;
     let prompt = prompt.render().into_blocks();
     let goal = Arc::from(task.goal.as_str());
-    let base = config.host.child_base.iter().cloned();
+    let has_tool = |text: &&ToolGuidance| child.tools.contains(&text.tool);
+    let guidance = config.host.guidance.iter().filter(has_tool).map(|text| Arc::clone(&text.text));
+    let base = config.host.child_base.iter().cloned().chain(guidance);
     if preserves {
         let system = parent.spec.system.clone();
         let declared = Some(parent.declared.into());

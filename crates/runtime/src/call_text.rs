@@ -61,6 +61,7 @@ fn phrase(spec: &ToolSpec, map: &Map<String, Value>) -> Option<String> {
         }
         _ => match subject.value(role, map) {
             Some(Value::Array(items)) => format!("{verb} {}", count(items.len(), "item")),
+            None if map.is_empty() => verb.to_owned(),
             _ => format!("{verb} {}", visible(text(role)?)),
         },
     };
@@ -306,6 +307,9 @@ mod tests {
                 "stop children [s/1.0.0]",
             ),
             ("delegate_control", r#"{"action":"list"}"#, "list children"),
+            ("skills_list", "{}", "list skills"),
+            ("skill_view", r#"{"name":"notes"}"#, "read skill notes"),
+            ("skill_manage", r#"{"action":"edit","name":"notes"}"#, "edit skill notes"),
             (
                 "task",
                 r#"{"goal":"No","description":"Count the tests"}"#,
@@ -322,7 +326,7 @@ mod tests {
         let arguments = serde_json::json!({
             "path": "a", "pattern": "a", "command": "a", "content": "a", "old": "a", "new": "b",
             "patch": "a", "items": ["a"], "url": "a", "query": "a",
-            "question": "a", "action": "a",
+            "question": "a", "action": "a", "name": "a",
         });
         for entry in catalog.iter() {
             let name = entry.name().as_str();

@@ -51,6 +51,9 @@ pub struct BaseParts<'a> {
     pub system_text: Option<&'a str>,
     /// The tool with which it delegates, if it has one. Children get this in their own prompt.
     pub delegation_tool: Option<ToolName>,
+    /// Texts about the agent's tools, in the order of the tools. Children get those of their own
+    /// tools in their own prompt.
+    pub guidance: Vec<&'a str>,
     /// The project's files for agents, from the repository's root downwards. Empty for children.
     pub project: Vec<ProjectFile<'a>>,
     /// The date at the session's start, as the model is to read it.
@@ -70,6 +73,7 @@ impl<'a> BaseParts<'a> {
             identity: None,
             system_text: None,
             delegation_tool: None,
+            guidance: Vec::new(),
             project: Vec::new(),
             date,
             environment,
@@ -131,6 +135,7 @@ pub fn base_prompt(parts: &BaseParts<'_>) -> Result<PromptParts, FillError> {
     if let Some(tool) = &parts.delegation_tool {
         volatile.push(Section::plain(&fill(DELEGATION, &[("tool", tool.as_str())])?));
     }
+    volatile.extend(parts.guidance.iter().map(|text| Section::plain(text)));
     volatile.extend(project(&parts.project)?);
     volatile.push(Section::plain(&format!("Date: {}", parts.date)));
     volatile.push(environment(&parts.environment)?);
@@ -216,6 +221,7 @@ mod tests {
     fn typical() -> BaseParts<'static> {
         BaseParts {
             delegation_tool: Some(ToolName::literal("delegate_task")),
+            guidance: vec!["# Skills\n- tidy: Tidies up."],
             project: vec![ProjectFile { path: "AGENTS.md", text: AGENTS }],
             environment: at("/repo/app", true),
             platform: Some(Platform::Terminal),

@@ -53,6 +53,7 @@ mod search_files;
 mod settings;
 mod shell_state;
 mod shown;
+mod skills;
 mod spill;
 mod terminal;
 mod text;
@@ -67,6 +68,8 @@ pub use settings::{
     READ_LINES, SEARCH_MATCHES, SPILL_BYTES, Settings, WAIT_SECONDS,
 };
 
+pub use skills::bundled_skills;
+
 /// The tools that read and search the web.
 #[cfg(feature = "web")]
 pub use deputize_web as web;
@@ -80,7 +83,7 @@ mod tests {
     use deputize_core::{Catalog, ToolDecl};
 
     /// The most bytes of all declarations together: they are sent with every request.
-    const DECLARED_BYTES: usize = 7_700;
+    const DECLARED_BYTES: usize = 8_500;
 
     fn declared() -> Vec<ToolDecl> {
         let catalog = Catalog::linked(&[LINK]).unwrap();
@@ -120,6 +123,9 @@ mod tests {
                 "terminal/process",
                 "file/read_file",
                 "file/search_files",
+                "skills/skill_manage",
+                "skills/skill_view",
+                "skills/skills_list",
                 "terminal/terminal",
                 "todo/todo",
                 "web/web_fetch",
@@ -147,6 +153,8 @@ mod tests {
             "terminal",
             "process",
             "todo",
+            "skills_list",
+            "skill_view",
         ] {
             bench.put("README.md", "# Title\n\nTODO: a\n");
             let read = serde_json::json!({"path": "README.md"});

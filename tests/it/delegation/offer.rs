@@ -36,7 +36,7 @@ fn family(toolsets: Value) -> impl Fn(&ChatRequest) -> MockAnswer + Send + Sync 
 async fn where_nobody_approves_a_child_has_no_commands_and_both_models_know() {
     for set in [&[][..], &["delegation.approvals=deny"], &["delegation.approvals=ask"]] {
         let lab = Lab::new();
-        let server = model(family(json!(["file", "terminal", "web"]))).await;
+        let server = model(family(json!(["file", "skills", "terminal", "web"]))).await;
         let ended = run(&lab, &server, set, "Go").await;
         let requests = server.requests();
         let parent = of(&requests, "Go");
@@ -52,7 +52,8 @@ async fn where_nobody_approves_a_child_has_no_commands_and_both_models_know() {
         assert!(offered.contains("file (") && !offered.contains("terminal"), "{offered}");
         let (told, _) = result(&messages(parent[1], "tool")[0]);
         let said = "task 0 got less than it asked for: process (it needs approval, which children \
-                    cannot get), terminal (it needs approval, which children cannot get)";
+                    cannot get), terminal (it needs approval, which children cannot get), \
+                    skill_manage (no child has it: what is learned is the top agent's)";
         assert_eq!(told["warnings"], json!([said]));
         assert_eq!(told["results"][0]["tool_trace"][0]["status"], "error", "{told:#}");
         assert!(!lab.work("ran").exists());

@@ -95,7 +95,9 @@ async fn the_tools_of_a_child_are_explained() {
     assert!(!all.is_empty() && all.iter().all(own), "{value:#}");
     let unknown = resolved(&["-t", "nope"], 2).await.err;
     assert!(
-        unknown.contains("there is no toolset `nope`: name some of file, file_read, web, or leave"),
+        unknown.contains(
+            "there is no toolset `nope`: name some of file, file_read, skills, web, or leave"
+        ),
         "{unknown}"
     );
     let deep = resolved(&["--depth", "2"], 2).await.err;

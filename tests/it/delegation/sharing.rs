@@ -51,7 +51,17 @@ async fn a_family_that_shares_its_prefix_shares_nothing_else() {
 
     // What `prompt` shows is what is sent.
     let base = server.base_url();
-    let asked = ["prompt", "-m", "openai/mock", "--base-url", &base, "--set", SHARES, "--json"];
+    let asked = [
+        "prompt",
+        "-m",
+        "openai/mock",
+        "--base-url",
+        &base,
+        "--set",
+        SHARES,
+        "--json",
+        "--project-files",
+    ];
     let sent = |request: &HttpRequest| format!("{}\n", request.text());
     for (more, request) in [
         (&["Look around"][..], own_request(&requests, "Look around")),

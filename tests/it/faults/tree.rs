@@ -9,7 +9,7 @@ use tokio::process::Command;
 
 use crate::program::{Lab, PROGRAM, ProgramEnd, RunningProgram, events};
 
-const SURVEY: [&str; 4] = ["run", "-m", "offline", "Survey this repository"];
+const SURVEY: [&str; 5] = ["run", "-m", "offline", "--project-files", "Survey this repository"];
 
 async fn survey_as(lab: &Lab, output: &str) -> ProgramEnd {
     let args = [&SURVEY[..], &["--output", output]].concat();

@@ -15,7 +15,7 @@ use deputize_core::retry::RetryPolicy;
 use deputize_core::sanitize::Secrets;
 use deputize_core::{
     Approver, BoxFuture, Cancel, Catalog, CatalogEntry, CatalogError, Clock, Observer, Origin,
-    Record, ToolCrate,
+    Record, ResourceMap, ToolCrate,
 };
 use deputize_delegate::{ChildApprovals, DelegationConfig, DelegationHost, send_order};
 use deputize_runtime::{Budgets, Heartbeat, Models, RateLimiters, SyncMode, SystemClock};
@@ -334,7 +334,7 @@ impl AgentBuilder {
         self.extensions.sort_by_key(|extension| extension.comes_last());
         let described = self.extensions.iter().map(|extension| extension.describe(&cx));
         let setup = AgentSetup {
-            prompt: PromptSources::read(&workspace.cwd, date, &mut warnings),
+            prompt: self.prompt_sources(&workspace.cwd, date, &mut warnings)?,
             extensions: described.collect::<Result<_, _>>().map_err(BuildError::Extension)?,
         };
         let assembly = self.assemble(workspace, &setup, &cx)?;
@@ -463,6 +463,7 @@ impl AgentBuilder {
         let base = setup.prompt.top_prompt(PromptSettings {
             system_text: &self.system_prompt,
             schemas: delegation.options.tool_schemas,
+            tools: &names,
             delegation_tool: names.contains(&tool).then_some(tool),
             platform: None,
         })?;
@@ -490,6 +491,17 @@ impl AgentBuilder {
         })
     }
 
+    /// Reads what the prompts of agents in a directory are made of.
+    fn prompt_sources(
+        &self,
+        cwd: &Path,
+        date: String,
+        warnings: &mut Vec<String>,
+    ) -> Result<PromptSources, CatalogError> {
+        let sources = PromptSources::new(cwd, date).with_project(warnings);
+        Ok(sources.with_guidance(&self.linked_tools()?, &ResourceMap::default(), |_| true))
+    }
+
     /// The tools of the crates that were named, and of no other linked crate.
     fn linked_tools(&self) -> Result<Catalog, CatalogError> {
         if self.crates.is_empty() {
@@ -505,14 +517,15 @@ impl AgentBuilder {
     /// The settings of delegation, with what follows from the other settings.
     fn delegation_config(&self, sources: &PromptSources) -> Result<DelegationConfig, BuildError> {
         let config = self.delegation.clone().unwrap_or_default();
-        let child_base = sources.child_prompt(&self.system_prompt, config.options.tool_schemas)?;
+        let child_base =
+            sources.child_prompt(&self.system_prompt, config.options.tool_schemas, false)?;
         let mut config = DelegationConfig {
             approvals: ChildApprovals {
                 effects: EffectPolicy::approval_effects(),
                 person_available: self.handlers.approver.is_some(),
                 ..config.approvals
             },
-            host: DelegationHost { child_base, ..config.host },
+            host: DelegationHost { child_base, guidance: sources.guidance.clone(), ..config.host },
             ..config
         };
         for extension in &self.extensions {

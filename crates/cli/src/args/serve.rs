@@ -28,6 +28,9 @@ pub(crate) struct SessionOptions {
     /// Set a configuration key, such as delegation.max_spawn_depth=2; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
+    /// Read the project's own files: AGENTS.md, CLAUDE.md, .cursorrules and skills
+    #[arg(long)]
+    project_files: bool,
 }
 
 impl SessionOptions {
@@ -49,7 +52,7 @@ impl SessionOptions {
             approve,
             output: OutputFormat::Text,
             record: None,
-            settings: Settings { cwd, config, set },
+            settings: Settings { cwd, config, set, project_files: self.project_files },
             quiet,
             verbose: false,
         }

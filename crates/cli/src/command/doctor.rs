@@ -96,6 +96,7 @@ pub(crate) fn doctor(
             if let Ok(composition) = &composition {
                 checks.extend(models::checks(composition, around, args)?);
                 checks.extend(check_tools_of_children(composition));
+                checks.extend(check_skills(composition));
             }
             checks.extend(external_agent(&loaded.config, around));
             let hooks = faults(&loaded.config.hooks, around).into_iter();
@@ -144,6 +145,14 @@ fn external_agent(config: &Config, around: &ProcessEnv) -> Option<Check> {
         }
         Err(error) => Some(Check::new("external agent", Err(error.chain()))),
     }
+}
+
+/// Checks the skills, and names each file that is none.
+fn check_skills(composition: &AssembledProgram) -> Vec<Check> {
+    let listing = composition.skills.list();
+    let faults = listing.faults.iter().map(|fault| Check::less("skills", fault.to_string()));
+    let count = format!("{} usable", listing.skills.len());
+    std::iter::once(Check::new("skills", Ok(count))).chain(faults).collect()
 }
 
 /// Lists the tools that children lack, and how to grant them.

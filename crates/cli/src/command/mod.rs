@@ -14,6 +14,7 @@ pub(crate) mod prompt;
 pub(crate) mod run;
 mod serve;
 pub(crate) mod sessions;
+pub(crate) mod skills;
 mod table;
 pub(crate) mod tools;
 

@@ -62,6 +62,7 @@ pub(super) fn policy(
             workspace: found.workspace.clone(),
             logs: logs(from),
             child_base,
+            guidance: found.prompt.guidance.clone(),
         },
     }
 }

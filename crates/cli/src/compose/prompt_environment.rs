@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use deputize_agent::mcp::KnownServer;
 use deputize_agent::plugins::PluginRecord;
 use deputize_agent::{PromptSources, local_date, project};
+use deputize_core::{Catalog, CatalogEntry, CatalogError, ResourceMap, ToolsetName};
 use deputize_runtime::prompt::Platform;
 use serde::{Deserialize, Serialize};
 
+use super::settings::skill_library;
 use super::{AssemblyInput, mcp, unreachable};
 use crate::zone::zone;
 
@@ -45,7 +47,10 @@ impl PromptEnvironment {
     /// Reads the environment; adds a warning for each file that cannot be read.
     pub(crate) fn read(from: &AssemblyInput<'_>, warnings: &mut Vec<String>) -> Self {
         let date = local_date(&*from.clock, zone(from.surroundings));
-        let mut prompt = PromptSources::read(&from.cwd, date, warnings);
+        let mut prompt = PromptSources::new(&from.cwd, date);
+        if from.project_files {
+            prompt = prompt.with_project(warnings);
+        }
         prompt.identity = match from.home.as_deref().map(project::identity) {
             Some(Ok(text)) => text,
             Some(Err(warning)) => {
@@ -67,9 +72,35 @@ impl PromptEnvironment {
         }
     }
 
-    /// Reads another project's files, and keeps the rest.
-    pub(crate) fn in_directory(self, cwd: &Path, warnings: &mut Vec<String>) -> Self {
-        Self { prompt: self.prompt.in_directory(cwd, warnings), ..self }
+    /// Returns the same for another directory, with the files of its project only if they are to be
+    /// read.
+    pub(crate) fn in_directory(
+        self,
+        cwd: &Path,
+        project_files: bool,
+        warnings: &mut Vec<String>,
+    ) -> Self {
+        let Self { prompt: PromptSources { date, .. }, .. } = &self;
+        let there = PromptSources::new(cwd, date.clone());
+        let there = if project_files { there.with_project(warnings) } else { there };
+        let PromptSources { cwd, git, project, .. } = there;
+        Self { prompt: PromptSources { cwd, git, project, ..self.prompt }, ..self }
+    }
+
+    /// Reads the texts about the tools that agents are to have.
+    pub(super) fn with_guidance(self, from: &AssemblyInput<'_>) -> Result<Self, CatalogError> {
+        let chosen = &from.config.toolsets;
+        let catalog = Catalog::linked(from.links)?;
+        let settings = ResourceMap::default();
+        settings.get_or_insert_with(|| skill_library(from));
+        let is_chosen = |entry: &CatalogEntry| {
+            let includes = |name: &String| {
+                ToolsetName::new(name.as_str()).is_ok_and(|set| catalog.includes(&set, entry))
+            };
+            chosen.is_empty() || chosen.iter().any(includes)
+        };
+        let prompt = self.prompt.with_guidance(&catalog, &settings, is_chosen);
+        Ok(Self { prompt, ..self })
     }
 
     pub(super) const fn platform(&self) -> Platform {

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use deputize_agent::AssemblyLimits;
+use deputize_agent::{AssemblyLimits, project};
 use deputize_core::agent::AgentLimits;
 use deputize_core::message::{AssistantMessage, UserMessage};
 use deputize_core::model::ModelOptions;
 use deputize_core::setting_names::SettingNames;
 use deputize_core::{Catalog, Message, ToolsetName};
+use deputize_documents::SkillLibrary;
 use deputize_runtime::{Budgets, Heartbeat};
 
 use super::{AssemblyInput, ComposeError, mcp};
@@ -114,6 +115,21 @@ pub(super) fn prefill(config: &Config) -> Vec<Message> {
         }
     };
     config.prefill_messages.iter().map(message).collect()
+}
+
+/// Returns the places of skills: the program's, the person's, and the project's if its files are to
+/// be read.
+pub(crate) fn skill_library(from: &AssemblyInput<'_>) -> SkillLibrary {
+    let library = deputize_tools::bundled_skills();
+    let library = match &from.home {
+        Some(home) => library.with_user(home.join("skills")),
+        None => library,
+    };
+    if !from.project_files {
+        return library;
+    }
+    let root = project::root(&from.cwd);
+    library.with_project(&from.cwd, root.as_deref().unwrap_or(&from.cwd))
 }
 
 pub(super) fn tool_settings(from: &AssemblyInput<'_>) -> deputize_tools::Settings {

@@ -34,6 +34,7 @@ impl Bench {
             kept: BTreeSet::from([cwd.join("own")]),
             cwd,
             clock: Arc::new(FixedClock(START)),
+            project_files: true,
             told: BTreeSet::new(),
         })
         .map_err(|error| error.chain())

@@ -107,7 +107,10 @@ pub(crate) fn replay(
     let config = config_of(config, options)?;
     let mut warnings = Vec::new();
     let found = match &options.settings.cwd {
-        Some(chosen) => found.in_directory(&around.cwd(Some(chosen))?, &mut warnings),
+        Some(chosen) => {
+            let cwd = around.cwd(Some(chosen))?;
+            found.in_directory(&cwd, options.settings.project_files, &mut warnings)
+        }
         None => found,
     };
     warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
@@ -121,6 +124,7 @@ pub(crate) fn replay(
         home: None,
         // No tool runs.
         kept: BTreeSet::new(),
+        project_files: false,
         clock: Arc::new(recording.clock()),
         told: BTreeSet::new(),
     };

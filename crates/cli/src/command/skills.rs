@@ -1,0 +1,150 @@
+//! `deputize skills`: lists, shows, edits and deletes skills.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use deputize_core::ToolCrate;
+use deputize_core::sanitize::{for_terminal, for_terminal_line};
+use deputize_documents::{Skill, SkillError, SkillLibrary, SkillListing};
+use serde_json::{Value, json};
+
+use crate::args::{Settings, Skills};
+use crate::command::print_list;
+use crate::compose::{AssemblyInput, load_config, skill_library};
+use crate::exit::CliError;
+use crate::invocation::format_command;
+use crate::process_env::ProcessEnv;
+use crate::stdio::{print, tell};
+
+/// Characters of a description in a list.
+const LINE_CHARS: usize = 200;
+
+#[derive(Debug, thiserror::Error)]
+enum EditError {
+    #[error("no editor: set VISUAL or EDITOR")]
+    NoEditor,
+    #[error("the editor `{0}` failed; the skill is as before")]
+    Failed(String),
+    #[error("a file for the editor cannot be used")]
+    File(#[source] std::io::Error),
+}
+
+/// Runs the command.
+pub(crate) fn skills(
+    links: &[ToolCrate],
+    around: &ProcessEnv,
+    command: &Skills,
+) -> Result<(), CliError> {
+    match command {
+        Skills::List { view } => list(&library(links, around, &view.settings)?, view.json),
+        Skills::Show { name, file, settings } => {
+            let read = library(links, around, settings)?.read(name, file.as_deref());
+            print(&for_terminal(&read.map_err(CliError::usage)?.text))
+        }
+        Skills::Edit { name, settings } => edit(&library(links, around, settings)?, around, name),
+        Skills::Rm { name, settings } => {
+            let folder = library(links, around, settings)?.remove(name).map_err(skill_error)?;
+            print(&format!("deleted: {}\n", for_terminal(&folder.display().to_string())))
+        }
+    }
+}
+
+fn library(
+    links: &[ToolCrate],
+    around: &ProcessEnv,
+    settings: &Settings,
+) -> Result<SkillLibrary, CliError> {
+    let sources = around.sources(settings, Vec::new())?;
+    let loaded = load_config(around, &sources)?;
+    Ok(skill_library(&AssemblyInput::here(links, &loaded.config, around, &sources)))
+}
+
+fn list(library: &SkillLibrary, as_json: bool) -> Result<(), CliError> {
+    let SkillListing { skills, faults } = library.list();
+    faults.iter().for_each(|fault| tell(&format!("warning: {fault}")));
+    if as_json {
+        let skills: Vec<Value> = skills.iter().map(row_json).collect();
+        return print(&format!("{:#}\n", json!(skills)));
+    }
+    let row = |skill: &Skill| {
+        let description = for_terminal_line(&skill.description, LINE_CHARS);
+        [skill.name.clone(), skill.origin.as_str().to_owned(), description]
+    };
+    let rows = skills.iter().map(row).collect();
+    print_list(
+        ["SKILL", "FROM", "WHAT IT IS FOR"],
+        rows,
+        &["WHAT IT IS FOR"],
+        "there are no skills",
+    )
+}
+
+fn row_json(skill: &Skill) -> Value {
+    json!({
+        "name": skill.name,
+        "from": skill.origin.as_str(),
+        "description": skill.description,
+        "for_models": skill.for_models,
+        "path": skill.path(),
+    })
+}
+
+/// Edits a copy, so that a skill that is broken afterwards does not take the place of one that is
+/// not.
+fn edit(library: &SkillLibrary, around: &ProcessEnv, name: &str) -> Result<(), CliError> {
+    let old = match library.own_folder(name) {
+        Ok(folder) => Some(fs::read_to_string(folder.join("SKILL.md")).unwrap_or_default()),
+        Err(SkillError::Unknown { .. }) => None,
+        Err(error) => return Err(skill_error(error)),
+    };
+    let failed = |error| CliError::failed(EditError::File(error));
+    let folder = tempfile::tempdir().map_err(failed)?;
+    let file = folder.path().join("SKILL.md");
+    let text = old.clone().unwrap_or_else(|| template(name));
+    fs::write(&file, text).map_err(failed)?;
+    run_editor(around, &file)?;
+    let text = fs::read_to_string(&file).map_err(failed)?;
+    let written = match &old {
+        Some(_) => library.replace(name, &text),
+        None => library.create(name, &text),
+    };
+    match written {
+        Ok(path) => print(&format!("written: {}\n", for_terminal(&path.display().to_string()))),
+        Err(error) => {
+            let kept = folder.keep();
+            let hint = format!("your text is in {}", kept.join("SKILL.md").display());
+            Err(skill_error(error).hint(hint))
+        }
+    }
+}
+
+fn template(name: &str) -> String {
+    format!(
+        "---\nname: {name}\ndescription: What it is for, and when to use it.\n---\n\n# {name}\n"
+    )
+}
+
+/// Runs the person's editor on a file, as the shell would.
+fn run_editor(around: &ProcessEnv, file: &Path) -> Result<(), CliError> {
+    let editor = around.var("VISUAL").or_else(|| around.var("EDITOR"));
+    let editor = editor.ok_or(EditError::NoEditor).map_err(CliError::usage)?;
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(file);
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(CliError::failed(EditError::Failed(editor.to_owned()))),
+    }
+}
+
+fn skill_error(error: SkillError) -> CliError {
+    let is_other = matches!(error, SkillError::NotYours { .. } | SkillError::Unknown { .. });
+    let error = match error {
+        SkillError::Write { .. } => CliError::failed(error),
+        error => CliError::usage(error),
+    };
+    if is_other {
+        return error.hint(format!("`{}` shows whose each is", format_command("skills list")));
+    }
+    error
+}

@@ -1,0 +1,46 @@
+//! Markdown files with front matter, as people write them for agents.
+//!
+//! [`Document`] is such a file: YAML between two lines `---`, and a text. A [`SkillLibrary`] has
+//! the skills of a person, of a project and of the program. A file that is broken is a
+//! [`DocumentFault`] with its path and the reason, beside what could be read; it is never fatal.
+//!
+//! ```
+//! use deputize_documents::Document;
+//!
+//! let document = Document::parse("---\nname: release\n---\nTag it first.\n")?;
+//! assert_eq!(document.fields().text("name")?, Some("release".to_owned()));
+//! assert_eq!(document.body(), "Tag it first.\n");
+//! # Ok::<(), deputize_documents::DocumentError>(())
+//! ```
+//!
+//! # Features and stability
+//!
+//! No features.
+//!
+//! Stability: settling. A minor version may change it, and the changelog says how to follow.
+
+mod document_error;
+mod fields;
+mod front_matter;
+mod read_text;
+mod skill;
+mod skill_error;
+mod skill_files;
+mod skill_library;
+mod skill_reader;
+
+pub use document_error::{DocumentError, DocumentFault};
+pub use fields::Fields;
+pub use front_matter::Document;
+pub use read_text::read_text;
+pub use skill::{Skill, SkillOrigin, SkillText};
+pub use skill_error::SkillError;
+pub use skill_library::SkillLibrary;
+pub use skill_reader::SkillListing;
+
+/// Bytes of a document at most.
+pub const DOCUMENT_BYTES: u64 = 64 * 1024;
+/// Bytes of another file of a skill at most.
+pub const SKILL_FILE_BYTES: u64 = 256 * 1024;
+/// Skills of one place at most; others are named as faults.
+pub const MOST_SKILLS: usize = 200;

@@ -1,0 +1,132 @@
+//! A skill: instructions for one kind of work, in a folder with a `SKILL.md`.
+
+use std::path::{Path, PathBuf};
+
+use crate::document_error::DocumentError;
+use crate::front_matter::Document;
+
+/// The file of a skill's folder that makes it a skill.
+pub(crate) const SKILL_FILE: &str = "SKILL.md";
+/// Characters of a name at most.
+const NAME_CHARS: usize = 64;
+/// Characters of a description at most.
+const DESCRIPTION_CHARS: usize = 1024;
+
+/// Who wrote a skill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SkillOrigin {
+    /// The person.
+    User,
+    /// The program.
+    Bundled,
+    /// The project.
+    Project,
+}
+
+impl SkillOrigin {
+    /// Returns its name, such as `user`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Bundled => "bundled",
+            Self::Project => "project",
+        }
+    }
+}
+
+/// Where the files of a skill are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SkillPlace {
+    /// In the program, as the text of `SKILL.md`.
+    Program(&'static str),
+    /// In a folder, which must lie within the second one if there is one.
+    Folder { folder: PathBuf, within: Option<PathBuf> },
+}
+
+/// A skill, without its text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Skill {
+    /// Its name, which is that of its folder.
+    pub name: String,
+    /// What it is for and when to use it.
+    pub description: String,
+    /// Who wrote it.
+    pub origin: SkillOrigin,
+    /// Whether models learn of it by themselves. Its author may keep it for people.
+    pub for_models: bool,
+    pub(crate) place: SkillPlace,
+}
+
+impl Skill {
+    /// Parses the text of a `SKILL.md`.
+    pub(crate) fn parse(
+        name: &str,
+        text: &str,
+        origin: SkillOrigin,
+        place: SkillPlace,
+    ) -> Result<Self, DocumentError> {
+        let document = Document::parse(text)?;
+        let fields = document.fields();
+        check_name(name)?;
+        if let Some(own) = fields.text("name")?
+            && own != name
+        {
+            return Err(DocumentError::whole(format!(
+                "its `name` is `{own}` and its folder is `{name}`: they must be the same"
+            )));
+        }
+        let description = fields.text("description")?.ok_or_else(|| {
+            DocumentError::whole("it has no `description`: say what it is for and when to use it")
+        })?;
+        let chars = description.chars().count();
+        if chars > DESCRIPTION_CHARS {
+            return Err(DocumentError::whole(format!(
+                "its `description` has {chars} characters, and {DESCRIPTION_CHARS} is the most"
+            )));
+        }
+        let for_models = !fields.flag("disable-model-invocation")?;
+        Ok(Self { name: name.to_owned(), description, origin, for_models, place })
+    }
+
+    /// Returns the folder of its files; `None` if it is part of the program.
+    #[must_use]
+    pub fn folder(&self) -> Option<&Path> {
+        match &self.place {
+            SkillPlace::Program(_) => None,
+            SkillPlace::Folder { folder, .. } => Some(folder),
+        }
+    }
+
+    /// Returns the path of its `SKILL.md`; `None` if it is part of the program.
+    #[must_use]
+    pub fn path(&self) -> Option<PathBuf> {
+        Some(self.folder()?.join(SKILL_FILE))
+    }
+}
+
+/// A text of a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SkillText {
+    /// The skill.
+    pub skill: Skill,
+    /// The body of its `SKILL.md`, or the whole of another file.
+    pub text: String,
+    /// Its other files, as paths in its folder, in order; only beside the body.
+    pub files: Vec<String>,
+    /// How many more files it has.
+    pub more_files: usize,
+}
+
+/// Checks the name of a skill.
+pub(crate) fn check_name(name: &str) -> Result<(), DocumentError> {
+    let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let is_valid = name.chars().count() <= NAME_CHARS
+        && name.split('-').all(|part| !part.is_empty() && part.chars().all(is_letter));
+    if is_valid {
+        return Ok(());
+    }
+    Err(DocumentError::whole(format!(
+        "a skill's name has 1 to {NAME_CHARS} lower-case letters, digits and single hyphens inside"
+    )))
+}

@@ -1,0 +1,59 @@
+//! Why a skill cannot be read or changed.
+
+use std::io;
+
+use crate::document_error::DocumentError;
+use crate::skill::SkillOrigin;
+
+/// Why a skill cannot be read or changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SkillError {
+    /// There is none of this name.
+    #[error("there is no skill `{name}`; there are: {}", names(known))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names of all skills.
+        known: Vec<String>,
+    },
+    /// A file of a skill cannot be read.
+    #[error("`{file}` of the skill `{skill}` cannot be read: {source}")]
+    File {
+        /// The skill.
+        skill: String,
+        /// The file.
+        file: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A text is no skill.
+    #[error(transparent)]
+    Invalid(#[from] DocumentError),
+    /// There is one of this name already.
+    #[error("there is a skill `{0}` already: edit it, or choose another name")]
+    Exists(String),
+    /// It is not the person's.
+    #[error("`{name}` is a {} skill and is not changed here; a skill of the person may take its place", origin.as_str())]
+    NotYours {
+        /// The skill.
+        name: String,
+        /// Who wrote it.
+        origin: SkillOrigin,
+    },
+    /// There is no folder for the person's skills.
+    #[error("there is no folder for skills of the person")]
+    NoFolder,
+    /// It cannot be written.
+    #[error("the skill `{name}` cannot be written")]
+    Write {
+        /// The skill.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+fn names(known: &[String]) -> String {
+    if known.is_empty() { "none".to_owned() } else { known.join(", ") }
+}

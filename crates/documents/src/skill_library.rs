@@ -1,0 +1,236 @@
+//! The skills of a person, of a project and of the program.
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use cap_std::ambient_authority;
+use cap_std::fs::Dir;
+use deputize_core::Resource;
+
+use crate::DOCUMENT_BYTES;
+use crate::document_error::DocumentError;
+use crate::front_matter::Document;
+use crate::read_text::read_text;
+use crate::skill::{SKILL_FILE, Skill, SkillOrigin, SkillPlace, SkillText, check_name};
+use crate::skill_error::SkillError;
+use crate::skill_files::{FileNames, text_of};
+use crate::skill_reader::{SkillFolder, SkillListing, SkillReader};
+
+/// Folders of a project that may have skills.
+const PROJECT_FOLDERS: [&str; 3] = [".deputize/skills", ".agents/skills", ".claude/skills"];
+
+/// The places of skills. Nothing is read before it is asked for, and each time anew.
+///
+/// A skill of the person takes the place of a bundled one of the same name. A skill of a project
+/// takes no place of another.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SkillLibrary {
+    user: Option<PathBuf>,
+    bundled: Vec<(&'static str, &'static str)>,
+    project: Vec<SkillFolder>,
+}
+
+impl Resource for SkillLibrary {}
+
+impl SkillLibrary {
+    /// Adds a skill of the program: its name, and the text of its `SKILL.md`.
+    #[must_use]
+    pub fn with_bundled(mut self, name: &'static str, text: &'static str) -> Self {
+        self.bundled.push((name, text));
+        self
+    }
+
+    /// Sets the folder of the person's skills, which may not exist yet.
+    #[must_use]
+    pub fn with_user(self, folder: PathBuf) -> Self {
+        Self { user: Some(folder), ..self }
+    }
+
+    /// Adds the skills of a project: those of `.deputize/skills`, `.agents/skills` and
+    /// `.claude/skills` in `cwd` and above it up to `root`.
+    #[must_use]
+    pub fn with_project(mut self, cwd: &Path, root: &Path) -> Self {
+        for dir in cwd.ancestors().take_while(|dir| dir.starts_with(root)) {
+            let folders = PROJECT_FOLDERS.iter().map(|name| SkillFolder {
+                origin: SkillOrigin::Project,
+                path: dir.join(name),
+                within: Some(root.to_owned()),
+            });
+            self.project.extend(folders);
+        }
+        self
+    }
+
+    /// Returns the folder of the person's skills, if one is known.
+    #[must_use]
+    pub fn user_folder(&self) -> Option<&Path> {
+        self.user.as_deref()
+    }
+
+    /// Reads the descriptions of all skills.
+    #[must_use]
+    pub fn list(&self) -> SkillListing {
+        let mut found = SkillReader::default();
+        let user = self.user.iter().map(|path| SkillFolder {
+            origin: SkillOrigin::User,
+            path: path.clone(),
+            within: None,
+        });
+        user.for_each(|folder| found.read_folder(&folder));
+        for (name, text) in &self.bundled {
+            let place = SkillPlace::Program(text);
+            if !found.skills.contains_key(*name)
+                && let Ok(skill) = Skill::parse(name, text, SkillOrigin::Bundled, place)
+            {
+                found.skills.insert(skill.name.clone(), skill);
+            }
+        }
+        self.project.iter().for_each(|folder| found.read_folder(folder));
+        SkillListing { skills: found.skills.into_values().collect(), faults: found.faults }
+    }
+
+    /// Returns a skill.
+    ///
+    /// # Errors
+    /// If there is none of this name that could be read.
+    pub fn find(&self, name: &str) -> Result<Skill, SkillError> {
+        let SkillListing { skills, .. } = self.list();
+        match skills.iter().find(|skill| skill.name == name) {
+            Some(skill) => Ok(skill.clone()),
+            None => {
+                let known = skills.into_iter().map(|skill| skill.name).collect();
+                Err(SkillError::Unknown { name: name.to_owned(), known })
+            }
+        }
+    }
+
+    /// Reads the body of a skill, or another file of it by its path in the skill's folder.
+    ///
+    /// # Errors
+    /// If there is no such skill, or its file cannot be read, is not text, is too long, or lies
+    /// outside of its folder.
+    pub fn read(&self, name: &str, file: Option<&str>) -> Result<SkillText, SkillError> {
+        let skill = self.find(name)?;
+        let error = |file: &str, source| SkillError::File {
+            skill: name.to_owned(),
+            file: file.to_owned(),
+            source,
+        };
+        if let Some(file) = file.filter(|file| *file != SKILL_FILE) {
+            let text = text_of(&skill, file).map_err(|source| error(file, source))?;
+            return Ok(SkillText { skill, text, files: Vec::new(), more_files: 0 });
+        }
+        let whole = match &skill.place {
+            SkillPlace::Program(text) => (*text).to_owned(),
+            SkillPlace::Folder { folder, within } => {
+                read_text(&folder.join(SKILL_FILE), DOCUMENT_BYTES, within.as_deref())
+                    .and_then(|text| text.ok_or_else(|| io::ErrorKind::NotFound.into()))
+                    .map_err(|source| error(SKILL_FILE, source))?
+            }
+        };
+        let text = Document::parse(&whole)?.body().to_owned();
+        let mut files = FileNames::default();
+        if let Some(folder) = skill.folder()
+            && let Ok(dir) = Dir::open_ambient_dir(folder, ambient_authority())
+        {
+            files.add(&dir, Path::new(""), 1);
+        }
+        Ok(SkillText { skill, text, files: files.names, more_files: files.more })
+    }
+
+    /// Creates a skill of the person from the text of its `SKILL.md`.
+    ///
+    /// # Errors
+    /// If the text is no skill of this name, there is a skill of the person of this name already,
+    /// or it cannot be written. Nothing is left then.
+    pub fn create(&self, name: &str, text: &str) -> Result<PathBuf, SkillError> {
+        let folder = self.checked(name, text)?;
+        let failed = |source| SkillError::Write { name: name.to_owned(), source };
+        if let Some(parent) = folder.parent() {
+            fs::create_dir_all(parent).map_err(failed)?;
+        }
+        match fs::create_dir(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Err(SkillError::Exists(name.to_owned()));
+            }
+            created => created.map_err(failed)?,
+        }
+        let written = write_whole(&folder, text);
+        if written.is_err() {
+            let _best_effort = fs::remove_dir(&folder);
+        }
+        written.map_err(failed)
+    }
+
+    /// Replaces the `SKILL.md` of a skill of the person, whole or not at all.
+    ///
+    /// # Errors
+    /// If the text is no skill of this name, the skill is not the person's, or it cannot be
+    /// written.
+    pub fn replace(&self, name: &str, text: &str) -> Result<PathBuf, SkillError> {
+        let folder = self.own_folder(name)?;
+        self.checked(name, text)?;
+        write_whole(&folder, text)
+            .map_err(|source| SkillError::Write { name: name.to_owned(), source })
+    }
+
+    /// Removes a skill of the person with all its files.
+    ///
+    /// # Errors
+    /// If it is not the person's, or it cannot be removed.
+    pub fn remove(&self, name: &str) -> Result<PathBuf, SkillError> {
+        let folder = self.own_folder(name)?;
+        let failed = |source| SkillError::Write { name: name.to_owned(), source };
+        // With this name it is no skill any more, however far the removal gets.
+        let hidden = tempfile::Builder::new()
+            .prefix(".removed-")
+            .tempdir_in(folder.parent().unwrap_or(Path::new("/")));
+        let hidden = hidden.map_err(failed)?;
+        fs::rename(&folder, hidden.path().join(name)).map_err(failed)?;
+        hidden.close().map_err(failed)?;
+        Ok(folder)
+    }
+
+    /// Returns the folder of a skill of the person, broken or not.
+    ///
+    /// # Errors
+    /// If there is none: the skill is another's, or unknown.
+    pub fn own_folder(&self, name: &str) -> Result<PathBuf, SkillError> {
+        let folder = self.user_folder().ok_or(SkillError::NoFolder)?;
+        let own = folder.join(name);
+        if check_name(name).is_ok() && own.is_dir() {
+            return Ok(own);
+        }
+        let origin = self.find(name)?.origin;
+        Err(SkillError::NotYours { name: name.to_owned(), origin })
+    }
+
+    /// Checks the text of a skill, and returns the folder that is to hold it.
+    fn checked(&self, name: &str, text: &str) -> Result<PathBuf, SkillError> {
+        let folder = self.user_folder().ok_or(SkillError::NoFolder)?.join(name);
+        if text.len() as u64 > DOCUMENT_BYTES {
+            let bytes = text.len();
+            return Err(SkillError::Invalid(DocumentError::whole(format!(
+                "the text has {bytes} bytes, and {DOCUMENT_BYTES} is the most: put parts into \
+                 files beside it"
+            ))));
+        }
+        let place = SkillPlace::Folder { folder: folder.clone(), within: None };
+        Skill::parse(name, text, SkillOrigin::User, place)?;
+        Ok(folder)
+    }
+}
+
+/// Writes the file of a skill, whole or not at all.
+fn write_whole(folder: &Path, text: &str) -> io::Result<PathBuf> {
+    let path = folder.join(SKILL_FILE);
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(text.as_bytes())?;
+    file.as_file().sync_all()?;
+    file.persist(&path).map_err(|error| error.error)?;
+    Ok(path)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! Reads folders of skills.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use crate::document_error::DocumentFault;
+use crate::read_text::read_text;
+use crate::skill::{SKILL_FILE, Skill, SkillOrigin, SkillPlace};
+use crate::{DOCUMENT_BYTES, MOST_SKILLS};
+
+/// The skills that could be read, and what could not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SkillListing {
+    /// The skills, by name.
+    pub skills: Vec<Skill>,
+    /// Files that are no skills.
+    pub faults: Vec<DocumentFault>,
+}
+
+/// A folder of skills.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SkillFolder {
+    pub(crate) origin: SkillOrigin,
+    pub(crate) path: PathBuf,
+    pub(crate) within: Option<PathBuf>,
+}
+
+/// Reads folders of skills, one after the other.
+#[derive(Default)]
+pub(crate) struct SkillReader {
+    pub(crate) skills: BTreeMap<String, Skill>,
+    pub(crate) faults: Vec<DocumentFault>,
+}
+
+impl SkillReader {
+    pub(crate) fn read_folder(&mut self, folder: &SkillFolder) {
+        let entries = match fs::read_dir(&folder.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return,
+            Err(error) => return self.fault(&folder.path, error.to_string()),
+            Ok(entries) => entries,
+        };
+        let mut names: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+        names.retain(|path| path.is_dir() && !is_hidden(path));
+        names.sort();
+        if let Some(first) = names.get(MOST_SKILLS) {
+            let more = names.len() - MOST_SKILLS;
+            let reason = format!(
+                "this skill and {} after it are left out: {MOST_SKILLS} is the most of one folder",
+                more - 1
+            );
+            self.fault(&first.clone(), reason);
+        }
+        for path in names.iter().take(MOST_SKILLS) {
+            if let Err(reason) = self.read_skill(path, folder) {
+                self.fault(&path.join(SKILL_FILE), reason);
+            }
+        }
+    }
+
+    fn read_skill(&mut self, path: &Path, place: &SkillFolder) -> Result<(), String> {
+        let file = path.join(SKILL_FILE);
+        let text = read_text(&file, DOCUMENT_BYTES, place.within.as_deref());
+        let text = text.map_err(|error| error.to_string())?;
+        let text = text.ok_or("the folder has no such file")?;
+        let name = path.file_name().and_then(|name| name.to_str());
+        let name = name.ok_or("the name of its folder is not UTF-8")?;
+        let within = place.within.clone();
+        let kept = SkillPlace::Folder { folder: path.to_owned(), within };
+        let skill = Skill::parse(name, &text, place.origin, kept);
+        let skill = skill.map_err(|error| error.to_string())?;
+        if let Some(other) = self.skills.get(name) {
+            return Err(format!(
+                "there is a {} skill of this name, which is used: rename one of them",
+                other.origin.as_str()
+            ));
+        }
+        self.skills.insert(skill.name.clone(), skill);
+        Ok(())
+    }
+
+    fn fault(&mut self, path: &Path, reason: String) {
+        self.faults.push(DocumentFault { path: path.to_owned(), reason });
+    }
+}
+
+fn is_hidden(path: &Path) -> bool {
+    path.file_name().is_none_or(|name| name.to_string_lossy().starts_with('.'))
+}

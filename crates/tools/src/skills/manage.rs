@@ -1,0 +1,80 @@
+//! `skill_manage`: what an agent learned, for later sessions.
+
+use deputize_core::tool::spec_of;
+use deputize_core::{
+    ArgumentRole, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
+    ToolOutput, ToolSpec, TypedTool,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use super::{library, tool_error};
+use crate::blocking::{blocking, still_wanted};
+
+const DESCRIPTION: &str = "Write a skill of the person for later sessions.";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum SkillAction {
+    Create,
+    Edit,
+    Remove,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    action: SkillAction,
+    /// Lower-case letters, digits and hyphens.
+    name: String,
+    /// The whole SKILL.md: front matter with name and description, then Markdown.
+    #[serde(default)]
+    content: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct SkillManage;
+
+impl TypedTool for SkillManage {
+    type Args = Args;
+
+    fn spec() -> ToolSpec {
+        let arguments = serde_json::json!({
+            "action": "create",
+            "name": "release-notes",
+            "content": "---\nname: release-notes\ndescription: How to write release notes.\n---\n\
+                        Read the log since the last tag.\n",
+        });
+        // Later sessions obey it, so each call needs a yes.
+        let decl = spec_of::<Args>("skill_manage", DESCRIPTION);
+        ToolSpec {
+            examples: vec![Example { title: "A new skill", arguments }],
+            kind: ToolKind::Edit,
+            subject: Subject::new(Some("skill".into()), "action", ArgumentRole::Action)
+                .with("name", ArgumentRole::Text),
+            ..ToolSpec::effectful(decl, Effects::Unknown)
+        }
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
+        blocking(cx, move |cx| {
+            still_wanted(cx)?;
+            let library = library(&cx.agent.session.settings);
+            let content = || {
+                let content = args.content.as_deref().filter(|text| !text.trim().is_empty());
+                content.ok_or_else(|| ToolError::refused("give the whole SKILL.md as `content`"))
+            };
+            let name = &args.name;
+            let done = match args.action {
+                SkillAction::Create => library.create(name, content()?).map(|_| "created"),
+                SkillAction::Edit => library.replace(name, content()?).map(|_| "replaced"),
+                SkillAction::Remove => library.remove(name).map(|_| "removed"),
+            };
+            let done = done.map_err(tool_error)?;
+            Ok(ToolOutput::text(format!("the skill `{name}` is {done}; later sessions see it")))
+        })
+        .await
+    }
+}
+
+deputize_core::register_tool!("skills", SkillManage);

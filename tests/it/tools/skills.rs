@@ -1,0 +1,156 @@
+//! Skills, and the instructions of a project.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{blocks, calls_in_order};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
+
+const NOTES: &str = "---\nname: notes\ndescription: How to take notes.\n---\nTake notes.\n";
+
+fn put(lab: &Lab, path: &str, text: &str) {
+    let path = lab.path(path);
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+}
+
+async fn deputize(lab: &Lab, args: &[&str]) -> ProgramEnd {
+    RunningProgram::start(lab.deputize(args)).end().await
+}
+
+#[tokio::test]
+async fn the_skill_of_the_page_is_offered_and_read() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/tools/skills.md");
+    let page = fs::read_to_string(page).unwrap();
+    let call: Value = serde_json::from_str(blocks(&page, "json call")[0].1).unwrap();
+    let (_, result) = blocks(&page, "text result")[0];
+    let (_, skill) = blocks(&page, "markdown")[0];
+    let lab = Lab::new();
+    put(&lab, "home/skills/release-notes/SKILL.md", skill.trim_start());
+    let server = model(calls_in_order(vec![("skill_view", call)])).await;
+    lab.run(&server, &["Go"]).end().await.with_code(0);
+    let requests = server.requests();
+    let first = ChatRequest::of(&requests[0]);
+    let line =
+        "- release-notes: How to write release notes. Use it before a release.\n- split-work: ";
+    assert!(first.system().contains(line), "{}", first.system());
+    let last = ChatRequest::of(requests.last().unwrap());
+    let read = last.results()[0];
+    assert!(read.contains(result) && !read.contains("description:"), "{read}");
+    assert!(read.ends_with("[the person's skill: follow it where it fits your task]"), "{read}");
+}
+
+#[tokio::test]
+async fn without_their_tools_no_skill_is_named_and_none_is_read() {
+    let lab = Lab::new();
+    put(&lab, "home/skills/notes/SKILL.md", NOTES);
+    let server = model(calls_in_order(Vec::new())).await;
+    lab.run(&server, &["-t", "file", "Go"]).end().await.with_code(0);
+    let requests = server.requests();
+    let system = ChatRequest::of(&requests[0]).system().to_owned();
+    assert!(!system.contains("kill"), "{system}");
+}
+
+#[tokio::test]
+async fn a_child_learns_of_skills_if_it_has_their_tools_and_writes_none() {
+    let lab = Lab::new();
+    put(&lab, "home/skills/notes/SKILL.md", NOTES);
+    let tasks = json!({"tasks": [
+        {"goal": "Look one.", "toolsets": ["skills"]}, {"goal": "Look two.", "toolsets": ["file"]},
+    ]});
+    let server = model(move |asked| match asked.system().contains("YOUR TASK:") {
+        true => calls_in_order(Vec::new())(asked),
+        false => calls_in_order(vec![("delegate_task", tasks.clone())])(asked),
+    })
+    .await;
+    lab.run(&server, &["Hand on"]).end().await.with_code(0);
+    let requests = server.requests();
+    let child = |goal: &str| {
+        let mut requests = requests.iter().map(ChatRequest::of);
+        requests.find(|it| it.system().contains(&format!("YOUR TASK:\n{goal}"))).unwrap()
+    };
+    let one = child("Look one.");
+    assert!(one.system().contains("- notes: How to take notes."), "{}", one.system());
+    assert!(one.tools().contains(&"skill_view") && !one.tools().contains(&"skill_manage"));
+    let two = child("Look two.");
+    assert!(!two.system().contains("notes"), "{}", two.system());
+}
+
+#[tokio::test]
+async fn a_skill_is_written_only_with_a_yes() {
+    let lab = Lab::new();
+    let create = json!({"action": "create", "name": "notes", "content": NOTES});
+    let server = model(calls_in_order(vec![("skill_manage", create)])).await;
+    lab.run(&server, &["--approve", "deny", "Go"]).end().await.with_code(0);
+    assert!(!lab.path("home/skills").exists());
+    lab.run(&server, &["--approve", "auto", "Go"]).end().await.with_code(0);
+    assert_eq!(fs::read_to_string(lab.path("home/skills/notes/SKILL.md")).unwrap(), NOTES);
+    // The session that follows learns of it.
+    lab.run(&server, &["Go"]).end().await.with_code(0);
+    let requests = server.requests();
+    let system = ChatRequest::of(requests.last().unwrap()).system().to_owned();
+    assert!(system.contains("- notes: How to take notes."), "{system}");
+}
+
+#[tokio::test]
+async fn a_person_lists_shows_edits_and_deletes_skills() {
+    let lab = Lab::new();
+    put(&lab, "home/skills/broken/SKILL.md", "# Nothing\n");
+    put(&lab, "work/.agents/skills/theirs/SKILL.md", &NOTES.replace("notes", "theirs"));
+    put(&lab, "notes.md", NOTES);
+    let edit = |name: &'static str| {
+        let mut command = lab.deputize(&["skills", "edit", name]);
+        command.env("EDITOR", format!("cp {}", lab.path("notes.md").display()));
+        async { RunningProgram::start(command).end().await }
+    };
+    edit("notes").await.with_code(0);
+    let list = deputize(&lab, &["skills", "list"]).await.with_code(0);
+    let fault = "home/skills/broken/SKILL.md: it does not begin with front matter";
+    assert!(list.err.contains(fault), "{}", list.err);
+    assert!(list.out.contains("notes       user     How to take notes."), "{}", list.out);
+    assert!(!list.out.contains("theirs"), "{}", list.out);
+    let all = deputize(&lab, &["skills", "list", "--project-files", "--json"]).await.with_code(0);
+    let all: Value = serde_json::from_str(&all.out).unwrap();
+    let names: Vec<_> = all.as_array().unwrap().iter().map(|it| &it["name"]).collect();
+    assert_eq!(names, ["notes", "split-work", "theirs"]);
+    let doctor = deputize(&lab, &["doctor", "-m", "offline"]).await;
+    assert!(doctor.out.contains(fault), "{}", doctor.out);
+    let shown = deputize(&lab, &["skills", "show", "notes"]).await.with_code(0);
+    assert_eq!(shown.out, "Take notes.\n");
+    let other = edit("other").await.with_code(2);
+    assert!(other.err.contains("its `name` is `notes` and its folder is `other`"), "{}", other.err);
+    assert!(!lab.path("home/skills/other").exists());
+    deputize(&lab, &["skills", "rm", "notes"]).await.with_code(0);
+    let bundled = deputize(&lab, &["skills", "rm", "split-work"]).await.with_code(2);
+    assert!(bundled.err.contains("`split-work` is a bundled skill"), "{}", bundled.err);
+    assert!(!lab.path("home/skills/notes").exists());
+}
+
+#[tokio::test]
+async fn a_projects_files_are_read_only_if_the_person_says_so() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.work(".git")).unwrap();
+    put(&lab, "work/AGENTS.md", "Use tabs.\n");
+    put(&lab, "work/sub/CLAUDE.md", "Use spaces.\n");
+    std::os::unix::fs::symlink("CLAUDE.md", lab.work("sub/.cursorrules")).unwrap();
+    put(&lab, "work/.claude/skills/notes/SKILL.md", NOTES);
+    let sub = lab.work("sub");
+    let sub = sub.to_str().unwrap();
+    let prompt = async |args: &[&str]| {
+        let args = [&["prompt", "--system", "-C", sub], args].concat();
+        deputize(&lab, &args).await.with_code(0).out
+    };
+    let without = prompt(&[]).await;
+    assert!(!without.contains("Use ") && !without.contains("notes"), "{without}");
+    let with = prompt(&["--project-files"]).await;
+    let place = |text: &str| with.find(text).unwrap_or_else(|| panic!("no `{text}`: {with}"));
+    assert!(place("<project:skills ") < place("- notes: How to take notes."));
+    assert!(place("<project:AGENTS.md ") < place("<project:sub/CLAUDE.md "));
+    assert_eq!(with.matches("Use spaces.").count(), 1, "two names of one file: {with}");
+    let child = ["--project-files", "--child", "--goal", "Look."];
+    assert!(!prompt(&child).await.contains("Use tabs."));
+    let told = [&child[..], &["--set", "delegation.context_files=true"]].concat();
+    assert!(prompt(&told).await.contains("Use tabs."));
+}
