@@ -163,6 +163,40 @@ fn published_crates_have_an_order_and_say_what_they_are() {
     );
 }
 
+/// Returns how many crates `deputize-agent` is built from with these features.
+fn crates_of_an_agent(features: &[&str]) -> usize {
+    let mut tree = std::process::Command::new(env!("CARGO"));
+    tree.args(["tree", "--offline", "--locked", "-p", "deputize-agent", "-e", "normal,build"])
+        .args(["--prefix", "none"])
+        .args(features)
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    let output = tree.output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| line.trim_end_matches(" (*)")).collect::<BTreeSet<_>>().len()
+}
+
+#[test]
+fn what_an_embedder_compiles_is_as_the_page_says() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/embedding.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    for (row, features) in [
+        ("none", &["--no-default-features"][..]),
+        ("`http` (on", &["--no-default-features", "--features", "http"]),
+        ("`http` and `tools`", &[]),
+        ("the same with `web`", &["--features", "web"]),
+        ("the same with `mcp`", &["--features", "mcp"]),
+        ("the same with `plugins`", &["--features", "plugins"]),
+        ("the same with `acp`", &["--features", "acp"]),
+    ] {
+        let start = format!("| {row}");
+        let line = page.lines().find(|line| line.starts_with(&start)).expect(row);
+        let written = line.trim_end_matches([' ', '|']).rsplit(' ').next();
+        let counted = crates_of_an_agent(features);
+        assert_eq!(written, Some(counted.to_string().as_str()), "{line}");
+    }
+}
+
 #[test]
 fn core_does_no_io() {
     let packages = packages();

@@ -18,7 +18,7 @@ use agent_client_protocol::{
 use deputize_core::agent::AgentSpec;
 use deputize_core::external_agent::ExternalAgentHost;
 use deputize_core::policy::ApprovalAnswer;
-use deputize_core::{Cancel, CancelReason, describe_error};
+use deputize_core::{Cancel, CancelReason};
 use deputize_process::{Command, DRAIN_LIMIT, Owner, ServiceProcess};
 
 use crate::call_details::PermissionRequest;
@@ -109,8 +109,7 @@ pub(crate) async fn converse(
     match &end {
         Ok(end) => tracing::info!(agent = %spec.id, ?end, "external agent ended"),
         Err(error) => {
-            let error = describe_error(error);
-            tracing::warn!(agent = %spec.id, error, "external agent failed");
+            tracing::warn!(agent = %spec.id, error = error.label(), "external agent failed")
         }
     }
     let garbage = fault.lock().take();

@@ -60,6 +60,22 @@ pub enum AcpError {
     Garbage(#[from] ProtocolFault),
 }
 
+impl AcpError {
+    /// Returns what is wrong, without the program's words, which may hold a secret.
+    pub(crate) const fn label(&self) -> &'static str {
+        match self {
+            Self::Supervisor(_) | Self::Spawn(_) => "not started",
+            Self::Ended { .. } => "it ended",
+            Self::Closed => "it closed its output",
+            Self::Slow { .. } => "no answer in time",
+            Self::Version(_) => "another version of the protocol",
+            Self::Refused { .. } => "it refused a request",
+            Self::Login => "it wants a login",
+            Self::Garbage(_) => "it breaks the protocol",
+        }
+    }
+}
+
 /// Output of an external agent that breaks the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

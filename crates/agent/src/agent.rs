@@ -268,6 +268,7 @@ impl Agent {
                 commands,
                 ..deputize_tools::Settings::default()
             });
+            #[cfg(feature = "web")]
             settings.get_or_insert_with(|| deputize_tools::web::Settings {
                 converter: crate::helper::converter(),
                 secrets: self.models.secrets.clone(),

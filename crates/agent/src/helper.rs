@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use deputize_process::{Helper, SupervisorConfig, helper_main};
 use deputize_tools::Processes;
+#[cfg(feature = "web")]
 use deputize_tools::web::{Converter, converter_main};
 
 /// The only argument of a helper process.
@@ -14,6 +15,7 @@ const HELPER: &str = "__deputize_helper";
 pub(crate) const PLUGIN_HOST: &str = "__deputize_plugin_host";
 
 /// The only argument of a process that turns a document of the web into text.
+#[cfg(feature = "web")]
 const CONVERTER: &str = "__deputize_converter";
 
 /// Whether this program starts helpers of itself.
@@ -42,6 +44,7 @@ pub fn run_as_helper() -> Option<ExitCode> {
         if only == HELPER {
             return Some(helper_main());
         }
+        #[cfg(feature = "web")]
         if only == CONVERTER {
             return Some(converter_main());
         }
@@ -73,6 +76,7 @@ pub(crate) fn processes() -> Processes {
 }
 
 /// Where web pages and PDF files become text.
+#[cfg(feature = "web")]
 pub(crate) fn converter() -> Converter {
     let helper = || Helper::this_program([CONVERTER]);
     match HAS_HELPER.load(Ordering::Relaxed).then(helper).flatten() {

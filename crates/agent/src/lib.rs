@@ -65,6 +65,7 @@
 //! | --- | --- | --- |
 //! | `http` | yes | models by name and by address |
 //! | `tools` | yes | the settings of the built-in tools, the owner of their commands, and hooks that are shell commands |
+//! | `web` | no | the tools of `deputize-tools` that read and search the web, and their settings |
 //! | `mcp` | no | the tools of MCP servers |
 //! | `plugins` | no | dynamic plugins |
 //! | `acp` | no | children that are runs of another program, over ACP |

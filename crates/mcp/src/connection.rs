@@ -268,7 +268,8 @@ impl Connection {
     ) -> Result<Value, RequestError> {
         let answer = Box::pin(self.asked(request, timeouts, cancel, on_progress)).await;
         if let Err(error) = &answer {
-            tracing::debug!(server = self.server, ?error, "request to the server failed");
+            let error = error.label();
+            tracing::debug!(server = self.server, error, "request to the server failed");
         }
         if matches!(answer, Err(RequestError::Forgotten { .. })) {
             self.forgotten.store(true, Ordering::Relaxed);
@@ -421,13 +422,9 @@ fn hears_changes(
     let notifications = notifications.clone();
     hearing.spawn(async move {
         let filter = SubscriptionFilter::builder().tools_list_changed().build();
-        let mut changes = match peer.listen(filter).await {
-            Ok(changes) => changes,
-            Err(error) => {
-                let error = describe_error(&error);
-                tracing::warn!(error, "the server's changes of tools are not heard of");
-                return;
-            }
+        let Ok(mut changes) = peer.listen(filter).await else {
+            tracing::warn!("the server's changes of tools are not heard of");
+            return;
         };
         while let Ok(Some(_)) = changes.next().await {
             notifications.record_tools_change();

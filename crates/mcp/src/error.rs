@@ -118,6 +118,25 @@ pub enum McpErrorKind {
     Over,
 }
 
+impl McpErrorKind {
+    /// Returns what is wrong, without the server's words, which may hold a secret.
+    pub(crate) const fn label(&self) -> &'static str {
+        match self {
+            Self::Launch(_) => "its program did not start",
+            Self::Http(_) => "it cannot be reached",
+            Self::Header(_) => "a header cannot be sent",
+            Self::Slow { .. } => "it did not answer in time",
+            Self::Handshake(_) => "its start failed",
+            Self::List { .. } => "it does not list what it has",
+            Self::ProtocolViolation(_) => "it breaks the protocol",
+            Self::GivenUp { .. } => "it failed too often",
+            Self::Silent { .. } => "it was silent when it was last started",
+            Self::Unknown => "no such server is configured",
+            Self::Over => "the session is over",
+        }
+    }
+}
+
 fn sets(setting: &str) -> String {
     match setting {
         "" => String::new(),

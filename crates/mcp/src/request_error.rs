@@ -35,3 +35,17 @@ pub(crate) enum RequestError {
         theirs: String,
     },
 }
+
+impl RequestError {
+    /// Returns what is wrong, without the server's words, which may hold a secret.
+    pub(crate) const fn label(&self) -> &'static str {
+        match self {
+            Self::Cancelled => "cancelled",
+            Self::Slow(_) => "no answer in time",
+            Self::Refused { .. } => "refused",
+            Self::Ended => "the server is gone",
+            Self::Forgotten { .. } => "the server does not know the session any more",
+            Self::Way { .. } => "the way to the server failed",
+        }
+    }
+}

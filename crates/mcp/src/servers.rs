@@ -356,7 +356,7 @@ fn log_start(server: &str, starts: u32, took: Duration, started: &Result<Running
             tracing::info!(server, starts, ms, tools, "server started");
         }
         Err(error) => {
-            let error = describe_error(error);
+            let error = error.fault.label();
             tracing::warn!(server, starts, ms, error, "server not started");
         }
     }

@@ -89,7 +89,10 @@ impl AgentHandle {
     }
 
     fn activity(&self) -> AgentActivity {
-        if self.cancel.is_cancelled() { AgentActivity::Ending } else { self.progress.activity() }
+        if self.cancel.is_cancelled() || self.state.read().run().is_last() {
+            return AgentActivity::Ending;
+        }
+        self.progress.activity()
     }
 
     pub(crate) fn summary(&self) -> AgentSummary {

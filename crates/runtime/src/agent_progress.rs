@@ -108,10 +108,10 @@ impl AgentProgress {
             AgentActivity::Waiting
         } else if self.questions.load(Ordering::Relaxed) > 0 {
             AgentActivity::Asking
-        } else if is(&self.rests) {
-            AgentActivity::Resting
         } else if is(&self.is_stalled) {
             AgentActivity::Stalled
+        } else if is(&self.rests) {
+            AgentActivity::Resting
         } else {
             AgentActivity::Running
         }

@@ -16,7 +16,7 @@
 //!
 //! | feature | by default | what it adds |
 //! | --- | --- | --- |
-//! | `web` | yes | the toolset `web`, which is a crate of its own |
+//! | `web` | no | the toolset `web`, which is a crate of its own |
 //! | `fuzz` | no | opens what the fuzz targets need; nothing else may use it |
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
@@ -77,6 +77,8 @@ pub use deputize_web as web;
 deputize_core::tool_crate!();
 deputize_core::register_toolset!("file_read", ["list_dir", "read_file", "search_files"]);
 
+// With all tools, as programs have them.
+#[cfg(feature = "web")]
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,18 +1,19 @@
 //! Time, cancellation and retries, on a paused clock.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use deputize_core::agent::{AgentLimits, AgentSpec};
+use deputize_core::agent::{AgentActivity, AgentLimits, AgentSpec};
 use deputize_core::model::{FailureKind, ModelError, Reply, Request, ToolChoice};
 use deputize_core::outcome::ExitReason;
-use deputize_core::{AgentId, Cancel, CancelReason, Event, Message, Outcome, Status};
-use deputize_runtime::{ChildConfig, SessionConfig};
+use deputize_core::{AgentId, Cancel, CancelReason, Event, Message, Outcome, SessionId, Status};
+use deputize_runtime::{ChildConfig, Session, SessionConfig, SessionControl, SessionDir};
+use parking_lot::Mutex;
 use serde_json::json;
 
-use crate::fixture::{World, parts, results, run, spec};
+use crate::fixture::{World, authority, parts, results, run, spec};
 
 fn types(world: &World) -> Vec<String> {
     let records = world.records.lock();
@@ -96,6 +97,29 @@ async fn at_its_time_limit_an_agent_gives_a_closing_answer() {
     assert_eq!(outcome.text.as_deref(), Some("closing"));
     assert_eq!(outcome.exit_code(), 4);
     assert!(results(&world).contains("this far"), "{}", results(&world));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_at_its_closing_answer_is_ending_for_who_lists_the_agents() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let control: Arc<OnceLock<SessionControl>> = Arc::default();
+    let listed: Arc<Mutex<Vec<AgentActivity>>> = Arc::default();
+    let rule = {
+        let (control, listed) = (Arc::clone(&control), Arc::clone(&listed));
+        move |results: usize, request: &Request<'_>| {
+            let agents = control.get().map(SessionControl::agents).unwrap_or_default();
+            listed.lock().extend(agents.iter().map(|agent| agent.doing));
+            waiting("wait")(results, request)
+        }
+    };
+    let spec = limited(spec(folder.path()), 5000, 1000);
+    let (dir, id) = (SessionDir::new(folder.path()), SessionId::literal("s"));
+    let session = Session::create(&dir, id, parts(&world, rule)).unwrap();
+    control.set(session.control()).unwrap();
+    let authority = authority(session.catalog());
+    session.run(spec, authority, &Cancel::new()).await;
+    assert_eq!(*listed.lock(), [AgentActivity::Running, AgentActivity::Ending]);
 }
 
 #[tokio::test(start_paused = true)]
