@@ -153,6 +153,29 @@ fn the_book_contains_every_page_once() {
     assert_eq!(files, pages, "left: docs/SUMMARY.md, right: the pages below docs");
 }
 
+/// Returns the pages of the book that a page links.
+fn linked_pages(page: &Path, text: &str) -> BTreeSet<PathBuf> {
+    let paths = targets(text).into_iter().filter(|target| !target.contains("://"));
+    let folder = page.parent().unwrap();
+    let paths = paths.map(|target| normalize(&folder.join(target.split('#').next().unwrap())));
+    paths.filter(|path| path.starts_with("docs") && *path != Path::new("docs/SUMMARY.md")).collect()
+}
+
+/// The front page of the book is left out: `README.md` takes its place.
+#[test]
+fn every_page_is_in_the_table_of_documents_or_linked_by_a_page_in_it() {
+    let readme = read("README.md");
+    let table = readme.split("\n## Documents\n").nth(1).unwrap().split("\n## ").next().unwrap();
+    let mut reached = linked_pages(Path::new("README.md"), table);
+    for page in reached.clone() {
+        reached.extend(linked_pages(&page, &fs::read_to_string(root().join(&page)).unwrap()));
+    }
+    let mut pages = linked_pages(Path::new("docs/SUMMARY.md"), &read("docs/SUMMARY.md"));
+    pages.remove(Path::new("docs/README.md"));
+    let missing: Vec<_> = pages.difference(&reached).collect();
+    assert!(missing.is_empty(), "README.md, Documents: {missing:?}");
+}
+
 #[test]
 fn a_page_of_the_guide_is_short() {
     for page in pages_below(&root(), "docs/guide") {
