@@ -332,5 +332,22 @@ fn mismatch(place: &GrantedPath, text: &str, mismatch: &HunkMismatch<'_>) -> Too
     }
 }
 
+/// Puts the hunks of each file of a patch into one text: the new texts of those whose hunks fit, and
+/// what was replaced. Fails with the error of a text that is no patch.
+#[cfg(feature = "fuzz")]
+pub(crate) fn patch_text(
+    patch: &str,
+    text: &str,
+) -> Result<Vec<(String, Vec<crate::diff::ReplacedRange>)>, String> {
+    let files = parse(patch).map_err(|error| error.to_string())?;
+    let patched = |file: &FilePatch| match &file.change {
+        PatchAction::Create { content } => Some((content.clone(), Vec::new())),
+        PatchAction::Update { hunks, .. } | PatchAction::Remove { hunks } => {
+            apply(text, hunks).ok().map(|patched| (patched.text, patched.changes))
+        }
+    };
+    Ok(files.iter().filter_map(patched).collect())
+}
+
 #[cfg(test)]
 mod tests;

@@ -49,6 +49,28 @@ pub fn edit(text: &str, old: &str, new: &str, all: bool) -> Result<EditResult, V
     }
 }
 
+/// A text with the hunks of one file of a patch in it.
+#[derive(Debug)]
+pub struct PatchResult {
+    /// All of it.
+    pub text: String,
+    /// Replaced ranges, with the new ones; empty for a file that the patch creates.
+    pub changes: Vec<(Range<usize>, Range<usize>)>,
+}
+
+/// Puts the hunks of each file of a patch into one text; leaves out those whose hunks do not fit.
+///
+/// # Errors
+/// When the text is no patch, with the text for the model.
+pub fn patch(patch: &str, text: &str) -> Result<Vec<PatchResult>, String> {
+    let files = crate::apply_patch::patch_text(patch, text)?;
+    let result = |(text, changes): (String, Vec<crate::diff::ReplacedRange>)| PatchResult {
+        text,
+        changes: changes.into_iter().map(|it| (it.old, it.new)).collect(),
+    };
+    Ok(files.into_iter().map(result).collect())
+}
+
 /// Returns the hint for a model whose old text is missing.
 #[must_use]
 pub fn nearest(text: &str, wanted: &str) -> Option<String> {
