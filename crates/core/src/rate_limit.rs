@@ -69,12 +69,12 @@ pub enum NextAttempt {
 ///
 /// let now = Duration::ZERO;
 /// let mut limiter = LimiterState::new(RetryPolicy::default());
-/// let ticket = limiter.ticket();
-/// let Admission::Go(lease) = limiter.admit(ticket, now) else { panic!("it is open at first") };
+/// let position = limiter.queue_position();
+/// let Admission::Go(lease) = limiter.admit(position, now) else { panic!("it is open at first") };
 /// let busy = ModelError::new(FailureKind::Transient, "503");
 /// let next = limiter.finish(lease, now, Err(&busy), 0);
 /// assert_eq!(next, NextAttempt::Wait(Duration::from_millis(500)));
-/// assert_eq!(limiter.admit(ticket, now), Admission::Until(Duration::from_millis(500)));
+/// assert_eq!(limiter.admit(position, now), Admission::Until(Duration::from_millis(500)));
 /// ```
 #[derive(Debug)]
 pub struct LimiterState {
@@ -95,9 +95,10 @@ struct OpenRequests {
     trial: bool,
 }
 
-/// When a request began to wait, as a position in the limiter's history.
+/// Position of a waiting request among the failures on which the limiter gave up. A later failure
+/// applies to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct QueueTicket {
+pub struct QueuePosition {
     given_up: u64,
 }
 
@@ -134,20 +135,20 @@ impl LimiterState {
         }
     }
 
-    /// Returns a ticket for a request that begins to wait now.
+    /// Returns the position of a request that begins to wait now.
     #[must_use]
-    pub fn ticket(&self) -> QueueTicket {
-        QueueTicket { given_up: self.outage.given_up }
+    pub fn queue_position(&self) -> QueuePosition {
+        QueuePosition { given_up: self.outage.given_up }
     }
 
     /// Requests admission.
     #[must_use]
-    pub fn admit(&mut self, ticket: QueueTicket, now: Duration) -> Admission {
+    pub fn admit(&mut self, position: QueuePosition, now: Duration) -> Admission {
         if !self.in_flight.trial && self.outage.is_over(now) {
             self.outage.end();
             self.pacing.forget_limit();
         }
-        if let Some(error) = self.outage.failure_for(ticket, now) {
+        if let Some(error) = self.outage.failure_for(position, now) {
             return Admission::GivenUp(error.clone());
         }
         if now < self.outage.closed_until {

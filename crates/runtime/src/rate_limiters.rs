@@ -95,13 +95,13 @@ impl RateLimiter for RateLimiters {
 
 impl Limiter {
     async fn enter(&self, since: Instant, cancel: &Cancel) -> Result<SendLease, ModelError> {
-        let ticket = lock(&self.state).ticket();
+        let position = lock(&self.state).queue_position();
         // A wake-up that reached someone who goes away is passed on.
         let mut turn = QueueTurn { gate: self, used: false };
         loop {
             let mut changed = std::pin::pin!(self.changed.notified());
             changed.as_mut().enable();
-            let admission = lock(&self.state).admit(ticket, since.elapsed());
+            let admission = lock(&self.state).admit(position, since.elapsed());
             let until = match admission {
                 Admission::Go(leave) => {
                     turn.used = true;

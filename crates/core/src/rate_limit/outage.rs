@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::QueueTicket;
+use super::QueuePosition;
 use crate::model::ModelError;
 
 /// Pause after giving up on a provider that asked for a wait.
@@ -25,7 +25,7 @@ pub(super) struct Outage {
     rate_limited: bool,
     /// Why the limiter gave up, until the next response.
     down: Option<ModelError>,
-    /// Number of times it gave up; waiting requests compare this with their ticket.
+    /// Number of times it gave up; waiting requests compare this with their position.
     pub(super) given_up: u64,
 }
 
@@ -42,8 +42,12 @@ impl Outage {
     }
 
     /// Returns the failure with which a waiting request fails too, if the limiter has given up.
-    pub(super) fn failure_for(&self, ticket: QueueTicket, now: Duration) -> Option<&ModelError> {
-        let waited = ticket.given_up != self.given_up;
+    pub(super) fn failure_for(
+        &self,
+        position: QueuePosition,
+        now: Duration,
+    ) -> Option<&ModelError> {
+        let waited = position.given_up != self.given_up;
         let rests = now < self.last_failure + REST;
         let fails = |error: &&ModelError| waited || rests && error.retry_after().is_some();
         self.down.as_ref().filter(fails)

@@ -21,7 +21,7 @@ fn secs(seconds: u64) -> Duration {
 }
 
 fn go(gate: &mut LimiterState, now: Duration) -> SendLease {
-    match gate.admit(gate.ticket(), now) {
+    match gate.admit(gate.queue_position(), now) {
         Admission::Go(leave) => leave,
         other => panic!("{other:?}"),
     }
@@ -30,7 +30,7 @@ fn go(gate: &mut LimiterState, now: Duration) -> SendLease {
 #[test]
 fn fifty_failures_at_once_close_it_once_and_one_tries_it() {
     let mut gate = LimiterState::new(POLICY);
-    let early = gate.ticket();
+    let early = gate.queue_position();
     let leaves: Vec<SendLease> = (0..50).map(|_| go(&mut gate, secs(0))).collect();
     for leave in leaves {
         let next = gate.finish(leave, secs(1), Err(&failure(503)), 0);
@@ -56,7 +56,7 @@ fn a_rate_limit_halves_what_is_under_way_and_answers_widen_it() {
         let _next = gate.finish(leave, secs(0), Err(&asks), 0);
     }
     let four: Vec<SendLease> = (0..4).map(|_| go(&mut gate, secs(7))).collect();
-    assert_eq!(gate.admit(gate.ticket(), secs(7)), Admission::Until(secs(17)));
+    assert_eq!(gate.admit(gate.queue_position(), secs(7)), Admission::Until(secs(17)));
     for leave in four {
         let _open = gate.finish(leave, secs(8), Ok(()), 0);
     }
@@ -87,7 +87,7 @@ fn it_gives_up_as_soon_as_the_failure_bounds_the_attempts() {
     let refused = ModelError { status: None, most_attempts: Some(2), ..failure(0) };
     let leave = go(&mut gate, secs(0));
     assert_eq!(gate.finish(leave, secs(0), Err(&refused), 0), NextAttempt::Wait(secs(1)));
-    let waiting = gate.ticket();
+    let waiting = gate.queue_position();
     let leave = go(&mut gate, secs(1));
     assert_eq!(gate.finish(leave, secs(1), Err(&refused), 0), NextAttempt::GiveUp);
     assert_eq!(gate.admit(waiting, secs(1)), Admission::GivenUp(refused));
@@ -96,7 +96,7 @@ fn it_gives_up_as_soon_as_the_failure_bounds_the_attempts() {
 #[test]
 fn an_answer_that_bounds_the_attempts_of_its_request_bounds_no_other() {
     let mut gate = LimiterState::new(POLICY);
-    let waiting = gate.ticket();
+    let waiting = gate.queue_position();
     let own = go(&mut gate, secs(0));
     let other = go(&mut gate, secs(0));
     let asks_not = ModelError { most_attempts: Some(1), ..failure(503) };
@@ -109,7 +109,7 @@ fn an_answer_that_bounds_the_attempts_of_its_request_bounds_no_other() {
 #[test]
 fn it_gives_up_for_all_who_wait_and_tries_again_for_who_comes_later() {
     let mut gate = LimiterState::new(POLICY);
-    let waiting = gate.ticket();
+    let waiting = gate.queue_position();
     let mut now = secs(0);
     for n in 1..=5 {
         let leave = go(&mut gate, now);
@@ -120,7 +120,7 @@ fn it_gives_up_for_all_who_wait_and_tries_again_for_who_comes_later() {
     }
     assert_eq!(gate.admit(waiting, now + secs(9)), Admission::GivenUp(failure(503)));
     let late = go(&mut gate, now);
-    let beside = gate.ticket();
+    let beside = gate.queue_position();
     assert_eq!(gate.admit(beside, now), Admission::AfterOthers);
     let next = gate.finish(late, now, Err(&failure(503)), 0);
     assert_eq!(next, NextAttempt::GiveUp, "one trial, not five");
@@ -151,7 +151,7 @@ fn nothing_is_sent_soon_after_giving_up_on_who_asked_for_a_wait() {
     let asks = ModelError { retry_after_ms: Some(61_000), ..failure(429) };
     let leave = go(&mut gate, secs(0));
     assert_eq!(gate.finish(leave, secs(0), Err(&asks), 0), NextAttempt::GiveUp);
-    assert_eq!(gate.admit(gate.ticket(), secs(1)), Admission::GivenUp(asks));
+    assert_eq!(gate.admit(gate.queue_position(), secs(1)), Admission::GivenUp(asks));
     let _later = go(&mut gate, REST);
 }
 
@@ -176,8 +176,12 @@ fn a_wait_as_long_as_forgetting_takes_is_not_forgotten() {
     let leave = go(&mut gate, secs(0));
     assert_eq!(gate.finish(leave, secs(0), Err(&asks), 0), NextAttempt::Wait(secs(60)));
     let _trial = go(&mut gate, secs(60));
-    assert_eq!(gate.admit(gate.ticket(), secs(60)), Admission::AfterOthers);
-    assert_eq!(gate.admit(gate.ticket(), secs(600)), Admission::AfterOthers, "a slow trial");
+    assert_eq!(gate.admit(gate.queue_position(), secs(60)), Admission::AfterOthers);
+    assert_eq!(
+        gate.admit(gate.queue_position(), secs(600)),
+        Admission::AfterOthers,
+        "a slow trial"
+    );
 }
 
 #[test]
@@ -202,7 +206,7 @@ fn after_an_old_rate_limit_an_outage_is_still_tried_by_one() {
     let mut gate = LimiterState::new(POLICY);
     for status in [429, 503] {
         let leaves: Vec<SendLease> = (0..4)
-            .map_while(|_| match gate.admit(gate.ticket(), secs(90)) {
+            .map_while(|_| match gate.admit(gate.queue_position(), secs(90)) {
                 Admission::Go(leave) => Some(leave),
                 _ => None,
             })
@@ -212,7 +216,7 @@ fn after_an_old_rate_limit_an_outage_is_still_tried_by_one() {
         }
     }
     let _trial = go(&mut gate, secs(100));
-    assert_eq!(gate.admit(gate.ticket(), secs(100)), Admission::AfterOthers);
+    assert_eq!(gate.admit(gate.queue_position(), secs(100)), Admission::AfterOthers);
 }
 
 #[test]
@@ -247,7 +251,7 @@ proptest::proptest! {
             let result = [Ok(()), Err(failure(503)), Err(failure(429))];
             match (what, out.is_empty()) {
                 (0..3, _) | (_, true) => {
-                    if let Admission::Go(leave) = gate.admit(gate.ticket(), now) {
+                    if let Admission::Go(leave) = gate.admit(gate.queue_position(), now) {
                         out.push(leave);
                         proptest::prop_assert!(now >= gate.outage.closed_until);
                         let patient = now >= sent + PATIENCE;
@@ -268,7 +272,7 @@ proptest::proptest! {
             gate.release_unused(leave);
         }
         proptest::prop_assert!(matches!(
-            gate.admit(gate.ticket(), now + secs(61)),
+            gate.admit(gate.queue_position(), now + secs(61)),
             Admission::Go(_)
         ));
     }
