@@ -8,6 +8,6 @@ fn an_agent_counts_words() {
         Reply::calls("m", [("count_words", json!({"text": "one two three"}))]),
         Reply::text("m", "There are three."),
     ]);
-    let told = AgentTest::linked(&[my_tools::LINK]).run(model, "How many words?");
-    assert_eq!(told.answer(), "There are three.");
+    let result = AgentTest::linked(&[my_tools::LINK]).run(model, "How many words?");
+    assert_eq!(result.answer(), "There are three.");
 }

@@ -5,10 +5,10 @@ use deputize_testkit::{AgentTest, RedactedText, ScriptedModel, assert_prompt};
 #[test]
 fn what_a_model_is_sent() {
     let model = ScriptedModel::turns([Reply::text("m", "Hello.")]);
-    let told = AgentTest::linked(&[my_tools::LINK]).run(model, "Say hello.");
-    assert_prompt!(told.request(1)); // the whole request: tools, system, messages
+    let result = AgentTest::linked(&[my_tools::LINK]).run(model, "Say hello.");
+    assert_prompt!(result.request(1)); // the whole request: tools, system, messages
     // Where a date or a temporary directory cannot be avoided:
-    assert_prompt!(RedactedText::of(told.request(1)).path(told.dir(), "[dir]").dates());
+    assert_prompt!(RedactedText::of(result.request(1)).path(result.dir(), "[dir]").dates());
 }
 
 #[test]

@@ -22,11 +22,11 @@ async fn echo_keeps_its_contract() {
     // What the server has, and what of it an agent is offered.
     let shared = Arc::clone(&supervisor);
     let listed = look(server.clone(), &dir, move || Ok(Arc::clone(&shared))).await.unwrap();
-    let mut card = ServerRecord::default();
-    card.keep(&server.start(), listed);
+    let mut record = ServerRecord::default();
+    record.keep(&server.start(), listed);
     let filter = ToolFilter { read_only: vec!["echo".to_owned()], ..ToolFilter::default() };
     let commands = HintCommands { review: "agent review".into(), test: "agent test".into() };
-    let offered = offer("s", &card, &server.start(), &filter, &commands).entries;
+    let offered = offer("s", &record, &server.start(), &filter, &commands).entries;
     let echo = offered.iter().find(|entry| entry.name().as_str() == "mcp__s__echo").unwrap();
 
     let servers = Servers::new(vec![server], &dir, move |_| Ok(Arc::clone(&supervisor)));
