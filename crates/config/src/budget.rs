@@ -7,12 +7,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
-    /// US dollars. Every model must then have a price: see `providers.NAME.prices`.
+    /// Maximum cost in US dollars. Every model must then have a price: see `providers.NAME.prices`.
     #[schemars(range(min = 0))]
     pub usd: Option<f64>,
-    /// Tokens, sent and received.
+    /// Maximum number of tokens, sent and received.
     pub tokens: Option<u64>,
-    /// Seconds.
+    /// Time limit in seconds. That of children counts only while any of them runs.
     pub seconds: Option<u32>,
 }
 
@@ -27,18 +27,18 @@ impl Budget {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ModelPrice {
-    /// Input.
+    /// Input tokens.
     #[schemars(range(min = 0))]
     pub input: f64,
-    /// Input that came from the provider's cache. Absent: as other input.
+    /// Input tokens read from the provider's cache. Absent: the price of `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub cached: Option<f64>,
-    /// Input that was written to the provider's cache. Absent: as other input.
+    /// Input tokens written to the provider's cache. Absent: the price of `input`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub cache_write: Option<f64>,
-    /// Output, reasoning among it.
+    /// Output tokens, including reasoning.
     #[schemars(range(min = 0))]
     pub output: f64,
 }

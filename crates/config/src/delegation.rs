@@ -11,7 +11,7 @@ use super::budget::Budget;
 use super::reasoning_effort::ReasoningEffort;
 use super::secret::Secret;
 
-/// Agents that hand work to others.
+/// Agents that delegate tasks to children.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Delegation {
@@ -43,15 +43,16 @@ pub struct Delegation {
     pub context_files: bool,
     /// Toolsets of a child when the call names none. Empty: all the parent's.
     pub default_toolsets: Vec<String>,
-    /// The most that any child may have. Absent: no ceiling; an empty list: no tools.
+    /// Upper bound on the toolsets of every child. Absent: unbounded. An empty list: no tools.
     pub toolset_ceiling: Option<Vec<String>>,
-    /// Seconds without progress after which an idle child is shown as stalled.
+    /// Seconds without progress after which an idle child is shown as stalled. Never if 0.
     pub stale_idle_seconds: u32,
-    /// The same for a child inside a tool.
+    /// Seconds without progress after which a child with a running tool is shown as stalled. Never
+    /// if 0.
     pub stale_in_tool_seconds: u32,
-    /// Approve what children ask for, once each, and log it. Absent: no.
+    /// Whether each question of a child is approved, once, and logged. Absent: not approved.
     pub subagent_auto_approve: Option<bool>,
-    /// How children's requests are answered. Absent: `auto` with `subagent_auto_approve`, else
+    /// How questions of children are answered. Absent: `auto` with `subagent_auto_approve`, else
     /// `deny`.
     pub approvals: Option<ApproverMode>,
     /// Tokens of one answer of a child's model. The parent's limit if 0.
@@ -60,11 +61,11 @@ pub struct Delegation {
     pub budget: Budget,
     /// Program of an external agent that runs children over ACP. Empty: none.
     pub acp_command: String,
-    /// Its arguments.
+    /// Arguments of `acp_command`.
     pub acp_args: Vec<String>,
-    /// Names of the environment variables it is given.
+    /// Names of the environment variables that `acp_command` gets.
     pub acp_env: Vec<String>,
-    /// Seconds between two signs of life of a child.
+    /// Seconds between two heartbeats of a child.
     #[schemars(range(min = 1))]
     pub heartbeat_seconds: u32,
 }

@@ -62,7 +62,7 @@ pub struct Config {
     pub limits: Limits,
     /// Whether `agents` and `pause` in another terminal reach this process.
     pub control: bool,
-    /// Agents that hand work to others.
+    /// Agents that delegate tasks to children.
     pub delegation: Delegation,
     /// MCP servers by name.
     pub mcp_servers: BTreeMap<String, McpServer>,
@@ -106,9 +106,9 @@ impl Default for Config {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PrefillMessage {
-    /// Who says it.
+    /// Role of the message.
     pub role: PrefillRole,
-    /// What is said.
+    /// Text of the message.
     pub content: String,
 }
 
@@ -174,10 +174,10 @@ impl Default for FetchConfig {
 pub struct SearchConfig {
     /// The kind of search engine. Without one, agents cannot search the web.
     pub backend: SearchBackend,
-    /// Its address. Empty: the usual one, which SearXNG does not have.
+    /// Address of the search engine. Empty: that of the public service. SearXNG needs one.
     pub base_url: String,
-    /// The environment variable with the key. Empty: BRAVE_API_KEY or TAVILY_API_KEY, and none with an
-    /// address of its own.
+    /// Environment variable that holds the key. Empty: BRAVE_API_KEY or TAVILY_API_KEY; no key
+    /// with a `base_url`.
     pub api_key_env: String,
 }
 

@@ -91,6 +91,11 @@ pub(super) fn endpoint(text: &str) -> Result<Url, UrlFault> {
 }
 
 /// Checks that this can be the address of an MCP server. Nothing is added to it.
+///
+/// # Errors
+///
+/// The fault of the address: it is no URL, its scheme is neither `http` nor `https`, or it has a
+/// user name or password.
 pub fn server_url(text: &str) -> Result<(), UrlFault> {
     match endpoint(text) {
         Ok(_) | Err(UrlFault::Query | UrlFault::Request(_)) => Ok(()),

@@ -13,7 +13,7 @@ use super::tree::{PlacedValue, Value};
 use super::{check, clamp, rules, toolsets};
 
 /// Limit on listed problems; further ones are counted.
-const TOLD_PROBLEMS: usize = 100;
+const MAX_LISTED_PROBLEMS: usize = 100;
 
 /// Where the configuration comes from. Nothing else is read: no variable of the process's own
 /// environment, no working directory.
@@ -115,8 +115,8 @@ impl ConfigError {
 
 fn list_problems(problems: &[Problem]) -> String {
     let mut lines: Vec<String> =
-        problems.iter().take(TOLD_PROBLEMS).map(Problem::to_string).collect();
-    let rest = problems.len().saturating_sub(TOLD_PROBLEMS);
+        problems.iter().take(MAX_LISTED_PROBLEMS).map(Problem::to_string).collect();
+    let rest = problems.len().saturating_sub(MAX_LISTED_PROBLEMS);
     if rest > 0 {
         lines.push(format!("and {rest} more"));
     }

@@ -14,7 +14,7 @@ use super::secret::Secret;
 pub struct McpServer {
     /// Program that serves on its standard input and output.
     pub command: Option<String>,
-    /// Its arguments.
+    /// Arguments of `command`.
     pub args: Vec<String>,
     /// Its environment variables, beside PATH, HOME and the like; it gets no others.
     pub env: BTreeMap<String, Secret>,
@@ -27,10 +27,10 @@ pub struct McpServer {
     pub headers: BTreeMap<String, Secret>,
     /// Which of its tools are offered.
     pub tools: ToolFilter,
-    /// Seconds it may take from its start to the list of its tools.
+    /// Time limit in seconds from its start to the list of its tools.
     #[schemars(range(min = 1, max = 600))]
     pub start_timeout_seconds: u32,
-    /// Seconds that a call may go on without an answer and without a sign of progress.
+    /// Time limit in seconds of a call without an answer and without progress.
     #[schemars(range(min = 1, max = 3600))]
     pub call_timeout_seconds: u32,
     /// Whether an editor named it, for one session: no file can say that.
@@ -64,11 +64,11 @@ impl Default for McpServer {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ToolFilter {
-    /// Only these. Empty: all.
+    /// Tools to offer. Empty: all.
     pub include: Vec<String>,
-    /// Not these.
+    /// Tools to leave out.
     pub exclude: Vec<String>,
-    /// These only look, by your word: they run unasked. What the server says of that is not
-    /// believed.
+    /// Tools that you declare read-only: they run without approval. The server's own claims do not
+    /// count.
     pub read_only: Vec<String>,
 }

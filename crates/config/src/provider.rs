@@ -35,7 +35,7 @@ pub struct ProviderEntry {
     pub extra_body: BTreeMap<String, Value>,
     /// Fields of the body to leave out, such as `stream_options`.
     pub omit_body: Vec<String>,
-    /// Whether answers come as a stream. Absent: they do.
+    /// Whether answers come as a stream. Absent: yes.
     pub streaming: Option<bool>,
     /// Whether the model's reasoning goes back with a message that made calls
     /// (`reasoning_content`, `openai-chat` only): some servers refuse a tool loop without it, some

@@ -15,11 +15,11 @@ pub enum ReasoningEffort {
     None,
     /// As little as possible.
     Minimal,
-    /// Little.
+    /// Little reasoning.
     Low,
-    /// Some.
+    /// Some reasoning.
     Medium,
-    /// Much.
+    /// Much reasoning.
     High,
     /// As much as the model can.
     Xhigh,

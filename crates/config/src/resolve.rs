@@ -26,11 +26,11 @@ const STREAM_IDLE_SECONDS: u32 = 90;
 /// hold for every model of the main model's provider: see [`ModelOverrides::for_model`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ModelOverrides {
-    /// `--model`, as PROVIDER/MODEL.
+    /// The value of `--model`, as PROVIDER/MODEL.
     pub model: Option<String>,
-    /// `--base-url`.
+    /// The value of `--base-url`, a URL.
     pub base_url: Option<String>,
-    /// `--api-key-env`.
+    /// The value of `--api-key-env`, the name of a variable.
     pub api_key_env: Option<String>,
 }
 

@@ -17,12 +17,12 @@ use crate::protected_path::ProtectedPath;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum ApproverMode {
-    /// Deny.
+    /// Deny every question.
     Deny,
-    /// Ask the person; without one, deny.
+    /// Ask the person; deny if there is none.
     #[default]
     Ask,
-    /// Approve once, and log it.
+    /// Approve every question, and log it.
     Auto,
 }
 

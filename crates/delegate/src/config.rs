@@ -82,10 +82,10 @@ impl ToolFlavor {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DelegationLimits {
-    /// Model requests of one child.
+    /// Maximum number of model requests of one child.
     #[schemars(range(min = 1))]
     pub max_iterations: u32,
-    /// Seconds that a child may take. No limit if 0 or less; 1 to 29 count as 30.
+    /// Time limit of a child in seconds. No limit if 0 or less; 1 to 29 count as 30.
     #[schemars(with = "i64")]
     pub child_timeout_seconds: u32,
     /// Seconds for a closing answer after the time limit. No closing answer if 0.
@@ -98,7 +98,7 @@ pub struct DelegationLimits {
     pub max_spawn_depth: u32,
     /// Children of one session, all levels together. No limit if 0.
     pub max_children_per_session: u32,
-    /// Bytes of a child's answer that its parent is shown. As many as there is room for if 0.
+    /// Maximum number of bytes of a child's answer in its parent's result. As many as fit if 0.
     pub max_summary_bytes: u32,
     /// What happens to a call with more tasks than may run side by side.
     pub over_limit: OverLimit,
@@ -123,7 +123,7 @@ impl Default for DelegationLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct DelegationOptions {
-    /// Whether a child may hand on work in its turn.
+    /// Whether children may delegate.
     pub orchestrator_enabled: bool,
     /// Whether children keep the parent's MCP tools although `toolsets` of the call, or
     /// `default_toolsets`, does not name them. Where neither names any, they have them anyway.
@@ -239,7 +239,7 @@ pub struct DelegationConfig {
 }
 
 impl DelegationConfig {
-    /// The tool by which an agent hands work on.
+    /// The tool by which an agent delegates.
     #[must_use]
     pub const fn tool(&self) -> ToolName {
         match self.options.tool_name {

@@ -19,12 +19,12 @@ use crate::tool::{ServerTool, ToolAction, hint};
 /// Which tools of a server are offered, in the person's words: names as the server gives them.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolFilter {
-    /// Only these; empty: all.
+    /// Tools to offer; all if empty.
     pub include: Vec<String>,
-    /// Not these.
+    /// Tools to leave out.
     pub exclude: Vec<String>,
-    /// These only look, by the person's word: they run unasked, side by side, and again after a
-    /// crash. What a server itself says of that is not believed.
+    /// Tools that the person declares read-only: they run without approval, side by side, and again
+    /// after a crash. The server's own claims do not count.
     pub read_only: Vec<String>,
 }
 
