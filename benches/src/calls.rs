@@ -54,7 +54,7 @@ enum CallPath {
 const WAYS: [CallPath; 4] = [CallPath::Linked, CallPath::Inside, CallPath::Isolated, CallPath::Mcp];
 
 impl CallPath {
-    const fn told(self) -> &'static str {
+    const fn name(self) -> &'static str {
         match self {
             Self::Linked => "linked",
             Self::Inside => "a plugin in this process",
@@ -123,7 +123,7 @@ pub(crate) fn measure(bench: &Path, runs: usize, report: &mut Report) -> io::Res
         let linked = spreads.first().cloned();
         for (way, ours) in WAYS.iter().zip(spreads) {
             let floor = linked.clone().filter(|_| *way != CallPath::Linked);
-            let figure = format!("{what}: {}", way.told());
+            let figure = format!("{what}: {}", way.name());
             report.rows.push(Row { figure, unit, floor, ours, goal: Goal::None });
         }
     };
@@ -152,15 +152,15 @@ impl BenchPlace {
     async fn once(&self, way: CallPath) -> io::Result<(f64, f64)> {
         let reached = self.reach(way).await?;
         let begun = Instant::now();
-        let told = reached.call().await?;
+        let text = reached.call().await?;
         let first = begun.elapsed();
-        if !told.starts_with("format: png\nwidth: 1\n") {
-            return Err(io::Error::other(format!("{}: it says: {told}", way.told())));
+        if !text.starts_with("format: png\nwidth: 1\n") {
+            return Err(io::Error::other(format!("{}: it says: {text}", way.name())));
         }
         let begun = Instant::now();
         for _ in 0..CALLS {
-            if reached.call().await? != told {
-                return Err(io::Error::other(format!("{}: it says something else", way.told())));
+            if reached.call().await? != text {
+                return Err(io::Error::other(format!("{}: it says something else", way.name())));
             }
         }
         let each = begun.elapsed() / CALLS;

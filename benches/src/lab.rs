@@ -160,7 +160,7 @@ impl Lab {
         let out = home.path().join("probed.json");
         let mut command = Command::new(&self.probe);
         command.arg(&out).arg(&self.program);
-        self.told(&mut command, script, home.path());
+        self.configure(&mut command, script, home.path());
         self.measured(script, command, &out)
     }
 
@@ -198,8 +198,8 @@ impl Lab {
         Run::new(script, &probed, self.ask("take")?)
     }
 
-    /// Says to the program what to do, as a person would.
-    fn told(&self, command: &mut Command, script: &Script, home: &Path) {
+    /// Sets the arguments and the environment of a run, as a person would.
+    fn configure(&self, command: &mut Command, script: &Script, home: &Path) {
         let base_url = format!("http://{}/v1", self.address);
         command.args(["run", "-m", "openai/bench", "--base-url", &base_url]);
         for set in ["max_concurrent_children=1000000", "max_children_per_session=1000000"] {
@@ -220,7 +220,7 @@ impl Lab {
         let home = tempfile::tempdir_in(self.dir.path())?;
         let _before = self.ask("take")?;
         let mut command = Command::new(&self.program);
-        self.told(&mut command, script, home.path());
+        self.configure(&mut command, script, home.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut running = command.spawn()?;
         let began = Instant::now();
@@ -251,9 +251,9 @@ impl Lab {
         let mut reply = Vec::new();
         stream.read_to_end(&mut reply)?;
         let reply = String::from_utf8_lossy(&reply);
-        let told = reply.find('{').zip(reply.rfind('}'));
-        let told = told.and_then(|(from, to)| reply.get(from..=to));
-        Ok(serde_json::from_str(told.unwrap_or_default())?)
+        let object = reply.find('{').zip(reply.rfind('}'));
+        let object = object.and_then(|(from, to)| reply.get(from..=to));
+        Ok(serde_json::from_str(object.unwrap_or_default())?)
     }
 }
 

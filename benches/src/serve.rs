@@ -56,7 +56,7 @@ impl ServeState {
     fn answer(&self, request: &HttpRequest) -> MockAnswer {
         match (request.method.as_str(), request.path.as_str()) {
             ("GET", "/peek") => self.tell(false),
-            // What is told is forgotten, and what is held goes.
+            // What is body is forgotten, and what is held goes.
             ("GET", "/take") => self.tell(true),
             ("POST", _) => self.reply(request),
             (method, path) => MockAnswer::error(404, &format!("no {method} {path} here")),
@@ -66,12 +66,12 @@ impl ServeState {
     fn tell(&self, take: bool) -> MockAnswer {
         let mut seen = self.seen.lock();
         seen.0.held = seen.1.waiting();
-        let told = json!(seen.0);
+        let body = json!(seen.0);
         if take {
             seen.1.open();
             *seen = (ServedRequests::default(), Barrier::closed());
         }
-        MockAnswer::json(&told)
+        MockAnswer::json(&body)
     }
 
     fn reply(&self, request: &HttpRequest) -> MockAnswer {

@@ -33,8 +33,8 @@ impl fmt::Debug for AcpAgents {
 }
 
 impl AcpAgents {
-    /// Agents of a program, whose processes the supervisor owns. It is asked for at the first
-    /// child.
+    /// Creates the agents of a program, whose processes the supervisor owns. `supervisor` is
+    /// called at each child; if it fails, that child fails.
     #[must_use]
     pub fn new(
         program: AcpProgram,

@@ -63,7 +63,7 @@ pub struct AssemblyLimits {
     pub budgets: Budgets,
     /// Time limit of all children together, while at least one runs.
     pub children_time: Option<Duration>,
-    /// When children give signs of life.
+    /// How often children report that they are alive.
     pub heartbeat: Heartbeat,
 }
 
@@ -109,7 +109,7 @@ impl std::fmt::Debug for Assembly {
 }
 
 impl Assembly {
-    /// Returns whether the top agent may hand work on.
+    /// Returns whether the top agent may delegate.
     #[must_use]
     pub fn can_delegate(&self) -> bool {
         self.tools.names.contains(&self.delegation.tool())

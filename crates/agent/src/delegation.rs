@@ -1,4 +1,4 @@
-//! The tools by which agents hand work on.
+//! The tools by which agents delegate.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ pub enum DelegationError {
     Catalog(#[from] CatalogError),
 }
 
-/// Adds the tools by which agents hand work on. A call that an older session made under the other
+/// Adds the tools by which agents delegate. A call that an older session made under the other
 /// name of the delegation tool is read too.
 ///
 /// # Errors

@@ -88,7 +88,7 @@ pub enum PluginLoadError {
     Plugin {
         /// Its file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: PluginError,
     },

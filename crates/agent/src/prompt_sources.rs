@@ -48,7 +48,7 @@ pub struct PromptSettings<'a> {
     pub schemas: ToolSchemas,
     /// The agent's tools.
     pub tools: &'a [ToolName],
-    /// The tool by which the agent hands work on, if it has one.
+    /// The tool by which the agent delegates, if it has one.
     pub delegation_tool: Option<ToolName>,
     /// Who reads the answer, if that is known.
     pub platform: Option<Platform>,

@@ -94,7 +94,7 @@ pub(crate) struct AssemblyInput<'a> {
     pub(crate) project_files: bool,
     pub(crate) clock: Arc<dyn Clock>,
     /// MCP servers whose failure was already reported.
-    pub(crate) told: BTreeSet<String>,
+    pub(crate) reported: BTreeSet<String>,
 }
 
 impl<'a> AssemblyInput<'a> {
@@ -108,11 +108,22 @@ impl<'a> AssemblyInput<'a> {
         let cwd = sources.cwd.clone();
         let home = sources.home();
         let clock = Arc::new(SystemClock);
-        let told = BTreeSet::new();
+        let reported = BTreeSet::new();
         let kept = kept::of(surroundings, sources);
         let overrides = ModelOverrides::default();
         let project_files = sources.project_files;
-        Self { links, config, surroundings, overrides, cwd, home, kept, project_files, clock, told }
+        Self {
+            links,
+            config,
+            surroundings,
+            overrides,
+            cwd,
+            home,
+            kept,
+            project_files,
+            clock,
+            reported,
+        }
     }
 }
 
@@ -236,8 +247,8 @@ impl AssembledProgram {
         let notes = offers.add(&found.mcp, &mut catalog);
         let servers = mcp::reached(config, from.surroundings, &from.cwd);
         let source = offers.source(&found.mcp, others, &servers, &notes);
-        let untold = notes.into_iter().filter(|note| !from.told.contains(&note.server));
-        warnings.extend(untold.map(|note| note.text));
+        let unreported = notes.into_iter().filter(|note| !from.reported.contains(&note.server));
+        warnings.extend(unreported.map(|note| note.text));
         let toolsets = toolsets(config, &catalog)?;
         let is_own = |entry: &&_| toolsets.iter().any(|set| catalog.includes(set, entry));
         let own = catalog.iter().filter(is_own);

@@ -25,7 +25,7 @@ pub(crate) fn root() -> AgentId {
     AgentId::root(&SessionId::literal("s1"))
 }
 
-/// The tools of the program, those by which agents hand work on among them.
+/// The tools of the program, including those that delegate.
 pub(crate) fn tools() -> Arc<Catalog> {
     Arc::new(linked_catalog(&[deputize_tools::LINK]))
 }

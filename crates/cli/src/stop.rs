@@ -54,13 +54,13 @@ impl Signals {
         }
     }
 
-    /// Runs the work. A signal reports to `told` and cancels it. Returns `None` if the work was
+    /// Runs the work. A signal is reported and cancels it. Returns `None` if the work was
     /// abandoned.
     pub(crate) async fn guard<T>(
         &mut self,
         work: impl Future<Output = T>,
         cancel: &Cancel,
-        told: impl Fn(SignalNotice),
+        report: impl Fn(SignalNotice),
     ) -> Option<T> {
         let mut work = pin!(work);
         tokio::select! {
@@ -68,18 +68,18 @@ impl Signals {
             () = self.next() => {}
         }
         let first = Instant::now();
-        told(SignalNotice::First);
+        report(SignalNotice::First);
         cancel.cancel(CancelReason::Interrupted);
         tokio::select! {
             biased;
             done = &mut work => Some(done),
-            () = self.another(first + AT_ONCE, &told) => None,
+            () = self.another(first + AT_ONCE, &report) => None,
             () = sleep_until(first + PATIENCE) => None,
         }
     }
 
     /// Waits for a signal after `from`.
-    async fn another(&mut self, from: Instant, told: &impl Fn(SignalNotice)) {
+    async fn another(&mut self, from: Instant, report: &impl Fn(SignalNotice)) {
         let ignored = async {
             loop {
                 self.next().await;
@@ -90,7 +90,7 @@ impl Signals {
             never = ignored => never,
             () = sleep_until(from) => {}
         }
-        told(SignalNotice::Waiting);
+        report(SignalNotice::Waiting);
         self.next().await;
     }
 }

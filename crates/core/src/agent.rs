@@ -100,7 +100,7 @@ impl Delivery {
 pub enum AgentActivity {
     /// Waits for a slot to begin.
     Waiting,
-    /// Works.
+    /// Makes requests or calls.
     Running,
     /// Waits for a person's answer.
     Asking,

@@ -225,7 +225,7 @@ pub enum Event {
     /// An agent was stopped.
     #[serde(rename = "agent.stop")]
     AgentStop {
-        /// Why.
+        /// Reason of the stop.
         reason: CancelReason,
         /// Whether a person or an agent above it only requested the stop, and its current work is
         /// not over. The agent never continues after that; another event follows when it stops.
@@ -244,7 +244,7 @@ pub enum Event {
     /// A log message.
     #[serde(rename = "log")]
     Log {
-        /// Severity.
+        /// Severity of the message.
         level: LogLevel,
         /// The message.
         message: String,
@@ -312,7 +312,7 @@ impl Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LogLevel {
-    /// Information.
+    /// A message that needs no action.
     Info,
     /// A warning.
     Warn,
@@ -426,7 +426,7 @@ fn room(error: &std::io::Error) -> &'static str {
 pub struct JournalError {
     /// The session file.
     pub path: PathBuf,
-    /// Why.
+    /// The cause.
     #[source]
     pub source: std::io::Error,
 }

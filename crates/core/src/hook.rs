@@ -118,7 +118,7 @@ pub struct HookInput<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HookDecision {
-    /// Continue.
+    /// Let it proceed.
     Pass,
     /// Block; see [`Hook`] for the effect at each point.
     Block,

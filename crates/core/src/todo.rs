@@ -16,7 +16,7 @@ pub enum TodoState {
     Pending,
     /// Worked on now; at most one item of a list is.
     InProgress,
-    /// Done.
+    /// Completed; no work is left.
     Done,
 }
 

@@ -1,4 +1,4 @@
-//! One agent hands work to others through one ordinary tool, `delegate_task`.
+//! One agent delegates to others through one ordinary tool, `delegate_task`.
 //!
 //! Everything with a branch is a function of values: [`read`] (arguments), [`child_tools`] (what a
 //! child may use), [`child_prompt`] (its prompt), [`plan()`] (the children of a call), [`describe`]

@@ -4,7 +4,7 @@ use deputize_core::{ToolName, ToolsetName};
 
 /// The set that delegation's own tools belong to.
 pub const TOOLSET: ToolsetName = ToolsetName::literal("delegation");
-/// The tool by which an agent hands work on.
+/// The tool by which an agent delegates.
 pub const TOOL: ToolName = ToolName::literal("delegate_task");
 /// The same for models that are trained on it, see [`ToolFlavor::Task`](crate::ToolFlavor::Task).
 pub const TASK: ToolName = ToolName::literal("task");

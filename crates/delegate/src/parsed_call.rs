@@ -22,7 +22,7 @@ pub struct RequestedTask {
     pub context: Option<String>,
     /// The toolsets it asks for, as written; `None` if it names none.
     pub toolsets: Option<BTreeSet<String>>,
-    /// Whether it may hand work on.
+    /// Whether it may delegate.
     pub role: Role,
     /// Upper bound on its model requests; `None` means as configured.
     pub max_iterations: Option<u32>,

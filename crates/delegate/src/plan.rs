@@ -192,7 +192,7 @@ fn childless(parent: ParentView<'_>, config: &DelegationConfig) -> Option<String
     })
 }
 
-/// The refusal of any call to hand work on, where an agent is a child that may have no children.
+/// Returns the refusal of any call that delegates, if the agent is a child that may have no children.
 pub(crate) fn childless_refusal(
     parent: ParentView<'_>,
     config: &DelegationConfig,
@@ -332,7 +332,7 @@ fn fewer_than_asked(
         .filter(|toolset| !own.contains(*toolset))
         .map(|toolset| format!("toolset {toolset} ({} does not have it)", who(toolset)))
         .collect();
-    // That a leaf has nothing to hand work on with is no loss, unless nothing else is left.
+    // A leaf that cannot delegate has lost nothing, unless nothing else is left.
     let empty = child.tools.is_empty();
     let missed = |dropped: &&DroppedTool| match requested {
         Some(sets) => {

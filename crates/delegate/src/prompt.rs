@@ -32,7 +32,7 @@ pub struct ChildPrompt<'a> {
     pub only: Option<&'a [ToolName]>,
     /// Of the others, those that it lacks because nobody approves their calls.
     pub denied: &'a [ToolName],
-    /// For a child that may hand work on.
+    /// For a child that may delegate.
     pub nesting: Option<Nesting>,
     /// Where goal and context stand.
     pub layout: PromptLayout,

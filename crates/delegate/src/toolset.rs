@@ -123,7 +123,7 @@ pub enum DropReason {
     },
     /// No child has it; why.
     Never(&'static str),
-    /// The child may not hand work on; why.
+    /// The child may not delegate, for this reason.
     Leaf(LeafReason),
     /// The operator's ceiling does not have its toolset.
     Ceiling {
@@ -138,7 +138,7 @@ pub enum DropReason {
     Unapproved,
 }
 
-/// Why a child may not hand work on.
+/// Why a child may not delegate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeafReason {
     /// Nobody asked for more.
@@ -225,7 +225,7 @@ pub struct DroppedTool {
     pub tool: ToolName,
     /// Its set.
     pub toolset: ToolsetName,
-    /// Why.
+    /// Why the child does not have it.
     pub reason: DropReason,
 }
 
@@ -238,7 +238,7 @@ pub struct ChildTools {
     pub toolsets: Vec<ToolsetName>,
     /// The parent's other tools, in the same order.
     pub dropped: Vec<DroppedTool>,
-    /// Whether the child may hand work on.
+    /// Whether the child may delegate.
     pub role: Role,
     /// Why it may not although it was to; `None` if it got what was asked.
     pub demoted: Option<LeafReason>,
@@ -257,7 +257,8 @@ impl ChildTools {
 ///
 /// A tool is the child's when it is the parent's and all of this holds: children may have it at
 /// all; its set is named, or is an MCP server's and these are inherited; the ceiling has its
-/// set; its calls need no approval, or somebody gives it to children. What serves to hand work on depends on the role alone, and on the ceiling.
+/// set; its calls need no approval, or somebody gives it to children. Tools that delegate depend on the role and
+/// the ceiling alone.
 #[must_use]
 pub fn child_tools(
     parent: ParentView<'_>,
@@ -376,7 +377,7 @@ pub(crate) fn offered<'a>(
     sets
 }
 
-/// Returns why a child of that role may not hand work on; `None` if it may.
+/// Returns why a child of that role may not delegate; `None` if it may.
 pub(crate) fn leaf_reason(
     parent: ParentView<'_>,
     role: Role,
@@ -440,7 +441,7 @@ pub(crate) fn is_never(tool: &ToolName) -> bool {
 
 /// The order in which tools are sent: by name, but those that children lose come last, so that
 /// a child's list begins like its parent's and shares a provider's cache with it. An orchestrator
-/// keeps what serves to hand work on and loses the rest of these, so that comes first of them.
+/// keeps the tools that delegate and loses the rest of these, so they come first.
 #[must_use]
 pub fn send_order<'a>(
     tools: impl IntoIterator<Item = &'a CatalogEntry>,

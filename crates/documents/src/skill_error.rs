@@ -24,7 +24,7 @@ pub enum SkillError {
         skill: String,
         /// The file.
         file: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
     /// A text is no skill.
@@ -49,7 +49,7 @@ pub enum SkillError {
     Write {
         /// The skill.
         name: String,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
 }

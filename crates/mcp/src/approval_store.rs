@@ -31,7 +31,7 @@ pub enum ApprovalStoreError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -40,7 +40,7 @@ pub enum ApprovalStoreError {
     Form {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
@@ -49,7 +49,7 @@ pub enum ApprovalStoreError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -58,7 +58,7 @@ pub enum ApprovalStoreError {
     Clear {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },

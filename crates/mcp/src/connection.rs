@@ -39,7 +39,7 @@ const END_GRACE: Duration = Duration::from_millis(300);
 const LAST_WORDS: Duration = Duration::from_millis(500);
 /// Time limit for sending a cancel message to a server; it is within the grace period of a
 /// cancelled call.
-const TOLD: Duration = Duration::from_millis(500);
+const CANCEL_LIMIT: Duration = Duration::from_millis(500);
 
 /// A connection to a server, after the handshake.
 pub(crate) struct Connection {
@@ -312,8 +312,8 @@ impl Connection {
     async fn stop(&self, id: RequestId) {
         let why = "nobody waits for it any more".to_owned();
         let params = CancelledNotificationParam::new(Some(id), Some(why));
-        let told = timeout(TOLD, self.peer.notify_cancelled(params)).await;
-        if told.is_ok() || !self.heard.is_writing() {
+        let sent = timeout(CANCEL_LIMIT, self.peer.notify_cancelled(params)).await;
+        if sent.is_ok() || !self.heard.is_writing() {
             return;
         }
         tracing::warn!(server = self.server, "server ended: it does not take messages");

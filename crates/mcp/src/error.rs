@@ -10,7 +10,7 @@ use deputize_process::{ProgramError, SpawnError, SupervisorError};
 pub struct McpError {
     /// The server's name in the configuration.
     pub server: String,
-    /// Why.
+    /// Reason why it cannot be used.
     pub fault: McpErrorKind,
     /// The end of its standard error, on one line; empty if there was none.
     pub words: String,
@@ -82,7 +82,7 @@ pub enum McpErrorKind {
     List {
         /// Of what.
         what: &'static str,
-        /// Why.
+        /// The cause, as text.
         why: String,
     },
     /// It goes beyond what one program may send.

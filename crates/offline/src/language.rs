@@ -3,7 +3,7 @@
 /// Use of a language.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Programs.
+    /// Sources of programs.
     Code,
     /// Text for people.
     Prose,

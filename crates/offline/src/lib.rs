@@ -108,11 +108,11 @@ impl Model for Offline {
 
 /// Next step of a turn.
 enum Next {
-    /// Calls.
+    /// Calls to make.
     Calls(Vec<Call>),
     /// The answer.
     Say(String),
-    /// Why what was asked is not done. The turn fails with it, so that a script can tell.
+    /// The reason for a refusal. The turn fails with it, so that a script can tell.
     Refuse(String),
 }
 

@@ -293,7 +293,7 @@ fn cannot_look(ask: &mut Ask<'_, '_>, root: &str, listing: Option<&TurnCall>) ->
     Some(format!("I cannot survey `{root}`: listing it {problem}{near}\n"))
 }
 
-/// Returns how many children one call may have. `None` when work cannot be handed on.
+/// Returns how many children one call may have. `None` if the agent cannot delegate.
 fn width(turn: &Turn<'_>) -> Option<usize> {
     let tool = turn.tool("delegate_task")?;
     let schema = tool.parameters.to_value();

@@ -24,7 +24,7 @@ const SHOWN: usize = 120;
 pub(super) enum SurveyMode {
     /// Handed to children when it is worth it.
     Fitting,
-    /// Not handed on, because the person said so.
+    /// Not delegated, because the person said so.
     Alone,
 }
 
@@ -78,7 +78,7 @@ pub(super) enum Task {
     Survey {
         /// The directory.
         root: String,
-        /// How.
+        /// How its work is shared.
         sharing: SurveyMode,
     },
     /// A survey of one part, as [`Scope::from_brief`] reads it.
@@ -104,7 +104,7 @@ pub(super) enum Task {
     },
     /// A command.
     Run {
-        /// It.
+        /// The command line.
         command: String,
     },
     /// A new file with a text.

@@ -29,7 +29,7 @@ pub(crate) enum TerminationMethod {
 /// The step that was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NamespacePhase {
-    /// Nothing.
+    /// No process was asked to end.
     Asking,
     /// They were asked to end, and have the grace for it.
     Waiting,

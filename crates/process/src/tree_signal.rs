@@ -7,7 +7,7 @@ pub(crate) enum TreeSignal {
     Term,
     /// Keep from starting more.
     Stop,
-    /// End.
+    /// End at once.
     Kill,
     /// Go on after a stop.
     Continue,

@@ -79,7 +79,7 @@ pub enum Proxy {
     /// The one that the environment names, but none for this machine's own addresses.
     #[default]
     Environment,
-    /// None.
+    /// No proxy.
     None,
     /// The one at this address.
     At(String),

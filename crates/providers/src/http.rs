@@ -189,7 +189,7 @@ pub(crate) async fn exchange<P: EventParser>(
     };
     let used = if let TakenKey::Key(number) = taken { Some(number) } else { None };
     let (partial, partial_left_out) = bounded_partial(bytes.parser().text());
-    let told = FailureContext {
+    let context = FailureContext {
         endpoint: &remote.endpoint,
         key: used.and_then(|number| Some(remote.keys.get(number)?.0.as_str())),
         url: &remote.url,
@@ -218,7 +218,7 @@ pub(crate) async fn exchange<P: EventParser>(
     let reply = reply.or_else(|failure| {
         let server = failure.server().filter(|_| ask.offers_tools);
         let call = server.and_then(ServerError::unreadable_call);
-        call.map(|call| reply_with(call, &told)).ok_or(failure)
+        call.map(|call| reply_with(call, &context)).ok_or(failure)
     });
     if reply.is_ok() {
         remote.keys.answered();
@@ -227,20 +227,20 @@ pub(crate) async fn exchange<P: EventParser>(
         let fault = failure.server().and_then(KeyFault::of);
         let turn = used.zip(fault);
         let turn = turn.and_then(|(used, fault)| remote.keys.failed(used, fault, Instant::now()));
-        failure.into_error(told, turn.as_ref())
+        failure.into_error(context, turn.as_ref())
     })
 }
 
 /// The reply of a model whose call the server could not read.
-fn reply_with(call: RawCall, told: &FailureContext<'_>) -> Reply {
+fn reply_with(call: RawCall, context: &FailureContext<'_>) -> Reply {
     Reply {
-        model: told.served.clone(),
-        text: told.partial.clone(),
+        model: context.served.clone(),
+        text: context.partial.clone(),
         reasoning: String::new(),
         calls: vec![call],
         opaque: Vec::new(),
         finish: Finish::Stop,
-        usage: told.usage,
+        usage: context.usage,
     }
 }
 

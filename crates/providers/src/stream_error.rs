@@ -45,7 +45,7 @@ pub enum StreamError {
         problem: &'static str,
         /// The beginning of it.
         shown: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
@@ -57,7 +57,7 @@ pub enum StreamError {
     NotJson {
         /// The beginning of it.
         shown: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },

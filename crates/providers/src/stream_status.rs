@@ -3,9 +3,9 @@
 /// Whether more bytes are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StreamStatus {
-    /// Yes.
+    /// More bytes are wanted.
     More,
-    /// No: the end mark was seen.
+    /// The end mark was seen.
     Done,
 }
 

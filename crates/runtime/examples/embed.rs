@@ -1,4 +1,4 @@
-//! An agent that hands work on, inside a program of its own: no command line, no network, no key.
+//! An agent that delegates, inside a program of its own: no command line, no network, no key.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         Some(reply.into())
     });
 
-    // The tools: here nothing but the one that hands work on.
+    // The tools: here nothing but the one that delegates.
     let policy = DelegationConfig {
         limits: DelegationLimits { max_concurrent_children: 2, ..DelegationLimits::default() },
         ..DelegationConfig::default()

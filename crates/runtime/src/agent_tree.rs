@@ -26,7 +26,7 @@ pub(crate) struct AgentTree {
     pub(crate) live: BTreeMap<AgentId, Arc<AgentHandle>>,
     /// Agents that ended in this process.
     pub(crate) ended: BTreeMap<AgentId, AgentSummary>,
-    /// Whether children give signs of life.
+    /// Whether children send heartbeats.
     pub(crate) has_heartbeat: bool,
     /// Cost of ended descendants, by parent.
     pub(crate) spent: BTreeMap<AgentId, Spending>,

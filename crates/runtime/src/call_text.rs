@@ -101,7 +101,7 @@ fn title(pattern: &str) -> Option<String> {
     plain.then(|| format!("({})", name.replace('_', " ")))
 }
 
-/// Returns the tasks of a call that hands work on, by their goals.
+/// Returns the tasks of a call that delegates, by their goals.
 fn delegation_phrase(subject: &Subject, verb: &str, map: &Map<String, Value>) -> Option<String> {
     let several = tasks_in(subject, map).is_some_and(|tasks| tasks.len() > 1);
     let colon = if several { "" } else { ":" };

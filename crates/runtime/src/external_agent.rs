@@ -179,7 +179,7 @@ fn checked(cx: &AgentContext, mut outcome: Outcome) -> Outcome {
 }
 
 /// Merges the agent's outcome with the program's own account. The host saw nothing of its work.
-pub(crate) fn merged(own: Outcome, told: Outcome) -> Outcome {
+pub(crate) fn merged(own: Outcome, reported: Outcome) -> Outcome {
     Outcome {
         agent: own.agent,
         external: true,
@@ -190,7 +190,7 @@ pub(crate) fn merged(own: Outcome, told: Outcome) -> Outcome {
         cost_usd: None,
         duration_ms: own.duration_ms,
         receipts: own.receipts,
-        ..told
+        ..reported
     }
 }
 
@@ -199,13 +199,13 @@ pub(crate) fn merged(own: Outcome, told: Outcome) -> Outcome {
 async fn on_record(
     shared: Arc<SessionInner>,
     view: Arc<AgentView>,
-    mut told: mpsc::UnboundedReceiver<FinishedCall>,
+    mut finished: mpsc::UnboundedReceiver<FinishedCall>,
     work: Cancel,
 ) -> Result<(), JournalError> {
-    while let Some(FinishedCall { told, status, output }) = told.recv().await {
-        let call = told.call;
-        let tool = &*told.tool;
-        let arguments = &told.arguments;
+    while let Some(FinishedCall { call, status, output }) = finished.recv().await {
+        let tool = &*call.tool;
+        let arguments = &call.arguments;
+        let call = call.call;
         let output = &*output;
         let moment = HookEvent::PostToolUse { call, tool, arguments, status, output };
         let _told_to_nobody = Box::pin(shared.hooks.run(&view.spec, moment, &work)).await?;

@@ -50,7 +50,7 @@ const RUNS_NONE: [&str; 8] =
 
 /// A finished call of a program, for the hooks.
 pub(crate) struct FinishedCall {
-    pub(crate) told: ExternalToolCall,
+    pub(crate) call: ExternalToolCall,
     pub(crate) status: CallStatus,
     pub(crate) output: String,
 }
@@ -287,9 +287,9 @@ impl ExternalAgentHost for ExternalReporter {
         });
         if let Some(hooks) = &state.hooks {
             let arguments = scrubbed(&self.shared.parts.secrets, &call.arguments).into_owned();
-            let told = ExternalToolCall { call: call.call, tool: tool.clone(), arguments };
+            let finished = ExternalToolCall { call: call.call, tool: tool.clone(), arguments };
             // Whoever hears it is gone only with the child.
-            let _heard = hooks.send(FinishedCall { told, status, output: text.clone() });
+            let _heard = hooks.send(FinishedCall { call: finished, status, output: text.clone() });
         }
         let result = ToolResult {
             call: call.call,

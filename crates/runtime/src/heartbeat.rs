@@ -8,7 +8,7 @@ use tokio::time::{Instant, MissedTickBehavior, interval_at};
 use crate::heartbeat_config::Heartbeat;
 use crate::session_inner::SessionInner;
 
-/// Lets the children give signs of life, if they are to and nothing does so yet.
+/// Starts the heartbeats of children, if they are configured and not running yet.
 pub(crate) fn start_heartbeat(shared: &Arc<SessionInner>) {
     let Some(heartbeat) = shared.parts.children.heartbeat else { return };
     if std::mem::replace(&mut shared.tree().has_heartbeat, true) {

@@ -1,17 +1,17 @@
-//! When children give signs of life.
+//! How often children report that they are alive, and when they are stalled.
 
 use std::time::Duration;
 
 use crate::agent_handle::AgentHandle;
 
-/// When children give signs of life, and when they are stalled.
+/// How often children report that they are alive, and when they are stalled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Between two signs of life of a child.
+    /// Time between two heartbeats of a child.
     pub every: Duration,
-    /// Without progress for so long, an idle child is stalled; zero: never.
+    /// Time without progress after which an idle child is stalled. Never if 0.
     pub stale_idle: Duration,
-    /// The same for a child inside a tool.
+    /// Time without progress after which a child with a running tool is stalled. Never if 0.
     pub stale_in_tool: Duration,
 }
 

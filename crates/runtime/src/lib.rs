@@ -106,7 +106,7 @@
 //! # }
 //! ```
 //!
-//! # An agent that hands work on
+//! # An agent that delegates
 //!
 //! The whole of `examples/embed.rs`:
 //!

@@ -164,7 +164,7 @@ pub struct ChildConfig {
     pub grant: Grant,
     /// Time limit of all children together, while at least one runs.
     pub time_limit: Option<Duration>,
-    /// When children give signs of life; `None`: they give none.
+    /// Heartbeats of children; `None` means that they send none.
     pub heartbeat: Option<Heartbeat>,
     /// How background children are admitted and reported, where an agent may have any.
     pub lifecycle: Option<Arc<dyn ChildLifecycle>>,

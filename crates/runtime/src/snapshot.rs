@@ -114,9 +114,9 @@ pub struct UnstartedTask {
     pub goal: String,
     /// The model that was to be used.
     pub model: String,
-    /// How the start failed.
+    /// Status of the failed start.
     pub status: Status,
-    /// Why.
+    /// The error, as text.
     pub error: String,
     /// Number of the top agent's turn, from 0.
     pub turn: u32,

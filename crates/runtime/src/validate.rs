@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 
 /// Limit on listed mistakes of one call.
-const MOST_TOLD: usize = 8;
+const MAX_MISTAKES: usize = 8;
 /// Limit on the validation steps for listing all mistakes in a value.
 const MOST_LOOKS: u64 = 100_000;
 /// Limit on a value in an error, in bytes of JSON.
@@ -59,7 +59,9 @@ impl Checker {
         let validator = self.validator(name, schema)?;
         match mistakes(&validator, || schema.to_value(), &value, "the arguments") {
             None => Ok(value),
-            Some(told) => Err(format!("the arguments of {name} do not fit its schema:\n{told}")),
+            Some(mistakes) => {
+                Err(format!("the arguments of {name} do not fit its schema:\n{mistakes}"))
+            }
         }
     }
 
@@ -108,21 +110,21 @@ pub(crate) fn mistakes(
              nest it less deep"
         ));
     }
-    let mut told: Vec<String> = Vec::new();
+    let mut mistakes: Vec<String> = Vec::new();
     let mut more = 0;
     for error in validator.iter_errors(value) {
-        if told.len() == MOST_TOLD {
+        if mistakes.len() == MAX_MISTAKES {
             more += 1;
             continue;
         }
         let path = error.instance_path().to_string();
         let place = if path.is_empty() { whole.to_owned() } else { path };
-        told.push(format!("{place}: {}", words(&error)));
+        mistakes.push(format!("{place}: {}", words(&error)));
     }
     if more > 0 {
-        told.push(format!("and {more} more mistakes"));
+        mistakes.push(format!("and {more} more mistakes"));
     }
-    (!told.is_empty()).then(|| told.join("\n"))
+    (!mistakes.is_empty()).then(|| mistakes.join("\n"))
 }
 
 /// Describes the expected value, and the found one if it is short.
@@ -139,16 +141,16 @@ fn words(error: &ValidationError<'_>) -> String {
 
 /// Returns the choices, all of them if that is not very long.
 fn choices(options: &[Value]) -> String {
-    let mut told = String::new();
+    let mut choices = String::new();
     for (index, option) in options.iter().enumerate() {
         let option = option.to_string();
-        if told.len() + option.len() > LONGEST_CHOICES {
-            return format!("{told} and {} more", options.len() - index);
+        if choices.len() + option.len() > LONGEST_CHOICES {
+            return format!("{choices} and {} more", options.len() - index);
         }
         let comma = if index == 0 { "" } else { ", " };
-        told = format!("{told}{comma}{option}");
+        choices = format!("{choices}{comma}{option}");
     }
-    told
+    choices
 }
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ use crate::seen::SeenRequest;
 /// A scripted model's response to a request.
 #[derive(Debug, Clone)]
 pub enum ScriptedTurn {
-    /// Replies.
+    /// Sends a reply.
     Reply(Reply),
-    /// Fails.
+    /// Fails with an error.
     Fail(ModelError),
     /// Sends nothing until it is cancelled.
     Hang,

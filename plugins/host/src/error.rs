@@ -59,7 +59,7 @@ pub enum PluginFileError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -81,7 +81,7 @@ pub enum PluginFileError {
     NoLibrary {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: object::Error,
     },
@@ -112,7 +112,7 @@ pub enum PluginFileError {
     Table {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: TableError,
     },
@@ -121,7 +121,7 @@ pub enum PluginFileError {
     Open {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: libloading::Error,
     },
@@ -140,7 +140,7 @@ pub enum HostError {
     /// Its host process ended during the call.
     #[error("the plugin's process {how}{}{}; the next call restarts it", heard(words), with(*others))]
     Ended {
-        /// How.
+        /// The exit status or signal, as text.
         how: String,
         /// Its last words on standard error.
         words: String,

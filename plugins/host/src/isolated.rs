@@ -63,7 +63,8 @@ impl Resource for Hosts {
 }
 
 impl IsolatedPlugin {
-    /// Creates the plugin at a path, whose file must have this digest. No process is started yet.
+    /// Creates the plugin at a path, whose file must have this digest. No process is started yet:
+    /// the first call starts it, and fails if `supervisor` does.
     #[must_use]
     pub fn new(
         path: PathBuf,

@@ -78,11 +78,11 @@ impl EditorApprover {
         // Held until it is told, as all that is told of a turn.
         let mut telling = self.telling.lock();
         let asked = telling.question(&question.agent, question.call, question.tool.as_str());
-        let ApprovalUpdate { id, kind, whose, told } = asked;
-        if let Some(told) = told {
-            let told = SessionNotification::new(self.session.clone(), told);
+        let ApprovalUpdate { id, kind, whose, announcement } = asked;
+        if let Some(update) = announcement {
+            let update = SessionNotification::new(self.session.clone(), update);
             // A connection that is closed answers no question either.
-            let _closed = self.connection.send_notification(told);
+            let _closed = self.connection.send_notification(update);
         }
         drop(telling);
         let title = title(question);

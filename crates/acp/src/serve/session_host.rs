@@ -124,9 +124,9 @@ impl fmt::Debug for TurnRequest {
 /// A stored session in a few words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionListing {
-    /// Which.
+    /// ID of the session.
     pub id: SessionId,
-    /// Where it works.
+    /// Working directory.
     pub cwd: PathBuf,
     /// Its title.
     pub title: String,

@@ -107,12 +107,12 @@ impl SessionManager {
         Ok((id, modes))
     }
 
-    /// Opens a stored session, and sends its history if `told` is set.
+    /// Opens a stored session, and sends its history if `with_history` is set.
     pub(crate) async fn resume(
         &self,
         place: SessionRequest,
         connection: &ConnectionTo<Client>,
-        told: bool,
+        with_history: bool,
     ) -> Result<SessionModeState, Error> {
         let name = place.stored.as_ref().map(ToString::to_string).unwrap_or_default();
         if lock(&self.open).get(&name).is_some_and(|open| lock(&open.turn).is_some()) {
@@ -122,7 +122,7 @@ impl SessionManager {
         let open = self.session(&id)?;
         let records = open.conversation.records().await?;
         let updates = SessionUpdates::of_past(open.conversation.facts(), &records);
-        if told {
+        if with_history {
             updates.into_iter().for_each(|update| self.send_update(connection, &id, update));
         }
         Ok(modes)
@@ -341,8 +341,8 @@ struct UpdateObserver {
 
 impl UpdateObserver {
     fn send(&self, update: SessionUpdate) {
-        let told = SessionNotification::new(self.session.clone(), update);
-        if self.waiting.one_more() > WAITING || self.connection.send_notification(told).is_err() {
+        let update = SessionNotification::new(self.session.clone(), update);
+        if self.waiting.one_more() > WAITING || self.connection.send_notification(update).is_err() {
             self.end.cancel(CancelReason::Interrupted);
         }
     }

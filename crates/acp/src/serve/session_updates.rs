@@ -50,7 +50,7 @@ pub(crate) struct ApprovalUpdate {
     /// The title of the child that makes it; empty for the top agent.
     pub(crate) whose: String,
     /// An update that the editor needs first.
-    pub(crate) told: Option<SessionUpdate>,
+    pub(crate) announcement: Option<SessionUpdate>,
 }
 
 /// What the editor received of the reply under way.
@@ -204,8 +204,8 @@ impl SessionUpdates {
                 child.calls(running.map(|call| call.text.clone()).unwrap_or_default());
                 let known = self.open.contains_key(&(record.agent.clone(), *call));
                 let fields = ToolCallUpdateFields::new().status(ToolCallStatus::InProgress);
-                let told = known.then(|| update(call_id(&record.agent, *call), fields));
-                told.into_iter().collect()
+                let update = known.then(|| update(call_id(&record.agent, *call), fields));
+                update.into_iter().collect()
             }
             Event::ToolEnd(end) => {
                 let progress = child.record_call(ended).filter(|_| !self.past);
@@ -222,9 +222,9 @@ impl SessionUpdates {
     fn child_starts(&mut self, record: &Record, start: &AgentStart) -> Vec<SessionUpdate> {
         let above = record.parent.as_ref().and_then(|parent| self.children.get(parent));
         let child = ChildView::new(short(&record.agent), &start.spec, above);
-        let told = child.update(self.title(&record.agent));
+        let update = child.update(self.title(&record.agent));
         self.children.insert(record.agent.clone(), child);
-        vec![told]
+        vec![update]
     }
 
     /// Returns the title of a child.
@@ -255,8 +255,8 @@ impl SessionUpdates {
             return Vec::new();
         }
         let text = std::mem::take(&mut self.reply.broken);
-        let told = self.past && !text.is_empty();
-        told.then(|| self.text_update(&text)).into_iter().collect()
+        let is_shown = self.past && !text.is_empty();
+        is_shown.then(|| self.text_update(&text)).into_iter().collect()
     }
 
     fn replied(&mut self, iteration: u32, reply: &Reply) -> Vec<SessionUpdate> {
@@ -286,20 +286,21 @@ impl SessionUpdates {
         let below = self.children.get(agent).map(|child| child.id().to_owned());
         let mut call = CallView::new(call_id(agent, id), tool, arguments, &self.facts);
         call.below = below;
-        let told = SessionUpdate::ToolCall(call.update(ToolCallStatus::Pending));
+        let update = SessionUpdate::ToolCall(call.update(ToolCallStatus::Pending));
         self.open.insert((agent.clone(), id), call);
-        told
+        update
     }
 
     /// Returns the call in question, its agent's title, and the update that introduces it: editors
     /// do not know the calls of children.
     pub(crate) fn question(&mut self, agent: &AgentId, id: CallId, tool: &str) -> ApprovalUpdate {
         let key = (agent.clone(), id);
-        let told = (!self.open.contains_key(&key)).then(|| self.announce(agent, id, tool, ""));
+        let announcement =
+            (!self.open.contains_key(&key)).then(|| self.announce(agent, id, tool, ""));
         let kind = self.open.get(&key).map(|call| call.kind).unwrap_or_default();
         let whose =
             if self.children.contains_key(agent) { self.title(agent) } else { String::new() };
-        ApprovalUpdate { id: call_id(agent, id), kind, whose, told }
+        ApprovalUpdate { id: call_id(agent, id), kind, whose, announcement }
     }
 
     fn started(

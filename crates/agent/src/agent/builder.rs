@@ -59,7 +59,7 @@ pub enum BuildError {
     Workspace {
         /// The directory.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: std::io::Error,
     },
@@ -69,7 +69,7 @@ pub enum BuildError {
     /// Its tools do not fit together.
     #[error(transparent)]
     Tools(#[from] deputize_core::CatalogError),
-    /// It cannot hand work on.
+    /// Its delegation tools could not be made.
     #[error(transparent)]
     Delegation(#[from] DelegationError),
     /// A template of its prompt is broken.
@@ -224,7 +224,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Lets the agent hand work on. Without this call it has no children. The base
+    /// Lets the agent delegate. Without this call it has no children. The base
     /// prompt of children, and what needs an approval, follow from the other settings.
     pub fn delegation(mut self, config: DelegationConfig) -> Self {
         self.delegation = Some(config);

@@ -68,7 +68,7 @@ pub(crate) fn run(
     let composition = AssembledProgram::new(&AssemblyInput {
         cwd: cwd.clone(),
         clock: Arc::clone(&clock),
-        told: looked.without.clone(),
+        reported: looked.without.clone(),
         overrides: overrides.clone(),
         ..AssemblyInput::here(links, &loaded.config, around, &sources)
     })?;

@@ -115,7 +115,7 @@ impl SharedAssembly {
             go_on_with(&mut overrides, start);
         }
         let composition = AssembledProgram::new(&AssemblyInput {
-            told: looked.without.clone(),
+            reported: looked.without.clone(),
             overrides: overrides.clone(),
             ..AssemblyInput::here(&self.links, config, around, sources)
         })?;

@@ -1,4 +1,4 @@
-//! `deputize sessions`: what is stored, to look at, hand on, and delete.
+//! `deputize sessions`: lists, shows, exports and deletes stored sessions.
 
 use std::borrow::Cow;
 use std::path::Path;

@@ -35,7 +35,7 @@ impl Bench {
             cwd,
             clock: Arc::new(FixedClock(START)),
             project_files: true,
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
         })
         .map_err(|error| error.chain())
     }

@@ -24,7 +24,7 @@ mod unreadable_calls;
 pub(crate) enum Detail {
     /// Errors only.
     Quiet,
-    /// Progress.
+    /// Errors and progress.
     Normal,
     /// Every call, and streamed replies.
     Verbose,

@@ -31,7 +31,7 @@ const REMARK_CHARS: usize = 300;
 /// Limit on a warning, in characters.
 const LOG_CHARS: usize = 1000;
 /// Limit on the goal of a finished task, in characters.
-const TOLD_CHARS: usize = 100;
+const GOAL_CHARS: usize = 100;
 /// Bytes of an arriving reply that are held back for a line's end.
 const HELD_BYTES: usize = 2000;
 
@@ -444,7 +444,7 @@ fn finished(
     if why.is_some() {
         line.push(Style::Dim, format!("{}: ", short(&record.agent)));
     }
-    line.push(Style::Plain, for_terminal_line(&goal, TOLD_CHARS));
+    line.push(Style::Plain, for_terminal_line(&goal, GOAL_CHARS));
     let cost = dollars(outcome.cost_usd).map(|usd| format!(" · {usd}")).unwrap_or_default();
     line.push(Style::Dim, format!(" ({}{cost})", seconds(outcome.duration_ms)));
     if let Some(why) = why {

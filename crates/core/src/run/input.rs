@@ -54,8 +54,8 @@ pub enum WrapUpReason {
 pub enum BudgetUnit {
     /// Seconds of all children together.
     Seconds,
-    /// Tokens.
+    /// Tokens, sent and received.
     Tokens,
-    /// Dollars.
+    /// US dollars.
     Usd,
 }

@@ -8,7 +8,7 @@ use crate::sanitize::for_terminal_line;
 /// Part of the URIs of JSON Schema's own meta-schemas, which every compiler knows.
 const META: &str = "://json-schema.org/";
 /// Maximum characters shown of a reference.
-const TOLD_CHARS: usize = 100;
+const REFERENCE_CHARS: usize = 100;
 
 /// Identifies a part of a schema, as distinct from an equal one.
 pub(super) fn address(part: &Value) -> usize {
@@ -78,7 +78,7 @@ impl<'s> References<'s> {
         found.sort_by_key(|part| address(part));
         found.dedup_by_key(|part| address(part));
         if found.is_empty() {
-            return Err(SchemaError::Elsewhere(for_terminal_line(reference, TOLD_CHARS)));
+            return Err(SchemaError::Elsewhere(for_terminal_line(reference, REFERENCE_CHARS)));
         }
         Ok(found)
     }

@@ -324,7 +324,7 @@ fn mostly_with(
     })
 }
 
-/// The tools of an agent that can mostly hand work on.
+/// The tools of an agent that can mostly delegate.
 fn agents() -> impl Strategy<Value = Vec<&'static str>> {
     mostly_with(&NAMES, "delegation/delegate_task")
 }

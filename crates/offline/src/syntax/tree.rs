@@ -7,7 +7,7 @@ use super::{Grammar, Source, is_comment, rust};
 /// Context of a position in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SyntaxContext {
-    /// Code.
+    /// Code outside of tests.
     Code,
     /// Code that only tests run.
     Test,

@@ -17,7 +17,7 @@ enum Part {
     Tasks(Vec<Task>),
     /// That nothing is to be changed or run.
     ChangeNothing,
-    /// That nothing is to be handed on.
+    /// That nothing is to be delegated.
     DelegateNothing,
 }
 

@@ -464,7 +464,7 @@ proptest! {
         }
     }
 
-    /// What is denied is not done: nothing runs, and no survey is handed on.
+    /// What is denied is not done: nothing runs, and no survey is delegated.
     #[test]
     fn what_is_denied_is_not_done(task in texts(), first in any::<bool>()) {
         for (denial, denied) in [

@@ -94,7 +94,7 @@ impl RequestFailure {
     /// key that was used.
     pub(super) fn into_error(
         self,
-        told: FailureContext<'_>,
+        context: FailureContext<'_>,
         turn: Option<&KeyFailure>,
     ) -> ModelError {
         let (status, mut waits) =
@@ -103,10 +103,10 @@ impl RequestFailure {
         if let Self::KeysRest(_, wait) = &self {
             waits = Some(*wait);
         }
-        let most_attempts = self.most_attempts(&told);
+        let most_attempts = self.most_attempts(&context);
         let model_mistake = self.is_unreadable_call() || self.is_above_limit();
-        let mut kind = self.kind(told.output);
-        let mut message = self.message(&told);
+        let mut kind = self.kind(context.output);
+        let mut message = self.message(&context);
         let next = turn.and_then(|turn| turn.next.as_ref());
         if let Some(turn) = turn {
             message = format!("{message}; {}", turned(turn));
@@ -118,20 +118,20 @@ impl RequestFailure {
             }
             waits = Some(next.wait).filter(|wait| !wait.is_zero());
         }
-        let message = format!("provider {}: {message}", told.endpoint.name);
+        let message = format!("provider {}: {message}", context.endpoint.name);
         // A wait that is rounded down would end before the key is ready.
         let ms = |wait: Duration| u64::try_from(wait.as_nanos().div_ceil(1_000_000));
         ModelError {
             status,
             retry_after_ms: waits.map(|wait| ms(wait).unwrap_or(u64::MAX)),
-            served: if told.partial.is_empty() { String::new() } else { told.served },
-            partial: told.partial,
-            partial_left_out: told.partial_left_out,
-            usage: Some(told.usage).filter(|usage| *usage != Usage::default()).map(Box::new),
+            served: if context.partial.is_empty() { String::new() } else { context.served },
+            partial: context.partial,
+            partial_left_out: context.partial_left_out,
+            usage: Some(context.usage).filter(|usage| *usage != Usage::default()).map(Box::new),
             other_key: next.is_some_and(|next| next.wait.is_zero() && !next.tried),
             most_attempts,
             model_mistake,
-            ..ModelError::new(kind, told.endpoint.scrub(&message))
+            ..ModelError::new(kind, context.endpoint.scrub(&message))
         }
     }
 
@@ -150,9 +150,9 @@ impl RequestFailure {
     }
 
     /// Upper bound on attempts, where more are of no use.
-    fn most_attempts(&self, told: &FailureContext<'_>) -> Option<u32> {
+    fn most_attempts(&self, context: &FailureContext<'_>) -> Option<u32> {
         match self {
-            Self::Send(error) if is_refused(error) && told.asks_this_machine() => {
+            Self::Send(error) if is_refused(error) && context.asks_this_machine() => {
                 Some(ATTEMPTS_ON_THIS_MACHINE)
             }
             Self::Refused(error) if error.should_retry == Some(false) => Some(1),
@@ -161,12 +161,12 @@ impl RequestFailure {
         }
     }
 
-    fn message(&self, told: &FailureContext<'_>) -> String {
-        let endpoint = told.endpoint;
-        let kept = told.partial_note();
+    fn message(&self, context: &FailureContext<'_>) -> String {
+        let endpoint = context.endpoint;
+        let kept = context.partial_note();
         match self {
             Self::Cancelled => format!("cancelled{kept}"),
-            Self::Send(error) => unsent(error, told),
+            Self::Send(error) => unsent(error, context),
             Self::NoAnswer => {
                 let seconds = endpoint.timeouts.first_byte.as_secs_f64();
                 format!("no data within {seconds} s (first_byte_timeout_seconds)")
@@ -178,7 +178,11 @@ impl RequestFailure {
                 )
             }
             Self::Broken(error) => {
-                format!("the connection broke after {:.1} s{kept}: {}", told.seconds, chain(error))
+                format!(
+                    "the connection broke after {:.1} s{kept}: {}",
+                    context.seconds,
+                    chain(error)
+                )
             }
             Self::Idle => {
                 let seconds = endpoint.timeouts.idle.as_secs_f64();
@@ -188,7 +192,7 @@ impl RequestFailure {
                 format!("no key can be used now; the one in {variable} is ready in {}", rest(*wait))
             }
             Self::Refused(error) | Self::Stream(StreamError::Server(error)) => {
-                describe_refusal(error, told)
+                describe_refusal(error, context)
             }
             Self::Stream(StreamError::Document { problem, shown, source }) => {
                 format!("{problem}{kept}: {source}: {shown}")
@@ -197,7 +201,7 @@ impl RequestFailure {
                 format!("an event of the stream is not JSON{kept}: {source}: {shown}")
             }
             Self::Stream(error @ StreamError::NoEndMark) => {
-                format!("{error} after {:.1} s{kept}", told.seconds)
+                format!("{error} after {:.1} s{kept}", context.seconds)
             }
             Self::Stream(error) => format!("{error}{kept}"),
         }
@@ -267,18 +271,18 @@ impl FailureContext<'_> {
 }
 
 /// Why a request was not answered, with what to do about it.
-fn unsent(error: &reqwest::Error, told: &FailureContext<'_>) -> String {
-    let endpoint = told.endpoint;
+fn unsent(error: &reqwest::Error, context: &FailureContext<'_>) -> String {
+    let endpoint = context.endpoint;
     if is_refused(error) {
         return match &endpoint.proxy {
             Proxy::At(proxy) => format!("connection refused; is the proxy running at {proxy}?"),
             Proxy::Environment | Proxy::None => {
-                format!("connection refused; is the server running at {}?", told.address())
+                format!("connection refused; is the server running at {}?", context.address())
             }
         };
     }
     if let Some(fault) = tls_fault(error) {
-        let way = told.way();
+        let way = context.way();
         return match (fault, &endpoint.authorities) {
             (rustls::Error::InvalidCertificate(_), None) => format!(
                 "{way} is not trusted: {fault}; ca_file names a PEM file of authorities to trust"
@@ -294,83 +298,87 @@ fn unsent(error: &reqwest::Error, told: &FailureContext<'_>) -> String {
     }
     if error.is_timeout() {
         let seconds = endpoint.timeouts.connect.as_secs_f64();
-        let way = told.way();
+        let way = context.way();
         return format!("no connection to {way} within {seconds} s (connect_timeout_seconds)");
     }
     if error.is_connect() {
         let details = chain(error);
-        if let Some(refused) = no_tunnel(&details, told) {
+        if let Some(refused) = no_tunnel(&details, context) {
             return refused;
         }
-        let why = no_address(&details, told).unwrap_or(details);
-        return format!("cannot reach {}: {why}", told.way());
+        let why = no_address(&details, context).unwrap_or(details);
+        return format!("cannot reach {}: {why}", context.way());
     }
     // A server that speaks TLS hangs up on who does not.
-    let tls = if told.url.scheme() == "http" { "; is it https://?" } else { "" };
+    let tls = if context.url.scheme() == "http" { "; is it https://?" } else { "" };
     format!("the request was not answered: {}{tls}", chain(error))
 }
 
 /// Explains why a proxy gave no tunnel, and what to do. The library reports this in prose only.
-fn no_tunnel(details: &str, told: &FailureContext<'_>) -> Option<String> {
-    let host = told.url.host_str().unwrap_or_default();
+fn no_tunnel(details: &str, context: &FailureContext<'_>) -> Option<String> {
+    let host = context.url.host_str().unwrap_or_default();
     if details.contains("proxy authorization required") {
-        return Some(no_pass(told));
+        return Some(no_pass(context));
     }
     details.contains("tunnel error: unsuccessful").then(|| {
         format!(
             "{} did not connect to {host}: it answered CONNECT with a status other than 200; look \
              whether it is the right proxy and may reach {host}, or set `proxy: none`",
-            told.proxy()
+            context.proxy()
         )
     })
 }
 
 /// A proxy that wants to know who asks.
-fn no_pass(told: &FailureContext<'_>) -> String {
+fn no_pass(context: &FailureContext<'_>) -> String {
     format!(
         "{} asks for a user name and a password (HTTP 407): name it with them in the environment, \
          as HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT (HTTP_PROXY for http://), without the key \
          `proxy`",
-        told.proxy()
+        context.proxy()
     )
 }
 
 /// Explains a failed name lookup. The system reports this in prose only.
-fn no_address(details: &str, told: &FailureContext<'_>) -> Option<String> {
+fn no_address(details: &str, context: &FailureContext<'_>) -> Option<String> {
     if !details.contains("dns error") {
         return None;
     }
     if details.contains("Temporary failure") || details.contains("Try again") {
         return Some("no network, or no name server that answers".to_owned());
     }
-    let proxy = match &told.endpoint.proxy {
+    let proxy = match &context.endpoint.proxy {
         Proxy::At(proxy) => Url::parse(proxy).ok(),
         // The environment may name one, so which name was looked up is not known.
         Proxy::Environment | Proxy::None => None,
     };
-    let host = proxy.as_ref().unwrap_or(told.url).host_str().unwrap_or_default();
+    let host = proxy.as_ref().unwrap_or(context.url).host_str().unwrap_or_default();
     Some(format!("no such host {host}"))
 }
 
 /// A failure in the server's words, with what to do about it.
-fn describe_refusal(error: &ServerError, told: &FailureContext<'_>) -> String {
-    let model = told.model;
-    let kept = told.partial_note();
-    let advice = told.key_advice();
+fn describe_refusal(error: &ServerError, context: &FailureContext<'_>) -> String {
+    let model = context.model;
+    let kept = context.partial_note();
+    let advice = context.key_advice();
     match (error.kind(), error.meaning()) {
         (FailureKind::Unavailable, _) if error.is_quota() => {
-            let variable = told.key.unwrap_or("api_key_env");
+            let variable = context.key.unwrap_or("api_key_env");
             format!(
                 "the quota for model `{model}` is used up ({error}); add credit, or set {variable} \
                  to another key{kept}"
             )
         }
         (FailureKind::Unavailable, Some(404 | 405 | 410)) => {
-            format!("no model `{model}` at {} ({error}); {}", told.address(), told.model_advice())
+            format!(
+                "no model `{model}` at {} ({error}); {}",
+                context.address(),
+                context.model_advice()
+            )
         }
-        (FailureKind::Unavailable, Some(407)) => no_pass(told),
+        (FailureKind::Unavailable, Some(407)) => no_pass(context),
         (FailureKind::Unavailable, Some(300..=399)) => {
-            format!("{} answers with {error}; check base_url", told.address())
+            format!("{} answers with {error}; check base_url", context.address())
         }
         (FailureKind::Unavailable, _) => {
             format!("no access to model `{model}` ({error}); {advice}{kept}")

@@ -70,7 +70,7 @@ pub(super) struct PartialItem {
     pub(super) raw: Option<String>,
     texts: BTreeMap<TextKey, Utf16Text>,
     /// Which of its texts is shown as its reasoning: what came first.
-    told: Option<TextPart>,
+    shown_reasoning: Option<TextPart>,
 }
 
 /// What a server calls an item; empty where it says nothing.
@@ -104,7 +104,7 @@ impl PartialItem {
             closed: false,
             raw: None,
             texts: BTreeMap::new(),
-            told: None,
+            shown_reasoning: None,
         }
     }
 
@@ -225,7 +225,7 @@ impl PartialItem {
             return Err(ReplyTooLarge::Items.into());
         }
         if key.0.kind() == ItemKind::Reasoning {
-            self.told = self.told.or(Some(key.0));
+            self.shown_reasoning = self.shown_reasoning.or(Some(key.0));
         }
         Ok(self.texts.entry(key).or_default().push(piece, marked))
     }
@@ -268,7 +268,7 @@ impl PartialItem {
         fill(&mut self.phase, whole.phase);
         self.index = self.index.or(whole.index);
         self.raw = whole.raw.or_else(|| self.raw.take());
-        self.told = self.told.or(whole.told);
+        self.shown_reasoning = self.shown_reasoning.or(whole.shown_reasoning);
         let mut texts = whole.texts;
         for part in TextPart::ALL {
             let old = split_off(&mut self.texts, part);
@@ -299,7 +299,7 @@ impl PartialItem {
 
     /// Whether a text of it is shown while it arrives.
     pub(super) fn shows(&self, part: TextPart) -> bool {
-        part == TextPart::Text || self.told.is_none_or(|told| told == part)
+        part == TextPart::Text || self.shown_reasoning.is_none_or(|shown| shown == part)
     }
 
     fn join_texts(&self, part: TextPart) -> String {
@@ -321,9 +321,9 @@ impl PartialItem {
 
     /// Takes its reasoning out, as it was shown.
     pub(super) fn take_reasoning(&mut self) -> String {
-        let told = self.told.unwrap_or(TextPart::Summary);
-        let other = if told == TextPart::Summary { TextPart::Thought } else { TextPart::Summary };
-        let reasoning = self.take(told, "\n\n");
+        let shown = self.shown_reasoning.unwrap_or(TextPart::Summary);
+        let other = if shown == TextPart::Summary { TextPart::Thought } else { TextPart::Summary };
+        let reasoning = self.take(shown, "\n\n");
         if reasoning.is_empty() { self.take(other, "\n\n") } else { reasoning }
     }
 }

@@ -15,9 +15,9 @@ pub enum RecorderError {
     /// Its file cannot be made.
     #[error("cannot create recording `{}`", path.display())]
     Create {
-        /// Which.
+        /// The recording.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -33,9 +33,9 @@ pub enum RecordingError {
     /// The file cannot be opened or read.
     #[error("cannot read recording `{}`", path.display())]
     Open {
-        /// Which.
+        /// The recording.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
@@ -48,7 +48,7 @@ pub enum RecordingError {
         path.display(), super::FORMAT
     )]
     Newer {
-        /// Which.
+        /// The recording.
         path: PathBuf,
         /// Its format.
         found: u32,
@@ -56,7 +56,7 @@ pub enum RecordingError {
     /// A line is not what was written.
     #[error("line {line} of recording `{}` is damaged: {what}", path.display())]
     Damaged {
-        /// Which.
+        /// The recording.
         path: PathBuf,
         /// The line, from 1.
         line: u64,
@@ -75,7 +75,7 @@ impl RecordingError {
 /// Where in a recording a replay ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayPosition {
-    /// Whose record was next.
+    /// Agent of the next record.
     pub agent: AgentId,
     /// The number of that record.
     pub seq: u64,
@@ -97,9 +97,9 @@ pub enum ReplayError {
          The program, its prompts or its tools are not those of the recording."
     )]
     Request {
-        /// Whose.
+        /// The agent that made it.
         agent: AgentId,
-        /// Which request of the agent, from 1.
+        /// Number of the request among those of the agent, from 1.
         request: u32,
         /// The first part that differs.
         part: String,
@@ -112,7 +112,7 @@ pub enum ReplayError {
          The program, its prompts or its tools are not those of the recording."
     )]
     Otherwise {
-        /// Where.
+        /// Position in the recording.
         place: ReplayPosition,
         /// The next record of the recording.
         recorded: String,
@@ -138,7 +138,7 @@ pub enum ReplayError {
         waiting(waits)
     )]
     Stuck {
-        /// Where.
+        /// Position in the recording.
         place: ReplayPosition,
         /// The next record of the recording.
         recorded: String,

@@ -22,7 +22,7 @@ struct RecordedAgent {
     /// The task that it was made with.
     task: Option<String>,
     /// Whether it was given a message.
-    told: bool,
+    has_message: bool,
     /// Whether it has a request that is not answered.
     asks: bool,
     /// Calls that run, by their tools.
@@ -88,7 +88,8 @@ impl RecordOrder {
             }
             Event::Message(message) => {
                 (agent.over, agent.over_here) = (false, false);
-                let first = !std::mem::replace(&mut agent.told, true) && message.from.is_none();
+                let first =
+                    !std::mem::replace(&mut agent.has_message, true) && message.from.is_none();
                 let is_task = agent.task.as_ref().is_none_or(|task| *task == message.text);
                 let what = || format!("the first message of agent {id} is not its task");
                 ensure(!first || is_task, what)

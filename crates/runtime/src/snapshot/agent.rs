@@ -70,9 +70,9 @@ pub struct AgentUsage {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct AgentTimes {
-    /// Unix time of its start.
+    /// Unix time of its start, in milliseconds.
     pub started: u64,
-    /// Time since its start in which no process of the session ran.
+    /// Time since its start in which no process of the session ran, in milliseconds.
     pub downtime: u64,
 }
 

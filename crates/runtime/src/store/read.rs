@@ -27,27 +27,27 @@ pub enum ReadError {
     /// The file cannot be opened or read.
     #[error("cannot open session file `{}`", path.display())]
     Open {
-        /// Which.
+        /// The session file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// The folder for session files cannot be made or used.
     #[error("cannot use folder `{}` for sessions", path.display())]
     Folder {
-        /// Which.
+        /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// Its first line is not a header.
     #[error("`{}` is not a session file: its first line is not a header", path.display())]
     Header {
-        /// Which.
+        /// The session file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
@@ -57,7 +57,7 @@ pub enum ReadError {
         path.display()
     )]
     Newer {
-        /// Which.
+        /// The session file.
         path: PathBuf,
         /// Its format.
         found: u32,
@@ -65,9 +65,9 @@ pub enum ReadError {
     /// Another process writes to it.
     #[error("session file `{}` is in use by {owner}", path.display())]
     InUse {
-        /// Which.
+        /// The session file.
         path: PathBuf,
-        /// Who: `process 123`, or `another process`.
+        /// The process: `process 123`, or `another process`.
         owner: String,
     },
     /// Each of its last openings ended the program.
@@ -78,11 +78,11 @@ pub enum ReadError {
         path.display()
     )]
     Unlucky {
-        /// Which.
+        /// The session.
         session: SessionId,
         /// Number of openings.
         openings: u64,
-        /// Where they are counted.
+        /// The file that counts them.
         path: PathBuf,
     },
     /// A record in its middle is broken, so nothing may be appended.
@@ -91,9 +91,9 @@ pub enum ReadError {
         damage.line, path.display(), damage.what
     )]
     Damaged {
-        /// Which.
+        /// The session file.
         path: PathBuf,
-        /// Where and how.
+        /// Place and kind of the damage.
         damage: FileDamage,
     },
 }

@@ -1,4 +1,4 @@
-//! The model of a session whose top agent only hands on what another program asks for.
+//! The model of a session whose top agent only delegates what another program asks for.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use deputize_core::model::{Delta, Finish, ModelError, Reply, Request};
 use deputize_core::{BoxFuture, Cancel, Message, Model, Status};
 use serde_json::Value;
 
-/// The one call of an agent that only hands on.
+/// The one call of an agent that only delegates.
 #[derive(Clone)]
 pub(super) struct RelayCall {
     /// Its task, which no other agent of the session has.
@@ -16,7 +16,7 @@ pub(super) struct RelayCall {
     pub(super) arguments: Value,
 }
 
-/// A model whose part is taken in one conversation: the one whose only purpose is to hand on.
+/// A model that answers one conversation itself: the one whose only purpose is to delegate.
 pub(super) struct RelayModel {
     pub(super) hands_on: RelayCall,
     pub(super) model: Arc<dyn Model>,

@@ -259,7 +259,7 @@ enum ServeJob {
         toolsets: Vec<String>,
         max_iterations: Option<u32>,
     },
-    /// With the arguments of the tool that hands work on.
+    /// With the arguments of the tool that delegates.
     Delegate(Value),
 }
 

@@ -126,7 +126,7 @@ pub(crate) fn replay(
         kept: BTreeSet::new(),
         project_files: false,
         clock: Arc::new(recording.clock()),
-        told: BTreeSet::new(),
+        reported: BTreeSet::new(),
     };
     let composition = AssembledProgram::again(&ingredients, found)?;
     let recorded = recording.top_agent().ok_or(SetupError::NoAgent).map_err(CliError::usage)?;
