@@ -10,6 +10,7 @@ mod approval;
 mod background;
 mod cli;
 mod commands;
+mod compaction;
 mod contract;
 mod control;
 mod delegation;

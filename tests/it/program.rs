@@ -430,6 +430,11 @@ impl ChatRequest {
         tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).collect()
     }
 
+    /// The size of the request.
+    pub(crate) fn bytes(&self) -> usize {
+        self.0.to_string().len()
+    }
+
     /// How many tokens its reply may have, where it says so.
     pub(crate) fn most_output(&self) -> Option<u64> {
         ["max_completion_tokens", "max_tokens"].iter().find_map(|key| self.0[*key].as_u64())

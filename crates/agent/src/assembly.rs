@@ -18,7 +18,8 @@ use deputize_core::{
 };
 use deputize_delegate::{BackgroundPolicy, DelegationConfig, children_grant};
 use deputize_runtime::{
-    Budgets, ChildConfig, Heartbeat, Models, SessionConfig, SyncMode, declare, top_agent,
+    Budgets, ChildConfig, CompactionConfig, Heartbeat, Models, SessionConfig, SyncMode, declare,
+    top_agent,
 };
 
 use crate::base_prompt::BasePrompt;
@@ -65,6 +66,8 @@ pub struct AssemblyLimits {
     pub children_time: Option<Duration>,
     /// How often children report that they are alive.
     pub heartbeat: Heartbeat,
+    /// When conversations are compacted.
+    pub compaction: CompactionConfig,
 }
 
 /// Settings of a top agent's prompt, apart from its task.
@@ -210,6 +213,7 @@ impl Assembly {
             ..SessionConfig::new(Arc::clone(&self.tools.catalog))
         };
         config.tools.source.clone_from(&self.tools.source);
+        config.requests.compaction.clone_from(&self.limits.compaction);
         config.record.sync = self.sync;
         config.record.program.clone_from(&self.program);
         config

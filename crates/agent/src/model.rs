@@ -9,7 +9,7 @@ use deputize_core::{Clock, Model};
 #[cfg(feature = "http")]
 use deputize_providers::{
     Endpoint, EndpointError, KNOWN_PROVIDERS, Key, Wire, http_client, is_loopback, known_provider,
-    published_price,
+    published_context_window, published_price,
 };
 
 use crate::capped_model::cap_output;
@@ -31,6 +31,8 @@ pub struct AgentModel {
     price: Option<Price>,
     /// The most tokens of one answer; `None` for the provider's own limit.
     max_output_tokens: Option<u32>,
+    /// Tokens that fit into its context; `None` for the published number.
+    context_window: Option<u32>,
 }
 
 #[derive(Clone)]
@@ -88,7 +90,7 @@ impl From<String> for AgentModel {
 
 impl AgentModel {
     const fn of(source: AgentModelSource) -> Self {
-        Self { source, price: None, max_output_tokens: None }
+        Self { source, price: None, max_output_tokens: None, context_window: None }
     }
 
     /// Sets what the model costs. A budget in dollars needs it where no price is published.
@@ -102,6 +104,15 @@ impl AgentModel {
     #[must_use]
     pub const fn with_max_output_tokens(mut self, tokens: u32) -> Self {
         self.max_output_tokens = Some(tokens);
+        self
+    }
+
+    /// Sets how many tokens fit into the model's context, whose conversations are compacted before
+    /// they fill it. Where that is neither set nor published, they are compacted once the provider
+    /// refuses them as too long.
+    #[must_use]
+    pub const fn with_context_window(mut self, tokens: u32) -> Self {
+        self.context_window = Some(tokens);
         self
     }
 
@@ -170,6 +181,16 @@ impl AgentModel {
     /// Returns the price that the program set.
     pub(crate) const fn price(&self) -> Option<Price> {
         self.price
+    }
+
+    /// Returns how many tokens fit into its context, if that is set or published.
+    pub(crate) fn context_window(&self) -> Option<u32> {
+        #[cfg(feature = "http")]
+        if let (None, AgentModelSource::Name(name)) = (self.context_window, &self.source) {
+            let (provider, model) = name.split_once('/')?;
+            return published_context_window(provider, model);
+        }
+        self.context_window
     }
 
     /// Makes the model. Its key becomes a secret.

@@ -3,11 +3,10 @@
 use serde_json::Value;
 
 /// Paths of such keys; `*` stands for any key.
-const FORMER_KEYS: [&[&str]; 8] = [
+const FORMER_KEYS: [&[&str]; 7] = [
     &["approvals", "allow"],
     &["approvals", "deny"],
     &["chat"],
-    &["compaction"],
     &["delegation", "workflow"],
     &["fetch"],
     &["providers", "*", "tools"],

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use deputize_core::authority::ApproverMode;
 use deputize_core::file_state::OnStaleWrite;
-use deputize_runtime::SyncMode;
+use deputize_runtime::{CompactionConfig, SyncMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,8 @@ pub struct Config {
     pub journal: Journal,
     /// Tokens of one answer of the model. The model's own limit if 0.
     pub max_output_tokens: u32,
+    /// When older messages of a conversation give way to a summary.
+    pub compaction: CompactionConfig,
     /// What a tool result and a reply of a model may hold.
     pub limits: Limits,
     /// Whether `agents` and `pause` in another terminal reach this process.
@@ -92,6 +94,7 @@ impl Default for Config {
             search: SearchConfig::default(),
             journal: Journal::default(),
             max_output_tokens: 0,
+            compaction: CompactionConfig::default(),
             limits: Limits::default(),
             control: true,
             delegation: Delegation::default(),

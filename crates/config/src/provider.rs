@@ -59,7 +59,7 @@ pub struct ProviderEntry {
     pub stream_idle_timeout_seconds: Option<u32>,
     /// Tokens of one answer. If 0, `max_output_tokens` of the whole configuration applies.
     pub max_output_tokens: u32,
-    /// Tokens that fit in the model's context. Unknown if 0.
+    /// Tokens that fit in the model's context. If 0, as published for the model, where that is known.
     pub context_window: u32,
     /// What models cost, by their names. Absent: as published, and nothing on this machine.
     pub prices: BTreeMap<String, ModelPrice>,

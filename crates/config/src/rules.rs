@@ -185,6 +185,9 @@ fn models(config: &PlacedValue, found: &mut Findings) {
     if empty(&["delegation", "provider"]) && empty(&["delegation", "base_url"]) {
         named.push(("delegation.model", config.at(&["delegation", "model"])));
     }
+    let summaries = config.at(&["compaction", "model"]);
+    let summaries = summaries.filter(|node| node.text().is_some_and(|text| !text.is_empty()));
+    named.push(("compaction.model", summaries));
     for (key, path) in [
         ("fallback_models", &["fallback_models"][..]),
         ("delegation.models", &["delegation", "models"]),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent_spec::AgentSpec;
 use crate::budget::Cost;
 use crate::cancel::CancelReason;
+use crate::compaction::Compaction;
 use crate::file_state::FileVersion;
 use crate::hook::HookRun;
 use crate::message::{ToolResult, UserMessage};
@@ -180,6 +181,9 @@ pub enum Event {
         /// Whether the write created it.
         created: bool,
     },
+    /// Older messages of an agent's conversation gave way to a summary.
+    #[serde(rename = "compaction")]
+    Compaction(Box<Compaction>),
     /// An agent's answer does not match its schema.
     #[serde(rename = "answer.rejected")]
     AnswerRejected {
@@ -281,6 +285,7 @@ impl Event {
             Self::AgentStop { reason, pending: false } => Some(Input::Stop(*reason)),
             Self::AgentWrapUp { limit, .. } => Some(Input::WrapUp(*limit)),
             Self::AgentRest => Some(Input::Rest),
+            Self::Compaction(compaction) => Some(Input::Compaction(compaction)),
             Self::AnswerRejected { mistakes } => Some(Input::Rejected(mistakes)),
             Self::AgentResume { max_iterations } => {
                 Some(Input::Resume { max_iterations: *max_iterations })

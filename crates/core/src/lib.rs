@@ -60,6 +60,7 @@ pub mod authority;
 pub mod budget;
 mod cancel;
 pub mod clock;
+pub mod compaction;
 pub mod context_use;
 mod denial;
 mod error_text;

@@ -51,6 +51,23 @@ pub enum Message {
     Tool(ToolResult),
 }
 
+impl Message {
+    /// Returns the bytes of its text, with its calls and what goes back to the provider.
+    #[must_use]
+    pub fn text_bytes(&self) -> u64 {
+        let bytes = match self {
+            Self::User(user) => user.text.len(),
+            Self::Assistant(said) => {
+                let calls = said.calls.iter().map(|call| call.name.len() + call.arguments.len());
+                let opaque = said.opaque.iter().map(|block| block.raw.len());
+                said.text.len() + said.reasoning.len() + calls.chain(opaque).sum::<usize>()
+            }
+            Self::Tool(result) => result.text.as_str().len(),
+        };
+        bytes as u64
+    }
+}
+
 /// A message that the model reads.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UserMessage {

@@ -254,7 +254,7 @@ impl Outcome {
         match (self.status, self.exit_reason) {
             (Status::Interrupted, _) => 130,
             (Status::Timeout, _)
-            | (_, ExitReason::Budget | ExitReason::MaxIterations)
+            | (_, ExitReason::Budget | ExitReason::MaxIterations | ExitReason::ContextOverflow)
             | (Status::Completed, ExitReason::MaxOutputTokens) => 4,
             (Status::Completed, _) => 0,
             (Status::Failed | Status::Error, _) if self.provider_unavailable => 3,

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::agent_spec::{AgentLimits, AgentSpec};
 use crate::answer::{CORRECTIONS, rejection};
 use crate::cancel::CancelReason;
+use crate::compaction::{Compaction, CompactionLimits, ReplacedPart};
 use crate::message::{
     AssistantMessage, CallStatus, Message, ModelText, ToolCall, ToolResult, UserMessage,
 };
@@ -141,6 +142,7 @@ impl Run {
             Input::Rejected(mistakes) => self.rejected(mistakes),
             Input::WrapUp(WrapUpReason::Time) => self.close(LastRequestReason::Time),
             Input::WrapUp(WrapUpReason::Budget) => self.close(LastRequestReason::Budget),
+            Input::Compaction(compaction) => self.compact(compaction),
             Input::Rest => self.rest(),
             Input::Stop(reason) => self.stop(reason),
             Input::Resume { max_iterations } => self.resume(max_iterations),
@@ -151,6 +153,15 @@ impl Run {
     #[must_use]
     pub fn messages(&self) -> &[Arc<Message>] {
         self.conversation.messages()
+    }
+
+    /// Returns the part of the conversation that a compaction within these limits replaces: no call
+    /// loses its result, no result its call, and the order stays. `None` if it would replace too
+    /// little, or if the next step is no request.
+    #[must_use]
+    pub fn replaceable_part(&self, limits: CompactionLimits) -> Option<ReplacedPart> {
+        let asks = matches!(self.state, RunState::Asking);
+        asks.then(|| ReplacedPart::choose(self.conversation.compaction_input(), limits)).flatten()
     }
 
     /// Returns the number of replies.
@@ -246,6 +257,13 @@ impl Run {
         }
     }
 
+    fn compact(&mut self, compaction: &Compaction) {
+        let asks = matches!(self.state, RunState::Asking);
+        if asks && self.conversation.compact(&compaction.part, &compaction.text) {
+            self.usage += compaction.request.usage;
+        }
+    }
+
     fn request(&mut self, model: &str) {
         if self.model.record_request(model) {
             self.repetition = Repetition::default();
@@ -260,7 +278,10 @@ impl Run {
             self.conversation.postpone(message.clone());
             return;
         }
-        self.conversation.push(Message::User(message.clone()));
+        if matches!(self.state, RunState::Done(_)) && message.from.is_none() {
+            self.conversation.end_turn();
+        }
+        self.conversation.push_message(message.clone());
         match &self.state {
             RunState::Asking | RunState::Calling(_) => {}
             // A message that ends a rest continues the current turn; only a person's message after
@@ -297,6 +318,7 @@ impl Run {
         self.steps.most = max_iterations;
         if matches!(self.state, RunState::Resting) {
             // The message that begins the new turn follows.
+            self.conversation.end_turn();
             self.renew_turn();
         }
         if matches!(self.state, RunState::Done(_)) {

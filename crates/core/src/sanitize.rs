@@ -36,6 +36,8 @@ pub enum TextSource {
     Input(String),
     /// The web, by host.
     Web(String),
+    /// A summary of earlier messages, by the model that wrote it.
+    Summary(String),
 }
 
 impl fmt::Display for TextSource {
@@ -46,6 +48,7 @@ impl fmt::Display for TextSource {
             Self::Project(name) => ("project", name),
             Self::Input(name) => ("input", name),
             Self::Web(host) => ("web", host),
+            Self::Summary(model) => ("summary", model),
         };
         let safe = |c: char| c.is_ascii_alphanumeric() || "._-/:~".contains(c);
         let name: String = name.chars().take(120).map(|c| if safe(c) { c } else { '_' }).collect();

@@ -31,6 +31,7 @@
 pub mod anthropic_messages;
 mod arguments;
 mod body;
+mod context_window;
 mod endpoint;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
@@ -55,6 +56,7 @@ mod text;
 mod wire;
 
 pub use anthropic_messages::AnthropicMessages;
+pub use context_window::published_context_window;
 pub use endpoint::{
     BodyOptions, CaBundle, Endpoint, EndpointError, EndpointTimeouts, KeyHeader, Proxy, is_loopback,
 };

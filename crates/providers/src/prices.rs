@@ -14,10 +14,7 @@ const TABLE: &str = include_str!("../prices.txt");
 /// ```
 #[must_use]
 pub fn published_price(provider: &str, model: &str) -> Option<Price> {
-    let (provider, model) = match model.split_once('/') {
-        Some((vendor, model)) => (vendor, model),
-        None => (provider, model),
-    };
+    let (provider, model) = vendor_and_model(provider, model);
     let wanted = plain(model);
     let undated = without_date(&wanted);
     let price = row(provider, &wanted).or_else(|| row(provider, undated))?;
@@ -25,6 +22,11 @@ pub fn published_price(provider: &str, model: &str) -> Option<Price> {
     let mut number = || numbers.next()?.ok();
     let [input, cached, output] = [number()?, number()?, number()?];
     Some(Price { input, cached, cache_write: number().unwrap_or(input), output })
+}
+
+/// Returns the vendor of a model and its name there: `VENDOR/MODEL` names both.
+pub(crate) fn vendor_and_model<'n>(provider: &'n str, model: &'n str) -> (&'n str, &'n str) {
+    model.split_once('/').unwrap_or((provider, model))
 }
 
 /// What stands after a model's name in the table.
@@ -37,12 +39,12 @@ fn row(provider: &str, model: &str) -> Option<impl Iterator<Item = &'static str>
 }
 
 /// A name without the spellings in which providers differ.
-fn plain(model: &str) -> String {
+pub(crate) fn plain(model: &str) -> String {
     model.to_ascii_lowercase().replace('.', "-")
 }
 
 /// `m-2025-08-07`, `m-20250807` and `m-latest` are versions of `m`.
-fn without_date(model: &str) -> &str {
+pub(crate) fn without_date(model: &str) -> &str {
     ["-latest", "-0000-00-00", "-00000000"]
         .into_iter()
         .find_map(|shape| {

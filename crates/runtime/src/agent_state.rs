@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::budget::{Cost, TokenEstimator};
+use deputize_core::compaction::{Compaction, ReplacedPart};
 use deputize_core::model::{ModelError, Reply, ToolChoice, Usage};
 use deputize_core::outcome::Receipts;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
@@ -13,6 +14,9 @@ use deputize_core::todo::TodoItem;
 use deputize_core::{CallId, CancelReason, Event, Outcome, ToolCall, ToolEffect};
 
 use crate::request_size::reply_bytes;
+
+/// A compaction that makes a request shorter by less than one part in so many is useless.
+const LEAST_GAIN_PART: u64 = 10;
 
 /// Everything that is true of an agent. Only records change it, so an agent that runs, one that is
 /// resumed and one that is replayed have the same state.
@@ -43,6 +47,32 @@ struct ModelUse {
     tokens: TokenEstimator,
     /// Tokens of the conversation at the last reply; 0 before it.
     context_tokens: u64,
+    compactions: CompactionGain,
+}
+
+/// What the last compactions won.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct CompactionGain {
+    /// Bytes of the request before the last one, until one after it is answered.
+    before: Option<u64>,
+    /// Number of last ones that won too little.
+    useless: u32,
+}
+
+impl CompactionGain {
+    fn record_compaction(&mut self, bytes: u64) {
+        if self.before.replace(bytes).is_some() {
+            // No request went through after the one before.
+            self.useless += 1;
+        }
+    }
+
+    /// Records the bytes of a request that was answered.
+    fn record_reply(&mut self, bytes: u64) {
+        let Some(before) = self.before.take() else { return };
+        let won = before.saturating_sub(bytes);
+        self.useless = if won < before / LEAST_GAIN_PART { self.useless + 1 } else { 0 };
+    }
 }
 
 /// A request that was sent.
@@ -99,6 +129,10 @@ impl ExternalTexts {
             _ => self.texts.push((messages, piece.to_owned())),
         }
     }
+
+    fn record_compaction(&mut self, part: &ReplacedPart) {
+        self.texts.iter_mut().for_each(|(at, _)| *at = part.moved(*at));
+    }
 }
 
 /// The texts of replies that were cut or broke off.
@@ -121,6 +155,10 @@ impl CutReplies {
         if !self.partial.is_empty() {
             self.texts.push((messages, std::mem::take(&mut self.partial)));
         }
+    }
+
+    fn record_compaction(&mut self, part: &ReplacedPart) {
+        self.texts.iter_mut().for_each(|(at, _)| *at = part.moved(*at));
     }
 }
 
@@ -198,7 +236,14 @@ impl AgentState {
         self.apply_to_cut_replies(event);
         self.apply_to_calls(event);
         match event {
+            Event::Compaction(compaction) => {
+                self.external_texts.record_compaction(&compaction.part);
+                self.cut_replies.record_compaction(&compaction.part);
+            }
             Event::Message(message) => {
+                if matches!(self.run.step(), Step::Done(_)) {
+                    self.model_use.compactions = CompactionGain::default();
+                }
                 // It reads messages in the order they were left.
                 let is_left = |left: &String| message.from.is_none() && *left == message.text;
                 if self.mailbox.front().is_some_and(is_left) {
@@ -218,7 +263,10 @@ impl AgentState {
             Event::ToolStart { .. } | Event::AnswerRejected { .. } | Event::AgentWrapUp { .. } => {
                 self.external_texts.ended = true;
             }
-            Event::AgentResume { .. } => self.ending.reopen(),
+            Event::AgentResume { .. } => {
+                self.model_use.compactions = CompactionGain::default();
+                self.ending.reopen();
+            }
             Event::AgentEnd(outcome) => self.ending.outcome = Some((**outcome).clone()),
             Event::SessionEnd { .. } => self.ending.session_ended = true,
             _ => {}
@@ -254,6 +302,7 @@ impl AgentState {
             Event::ModelError { error, cost, .. } => {
                 used.record_failure(error, cost.unwrap_or_default())
             }
+            Event::Compaction(compaction) => used.record_compaction(compaction),
             Event::AgentEnd(_) => used.pending = None,
             _ => {}
         }
@@ -338,6 +387,11 @@ impl AgentState {
         Some(self.model_use.context_tokens).filter(|tokens| *tokens > 0)
     }
 
+    /// Returns how many compactions in a row won too little.
+    pub(crate) const fn useless_compactions(&self) -> u32 {
+        self.model_use.compactions.useless
+    }
+
     /// Returns a call that has started and has no result.
     pub(crate) fn started_call(&self, call: CallId) -> Option<&StartedCall> {
         self.calls.started.get(&call)
@@ -361,6 +415,11 @@ impl AgentState {
     /// Returns the background commands whose end is not on record.
     pub(crate) fn running_processes(&self) -> Vec<ProcessStart> {
         self.processes.running.values().cloned().collect()
+    }
+
+    /// Returns the background commands that ended, and how.
+    pub(crate) const fn ended_processes(&self) -> &BTreeMap<String, ProcessExit> {
+        &self.processes.ended
     }
 
     /// Returns how a background command ended.
@@ -423,8 +482,11 @@ impl AgentState {
 impl ModelUse {
     fn record_reply(&mut self, reply: &Reply, cost_usd: Option<f64>) {
         let context = reply.usage.in_context();
-        if let Some(request) = self.pending.take().filter(|_| reply.usage.input > 0) {
-            self.tokens.record_reply(request.bytes, reply_bytes(reply), context);
+        if let Some(request) = self.pending.take() {
+            if reply.usage.input > 0 {
+                self.tokens.record_reply(request.bytes, reply_bytes(reply), context);
+            }
+            self.compactions.record_reply(request.bytes);
         }
         self.context_tokens = context.input.saturating_add(context.output);
         self.cost += Cost {
@@ -432,6 +494,14 @@ impl ModelUse {
             usd: cost_usd.unwrap_or_default(),
             unpriced: cost_usd.is_none(),
         };
+    }
+
+    fn record_compaction(&mut self, compaction: &Compaction) {
+        self.compactions.record_compaction(compaction.bytes_before);
+        self.tokens.record_compaction();
+        self.context_tokens = self.tokens.guess(compaction.bytes_after);
+        self.requests = self.requests.saturating_add(1);
+        self.cost += compaction.request.cost();
     }
 
     fn record_failure(&mut self, error: &ModelError, cost: Cost) {

@@ -4,13 +4,11 @@
 use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 use deputize_core::budget::Cost;
 use deputize_core::event::{JournalError, LogLevel};
 use deputize_core::model::{Delta, FailureKind, ModelError, Reply, Request, ToolChoice};
 use deputize_core::rate_limit::NextAttempt;
-use deputize_core::retry::retry_wait;
 use deputize_core::run::Run;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{Event, Message};
@@ -19,11 +17,13 @@ use tracing::{Instrument as _, info_span};
 
 use crate::agent_context::AgentContext;
 use crate::budget_shortage::LimitReason;
+use crate::compaction::{CompactionResult, Compactor, MOST_USELESS};
 use crate::delta_redactor::DeltaRedactor;
 use crate::models::ModelRoute;
 use crate::readable_messages::readable_by;
 use crate::request_budget::{ReplyCost, RequestBudget};
 use crate::request_size::request_bytes;
+use crate::retry_waits::RetryWaits;
 
 /// Limit on changes of the key in one request that do not count as attempts, whatever a model
 /// reports about its keys.
@@ -71,8 +71,8 @@ pub(crate) struct ModelCaller {
     /// The agent's model, and after it those to fall back on.
     routes: VecDeque<ModelRoute>,
     budget: RequestBudget,
-    /// Total wait for retries in this turn.
-    waited: Duration,
+    compactor: Compactor,
+    waits: RetryWaits,
     /// The models that failed for good, in their order.
     failures: Vec<ModelFailure>,
 }
@@ -84,7 +84,8 @@ impl ModelCaller {
             cx: Arc::clone(cx),
             routes: routes.into(),
             budget,
-            waited: Duration::ZERO,
+            compactor: Compactor::new(cx),
+            waits: RetryWaits::new(cx),
             failures: Vec::new(),
         }
     }
@@ -112,8 +113,12 @@ impl ModelCaller {
         {
             return Ok(());
         }
+        if tools == ToolChoice::Auto && !self.keep_in_context().await? {
+            return Ok(());
+        }
         let mut attempt = 1;
         let mut rotations = 0;
+        let mut overflowed = false;
         loop {
             let Some(route) = self.routes.front().cloned() else { return Ok(()) };
             if !self.budget.reserve(tools, &route).await? {
@@ -144,6 +149,16 @@ impl ModelCaller {
             // Whatever a model gives, no more than the limit is kept of it.
             let mut error = error.limited();
             let cost = self.budget.settle_broken(&mut error, arrived, &route);
+            if error.kind == FailureKind::ContextOverflow
+                && !std::mem::replace(&mut overflowed, true)
+            {
+                let error = self.scrubbed(error);
+                if !self.after_overflow(error, cost, &route).await? {
+                    return Ok(());
+                }
+                attempt = 1;
+                continue;
+            }
             // Another key is another try of the same attempt, and so is another turn in a queue.
             let rotated = error.other_key;
             let counts = !rotated && !matches!(next, NextAttempt::Queue(_));
@@ -160,6 +175,61 @@ impl ModelCaller {
                 }
             }
         }
+    }
+
+    /// Compacts the conversation if it nears the end of the model's context. Returns whether the
+    /// agent goes on with its request.
+    async fn keep_in_context(&mut self) -> Result<bool, JournalError> {
+        let Some(route) = self.routes.front().cloned() else { return Ok(true) };
+        if !self.compactor.is_due(&self.budget, &route) {
+            return Ok(true);
+        }
+        if self.compactions_are_useless() {
+            return self.end_as_too_long(&route).await;
+        }
+        let Some(part) = self.compactor.part(&self.budget, &route) else { return Ok(true) };
+        let result =
+            self.compactor.compact(part, &mut self.budget, &mut self.waits, &route).await?;
+        Ok(result != CompactionResult::Interrupted)
+    }
+
+    /// Compacts the conversation after a provider refused it as too long, or puts the failure on
+    /// record. Returns whether the request is sent again.
+    async fn after_overflow(
+        &mut self,
+        error: ModelError,
+        cost: Option<Cost>,
+        route: &ModelRoute,
+    ) -> Result<bool, JournalError> {
+        let part = self.compactor.part(&self.budget, route);
+        let Some(part) = part.filter(|_| !self.compactions_are_useless()) else {
+            self.cx.record(Event::ModelError { error, retried: false, cost }).await?;
+            return Ok(false);
+        };
+        self.cx.record(Event::ModelError { error: error.clone(), retried: true, cost }).await?;
+        let result = self.compactor.compact(part, &mut self.budget, &mut self.waits, route).await?;
+        if result == CompactionResult::Failed {
+            // What it took is on record already.
+            let error = ModelError { usage: None, estimated: false, ..error };
+            self.cx.record(Event::ModelError { error, retried: false, cost: None }).await?;
+        }
+        Ok(result == CompactionResult::Compacted)
+    }
+
+    fn compactions_are_useless(&self) -> bool {
+        self.cx.state.read().useless_compactions() >= MOST_USELESS
+    }
+
+    /// Ends the turn of a conversation that compactions do not make shorter.
+    async fn end_as_too_long(&self, route: &ModelRoute) -> Result<bool, JournalError> {
+        let message = format!(
+            "the conversation is too long for {}: {MOST_USELESS} compactions in a row freed less \
+             than a tenth of it each",
+            route.name
+        );
+        let error = ModelError::new(FailureKind::ContextOverflow, message);
+        self.cx.record(Event::ModelError { error, retried: false, cost: None }).await?;
+        Ok(false)
     }
 
     /// Returns how many calls in a row the model made that could not be read, once they are too many.
@@ -294,7 +364,7 @@ impl ModelCaller {
         failure: SettledFailure,
     ) -> Result<AttemptFollowUp, JournalError> {
         let SettledFailure { error, cost, next } = failure;
-        let Some(wait) = self.wait_for(attempt, &error, next) else {
+        let Some(wait) = self.waits.wait_for(attempt, &error, next) else {
             let message = format!("{}{}", error.message, self.too_long(&error));
             let error = ModelError { message, ..error };
             return self.fall_back(with_attempts(error, attempt), cost).await;
@@ -306,23 +376,13 @@ impl ModelCaller {
         let of = self.cx.shared.parts.requests.retry.attempts_after(&error);
         let reason = error.message.clone();
         bus.record(spec, Event::ModelRetry { attempt: following, of, reason, wait_ms })?;
-        self.waited += wait;
-        if self.rest(wait).await {
+        if self.waits.rest(wait).await {
             // What it counted and cost is on record already.
             let kind = FailureKind::Cancelled;
             let error = ModelError { kind, usage: None, estimated: false, ..error };
             return Ok(AttemptFollowUp::Failed(error, None));
         }
         Ok(AttemptFollowUp::Again)
-    }
-
-    /// Returns the wait before the next attempt; `None` for no further attempt.
-    fn wait_for(&self, attempt: u32, error: &ModelError, next: NextAttempt) -> Option<Duration> {
-        let parts = &self.cx.shared.parts;
-        let (NextAttempt::Wait(opens) | NextAttempt::Queue(opens)) = next else { return None };
-        let jitter = parts.requests.random.lock().u32(..=1000);
-        let wait = retry_wait(&parts.requests.retry, attempt, error, jitter)?.max(opens);
-        (self.waited + wait <= parts.requests.retry.total_wait).then_some(wait)
     }
 
     /// Says that a wait is longer than any that is waited for.
@@ -379,19 +439,6 @@ impl ModelCaller {
         self.cx.log(LogLevel::Warn, message)?;
         self.routes.pop_front();
         Ok(AttemptFollowUp::Elsewhere)
-    }
-
-    /// Waits, and returns whether the agent was cancelled meanwhile.
-    async fn rest(&self, wait: Duration) -> bool {
-        let work = self.cx.cancel.child();
-        let rested = async {
-            tokio::select! {
-                biased;
-                () = work.cancelled() => true,
-                () = tokio::time::sleep(wait) => false,
-            }
-        };
-        self.cx.time.bound(&work, rested).await
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct ModelRoute {
     pub(crate) model: Arc<dyn Model>,
     /// Its price, if known.
     pub(crate) price: Option<Price>,
+    /// Tokens that fit into its context, if known.
+    pub(crate) context_window: Option<u32>,
 }
 
 /// Models by the name that agents use, `PROVIDER/MODEL`.
@@ -33,7 +35,14 @@ impl Models {
     pub fn insert(&mut self, name: &str, at_provider: &str, model: Arc<dyn Model>) {
         let name = name.to_owned();
         let at_provider = at_provider.to_owned();
-        self.routes.insert(name.clone(), ModelRoute { name, at_provider, model, price: None });
+        let route = ModelRoute {
+            name: name.clone(),
+            at_provider,
+            model,
+            price: None,
+            context_window: None,
+        };
+        self.routes.insert(name, route);
     }
 
     /// Puts something around a model that was added, such as one that answers some requests itself.
@@ -47,6 +56,13 @@ impl Models {
     pub fn price(&mut self, name: &str, price: Price) {
         if let Some(route) = self.routes.get_mut(name) {
             route.price = Some(price);
+        }
+    }
+
+    /// Sets how many tokens fit into the context of a model that was added.
+    pub fn context_window(&mut self, name: &str, tokens: u32) {
+        if let Some(route) = self.routes.get_mut(name) {
+            route.context_window = Some(tokens);
         }
     }
 

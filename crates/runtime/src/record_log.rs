@@ -33,6 +33,7 @@ pub(crate) fn log_record(record: &Record) {
         | Event::AgentStart(_)
         | Event::AnswerRejected { .. }
         | Event::AgentWrapUp { .. }
+        | Event::Compaction(_)
         | Event::AgentHeartbeat { .. }
         | Event::SpawnPaused { .. }
         | Event::AgentStop { .. }
@@ -130,6 +131,11 @@ fn log_life(agent: &AgentId, seq: u64, event: &Event) {
             info!(seq, %agent, depth = spec.depth, model, tools, "agent started");
         }
         Event::AnswerRejected { .. } => info!(seq, %agent, "answer rejected by its schema"),
+        Event::Compaction(compaction) => {
+            let messages = compaction.part.count();
+            let (before, after) = (compaction.bytes_before, compaction.bytes_after);
+            info!(seq, %agent, messages, before, after, "conversation compacted");
+        }
         Event::AgentWrapUp { limit, .. } => info!(seq, %agent, ?limit, "limit reached"),
         Event::AgentHeartbeat { idle_ms, stalled: true, .. } => {
             warn!(seq, %agent, idle_ms, "agent stalled");

@@ -56,6 +56,8 @@ pub(crate) struct RequestBudget {
     output_limit: Option<u32>,
     /// The output limit of the next request, after a reply reached the one before.
     wider_output: Option<u32>,
+    /// Bytes of the request for a summary that is under way; `None` if none is.
+    summary_bytes: Option<u64>,
 }
 
 /// Cost of a reply.
@@ -73,7 +75,13 @@ impl RequestBudget {
         let limited = shared.parts.budgets.limit(spec.depth > 0) && shared.play.is_none();
         let is_new = cx.state.read().run().iterations() == 0;
         let budget = limited.then(|| shared.budget.open(spec, is_new));
-        Self { cx: Arc::clone(cx), budget, output_limit: None, wider_output: None }
+        Self {
+            cx: Arc::clone(cx),
+            budget,
+            output_limit: None,
+            wider_output: None,
+            summary_bytes: None,
+        }
     }
 
     /// Waits until there is room for a child that has done nothing yet: for a request and a closing
@@ -139,7 +147,19 @@ impl RequestBudget {
         Ok(false)
     }
 
-    fn request_bytes(&self, route: &ModelRoute) -> u64 {
+    /// Notes that a request for a summary of so many bytes is sent. What it costs is settled as for
+    /// any request; replies to other requests are not expected to be like it.
+    pub(crate) const fn begin_summary(&mut self, bytes: u64) {
+        self.summary_bytes = Some(bytes);
+    }
+
+    /// Notes that the request for a summary is over.
+    pub(crate) const fn end_summary(&mut self) {
+        self.summary_bytes = None;
+    }
+
+    /// Returns the bytes of the next request.
+    pub(crate) fn request_bytes(&self, route: &ModelRoute) -> u64 {
         let spec = &self.cx.view.spec;
         let state = self.cx.state.read();
         let conversation = request_bytes(&Request {
@@ -296,7 +316,8 @@ impl RequestBudget {
         let context = usage.in_context();
         let cost = Cost::of(usage, route.price);
         self.wider_output = None;
-        if !estimated && self.cx.shared.parts.budgets.limit(true) {
+        let is_summary = self.summary_bytes.is_some();
+        if !estimated && !is_summary && self.cx.shared.parts.budgets.limit(true) {
             let route = RouteKey { name: &route.name, is_child: self.cx.view.spec.depth > 0 };
             self.cx.shared.budget.learn(route, self.pending_bytes(), context);
         }
@@ -338,7 +359,8 @@ impl RequestBudget {
 
     /// Returns the bytes of the request that was sent.
     fn pending_bytes(&self) -> u64 {
-        self.cx.state.read().pending_request().map_or(0, |request| request.bytes)
+        let pending = || self.cx.state.read().pending_request().map_or(0, |request| request.bytes);
+        self.summary_bytes.unwrap_or_else(pending)
     }
 
     fn estimate(&self, said_bytes: u64) -> Usage {

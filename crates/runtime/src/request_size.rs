@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use deputize_core::ToolDecl;
 use deputize_core::model::{Reply, Request};
-use deputize_core::{Message, ToolDecl};
 
 /// Returns the bytes of the text of a request: system, tools and messages.
 pub(crate) fn request_bytes(request: &Request<'_>) -> u64 {
@@ -12,17 +12,8 @@ pub(crate) fn request_bytes(request: &Request<'_>) -> u64 {
         tool.name.as_str().len() + tool.description.len() + tool.parameters.as_str().len()
     };
     let tools: usize = request.tools.iter().map(tool).sum();
-    let message = |message: &Arc<Message>| match &**message {
-        Message::User(user) => user.text.len(),
-        Message::Assistant(said) => {
-            let calls = said.calls.iter().map(|call| call.name.len() + call.arguments.len());
-            let opaque = said.opaque.iter().map(|block| block.raw.len());
-            said.text.len() + said.reasoning.len() + calls.chain(opaque).sum::<usize>()
-        }
-        Message::Tool(result) => result.text.as_str().len(),
-    };
-    let messages: usize = request.messages.iter().map(message).sum();
-    (system + tools + messages) as u64
+    let messages: u64 = request.messages.iter().map(|message| message.text_bytes()).sum();
+    (system + tools) as u64 + messages
 }
 
 /// Returns the bytes of a reply, as [`request_bytes`] counts them when it is sent back.

@@ -23,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::budgets::Budgets;
 use crate::clock::SystemClock;
+use crate::compaction_config::CompactionConfig;
 use crate::heartbeat_config::Heartbeat;
 use crate::models::Models;
 use crate::recording::SessionRecorder;
@@ -143,11 +144,19 @@ pub struct RequestConfig {
     pub rate_limiter: Option<Arc<dyn RateLimiter>>,
     /// Where chance comes from (the spread of waits): the same seed gives the same run.
     pub seed: u64,
+    /// When conversations are compacted. Without a known context window of its model, a conversation
+    /// is compacted once the provider refuses it as too long.
+    pub compaction: CompactionConfig,
 }
 
 impl Default for RequestConfig {
     fn default() -> Self {
-        Self { retry: RetryPolicy::default(), rate_limiter: None, seed: fastrand::u64(..) }
+        Self {
+            retry: RetryPolicy::default(),
+            rate_limiter: None,
+            seed: fastrand::u64(..),
+            compaction: CompactionConfig::default(),
+        }
     }
 }
 

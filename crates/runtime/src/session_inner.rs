@@ -27,6 +27,7 @@ use crate::approval::Approvals;
 use crate::budget_ledger::BudgetLedger;
 use crate::budgets::Budgets;
 use crate::bus::Bus;
+use crate::compaction_config::CompactionConfig;
 use crate::declare::declare;
 use crate::hook_runner::HookRunner;
 use crate::models::{ModelRoute, Models};
@@ -82,15 +83,17 @@ pub(crate) struct RequestParts {
     pub(crate) retry: RetryPolicy,
     pub(crate) rate_limiter: Arc<dyn RateLimiter>,
     pub(crate) random: Mutex<fastrand::Rng>,
+    pub(crate) compaction: CompactionConfig,
 }
 
 impl RequestParts {
     fn new(requests: RequestConfig) -> Self {
-        let RequestConfig { retry, rate_limiter, seed } = requests;
+        let RequestConfig { retry, rate_limiter, seed, compaction } = requests;
         Self {
             retry,
             rate_limiter: rate_limiter.unwrap_or_else(|| Arc::new(RateLimiters::new(retry, seed))),
             random: Mutex::new(fastrand::Rng::with_seed(seed)),
+            compaction,
         }
     }
 }

@@ -83,11 +83,11 @@ async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
         ("sign-in page", MockAnswer::body("text/html", page), 3, &["`Please sign in`", "base_url"]),
         ("no reply", MockAnswer::json(&json!({"status": "ok"})), 3, &["not a model's reply"]),
         ("400", error(400, "tools[0] is wrong"), 1, &["was refused", "tools[0] is wrong"]),
-        ("overflow", error(400, overflow), 1, &["too long for model `mock`", "8192", larger]),
-        ("overflow of vLLM", error(400, vllm), 1, &["too long for model `mock`", "9000", larger]),
+        ("overflow", error(400, overflow), 4, &["too long for model `mock`", "8192", larger]),
+        ("overflow of vLLM", error(400, vllm), 4, &["too long for model `mock`", "9000", larger]),
         ("filtered", filtered, 1, &["provider refused or filtered", "ask another model"]),
         ("a line of 10 MB", MockAnswer::sse(line), 1, &["8388608", "twice limits.reply_bytes"]),
-        ("overflow, large", error(413, "too large"), 1, &["too long for model `mock`"]),
+        ("overflow, large", error(413, "too large"), 4, &["too long for model `mock`"]),
     ];
     for (name, answer, code, told) in cases {
         let (ended, requests) = run(&Lab::new(), [answer], &[]).await;

@@ -163,6 +163,13 @@ impl SessionUpdates {
                 let seconds = wait_ms.div_ceil(1000);
                 return self.remark(&format!("Attempt {attempt} of {of} in {seconds} s: {reason}"));
             }
+            Event::Compaction(compaction) => {
+                let count = compaction.part.count();
+                return self.remark(&format!(
+                    "A summary stands for {count} earlier messages, because the model's context \
+                     was nearly full."
+                ));
+            }
             Event::AgentWrapUp { limit, budget } => {
                 let limit = match (limit, budget) {
                     (WrapUpReason::Time, _) => "The time is up",

@@ -18,7 +18,9 @@ use deputize_core::{
     Record, ResourceMap, ToolCrate,
 };
 use deputize_delegate::{ChildApprovals, DelegationConfig, DelegationHost, send_order};
-use deputize_runtime::{Budgets, Heartbeat, Models, RateLimiters, SyncMode, SystemClock};
+use deputize_runtime::{
+    Budgets, CompactionConfig, Heartbeat, Models, RateLimiters, SyncMode, SystemClock,
+};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -414,6 +416,9 @@ impl AgentBuilder {
             if let Some(price) = price {
                 models.price(&model.name, price);
             }
+            if let Some(tokens) = source.context_window() {
+                models.context_window(&model.name, tokens);
+            }
             Ok(model.name)
         };
         let own = connect(self.models.own.as_ref().ok_or(BuildError::NoModel)?, false)?;
@@ -483,6 +488,7 @@ impl AgentBuilder {
                 budgets: Budgets { session: self.limits.budget, children: Budget::default() },
                 children_time: None,
                 heartbeat: Heartbeat::default(),
+                compaction: CompactionConfig::default(),
             },
             sync: SyncMode::default(),
             clock: Arc::clone(clock),

@@ -14,6 +14,7 @@ use deputize_offline::{NAME, Offline};
 use deputize_providers::limits::ReplyLimit;
 use deputize_providers::{
     CaBundle, Endpoint as HttpEndpoint, HttpClient, Key, Secret, Wire, WireDialect,
+    published_context_window,
 };
 
 use super::{external, options};
@@ -82,6 +83,8 @@ pub(crate) enum ModelUse {
     Fallback,
     /// Children with a model of their own go on with it when that cannot be used.
     ChildFallback,
+    /// It writes the summaries of conversations.
+    Summary,
 }
 
 impl ModelUse {
@@ -93,6 +96,7 @@ impl ModelUse {
             Self::Offered => "offered model",
             Self::Fallback => "fallback model",
             Self::ChildFallback => "fallback model of children",
+            Self::Summary => "model of summaries",
         }
     }
 
@@ -155,6 +159,10 @@ impl ModelSelection {
         for fallback in &config.fallback_models {
             asked.add(other(fallback)?, ModelUse::Fallback);
         }
+        let summaries = &config.compaction.model;
+        if !summaries.is_empty() {
+            asked.add(other(summaries)?, ModelUse::Summary);
+        }
         Ok(asked)
     }
 
@@ -174,7 +182,7 @@ impl ModelSelection {
         match used {
             ModelUse::Fallback => self.fallback.push(name.clone()),
             ModelUse::ChildFallback => self.child_fallback.push(name.clone()),
-            ModelUse::Own | ModelUse::Child | ModelUse::Offered => {}
+            ModelUse::Own | ModelUse::Child | ModelUse::Offered | ModelUse::Summary => {}
         }
         // Of one name there is one model: the address that was given for the first holds.
         if self.find(&name).is_none() {
@@ -206,6 +214,17 @@ impl ModelSelection {
             most.map_or_else(|| request.options.clone(), |it| cap_options(request.options, it));
         Ok(dialect.body(&Request { model: &choice.model, options: &options, ..request.clone() }))
     }
+}
+
+/// Returns how many tokens fit into the context of a model: as configured, or as published for its
+/// provider's own address; `None` if that is unknown.
+pub(super) fn context_window(choice: &ModelChoice) -> Option<u32> {
+    choice.context_window.or_else(|| match &choice.endpoint {
+        Endpoint::Http(at) if at.is_known_address(&choice.provider) => {
+            published_context_window(&choice.provider, &choice.model)
+        }
+        Endpoint::Http(_) | Endpoint::Offline => None,
+    })
 }
 
 /// Why a model that a list of the configuration names cannot be asked, if it cannot: its provider

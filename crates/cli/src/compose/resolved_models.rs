@@ -48,6 +48,9 @@ impl ResolvedModels {
             let made = model::make(choice, surroundings, &http, &mut secrets, has_fallback)?;
             let name = model::name(choice);
             models.insert(&name, &choice.model, made);
+            if let Some(tokens) = model::context_window(choice) {
+                models.context_window(&name, tokens);
+            }
             if dollars && prices::counts_as_free(choice, config) {
                 warnings.push(format!(
                     "{name} is on this machine and counts as free; set providers.{}.prices if it \
@@ -57,7 +60,12 @@ impl ResolvedModels {
             }
             match prices::price(choice, config) {
                 Some(price) => models.price(&name, price),
-                None if dollars && matches!(used, ModelUse::Fallback | ModelUse::ChildFallback) => {
+                None if dollars
+                    && matches!(
+                        used,
+                        ModelUse::Fallback | ModelUse::ChildFallback | ModelUse::Summary
+                    ) =>
+                {
                     warnings.push(format!(
                         "{} {name} is passed over: its price is not known, and the budget is in \
                          dollars; set providers.{}.prices",

@@ -56,6 +56,7 @@ pub(super) fn limits(config: &Config) -> AssemblyLimits {
         },
         children_time: config.delegation.budget.seconds.map(seconds),
         heartbeat: heartbeat(config),
+        compaction: config.compaction.clone(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use deputize_core::budget::{Cost, shown_usd};
+use deputize_core::compaction::Compaction;
 use deputize_core::event::{AgentStart, SessionStart, ToolEnd};
 use deputize_core::hook::HookRun;
 use deputize_core::message::UserMessage;
@@ -104,6 +105,7 @@ impl Projection {
             Event::FileWrite { path, version, created } => {
                 EventBody::FileWrite { path: path.to_string_lossy(), version, created: *created }
             }
+            Event::Compaction(it) => compaction(it),
             Event::AnswerRejected { mistakes } => EventBody::AnswerRejected { mistakes },
             Event::AgentRest => EventBody::AgentRest,
             &Event::AgentHeartbeat { iteration, ref current_tool, idle_ms, stalled } => {
@@ -335,6 +337,21 @@ fn model_error(error: &ModelError, cost: Option<Cost>) -> EventBody<'_> {
         output_tokens: error.usage.as_deref().map(|usage| usage.output),
         estimated: error.estimated,
         cost_usd: cost.and_then(|cost| cost.known_usd()).map(shown_usd),
+    }
+}
+
+fn compaction(compaction: &Compaction) -> EventBody<'_> {
+    let request = &compaction.request;
+    EventBody::Compaction {
+        messages: compaction.part.count(),
+        bytes_before: compaction.bytes_before,
+        bytes_after: compaction.bytes_after,
+        path: compaction.path.to_string_lossy(),
+        model: &request.model,
+        usage: EventTokens::from(request.usage),
+        estimated: request.estimated,
+        cost_usd: request.cost_usd.map(shown_usd),
+        ms: request.ms,
     }
 }
 

@@ -22,7 +22,7 @@ use super::call_result::{not_begun, returned};
 use super::line::{ScreenLine, Style};
 use super::refused_calls::{is_block_of_call, refusal_words};
 use super::shown_reasons::ShownReasons;
-use super::summary::{dollars, seconds};
+use super::summary::{compaction_words, dollars, seconds};
 use super::unreadable_calls::UnreadableCalls;
 use crate::agent_name::short;
 
@@ -332,6 +332,9 @@ fn worth(
         Event::AgentWrapUp { limit, budget } => {
             let limit = reached(*limit, *budget);
             Some(line().with(Style::Asking, format!("{limit}: requesting a closing answer")))
+        }
+        Event::Compaction(compaction) => {
+            Some(line().with(Style::Dim, compaction_words(compaction)))
         }
         Event::AnswerRejected { .. } => {
             Some(line().with(Style::Asking, "the answer misses its schema"))

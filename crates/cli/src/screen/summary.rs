@@ -1,5 +1,7 @@
 //! A number of tokens, a price, a time: each in a few words.
 
+use deputize_core::compaction::Compaction;
+
 pub(super) use crate::wording::count;
 
 /// A number of tokens, as `950`, `12.3k`, `4.5M`.
@@ -26,6 +28,14 @@ pub(crate) fn dollars(usd: Option<f64>) -> Option<String> {
         usd @ 0.0..1.0 => Some(format!("${usd:.4}")),
         usd => Some(format!("${usd:.2}")),
     }
+}
+
+/// A compaction of a conversation, in a few words.
+pub(crate) fn compaction_words(compaction: &Compaction) -> String {
+    let messages = count(compaction.part.count(), "earlier message");
+    let kib = |bytes: u64| bytes.div_ceil(1024);
+    let (before, after) = (kib(compaction.bytes_before), kib(compaction.bytes_after));
+    format!("context compacted: a summary stands for {messages} ({before} → {after} KiB)")
 }
 
 /// A running time, as `7 s`, `2 m 05 s`, `1 h 02 m`.

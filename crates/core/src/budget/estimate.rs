@@ -71,6 +71,35 @@ impl TokenEstimator {
         self.record_results
     }
 
+    /// Records that the conversation became shorter: the count of the last reply says nothing about
+    /// the rest.
+    pub const fn record_compaction(&mut self) {
+        (self.known_bytes, self.known_tokens) = (0, 0);
+    }
+
+    /// Returns the likely number of tokens in a request of this many bytes: the count of the last
+    /// reply and a guess at what was added to it.
+    ///
+    /// ```
+    /// use deputize_core::budget::TokenEstimator;
+    /// use deputize_core::model::Usage;
+    ///
+    /// let mut estimator = TokenEstimator::default();
+    /// assert_eq!(estimator.expected(900), 300);
+    /// estimator.record_reply(900, 90, Usage { input: 500, output: 20, ..Usage::default() });
+    /// assert_eq!(estimator.expected(1290), 620);
+    /// estimator.record_compaction();
+    /// assert_eq!(estimator.expected(450), 250);
+    /// ```
+    #[must_use]
+    pub fn expected(&self, bytes: u64) -> u64 {
+        if self.known_tokens == 0 {
+            return self.guess(bytes);
+        }
+        let added = bytes.saturating_sub(self.known_bytes);
+        self.known_tokens.saturating_add(added.div_ceil(BYTES_PER_TOKEN))
+    }
+
     /// Guesses the number of tokens in a request of this many bytes.
     ///
     /// ```

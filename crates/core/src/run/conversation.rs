@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use crate::compaction::{CompactionInput, ReplacedPart};
 use crate::message::{Message, UserMessage};
 use crate::name::AgentId;
 
@@ -10,6 +11,12 @@ use crate::name::AgentId;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Conversation {
     messages: Vec<Arc<Message>>,
+    /// Number of messages before the first one of the agent's own conversation.
+    prefill: usize,
+    /// Positions of the messages from outside that report no child, in order.
+    requests: Vec<usize>,
+    /// The one of them that began the turn; `None` if the next one does.
+    turn_request: Option<usize>,
     /// Messages that arrived while calls were open.
     waiting: Vec<UserMessage>,
     /// Children whose end was reported to it.
@@ -18,8 +25,12 @@ pub(super) struct Conversation {
 
 impl Conversation {
     pub(super) fn new(prefill: impl IntoIterator<Item = Message>) -> Self {
+        let messages: Vec<_> = prefill.into_iter().map(Arc::new).collect();
         Self {
-            messages: prefill.into_iter().map(Arc::new).collect(),
+            prefill: messages.len(),
+            messages,
+            requests: Vec::new(),
+            turn_request: None,
             waiting: Vec::new(),
             delivered: BTreeSet::new(),
         }
@@ -44,6 +55,52 @@ impl Conversation {
         message.from.as_ref().is_none_or(|from| self.delivered.insert(from.clone()))
     }
 
+    /// Returns what a choice of messages to replace depends on.
+    pub(super) fn compaction_input(&self) -> CompactionInput<'_> {
+        CompactionInput {
+            messages: &self.messages,
+            prefill: self.prefill,
+            requests: &self.requests,
+            turn_request: self.turn_request,
+        }
+    }
+
+    /// Replaces a part of the conversation by a message. A part that it does not have changes
+    /// nothing; the result says whether it has it.
+    pub(super) fn compact(&mut self, part: &ReplacedPart, text: &str) -> bool {
+        if !part.fits(self.messages.len()) {
+            return false;
+        }
+        let tail = self.messages.split_off(part.end);
+        let mut at = 0;
+        self.messages.retain(|_| {
+            at += 1;
+            part.keeps(at - 1)
+        });
+        let text = text.to_owned();
+        self.push(Message::User(UserMessage { text, from: None }));
+        self.messages.extend(tail);
+        let moved = |at: usize| part.keeps(at).then(|| part.moved(at));
+        self.requests = self.requests.iter().copied().filter_map(moved).collect();
+        self.turn_request = self.turn_request.and_then(moved);
+        true
+    }
+
+    /// The next message from outside begins a turn.
+    pub(super) const fn end_turn(&mut self) {
+        self.turn_request = None;
+    }
+
+    /// Adds a message from outside.
+    pub(super) fn push_message(&mut self, message: UserMessage) {
+        if message.from.is_none() {
+            let at = self.messages.len();
+            self.requests.push(at);
+            self.turn_request.get_or_insert(at);
+        }
+        self.push(Message::User(message));
+    }
+
     pub(super) fn push(&mut self, message: Message) {
         self.messages.push(Arc::new(message));
     }
@@ -62,7 +119,7 @@ impl Conversation {
     /// Adds the postponed messages.
     pub(super) fn push_postponed(&mut self) {
         for message in std::mem::take(&mut self.waiting) {
-            self.push(Message::User(message));
+            self.push_message(message);
         }
     }
 }

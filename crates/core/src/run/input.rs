@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::cancel::CancelReason;
+use crate::compaction::Compaction;
 use crate::message::{ToolResult, UserMessage};
 use crate::model::{ModelError, Reply};
 
@@ -25,6 +26,8 @@ pub enum Input<'a> {
     Rejected(&'a str),
     /// A limit was reached; the next request is the closing one.
     WrapUp(WrapUpReason),
+    /// Older messages give way to a summary.
+    Compaction(&'a Compaction),
     /// The turn is over, and the agent waits until the next message. Its answer stays in the
     /// result.
     Rest,

@@ -1,6 +1,9 @@
 //! Laws of the loop: each call gets exactly one result, in order, whatever happens.
 
-use deputize_core::model::{FailureKind, Finish, ModelError, RawCall, Reply};
+use std::sync::Arc;
+
+use deputize_core::compaction::{Compaction, CompactionLimits, SummaryRequest};
+use deputize_core::model::{FailureKind, Finish, ModelError, RawCall, Reply, Usage};
 use deputize_core::run::{Input, Run, Step, WrapUpReason};
 use deputize_core::{CancelReason, Message};
 use proptest::prelude::*;
@@ -18,6 +21,7 @@ enum Move {
     Resume,
     Rest,
     Message,
+    Compact(CompactionLimits),
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
@@ -34,6 +38,41 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         2 => Just(Move::Message),
     ];
     proptest::collection::vec(one, 0..60)
+}
+
+/// Conversations that grow, with compactions between.
+fn long_moves() -> impl Strategy<Value = Vec<Move>> {
+    let limits = (0..200u64, 0..60u64, 0..30u64)
+        .prop_map(|(tail, requests, least)| CompactionLimits { tail, requests, least });
+    let one = prop_oneof![
+        6 => (0..4u8).prop_map(|calls| Move::Reply(calls, Finish::Stop)),
+        10 => (0..4usize).prop_map(Move::Answer),
+        2 => limits.prop_map(Move::Compact),
+        1 => any::<bool>().prop_map(|time| Move::WrapUp(time)),
+        1 => Just(Move::Rest),
+        1 => Just(Move::Resume),
+        3 => Just(Move::Message),
+    ];
+    proptest::collection::vec(one, 0..60)
+}
+
+/// The compaction of a conversation within limits, if there is one.
+fn compaction(run: &Run, limits: CompactionLimits) -> Option<Compaction> {
+    let request = SummaryRequest {
+        model: "m".into(),
+        usage: Usage::default(),
+        estimated: false,
+        cost_usd: None,
+        ms: 1,
+    };
+    Some(Compaction {
+        part: run.replaceable_part(limits)?,
+        text: "SUMMARY".into(),
+        bytes_before: 2,
+        bytes_after: 1,
+        path: "/s.jsonl".into(),
+        request,
+    })
 }
 
 fn apply(run: &mut Run, step: &Move) {
@@ -68,6 +107,11 @@ fn apply(run: &mut Run, step: &Move) {
         Move::Resume => run.apply(Input::Resume { max_iterations: 7 }),
         Move::Rest => run.apply(Input::Rest),
         Move::Message => run.apply(Input::Message(&message("and"))),
+        Move::Compact(limits) => {
+            if let Some(compaction) = compaction(run, *limits) {
+                run.apply(Input::Compaction(&compaction));
+            }
+        }
     }
 }
 
@@ -154,6 +198,53 @@ proptest! {
             let before = run.messages().to_vec();
             apply(&mut run, step);
             prop_assert_eq!(&run.messages()[..before.len()], &before[..]);
+        }
+    }
+}
+
+fn is_summary(message: &Message) -> bool {
+    matches!(message, Message::User(user) if user.text == "SUMMARY")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    #[test]
+    fn a_compaction_keeps_calls_paired_the_order_and_the_last_request(moves in long_moves()) {
+        let mut run = started(9);
+        let mut asked = 0;
+        let mut last = "go".to_owned();
+        for step in &moves {
+            if let Move::Message = step {
+                asked += 1;
+                last = format!("request {asked}");
+                run.apply(Input::Message(&message(&last)));
+                continue;
+            }
+            let before = run.messages().to_vec();
+            let is_compacted = match step {
+                Move::Compact(limits) => run.replaceable_part(*limits),
+                _ => None,
+            };
+            apply(&mut run, step);
+            prop_assert_eq!(paired(&run), Ok(()), "after {:?}\n{}", step, show(&run));
+            let Some(part) = is_compacted else { continue };
+            let after = run.messages();
+            prop_assert_eq!(after.len() + part.count(), before.len() + 1);
+            let is_last = |it: &Arc<Message>| matches!(&**it, Message::User(user) if user.text == last);
+            // A request that arrived while calls were open follows their results.
+            prop_assert_eq!(
+                after.iter().filter(|it| is_last(it)).count(),
+                before.iter().filter(|it| is_last(it)).count(),
+                "{}", show(&run)
+            );
+            prop_assert!(is_summary(&after[part.moved(part.end) - 1]));
+            // What stays is the same, in the same order, and stands where positions say.
+            for (at, message) in before.iter().enumerate().filter(|(_, it)| !is_summary(it)) {
+                let stays = at < part.first || at >= part.end || part.kept.contains(&at);
+                let now = after.get(part.moved(at));
+                prop_assert!(!stays || now.is_some_and(|now| Arc::ptr_eq(now, message)));
+            }
         }
     }
 }

@@ -101,6 +101,7 @@ pub(crate) fn said(event: &Event) -> String {
         }
         Event::ModelRequest { iteration, .. } => format!("its request {iteration} to the model"),
         Event::ModelResponse { iteration, .. } => format!("the reply to its request {iteration}"),
+        Event::Compaction(_) => "the compaction of its conversation".to_owned(),
         Event::ToolStart { call, tool, .. } => format!("the start of {call} ({tool})"),
         Event::ToolEnd(end) => format!("the result of {} ({})", end.result.call, end.tool),
         Event::AgentEnd(outcome) => {

@@ -282,6 +282,12 @@ impl AgentUsage {
                 self.tokens += error.usage.as_deref().copied().unwrap_or_default();
                 self.cost += cost.unwrap_or_default();
             }
+            Event::Compaction(compaction) => {
+                let request = &compaction.request;
+                self.requests = self.requests.saturating_add(1);
+                self.tokens += request.usage;
+                self.cost += request.cost();
+            }
             // The host does not know what an external agent cost.
             Event::AgentEnd(outcome) => self.cost.unpriced |= outcome.external,
             _ => {}

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, Read as _};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use deputize_core::agent::AgentSpec;
+use deputize_core::compaction::Compaction;
 use deputize_core::event::SessionStart;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{AgentId, Event, Message, Record, SessionId};
@@ -14,6 +16,7 @@ use serde_json::value::RawValue;
 
 use super::disk::Disk;
 use super::{FORMAT, Header, checksum};
+use crate::agent_state::AgentState;
 use crate::agent_states::AgentStates;
 use crate::stored_spec::stored_spec;
 
@@ -149,7 +152,7 @@ pub struct StoredSession {
 }
 
 /// A text of a conversation.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum SpokenText {
     /// A message, as the model saw it.
     Message(Arc<Message>),
@@ -157,6 +160,30 @@ pub enum SpokenText {
     Cut(String),
     /// Text of an external agent, even if it did not end.
     External(String),
+    /// From here on, a summary stood for earlier messages.
+    Compaction(Box<Compaction>),
+}
+
+/// Returns a range of a conversation with the texts that are no messages. A range without an end has
+/// those behind the last message too.
+fn spoken(state: &AgentState, range: Range<usize>) -> Vec<SpokenText> {
+    let cuts = state.cut_replies().iter().map(|(at, text)| (*at, SpokenText::Cut(text.clone())));
+    let external = state.external_texts().iter();
+    let external = external.map(|(at, text)| (*at, SpokenText::External(text.clone())));
+    let is_inside = |(at, _): &(usize, SpokenText)| range.contains(at);
+    let mut texts: Vec<(usize, SpokenText)> = cuts.chain(external).filter(is_inside).collect();
+    texts.sort_by_key(|(at, _)| *at);
+    let mut texts = texts.into_iter().peekable();
+    let mut said = Vec::new();
+    let messages = state.run().messages().iter().enumerate();
+    for (at, message) in messages.filter(|(at, _)| range.contains(at)) {
+        while let Some((_, text)) = texts.next_if(|(before, _)| *before <= at) {
+            said.push(text);
+        }
+        said.push(SpokenText::Message(Arc::clone(message)));
+    }
+    said.extend(texts.map(|(_, text)| text));
+    said
 }
 
 impl StoredSession {
@@ -167,26 +194,32 @@ impl StoredSession {
     }
 
     /// The conversation of an agent after the system text, with what had come of replies that were
-    /// cut, where they were.
+    /// cut, where they were. Messages that a compaction replaced stand before it.
     #[must_use]
     pub fn spoken_texts(&self, agent: &AgentId) -> Option<Vec<SpokenText>> {
-        let state = self.states().get(agent)?;
-        let state = state.read();
-        let cuts =
-            state.cut_replies().iter().map(|(at, text)| (*at, SpokenText::Cut(text.clone())));
-        let external = state.external_texts().iter();
-        let external = external.map(|(at, text)| (*at, SpokenText::External(text.clone())));
-        let mut texts: Vec<(usize, SpokenText)> = cuts.chain(external).collect();
-        texts.sort_by_key(|(at, _)| *at);
-        let mut texts = texts.into_iter().peekable();
-        let mut said = Vec::new();
-        for (at, message) in state.run().messages().iter().enumerate() {
-            while let Some((_, text)) = texts.next_if(|(before, _)| *before <= at) {
-                said.push(text);
-            }
-            said.push(SpokenText::Message(Arc::clone(message)));
+        let own = || self.records.iter().filter(|record| record.agent == *agent);
+        if !own().any(|record| matches!(record.event, Event::Compaction(_))) {
+            let state = self.states().get(agent)?;
+            let state = state.read();
+            return Some(spoken(&state, 0..usize::MAX));
         }
-        said.extend(texts.map(|(_, text)| text));
+        let spec = own().find_map(|record| match &record.event {
+            Event::AgentStart(start) => Some(&start.spec),
+            _ => None,
+        });
+        let mut state = AgentState::new(spec?);
+        let mut said = Vec::new();
+        let mut from = 0;
+        for record in own() {
+            if let Event::Compaction(compaction) = &record.event {
+                let end = compaction.part.end.max(from);
+                said.extend(spoken(&state, from..end));
+                said.push(SpokenText::Compaction(compaction.clone()));
+                from = compaction.part.moved(end);
+            }
+            state.apply(&record.event);
+        }
+        said.extend(spoken(&state, from..usize::MAX));
         Some(said)
     }
 

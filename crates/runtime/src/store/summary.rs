@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use deputize_core::budget::Cost;
+use deputize_core::compaction::SummaryRequest;
 use deputize_core::event::SessionStart;
 use deputize_core::model::Usage;
 use deputize_core::{SessionId, Status};
@@ -99,6 +100,11 @@ struct Reply {
 }
 
 #[derive(Deserialize)]
+struct Compaction {
+    request: SummaryRequest,
+}
+
+#[derive(Deserialize)]
 struct ModelError {
     #[serde(default)]
     cost: Option<Cost>,
@@ -144,6 +150,7 @@ impl SummaryFold {
                     unpriced: cost_usd.is_none(),
                 };
             }
+            "compaction" => self.cost += event::<Compaction>(record)?.request.cost(),
             "model.error" => {
                 self.cost += event::<ModelError>(record)?.cost.unwrap_or_default();
             }

@@ -6,6 +6,7 @@ use deputize_runtime::{SpokenText, StoredSession};
 
 use super::{delivery, local, result_of, said};
 use crate::output::child_frames::children_unframed;
+use crate::screen::summary::compaction_words;
 
 /// Limit on a heading, in characters.
 const HEADING_CHARS: usize = 100;
@@ -22,6 +23,11 @@ pub(super) fn markdown(stored: &StoredSession) -> String {
         for one in stored.spoken_texts(&record.agent).unwrap_or_default() {
             out.push_str(&match one {
                 SpokenText::Message(message) => section(stored, &record.agent, &message),
+                SpokenText::Compaction(compaction) => format!(
+                    "\n### Summary\n\n{}\n\n{}\n",
+                    compaction_words(&compaction),
+                    for_terminal(&compaction.text)
+                ),
                 SpokenText::External(text) => format!("\n### Agent\n\n{}\n", for_terminal(&text)),
                 SpokenText::Cut(text) => {
                     format!("\n### Agent (cut off)\n\n{}\n", for_terminal(&text))

@@ -17,7 +17,7 @@ use crate::control::lock_holders::SessionHolder;
 use crate::exit::CliError;
 use crate::invocation::format_resume;
 use crate::screen::changes::unseen_words;
-use crate::screen::summary::{dollars, seconds, tokens};
+use crate::screen::summary::{compaction_words, dollars, seconds, tokens};
 use crate::stdio::{output_columns, print, wrap_lines};
 
 /// Limit on a goal in the tree, in characters.
@@ -204,6 +204,10 @@ fn conversation(
     while let Some(one) = said.next() {
         let message = match one {
             SpokenText::Message(message) => message,
+            SpokenText::Compaction(compaction) => {
+                out.push_str(&format!("\n({})\n", compaction_words(&compaction)));
+                continue;
+            }
             SpokenText::External(text) => {
                 out.push_str(&format!("\n{}\n", for_terminal(&text)));
                 continue;

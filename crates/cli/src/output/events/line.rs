@@ -178,6 +178,20 @@ pub(super) enum EventBody<'r> {
     ChildDelivered { bytes: usize, preview: String },
     #[serde(rename = "spawn.paused")]
     SpawnPaused { by: &'r str, paused: bool },
+    #[serde(rename = "compaction")]
+    Compaction {
+        messages: usize,
+        bytes_before: u64,
+        bytes_after: u64,
+        path: Cow<'r, str>,
+        model: &'r str,
+        #[serde(flatten)]
+        usage: EventTokens,
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        estimated: bool,
+        cost_usd: Option<f64>,
+        ms: u64,
+    },
     #[serde(rename = "agent.wrap_up")]
     AgentWrapUp {
         limit: WrapUpReason,

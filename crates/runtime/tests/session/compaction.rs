@@ -1,0 +1,349 @@
+//! Compaction: a conversation that nears the end of its model's context goes on with a summary.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use deputize_core::budget::Budget;
+use deputize_core::compaction::Compaction;
+use deputize_core::model::{FailureKind, ModelError, Reply, Request, ToolChoice, Usage};
+use deputize_core::outcome::ExitReason;
+use deputize_core::{Cancel, Event, Message, Outcome, SessionId, Status};
+use deputize_runtime::{Budgets, SessionConfig, SessionDir, SpokenText};
+use parking_lot::Mutex;
+use serde_json::json;
+
+use crate::fixture::{World, cut, parts, resumed, run, spec};
+
+/// Tokens of the model's context.
+const WINDOW: u32 = 6_000;
+/// Bytes of a token, as the model counts.
+const TOKEN: u64 = 3;
+
+/// The requests that a model was sent.
+#[derive(Default)]
+struct Seen {
+    own: Mutex<Vec<Vec<Arc<Message>>>>,
+    summaries: Mutex<Vec<Vec<Arc<Message>>>>,
+    steps: AtomicUsize,
+}
+
+impl Seen {
+    /// Answers as a model that looks at 2,000 bytes a step, and is done after so many steps.
+    fn reply(&self, request: &Request<'_>, steps: usize) -> Reply {
+        let usage = Usage { input: tokens(request), output: 20, ..Usage::default() };
+        let messages = request.messages.to_vec();
+        if asks_for_summary(request) {
+            self.summaries.lock().push(messages);
+            return Reply { usage, ..Reply::text("m", "## Task\nLook around.") };
+        }
+        self.own.lock().push(messages);
+        let step = self.steps.fetch_add(1, Ordering::SeqCst);
+        let reply = match step {
+            3 => Reply::calls("m", [("make", json!({"command": "build all"}))]),
+            _ if step < steps => {
+                let look = ("look", json!({"n": step, "command": "1000"}));
+                Reply::calls("m", [look.clone(), look])
+            }
+            _ => Reply::text("m", "done"),
+        };
+        let text = format!("Step {step}.");
+        Reply { usage, text: if reply.calls.is_empty() { reply.text } else { text }, ..reply }
+    }
+}
+
+fn tokens(request: &Request<'_>) -> u64 {
+    request.messages.iter().map(|message| message.text_bytes()).sum::<u64>() / TOKEN
+}
+
+fn asks_for_summary(request: &Request<'_>) -> bool {
+    let Some(Message::User(user)) = request.messages.last().map(|it| &**it) else { return false };
+    let asks = user.text.contains("Your answer to this message will replace");
+    assert!(!asks || request.tool_choice == ToolChoice::None);
+    asks
+}
+
+/// The text of a conversation.
+fn text(messages: &[Arc<Message>]) -> String {
+    serde_json::to_string(messages).unwrap()
+}
+
+fn compactions(world: &World) -> Vec<Compaction> {
+    let records = world.records.lock();
+    let all = records.iter().filter_map(|record| match &record.event {
+        Event::Compaction(compaction) => Some((**compaction).clone()),
+        _ => None,
+    });
+    all.collect()
+}
+
+fn windowed<F>(world: &Arc<World>, rule: F) -> SessionConfig
+where
+    F: Fn(usize, &Request<'_>) -> Result<Reply, ModelError> + Send + Sync + 'static,
+{
+    let mut parts = parts(world, rule);
+    parts.models.context_window("t/rule", WINDOW);
+    parts
+}
+
+async fn to_end(folder: &Path, parts: SessionConfig) -> Outcome {
+    run(folder, spec(folder), parts, &Cancel::new()).await
+}
+
+/// Checks that each call is followed by its result.
+fn assert_paired(messages: &[Arc<Message>]) {
+    let mut owed = Vec::new();
+    for message in messages {
+        match &**message {
+            Message::Tool(result) => assert_eq!(owed.remove(0), result.call),
+            _ if !owed.is_empty() => panic!("{owed:?} have no result"),
+            Message::Assistant(said) => owed = said.calls.iter().map(|call| call.id).collect(),
+            Message::User(_) => {}
+        }
+    }
+    assert!(owed.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_task_goes_on_past_its_models_context() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let seen = Arc::new(Seen::default());
+    let rule = {
+        let seen = Arc::clone(&seen);
+        move |_: usize, request: &Request<'_>| Ok(seen.reply(request, 30))
+    };
+    let outcome = to_end(folder.path(), windowed(&world, rule)).await;
+    assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Completed, Some("done")));
+    let compactions = compactions(&world);
+    assert!(compactions.len() >= 3, "{}", compactions.len());
+    for compaction in &compactions {
+        assert!(compaction.bytes_after < compaction.bytes_before / 2, "{compaction:?}");
+    }
+    for messages in seen.own.lock().iter() {
+        assert_paired(messages);
+        let bytes: u64 = messages.iter().map(|message| message.text_bytes()).sum();
+        assert!(bytes / TOKEN < u64::from(WINDOW) * 9 / 10, "{}", bytes / TOKEN);
+        assert!(matches!(&*messages[0], Message::User(user) if user.text == "go"));
+    }
+    // A summary is asked for with the same beginning as the request before it.
+    let summaries = seen.summaries.lock();
+    for messages in summaries.iter() {
+        let (_, before) = messages.split_last().unwrap();
+        assert!(seen.own.lock().iter().any(|own| own.starts_with(before)));
+    }
+    assert_eq!(summaries.len(), compactions.len());
+    // What the host has on record stands in every later one.
+    for compaction in &compactions {
+        let text = &compaction.text;
+        for part in ["build all: exit code 0", "/w/made (", "## Task\nLook around."] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+    // Tokens of summaries count.
+    let all = seen.own.lock().iter().chain(summaries.iter()).count() as u64;
+    assert_eq!(outcome.usage.output, all * 20);
+    assert_eq!(u64::from(outcome.requests), all);
+    drop(summaries);
+    // The record keeps everything, in order.
+    let stored = SessionDir::new(folder.path()).read(&SessionId::literal("s")).unwrap();
+    let said = stored.spoken_texts(&outcome.agent).unwrap();
+    let steps: Vec<String> = said
+        .iter()
+        .filter_map(|one| match one {
+            SpokenText::Message(message) => match &**message {
+                Message::Assistant(said) => Some(said.text.clone()),
+                _ => None,
+            },
+            _ => None,
+        })
+        .collect();
+    let all: Vec<String> = (0..30).map(|n| format!("Step {n}.")).chain(["done".into()]).collect();
+    assert_eq!(steps, all);
+    let is_compaction = |one: &&SpokenText| matches!(one, SpokenText::Compaction(_));
+    assert_eq!(said.iter().filter(is_compaction).count(), compactions.len());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_killed_after_a_compaction_goes_on_with_the_summary() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let seen = Arc::new(Seen::default());
+    let rule = |seen: &Arc<Seen>| {
+        let seen = Arc::clone(seen);
+        move |_: usize, request: &Request<'_>| Ok(seen.reply(request, 30))
+    };
+    let whole = windowed(&world, rule(&seen));
+    to_end(folder.path(), whole).await;
+    let first = compactions(&world)[0].clone();
+    let other = tempfile::tempdir().unwrap();
+    let dir = cut(folder.path(), other.path(), r#""type":"compaction""#);
+    let again = Arc::new(Seen::default());
+    let outcome = resumed(&dir, windowed(&Arc::new(World::default()), rule(&again))).await;
+    assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
+    let sent = again.own.lock()[0].clone();
+    let next = seen.own.lock().iter().find(|own| text(own).contains("## Task")).unwrap().clone();
+    assert_eq!(text(&sent), text(&next), "it is the request that was due");
+    assert!(text(&sent).contains(&json!(first.text).to_string()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_useless_compactions_in_a_row_end_the_turn_with_what_there_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let seen = Arc::new(Seen::default());
+    let rule = {
+        let seen = Arc::clone(&seen);
+        move |_: usize, request: &Request<'_>| {
+            let reply = seen.reply(request, 100);
+            let longer = "A word too many. ".repeat(900);
+            let is_summary = asks_for_summary(request);
+            Ok(Reply { text: if is_summary { longer } else { reply.text.clone() }, ..reply })
+        }
+    };
+    let outcome = to_end(folder.path(), windowed(&world, rule)).await;
+    assert_eq!((outcome.status, outcome.exit_code()), (Status::Failed, 4));
+    assert_eq!(outcome.exit_reason, ExitReason::ContextOverflow);
+    let error = outcome.error.unwrap();
+    assert!(error.contains("3 compactions in a row freed less than a tenth"), "{error}");
+    assert!(outcome.text.unwrap().starts_with("Step "));
+    assert_eq!(compactions(&world).len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_conversation_that_the_provider_refuses_as_too_long_is_compacted_and_sent_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let seen = Arc::new(Seen::default());
+    let refused = Arc::new(Mutex::new(Vec::new()));
+    let rule = {
+        let (seen, refused) = (Arc::clone(&seen), Arc::clone(&refused));
+        // For a summary there is even less room.
+        move |_: usize, request: &Request<'_>| {
+            let asks = asks_for_summary(request);
+            if tokens(request) > if asks { 2_500 } else { 4_000 } {
+                refused.lock().push(asks);
+                return Err(ModelError::new(FailureKind::ContextOverflow, "too long"));
+            }
+            Ok(seen.reply(request, 30))
+        }
+    };
+    let parts = parts(&world, rule);
+    let outcome = to_end(folder.path(), parts).await;
+    assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Completed, Some("done")));
+    let refused = refused.lock();
+    assert_eq!(refused.iter().filter(|asks| !**asks).count(), compactions(&world).len());
+    assert!(refused.contains(&true), "the oldest messages were left out of a summary");
+    seen.own.lock().iter().for_each(|messages| assert_paired(messages));
+    seen.summaries.lock().iter().for_each(|messages| assert_paired(messages));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_named_model_writes_the_summary_and_the_own_one_where_that_fails() {
+    for works in [true, false] {
+        let folder = tempfile::tempdir().unwrap();
+        let world = Arc::new(World::default());
+        let seen = Arc::new(Seen::default());
+        let own = {
+            let seen = Arc::clone(&seen);
+            move |_: usize, request: &Request<'_>| Ok(seen.reply(request, 12))
+        };
+        let mut parts = windowed(&world, own);
+        let other = move |_: usize, request: &Request<'_>| {
+            assert!(asks_for_summary(request));
+            if works {
+                return Ok(Reply::text("m", "By another."));
+            }
+            Err(ModelError::new(FailureKind::Unavailable, "no key"))
+        };
+        let model = Arc::new(crate::fixture::RuleModel(other));
+        parts.models.insert("t/cheap", "cheap", model);
+        parts.requests.compaction.model = "t/cheap".to_owned();
+        let outcome = to_end(folder.path(), parts).await;
+        assert_eq!(outcome.status, Status::Completed);
+        let compaction = compactions(&world)[0].clone();
+        let expected = if works { ("t/cheap", "By another.") } else { ("t/rule", "## Task") };
+        assert_eq!(compaction.request.model, expected.0);
+        assert!(compaction.text.contains(expected.1));
+        assert_eq!(seen.summaries.lock().is_empty(), works);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_no_summary_can_be_had_the_agent_goes_on_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let seen = Arc::new(Seen::default());
+    let failed = Arc::new(AtomicUsize::new(0));
+    let rule = {
+        let (seen, failed) = (Arc::clone(&seen), Arc::clone(&failed));
+        move |_: usize, request: &Request<'_>| {
+            if asks_for_summary(request) {
+                failed.fetch_add(1, Ordering::SeqCst);
+                return Ok(Reply::text("m", " "));
+            }
+            Ok(seen.reply(request, 30))
+        }
+    };
+    let outcome = to_end(folder.path(), windowed(&world, rule)).await;
+    assert_eq!(outcome.status, Status::Completed);
+    assert_eq!(failed.load(Ordering::SeqCst), 3, "it is tried three times in a turn");
+    assert_eq!(compactions(&world), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_summary_takes_comes_out_of_the_budget() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let seen = Arc::new(Seen::default());
+    let rule = {
+        let seen = Arc::clone(&seen);
+        move |_: usize, request: &Request<'_>| {
+            let mut reply = seen.reply(request, 100);
+            if request.tool_choice == ToolChoice::None && !asks_for_summary(request) {
+                reply = Reply { usage: reply.usage, ..Reply::text("m", "This far.") };
+            }
+            Ok(reply)
+        }
+    };
+    let mut parts = windowed(&world, rule);
+    let session = Budget { tokens: Some(90_000), usd: None };
+    parts.budgets = Budgets { session, ..Budgets::default() };
+    let outcome = to_end(folder.path(), parts).await;
+    assert_eq!(outcome.exit_reason, ExitReason::Budget);
+    assert!(!compactions(&world).is_empty());
+    let own: u64 = seen.own.lock().iter().map(|all| input(all)).sum();
+    let summaries: u64 = seen.summaries.lock().iter().map(|all| input(all)).sum();
+    assert_eq!(outcome.usage.input, own + summaries);
+    let spent = outcome.usage.input + outcome.usage.output;
+    assert!((45_000..=90_000).contains(&spent), "{spent}");
+}
+
+fn input(messages: &[Arc<Message>]) -> u64 {
+    messages.iter().map(|message| message.text_bytes()).sum::<u64>() / TOKEN
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_is_compacted_like_its_parent() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let seen = Arc::new(Seen::default());
+    let rule = {
+        let seen = Arc::clone(&seen);
+        move |results: usize, request: &Request<'_>| {
+            let is_parent =
+                matches!(&*request.messages[0], Message::User(user) if user.text == "go");
+            match (is_parent, results) {
+                (true, 0) => Ok(Reply::calls("m", [("spawn", json!({"list": ["look"]}))])),
+                (true, _) => Ok(Reply::text("m", "all done")),
+                (false, _) => Ok(seen.reply(request, 12)),
+            }
+        }
+    };
+    let outcome = to_end(folder.path(), windowed(&world, rule)).await;
+    assert_eq!(outcome.text.as_deref(), Some("all done"));
+    let records = world.records.lock();
+    let is_of_child = |event: &Event| matches!(event, Event::Compaction(_));
+    assert!(records.iter().any(|record| record.depth == 1 && is_of_child(&record.event)));
+    assert!(outcome.children_usage.output >= 13 * 20, "{:?}", outcome.children_usage);
+}

@@ -1,0 +1,138 @@
+//! Compaction through the program: a task that is longer than its model's context.
+
+use std::fs;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use deputize_core::model::{Reply, Usage};
+use deputize_testkit::{MockAnswer, MockServer};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::kill::end_by;
+use crate::program::{ChatRequest, Lab, hang, model};
+
+/// Tokens of the context.
+const WINDOW: u64 = 12_000;
+const SET_WINDOW: &str = "providers.openai.context_window=12000";
+/// Files that the task reads.
+const FILES: usize = 12;
+
+/// The state of a model over the processes that ask it.
+#[derive(Default)]
+struct Reader {
+    /// Number of files that it has asked for.
+    files: AtomicUsize,
+    summaries: AtomicUsize,
+}
+
+fn lab() -> Lab {
+    let lab = Lab::new();
+    for n in 0..FILES {
+        fs::write(lab.work(format!("{n}.txt")), format!("file {n} ").repeat(700)).unwrap();
+    }
+    lab
+}
+
+/// Counts a token for four bytes, as servers do on average.
+fn usage(asked: &ChatRequest) -> Usage {
+    let input = asked.bytes() as u64 / 4;
+    Usage { input, output: 10, ..Usage::default() }
+}
+
+fn asks_for_summary(asked: &ChatRequest) -> bool {
+    asked.last_user().contains("Your answer to this message will replace")
+}
+
+/// A model that writes a note, reads each file, and ends. It hangs at the first request after a
+/// summary if it is told to.
+async fn server(reader: &Arc<Reader>, hangs: bool) -> MockServer {
+    let reader = Arc::clone(reader);
+    model(move |asked| {
+        let usage = usage(asked);
+        assert!(usage.input < WINDOW, "{} tokens were sent", usage.input);
+        let summaries = reader.summaries.load(Ordering::SeqCst);
+        if asks_for_summary(asked) {
+            reader.summaries.fetch_add(1, Ordering::SeqCst);
+            let text = format!("## Done\nI read {} files.", reader.files.load(Ordering::SeqCst));
+            return MockAnswer::reply(&Reply { usage, ..Reply::text("mock", text) });
+        }
+        if hangs && summaries > 0 {
+            return hang();
+        }
+        let file = reader.files.fetch_add(1, Ordering::SeqCst);
+        let reply = match file {
+            0 => call("todo", json!({"items": [{"text": "Read all.", "state": "in_progress"}]})),
+            1 => call("write_file", json!({"path": "note.md", "content": "Begun.\n"})),
+            n if n < FILES + 2 => call("read_file", json!({"path": format!("{}.txt", n - 2)})),
+            _ => Reply::text("mock", "All files are read."),
+        };
+        MockAnswer::reply(&Reply { usage, ..reply })
+    })
+    .await
+}
+
+fn call(tool: &str, arguments: Value) -> Reply {
+    Reply::calls("mock", [(tool, arguments)])
+}
+
+/// Checks what stands in the last request in place of the first messages.
+fn assert_compacted(server: &MockServer) {
+    let last = server.requests().pop().unwrap();
+    let last = ChatRequest::of(&last);
+    assert!(last.users()[0].ends_with("Read all files"), "{}", last.users()[0]);
+    let summary = last.users()[1];
+    for part in
+        ["this message stands for", "## Done\nI read ", "- [in progress] Read all.", "note.md ("]
+    {
+        assert!(summary.contains(part), "{part}: {summary}");
+    }
+    let first = ChatRequest::of(&server.requests()[0]);
+    assert_eq!(last.system(), first.system());
+}
+
+#[tokio::test]
+async fn a_task_longer_than_the_models_context_comes_to_its_end() {
+    let lab = lab();
+    let reader = Arc::new(Reader::default());
+    let server = server(&reader, false).await;
+    let ended = lab.run(&server, &["--set", SET_WINDOW, "Read all files"]).end().await.with_code(0);
+    assert_eq!(ended.out, "All files are read.\n");
+    let summaries = reader.summaries.load(Ordering::SeqCst);
+    assert!(summaries > 0);
+    let line = "context compacted: a summary stands for ";
+    assert_eq!(ended.err.matches(line).count(), summaries, "{}", ended.err);
+    assert_compacted(&server);
+    // The record has all of it.
+    let show = lab.deputize(&["sessions", "show", &lab.session(), "--agent", &lab.session()]);
+    let show = crate::program::RunningProgram::start(show).end().await.with_code(0);
+    for n in 0..FILES {
+        assert!(show.out.contains(&format!("file {n} ")), "{n}: {}", show.out);
+    }
+    assert_eq!(show.out.matches(line).count(), summaries, "{}", show.out);
+}
+
+#[tokio::test]
+async fn a_killed_program_goes_on_after_a_compaction() {
+    let lab = lab();
+    let reader = Arc::new(Reader::default());
+    let first = server(&reader, true).await;
+    let args = ["--set", SET_WINDOW, "--output", "events", "Read all files"];
+    let running = lab.run(&first, &args);
+    let compaction = running.event("compaction", |_| true).await;
+    let request =
+        running.event("model.request", |it| it["seq"].as_u64() > compaction["seq"].as_u64());
+    request.await;
+    end_by(Signal::KILL, &lab, running).await;
+    assert!(compaction["bytes_after"].as_u64() < compaction["bytes_before"].as_u64());
+    assert!(compaction["messages"].as_u64().unwrap() >= 4, "{compaction}");
+    assert_eq!(compaction["path"], lab.session_file().to_str().unwrap());
+
+    let second = server(&reader, false).await;
+    let args = ["--set", SET_WINDOW, "--resume", &lab.session()];
+    let ended = lab.run(&second, &args).end().await.with_code(0);
+    assert!(ended.out.ends_with("All files are read.\n"), "{}", ended.out);
+    let resumed = ChatRequest::of(&second.requests()[0]);
+    assert!(resumed.users()[1].contains("this message stands for"), "{:?}", resumed.users());
+    assert_compacted(&second);
+}
