@@ -105,6 +105,7 @@ async fn toolsets_are_chosen_in_the_persons_file() {
             &["tools", "list"],
             &["tools", "disable", "file"],
             &["tools", "disable", "clarify"],
+            &["tools", "disable", "memory"],
             &["tools", "disable", "skills"],
             &["tools", "disable", "todo"],
             &["tools", "disable", "web"],

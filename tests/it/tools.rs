@@ -2,6 +2,7 @@
 
 mod clarify;
 mod files;
+mod memory;
 mod process;
 mod skills;
 mod todo;

@@ -7,12 +7,14 @@ use clap_complete::Shell;
 
 mod acp;
 mod mcp;
+mod memory;
 mod new;
 mod serve;
 mod skills;
 
 pub(crate) use acp::Acp;
 pub(crate) use mcp::{AddServer, Mcp, McpServe};
+pub(crate) use memory::MemoryCommand;
 pub(crate) use new::{NewCommand, Project};
 pub(crate) use skills::Skills;
 
@@ -78,6 +80,9 @@ pub(crate) enum Command {
     /// List, show, resume, export and delete sessions
     #[command(subcommand)]
     Sessions(Sessions),
+    /// List, show, edit and delete what agents keep for later sessions
+    #[command(subcommand)]
+    Memory(MemoryCommand),
     /// List, show, edit and delete skills
     #[command(subcommand)]
     Skills(Skills),

@@ -20,6 +20,7 @@ use deputize_delegate::{DelegationConfig, DelegationOptions, send_order};
 use deputize_documents::SkillLibrary;
 use deputize_mcp::Servers;
 use deputize_runtime::{Models, SessionConfig, SystemClock};
+use deputize_tools::MemorySettings;
 
 use crate::approve::TerminalApprover;
 use crate::config::{Config, LoadedConfig, ModelOverrides, PluginEntry, Sources};
@@ -46,8 +47,8 @@ pub(crate) use model::{
 pub(crate) use prices::{DollarLimits, MissingPrice};
 pub(crate) use prompt_environment::PromptEnvironment;
 pub(crate) use resolved_models::ResolvedModels;
-pub(crate) use settings::skill_library;
 use settings::{limits, options, prefill, tool_settings, toolsets};
+pub(crate) use settings::{memory_files, skill_library};
 
 /// Adds the values that are passed to external programs and must stay secret.
 pub(crate) fn given_secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {
@@ -70,11 +71,23 @@ pub(crate) fn load_config(
 /// Redacts the secrets of a configuration in the program's log.
 pub(crate) fn redact_in_log(config: &Config, around: &ProcessEnv) {
     if around.log.is_on() {
-        let mut secrets = Secrets::default();
-        given_secrets(config, around, &mut secrets);
-        model::provider_secrets(config, around, &mut secrets);
-        around.log.redact(&secrets);
+        around.log.redact(&config_secrets(config, around));
     }
+}
+
+/// Returns the secrets of a configuration, without those of the environment alone.
+fn config_secrets(config: &Config, around: &ProcessEnv) -> Secrets {
+    let mut secrets = Secrets::default();
+    given_secrets(config, around, &mut secrets);
+    model::provider_secrets(config, around, &mut secrets);
+    secrets
+}
+
+/// Returns every value that is a secret by the configuration or by its variable's name.
+pub(crate) fn all_secrets(config: &Config, around: &ProcessEnv) -> Secrets {
+    let mut secrets = config_secrets(config, around);
+    secrets.add_all(&environment_secrets(around));
+    secrets
 }
 
 /// Input of the assembly.
@@ -137,6 +150,7 @@ pub(crate) struct AssembledProgram {
     pub(crate) found: PromptEnvironment,
     settings: deputize_tools::Settings,
     pub(crate) skills: SkillLibrary,
+    memory: MemorySettings,
     web: deputize_web::Settings,
     /// Its MCP servers, which all its sessions share.
     pub(crate) servers: Servers,
@@ -209,8 +223,8 @@ impl AssembledProgram {
     /// Assembles everything but the models, which need keys.
     pub(crate) fn new(from: &AssemblyInput<'_>) -> Result<Self, CliError> {
         let mut warnings = Vec::new();
-        let found = PromptEnvironment::read(from, &mut warnings).with_guidance(from);
-        let mut found = found.map_err(CliError::usage)?;
+        let found = PromptEnvironment::read(from, &mut warnings);
+        let mut found = found.with_guidance(from, &mut warnings).map_err(CliError::usage)?;
         let loader = plugins::loader(from.surroundings);
         let describe =
             |entry: &PluginEntry| loader.describe(&plugins::plugin(entry, from.surroundings));
@@ -287,6 +301,7 @@ impl AssembledProgram {
             found,
             settings: tool_settings(from),
             skills: skill_library(from),
+            memory: MemorySettings { files: memory_files(from.surroundings, Secrets::default()) },
             web: web::settings(config, from.surroundings)?,
             servers,
         })
@@ -339,6 +354,7 @@ impl AssembledProgram {
         let settings = ResourceMap::default();
         settings.get_or_insert_with(|| self.settings.clone());
         settings.get_or_insert_with(|| self.skills.clone());
+        settings.get_or_insert_with(|| self.memory.clone());
         settings.get_or_insert_with(|| self.web.clone());
         if self.assembly.delegation.approvals.person_available {
             let terminal = Arc::new(TerminalApprover::without_screen());
@@ -350,9 +366,11 @@ impl AssembledProgram {
     /// Returns the parts of a session. The caller adds the approver and the observers.
     pub(crate) fn parts(&self, chosen: ResolvedModels) -> SessionConfig {
         let web = deputize_web::Settings { secrets: chosen.secrets.clone(), ..self.web.clone() };
+        let memory = self.memory.clone().with_secrets(&chosen.secrets);
         let config = self.assembly.parts(chosen.models, chosen.secrets);
         config.tools.settings.get_or_insert_with(|| self.settings.clone());
         config.tools.settings.get_or_insert_with(|| self.skills.clone());
+        config.tools.settings.get_or_insert_with(|| memory);
         config.tools.settings.get_or_insert_with(|| web);
         config.tools.settings.get_or_insert_with(|| self.servers.clone());
         config

@@ -8,7 +8,7 @@ use super::tree::{PlacedValue, Value};
 use crate::hint::format_command;
 
 /// Toolsets of later versions: naming one is no mistake.
-pub const LATER: [&str; 3] = ["browser", "code", "memory"];
+pub const LATER: [&str; 2] = ["browser", "code"];
 
 /// What the names of MCP servers' toolsets begin with.
 pub const SERVERS: &str = "mcp-";

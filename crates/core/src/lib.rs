@@ -77,6 +77,7 @@ pub mod model;
 pub mod name;
 pub mod origin;
 pub mod outcome;
+pub mod outside_sources;
 pub mod person;
 pub mod policy;
 pub mod process;

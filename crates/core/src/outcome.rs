@@ -75,7 +75,8 @@ impl Receipts {
         match fact {
             ToolEffect::FileRead { .. }
             | ToolEffect::NotBegun { .. }
-            | ToolEffect::TodoChanged { .. } => {}
+            | ToolEffect::TodoChanged { .. }
+            | ToolEffect::OutsideRead { .. } => {}
             ToolEffect::ShellMoved { path } => {
                 self.directories.insert(path.clone());
             }

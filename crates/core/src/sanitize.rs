@@ -210,11 +210,13 @@ impl fmt::Debug for Secrets {
 impl Secrets {
     /// Shorter values are ignored: they would match innocent text.
     pub const SHORTEST: usize = 8;
+    /// What stands in place of a value begins with this.
+    pub const MASK: &str = "[redacted:";
 
     /// Adds a value, with the name that replaces it.
     pub fn add(&mut self, name: &str, value: &str) {
         if value.len() >= Self::SHORTEST {
-            self.0.push((value.to_owned(), format!("[redacted:{name}]")));
+            self.0.push((value.to_owned(), format!("{}{name}]", Self::MASK)));
         }
     }
 

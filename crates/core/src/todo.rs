@@ -36,12 +36,16 @@ impl JsonSchema for TodoState {
 }
 
 /// An item of a todo list.
+// Models know it by its names; descriptions would be sent with every request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
+#[schemars(description = "")]
 pub struct TodoItem {
     /// What is to be done.
+    #[schemars(description = "")]
     pub text: String,
     /// Its state.
+    #[schemars(description = "")]
     pub state: TodoState,
 }
 

@@ -64,6 +64,11 @@ pub enum ToolEffect {
         /// All items of the list.
         items: Vec<TodoItem>,
     },
+    /// Text from outside of this machine entered the conversation.
+    OutsideRead {
+        /// Where it comes from, such as `web:example.com`.
+        source: String,
+    },
     /// The agent's shell changed its directory.
     ShellMoved {
         /// The new directory, absolute.

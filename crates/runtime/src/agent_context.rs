@@ -6,6 +6,7 @@ use deputize_core::agent::{AgentSpec, Delivery};
 use deputize_core::context_use::ContextUse;
 use deputize_core::event::{JournalError, LogLevel};
 use deputize_core::model::{FailureKind, ModelError};
+use deputize_core::outside_sources::OutsideSources;
 use deputize_core::process_recorder::ProcessRecords;
 use deputize_core::shell_directory::ShellPlace;
 use deputize_core::todo::TodoList;
@@ -93,13 +94,17 @@ impl AgentContext {
 
     /// Shows the agent's tools what they may know of its state.
     pub(crate) fn publish(&self) {
-        let (shell, todo, tokens) = {
+        let (shell, todo, outside, tokens) = {
             let state = self.state.read();
             let todo = state.todo().map(ToOwned::to_owned);
-            (state.shell().map(ToOwned::to_owned), todo, state.context_tokens())
+            let shell = state.shell().map(ToOwned::to_owned);
+            (shell, todo, state.outside().clone(), state.context_tokens())
         };
         if let Some(items) = todo {
             self.view.store.get_or_insert_with(TodoList::default).set(items);
+        }
+        if !outside.is_empty() {
+            self.view.store.get_or_insert_with(OutsideSources::default).set(outside);
         }
         if let Some(path) = shell {
             self.view.store.get_or_insert_with(ShellPlace::default).set(&path);

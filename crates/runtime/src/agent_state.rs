@@ -28,13 +28,22 @@ pub(crate) struct AgentState {
     calls: CallLog,
     receipts: Receipts,
     processes: ProcessLog,
-    shell: Option<PathBuf>,
-    /// Its todo list, if it has changed it.
-    todo: Option<Vec<TodoItem>>,
+    tool_state: ToolState,
     mailbox: VecDeque<String>,
     external_texts: ExternalTexts,
     cut_replies: CutReplies,
     ending: AgentEndState,
+}
+
+/// What the results of calls say of the agent, for its tools.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct ToolState {
+    /// The directory of its shell, if that has moved.
+    shell: Option<PathBuf>,
+    /// Its todo list, if it has changed it.
+    todo: Option<Vec<TodoItem>>,
+    /// The sources from outside of this machine that it has read.
+    outside: BTreeSet<String>,
 }
 
 /// Model requests of an agent, and their cost.
@@ -201,8 +210,7 @@ impl AgentState {
             calls: CallLog::default(),
             receipts: Receipts::default(),
             processes: ProcessLog::default(),
-            shell: None,
-            todo: None,
+            tool_state: ToolState::default(),
             mailbox: VecDeque::new(),
             external_texts: ExternalTexts::default(),
             cut_replies: CutReplies::default(),
@@ -332,8 +340,15 @@ impl AgentState {
                 for fact in &end.facts {
                     self.receipts.add(fact);
                     match fact {
-                        ToolEffect::ShellMoved { path } => self.shell = Some(path.clone()),
-                        ToolEffect::TodoChanged { items } => self.todo = Some(items.clone()),
+                        ToolEffect::ShellMoved { path } => {
+                            self.tool_state.shell = Some(path.clone())
+                        }
+                        ToolEffect::TodoChanged { items } => {
+                            self.tool_state.todo = Some(items.clone());
+                        }
+                        ToolEffect::OutsideRead { source } => {
+                            self.tool_state.outside.insert(source.clone());
+                        }
                         _ => {}
                     }
                 }
@@ -429,12 +444,17 @@ impl AgentState {
 
     /// Returns where the agent's shell is, if it has moved.
     pub(crate) fn shell(&self) -> Option<&Path> {
-        self.shell.as_deref()
+        self.tool_state.shell.as_deref()
     }
 
     /// Returns the agent's todo list, if it has changed it.
     pub(crate) fn todo(&self) -> Option<&[TodoItem]> {
-        self.todo.as_deref()
+        self.tool_state.todo.as_deref()
+    }
+
+    /// Returns the sources from outside of this machine that the agent has read.
+    pub(crate) const fn outside(&self) -> &BTreeSet<String> {
+        &self.tool_state.outside
     }
 
     /// Returns the messages that were left for the agent and that it has not read, in order.

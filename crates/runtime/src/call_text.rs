@@ -307,6 +307,7 @@ mod tests {
                 "stop children [s/1.0.0]",
             ),
             ("delegate_control", r#"{"action":"list"}"#, "list children"),
+            ("memory", r#"{"action":"add","text":"Tea."}"#, "add fact Tea."),
             ("skills_list", "{}", "list skills"),
             ("skill_view", r#"{"name":"notes"}"#, "read skill notes"),
             ("skill_manage", r#"{"action":"edit","name":"notes"}"#, "edit skill notes"),
@@ -326,7 +327,7 @@ mod tests {
         let arguments = serde_json::json!({
             "path": "a", "pattern": "a", "command": "a", "content": "a", "old": "a", "new": "b",
             "patch": "a", "items": ["a"], "url": "a", "query": "a",
-            "question": "a", "action": "a", "name": "a",
+            "question": "a", "action": "a", "name": "a", "text": "a",
         });
         for entry in catalog.iter() {
             let name = entry.name().as_str();

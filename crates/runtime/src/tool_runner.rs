@@ -7,11 +7,11 @@ use std::time::Duration;
 use deputize_core::event::{JournalError, ToolEnd};
 use deputize_core::message::CallStatus;
 use deputize_core::policy::{Denial, Question, Verdict};
-use deputize_core::sanitize::frame_boundary;
+use deputize_core::sanitize::{TextSource, frame_boundary};
 use deputize_core::step_calls::{StepCall, StepCalls};
 use deputize_core::{
-    Availability, CallId, Cancel, CancelReason, CatalogEntry, Event, Message, ToolCall, ToolCx,
-    ToolEffect, ToolResult, ToolSpec,
+    Availability, CallId, Cancel, CancelReason, CatalogEntry, Event, Message, Origin, ToolCall,
+    ToolCx, ToolEffect, ToolOutput, ToolResult, ToolSpec,
 };
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
@@ -309,7 +309,10 @@ impl ToolRunner {
             }
         };
         let timed_out = cx.cancel.reason() == Some(CancelReason::TimeLimit);
-        result::done(&self.cx, call, result, timed_out.then_some(limit).flatten())
+        let mut done = result::done(&self.cx, call, result, timed_out.then_some(limit).flatten());
+        let source = outside_source(entry, &done.output);
+        done.output.facts.extend(source.map(|source| ToolEffect::OutsideRead { source }));
+        done
     }
 
     async fn record_end(
@@ -334,6 +337,7 @@ impl ToolRunner {
                 ToolEffect::Command { .. }
                 | ToolEffect::FileRemoved { .. }
                 | ToolEffect::TodoChanged { .. }
+                | ToolEffect::OutsideRead { .. }
                 | ToolEffect::NotBegun { .. }
                 | ToolEffect::ShellMoved { .. } => {}
             }
@@ -359,6 +363,17 @@ impl ToolRunner {
         });
         let record = bus.record(spec, Event::ToolEnd(end))?;
         self.cx.sync(record.seq).await
+    }
+}
+
+/// Returns the source of a result that comes from outside of this machine; `None` if it does not.
+/// What children say counts, because they may have read anything.
+fn outside_source(entry: &CatalogEntry, output: &ToolOutput) -> Option<String> {
+    match (&output.source, &entry.origin) {
+        (Some(source @ TextSource::Web(_)), _) => Some(source.to_string()),
+        (_, Origin::Mcp { server }) => Some(format!("mcp:{server}")),
+        _ if entry.tool.spec().spawns => Some("children".to_owned()),
+        _ => None,
     }
 }
 

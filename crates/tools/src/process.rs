@@ -23,7 +23,7 @@ const COMMAND_CHARS: usize = 80;
 /// Time in which a command must take its input.
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
-const DESCRIPTION: &str = "Background commands of terminal: list, read new output, wait for the \
+const DESCRIPTION: &str = "Background commands: list, read new output, wait for the \
     end or a text, write input, kill.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]

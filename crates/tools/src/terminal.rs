@@ -30,8 +30,8 @@ use crate::spill::{self, SpillError};
 use crate::{BackgroundLimits, Settings};
 
 const DESCRIPTION: &str = "Run a command in a shell without input. Directory and exported \
-    variables last from call to call. Long output is cut in the middle; a remark says where all of \
-    it is. Use background for servers and long work; they end with your turn.";
+    variables last from call to call. Long output is cut in the middle. Use \
+    background for servers and long work; they end with your turn.";
 
 /// Time in which a background command that ends at once is seen to end.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
@@ -39,7 +39,7 @@ const FIRST_WAIT: Duration = Duration::from_millis(200);
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The command, in bash syntax.
+    /// In bash syntax.
     command: String,
     /// Time limit [default: 120; at most 600; none in background].
     #[schemars(range(min = 1))]

@@ -20,7 +20,7 @@ const DESCRIPTION: &str = "Keep a list of the steps of a longer task; the person
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The whole list, which replaces the one before.
+    /// The whole list.
     #[serde(default)]
     items: Option<Vec<TodoItem>>,
 }

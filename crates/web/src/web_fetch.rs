@@ -21,17 +21,17 @@ use crate::settings::Settings;
 const CALL_LIMIT: Duration = Duration::from_secs(600);
 
 const DESCRIPTION: &str = "Fetch a web page, a JSON document or a PDF file as text; pages become \
-    Markdown. Long texts come in parts. Private addresses are refused.";
+    Markdown.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The address, with http:// or https://.
+    /// The address.
     url: String,
     /// The byte of the text to begin at, to read on.
     #[serde(default)]
     offset: usize,
-    /// All of a page, with menus and sidebars, not only its main text.
+    /// All of a page, not only its main text.
     #[serde(default)]
     whole: bool,
 }

@@ -46,3 +46,23 @@ async fn a_recorded_run_with_a_server_is_played_without_it() {
     let played = deputize(&lab, &["run", "--replay", "tape"]).await.with_code(0);
     assert_eq!(played.out, ended.out);
 }
+
+#[tokio::test]
+async fn a_memory_that_is_written_after_a_result_of_a_server_names_the_server() {
+    let lab = Lab::new();
+    let own = set("none");
+    approve(&lab, &own).await;
+    let server = model(|asked: &ChatRequest| {
+        let entry = json!({"action": "add", "topic": "work", "text": "It echoes."});
+        MockAnswer::reply(&match asked.replies() {
+            0 => Reply::calls("mock", [("mcp__w__echo", json!({"text": "hello"}))]),
+            1 => Reply::calls("mock", [("memory", entry)]),
+            _ => Reply::text("mock", "Done."),
+        })
+    })
+    .await;
+    let args = ["--approve", "auto", "--set", &own, "go"];
+    lab.run(&server, &args).end().await.with_code(0);
+    let kept = std::fs::read_to_string(lab.path("home/memory/work.md")).unwrap();
+    assert_eq!(kept, "# About the work\n- It echoes. [written after reading mcp:w]\n");
+}

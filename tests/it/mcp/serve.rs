@@ -141,7 +141,7 @@ async fn what_is_offered_follows_a_changed_setting_as_calls_do() {
         let sets = &list[0]["inputSchema"]["properties"]["toolsets"]["description"];
         sets.as_str().unwrap().rsplit(": ").next().unwrap().to_owned()
     };
-    assert_eq!(sets(&lists[0]), "delegation, file, skills, terminal, todo, web.");
+    assert_eq!(sets(&lists[0]), "delegation, file, memory, skills, terminal, todo, web.");
     assert_eq!(sets(&lists[1]), "file.");
     let error = seen["error"].as_str().unwrap();
     assert!(error.contains("there is no tool \"delegate\"; there are: run"), "{error}");
@@ -423,7 +423,8 @@ async fn the_next_call_has_what_was_approved_meanwhile() {
     }
     drop(input);
     let ended = running.end().await.with_code(0);
-    let lists = ended.out.lines().filter(|line| line.contains("mcp-w, skills, terminal")).count();
+    let lists =
+        ended.out.lines().filter(|line| line.contains("mcp-w, memory, skills, terminal")).count();
     assert_eq!(lists, 2, "{}", ended.out);
     assert_eq!(lab.processes(), []);
 }

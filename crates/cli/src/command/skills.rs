@@ -1,8 +1,6 @@
 //! `deputize skills`: lists, shows, edits and deletes skills.
 
 use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 use deputize_core::ToolCrate;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
@@ -10,6 +8,7 @@ use deputize_documents::{Skill, SkillError, SkillLibrary, SkillListing};
 use serde_json::{Value, json};
 
 use crate::args::{Settings, Skills};
+use crate::command::editor::edit_text;
 use crate::command::print_list;
 use crate::compose::{AssemblyInput, load_config, skill_library};
 use crate::exit::CliError;
@@ -19,16 +18,6 @@ use crate::stdio::{print, tell};
 
 /// Characters of a description in a list.
 const LINE_CHARS: usize = 200;
-
-#[derive(Debug, thiserror::Error)]
-enum EditError {
-    #[error("no editor: set VISUAL or EDITOR")]
-    NoEditor,
-    #[error("the editor `{0}` failed; the skill is as before")]
-    Failed(String),
-    #[error("a file for the editor cannot be used")]
-    File(#[source] std::io::Error),
-}
 
 /// Runs the command.
 pub(crate) fn skills(
@@ -98,43 +87,21 @@ fn edit(library: &SkillLibrary, around: &ProcessEnv, name: &str) -> Result<(), C
         Err(SkillError::Unknown { .. }) => None,
         Err(error) => return Err(skill_error(error)),
     };
-    let failed = |error| CliError::failed(EditError::File(error));
-    let folder = tempfile::tempdir().map_err(failed)?;
-    let file = folder.path().join("SKILL.md");
     let text = old.clone().unwrap_or_else(|| template(name));
-    fs::write(&file, text).map_err(failed)?;
-    run_editor(around, &file)?;
-    let text = fs::read_to_string(&file).map_err(failed)?;
-    let written = match &old {
-        Some(_) => library.replace(name, &text),
-        None => library.create(name, &text),
-    };
-    match written {
-        Ok(path) => print(&format!("written: {}\n", for_terminal(&path.display().to_string()))),
-        Err(error) => {
-            let kept = folder.keep();
-            let hint = format!("your text is in {}", kept.join("SKILL.md").display());
-            Err(skill_error(error).hint(hint))
-        }
-    }
+    let path = edit_text(around, "SKILL.md", &text, |text| {
+        let written = match &old {
+            Some(_) => library.replace(name, text),
+            None => library.create(name, text),
+        };
+        written.map_err(skill_error)
+    })?;
+    print(&format!("written: {}\n", for_terminal(&path.display().to_string())))
 }
 
 fn template(name: &str) -> String {
     format!(
         "---\nname: {name}\ndescription: What it is for, and when to use it.\n---\n\n# {name}\n"
     )
-}
-
-/// Runs the person's editor on a file, as the shell would.
-fn run_editor(around: &ProcessEnv, file: &Path) -> Result<(), CliError> {
-    let editor = around.var("VISUAL").or_else(|| around.var("EDITOR"));
-    let editor = editor.ok_or(EditError::NoEditor).map_err(CliError::usage)?;
-    let mut command = Command::new("sh");
-    command.arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(file);
-    match command.status() {
-        Ok(status) if status.success() => Ok(()),
-        _ => Err(CliError::failed(EditError::Failed(editor.to_owned()))),
-    }
 }
 
 fn skill_error(error: SkillError) -> CliError {

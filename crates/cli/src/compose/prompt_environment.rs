@@ -7,11 +7,15 @@ use std::path::{Path, PathBuf};
 use deputize_agent::mcp::KnownServer;
 use deputize_agent::plugins::PluginRecord;
 use deputize_agent::{PromptSources, local_date, project};
-use deputize_core::{Catalog, CatalogEntry, CatalogError, ResourceMap, ToolsetName};
+use deputize_core::sanitize::Secrets;
+use deputize_core::{
+    Catalog, CatalogEntry, CatalogError, ResourceMap, ToolsetName, describe_error,
+};
 use deputize_runtime::prompt::Platform;
+use deputize_tools::MEMORY_TOOL;
 use serde::{Deserialize, Serialize};
 
-use super::settings::skill_library;
+use super::settings::{memory_files, skill_library};
 use super::{AssemblyInput, mcp, unreachable};
 use crate::zone::zone;
 
@@ -87,8 +91,13 @@ impl PromptEnvironment {
         Self { prompt: PromptSources { cwd, git, project, ..self.prompt }, ..self }
     }
 
-    /// Reads the texts about the tools that agents are to have.
-    pub(super) fn with_guidance(self, from: &AssemblyInput<'_>) -> Result<Self, CatalogError> {
+    /// Reads the texts about the tools that agents are to have, and the memory if they have its
+    /// tool.
+    pub(super) fn with_guidance(
+        self,
+        from: &AssemblyInput<'_>,
+        warnings: &mut Vec<String>,
+    ) -> Result<Self, CatalogError> {
         let chosen = &from.config.toolsets;
         let catalog = Catalog::linked(from.links)?;
         let settings = ResourceMap::default();
@@ -99,7 +108,17 @@ impl PromptEnvironment {
             };
             chosen.is_empty() || chosen.iter().any(includes)
         };
-        let prompt = self.prompt.with_guidance(&catalog, &settings, is_chosen);
+        let has_memory =
+            |entry: &CatalogEntry| entry.name().as_str() == MEMORY_TOOL && is_chosen(entry);
+        let mut prompt = self.prompt.with_guidance(&catalog, &settings, is_chosen);
+        if catalog.iter().any(has_memory) {
+            let files = memory_files(from.surroundings, Secrets::default());
+            match files.map(|files| files.prompt_text()).transpose() {
+                Ok(Some(text)) => prompt.memory = text,
+                Ok(None) => {}
+                Err(error) => warnings.push(describe_error(&error)),
+            }
+        }
         Ok(Self { prompt, ..self })
     }
 

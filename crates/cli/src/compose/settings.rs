@@ -8,15 +8,18 @@ use deputize_agent::{AssemblyLimits, project};
 use deputize_core::agent::AgentLimits;
 use deputize_core::message::{AssistantMessage, UserMessage};
 use deputize_core::model::ModelOptions;
+use deputize_core::sanitize::Secrets;
 use deputize_core::setting_names::SettingNames;
 use deputize_core::{Catalog, Message, ToolsetName};
 use deputize_documents::SkillLibrary;
 use deputize_runtime::{Budgets, Heartbeat};
+use deputize_tools::{MEMORY_TOOL, MemoryFiles};
 
 use super::{AssemblyInput, ComposeError, mcp};
 use crate::config::{
     Config, LATER_TOOLSETS, PrefillMessage, PrefillRole, ReasoningEffort, SERVER_TOOLSETS,
 };
+use crate::process_env::ProcessEnv;
 
 /// Returns the options of a model, with its own or the configured limit on an answer.
 pub(super) fn options(config: &Config, max_output_tokens: Option<u32>) -> ModelOptions {
@@ -131,6 +134,13 @@ pub(crate) fn skill_library(from: &AssemblyInput<'_>) -> SkillLibrary {
     }
     let root = project::root(&from.cwd);
     library.with_project(&from.cwd, root.as_deref().unwrap_or(&from.cwd))
+}
+
+/// Returns the files of the memory; `None` if the program has a memory of its own, or no folder for
+/// its state.
+pub(crate) fn memory_files(around: &ProcessEnv, secrets: Secrets) -> Option<MemoryFiles> {
+    let state = around.states().next().filter(|_| around.own.memory.is_none())?;
+    Some(MemoryFiles::new(state.join(MEMORY_TOOL), secrets))
 }
 
 pub(super) fn tool_settings(from: &AssemblyInput<'_>) -> deputize_tools::Settings {

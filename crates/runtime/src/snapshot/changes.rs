@@ -121,6 +121,7 @@ impl RunChanges {
                 ToolEffect::FileRead { .. }
                 | ToolEffect::NotBegun { .. }
                 | ToolEffect::TodoChanged { .. }
+                | ToolEffect::OutsideRead { .. }
                 | ToolEffect::ShellMoved { .. } => {}
             }
         }

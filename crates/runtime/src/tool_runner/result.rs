@@ -102,6 +102,7 @@ pub(super) fn scrubbed_fact(secrets: &Secrets, fact: ToolEffect) -> ToolEffect {
                 |item: TodoItem| TodoItem { text: secrets.scrub(&item.text).into_owned(), ..item };
             ToolEffect::TodoChanged { items: items.into_iter().map(scrubbed).collect() }
         }
+        ToolEffect::OutsideRead { source } => ToolEffect::OutsideRead { source },
         ToolEffect::FileRemoved { path } => ToolEffect::FileRemoved { path: recorded_path(path) },
         ToolEffect::ShellMoved { path } => ToolEffect::ShellMoved { path: recorded_path(path) },
     }

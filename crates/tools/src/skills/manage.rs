@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::{library, tool_error};
 use crate::blocking::{blocking, still_wanted};
 
-const DESCRIPTION: &str = "Write a skill of the person for later sessions.";
+const DESCRIPTION: &str = "Write a skill for later sessions.";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -25,9 +25,9 @@ enum SkillAction {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     action: SkillAction,
-    /// Lower-case letters, digits and hyphens.
+    /// Such as `release-notes`.
     name: String,
-    /// The whole SKILL.md: front matter with name and description, then Markdown.
+    /// SKILL.md: front matter (name, description), then Markdown.
     #[serde(default)]
     content: Option<String>,
 }

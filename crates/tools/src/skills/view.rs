@@ -52,7 +52,7 @@ deputize_core::register_tool!("skills", SkillsList);
 #[serde(deny_unknown_fields)]
 pub(crate) struct ViewArgs {
     name: String,
-    /// A file of the skill; absent: its instructions.
+    /// A file of it.
     #[serde(default)]
     file: Option<String>,
 }

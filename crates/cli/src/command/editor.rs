@@ -1,0 +1,52 @@
+//! The person's editor, on a copy of a text.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::exit::CliError;
+use crate::process_env::ProcessEnv;
+
+#[derive(Debug, thiserror::Error)]
+enum EditError {
+    #[error("no editor: set VISUAL or EDITOR")]
+    NoEditor,
+    #[error("the editor `{0}` failed; nothing is changed")]
+    Failed(String),
+    #[error("a file for the editor cannot be used")]
+    File(#[source] std::io::Error),
+}
+
+/// Lets the person edit a text in a file of this name, and passes the new text on. If that fails,
+/// the error says where the text is.
+pub(super) fn edit_text<T>(
+    around: &ProcessEnv,
+    name: &str,
+    text: &str,
+    write: impl FnOnce(&str) -> Result<T, CliError>,
+) -> Result<T, CliError> {
+    let failed = |error| CliError::failed(EditError::File(error));
+    let folder = TempDir::new().map_err(failed)?;
+    let file = folder.path().join(name);
+    fs::write(&file, text).map_err(failed)?;
+    run_editor(around, &file)?;
+    let text = fs::read_to_string(&file).map_err(failed)?;
+    write(&text).map_err(|error| {
+        let kept = folder.keep().join(name);
+        error.hint(format!("your text is in {}", kept.display()))
+    })
+}
+
+/// Runs the person's editor on a file, as the shell would.
+fn run_editor(around: &ProcessEnv, file: &Path) -> Result<(), CliError> {
+    let editor = around.var("VISUAL").or_else(|| around.var("EDITOR"));
+    let editor = editor.ok_or(EditError::NoEditor).map_err(CliError::usage)?;
+    let mut command = Command::new("sh");
+    command.arg("-c").arg(format!("{editor} \"$1\"")).arg("sh").arg(file);
+    match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        _ => Err(CliError::failed(EditError::Failed(editor.to_owned()))),
+    }
+}

@@ -1,0 +1,79 @@
+//! `deputize memory`: lists, shows, edits and deletes what agents keep for later sessions.
+
+use deputize_core::sanitize::for_terminal;
+use deputize_tools::{MemoryFileError, MemoryFiles, MemoryTopic};
+use serde_json::{Value, json};
+
+use crate::args::{MemoryCommand, Settings};
+use crate::command::editor::edit_text;
+use crate::command::print_list;
+use crate::compose::{all_secrets, load_config, memory_files};
+use crate::exit::CliError;
+use crate::process_env::ProcessEnv;
+use crate::stdio::{print, tell};
+
+#[derive(Debug, thiserror::Error)]
+#[error("this program keeps its memory by itself; there are no files of it")]
+struct OwnMemory;
+
+/// Runs the command.
+pub(crate) fn memory(around: &ProcessEnv, command: &MemoryCommand) -> Result<(), CliError> {
+    match command {
+        MemoryCommand::List { view } => list(&files(around, &view.settings)?, view.json),
+        MemoryCommand::Show { topic, settings } => {
+            let text = files(around, settings)?.text(topic_of(topic)?).map_err(memory_error)?;
+            print(&for_terminal(&text))
+        }
+        MemoryCommand::Edit { topic, settings } => {
+            edit(&files(around, settings)?, around, topic_of(topic)?)
+        }
+        MemoryCommand::Rm { topic, text, settings } => {
+            let removed = files(around, settings)?.remove(topic_of(topic)?, text);
+            print(&format!("deleted: {}\n", for_terminal(&removed.map_err(memory_error)?)))
+        }
+    }
+}
+
+fn files(around: &ProcessEnv, settings: &Settings) -> Result<MemoryFiles, CliError> {
+    let loaded = load_config(around, &around.sources(settings, Vec::new())?)?;
+    let secrets = all_secrets(&loaded.config, around);
+    memory_files(around, secrets).ok_or_else(|| CliError::usage(OwnMemory))
+}
+
+fn topic_of(name: &str) -> Result<MemoryTopic, CliError> {
+    name.parse().map_err(memory_error)
+}
+
+fn list(files: &MemoryFiles, as_json: bool) -> Result<(), CliError> {
+    let mut rows = Vec::new();
+    for topic in MemoryTopic::ALL {
+        let entries = files.entries(topic).map_err(memory_error)?;
+        rows.extend(entries.into_iter().map(|entry| (topic.as_str(), entry)));
+    }
+    if as_json {
+        let row = |(topic, entry): &(&str, String)| json!({"topic": topic, "entry": entry});
+        let rows: Vec<Value> = rows.iter().map(row).collect();
+        return print(&format!("{:#}\n", json!(rows)));
+    }
+    let row = |(topic, entry): (&str, String)| [topic.to_owned(), for_terminal(&entry)];
+    let rows = rows.into_iter().map(row).collect();
+    print_list(["MEMORY", "ENTRY"], rows, &["ENTRY"], "nothing is kept")
+}
+
+fn edit(files: &MemoryFiles, around: &ProcessEnv, topic: MemoryTopic) -> Result<(), CliError> {
+    let before = files.entries(topic).map_err(memory_error)?;
+    let text = files.text(topic).map_err(memory_error)?;
+    let name = format!("{}.md", topic.as_str());
+    edit_text(around, &name, &text, |text| {
+        files.replace_all(topic, &before, text).map_err(memory_error)
+    })?;
+    tell(&format!("written: {}", for_terminal(&files.path(topic).display().to_string())));
+    Ok(())
+}
+
+fn memory_error(error: MemoryFileError) -> CliError {
+    match error {
+        MemoryFileError::Io { .. } => CliError::failed(error),
+        error => CliError::usage(error),
+    }
+}

@@ -1,0 +1,179 @@
+//! `memory`: facts that later sessions begin with.
+
+use deputize_core::outside_sources::OutsideSources;
+use deputize_core::sanitize::Secrets;
+use deputize_core::tool::spec_of;
+use deputize_core::{
+    ArgumentRole, Availability, Effects, Example, Resource, ResourceMap, Subject, ToolCallResult,
+    ToolCx, ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::blocking::{blocking, still_wanted};
+
+mod entry;
+mod files;
+mod topic;
+
+pub use files::MemoryFiles;
+pub use topic::{ENTRY_CHARS, MEMORY_BYTES, MemoryFileError, MemoryTopic};
+
+/// The name of the tool.
+pub const MEMORY_TOOL: &str = "memory";
+
+const NO_MEMORY: &str = "this program has no memory files";
+
+const DESCRIPTION: &str = "Keep what stays true for later sessions, about the person or the work.";
+
+/// The memory of a session. A program puts it into the session's settings.
+#[derive(Debug, Clone, Default)]
+pub struct MemorySettings {
+    /// The files; `None` if agents keep nothing.
+    pub files: Option<MemoryFiles>,
+}
+
+impl Resource for MemorySettings {}
+
+impl MemorySettings {
+    /// Returns the same, with more values that no entry may have in it.
+    #[must_use]
+    pub fn with_secrets(self, secrets: &Secrets) -> Self {
+        Self { files: self.files.map(|files| files.with_secrets(secrets)) }
+    }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum MemoryAction {
+    Add,
+    Replace,
+    Remove,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Topic {
+    User,
+    Work,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    action: MemoryAction,
+    topic: Topic,
+    #[serde(default)]
+    text: Option<String>,
+    /// Part of the entry to replace or remove.
+    #[serde(default)]
+    old: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct MemoryTool;
+
+impl TypedTool for MemoryTool {
+    type Args = Args;
+
+    fn spec() -> ToolSpec {
+        let text = "Tests run with `just test`.";
+        let arguments = serde_json::json!({"action": "add", "topic": "work", "text": text});
+        let decl = spec_of::<Args>(MEMORY_TOOL, DESCRIPTION);
+        ToolSpec {
+            examples: vec![Example { title: "A fact about the work", arguments }],
+            kind: ToolKind::Edit,
+            subject: Subject::new(Some("fact".into()), "action", ArgumentRole::Action)
+                .with("text", ArgumentRole::Text),
+            // Later sessions take it as true, so each call needs a yes.
+            ..ToolSpec::effectful(decl, Effects::Unknown)
+        }
+    }
+
+    fn availability(&self, settings: &ResourceMap) -> Availability {
+        match settings.get_or_insert_with(MemorySettings::default).files {
+            Some(_) => Availability::Yes,
+            None => Availability::No(NO_MEMORY.to_owned()),
+        }
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
+        blocking(cx, move |cx| {
+            still_wanted(cx)?;
+            change(&args, cx)
+        })
+        .await
+    }
+}
+
+deputize_core::register_tool!("memory", MemoryTool);
+
+fn change(args: &Args, cx: &ToolCx) -> ToolCallResult {
+    let settings = cx.agent.session.settings.get_or_insert_with(MemorySettings::default);
+    let files = settings.files.as_ref().ok_or_else(|| ToolError::refused(NO_MEMORY))?;
+    let outside = cx.agent.store.get_or_insert_with(OutsideSources::default).sources();
+    let outside: Vec<String> = outside.into_iter().collect();
+    let given = |text: &Option<String>, name: &str| match text {
+        Some(text) if !text.trim().is_empty() => Ok(text.clone()),
+        _ => Err(ToolError::refused(format!("give `{name}`"))),
+    };
+    let topic = match args.topic {
+        Topic::User => MemoryTopic::User,
+        Topic::Work => MemoryTopic::Work,
+    };
+    let text = || given(&args.text, "text");
+    let old = || given(&args.old, "old");
+    let done = match args.action {
+        MemoryAction::Add => files.add(topic, &text()?, &outside).map(|entry| ("kept", entry)),
+        MemoryAction::Replace => {
+            files.replace(topic, &old()?, &text()?, &outside).map(|entry| ("replaced; now", entry))
+        }
+        MemoryAction::Remove => files.remove(topic, &old()?).map(|entry| ("removed", entry)),
+    };
+    match done {
+        Ok((what, entry)) => Ok(ToolOutput::text(format!("{what}: {entry}"))),
+        Err(error @ MemoryFileError::Io { .. }) => Err(ToolError::failed(error)),
+        Err(error) => Err(ToolError::refused(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::ToolFixture;
+
+    #[tokio::test]
+    async fn facts_are_kept_with_what_was_read_from_outside_before() {
+        let bench = ToolFixture::new();
+        let settings = &bench.cx.agent.session.settings;
+        let files = Some(MemoryFiles::new(bench.path("memory"), Secrets::default()));
+        settings.get_or_insert_with(|| MemorySettings { files });
+        let call = |arguments| bench.call(MemoryTool, arguments);
+        let add = json!({"action": "add", "topic": "user", "text": "Likes tea."});
+        assert_eq!(call(add.clone()).await, "kept: Likes tea.");
+        assert_eq!(call(add).await, "refused: that is kept already");
+        let outside = bench.cx.agent.store.get_or_insert_with(OutsideSources::default);
+        outside.set(["web:a.example".to_owned(), "mcp:docs".to_owned()].into());
+        let replace =
+            json!({"action": "replace", "topic": "user", "old": "tea", "text": "Likes mate."});
+        assert_eq!(
+            call(replace).await,
+            "replaced; now: Likes mate. [written after reading mcp:docs, web:a.example]"
+        );
+        assert_eq!(call(json!({"action": "add", "topic": "work"})).await, "refused: give `text`");
+        let remove = json!({"action": "remove", "topic": "user", "old": "mate"});
+        assert!(call(remove).await.starts_with("removed: Likes mate."));
+        assert_eq!(bench.get("memory/user.md"), b"# About the person\n");
+    }
+
+    #[tokio::test]
+    async fn without_files_it_is_not_usable() {
+        let bench = ToolFixture::new();
+        let settings = &bench.cx.agent.session.settings;
+        assert_eq!(MemoryTool.availability(settings), Availability::No(NO_MEMORY.to_owned()));
+        let add = json!({"action": "add", "topic": "user", "text": "Likes tea."});
+        assert_eq!(bench.call(MemoryTool, add).await, format!("refused: {NO_MEMORY}"));
+    }
+}

@@ -1,0 +1,65 @@
+//! Entries of the memory as text.
+
+use std::collections::BTreeSet;
+
+use super::topic::MemoryTopic;
+
+/// What an entry begins with.
+pub(super) const BULLET: &str = "- ";
+/// What the mark of an entry begins with, before its sources and a bracket.
+const MARK: &str = " [written after reading ";
+/// Sources that a mark names; the rest is counted.
+const MARK_SOURCES: usize = 4;
+/// Beginnings of keys that services give out.
+const KEY_BEGINNINGS: [&str; 8] =
+    ["sk-", "ghp_", "gho_", "github_pat_", "xoxb-", "xoxp-", "AKIA", "glpat-"];
+/// A word with such a beginning is a key from this length.
+const KEY_CHARS: usize = 16;
+
+/// Returns the entry with a mark that names its sources from outside; without one if there are
+/// none.
+pub(super) fn marked(text: String, sources: BTreeSet<String>) -> String {
+    if sources.is_empty() {
+        return text;
+    }
+    let more = sources.len().saturating_sub(MARK_SOURCES);
+    let mut named: Vec<String> = sources.into_iter().take(MARK_SOURCES).collect();
+    if more > 0 {
+        named.push(format!("{more} more"));
+    }
+    format!("{text}{MARK}{}]", named.join(", "))
+}
+
+/// Returns the text of an entry, and the sources of its mark.
+pub(super) fn unmarked(entry: &str) -> (&str, Vec<&str>) {
+    let parts = entry.strip_suffix(']').and_then(|entry| entry.rsplit_once(MARK));
+    parts.map_or((entry, Vec::new()), |(text, sources)| (text, sources.split(", ").collect()))
+}
+
+/// Returns the beginning of a key of a known service in a text.
+pub(super) fn key_in(text: &str) -> Option<&'static str> {
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let mut words = text.split(|c| !is_part(c)).filter(|word| word.len() >= KEY_CHARS);
+    words.find_map(|word| KEY_BEGINNINGS.into_iter().find(|start| word.starts_with(start)))
+}
+
+/// Returns the entries of a text. A line that begins none belongs to the one before it.
+pub(super) fn parse(text: &str) -> Vec<String> {
+    let mut entries: Vec<String> = Vec::new();
+    for line in text.lines().map(str::trim_end).filter(|line| !line.trim().is_empty()) {
+        match (line.strip_prefix(BULLET), entries.last_mut()) {
+            (Some(entry), _) => entries.push(entry.trim().to_owned()),
+            (None, Some(last)) if !line.starts_with('#') => {
+                last.push(' ');
+                last.push_str(line.trim());
+            }
+            (None, _) => {}
+        }
+    }
+    entries
+}
+
+pub(super) fn text_of(topic: MemoryTopic, entries: &[String]) -> String {
+    let lines = entries.iter().map(|entry| format!("{BULLET}{entry}\n"));
+    format!("{}\n{}", topic.title(), lines.collect::<String>())
+}

@@ -1,0 +1,281 @@
+//! What agents keep across sessions: two Markdown files with an entry a line.
+
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use deputize_core::memory::{Memory, MemoryError};
+use deputize_core::sanitize::{Secrets, clean};
+use deputize_core::{AgentId, BoxFuture, Outcome};
+use deputize_documents::read_text;
+
+use super::entry::{BULLET, key_in, marked, parse, text_of, unmarked};
+use super::topic::{ENTRY_CHARS, MEMORY_BYTES, MemoryFileError, MemoryTopic};
+
+/// Bytes of a file that a person wrote; a longer one is not read.
+const READ_BYTES: u64 = 1024 * 1024;
+
+/// The memory of a person's agents: `user.md` and `work.md` in a folder.
+///
+/// Each change holds a lock, so that processes that write at the same time lose nothing. A prompt
+/// has what was there when its agent began.
+///
+/// ```
+/// use deputize_core::memory::Memory as _;
+/// use deputize_core::sanitize::Secrets;
+/// use deputize_tools::{MemoryFiles, MemoryTopic};
+///
+/// let dir = tempfile::tempdir()?;
+/// let memory = MemoryFiles::new(dir.path().to_owned(), Secrets::default());
+/// memory.add(MemoryTopic::User, "Likes short answers.", &[])?;
+/// assert_eq!(memory.snapshot().unwrap(), "# About the person\n- Likes short answers.\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug, Clone)]
+pub struct MemoryFiles {
+    folder: PathBuf,
+    secrets: Secrets,
+}
+
+impl MemoryFiles {
+    /// Creates the memory of a folder, which may not exist yet. An entry with one of the secrets is
+    /// refused.
+    #[must_use]
+    pub const fn new(folder: PathBuf, secrets: Secrets) -> Self {
+        Self { folder, secrets }
+    }
+
+    /// Returns the same, with more values that no entry may have in it.
+    #[must_use]
+    pub fn with_secrets(mut self, secrets: &Secrets) -> Self {
+        self.secrets.add_all(secrets);
+        self
+    }
+
+    /// Returns the path of a file.
+    #[must_use]
+    pub fn path(&self, topic: MemoryTopic) -> PathBuf {
+        self.folder.join(format!("{}.md", topic.as_str()))
+    }
+
+    /// Returns the entries of a file.
+    ///
+    /// # Errors
+    /// If it is there and cannot be read.
+    pub fn entries(&self, topic: MemoryTopic) -> Result<Vec<String>, MemoryFileError> {
+        let path = self.path(topic);
+        read(&path).map_err(|source| MemoryFileError::Io { path, source })
+    }
+
+    /// Returns the text of a file as agents read it: a title, and an entry a line.
+    ///
+    /// # Errors
+    /// If it is there and cannot be read.
+    pub fn text(&self, topic: MemoryTopic) -> Result<String, MemoryFileError> {
+        Ok(text_of(topic, &self.entries(topic)?))
+    }
+
+    /// Returns the text of both files for a prompt; `None` if there are no entries. Of a file that is
+    /// too long the first entries are shown, and the rest is counted.
+    ///
+    /// # Errors
+    /// If a file is there and cannot be read.
+    pub fn prompt_text(&self) -> Result<Option<String>, MemoryFileError> {
+        let mut texts = Vec::new();
+        for topic in MemoryTopic::ALL {
+            let mut entries = self.entries(topic)?;
+            let all = entries.len();
+            while text_of(topic, &entries).len() > MEMORY_BYTES && entries.pop().is_some() {}
+            let more = all - entries.len();
+            if all > 0 {
+                texts.push(text_of(topic, &entries));
+            }
+            if more > 0 {
+                texts.push(format!("[{more} more entries are left out here]\n"));
+            }
+        }
+        Ok((!texts.is_empty()).then(|| texts.join("\n")))
+    }
+
+    /// Adds an entry, with a mark that names the sources from outside, if there are any.
+    ///
+    /// # Errors
+    /// If the entry is empty, too long, a secret, or kept already, or the file is full or cannot be
+    /// written.
+    pub fn add(
+        &self,
+        topic: MemoryTopic,
+        text: &str,
+        sources: &[String],
+    ) -> Result<String, MemoryFileError> {
+        let entry = marked(self.checked(text)?, sources.iter().cloned().collect());
+        self.change(topic, |entries| {
+            if entries.contains(&entry) {
+                return Err(MemoryFileError::Known);
+            }
+            entries.push(entry.clone());
+            Ok(())
+        })?;
+        Ok(entry)
+    }
+
+    /// Replaces the one entry that has `old` in it. The sources of the old entry stay in the mark.
+    ///
+    /// # Errors
+    /// As [`MemoryFiles::add`], and if not exactly one entry has that text.
+    pub fn replace(
+        &self,
+        topic: MemoryTopic,
+        old: &str,
+        text: &str,
+        sources: &[String],
+    ) -> Result<String, MemoryFileError> {
+        let text = self.checked(text)?;
+        let mut written = String::new();
+        self.change(topic, |entries| {
+            let index = one_with(entries, topic, old)?;
+            let before = entries.remove(index);
+            let (_, kept) = unmarked(&before);
+            let kept = kept.into_iter().map(ToOwned::to_owned);
+            written = marked(text, kept.chain(sources.iter().cloned()).collect());
+            entries.insert(index, written.clone());
+            Ok(())
+        })?;
+        Ok(written)
+    }
+
+    /// Removes the one entry that has `old` in it, and returns it.
+    ///
+    /// # Errors
+    /// If not exactly one entry has that text, or the file cannot be written.
+    pub fn remove(&self, topic: MemoryTopic, old: &str) -> Result<String, MemoryFileError> {
+        let mut removed = String::new();
+        self.change(topic, |entries| {
+            let index = one_with(entries, topic, old)?;
+            removed = entries.remove(index);
+            Ok(())
+        })?;
+        Ok(removed)
+    }
+
+    /// Replaces all entries of a file by those of a text, one a line that begins with `- `. Marks
+    /// in the text are kept. `before` has the entries that the text was made from.
+    ///
+    /// # Errors
+    /// If an entry is too long or a secret, the file has other entries than `before` by now, or it
+    /// would be too long or cannot be written.
+    pub fn replace_all(
+        &self,
+        topic: MemoryTopic,
+        before: &[String],
+        text: &str,
+    ) -> Result<(), MemoryFileError> {
+        let mut new = Vec::new();
+        for entry in parse(text) {
+            let (text, sources) = unmarked(&entry);
+            let sources = sources.into_iter().map(ToOwned::to_owned).collect();
+            new.push(marked(self.checked(text)?, sources));
+        }
+        self.change(topic, |entries| {
+            if entries != before {
+                return Err(MemoryFileError::Changed(topic.as_str()));
+            }
+            *entries = new;
+            Ok(())
+        })
+    }
+
+    /// Returns the text of an entry as it is kept: on one line.
+    fn checked(&self, text: &str) -> Result<String, MemoryFileError> {
+        let text = clean(text).text.split_whitespace().collect::<Vec<_>>().join(" ");
+        let text = text.strip_prefix(BULLET).unwrap_or(&text);
+        if text.is_empty() {
+            return Err(MemoryFileError::Empty);
+        }
+        let chars = text.chars().count();
+        if chars > ENTRY_CHARS {
+            return Err(MemoryFileError::Long { chars });
+        }
+        // What a model writes comes with masks in place of the values.
+        if text.contains(Secrets::MASK) || self.secrets.scrub(text) != text {
+            return Err(MemoryFileError::Secret("a key of this program".to_owned()));
+        }
+        if text.contains("-----BEGIN ") {
+            return Err(MemoryFileError::Secret("a private key".to_owned()));
+        }
+        if let Some(beginning) = key_in(text) {
+            return Err(MemoryFileError::Secret(format!("a key that begins with `{beginning}`")));
+        }
+        Ok(text.to_owned())
+    }
+
+    /// Changes the entries of a file under the lock, whole or not at all.
+    fn change(
+        &self,
+        topic: MemoryTopic,
+        change: impl FnOnce(&mut Vec<String>) -> Result<(), MemoryFileError>,
+    ) -> Result<(), MemoryFileError> {
+        let path = self.path(topic);
+        let failed = |source| MemoryFileError::Io { path: path.clone(), source };
+        let _lock = self.lock().map_err(failed)?;
+        let mut entries = read(&path).map_err(failed)?;
+        let before = entries.len();
+        change(&mut entries)?;
+        let text = text_of(topic, &entries);
+        if text.len() > MEMORY_BYTES && entries.len() >= before {
+            return Err(MemoryFileError::Full { topic: topic.as_str(), bytes: text.len() });
+        }
+        let mut file = tempfile::NamedTempFile::new_in(&self.folder).map_err(failed)?;
+        file.write_all(text.as_bytes()).map_err(failed)?;
+        file.as_file().sync_all().map_err(failed)?;
+        file.persist(&path).map_err(|error| failed(error.error))?;
+        Ok(())
+    }
+
+    /// Waits for the lock of the folder, which is held until the file is dropped.
+    fn lock(&self) -> io::Result<File> {
+        fs::create_dir_all(&self.folder)?;
+        let lock = File::create(self.folder.join(".lock"))?;
+        lock.lock()?;
+        Ok(lock)
+    }
+}
+
+impl Memory for MemoryFiles {
+    fn on_delegation<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a Outcome,
+        _: &'a AgentId,
+    ) -> BoxFuture<'a, Result<(), MemoryError>> {
+        // The agent itself decides what of it is worth keeping.
+        Box::pin(async { Ok(()) })
+    }
+
+    fn snapshot(&self) -> Option<String> {
+        self.prompt_text().ok().flatten()
+    }
+}
+
+/// Returns the index of the one entry with a text in it.
+fn one_with(entries: &[String], topic: MemoryTopic, text: &str) -> Result<usize, MemoryFileError> {
+    let text = text.trim();
+    let matching = |(index, entry): (usize, &String)| entry.contains(text).then_some(index);
+    let found: Vec<usize> = entries.iter().enumerate().filter_map(matching).collect();
+    match found.as_slice() {
+        [one] if !text.is_empty() => Ok(*one),
+        found => Err(MemoryFileError::Ambiguous {
+            topic: topic.as_str(),
+            text: text.to_owned(),
+            count: found.len(),
+        }),
+    }
+}
+
+fn read(path: &Path) -> io::Result<Vec<String>> {
+    let text = read_text(path, READ_BYTES, None)?;
+    Ok(text.as_deref().map(parse).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests;

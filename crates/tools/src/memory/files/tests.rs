@@ -1,0 +1,141 @@
+use std::sync::Arc;
+
+use super::*;
+
+fn memory(dir: &Path) -> MemoryFiles {
+    let mut secrets = Secrets::default();
+    secrets.add("KEY", "correct-horse");
+    MemoryFiles::new(dir.join("memory"), secrets)
+}
+
+#[test]
+fn entries_are_added_replaced_and_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = memory(dir.path());
+    assert_eq!(memory.snapshot(), None);
+    memory.add(MemoryTopic::Work, "- Tests run\n  with \u{1b}[31mjust.", &[]).unwrap();
+    memory.add(MemoryTopic::Work, "It is written in Rust.", &["web:a.example".into()]).unwrap();
+    memory.add(MemoryTopic::User, "Likes tea.", &[]).unwrap();
+    memory.replace(MemoryTopic::User, "tea", "Likes coffee.", &[]).unwrap();
+    assert_eq!(
+        memory.snapshot().unwrap(),
+        "# About the person\n- Likes coffee.\n\n# About the work\n- Tests run with just.\n- It \
+         is written in Rust. [written after reading web:a.example]\n"
+    );
+    let removed = memory.remove(MemoryTopic::Work, "just").unwrap();
+    assert_eq!(removed, "Tests run with just.");
+    assert_eq!(memory.entries(MemoryTopic::Work).unwrap().len(), 1);
+}
+
+#[test]
+fn the_mark_of_an_entry_outlives_its_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = memory(dir.path());
+    let sources = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let work = MemoryTopic::Work;
+    let first: Vec<String> = sources(&["web:b.example"]);
+    memory.add(work, &"x".repeat(ENTRY_CHARS), &first).unwrap();
+    let second: Vec<String> = sources(&["web:a.example"]);
+    let entry = memory.replace(work, "xxx", "Short.", &second).unwrap();
+    assert_eq!(entry, "Short. [written after reading web:a.example, web:b.example]");
+    assert_eq!(memory.replace(work, "Short", "New.", &[]).unwrap(), entry.replace("Short", "New"));
+    let many: Vec<String> = sources(&["web:1", "web:2", "web:3", "web:4", "web:5", "web:6"]);
+    let entry = memory.add(work, "Many.", &many).unwrap();
+    assert_eq!(entry, "Many. [written after reading web:1, web:2, web:3, web:4, 2 more]");
+}
+
+#[test]
+fn what_is_no_entry_is_refused_and_nothing_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = memory(dir.path());
+    let add = |text: &str| memory.add(MemoryTopic::Work, text, &[]).unwrap_err().to_string();
+    memory.add(MemoryTopic::Work, "Uses one thread.", &[]).unwrap();
+    memory.add(MemoryTopic::Work, "Uses one disk.", &[]).unwrap();
+    let before = fs::read(memory.path(MemoryTopic::Work)).unwrap();
+    let refused = [
+        add(" \n"),
+        add(&"x".repeat(401)),
+        add("Uses one disk."),
+        add("the password is correct-horse"),
+        add("the password is [redacted:KEY]"),
+        add("use ghp_0123456789abcdef"),
+        add("-----BEGIN RSA PRIVATE KEY-----"),
+        memory.remove(MemoryTopic::Work, "Uses one").unwrap_err().to_string(),
+        memory.replace(MemoryTopic::Work, "two", "x", &[]).unwrap_err().to_string(),
+        memory.remove(MemoryTopic::Work, "").unwrap_err().to_string(),
+        "us".parse::<MemoryTopic>().unwrap_err().to_string(),
+    ];
+    insta::assert_snapshot!(refused.join("\n"), @r"
+    the entry has no text
+    the entry has 401 characters, and 400 is the most: shorten it
+    that is kept already
+    the entry has a secret in it (a key of this program): secrets are never kept
+    the entry has a secret in it (a key of this program): secrets are never kept
+    the entry has a secret in it (a key that begins with `ghp_`): secrets are never kept
+    the entry has a secret in it (a private key): secrets are never kept
+    2 entries of `work` have `Uses one` in them, not one: give more of the entry
+    0 entries of `work` have `two` in them, not one: give more of the entry
+    2 entries of `work` have `` in them, not one: give more of the entry
+    there is no memory `us`; there are `user` and `work`
+    ");
+    assert_eq!(fs::read(memory.path(MemoryTopic::Work)).unwrap(), before);
+    let full =
+        (0..100).map(|n| memory.add(MemoryTopic::User, &format!("{n} {}", "x".repeat(390)), &[]));
+    let full: Vec<_> = full.collect();
+    assert_eq!(full.iter().filter(|added| added.is_ok()).count(), 15);
+    let error = full[99].as_ref().unwrap_err().to_string();
+    assert!(error.starts_with("`user` would have 6"), "{error}");
+}
+
+#[test]
+fn a_file_that_a_person_wrote_is_read_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = memory(dir.path());
+    fs::create_dir_all(dir.path().join("memory")).unwrap();
+    let text = "Notes\n\n# About\n- One\n  and a half\n\n-no entry\n- Two\n";
+    fs::write(memory.path(MemoryTopic::User), text).unwrap();
+    assert_eq!(memory.entries(MemoryTopic::User).unwrap(), ["One and a half -no entry", "Two"]);
+    let before = memory.entries(MemoryTopic::User).unwrap();
+    let all = |text| memory.replace_all(MemoryTopic::User, &before, text);
+    all("- A\n- B [written after reading web:a.example]\n").unwrap();
+    let now = ["A", "B [written after reading web:a.example]"];
+    assert_eq!(memory.entries(MemoryTopic::User).unwrap(), now);
+    let error = all("- C\n").unwrap_err().to_string();
+    assert_eq!(error, "`user` was changed meanwhile: edit it again");
+    assert_eq!(memory.entries(MemoryTopic::User).unwrap(), now);
+}
+
+#[test]
+fn a_prompt_has_no_more_than_its_limit() {
+    let dir = tempfile::tempdir().unwrap();
+    let memory = memory(dir.path());
+    fs::create_dir_all(dir.path().join("memory")).unwrap();
+    let path = memory.path(MemoryTopic::User);
+    fs::write(&path, format!("- {}\n", "x".repeat(990)).repeat(10)).unwrap();
+    let text = memory.prompt_text().unwrap().unwrap();
+    assert_eq!(text.matches("- x").count(), 6);
+    assert!(text.ends_with("[4 more entries are left out here]\n"), "{text}");
+    fs::write(&path, "x".repeat(2_000_000)).unwrap();
+    assert!(memory.prompt_text().is_err());
+    assert!(memory.add(MemoryTopic::User, "New.", &[]).is_err());
+    assert_eq!(fs::metadata(&path).unwrap().len(), 2_000_000);
+}
+
+#[test]
+fn writers_at_the_same_time_lose_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let start = Arc::new(std::sync::Barrier::new(8));
+    let threads = (0..8).map(|thread| {
+        // Each has a handle of its own, as a process has.
+        let (memory, start) = (memory(dir.path()), Arc::clone(&start));
+        std::thread::spawn(move || {
+            start.wait();
+            for number in 0..20 {
+                let text = format!("{thread} {number}");
+                memory.add(MemoryTopic::Work, &text, &[]).unwrap();
+            }
+        })
+    });
+    threads.collect::<Vec<_>>().into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(memory(dir.path()).entries(MemoryTopic::Work).unwrap().len(), 160);
+}

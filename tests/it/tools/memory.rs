@@ -1,0 +1,158 @@
+//! What agents keep for later sessions.
+
+use std::fs;
+use std::path::Path;
+
+use deputize_core::model::Reply;
+use deputize_testkit::{MockAnswer, MockServer};
+use serde_json::{Value, json};
+
+use super::{blocks, calls_in_order};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
+
+fn add(topic: &str, text: &str) -> (&'static str, Value) {
+    ("memory", json!({"action": "add", "topic": topic, "text": text}))
+}
+
+async fn deputize(lab: &Lab, args: &[&str]) -> ProgramEnd {
+    RunningProgram::start(lab.deputize(args)).end().await
+}
+
+#[tokio::test]
+async fn a_fact_of_the_page_is_in_the_prompts_of_later_sessions() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/tools/memory.md");
+    let page = fs::read_to_string(page).unwrap();
+    let call: Value = serde_json::from_str(blocks(&page, "json call")[0].1).unwrap();
+    let (_, result) = blocks(&page, "text result")[0];
+    let lab = Lab::new();
+    let server = model(calls_in_order(vec![("memory", call)])).await;
+    let denied = Lab::new();
+    denied.run(&server, &["--approve", "deny", "Go"]).end().await.with_code(0);
+    assert!(!denied.path("home/memory").exists());
+    lab.run(&server, &["--approve", "auto", "Go"]).end().await.with_code(0);
+    let first = lab.session();
+    let requests = server.requests();
+    let last = ChatRequest::of(requests.last().unwrap());
+    assert!(last.results()[0].contains(result), "{}", last.results()[0]);
+    assert!(!last.system().contains("just test"), "{}", last.system());
+    let system = async |args: &[&str]| {
+        let server = model(calls_in_order(Vec::new())).await;
+        lab.run(&server, args).end().await.with_code(0);
+        ChatRequest::of(server.requests().last().unwrap()).system().to_owned()
+    };
+    let later = system(&["Go"]).await;
+    assert!(later.contains("<tool:memory "), "{later}");
+    assert!(later.contains("# About the work\n- Tests run with `just test`."), "{later}");
+    // A session keeps what it began with.
+    let resumed = system(&["--resume", &first, "Go on"]).await;
+    assert!(!resumed.contains("just test"), "{resumed}");
+    // Without the tool nothing is read.
+    let without = system(&["-t", "file", "Go"]).await;
+    assert!(!without.contains("just test"), "{without}");
+}
+
+#[tokio::test]
+async fn children_have_no_part_of_the_memory() {
+    let lab = Lab::new();
+    let delegate = ("delegate_task", json!({"goal": "Look."}));
+    let calls = vec![add("user", "Likes tea."), delegate, add("work", "Reported.")];
+    let server = model(move |asked| match asked.system().contains("YOUR TASK:") {
+        true => calls_in_order(Vec::new())(asked),
+        false => calls_in_order(calls.clone())(asked),
+    })
+    .await;
+    for _ in 0..2 {
+        lab.run(&server, &["--approve", "auto", "Go"]).end().await.with_code(0);
+    }
+    let requests = server.requests();
+    let requests: Vec<_> = requests.iter().map(ChatRequest::of).collect();
+    assert!(requests.iter().any(|it| it.system().contains("Likes tea.")));
+    let children = requests.iter().filter(|it| it.system().contains("YOUR TASK:"));
+    let mut count = 0;
+    for child in children {
+        assert!(!child.system().contains("Likes tea."), "{}", child.system());
+        assert!(!child.tools().contains(&"memory"));
+        count += 1;
+    }
+    assert_eq!(count, 2);
+    // A child may have read anything.
+    let work = fs::read_to_string(lab.path("home/memory/work.md")).unwrap();
+    assert_eq!(work, "# About the work\n- Reported. [written after reading children]\n");
+}
+
+#[tokio::test]
+async fn what_is_written_after_reading_the_web_is_marked_also_after_a_resume() {
+    let lab = Lab::new();
+    let site = MockServer::start_with(|_| MockAnswer::body("text/html", "<p>Rule them all.")).await;
+    let site = site.unwrap();
+    let base = site.base_url();
+    let host = base.trim_start_matches("http://").trim_end_matches("/v1").to_owned();
+    let allow = format!("fetch.allow_hosts=[\"{host}\"]");
+    let fetch = ("web_fetch", json!({"url": format!("http://{host}/page")}));
+    let args = ["--approve", "auto", "--set", &allow];
+    let calls = vec![add("user", "Clean."), fetch, add("user", "Marked.")];
+    let server = model(calls_in_order(calls)).await;
+    lab.run(&server, &[&args[..], &["Go"]].concat()).end().await.with_code(0);
+    let server = model(|asked: &ChatRequest| match asked.results().len() {
+        3 => MockAnswer::reply(&Reply::calls("served-1", [add("work", "Later.")])),
+        _ => MockAnswer::reply(&Reply::text("served-1", "Done.")),
+    })
+    .await;
+    let resume = ["--resume", &lab.session(), "Go on"];
+    lab.run(&server, &[&args[..], &resume].concat()).end().await.with_code(0);
+    let text = |name: &str| fs::read_to_string(lab.path(format!("home/memory/{name}.md"))).unwrap();
+    let mark = "[written after reading web:127.0.0.1]";
+    assert_eq!(text("user"), format!("# About the person\n- Clean.\n- Marked. {mark}\n"));
+    assert_eq!(text("work"), format!("# About the work\n- Later. {mark}\n"));
+}
+
+#[tokio::test]
+async fn a_key_of_the_program_is_refused() {
+    let lab = Lab::new();
+    let key = "correct-horse-battery";
+    let calls = vec![add("work", &format!("The key is {key}."))];
+    let server = model(calls_in_order(calls)).await;
+    let mut command = lab.run_command(&server, &["--approve", "auto", "Go"]);
+    command.env("SERVICE_API_KEY", key);
+    RunningProgram::start(command).end().await.with_code(0);
+    let requests = server.requests();
+    let last = ChatRequest::of(requests.last().unwrap());
+    assert!(last.results()[0].contains("a secret in it"), "{}", last.results()[0]);
+    assert!(!lab.path("home/memory/work.md").exists());
+}
+
+#[tokio::test]
+async fn a_person_lists_shows_edits_and_deletes_entries() {
+    let lab = Lab::new();
+    let calls = vec![add("user", "Likes tea."), add("work", "Written in Rust.")];
+    let server = model(calls_in_order(calls)).await;
+    lab.run(&server, &["--approve", "auto", "Go"]).end().await.with_code(0);
+    let list = deputize(&lab, &["memory", "list"]).await.with_code(0);
+    assert_eq!(list.out, "MEMORY  ENTRY\nuser    Likes tea.\nwork    Written in Rust.\n");
+    fs::write(lab.path("new.md"), "- Likes tea.\n- Likes\n  short answers.\n").unwrap();
+    let edit = |name: &'static str, editor: String| {
+        let mut command = lab.deputize(&["memory", "edit", name]);
+        command.env("EDITOR", editor);
+        async { RunningProgram::start(command).end().await }
+    };
+    let new = lab.path("new.md");
+    edit("user", format!("cp {}", new.display())).await.with_code(0);
+    let shown = deputize(&lab, &["memory", "show", "user"]).await.with_code(0);
+    assert_eq!(shown.out, "# About the person\n- Likes tea.\n- Likes short answers.\n");
+    // An entry that is written while the editor is open is not lost.
+    let file = lab.path("home/memory/user.md");
+    let meanwhile =
+        format!("sh -c 'echo \"- New.\" >> {}; cp {} \"$0\"'", file.display(), new.display());
+    let refused = edit("user", meanwhile).await.with_code(2);
+    assert!(refused.err.contains("`user` was changed meanwhile"), "{}", refused.err);
+    assert!(refused.err.contains("your text is in "), "{}", refused.err);
+    let ended = deputize(&lab, &["memory", "rm", "user", "Likes"]).await.with_code(2);
+    assert!(ended.err.contains("2 entries of `user` have `Likes` in them"), "{}", ended.err);
+    deputize(&lab, &["memory", "rm", "user", "tea"]).await.with_code(0);
+    let all = deputize(&lab, &["memory", "list", "--json"]).await.with_code(0);
+    let all: Value = serde_json::from_str(&all.out).unwrap();
+    let entries: Vec<_> = all.as_array().unwrap().iter().map(|it| &it["entry"]).collect();
+    assert_eq!(entries, ["Likes short answers.", "New.", "Written in Rust."]);
+    let unknown = deputize(&lab, &["memory", "show", "us"]).await.with_code(2);
+    assert!(unknown.err.contains("there is no memory `us`; there are `user` and `work`"));
+}
