@@ -108,22 +108,14 @@ impl ModelCaller {
         iteration: u32,
         tools: ToolChoice,
     ) -> Result<(), JournalError> {
-        if let Some(calls) = self.unreadable_calls()
-            && !self.replace_model(calls).await?
-        {
-            return Ok(());
-        }
-        if tools == ToolChoice::Auto && !self.keep_in_context().await? {
+        if !self.prepare(tools).await? {
             return Ok(());
         }
         let mut attempt = 1;
         let mut rotations = 0;
         let mut overflowed = false;
         loop {
-            let Some(route) = self.routes.front().cloned() else { return Ok(()) };
-            if !self.budget.reserve(tools, &route).await? {
-                return Ok(());
-            }
+            let Some(route) = self.reserve(tools).await? else { return Ok(()) };
             let asked = Instant::now();
             let span = info_span!("request", model = route.name, attempt);
             let reply = self.attempt(iteration, tools, &route, rotations);
@@ -175,6 +167,23 @@ impl ModelCaller {
                 }
             }
         }
+    }
+
+    /// Leaves a model whose calls cannot be read, and keeps the conversation in the context. Returns
+    /// whether the agent goes on with its request.
+    async fn prepare(&mut self, tools: ToolChoice) -> Result<bool, JournalError> {
+        if let Some(calls) = self.unreadable_calls()
+            && !self.replace_model(calls).await?
+        {
+            return Ok(false);
+        }
+        Ok(tools != ToolChoice::Auto || self.keep_in_context().await?)
+    }
+
+    /// Reserves what a request may cost. Returns the model that it goes to; `None` if it is not sent.
+    async fn reserve(&mut self, tools: ToolChoice) -> Result<Option<ModelRoute>, JournalError> {
+        let Some(route) = self.routes.front().cloned() else { return Ok(None) };
+        Ok(self.budget.reserve(tools, &route).await?.then_some(route))
     }
 
     /// Compacts the conversation if it nears the end of the model's context. Returns whether the

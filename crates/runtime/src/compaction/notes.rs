@@ -84,7 +84,7 @@ impl WorkRecord {
             ("Children", self.child_lines()),
             (
                 "Directory of the shell",
-                self.shell.iter().map(|path| line(path.display())).collect(),
+                self.shell.iter().map(|path| line(&path.to_string_lossy())).collect(),
             ),
         ];
         let lists: Vec<String> = lists
@@ -120,13 +120,13 @@ impl WorkRecord {
         }
         let show = |(path, (version, how)): (&PathBuf, (&FileVersion, &str))| {
             let hash: String = version.sha256.chars().take(HASH_CHARS).collect();
-            format!("{} ({hash}, {} bytes): {how}", line(path.display()), version.bytes)
+            format!("{} ({hash}, {} bytes): {how}", line(&path.to_string_lossy()), version.bytes)
         };
         files.into_iter().map(show).collect()
     }
 
     fn removed_lines(&self) -> Vec<String> {
-        self.receipts.files_removed.iter().map(|path| line(path.display())).collect()
+        self.receipts.files_removed.iter().map(|path| line(&path.to_string_lossy())).collect()
     }
 
     fn command_lines(&self) -> Vec<String> {
@@ -156,8 +156,8 @@ impl WorkRecord {
     }
 }
 
-fn line(text: impl ToString) -> String {
-    for_terminal_line(&text.to_string(), LINE_CHARS)
+fn line(text: &str) -> String {
+    for_terminal_line(text, LINE_CHARS)
 }
 
 fn list(title: &str, lines: &[String]) -> String {
