@@ -136,3 +136,23 @@ async fn a_killed_program_goes_on_after_a_compaction() {
     assert!(resumed.users()[1].contains("this message stands for"), "{:?}", resumed.users());
     assert_compacted(&second);
 }
+#[tokio::test]
+async fn summaries_that_win_nothing_end_the_run_with_what_there_is() {
+    let lab = lab();
+    let server = model(|asked| {
+        let usage = usage(asked);
+        let reply = match asks_for_summary(asked) {
+            true => Reply::text("mock", "Much ado about nothing. ".repeat(1_300)),
+            false => Reply {
+                text: "I go on reading.".to_owned(),
+                ..call("read_file", json!({"path": format!("{}.txt", asked.bytes() % FILES)}))
+            },
+        };
+        MockAnswer::reply(&Reply { usage, ..reply })
+    })
+    .await;
+    let ended = lab.run(&server, &["--set", SET_WINDOW, "Read all files"]).end().await.with_code(4);
+    assert!(ended.err.contains("3 compactions in a row freed less than a tenth"), "{}", ended.err);
+    assert!(ended.err.contains("-m PROVIDER/MODEL"), "{}", ended.err);
+    assert!(ended.out.contains("I go on reading."), "{ended:?}");
+}
