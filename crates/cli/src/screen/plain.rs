@@ -307,6 +307,8 @@ fn worth(
     reasons: &mut ShownReasons,
 ) -> Option<ScreenLine> {
     let line = || prefixed(snapshot, &record.agent);
+    let dim = |text: String| Some(line().with(Style::Dim, text));
+    let asking = |text: String| Some(line().with(Style::Asking, text));
     match &record.event {
         Event::Log { level, message, cause } => {
             let is_shown = log(line(), *level, message, detail).is_some();
@@ -318,12 +320,11 @@ fn worth(
         Event::Hook(run) => hook(line(), run, detail),
         _ if detail == Detail::Quiet => None,
         Event::ToolEnd(end) => returned(line(), end, detail),
-        Event::ProcessStart(start) => Some(line().with(Style::Dim, process_start_words(start))),
-        Event::ProcessEnd(end) => Some(line().with(Style::Dim, process_end_words(end))),
+        Event::ProcessStart(start) => dim(process_start_words(start)),
+        Event::ProcessEnd(end) => dim(process_end_words(end)),
         Event::ModelRetry { attempt, of, reason, wait_ms } => {
             let reason = for_terminal_line(reason, REMARK_CHARS);
-            let text = again(*attempt, *of, *wait_ms, &reason);
-            Some(line().with(Style::Asking, text))
+            asking(again(*attempt, *of, *wait_ms, &reason))
         }
         Event::AgentStart(_) if detail == Detail::Verbose => {
             let goal = goal_text(snapshot, snapshot.agent(&record.agent)?);
@@ -331,20 +332,16 @@ fn worth(
         }
         Event::AgentWrapUp { limit, budget } => {
             let limit = reached(*limit, *budget);
-            Some(line().with(Style::Asking, format!("{limit}: requesting a closing answer")))
+            asking(format!("{limit}: requesting a closing answer"))
         }
-        Event::Compaction(compaction) => {
-            Some(line().with(Style::Dim, compaction_words(compaction)))
-        }
+        Event::Compaction(compaction) => dim(compaction_words(compaction)),
         Event::AnswerRejected { .. } => {
             Some(line().with(Style::Asking, "the answer misses its schema"))
         }
         Event::AgentHeartbeat { current_tool, idle_ms, stalled: true, .. } => {
-            Some(line().with(Style::Asking, stall_words(current_tool.as_deref(), *idle_ms)))
+            asking(stall_words(current_tool.as_deref(), *idle_ms))
         }
-        Event::SpawnPaused { by, paused } => {
-            Some(line().with(Style::Asking, spawn_pause(by, *paused)))
-        }
+        Event::SpawnPaused { by, paused } => asking(spawn_pause(by, *paused)),
         Event::AgentEnd(outcome) => {
             let why = reasons.words_of_end(&record.agent, outcome);
             Some(finished(snapshot, record, outcome, why))

@@ -204,16 +204,8 @@ fn conversation(
     while let Some(one) = said.next() {
         let message = match one {
             SpokenText::Message(message) => message,
-            SpokenText::Compaction(compaction) => {
-                out.push_str(&format!("\n({})\n", compaction_words(&compaction)));
-                continue;
-            }
-            SpokenText::External(text) => {
-                out.push_str(&format!("\n{}\n", for_terminal(&text)));
-                continue;
-            }
-            SpokenText::Cut(text) => {
-                out.push_str(&format!("\n{}\n(cut off here)\n", for_terminal(&text)));
+            other => {
+                out.push_str(&describe_other(&other));
                 continue;
             }
         };
@@ -259,6 +251,16 @@ fn conversation(
         out.push_str(&format!("\nwarning: it {claim}\n"));
     }
     out
+}
+
+/// Returns what stands for a text that is no message.
+fn describe_other(text: &SpokenText) -> String {
+    match text {
+        SpokenText::Message(_) => String::new(),
+        SpokenText::Compaction(compaction) => format!("\n({})\n", compaction_words(compaction)),
+        SpokenText::External(text) => format!("\n{}\n", for_terminal(text)),
+        SpokenText::Cut(text) => format!("\n{}\n(cut off here)\n", for_terminal(text)),
+    }
 }
 
 /// Returns what is said of files that an agent names and that do not exist, if there are any.
