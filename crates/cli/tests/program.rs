@@ -362,10 +362,11 @@ async fn a_session_in_use_is_neither_removed_nor_resumed() {
 async fn what_a_prompt_shows_is_what_is_sent() {
     let home = TestHome::with([text("ok")]).await;
     std::fs::write(home.work().join("AGENTS.md"), "Use tabs.\n").unwrap();
-    assert_eq!(ended(home.run(&["go"])).await.0, Some(0));
+    assert_eq!(ended(home.run(&["--project-files", "go"])).await.0, Some(0));
     let sent = home.server.as_ref().unwrap().requests()[0].json();
     let url = home.server.as_ref().unwrap().base_url();
-    let arguments = ["prompt", "-m", "openai/m", "--base-url", &url, "--json", "go"];
+    let arguments =
+        ["prompt", "-m", "openai/m", "--base-url", &url, "--json", "--project-files", "go"];
     let (code, shown, err) = ended(home.command(&arguments)).await;
     assert_eq!(code, Some(0), "{err}");
     let shown: Value = serde_json::from_str(&shown).unwrap();
