@@ -109,6 +109,7 @@ pub(crate) fn at_rest(world: &World, outcome: &Outcome) {
             Event::ModelError { error, .. } => {
                 usage += error.usage.as_deref().copied().unwrap_or_default()
             }
+            Event::Compaction(compaction) => usage += compaction.request.usage,
             Event::AgentStart(_) | Event::AgentResume { .. } => {
                 ended.insert(agent.clone(), false);
             }

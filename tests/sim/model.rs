@@ -10,6 +10,10 @@ use deputize_core::{BoxFuture, Cancel, Message, Model};
 use crate::mind::{ModelBehaviour, identity};
 use crate::world::{SECRET, World};
 
+/// How the request for a summary begins, and the message that stands for older ones.
+const SUMMARY_REQUEST: &str = "This conversation nearly fills your context.";
+const COMPACTED: &str = "[The model's context was nearly full,";
+
 pub(crate) struct SimModel(pub(crate) Arc<World>);
 
 impl Model for SimModel {
@@ -51,20 +55,48 @@ impl SimModel {
         if let Err(error) = paired(request.messages) {
             world.wrong(format!("request of {who}: {error}"));
         }
-        let mut state = world.state();
-        let before = state.asked.insert(who.to_owned(), request.messages.to_vec());
-        drop(state);
-        let before = before.unwrap_or_default();
-        let (old, new) = request.messages.split_at(before.len().min(request.messages.len()));
-        if *old != *before {
-            world.wrong(format!("request of {who} does not begin as the one before it"));
-        }
+        let messages = request.messages;
+        // It leaves older messages out if it is refused as too long, and is no part of the conversation.
+        let new = if last_text(messages).is_some_and(|text| text.starts_with(SUMMARY_REQUEST)) {
+            messages
+        } else {
+            let before = world.state().asked.insert(who.to_owned(), messages.to_vec());
+            let before = before.unwrap_or_default();
+            let is_new_summary = |message: &Arc<Message>| {
+                user_text(message).is_some_and(|text| text.starts_with(COMPACTED))
+                    && !before.contains(message)
+            };
+            let summary = messages.iter().position(is_new_summary);
+            let same = summary.unwrap_or(before.len());
+            let (old, new) = messages.split_at(same.min(messages.len()));
+            let mut left = before.iter();
+            let begins = match summary {
+                // What stays of the older messages stands before the summary, in its order.
+                Some(_) => old.iter().all(|message| left.any(|one| one == message)),
+                None => *old == *before,
+            };
+            if !begins {
+                world.wrong(format!("request of {who} does not begin as the one before it"));
+            }
+            new
+        };
         let texts = request.system.iter().map(|block| block.to_string());
         let said = new.iter().map(|message| serde_json::to_string(message).unwrap());
         if texts.chain(said).any(|text| text.contains(SECRET)) {
             world.wrong(format!("request of {who} has a secret"));
         }
     }
+}
+
+fn user_text(message: &Message) -> Option<&str> {
+    match message {
+        Message::User(user) => Some(&user.text),
+        Message::Assistant(_) | Message::Tool(_) => None,
+    }
+}
+
+fn last_text(messages: &[Arc<Message>]) -> Option<&str> {
+    user_text(messages.last()?)
 }
 
 /// Whether every call is followed by its result, in order, before anybody says anything else,

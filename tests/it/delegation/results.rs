@@ -153,13 +153,15 @@ async fn half_a_megabyte_of_hostile_words_reaches_nobody_and_no_word_is_lost() {
 async fn a_parent_whose_context_is_nearly_full_is_shown_less() {
     let lab = Lab::new();
     let server = model(|asked| {
-        let mut reply = match (is_child(asked), asked.results().len()) {
-            (false, 0) => Reply::calls("m", [("delegate_task", json!({"goal": "Look at one"}))]),
-            (false, _) => Reply::text("m", "Looked."),
+        let is_first = asked.results().is_empty()
+            && !asked.users().iter().any(|text| text.contains("nearly full"));
+        let mut reply = match (is_child(asked), is_first) {
+            (false, true) => Reply::calls("m", [("delegate_task", json!({"goal": "Look at one"}))]),
+            // Also the summary of what the smaller contexts do not hold.
+            (false, false) => Reply::text("m", "Looked."),
             (true, _) => Reply::text("m", "0123456789\n".repeat(2000)),
         };
-        // Afterwards it is small, so nothing has to be compacted.
-        reply.usage.input = if asked.results().is_empty() { 7000 } else { 100 };
+        reply.usage.input = 7000;
         MockAnswer::reply(&reply)
     })
     .await;
