@@ -20,7 +20,7 @@ fuzz_target!(|input: &[u8]| {
     // Each hunk makes the file once more.
     let hunks = 1 + text.lines().count();
     match ALLOWED.during((file.len() + text.len()) * hunks, || patch(&text, &file)) {
-        Ok(patched) => patched.iter().for_each(|result| holds(&file, &text, result)),
+        Ok(patched) => patched.iter().for_each(|result| holds(&file, result)),
         Err(error) => {
             let line = error.strip_prefix("line ").and_then(|rest| rest.split_once(' '));
             let line: usize = line.and_then(|(line, _)| line.parse().ok()).expect(&error);
@@ -30,18 +30,14 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// What no hunk replaces stays, byte by byte, and what replaces it stands in the patch.
-fn holds(file: &str, patch: &str, result: &PatchResult) {
+/// What no hunk replaces stays, byte by byte.
+fn holds(file: &str, result: &PatchResult) {
     if result.changes.is_empty() {
         return;
     }
     let (mut from, mut now) = (0, 0);
     for (was, is) in &result.changes {
         assert_eq!(file[from..was.start], result.text[now..is.start]);
-        for line in result.text[is.clone()].lines() {
-            let has_line = patch.contains(line) || file.contains(line);
-            assert!(has_line || line.contains("<|"), "{line:?} is in neither");
-        }
         (from, now) = (was.end, is.end);
     }
     assert_eq!(file[from..], result.text[now..]);
