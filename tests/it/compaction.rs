@@ -44,8 +44,8 @@ fn asks_for_summary(asked: &ChatRequest) -> bool {
     asked.last_user().contains("Your answer to this message will replace")
 }
 
-/// A model that writes a note, reads each file, and ends. It hangs at the first request after a
-/// summary if it is told to.
+/// A model that writes a note, reads each file, and ends. With `hangs`, the first request after a
+/// summary gets no answer.
 async fn server(reader: &Arc<Reader>, hangs: bool) -> MockServer {
     let reader = Arc::clone(reader);
     model(move |asked| {

@@ -22,13 +22,13 @@ const TOKEN: u64 = 3;
 
 /// The requests that a model was sent.
 #[derive(Default)]
-struct Seen {
+struct SentRequests {
     own: Mutex<Vec<Vec<Arc<Message>>>>,
     summaries: Mutex<Vec<Vec<Arc<Message>>>>,
     steps: AtomicUsize,
 }
 
-impl Seen {
+impl SentRequests {
     /// Answers as a model that looks at 2,000 bytes a step, and is done after so many steps.
     fn reply(&self, request: &Request<'_>, steps: usize) -> Reply {
         let usage = Usage { input: tokens(request), output: 20, ..Usage::default() };
@@ -108,7 +108,7 @@ fn assert_paired(messages: &[Arc<Message>]) {
 async fn a_long_task_goes_on_past_its_models_context() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(SentRequests::default());
     let rule = {
         let seen = Arc::clone(&seen);
         move |_: usize, request: &Request<'_>| Ok(seen.reply(request, 30))
@@ -168,8 +168,8 @@ async fn a_long_task_goes_on_past_its_models_context() {
 async fn a_session_killed_after_a_compaction_goes_on_with_the_summary() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let seen = Arc::new(Seen::default());
-    let rule = |seen: &Arc<Seen>| {
+    let seen = Arc::new(SentRequests::default());
+    let rule = |seen: &Arc<SentRequests>| {
         let seen = Arc::clone(seen);
         move |_: usize, request: &Request<'_>| Ok(seen.reply(request, 30))
     };
@@ -178,7 +178,7 @@ async fn a_session_killed_after_a_compaction_goes_on_with_the_summary() {
     let first = compactions(&world)[0].clone();
     let other = tempfile::tempdir().unwrap();
     let dir = cut(folder.path(), other.path(), r#""type":"compaction""#);
-    let again = Arc::new(Seen::default());
+    let again = Arc::new(SentRequests::default());
     let outcome = resumed(&dir, windowed(&Arc::new(World::default()), rule(&again))).await;
     assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
     let sent = again.own.lock()[0].clone();
@@ -191,7 +191,7 @@ async fn a_session_killed_after_a_compaction_goes_on_with_the_summary() {
 async fn three_useless_compactions_in_a_row_end_the_turn_with_what_there_is() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(SentRequests::default());
     let rule = {
         let seen = Arc::clone(&seen);
         move |_: usize, request: &Request<'_>| {
@@ -214,7 +214,7 @@ async fn three_useless_compactions_in_a_row_end_the_turn_with_what_there_is() {
 async fn a_conversation_that_the_provider_refuses_as_too_long_is_compacted_and_sent_again() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(SentRequests::default());
     let refused = Arc::new(Mutex::new(Vec::new()));
     let rule = {
         let (seen, refused) = (Arc::clone(&seen), Arc::clone(&refused));
@@ -243,7 +243,7 @@ async fn a_named_model_writes_the_summary_and_the_own_one_where_that_fails() {
     for works in [true, false] {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(World::default());
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(SentRequests::default());
         let own = {
             let seen = Arc::clone(&seen);
             move |_: usize, request: &Request<'_>| Ok(seen.reply(request, 12))
@@ -273,7 +273,7 @@ async fn a_named_model_writes_the_summary_and_the_own_one_where_that_fails() {
 async fn where_no_summary_can_be_had_the_agent_goes_on_without() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(SentRequests::default());
     let failed = Arc::new(AtomicUsize::new(0));
     let rule = {
         let (seen, failed) = (Arc::clone(&seen), Arc::clone(&failed));
@@ -295,7 +295,7 @@ async fn where_no_summary_can_be_had_the_agent_goes_on_without() {
 async fn what_a_summary_takes_comes_out_of_the_budget() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(SentRequests::default());
     let rule = {
         let seen = Arc::clone(&seen);
         move |_: usize, request: &Request<'_>| {
@@ -327,7 +327,7 @@ fn input(messages: &[Arc<Message>]) -> u64 {
 async fn a_child_is_compacted_like_its_parent() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(SentRequests::default());
     let rule = {
         let seen = Arc::clone(&seen);
         move |results: usize, request: &Request<'_>| {
