@@ -17,10 +17,10 @@ use crate::agent_handle::AgentHandle;
 use crate::agent_state::NextStep;
 use crate::agent_states::SharedState;
 use crate::budget_shortage::{BudgetShortage, LimitReason};
+use crate::earlier_times::EarlierTime;
 use crate::process_journal::ProcessJournal;
 use crate::session_config::SyncMode;
 use crate::session_inner::SessionInner;
-use crate::stored_agent::EarlierTime;
 use crate::turn_time::TurnTime;
 
 /// One agent, as the parts of its driver know it.

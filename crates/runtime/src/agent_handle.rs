@@ -41,6 +41,7 @@ struct Mailbox {
     stopped: bool,
     /// Whether its end is on record, or about to be; no record of it follows.
     over: bool,
+    /// Background children whose end was not delivered to it.
     children: BTreeMap<AgentId, BackgroundChild>,
     /// Background commands that run and whose ends it gets a message about.
     processes: BTreeSet<String>,
@@ -49,18 +50,24 @@ struct Mailbox {
 impl Mailbox {
     /// Returns whether it will get the end of a child or of a command.
     fn awaits_ends(&self) -> bool {
-        let untold = |child: &BackgroundChild| !matches!(child, BackgroundChild::Told);
-        !self.processes.is_empty() || self.children.values().any(untold)
+        !self.processes.is_empty() || !self.children.is_empty()
     }
 }
 
-/// A background child.
+/// A background child whose end was not delivered to its parent.
 #[derive(Debug)]
 enum BackgroundChild {
     Runs,
-    /// Its parent has not received its end.
     Ended(Box<ChildOutcome>),
-    Told,
+}
+
+impl BackgroundChild {
+    fn into_outcome(self) -> Option<ChildOutcome> {
+        match self {
+            Self::Runs => None,
+            Self::Ended(child) => Some(*child),
+        }
+    }
 }
 
 /// A background child at its end.
@@ -154,25 +161,18 @@ impl AgentHandle {
         !self.state.read().mailbox().is_empty()
     }
 
-    /// Takes the outcomes of background children that it has not received.
+    /// Takes the outcomes of background children that have ended, to deliver them.
     pub(crate) fn take_ended(&self) -> Vec<ChildOutcome> {
         let mut mail = self.mail();
-        let mut ended = Vec::new();
-        for child in mail.children.values_mut() {
-            match std::mem::replace(child, BackgroundChild::Told) {
-                BackgroundChild::Ended(child) => ended.push(*child),
-                other => *child = other,
-            }
-        }
-        ended
+        let is_ended =
+            |_: &AgentId, child: &mut BackgroundChild| matches!(child, BackgroundChild::Ended(_));
+        let ended = mail.children.extract_if(.., is_ended).map(|(_, child)| child);
+        ended.filter_map(BackgroundChild::into_outcome).collect()
     }
 
-    /// Returns the background children whose end it has not received, running ones included.
+    /// Returns the background children whose end was not delivered to it, running ones included.
     pub(crate) fn unreported(&self) -> Vec<AgentId> {
-        let mail = self.mail();
-        let untold =
-            mail.children.iter().filter(|(_, child)| !matches!(child, BackgroundChild::Told));
-        untold.map(|(id, _)| id.clone()).collect()
+        self.mail().children.keys().cloned().collect()
     }
 
     /// Returns whether messages or ends of children wait for it.
@@ -240,19 +240,15 @@ impl AgentHandle {
         self.mail().closed = Some(why);
     }
 
-    /// Adds a background child. Returns false if it is known already.
+    /// Adds a background child. Returns false if it is known already, also from its records.
     pub(crate) fn record_child_start(&self, child: AgentId) -> bool {
         let mut mail = self.mail();
-        let new = !mail.children.contains_key(&child);
+        let is_delivered = self.state.read().run().delivered().contains(&child);
+        let new = !is_delivered && !mail.children.contains_key(&child);
         if new {
             mail.children.insert(child, BackgroundChild::Runs);
         }
         new
-    }
-
-    /// Marks the end of a child as delivered by an earlier process.
-    pub(crate) fn mark_child_reported(&self, child: AgentId) {
-        self.mail().children.insert(child, BackgroundChild::Told);
     }
 
     pub(crate) fn record_child_end(&self, goal: String, outcome: Outcome) {

@@ -13,7 +13,8 @@ use deputize_core::tool::{DescendantCounts, DescendantLimit};
 use deputize_core::{AgentId, Outcome, Status};
 
 use crate::agent_handle::AgentHandle;
-use crate::stored_agent::{StoredAgent, tree_cost};
+use crate::cost_history::tree_cost;
+use crate::stored_agent::StoredAgent;
 
 /// The tree of a session's agents.
 #[derive(Default)]

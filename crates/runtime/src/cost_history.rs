@@ -1,10 +1,14 @@
 //! Estimates the cost of requests and tasks from earlier ones of the session.
+//!
+//! A running session counts a cost before it is on record: the agents that wait for room are woken
+//! by it and estimate with it. What was reserved for a task counts too, and is on no record.
 
 use std::collections::BTreeMap;
 
-use deputize_core::AgentId;
 use deputize_core::budget::{Cost, OutputEstimator, TaskCost, TaskCostEstimator, TokenEstimator};
 use deputize_core::model::Usage;
+use deputize_core::outcome::ExitReason;
+use deputize_core::{AgentId, Event, Outcome, Record, Status};
 
 /// Cost of the replies and tasks of a session.
 #[derive(Debug, Clone, Default)]
@@ -41,6 +45,34 @@ pub(crate) struct RouteEstimate {
 }
 
 impl CostHistory {
+    /// Returns the history of a session that is resumed, from its records.
+    pub(crate) fn of(records: &[Record]) -> Self {
+        let mut history = Self::default();
+        let mut requests: BTreeMap<&AgentId, (&str, u64)> = BTreeMap::new();
+        for record in records {
+            match &record.event {
+                Event::ModelRequest { model, bytes, .. } => {
+                    requests.insert(&record.agent, (model, *bytes));
+                }
+                Event::ModelResponse { reply, estimated: false, .. } => {
+                    if let Some((model, bytes)) = requests.remove(&record.agent) {
+                        let route = RouteKey { name: model, is_child: record.depth > 0 };
+                        history.record_reply(route, bytes, reply.usage.in_context());
+                    }
+                }
+                Event::AgentEnd(end) => {
+                    let spent = tree_cost(end);
+                    if let Some(parent) = record.parent.as_ref().filter(|_| spent.tokens > 0) {
+                        let completed = is_completed(end.status, end.exit_reason);
+                        history.record_end(parent, TaskCost { spent, peak: spent, completed });
+                    }
+                }
+                _ => {}
+            }
+        }
+        history
+    }
+
     /// Takes a reply of a route to a request of so many bytes.
     pub(crate) fn record_reply(&mut self, route: RouteKey<'_>, bytes: u64, usage: Usage) {
         if !self.routes.contains_key(route.name) {
@@ -83,6 +115,21 @@ impl CostHistory {
         let of_parent = parent.and_then(|parent| self.tasks.get(&Some(parent.clone())));
         let known = of_parent.or_else(|| self.tasks.get(&None));
         known.map_or((None, None), |tasks| (tasks.expected(), tasks.cheapest()))
+    }
+}
+
+/// Returns whether a task was completed, so that its cost is that of a whole task.
+pub(crate) fn is_completed(status: Status, reason: ExitReason) -> bool {
+    status == Status::Completed && reason != ExitReason::Budget
+}
+
+/// Returns the cost of an agent and its descendants.
+pub(crate) fn tree_cost(end: &Outcome) -> Cost {
+    let usage = end.tree_usage();
+    Cost {
+        tokens: usage.input.saturating_add(usage.output),
+        usd: end.cost_usd.unwrap_or_default(),
+        unpriced: end.cost_usd.is_none(),
     }
 }
 

@@ -12,13 +12,14 @@ use crate::agent_context::AgentContext;
 use crate::agent_handle::AgentHandle;
 use crate::child_end::notify_of_earlier_end;
 use crate::driver::{Driver, SlotWait};
+use crate::earlier_times::EarlierTime;
 use crate::heartbeat::start_heartbeat;
 use crate::models::ModelRoute;
 use crate::orphan::{end_stored, settle_interrupted, why_it_ends};
 use crate::outcome::host_fault;
 use crate::replay_agent::ReplayAgent;
 use crate::session_inner::SessionInner;
-use crate::stored_agent::{EarlierTime, StoredAgent};
+use crate::stored_agent::StoredAgent;
 
 /// Receives the outcome of an agent.
 pub(crate) type OnEnd = Box<dyn FnOnce(Outcome) + Send>;
@@ -213,8 +214,6 @@ fn end_of_background(
 fn take_up_children(cx: &AgentContext) {
     let shared = &cx.shared;
     let parent = &cx.handle;
-    let told = cx.state.read().run().delivered().clone();
-    told.into_iter().for_each(|child| parent.mark_child_reported(child));
     let left = shared.tree().take_background(cx.view.id());
     for stored in left {
         let spec = stored.spec.clone();

@@ -510,10 +510,10 @@ mod tests {
     use deputize_core::{Authority, BoxFuture, Cancel, Catalog, Model, Outcome, SessionId, Status};
 
     use super::*;
+    use crate::earlier_times::EarlierTime;
     use crate::launch::ReadyAgent;
     use crate::spawn::LocalAgent;
     use crate::store::SessionDir;
-    use crate::stored_agent::EarlierTime;
     use crate::{Session, SessionConfig};
 
     /// A model that writes down that it was asked.

@@ -12,7 +12,7 @@ use crate::recording::{Playback, Recording, ReplayError};
 use crate::session::Session;
 use crate::session_config::SessionConfig;
 use crate::store::SessionDir;
-use crate::stored_agent::{RestoredSession, StoredAgent, restored};
+use crate::stored_agent::{RestoredSession, StoredAgent, restore_session};
 
 /// A session that is replayed from a recording. It asks no model, runs no tool, keeps no session
 /// file, and waits for nothing; observers see the recorded records.
@@ -90,7 +90,7 @@ impl Replay {
         parts.record.secret = header.secret.clone();
         parts.record.recorder = None;
         parts.observers.iter().for_each(|observer| observer.on_restore(&recording.before));
-        let restored = restored(&recording.before, &parts);
+        let restored = restore_session(&recording.before, &parts);
         let play = Arc::new(Playback::new(recording, std::mem::take(&mut parts.observers)));
         let restored = RestoredSession { play: Some(Arc::clone(&play)), ..restored };
         // A place where nothing can be written.

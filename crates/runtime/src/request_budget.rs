@@ -14,11 +14,10 @@ use deputize_core::{CancelReason, Event};
 use crate::agent_context::AgentContext;
 use crate::budget_ledger::{AgentBudget, ReserveOutcome, SizedRequest};
 use crate::budget_shortage::LimitReason;
-use crate::cost_history::{CostEstimates, RouteKey};
+use crate::cost_history::{CostEstimates, RouteKey, is_completed};
 use crate::models::ModelRoute;
 use crate::readable_messages::readable_by;
 use crate::request_size::request_bytes;
-use crate::stored_agent::is_completed;
 
 /// Why an agent ends whose first request does not fit into a budget.
 const NO_ROOM_FOR_ANY: &str = "nothing was asked of the model, for the budget has no room for it";

@@ -32,7 +32,7 @@ use crate::session_inner::{SessionInner, SessionParts};
 use crate::session_run::{record_start, run_to_end, signal_below};
 use crate::spawn::Spawner;
 use crate::store::{FileTail, Header, ReadError, SessionDir, SessionFile};
-use crate::stored_agent::{RestoredSession, StoredAgent, restored};
+use crate::stored_agent::{RestoredSession, StoredAgent, restore_session};
 use crate::time_limit::TimeLimit;
 use crate::validate::Checker;
 
@@ -273,7 +273,7 @@ impl Session {
             }
         };
         parts.observers.iter().for_each(|observer| observer.on_restore(&stored.records));
-        let restored = restored(&stored.records, &parts);
+        let restored = restore_session(&stored.records, &parts);
         let recovery = Recovery::of(&restored.agents, &id, &parts.tools.catalog, dropped_bytes);
         begin_recording(&parts, &id, Some(&stored.records));
         Ok((Self::over(dir, id, parts, Arc::new(file), restored), recovery))

@@ -396,3 +396,35 @@ fn end_of_child(world: &World) -> Outcome {
 fn child_waits() -> Reply {
     Reply::calls("rule", [("wait", json!({}))])
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_a_child_is_delivered_once_also_across_a_kill() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let rule = |results: usize, request: &Request<'_>| -> Result<Reply, ModelError> {
+        Ok(match (task(request).starts_with("background"), results) {
+            (true, _) => child(results),
+            (_, 0) => begins(1),
+            _ => Reply::text("rule", format!("I know of {}.", told(request))),
+        })
+    };
+    let released = async {
+        until("a rest", || rests(&world) == 1).await;
+        world.release.notify_one();
+    };
+    let cancel = Cancel::new();
+    let ran = run(folder.path(), spec(folder.path()), parts(&world, rule), &cancel);
+    let (outcome, ()) = tokio::join!(ran, released);
+    assert!(outcome.text.is_some_and(|text| text.ends_with("I know of 1.")));
+    let is_delivery =
+        |_: &str, event: &Event| matches!(event, Event::Message(it) if it.from.is_some());
+    assert_eq!(count(&world, is_delivery), 1);
+
+    // Killed right after the message.
+    let later = tempfile::tempdir().unwrap();
+    let dir = cut(folder.path(), later.path(), r#""from":"s/"#);
+    let world = Arc::new(World::default());
+    let outcome = resumed(&dir, parts(&world, rule)).await;
+    assert!(outcome.text.is_some_and(|text| text.ends_with("I know of 1.")));
+    assert_eq!(count(&world, is_delivery), 0);
+}
