@@ -224,7 +224,7 @@ mod tests {
         async fn run(&self, _: NoArgs, cx: &ToolCx) -> ToolCallResult {
             let spec = Arc::clone(&cx.agent.spec);
             let refused = cx.agent.session.spawn.attach(&cx.agent, (*spec).clone(), &cx.cancel);
-            assert!(refused.is_err());
+            assert!(refused.await.is_err());
             let writable = cx.agent.authority.may_write(&spec.cwd);
             Ok(ToolOutput::text(format!("{} {writable}", cx.call)))
         }

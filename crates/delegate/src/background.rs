@@ -27,7 +27,7 @@ use crate::run::not_begun;
 use crate::stale_files::stale_at_end;
 
 /// Starts the children of a call that does not wait for them, and returns their handles.
-pub(crate) fn start_background(
+pub(crate) async fn start_background(
     plan: DelegationPlan,
     before: FileSnapshot,
     cx: &ToolCx,
@@ -44,7 +44,7 @@ pub(crate) fn start_background(
             Some(error) => Err(error),
             None => {
                 snapshots.add(&spec.id, &before);
-                attach(&spec, cx).inspect_err(|_| _ = snapshots.remove(&spec.id))
+                attach(&spec, cx).await.inspect_err(|_| _ = snapshots.remove(&spec.id))
             }
         };
         let error = handle.as_ref().err();
@@ -55,8 +55,8 @@ pub(crate) fn start_background(
     Ok(ToolOutput { facts, ..ToolOutput::text(text) })
 }
 
-fn attach(spec: &AgentSpec, cx: &ToolCx) -> Result<AgentId, String> {
-    let attached = cx.agent.session.spawn.attach(&cx.agent, spec.clone(), &cx.cancel);
+async fn attach(spec: &AgentSpec, cx: &ToolCx) -> Result<AgentId, String> {
+    let attached = cx.agent.session.spawn.attach(&cx.agent, spec.clone(), &cx.cancel).await;
     attached.map(|_handle| spec.id.clone()).map_err(|error| error.to_string())
 }
 

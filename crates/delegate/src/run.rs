@@ -37,7 +37,7 @@ pub(crate) async fn run(
         FuturesUnordered::new();
     let mut outcomes: Vec<Option<Outcome>> = specs.iter().map(|_| None).collect();
     let mut facts: Vec<ToolEffect> = Vec::new();
-    let mut starting: Option<BoxFuture<'_, Slot>> = None;
+    let mut starting: Option<BoxFuture<'_, BoxFuture<'static, (usize, ChildEnd)>>> = None;
     while !schedule.is_finished() {
         let next = schedule.ready(usize::MAX).next();
         if let Some((task, Some(why))) = next.and_then(|task| Some((task, held.get(task)?.clone())))
@@ -49,9 +49,10 @@ pub(crate) async fn run(
         let new =
             next.is_some_and(|task| !begun.contains(&u32::try_from(task).unwrap_or(u32::MAX)));
         if starting.is_none() {
-            let request = next.and_then(|task| requests.get_mut(task)?.take());
-            starting =
-                request.map(|request| -> BoxFuture<'_, Slot> { Box::pin(place(new, cx, request)) });
+            let request = next.and_then(|task| Some((task, requests.get_mut(task)?.take()?)));
+            starting = request.and_then(|(task, request)| -> Option<BoxFuture<'_, _>> {
+                Some(Box::pin(start(task, specs.get(task)?, cx, request)))
+            });
         }
         tokio::select! {
             biased;
@@ -76,11 +77,11 @@ pub(crate) async fn run(
                     *place = Some(outcome);
                 }
             }
-            slot = wait_for_slot(&mut starting), if next.is_some() => {
+            child = wait_for_start(&mut starting), if next.is_some() => {
                 starting = None;
-                if let Some((task, spec)) = next.and_then(|task| Some((task, specs.get(task)?))) {
+                if let Some(task) = next {
                     apply(&mut schedule, TaskEvent::Started { task });
-                    running.push(child(task, spec.clone(), cx, slot));
+                    running.push(child);
                 }
             }
         }
@@ -111,22 +112,12 @@ fn outcome_without_child(spec: &AgentSpec, status: Status, error: String) -> Out
     Outcome::not_started(spec.id.clone(), spec.model.clone(), status, error)
 }
 
-/// Waits for the slot of the task that starts next, if there is one.
-async fn wait_for_slot(starting: &mut Option<BoxFuture<'_, Slot>>) -> Slot {
+/// Waits for the child that starts next, if there is one.
+async fn wait_for_start<T>(starting: &mut Option<BoxFuture<'_, T>>) -> T {
     match starting {
-        Some(slot) => slot.await,
+        Some(start) => start.await,
         None => std::future::pending().await,
     }
-}
-
-/// A slot for a child, when its turn comes and, for a new one, children may begin.
-async fn place(new: bool, cx: &ToolCx, request: BoxFuture<'static, Slot>) -> Slot {
-    let slot = request.await;
-    if new {
-        // It may have waited for long: it begins with what there is now.
-        cx.agent.session.spawn.ready(&cx.agent, cx.call).await;
-    }
-    slot
 }
 
 /// Returns the effect that records a task for which no child was begun.
@@ -145,14 +136,16 @@ fn apply(schedule: &mut Schedule, event: TaskEvent) {
 /// How a child ended, or why it was not begun.
 type ChildEnd = Result<Outcome, (Status, String)>;
 
-/// Attaches one child and waits for its end, holding its slot until then.
-fn child(
+/// Attaches one child when it has its slot. Returns the wait for its end, which holds the slot.
+async fn start(
     task: usize,
-    spec: AgentSpec,
+    spec: &AgentSpec,
     cx: &ToolCx,
-    slot: Slot,
+    request: BoxFuture<'static, Slot>,
 ) -> BoxFuture<'static, (usize, ChildEnd)> {
-    let attached = cx.agent.session.spawn.attach(&cx.agent, spec.clone(), &cx.cancel.child());
+    let slot = request.await;
+    let (spec, cancel) = (spec.clone(), cx.cancel.child());
+    let attached = cx.agent.session.spawn.attach(&cx.agent, spec.clone(), &cancel).await;
     Box::pin(async move {
         let outcome = match attached {
             // Nothing went wrong: somebody wants no more children for now.

@@ -158,7 +158,7 @@ impl DelegateTool {
         let (plan, entered) = accepted.map_err(|error| self.failed(error))?;
         let before = if plan.begun.is_empty() { before } else { before.late() };
         if plan.specs.iter().any(|spec| spec.background) {
-            return start_background(plan, before, cx);
+            return start_background(plan, before, cx).await;
         }
         let requests = queue(&plan, &slots);
         drop(turn);

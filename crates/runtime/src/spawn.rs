@@ -15,6 +15,7 @@ use crate::launch::{ReadyAgent, begin_background, launch, resume_child, start_ch
 use crate::orphan::{end_stored, why_it_ends};
 use crate::outcome::host_fault;
 use crate::session_inner::SessionInner;
+use crate::stored_agent::StoredAgent;
 
 /// The runtime's [`Spawn`] and [`AgentControl`]. It does not keep the session alive.
 pub(crate) struct Spawner {
@@ -22,48 +23,18 @@ pub(crate) struct Spawner {
 }
 
 impl Spawn for Spawner {
-    fn attach(
-        &self,
-        parent: &AgentView,
+    fn attach<'a>(
+        &'a self,
+        parent: &'a AgentView,
         spec: AgentSpec,
-        cancel: &Cancel,
-    ) -> Result<Box<dyn Agent>, AttachError> {
-        let gone = || AttachError::Journal("the session has ended".to_owned());
-        let shared = self.shared.upgrade().ok_or_else(gone)?;
-        if let Some(play) = &shared.play {
-            let call = spec.spawned_by.as_ref().map(|by| (parent.id(), by.call));
-            if !play.knows(&spec.id, call) {
-                // Nobody reads what such a call gives.
-                return Err(AttachError::Journal("it is not in the recording".to_owned()));
-            }
-        }
-        if spec.background {
-            let told = Arc::new(spec.clone());
-            begin_background(&shared, parent, spec)?;
-            return Ok(Box::new(LocalAgent::in_background(told)));
-        }
-        let stored = shared.tree().stored.remove(&spec.id);
-        let Some(stored) = stored else {
-            let agent = start_child(&shared, parent, spec, cancel)?;
-            return Ok(Box::new(LocalAgent::launch(agent)));
-        };
-        let (send, outcome) = oneshot::channel();
-        let on_end = move |outcome| _ = send.send(outcome);
-        let ended = stored.state.read().outcome().cloned();
-        let spec = Arc::new(stored.spec.clone());
-        if let Some(ended) = ended {
-            shared.registry.has_ended(&spec, &ended);
-            notify_of_earlier_end(&shared, stored, on_end);
-            return Ok(Box::new(LocalAgent::ending(spec, outcome)));
-        }
-        if let Some(why) = why_it_ends(&shared, parent, &stored)
-            && shared.play.is_none()
-        {
-            end_stored(&shared, stored, why, on_end);
-            return Ok(Box::new(LocalAgent::ending(spec, outcome)));
-        }
-        let agent = resume_child(&shared, parent, stored, cancel.child())?;
-        Ok(Box::new(LocalAgent::launch(agent)))
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Box<dyn Agent>, AttachError>> {
+        Box::pin(async move {
+            let gone = || AttachError::Journal("the session has ended".to_owned());
+            let shared = self.shared.upgrade().ok_or_else(gone)?;
+            let agent = attach(&shared, parent, spec, cancel).await?;
+            Ok(Box::new(agent) as Box<dyn Agent>)
+        })
     }
 
     fn conditions<'a>(
@@ -91,15 +62,6 @@ impl Spawn for Spawner {
     ) -> Result<(), DescendantLimit> {
         let Some(shared) = self.shared.upgrade() else { return Ok(()) };
         shared.tree().reserve(parent.id(), children, per_session)
-    }
-
-    fn ready<'a>(&'a self, parent: &'a AgentView, call: CallId) -> BoxFuture<'a, ()> {
-        Box::pin(async move {
-            if let Some(shared) = self.shared.upgrade() {
-                shared.registry.unpaused().await;
-                current_tools(&shared, parent, call).await;
-            }
-        })
     }
 }
 
@@ -137,6 +99,72 @@ impl AgentControl for Spawner {
             }
         })
     }
+}
+
+/// See [`Spawn::attach`].
+async fn attach(
+    shared: &Arc<SessionInner>,
+    parent: &AgentView,
+    spec: AgentSpec,
+    cancel: &Cancel,
+) -> Result<LocalAgent, AttachError> {
+    if let Some(play) = &shared.play {
+        let call = spec.spawned_by.as_ref().map(|by| (parent.id(), by.call));
+        if !play.knows(&spec.id, call) {
+            // Nobody reads what such a call gives.
+            return Err(AttachError::Journal("it is not in the recording".to_owned()));
+        }
+    }
+    if spec.background {
+        let told = Arc::new(spec.clone());
+        begin_background(shared, parent, spec)?;
+        return Ok(LocalAgent::in_background(told));
+    }
+    let stored = shared.tree().stored.remove(&spec.id);
+    let Some(stored) = stored else {
+        // It may have waited for long: it begins with what there is now.
+        await_permission(shared, parent, cancel).await;
+        return Ok(LocalAgent::launch(start_child(shared, parent, spec, cancel)?));
+    };
+    attach_stored(shared, parent, stored, cancel)
+}
+
+/// Waits until new agents may start, and refreshes the program's tools.
+async fn await_permission(shared: &SessionInner, parent: &AgentView, cancel: &Cancel) {
+    if shared.play.is_some() {
+        return;
+    }
+    tokio::select! {
+        biased;
+        () = cancel.cancelled() => {}
+        () = shared.registry.unpaused() => {}
+    }
+    shared.look_at_tools(&parent.spec).await;
+}
+
+/// Resumes an agent of the journal, or ends it if it does not go on.
+fn attach_stored(
+    shared: &Arc<SessionInner>,
+    parent: &AgentView,
+    stored: StoredAgent,
+    cancel: &Cancel,
+) -> Result<LocalAgent, AttachError> {
+    let (send, outcome) = oneshot::channel();
+    let on_end = move |outcome| _ = send.send(outcome);
+    let ended = stored.state.read().outcome().cloned();
+    let spec = Arc::new(stored.spec.clone());
+    if let Some(ended) = ended {
+        shared.registry.has_ended(&spec, &ended);
+        notify_of_earlier_end(shared, stored, on_end);
+        return Ok(LocalAgent::ending(spec, outcome));
+    }
+    if let Some(why) = why_it_ends(shared, parent, &stored)
+        && shared.play.is_none()
+    {
+        end_stored(shared, stored, why, on_end);
+        return Ok(LocalAgent::ending(spec, outcome));
+    }
+    Ok(LocalAgent::launch(resume_child(shared, parent, stored, cancel.child())?))
 }
 
 /// Returns the program's tools as they are now, or as they were in the recording that is played.

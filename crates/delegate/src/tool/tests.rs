@@ -168,23 +168,25 @@ fn outcome(spec: &AgentSpec, status: Status) -> Outcome {
 struct Home(Arc<Children>);
 
 impl Spawn for Home {
-    fn attach(
-        &self,
-        _: &AgentView,
+    fn attach<'a>(
+        &'a self,
+        _: &'a AgentView,
         spec: AgentSpec,
-        cancel: &Cancel,
-    ) -> Result<Box<dyn Agent>, AttachError> {
-        if spec.goal == "refuse" {
-            return Err(AttachError::Model("local/none".to_owned()));
-        }
-        if spec.goal == "paused" {
-            return Err(AttachError::Paused("somebody".to_owned()));
-        }
-        self.0.attached.lock().push(spec.clone());
-        let (parent, lifecycle) = self.0.parent.lock().clone().unwrap();
-        let cancel = cancel.clone();
-        let home = Arc::clone(&self.0);
-        Ok(Box::new(Child { parent, lifecycle, spec, cancel, home }))
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Box<dyn Agent>, AttachError>> {
+        Box::pin(async move {
+            if spec.goal == "refuse" {
+                return Err(AttachError::Model("local/none".to_owned()));
+            }
+            if spec.goal == "paused" {
+                return Err(AttachError::Paused("somebody".to_owned()));
+            }
+            self.0.attached.lock().push(spec.clone());
+            let (parent, lifecycle) = self.0.parent.lock().clone().unwrap();
+            let cancel = cancel.clone();
+            let home = Arc::clone(&self.0);
+            Ok(Box::new(Child { parent, lifecycle, spec, cancel, home }) as Box<dyn Agent>)
+        })
     }
 
     fn conditions<'a>(
@@ -212,10 +214,6 @@ impl Spawn for Home {
         }
         self.0.known.lock().extend(new);
         Ok(())
-    }
-
-    fn ready<'a>(&'a self, _: &'a AgentView, _: CallId) -> BoxFuture<'a, ()> {
-        Box::pin(std::future::ready(()))
     }
 }
 

@@ -48,7 +48,7 @@ impl Tool for ChildTool {
                 task: "child".to_owned(),
                 ..AgentSpec::clone(parent)
             });
-            let agent = cx.agent.session.spawn.attach(&cx.agent, child, &cx.cancel);
+            let agent = cx.agent.session.spawn.attach(&cx.agent, child, &cx.cancel).await;
             let agent = agent.map_err(|error| ToolError::refused(error.to_string()))?;
             let Outcome { text, error, .. } = agent.outcome().await;
             Ok(ToolOutput::text(text.or(error).unwrap_or_default()))

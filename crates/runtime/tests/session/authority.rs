@@ -106,7 +106,7 @@ async fn raise(arguments: &Value, cx: &ToolCx) {
             tools: TOOLS.map(ToolName::literal).into(),
             ..AgentSpec::clone(parent)
         };
-        if let Ok(agent) = cx.agent.session.spawn.attach(&cx.agent, spec, &cx.cancel)
+        if let Ok(agent) = cx.agent.session.spawn.attach(&cx.agent, spec, &cx.cancel).await
             && !node.background
         {
             let _ended = agent.outcome().await;

@@ -194,7 +194,7 @@ fn spawn<'a>(_: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, To
             if running.len() >= most {
                 ended.extend(running.next().await);
             }
-            let agent = cx.agent.session.spawn.attach(&cx.agent, spec, &cx.cancel);
+            let agent = cx.agent.session.spawn.attach(&cx.agent, spec, &cx.cancel).await;
             let agent = agent.map_err(|error| ToolError::refused(error.to_string()))?;
             if !background {
                 running.push(agent.outcome().map(move |outcome| (index, outcome)));

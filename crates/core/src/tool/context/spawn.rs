@@ -99,20 +99,18 @@ pub trait Spawn: Send + Sync {
         per_session: Option<u32>,
     ) -> Result<(), DescendantLimit>;
 
-    /// Waits until new children of a call may start, with the tools that the program then has.
-    fn ready<'a>(&'a self, parent: &'a AgentView, call: CallId) -> BoxFuture<'a, ()>;
-
     /// Starts or resumes the agent with this ID, or returns its outcome if it has ended. Calling
-    /// this again is safe.
+    /// this again is safe. A new agent that is not in the background starts as soon as spawning is
+    /// not paused, with the tools that the program then has.
     ///
     /// # Errors
     /// If the agent is not permitted, or cannot be created.
-    fn attach(
-        &self,
-        parent: &AgentView,
+    fn attach<'a>(
+        &'a self,
+        parent: &'a AgentView,
         spec: AgentSpec,
-        cancel: &Cancel,
-    ) -> Result<Box<dyn Agent>, AttachError>;
+        cancel: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Box<dyn Agent>, AttachError>>;
 }
 
 /// Views and controls the agents of a session.
@@ -156,17 +154,13 @@ impl Spawn for NoAgents {
         Ok(())
     }
 
-    fn ready<'a>(&'a self, _: &'a AgentView, _: CallId) -> BoxFuture<'a, ()> {
-        Box::pin(ready(()))
-    }
-
-    fn attach(
-        &self,
-        _: &AgentView,
+    fn attach<'a>(
+        &'a self,
+        _: &'a AgentView,
         _: AgentSpec,
-        _: &Cancel,
-    ) -> Result<Box<dyn Agent>, AttachError> {
-        Err(AttachError::Depth)
+        _: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Box<dyn Agent>, AttachError>> {
+        Box::pin(ready(Err(AttachError::Depth)))
     }
 }
 
