@@ -64,7 +64,7 @@ fn tester(request: &HttpRequest) -> MockAnswer {
         }
         () if text.contains("Have a child") && text.contains("It is MIT.") => reply("MIT."),
         () if text.contains("Have a child") => {
-            let task = json!({"goal": "What is the license?"});
+            let task = json!({"goal": "What is the license?", "profile": "explore"});
             MockAnswer::reply(&Reply::calls("m", [("delegate_task", task)]))
         }
         () if text.contains("How many tests") => reply(r#"{"tests": 7}"#),

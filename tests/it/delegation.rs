@@ -14,6 +14,7 @@ mod mcp;
 mod models;
 mod offer;
 mod prefix;
+mod profiles;
 mod refusals;
 mod results;
 mod same_call;

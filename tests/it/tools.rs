@@ -6,6 +6,7 @@ mod memory;
 mod process;
 mod skills;
 mod todo;
+mod toolsets;
 mod web;
 
 use deputize_core::model::Reply;

@@ -10,6 +10,7 @@ use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::file_state::FileLedger;
 use deputize_core::memory::Memory;
 use deputize_core::model::ModelOptions;
+use deputize_core::profile::Profile;
 use deputize_core::sanitize::Secrets;
 use deputize_core::tool::{NoAgents, SessionView};
 use deputize_core::{
@@ -79,6 +80,8 @@ pub struct PromptConfig {
     pub prefill: Vec<Message>,
     /// The options of each request.
     pub options: ModelOptions,
+    /// The profile of top agents, if they have one. Their tools are within it already.
+    pub profile: Option<Profile>,
 }
 
 /// The parts of a program that runs agents: all but its models, their keys, and who is asked and
@@ -176,7 +179,10 @@ impl Assembly {
         approver: ApproverMode,
     ) -> AgentSpec {
         let role = if self.can_delegate() { Role::Orchestrator } else { Role::Leaf };
-        AgentSpec {
+        let profile = self.prompt.profile.as_ref();
+        // A profile bounds the agent also where it is resumed without it.
+        let tools = profile.map(|_| self.tools.names.iter().cloned().collect());
+        let spec = AgentSpec {
             role,
             task: self.prompt.base.open(task),
             options: self.prompt.options.clone(),
@@ -186,7 +192,20 @@ impl Assembly {
             tools: self.tools.names.clone(),
             approver,
             limits: self.limits.agent,
+            profile: profile.map(|profile| profile.name.clone()),
+            grant: Grant { tools, ..Grant::default() },
             ..top_agent(session, model, task, &self.workspace.cwd)
+        };
+        self.answering(spec)
+    }
+
+    /// Returns the spec of a top agent with the answer that its profile requires.
+    #[must_use]
+    pub fn answering(&self, spec: AgentSpec) -> AgentSpec {
+        let profile = self.prompt.profile.as_ref();
+        match profile.and_then(|profile| profile.output_schema.clone()) {
+            Some(schema) => spec.answering(schema),
+            None => spec,
         }
     }
 

@@ -3,9 +3,10 @@
 
 use std::sync::Arc;
 
+use deputize_core::profile::Profile;
 use deputize_core::prompt::{FillError, PromptParts};
 use deputize_core::sanitize::{TextSource, frame_quote};
-use deputize_delegate::ToolSchemas;
+use deputize_delegate::{ToolSchemas, profile_section};
 use deputize_runtime::prompt::{BaseParts, base_prompt};
 
 /// Separates what comes before the user's words from those words.
@@ -55,6 +56,23 @@ impl BasePrompt {
             ToolSchemas::Narrowed => self.system.push(memory),
             ToolSchemas::CachePreserving => self.opening.push(memory),
         }
+    }
+
+    /// Adds the instructions of this agent's profile, which its children do not read.
+    ///
+    /// # Errors
+    /// When a template and its values do not fit.
+    pub fn add_profile(
+        &mut self,
+        profile: &Profile,
+        schemas: ToolSchemas,
+    ) -> Result<(), FillError> {
+        let section = profile_section(profile)?.map(|section| section.to_string().into());
+        match schemas {
+            ToolSchemas::Narrowed => self.system.extend(section),
+            ToolSchemas::CachePreserving => self.opening.extend(section),
+        }
+        Ok(())
     }
 
     /// Returns a first message with the opening before it.

@@ -49,6 +49,7 @@
 //! | use a model of your own | [`AgentModel::value`] |
 //! | set everything of a model's endpoint | [`AgentModel::endpoint`] |
 //! | go on with another model | [`AgentBuilder::fallback_model`] |
+//! | offer kinds of children from files | [`AgentBuilder::profiles`] |
 //! | limit tokens or dollars | [`AgentBuilder::budget`] |
 //! | run a shell command at a point | [`AgentBuilder::shell_hook`] |
 //! | use MCP servers (feature `mcp`) | `AgentBuilder::mcp_servers` |
@@ -109,6 +110,7 @@ pub use deputize_delegate::{
     ChildApprovals, ChildModels, ChildToolsets, DelegationConfig, DelegationHost, DelegationLimits,
     DelegationOptions,
 };
+pub use deputize_documents::ProfileLibrary;
 pub use deputize_runtime::SessionSnapshot;
 #[cfg(feature = "acp")]
 pub use external::{external_agent_name, external_agents, use_external_agent};

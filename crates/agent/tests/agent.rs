@@ -4,7 +4,9 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_agent::{Agent, AgentBuilder, AgentModel, BuildError, ChildModels, DelegationConfig};
+use deputize_agent::{
+    Agent, AgentBuilder, AgentModel, BuildError, ChildModels, DelegationConfig, ProfileLibrary,
+};
 use deputize_core::budget::Budget;
 use deputize_core::hook::HookPoint;
 use deputize_core::model::Reply;
@@ -156,6 +158,37 @@ async fn it_hands_work_on_when_it_is_told_that_it_may() {
     let child = requests.iter().find(|request| request.task() != "Compare.").unwrap();
     // Nobody approves what children want to run.
     assert!(child.has_tool("read_file") && !child.has_tool("terminal"), "{child:?}");
+}
+
+#[tokio::test]
+async fn a_child_has_a_profile_of_the_program_also_in_a_replay() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, agents) = (dir.path().join("recording"), dir.path().join("agents"));
+    std::fs::create_dir(&agents).unwrap();
+    let scout = "---\ndescription: looks\ntoolsets: [file_read]\n---\nLook twice.\n";
+    std::fs::write(agents.join("scout.md"), scout).unwrap();
+    std::fs::write(agents.join("broken.md"), "nothing").unwrap();
+    let (agent, model) = builder(dir.path(), |seen| {
+        Some(match (seen.task(), seen.replies()) {
+            ("Go.", 0) => {
+                let task = json!({"goal": "Look.", "profile": "scout"});
+                Reply::calls("m", [("delegate_task", task)]).into()
+            }
+            _ => Reply::text("m", "Seen.").into(),
+        })
+    });
+    let library = || ProfileLibrary::default().with_user(&agents);
+    let agent = agent.delegation(DelegationConfig::default()).profiles(library()).build().unwrap();
+    assert!(agent.warnings()[0].contains("broken.md: it does not begin with front matter"));
+    let outcome = agent.record("Go.", &file).await.unwrap();
+    let requests = model.requests();
+    let child = requests.iter().find(|request| request.task() == "Look.").unwrap();
+    assert!(child.system_text().contains("YOUR PROFILE, `scout`:\nLook twice."), "{child:?}");
+    assert!(child.has_tool("read_file") && !child.has_tool("write_file"), "{child:?}");
+    std::fs::remove_dir_all(&agents).unwrap();
+    let settings = Agent::builder().tools(deputize_tools::LINK).env(env());
+    let settings = settings.delegation(DelegationConfig::default()).profiles(library());
+    assert_eq!(Agent::replay(settings, &file).await.unwrap().text, outcome.text);
 }
 
 #[derive(Debug, PartialEq, serde::Deserialize, schemars::JsonSchema)]

@@ -200,6 +200,7 @@ fn spec(id: AgentId, dir: PathBuf, catalog: &Catalog) -> AgentSpec {
         background: false,
         declared: None,
         unapproved: Vec::new(),
+        profile: None,
     }
 }
 

@@ -9,6 +9,7 @@ mod acp;
 mod mcp;
 mod memory;
 mod new;
+mod profiles;
 mod serve;
 mod skills;
 
@@ -16,6 +17,7 @@ pub(crate) use acp::Acp;
 pub(crate) use mcp::{AddServer, Mcp, McpServe};
 pub(crate) use memory::MemoryCommand;
 pub(crate) use new::{NewCommand, Project};
+pub(crate) use profiles::Profiles;
 pub(crate) use skills::Skills;
 
 const RUN_EXAMPLES: &str = "\
@@ -86,6 +88,9 @@ pub(crate) enum Command {
     /// List, show, edit and delete skills
     #[command(subcommand)]
     Skills(Skills),
+    /// List, show and create profiles, which are kinds of agents
+    #[command(subcommand)]
+    Profiles(Profiles),
     /// Show and check the configuration
     #[command(subcommand)]
     Config(Config),
@@ -113,7 +118,7 @@ pub(crate) struct Settings {
     /// Set a configuration key, such as delegation.max_spawn_depth=2; repeatable
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Read the project's own files: AGENTS.md, CLAUDE.md, .cursorrules and skills
+    /// Read the project's own files: AGENTS.md, CLAUDE.md, .cursorrules, skills and profiles
     #[arg(long)]
     pub(crate) project_files: bool,
 }
@@ -148,7 +153,7 @@ pub(crate) struct Run {
 }
 
 /// Options that a replay takes from its recording.
-const NOT_IN_REPLAY: [&str; 10] = [
+const NOT_IN_REPLAY: [&str; 11] = [
     "resume",
     "record",
     "model",
@@ -159,6 +164,7 @@ const NOT_IN_REPLAY: [&str; 10] = [
     "set",
     "max_cost",
     "max_tokens_total",
+    "profile",
 ];
 
 #[derive(Debug, Clone, Args)]
@@ -168,6 +174,9 @@ pub(crate) struct RunOptions {
     /// Give the agent only these toolsets
     #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) toolsets: Vec<String>,
+    /// Give the agent a profile: its instructions, and at most its tools
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
     /// Limit on model requests
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_iterations: Option<u32>,
@@ -240,6 +249,9 @@ pub(crate) struct Prompt {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) child: ChildPrompt,
+    /// Profile of the agent; with --child, the one that the call names
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
     /// Toolsets of the agent; with --child, those that the call requests
     #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) toolsets: Vec<String>,
@@ -336,6 +348,9 @@ pub(crate) struct ChildTools {
     /// Toolsets that the call names [default: none]
     #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
     pub(crate) toolsets: Vec<String>,
+    /// Profile that the call names
+    #[arg(long, value_name = "NAME")]
+    pub(crate) profile: Option<String>,
     /// Role that the call names
     #[arg(long, value_enum)]
     pub(crate) role: Option<Role>,

@@ -13,8 +13,8 @@ use deputize_process::keep_private;
 
 use crate::args::{Arguments, Command, Sessions};
 use crate::command::{
-    acp, agents, config, doctor, mcp, mcp_serve, memory, new, pause, plugin, prompt, run, sessions,
-    skills, tools,
+    acp, agents, config, doctor, mcp, mcp_serve, memory, new, pause, plugin, profiles, prompt, run,
+    sessions, skills, tools,
 };
 use crate::compose::toolset_names;
 use crate::exit::CliError;
@@ -199,6 +199,7 @@ impl Cli {
             Command::Sessions(args) => sessions::sessions(links, &around, args),
             Command::Memory(args) => memory::memory(&around, args),
             Command::Skills(args) => skills::skills(links, &around, args),
+            Command::Profiles(args) => profiles::profiles(links, &around, args),
             Command::New(args) => new::new(&around, args),
             Command::Config(args) => config::config(&around, args),
             Command::Completions { shell } => completions(*shell),

@@ -6,17 +6,20 @@ use std::sync::Arc;
 
 use deputize_agent::plugins::PluginLoadError;
 use deputize_agent::{
-    Assembly, DelegationError, PromptConfig, PromptSettings, ToolSelection, Workspace,
+    Assembly, BasePrompt, DelegationError, PromptConfig, PromptSettings, ToolSelection, Workspace,
     add_delegation_tools,
 };
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::Grant;
 use deputize_core::model::ModelOptions;
 use deputize_core::person::Person;
+use deputize_core::profile::Profile;
 use deputize_core::prompt::FillError;
 use deputize_core::sanitize::Secrets;
-use deputize_core::{Catalog, CatalogError, Clock, ResourceMap, ToolCrate};
-use deputize_delegate::{DelegationConfig, DelegationOptions, send_order};
+use deputize_core::{
+    Catalog, CatalogEntry, CatalogError, Clock, ResourceMap, ToolCrate, ToolName, ToolsetName,
+};
+use deputize_delegate::{DelegationConfig, DelegationOptions, profile_allows, send_order};
 use deputize_documents::SkillLibrary;
 use deputize_mcp::Servers;
 use deputize_runtime::{Models, SessionConfig, SystemClock};
@@ -38,6 +41,7 @@ mod prices;
 mod prompt_environment;
 mod resolved_models;
 mod settings;
+mod top_profile;
 mod web;
 
 pub(crate) use delegation::approvals;
@@ -47,8 +51,11 @@ pub(crate) use model::{
 pub(crate) use prices::{DollarLimits, MissingPrice};
 pub(crate) use prompt_environment::PromptEnvironment;
 pub(crate) use resolved_models::ResolvedModels;
-use settings::{limits, options, prefill, tool_settings, toolsets};
-pub(crate) use settings::{memory_files, skill_library};
+use settings::{
+    add_composites, check_composites, limits, options, prefill, tool_settings, toolsets,
+};
+pub(crate) use settings::{memory_files, profile_library, skill_library};
+pub(crate) use top_profile::{TopProfile, profile_error, profile_warnings};
 
 /// Adds the values that are passed to external programs and must stay secret.
 pub(crate) fn given_secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secrets) {
@@ -105,6 +112,8 @@ pub(crate) struct AssemblyInput<'a> {
     pub(crate) kept: BTreeSet<PathBuf>,
     /// Whether the project's own files are read: instructions, skills and profiles.
     pub(crate) project_files: bool,
+    /// The profile of the top agent, if it has one.
+    pub(crate) profile: Option<&'a Profile>,
     pub(crate) clock: Arc<dyn Clock>,
     /// MCP servers whose failure was already reported.
     pub(crate) reported: BTreeSet<String>,
@@ -134,6 +143,7 @@ impl<'a> AssemblyInput<'a> {
             home,
             kept,
             project_files,
+            profile: None,
             clock,
             reported,
         }
@@ -161,6 +171,8 @@ pub(crate) struct AssembledProgram {
 enum ComposeError {
     #[error("there is no toolset `{name}`; there are: {}", known.join(", "))]
     Toolset { name: String, known: Vec<String> },
+    #[error("`composite_toolsets.{set}.tools`: there is no tool `{tool}`{}", did_you_mean(near.as_deref()))]
+    CompositeTool { set: String, tool: String, near: Option<String> },
     #[error(transparent)]
     Catalog(#[from] CatalogError),
     #[error(transparent)]
@@ -171,6 +183,10 @@ enum ComposeError {
     Delegation(#[from] DelegationError),
     #[error("`fetch.allow_hosts`")]
     AllowedHost(#[from] deputize_web::AllowedHostError),
+}
+
+fn did_you_mean(near: Option<&str>) -> String {
+    near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default()
 }
 
 /// Returns the names of the program's toolsets.
@@ -219,6 +235,47 @@ pub(crate) fn without_plugins(from: &AssemblyInput<'_>) -> Result<Catalog, CliEr
     brought(from, &delegation).map_err(CliError::usage)
 }
 
+/// Returns the base prompt of the top agent, with its profile.
+fn top_prompt(
+    config: &Config,
+    found: &PromptEnvironment,
+    tools: &[ToolName],
+    delegation: &DelegationConfig,
+) -> Result<BasePrompt, FillError> {
+    let schemas = delegation.options.tool_schemas;
+    let tool = delegation.tool();
+    let mut base = found.prompt.top_prompt(PromptSettings {
+        system_text: &config.system_prompt,
+        schemas,
+        tools,
+        delegation_tool: tools.contains(&tool).then_some(tool),
+        platform: Some(found.platform()),
+    })?;
+    if let Some(profile) = &found.profile {
+        base.add_profile(profile, schemas)?;
+    }
+    Ok(base)
+}
+
+/// Returns the toolsets of the top agent, and its tools in the order in which they are sent: those of
+/// the configuration that its profile allows.
+fn top_tools(
+    config: &Config,
+    catalog: &Catalog,
+    profile: Option<&Profile>,
+    delegation: &DelegationConfig,
+) -> Result<(Vec<ToolsetName>, Vec<ToolName>), ComposeError> {
+    let mut toolsets = toolsets(config, catalog)?;
+    let is_allowed =
+        |entry: &CatalogEntry| profile.is_none_or(|it| profile_allows(it, catalog, entry));
+    let is_chosen = |entry: &&_| toolsets.iter().any(|set| catalog.includes(set, entry));
+    let own: Vec<_> = catalog.iter().filter(is_chosen).filter(|entry| is_allowed(entry)).collect();
+    if profile.is_some() {
+        toolsets.retain(|set| own.iter().any(|entry| catalog.includes(set, entry)));
+    }
+    Ok((toolsets, send_order(own, delegation)))
+}
+
 impl AssembledProgram {
     /// Assembles everything but the models, which need keys.
     pub(crate) fn new(from: &AssemblyInput<'_>) -> Result<Self, CliError> {
@@ -256,6 +313,7 @@ impl AssembledProgram {
         for plugin in &found.plugins {
             loader.add(plugin, &mut catalog)?;
         }
+        add_composites(config, &mut catalog);
         let others = catalog.clone();
         let offers = mcp::offers(config);
         let notes = offers.add(&found.mcp, &mut catalog);
@@ -263,21 +321,14 @@ impl AssembledProgram {
         let source = offers.source(&found.mcp, others, &servers, &notes);
         let unreported = notes.into_iter().filter(|note| !from.reported.contains(&note.server));
         warnings.extend(unreported.map(|note| note.text));
-        let toolsets = toolsets(config, &catalog)?;
-        let is_own = |entry: &&_| toolsets.iter().any(|set| catalog.includes(set, entry));
-        let own = catalog.iter().filter(is_own);
-        let tools = send_order(own, &delegation);
-        let tool = delegation.tool();
-        let hands_on = tools.contains(&tool).then_some(tool);
-        let base = found.prompt.top_prompt(PromptSettings {
-            system_text: &config.system_prompt,
-            schemas: delegation.options.tool_schemas,
-            tools: &tools,
-            delegation_tool: hands_on,
-            platform: Some(found.platform()),
-        })?;
-        let prompt =
-            PromptConfig { base, prefill: prefill(config), options: options(config, None) };
+        check_composites(config, &catalog)?;
+        let (toolsets, tools) = top_tools(config, &catalog, found.profile.as_ref(), &delegation)?;
+        let prompt = PromptConfig {
+            base: top_prompt(config, &found, &tools, &delegation)?,
+            prefill: prefill(config),
+            options: options(config, None),
+            profile: found.profile.clone(),
+        };
         let workspace = Workspace {
             cwd: from.cwd.clone(),
             protected: from.kept.clone(),
@@ -346,7 +397,7 @@ impl AssembledProgram {
     /// Returns the top agent with the attachment placed before the person's words.
     pub(crate) fn given(&self, spec: AgentSpec, material: Option<&str>) -> AgentSpec {
         let task = self.assembly.prompt.base.open(&message(material, &spec.goal));
-        AgentSpec { task, ..spec }
+        self.assembly.answering(AgentSpec { task, ..spec })
     }
 
     /// Returns the settings by which tools report whether they can be used.

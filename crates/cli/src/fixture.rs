@@ -89,6 +89,7 @@ pub(crate) fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         background: false,
         declared: None,
         unapproved: Vec::new(),
+        profile: None,
     }
 }
 
@@ -177,6 +178,7 @@ pub(crate) fn outcome(agent: &AgentId, status: Status, reason: ExitReason) -> Ou
         cause: None,
         provider_unavailable: false,
         model: "m-2026".to_owned(),
+        profile: None,
         iterations: 2,
         requests: 2,
         usage: usage(1000),

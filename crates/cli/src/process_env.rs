@@ -25,7 +25,7 @@ pub(crate) struct ProcessEnv {
     /// All variables.
     pub(crate) os_env: BTreeMap<OsString, OsString>,
     /// The names of the program's toolsets.
-    toolsets: BTreeSet<String>,
+    pub(crate) toolsets: BTreeSet<String>,
     cwd: PathBuf,
     pub(crate) terminals: Terminals,
     /// Extensions of this program.

@@ -1,5 +1,6 @@
 //! The keys under `delegation`.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use deputize_core::authority::ApproverMode;
@@ -36,6 +37,8 @@ pub struct Delegation {
     pub reasoning_effort: ReasoningEffort,
     /// Names of models that the parent may choose for a task.
     pub models: Vec<String>,
+    /// The models of children with a profile, by its name, such as a cheap one for `explore`.
+    pub profile_models: BTreeMap<String, String>,
     /// Models to try, in this order, when a child's own model cannot be used: one that `model`,
     /// `provider`, `base_url` or a task names. A child with its parent's model has the parent's.
     pub fallback_models: Vec<String>,
@@ -100,6 +103,7 @@ impl Default for Delegation {
             api_key: None,
             reasoning_effort: ReasoningEffort::default(),
             models: Vec::new(),
+            profile_models: BTreeMap::new(),
             fallback_models: Vec::new(),
             context_files: false,
             default_toolsets: Vec::new(),

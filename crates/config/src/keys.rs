@@ -36,6 +36,8 @@ pub struct Config {
     pub providers: BTreeMap<String, ProviderEntry>,
     /// Toolsets of the top agent. Empty: all.
     pub toolsets: Vec<String>,
+    /// Toolsets of your own by name, made of tools and of other toolsets.
+    pub composite_toolsets: BTreeMap<String, ToolsetEntry>,
     /// Model requests in one turn.
     #[schemars(range(min = 1))]
     pub max_iterations: u32,
@@ -84,6 +86,7 @@ impl Default for Config {
             prefill_messages: Vec::new(),
             providers: BTreeMap::new(),
             toolsets: Vec::new(),
+            composite_toolsets: BTreeMap::new(),
             max_iterations: 90,
             inactivity_timeout_seconds: 0,
             budget: Budget::default(),
@@ -103,6 +106,16 @@ impl Default for Config {
             hooks: Hooks::default(),
         }
     }
+}
+
+/// A toolset made of others.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ToolsetEntry {
+    /// Names of tools.
+    pub tools: Vec<String>,
+    /// Names of toolsets whose tools it has too.
+    pub includes: Vec<String>,
 }
 
 /// A message put before the conversation.

@@ -70,7 +70,7 @@ pub use former::remove_former_keys;
 pub use hooks::Hooks;
 pub use keys::{
     Approvals, Config, FetchConfig, FileState, Journal, Limits, PrefillMessage, PrefillRole,
-    SearchBackend, SearchConfig, TerminalConfig,
+    SearchBackend, SearchConfig, TerminalConfig, ToolsetEntry,
 };
 pub use known::server_url;
 pub use known::{OFFLINE, UrlFault};

@@ -196,6 +196,9 @@ fn models(config: &PlacedValue, found: &mut Findings) {
         let items = config.at(path).into_iter().flat_map(|node| node.items());
         named.extend(items.map(|item| (key, Some(item))));
     }
+    let of_profiles = config.at(&["delegation", "profile_models"]);
+    let of_profiles = of_profiles.into_iter().flat_map(PlacedValue::entries);
+    named.extend(of_profiles.map(|(_, entry)| ("delegation.profile_models", Some(&entry.node))));
     for (key, node) in named {
         let Some((node, text)) = node.and_then(|node| Some((node, node.text()?))) else { continue };
         match known::split_model(text) {
@@ -289,11 +292,13 @@ fn delegation(config: &PlacedValue, found: &mut Findings) {
 fn idle_fallbacks(delegation: &PlacedValue, found: &mut Findings) {
     let named = |key: &str| delegation.at(&[key]).is_some_and(filled);
     if let Some(entry) = delegation.entry("fallback_models").filter(|it| filled(&it.node))
-        && !["provider", "base_url", "model", "models", "acp_command"].into_iter().any(named)
+        && !["provider", "base_url", "model", "models", "profile_models", "acp_command"]
+            .into_iter()
+            .any(named)
     {
         let message = "`delegation.fallback_models` has no effect: children have their parent's \
                        model, and with it `fallback_models`; it is for the models of \
-                       `delegation.model`, `provider`, `base_url` and `models`";
+                       `delegation.model`, `provider`, `base_url`, `models` and `profile_models`";
         found.warn(&entry.key, message);
     }
 }

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use deputize_core::ToolsetName;
+
 use super::findings::Findings;
 use super::place::{listed, nearest, shown};
-use super::tree::{PlacedValue, Value};
+use super::tree::{PlacedEntry, PlacedValue, Value};
 use crate::hint::format_command;
 
 /// Toolsets of later versions: naming one is no mistake.
@@ -13,6 +15,11 @@ pub const LATER: [&str; 2] = ["browser", "code"];
 /// What the names of MCP servers' toolsets begin with.
 pub const SERVERS: &str = "mcp-";
 
+/// The key of toolsets that are made of others.
+const COMPOSITES: &str = "composite_toolsets";
+/// The key of what such a one includes.
+const INCLUDES: &str = "includes";
+
 /// The keys that list toolsets.
 const KEYS: [&[&str]; 3] =
     [&["toolsets"], &["delegation", "default_toolsets"], &["delegation", "toolset_ceiling"]];
@@ -20,6 +27,7 @@ const KEYS: [&[&str]; 3] =
 /// Finds names of toolsets that the program does not have. Without any it is not known which it
 /// has, and every name passes.
 pub(super) fn check(config: &PlacedValue, known: &BTreeSet<String>, found: &mut Findings) {
+    check_composites(config, known, found);
     // What plugins bring is known when they were found; their names are checked then.
     let brought = config.entry("plugins").is_some_and(|it| !it.node.items().is_empty());
     if known.is_empty() || brought {
@@ -28,10 +36,13 @@ pub(super) fn check(config: &PlacedValue, known: &BTreeSet<String>, found: &mut 
     // Each server that is configured brings one.
     let servers = config.entry("mcp_servers").into_iter().flat_map(|entry| entry.node.entries());
     let servers = servers.map(|(name, _)| format!("mcp-{name}"));
-    let known = &known.iter().cloned().chain(servers).collect::<BTreeSet<String>>();
-    for path in KEYS {
-        let key = path.join(".");
-        for item in config.at(path).into_iter().flat_map(PlacedValue::items) {
+    let own = composites(config).map(|(name, _)| name.to_owned());
+    let known = &known.iter().cloned().chain(servers).chain(own).collect::<BTreeSet<String>>();
+    let lists = KEYS.map(|path| (path.join("."), config.at(path)));
+    let included = composites(config)
+        .map(|(name, entry)| (format!("{COMPOSITES}.{}.{INCLUDES}", shown(name)), includes(entry)));
+    for (key, list) in lists.into_iter().chain(included) {
+        for item in list.into_iter().flat_map(PlacedValue::items) {
             let Value::Text(name) = &item.value else { continue };
             if known.contains(name) {
                 continue;
@@ -64,6 +75,55 @@ pub(super) fn check(config: &PlacedValue, known: &BTreeSet<String>, found: &mut 
             }
         }
     }
+}
+
+/// Returns the toolsets that the configuration makes.
+fn composites(config: &PlacedValue) -> impl Iterator<Item = (&str, &PlacedEntry)> {
+    let entries = config.entry(COMPOSITES).into_iter().flat_map(|entry| entry.node.entries());
+    entries.map(|(name, entry)| (name.as_str(), entry))
+}
+
+/// Returns the list of what a toolset includes.
+fn includes(entry: &PlacedEntry) -> Option<&PlacedValue> {
+    entry.node.at(&[INCLUDES])
+}
+
+/// Finds toolsets of the configuration whose name is none, or is that of another one, and those that
+/// include themselves.
+fn check_composites(config: &PlacedValue, known: &BTreeSet<String>, found: &mut Findings) {
+    for (name, entry) in composites(config) {
+        let key = format!("{COMPOSITES}.{}", shown(name));
+        if let Err(error) = ToolsetName::new(name) {
+            found.error(&entry.key, format!("`{key}`: {error}"));
+        } else if known.contains(name) || LATER.contains(&name) || name.starts_with(SERVERS) {
+            let message =
+                format!("`{key}`: the program has a toolset of this name; choose another");
+            found.error(&entry.key, message);
+        }
+        if let Some(circle) = circle(config, name) {
+            let message = format!("`{key}` includes itself: {}", circle.join(" → "));
+            found.error(&entry.key, message);
+        }
+    }
+}
+
+/// Returns the way from a toolset back to itself; `None` if there is none.
+fn circle(config: &PlacedValue, start: &str) -> Option<Vec<String>> {
+    let mut ways = vec![vec![start]];
+    let mut visited = BTreeSet::new();
+    while let Some(way) = ways.pop() {
+        let entry = way.last().and_then(|last| composites(config).find(|(name, _)| name == last));
+        let next = entry.and_then(|(_, entry)| includes(entry));
+        for name in next.into_iter().flat_map(PlacedValue::items).filter_map(PlacedValue::text) {
+            if name == start {
+                return Some(way.iter().chain([&name]).map(|name| shown(name)).collect());
+            }
+            if visited.insert(name) {
+                ways.push(way.iter().copied().chain([name]).collect());
+            }
+        }
+    }
+    None
 }
 
 fn unknown(name: &str, known: &BTreeSet<String>) -> String {

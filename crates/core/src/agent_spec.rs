@@ -104,6 +104,9 @@ pub struct AgentSpec {
     pub limits: AgentLimits,
     /// Its working directory, absolute.
     pub cwd: PathBuf,
+    /// The name of its profile; `None` if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// For a child: its context beside the goal.
     #[serde(default)]
     pub context: Option<String>,

@@ -34,7 +34,7 @@
 //!
 //! | module | what is in it |
 //! | --- | --- |
-//! | [`agent`], [`authority`], [`outcome`] | what an agent is made of, may do, and ends with |
+//! | [`agent`], [`profile`], [`authority`], [`outcome`] | what an agent is made of, may do, and ends with |
 //! | [`run`], [`step_calls`] | the loop as a state machine |
 //! | [`model`], [`message`], [`prompt`], [`context_use`] | requests and replies, conversations, prompts |
 //! | [`mod@tool`], [`schema`], [`origin`], [`excerpt`] | tools, their arguments, where they come from, large results |
@@ -82,6 +82,7 @@ pub mod person;
 pub mod policy;
 pub mod process;
 pub mod process_recorder;
+pub mod profile;
 pub mod prompt;
 pub mod protected_path;
 pub mod rate_limit;

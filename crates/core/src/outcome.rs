@@ -175,6 +175,9 @@ pub struct Outcome {
     /// The model that served the last reply, by the name that agents use; the agent's own model
     /// before the first reply.
     pub model: String,
+    /// The name of its profile; `None` if it has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// Number of model replies.
     pub iterations: u32,
     /// Number of requests sent to a model; each attempt counts.
@@ -212,7 +215,7 @@ impl Outcome {
     #[must_use]
     pub fn without_run(spec: &AgentSpec, status: Status, error: String) -> Self {
         let known = Self::not_started(spec.id.clone(), spec.model.clone(), status, error);
-        Self { cost_usd: None, ..known }
+        Self { cost_usd: None, profile: spec.profile.clone(), ..known }
     }
 
     /// Returns the outcome of an agent that never began and cost nothing.
@@ -234,6 +237,7 @@ impl Outcome {
             cause: None,
             provider_unavailable: false,
             model,
+            profile: None,
             iterations: 0,
             requests: 0,
             usage: Usage::default(),

@@ -17,6 +17,7 @@ mod context;
 pub use crate::tool_spec::{ToolGuidance, headline, spec_of};
 pub use catalog::{
     Catalog, CatalogEntry, CatalogError, CompositeToolset, Registration, ToolCrate, ToolSource,
+    ToolsetParts,
 };
 pub use context::{
     AgentControl, AgentView, ChildLifecycle, DescendantCounts, DescendantLimit, LimitScope,

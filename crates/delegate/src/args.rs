@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use deputize_core::agent::Role;
+use deputize_core::profile::Profile;
 use deputize_core::sanitize::{for_terminal_line, visible_json};
 use deputize_core::schema::bounded_schema;
 use jsonschema::ValidationError;
@@ -15,14 +16,24 @@ use crate::config::DelegationConfig;
 use crate::fields::{CallFindings, Fields, WORD_CHARS, decode, not_json, object};
 use crate::parsed_call::{ParsedCall, RequestedTask};
 use crate::placeholder::{PLACEHOLDER, is_placeholder};
+use crate::profiles::profile_names;
 
 /// The fields of a call beside `tasks`. The first three are of single mode alone, the others
 /// are what a task gets that does not say them itself.
-const CALL_FIELDS: [&str; 8] =
-    ["goal", "context", "toolsets", "role", "max_iterations", "output_schema", "model", "tasks"];
+const CALL_FIELDS: [&str; 9] = [
+    "goal",
+    "context",
+    "toolsets",
+    "role",
+    "max_iterations",
+    "output_schema",
+    "model",
+    "profile",
+    "tasks",
+];
 /// The fields of one task.
-const TASK_FIELDS: [&str; 7] =
-    ["goal", "context", "toolsets", "role", "max_iterations", "output_schema", "model"];
+const TASK_FIELDS: [&str; 8] =
+    ["goal", "context", "toolsets", "role", "max_iterations", "output_schema", "model", "profile"];
 /// Fields that are specified and not served yet: an error, never ignored.
 const LATER: [&str; 13] = [
     "budget",
@@ -88,6 +99,29 @@ fn no_schema(error: &ValidationError<'_>) -> String {
     }
 }
 
+/// What a call, or a task, chooses for a child; `None` for what it does not say.
+#[derive(Default)]
+struct TaskChoices {
+    role: Option<Role>,
+    max_iterations: Option<u32>,
+    output_schema: Option<Value>,
+    model: Option<String>,
+    profile: Option<String>,
+}
+
+impl TaskChoices {
+    /// Adds what another says where this says nothing.
+    fn or(self, other: &Self) -> Self {
+        Self {
+            role: self.role.or(other.role),
+            max_iterations: self.max_iterations.or(other.max_iterations),
+            output_schema: self.output_schema.or_else(|| other.output_schema.clone()),
+            model: self.model.or_else(|| other.model.clone()),
+            profile: self.profile.or_else(|| other.profile.clone()),
+        }
+    }
+}
+
 /// Reads the fields of one call.
 struct CallReader<'a> {
     config: &'a DelegationConfig,
@@ -99,13 +133,7 @@ impl CallReader<'_> {
         self.refuse_later(top);
         top.warn_unknown(|field| is_known(field, &CALL_FIELDS), &mut self.findings);
         let background = self.background(top).unwrap_or_default();
-        let defaults = RequestedTask {
-            role: self.role(top).unwrap_or_default(),
-            max_iterations: self.iterations(top),
-            output_schema: self.schema(top),
-            model: self.model(top),
-            ..RequestedTask::default()
-        };
+        let defaults = self.choices(top);
         let mut out = ParsedCall { background, ..ParsedCall::default() };
         match self.tasks(top) {
             Some(tasks) => self.batch(top, &tasks, &defaults, &mut out),
@@ -123,7 +151,7 @@ impl CallReader<'_> {
         &mut self,
         top: &Fields<'_>,
         tasks: &[Value],
-        defaults: &RequestedTask,
+        defaults: &TaskChoices,
         out: &mut ParsedCall,
     ) {
         self.warn_ignored(top);
@@ -170,22 +198,100 @@ impl CallReader<'_> {
         }
     }
 
-    fn task(&mut self, fields: &Fields<'_>, defaults: &RequestedTask) -> RequestedTask {
+    fn task(&mut self, fields: &Fields<'_>, defaults: &TaskChoices) -> RequestedTask {
         let own = fields.task.is_some();
-        let role = if own { self.role(fields) } else { None };
-        let iterations = if own { self.iterations(fields) } else { None };
-        let schema = if own { self.schema(fields) } else { None };
-        let model = if own { self.model(fields) } else { None };
+        let choices = if own { self.choices(fields) } else { TaskChoices::default() };
+        let mut choices = choices.or(defaults);
+        let name = choices.profile.clone();
+        if let Some(profile) = name.and_then(|name| self.config.profile(&name)) {
+            self.narrow(&mut choices, profile, fields);
+        }
         RequestedTask {
             index: fields.task,
             goal: self.goal(fields),
             context: fields.text("context", &mut self.findings),
             toolsets: fields.names("toolsets", "file", &mut self.findings),
-            role: role.unwrap_or(defaults.role),
-            max_iterations: iterations.or(defaults.max_iterations),
-            output_schema: schema.or_else(|| defaults.output_schema.clone()),
-            model: model.or_else(|| defaults.model.clone()),
+            role: choices.role.unwrap_or_default(),
+            max_iterations: choices.max_iterations,
+            output_schema: choices.output_schema,
+            model: choices.model,
+            profile: choices.profile,
         }
+    }
+
+    fn choices(&mut self, fields: &Fields<'_>) -> TaskChoices {
+        TaskChoices {
+            role: self.role(fields),
+            max_iterations: self.iterations(fields),
+            output_schema: self.schema(fields),
+            model: self.model(fields),
+            profile: self.profile(fields),
+        }
+    }
+
+    /// Applies a profile: its limits hold beside those of the call, and its choices stand where the
+    /// call makes none.
+    fn narrow(&mut self, choices: &mut TaskChoices, profile: &Profile, fields: &Fields<'_>) {
+        let place = fields.place();
+        let name = &profile.name;
+        if profile.role == Some(Role::Leaf) && choices.role == Some(Role::Orchestrator) {
+            let warning = format!("{place}the profile `{name}` is for leaves: `role` is `leaf`");
+            self.findings.warnings.push(warning);
+            choices.role = Some(Role::Leaf);
+        }
+        choices.role = choices.role.or(profile.role);
+        let both = [choices.max_iterations, profile.max_iterations];
+        choices.max_iterations = both.into_iter().flatten().min();
+        if choices.output_schema.is_none() {
+            choices.output_schema = self.profile_schema(profile, fields);
+        }
+        let models = &self.config.models;
+        choices.model = choices.model.take().or_else(|| models.by_profile.get(name).cloned());
+        let own = profile.model.as_ref().filter(|_| choices.model.is_none());
+        match own.map(|model| (model, models.choices.contains(model))) {
+            None => {}
+            Some((model, true)) => choices.model = Some(model.clone()),
+            Some((model, false)) if models.model.as_ref() == Some(model) => {}
+            Some((model, false)) => {
+                let note = self.config.setting_note("models");
+                let model = for_terminal_line(model, WORD_CHARS);
+                self.findings.warnings.push(format!(
+                    "{place}the profile `{name}` names the model `{model}`, which is not offered \
+                     for children{note}; the child has another one"
+                ));
+            }
+        }
+    }
+
+    fn profile_schema(&mut self, profile: &Profile, fields: &Fields<'_>) -> Option<Value> {
+        let schema = visible_json(profile.output_schema.as_ref()?);
+        let Some(wrong) = unusable(&schema) else { return Some(schema) };
+        let wrong = for_terminal_line(&wrong, WRONG_CHARS);
+        let remedy =
+            format!("its `output_schema` is no JSON Schema ({wrong}): leave `profile` out");
+        let name = Value::String(profile.name.clone());
+        let error = fields.error(CallErrorCode::Profile, "profile", &name, &remedy);
+        self.findings.errors.push(error);
+        None
+    }
+
+    /// Returns the name of a profile that is there.
+    fn profile(&mut self, fields: &Fields<'_>) -> Option<String> {
+        let name = fields.text("profile", &mut self.findings)?.trim().to_owned();
+        let remedy = match self.config.profiles.as_slice() {
+            _ if self.config.is_external() => {
+                let note = self.config.setting_note("external_needs");
+                format!("leave `profile` out: children are another program here{note}")
+            }
+            _ if self.config.profile(&name).is_some() => return Some(name),
+            [] => "leave `profile` out: there are none".to_owned(),
+            profiles => {
+                format!("`profile` must be one of {}, or left out", profile_names(profiles))
+            }
+        };
+        let name = Value::String(name);
+        self.findings.errors.push(fields.error(CallErrorCode::Profile, "profile", &name, &remedy));
+        None
     }
 
     fn goal(&mut self, fields: &Fields<'_>) -> String {

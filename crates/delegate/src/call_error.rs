@@ -45,6 +45,8 @@ pub enum CallErrorCode {
     Depth,
     /// Children may not use that model.
     Model,
+    /// No such profile, or one that cannot be used.
+    Profile,
     /// A child that is an external program would have more than was meant for it.
     External,
     /// The schema of an answer is none.
@@ -82,6 +84,7 @@ impl CallErrorCode {
             Self::Paused => "E_PAUSED",
             Self::Depth => "E_DEPTH",
             Self::Model => "E_MODEL",
+            Self::Profile => "E_PROFILE",
             Self::External => "E_EXTERNAL",
             Self::Schema => "E_SCHEMA",
             Self::BackgroundOff => "E_BACKGROUND_OFF",

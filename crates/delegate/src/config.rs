@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use deputize_core::agent::AgentLimits;
 use deputize_core::authority::ApproverMode;
+use deputize_core::profile::Profile;
 use deputize_core::setting_names::SettingNames;
 use deputize_core::tool::ToolGuidance;
 use deputize_core::{ArgumentRole, CatalogEntry, Effects, Subject, ToolName, ToolsetName};
@@ -167,8 +168,10 @@ pub struct ChildToolsets {
 pub struct ChildModels {
     /// The model of children, as `PROVIDER/MODEL`; `None` means the parent's.
     pub model: Option<String>,
-    /// Models that a call may choose for a task, as `PROVIDER/MODEL`.
+    /// Models that a call or a profile may choose for a task, as `PROVIDER/MODEL`.
     pub choices: Vec<String>,
+    /// The models of children with a profile, by its name.
+    pub by_profile: BTreeMap<String, String>,
     /// Configured models that cannot be reached, each with the reason in words for a model. A call
     /// that names one is refused.
     pub unreachable: BTreeMap<String, String>,
@@ -232,6 +235,9 @@ pub struct DelegationConfig {
     pub toolsets: ChildToolsets,
     /// Which models children use, and how.
     pub models: ChildModels,
+    /// The profiles that a call may choose for a task, each name once, in the order in which models
+    /// read them.
+    pub profiles: Vec<Profile>,
     /// Who answers the questions of children.
     pub approvals: ChildApprovals,
     /// Properties of the host program.
@@ -246,6 +252,12 @@ impl DelegationConfig {
             ToolFlavor::DelegateTask => TOOL,
             ToolFlavor::Task => TASK,
         }
+    }
+
+    /// Returns the profile of this name, if there is one.
+    #[must_use]
+    pub fn profile(&self, name: &str) -> Option<&Profile> {
+        self.profiles.iter().find(|profile| profile.name == name)
     }
 
     /// Returns what the operator calls a setting; empty if that is not known.

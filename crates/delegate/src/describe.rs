@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use crate::config::{DelegationConfig, OverLimit, ToolFlavor};
 use crate::names::{TASK, TOOL};
 use crate::plan::MOST_TASKS;
+use crate::profiles::profile_list;
 use crate::toolset::{EXECUTE_CODE, ParentView, is_never, nests, offered};
 
 const DESCRIPTION: &str = include_str!("../prompts/tool.md");
@@ -206,10 +207,16 @@ fn task_fields(config: &DelegationConfig, nesting: bool) -> Value {
         let model = json!({"type": "string", "enum": config.models.choices});
         fields.insert("model".to_owned(), model);
     }
+    if !config.profiles.is_empty()
+        && let Some(fields) = task.as_object_mut()
+    {
+        fields.insert("profile".to_owned(), json!({"type": "string"}));
+    }
     if config.is_external()
         && let Some(fields) = task.as_object_mut()
     {
         // It has tools and limits of its own.
+        fields.remove("profile");
         fields.remove("toolsets");
         fields.remove("max_iterations");
     }
@@ -250,8 +257,9 @@ fn parameters(parent: ParentView<'_>, config: &DelegationConfig, nesting: bool) 
         // Told once: the fields of a task in a batch are the same.
         for (name, text) in [
             ("goal", "What to accomplish, complete in itself"),
-            ("context", "All it needs to know: paths, errors, constraints"),
+            ("context", "All it needs to know"),
             ("output_schema", "JSON Schema of its answer; `output` then holds the value"),
+            ("profile", &profile_list(&config.profiles)),
             ("toolsets", &toolsets_text(parent, config)),
         ] {
             if let Some(field) = fields.get_mut(name).and_then(Value::as_object_mut) {
@@ -320,6 +328,8 @@ fn names_only<'a>(names: impl ExactSizeIterator<Item = &'a str>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use deputize_core::profile::Profile;
+
     use super::*;
     use crate::config::{
         ChildApprovals, ChildModels, ChildToolsets, DelegationHost, DelegationLimits,
@@ -508,12 +518,13 @@ mod tests {
     /// Everything described must be parsed: no field of a later version.
     #[test]
     fn what_is_described_is_what_is_read() {
-        const EVERY_FIELD: [&str; 8] = [
+        const EVERY_FIELD: [&str; 9] = [
             "context",
             "goal",
             "max_iterations",
             "model",
             "output_schema",
+            "profile",
             "role",
             "tasks",
             "toolsets",
@@ -521,6 +532,7 @@ mod tests {
         let models = vec!["p/small".to_owned()];
         let config = DelegationConfig {
             models: ChildModels { choices: models, ..ChildModels::default() },
+            profiles: vec![Profile { name: "look".to_owned(), ..Profile::default() }],
             limits: DelegationLimits { max_spawn_depth: 3, ..DelegationLimits::default() },
             ..DelegationConfig::default()
         };
@@ -535,6 +547,27 @@ mod tests {
         }
         let reading = crate::args::read(&Value::Object(arguments), &config);
         assert!(!reading.warnings.iter().any(|warning| warning.contains("unknown field")));
+    }
+
+    #[test]
+    fn profiles_are_listed_a_line_each_as_far_as_there_is_room() {
+        let profile = |name: String, from_project| Profile {
+            name,
+            description: "Does\nthat.".to_owned(),
+            from_project,
+            ..Profile::default()
+        };
+        let text = |profiles| {
+            let config = DelegationConfig { profiles, ..DelegationConfig::default() };
+            let decl = describe(ParentFixture::new(TYPICAL).parent(), &config).unwrap();
+            let fields = decl.parameters.to_value()["properties"].clone();
+            assert!(fields["tasks"]["items"]["properties"]["profile"].is_object());
+            fields["profile"]["description"].as_str().unwrap().to_owned()
+        };
+        let few = vec![profile("look".to_owned(), false), profile("theirs".to_owned(), true)];
+        assert_eq!(text(few), "Kinds:\nlook: Does that.\ntheirs (the project's): Does that.");
+        let many = text((0..100).map(|n| profile(format!("p{n}"), false)).collect());
+        assert!(many.contains("\np99") && !many.contains("p99:") && many.len() < 2_000, "{many}");
     }
 
     #[test]

@@ -114,6 +114,7 @@ fn top(tools: Vec<ToolName>, grant: Grant) -> AgentSpec {
         background: false,
         declared: None,
         unapproved: Vec::new(),
+        profile: None,
     }
 }
 

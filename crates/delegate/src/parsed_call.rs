@@ -30,6 +30,9 @@ pub struct RequestedTask {
     pub output_schema: Option<Value>,
     /// Its model, one of those that the operator names.
     pub model: Option<String>,
+    /// The name of its profile, one of those that the operator offers. What the profile says of
+    /// role, iterations, schema and model is in the other fields.
+    pub profile: Option<String>,
 }
 
 impl RequestedTask {

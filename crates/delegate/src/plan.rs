@@ -8,6 +8,7 @@ use std::sync::Arc;
 use deputize_core::agent::{AgentSpec, Role, SpawnedBy};
 use deputize_core::authority::{ApproverMode, Grant};
 use deputize_core::model::ModelOptions;
+use deputize_core::profile::Profile;
 use deputize_core::prompt::FillError;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::tool::ToolGuidance;
@@ -17,6 +18,7 @@ use serde_json::{Value, json};
 use crate::call_error::{CallError, CallErrorCode, Refusal, bounded};
 use crate::config::{DelegationConfig, OverLimit, ToolSchemas};
 use crate::parsed_call::{ParsedCall, RequestedTask};
+use crate::profiles::ToolRequest;
 use crate::prompt::{ChildPrompt, Nesting, child_prompt};
 use crate::toolset::{ChildTools, DropReason, DroppedTool, ParentView, child_tools, offered};
 
@@ -72,13 +74,14 @@ pub fn plan(
         errors.extend(model_refused(task, parent, config));
         match requested(task, parent, config) {
             Ok(request) => {
-                let tools = child_tools(parent, request.as_ref(), task.role, config);
+                let tools =
+                    child_tools(parent, tool_request(request.as_ref(), task, config), config);
                 errors.extend(too_free(task, &tools, config));
                 chosen.push((request, tools));
             }
             Err(unknown) => {
                 errors.extend(unknown);
-                chosen.push((None, child_tools(parent, None, task.role, config)));
+                chosen.push((None, child_tools(parent, tool_request(None, task, config), config)));
             }
         }
     }
@@ -105,6 +108,19 @@ pub fn plan(
     out.begun = begun;
     out.warnings = bounded(warnings);
     Ok(out)
+}
+
+/// Returns what a task asks of its parent's tools.
+fn tool_request<'a>(
+    toolsets: Option<&'a BTreeSet<ToolsetName>>,
+    task: &RequestedTask,
+    config: &'a DelegationConfig,
+) -> ToolRequest<'a> {
+    ToolRequest { toolsets, role: task.role, profile: profile_of(task, config) }
+}
+
+fn profile_of<'a>(task: &RequestedTask, config: &'a DelegationConfig) -> Option<&'a Profile> {
+    config.profile(task.profile.as_deref()?)
 }
 
 /// Checks the call as a whole.
@@ -384,6 +400,7 @@ fn spec(
 ) -> Result<AgentSpec, FillError> {
     let depth = parent.spec.depth + 1;
     let FirstRequest { system, first, declared } = first_request(&task, &child, parent, config)?;
+    let options = options(profile_of(&task, config), parent, config);
     let own = task.model.or_else(|| config.models.model.clone());
     let lacks = declared.is_some().then(|| lacks(&child, parent));
     let spec = AgentSpec {
@@ -397,7 +414,7 @@ fn spec(
         goal: task.goal,
         model_pinned: own.is_some() || parent.spec.model_pinned,
         model: own.unwrap_or_else(|| parent.spec.model.clone()),
-        options: options(parent, config),
+        options,
         system,
         prefill: parent.spec.prefill.clone(),
         toolsets: child.toolsets,
@@ -405,6 +422,7 @@ fn spec(
         approver: parent.child_approver(config),
         limits: config.limits(task.max_iterations),
         cwd: cwd(parent, config).to_owned(),
+        profile: task.profile,
         context: task.context,
         output_schema: None,
         background: false,
@@ -430,14 +448,17 @@ fn lacks(child: &ChildTools, parent: ParentView<'_>) -> Vec<ToolName> {
 }
 
 /// Returns the options of a child's model.
-fn options(parent: ParentView<'_>, config: &DelegationConfig) -> ModelOptions {
+fn options(
+    profile: Option<&Profile>,
+    parent: ParentView<'_>,
+    config: &DelegationConfig,
+) -> ModelOptions {
     let own = &parent.spec.options;
+    let of_profile = profile.and_then(|profile| profile.reasoning_effort.as_ref());
+    let efforts = [of_profile, config.models.reasoning_effort.as_ref()];
+    let effort = efforts.into_iter().flatten().next().or(own.reasoning_effort.as_ref());
     ModelOptions {
-        reasoning_effort: config
-            .models
-            .reasoning_effort
-            .clone()
-            .or_else(|| own.reasoning_effort.clone()),
+        reasoning_effort: effort.cloned(),
         max_output_tokens: config.models.max_output_tokens.or(own.max_output_tokens),
     }
 }
@@ -477,6 +498,7 @@ fn first_request(
     let prompt = child_prompt(&ChildPrompt {
         goal: &task.goal,
         context: task.context.as_deref(),
+        profile: profile_of(task, config),
         workspace: Some(cwd(parent, config)).filter(|cwd| cwd.is_absolute()),
         only: Some(child.tools.as_slice()).filter(|_| preserves && fewer),
         denied: &denied,

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use crate::config::PromptLayout;
 use crate::names::TOOL;
+use crate::profiles::profile_section;
 use deputize_core::ToolName;
+use deputize_core::profile::Profile;
 use deputize_core::prompt::{FillError, PromptParts, Section, fill};
 use deputize_core::sanitize::clean;
 
@@ -26,6 +28,8 @@ pub struct ChildPrompt<'a> {
     pub goal: &'a str,
     /// What it needs to know.
     pub context: Option<&'a str>,
+    /// Its profile, if it has one.
+    pub profile: Option<&'a Profile>,
     /// Its working directory, where known.
     pub workspace: Option<&'a Path>,
     /// The tools that it may use, if its declarations list more; `None` if they list exactly these.
@@ -54,6 +58,7 @@ pub struct Nesting {
 /// let brief = ChildPrompt {
 ///     goal: "Count the tests.",
 ///     context: None,
+///     profile: None,
 ///     workspace: None,
 ///     only: None,
 ///     denied: &[],
@@ -67,7 +72,8 @@ pub struct Nesting {
 /// # Errors
 /// When a template of this crate and its values do not fit.
 pub fn child_prompt(brief: &ChildPrompt<'_>) -> Result<PromptParts, FillError> {
-    let who = Section::plain(CHILD);
+    let mut who = vec![Section::plain(CHILD)];
+    who.extend(brief.profile.map(profile_section).transpose()?.flatten());
     let mut own = vec![Section::plain(&fill(TASK, &[("goal", brief.goal)])?)];
     if let Some(context) = brief.context.filter(|context| !context.trim().is_empty()) {
         own.push(Section::plain(&fill(CONTEXT, &[("context", context)])?));
@@ -86,11 +92,11 @@ pub fn child_prompt(brief: &ChildPrompt<'_>) -> Result<PromptParts, FillError> {
     Ok(match brief.layout {
         PromptLayout::Classic => {
             own.extend(shared);
-            PromptParts { stable: vec![who], volatile: own }
+            PromptParts { stable: who, volatile: own }
         }
         PromptLayout::CacheFirst => {
-            shared.insert(0, who);
-            PromptParts { stable: shared, volatile: own }
+            who.extend(shared);
+            PromptParts { stable: who, volatile: own }
         }
     })
 }
@@ -139,6 +145,7 @@ mod tests {
         ChildPrompt {
             goal: "Count the tests.",
             context,
+            profile: None,
             workspace,
             only,
             denied: &[],

@@ -109,7 +109,8 @@ fn fill_outcomes(
 }
 
 fn outcome_without_child(spec: &AgentSpec, status: Status, error: String) -> Outcome {
-    Outcome::not_started(spec.id.clone(), spec.model.clone(), status, error)
+    let outcome = Outcome::not_started(spec.id.clone(), spec.model.clone(), status, error);
+    Outcome { profile: spec.profile.clone(), ..outcome }
 }
 
 /// Waits for the child that starts next, if there is one.

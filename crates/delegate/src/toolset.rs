@@ -14,6 +14,7 @@ use deputize_core::{
 
 use crate::config::{DelegationConfig, ToolFlavor, ToolSchemas};
 use crate::names::{TASK, TOOLSET};
+use crate::profiles::ToolRequest;
 
 /// The tool that runs scripts of mechanical steps, if a program has one.
 pub(crate) const EXECUTE_CODE: &str = "execute_code";
@@ -125,6 +126,8 @@ pub enum DropReason {
     Never(&'static str),
     /// The child may not delegate, for this reason.
     Leaf(LeafReason),
+    /// The child's profile, of this name, does not allow it.
+    Profile(String),
     /// The operator's ceiling does not have its toolset.
     Ceiling {
         /// What the operator calls the ceiling; empty: it is not named.
@@ -206,6 +209,7 @@ impl fmt::Display for DropReason {
                 write!(f, "not in {name}")
             }
             Self::Never(why) => write!(f, "no child has it: {why}"),
+            Self::Profile(name) => write!(f, "not in the profile `{name}`"),
             Self::Leaf(why) => why.fmt(f),
             Self::Ceiling { key } => {
                 let name = if key.is_empty() { "the ceiling for children" } else { key };
@@ -252,27 +256,21 @@ impl ChildTools {
     }
 }
 
-/// Computes a child's tools from its parent's, the toolsets that the call names (`None`: it
-/// names none), the role that it names, and the operator's settings.
+/// Computes a child's tools from its parent's, what the call asks for, and the operator's settings.
 ///
 /// A tool is the child's when it is the parent's and all of this holds: children may have it at
-/// all; its set is named, or is an MCP server's and these are inherited; the ceiling has its
-/// set; its calls need no approval, or somebody gives it to children. Tools that delegate depend on the role and
+/// all; its set is named, or is an MCP server's and these are inherited; the profile allows it; the
+/// ceiling has its set; its calls need no approval, or somebody gives it to children. Tools that delegate depend on the role and
 /// the ceiling alone.
 #[must_use]
 pub fn child_tools(
     parent: ParentView<'_>,
-    requested: Option<&BTreeSet<ToolsetName>>,
-    role: Role,
+    request: ToolRequest<'_>,
     config: &DelegationConfig,
 ) -> ChildTools {
+    let ToolRequest { role, profile, .. } = request;
     let leaf = leaf_reason(parent, role, config);
-    let default = Some(&config.toolsets.default).filter(|sets| !sets.is_empty());
-    let wanted = requested.or(default);
-    let unwanted = || match requested {
-        Some(_) => DropReason::NotRequested,
-        None => DropReason::NotDefault { key: config.setting_name("default_toolsets").to_owned() },
-    };
+    let wanted = request.toolsets_or_default(config);
     let mut out = ChildTools {
         tools: Vec::new(),
         toolsets: Vec::new(),
@@ -297,18 +295,15 @@ pub fn child_tools(
             ToolClass::Common if !parent.same_text_for(entry, config) => {
                 Err(DropReason::ToldOtherwise)
             }
-            ToolClass::Common => {
-                let inherited = config.options.inherit_mcp_toolsets
-                    && matches!(entry.origin, Origin::Mcp { .. });
-                let named = wanted.is_none_or(|sets| parent.named_by(sets, entry).is_some());
-                if named || inherited { Ok(()) } else { Err(unwanted()) }
-            }
+            ToolClass::Common => asked_for(parent, entry, request, config),
         };
         let judged = judged.and_then(|()| under_ceiling(entry, parent.catalog, config));
         // The last reason: without it the tool would be the child's.
         match judged.and_then(|()| approved(entry)) {
             Ok(()) => {
-                let named = wanted.and_then(|sets| parent.named_by(sets, entry));
+                let bound = profile.and_then(|profile| profile.tools.toolsets.as_ref());
+                let mut named = [bound, wanted].into_iter().flatten();
+                let named = named.find_map(|sets| parent.named_by(sets, entry));
                 toolsets.insert(named.unwrap_or(&entry.toolset).clone());
                 out.tools.push(entry.name().clone());
             }
@@ -321,6 +316,30 @@ pub fn child_tools(
     }
     out.toolsets = toolsets.into_iter().collect();
     out
+}
+
+/// Returns why a child does not get a tool that children may have, by what the call asks for: its
+/// toolsets, or else the default ones, and its profile.
+fn asked_for(
+    parent: ParentView<'_>,
+    entry: &CatalogEntry,
+    request: ToolRequest<'_>,
+    config: &DelegationConfig,
+) -> Result<(), DropReason> {
+    let wanted = request.toolsets_or_default(config);
+    let inherited =
+        config.options.inherit_mcp_toolsets && matches!(entry.origin, Origin::Mcp { .. });
+    let is_named = wanted.is_none_or(|sets| parent.named_by(sets, entry).is_some());
+    let beyond = request.profile.filter(|it| !it.tools.allows(parent.catalog, entry));
+    match (is_named || inherited, request.toolsets, beyond) {
+        (false, Some(_), _) => Err(DropReason::NotRequested),
+        (false, None, _) => {
+            let key = config.setting_name("default_toolsets").to_owned();
+            Err(DropReason::NotDefault { key })
+        }
+        (true, _, Some(profile)) => Err(DropReason::Profile(profile.name.clone())),
+        (true, _, None) => Ok(()),
+    }
 }
 
 /// Returns whether a child may have the tool in this form of delegation.
@@ -360,18 +379,21 @@ pub(crate) fn offered<'a>(
         }
     }
     let given: BTreeSet<&ToolName> = sets.values().flatten().copied().collect();
+    let mut composites: Vec<(&str, Vec<&ToolName>)> = Vec::new();
     for composite in parent.catalog.composites() {
         let tools = parent.tools().filter(|entry| {
             given.contains(entry.name()) && parent.catalog.includes(composite, entry)
         });
-        let tools: Vec<&ToolName> = tools.map(CatalogEntry::name).collect();
-        // One that is whole toolsets is named by these.
-        let is_part = |of: &Vec<&ToolName>| {
-            let common = of.iter().filter(|tool| tools.contains(tool)).count();
-            common > 0 && common < of.len()
-        };
-        if sets.values().any(is_part) {
-            sets.insert(composite.as_str(), tools);
+        composites.push((composite.as_str(), tools.map(CatalogEntry::name).collect()));
+    }
+    // Small ones first: one that is made of whole sets is named by these.
+    composites.sort_by_key(|(_, tools)| tools.len());
+    for (name, tools) in composites {
+        let is_within = |set: &&Vec<&ToolName>| set.iter().all(|tool| tools.contains(tool));
+        let whole: BTreeSet<&ToolName> =
+            sets.values().filter(is_within).flatten().copied().collect();
+        if tools.iter().any(|tool| !whole.contains(tool)) {
+            sets.insert(name, tools);
         }
     }
     sets
@@ -494,11 +516,15 @@ mod tests {
         }
     }
 
+    fn asked(toolsets: Option<&BTreeSet<ToolsetName>>, role: Role) -> ToolRequest<'_> {
+        ToolRequest { toolsets, role, profile: None }
+    }
+
     /// The only function here that knows the signature under test.
     fn child(case: &ToolsetCase<'_>) -> String {
         let family = ParentFixture::new(case.parent);
         let request = case.request.map(toolsets);
-        let child = child_tools(family.parent(), request.as_ref(), case.role, &case.config);
+        let child = child_tools(family.parent(), asked(request.as_ref(), case.role), &case.config);
         let names: Vec<&str> = child.tools.iter().map(ToolName::as_str).collect();
         let mut out = format!("{}: {}\n", child.role.as_str(), names.join(" "));
         for dropped in &child.dropped {
@@ -589,8 +615,11 @@ mod tests {
     fn a_name_that_only_looks_like_mcp_is_not_retained() {
         let family = ParentFixture::new("file/read_file file/mcp__git__log");
         let request = toolsets("web");
-        let child =
-            child_tools(family.parent(), Some(&request), Role::Leaf, &DelegationConfig::default());
+        let child = child_tools(
+            family.parent(),
+            asked(Some(&request), Role::Leaf),
+            &DelegationConfig::default(),
+        );
         assert_eq!(child.tools, []);
     }
 
@@ -657,7 +686,7 @@ mod tests {
         let why = |parent: &str, depth: u32, config: DelegationConfig| {
             let mut family = ParentFixture::new(parent);
             family.spec.depth = depth;
-            child_tools(family.parent(), None, Role::Orchestrator, &config).demoted
+            child_tools(family.parent(), asked(None, Role::Orchestrator), &config).demoted
         };
         let deep = || DelegationConfig {
             limits: DelegationLimits { max_spawn_depth: 3, ..DelegationLimits::default() },
@@ -681,7 +710,7 @@ mod tests {
         let why = |depth: u32, config: &DelegationConfig| {
             let mut family = ParentFixture::new(PARENT);
             family.spec.depth = depth;
-            let child = child_tools(family.parent(), None, Role::Orchestrator, config);
+            let child = child_tools(family.parent(), asked(None, Role::Orchestrator), config);
             child.demoted.map(|why| why.to_string()).unwrap_or_default()
         };
         let plain = DelegationConfig {
@@ -721,7 +750,7 @@ mod tests {
             limits: DelegationLimits { max_spawn_depth: 3, ..DelegationLimits::default() },
             ..DelegationConfig::default()
         };
-        let child = child_tools(family.parent(), None, Role::Orchestrator, &deep);
+        let child = child_tools(family.parent(), asked(None, Role::Orchestrator), &deep);
         assert_eq!(child.demoted, Some(LeafReason::OneLevel), "no limit is at fault");
     }
 
@@ -752,7 +781,7 @@ mod tests {
             };
             let family = ParentFixture::under(PARENT, &config);
             for role in [Role::Leaf, Role::Orchestrator] {
-                let child = child_tools(family.parent(), None, role, &config);
+                let child = child_tools(family.parent(), asked(None, role), &config);
                 assert!(family.spec.tools.starts_with(&child.tools), "{:?}", child.tools);
             }
         }
@@ -781,7 +810,7 @@ mod tests {
             let mut family = ParentFixture::under(PARENT, &config);
             let open = Grant { approver: Some(Auto), ..family.spec.grant.clone() };
             family.authority = deputize_core::Authority::root(&family.catalog, &open);
-            let child = child_tools(family.parent(), None, Role::Orchestrator, &config);
+            let child = child_tools(family.parent(), asked(None, Role::Orchestrator), &config);
             let dropped = child.dropped.iter().find(|it| it.tool.as_str() == "terminal");
             assert_eq!(child.tools.iter().any(|tool| tool.as_str() == "terminal"), has);
             assert_eq!(dropped.map(|it| &it.reason), (!has).then_some(&DropReason::Unapproved));
@@ -792,7 +821,7 @@ mod tests {
         let mut family = ParentFixture::under(PARENT, &config);
         let shut = Grant { approver: Some(Deny), ..Grant::default() };
         family.authority = family.authority.intersect(&shut);
-        let child = child_tools(family.parent(), None, Role::Leaf, &config);
+        let child = child_tools(family.parent(), asked(None, Role::Leaf), &config);
         assert!(child.dropped.iter().any(|it| it.reason == DropReason::Unapproved));
     }
 
@@ -802,7 +831,7 @@ mod tests {
         let reason = |request: Option<&str>, config: &DelegationConfig| {
             let family = ParentFixture::under(PARENT, config);
             let request = request.map(toolsets);
-            let child = child_tools(family.parent(), request.as_ref(), Role::Leaf, config);
+            let child = child_tools(family.parent(), asked(request.as_ref(), Role::Leaf), config);
             child.dropped.into_iter().find(|it| it.tool.as_str() == "terminal").unwrap().reason
         };
         assert_eq!(reason(None, &config), DropReason::Unapproved);

@@ -3,37 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use crate::document_error::DocumentError;
+use crate::document_name::check_name;
+use crate::document_origin::DocumentOrigin;
 use crate::front_matter::Document;
 
 /// The file of a skill's folder that makes it a skill.
 pub(crate) const SKILL_FILE: &str = "SKILL.md";
-/// Characters of a name at most.
-const NAME_CHARS: usize = 64;
 /// Characters of a description at most.
 const DESCRIPTION_CHARS: usize = 1024;
-
-/// Who wrote a skill.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SkillOrigin {
-    /// The person.
-    User,
-    /// The program.
-    Bundled,
-    /// The project.
-    Project,
-}
-
-impl SkillOrigin {
-    /// Returns its name, such as `user`.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::User => "user",
-            Self::Bundled => "bundled",
-            Self::Project => "project",
-        }
-    }
-}
 
 /// Where the files of a skill are.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,7 +29,7 @@ pub struct Skill {
     /// What it is for and when to use it.
     pub description: String,
     /// Who wrote it.
-    pub origin: SkillOrigin,
+    pub origin: DocumentOrigin,
     /// Whether models learn of it by themselves. Its author may keep it for people.
     pub for_models: bool,
     pub(crate) place: SkillPlace,
@@ -63,12 +40,12 @@ impl Skill {
     pub(crate) fn parse(
         name: &str,
         text: &str,
-        origin: SkillOrigin,
+        origin: DocumentOrigin,
         place: SkillPlace,
     ) -> Result<Self, DocumentError> {
         let document = Document::parse(text)?;
         let fields = document.fields();
-        check_name(name)?;
+        check_name("skill", name)?;
         if let Some(own) = fields.text("name")?
             && own != name
         {
@@ -116,17 +93,4 @@ pub struct SkillText {
     pub files: Vec<String>,
     /// How many more files it has.
     pub more_files: usize,
-}
-
-/// Checks the name of a skill.
-pub(crate) fn check_name(name: &str) -> Result<(), DocumentError> {
-    let is_letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-    let is_valid = name.chars().count() <= NAME_CHARS
-        && name.split('-').all(|part| !part.is_empty() && part.chars().all(is_letter));
-    if is_valid {
-        return Ok(());
-    }
-    Err(DocumentError::whole(format!(
-        "a skill's name has 1 to {NAME_CHARS} lower-case letters, digits and single hyphens inside"
-    )))
 }

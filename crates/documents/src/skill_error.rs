@@ -3,7 +3,7 @@
 use std::io;
 
 use crate::document_error::DocumentError;
-use crate::skill::SkillOrigin;
+use crate::document_origin::DocumentOrigin;
 
 /// Why a skill cannot be read or changed.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub enum SkillError {
         /// The skill.
         name: String,
         /// Who wrote it.
-        origin: SkillOrigin,
+        origin: DocumentOrigin,
     },
     /// There is no folder for the person's skills.
     #[error("there is no folder for skills of the person")]

@@ -10,9 +10,11 @@ use deputize_core::Resource;
 
 use crate::DOCUMENT_BYTES;
 use crate::document_error::DocumentError;
+use crate::document_name::check_name;
+use crate::document_origin::DocumentOrigin;
 use crate::front_matter::Document;
 use crate::read_text::read_text;
-use crate::skill::{SKILL_FILE, Skill, SkillOrigin, SkillPlace, SkillText, check_name};
+use crate::skill::{SKILL_FILE, Skill, SkillPlace, SkillText};
 use crate::skill_error::SkillError;
 use crate::skill_files::{FileNames, text_of};
 use crate::skill_reader::{SkillFolder, SkillListing, SkillReader};
@@ -53,7 +55,7 @@ impl SkillLibrary {
     pub fn with_project(mut self, cwd: &Path, root: &Path) -> Self {
         for dir in cwd.ancestors().take_while(|dir| dir.starts_with(root)) {
             let folders = PROJECT_FOLDERS.iter().map(|name| SkillFolder {
-                origin: SkillOrigin::Project,
+                origin: DocumentOrigin::Project,
                 path: dir.join(name),
                 within: Some(root.to_owned()),
             });
@@ -73,7 +75,7 @@ impl SkillLibrary {
     pub fn list(&self) -> SkillListing {
         let mut found = SkillReader::default();
         let user = self.user.iter().map(|path| SkillFolder {
-            origin: SkillOrigin::User,
+            origin: DocumentOrigin::User,
             path: path.clone(),
             within: None,
         });
@@ -81,7 +83,7 @@ impl SkillLibrary {
         for (name, text) in &self.bundled {
             let place = SkillPlace::Program(text);
             if !found.skills.contains_key(*name)
-                && let Ok(skill) = Skill::parse(name, text, SkillOrigin::Bundled, place)
+                && let Ok(skill) = Skill::parse(name, text, DocumentOrigin::Bundled, place)
             {
                 found.skills.insert(skill.name.clone(), skill);
             }
@@ -199,7 +201,7 @@ impl SkillLibrary {
     pub fn own_folder(&self, name: &str) -> Result<PathBuf, SkillError> {
         let folder = self.user_folder().ok_or(SkillError::NoFolder)?;
         let own = folder.join(name);
-        if check_name(name).is_ok() && own.is_dir() {
+        if check_name("skill", name).is_ok() && own.is_dir() {
             return Ok(own);
         }
         let origin = self.find(name)?.origin;
@@ -217,7 +219,7 @@ impl SkillLibrary {
             ))));
         }
         let place = SkillPlace::Folder { folder: folder.clone(), within: None };
-        Skill::parse(name, text, SkillOrigin::User, place)?;
+        Skill::parse(name, text, DocumentOrigin::User, place)?;
         Ok(folder)
     }
 }

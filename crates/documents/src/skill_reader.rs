@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use crate::document_error::DocumentFault;
+use crate::document_origin::DocumentOrigin;
 use crate::read_text::read_text;
-use crate::skill::{SKILL_FILE, Skill, SkillOrigin, SkillPlace};
+use crate::skill::{SKILL_FILE, Skill, SkillPlace};
 use crate::{DOCUMENT_BYTES, MOST_SKILLS};
 
 /// The skills that could be read, and what could not.
@@ -21,7 +22,7 @@ pub struct SkillListing {
 /// A folder of skills.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SkillFolder {
-    pub(crate) origin: SkillOrigin,
+    pub(crate) origin: DocumentOrigin,
     pub(crate) path: PathBuf,
     pub(crate) within: Option<PathBuf>,
 }

@@ -184,6 +184,7 @@ pub(crate) fn merged(own: Outcome, reported: Outcome) -> Outcome {
         agent: own.agent,
         external: true,
         model: own.model,
+        profile: own.profile,
         iterations: 0,
         usage: own.usage,
         children_usage: own.children_usage,

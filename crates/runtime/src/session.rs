@@ -351,5 +351,6 @@ pub fn top_agent(session: &SessionId, model: &str, task: &str, cwd: &Path) -> Ag
         background: false,
         declared: None,
         unapproved: Vec::new(),
+        profile: None,
     }
 }

@@ -181,6 +181,7 @@ fn context(id: AgentId, cwd: &Path, grant: &Grant, session: Arc<SessionView>) ->
         background: false,
         declared: None,
         unapproved: Vec::new(),
+        profile: None,
     };
     let catalog = Catalog::default();
     let agent = AgentView {

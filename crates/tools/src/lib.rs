@@ -48,6 +48,7 @@ mod page;
 mod path_error;
 mod process;
 mod processes;
+mod profiles;
 mod read_file;
 mod search;
 mod search_files;
@@ -67,6 +68,7 @@ pub use memory::{
     MemoryTopic,
 };
 pub use processes::Processes;
+pub use profiles::bundled_profiles;
 pub use settings::{
     BACKGROUND_COMMANDS, BackgroundLimits, COMMAND_MAX_SECONDS, COMMAND_SECONDS, CommandSettings,
     EDIT_BYTES, FILE_BYTES, FileLimits, INPUT_BYTES, LINE_BYTES, LIST_ENTRIES, READ_BYTES,
@@ -81,6 +83,11 @@ pub use deputize_web as web;
 
 deputize_core::tool_crate!();
 deputize_core::register_toolset!("file_read", ["list_dir", "read_file", "search_files"]);
+deputize_core::register_toolset!(
+    "coding",
+    includes ["delegation", "file", "skills", "terminal", "todo"]
+);
+deputize_core::register_toolset!("research", includes ["delegation", "file_read", "web"]);
 
 // With all tools, as programs have them.
 #[cfg(feature = "web")]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use deputize_core::prompt::{Section, fill};
 use deputize_core::sanitize::{TextSource, for_terminal_line, frame_quote};
 use deputize_core::{ResourceMap, ToolError};
-use deputize_documents::{Skill, SkillError, SkillLibrary, SkillOrigin};
+use deputize_documents::{DocumentOrigin, Skill, SkillError, SkillLibrary};
 
 mod manage;
 mod view;
@@ -46,7 +46,7 @@ fn library(settings: &ResourceMap) -> Arc<SkillLibrary> {
 fn guidance(library: &SkillLibrary) -> Option<String> {
     let skills = for_models(library);
     let (theirs, ours): (Vec<_>, Vec<_>) =
-        skills.iter().partition(|skill| skill.origin == SkillOrigin::Project);
+        skills.iter().partition(|skill| skill.origin == DocumentOrigin::Project);
     let ours = lines(&ours, PROMPT_CHARS, PROMPT_BYTES);
     let theirs = lines(&theirs, PROMPT_CHARS, PROMPT_BYTES);
     if ours.is_empty() && theirs.is_empty() {

@@ -1,4 +1,4 @@
-//! Features of an agent, each in one line: children, events as they happen, text as it arrives,
+//! Features of an agent, each in one line: children and their profiles, events as they happen, text as it arrives,
 //! approvals, typed answers, resuming a session, cancelling a task. Arguments: URL MODEL.
 #![expect(clippy::print_stdout, reason = "it shows what comes of it")]
 
@@ -36,6 +36,7 @@ async fn run(url: &str, model: &str) -> Result<(), Box<dyn Error>> {
         .tools(deputize_tools::LINK)
         .workspace(".")
         .delegation(DelegationConfig::default())
+        .profiles(deputize_tools::bundled_profiles())
         .on_record(|record| println!("record {} of {}", record.seq, record.agent))
         .observer(Print)
         .approve(|question| match question.command.as_str() {

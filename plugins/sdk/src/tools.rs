@@ -253,6 +253,7 @@ impl LibraryState {
             background: false,
             declared: None,
             unapproved: Vec::new(),
+            profile: None,
         }
     }
 

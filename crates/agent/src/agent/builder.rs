@@ -10,6 +10,7 @@ use deputize_core::authority::ApproverMode;
 use deputize_core::budget::Budget;
 use deputize_core::hook::Hook;
 use deputize_core::policy::{ApprovalAnswer, NoPerson, Question};
+use deputize_core::profile::Profile;
 use deputize_core::prompt::FillError;
 use deputize_core::retry::RetryPolicy;
 use deputize_core::sanitize::Secrets;
@@ -18,6 +19,7 @@ use deputize_core::{
     Record, ResourceMap, ToolCrate,
 };
 use deputize_delegate::{ChildApprovals, DelegationConfig, DelegationHost, send_order};
+use deputize_documents::ProfileLibrary;
 use deputize_runtime::{
     Budgets, CompactionConfig, Heartbeat, Models, RateLimiters, SyncMode, SystemClock,
 };
@@ -99,6 +101,7 @@ pub struct AgentBuilder {
     extensions: Vec<Box<dyn Extension>>,
     workspace: Option<PathBuf>,
     delegation: Option<DelegationConfig>,
+    profiles: Option<ProfileLibrary>,
     sessions: Option<PathBuf>,
     system_prompt: String,
     limits: LimitSettings,
@@ -148,6 +151,7 @@ impl AgentBuilder {
             extensions: Vec::new(),
             workspace: None,
             delegation: None,
+            profiles: None,
             sessions: None,
             system_prompt: String::new(),
             limits: LimitSettings { budget: Budget::default(), max_iterations: MAX_ITERATIONS },
@@ -230,6 +234,18 @@ impl AgentBuilder {
     /// prompt of children, and what needs an approval, follow from the other settings.
     pub fn delegation(mut self, config: DelegationConfig) -> Self {
         self.delegation = Some(config);
+        self
+    }
+
+    /// Offers profiles to calls that delegate. They are read when the agent is built. A profile's
+    /// model is used only if [`ChildModels::choices`](deputize_delegate::ChildModels) has it.
+    ///
+    /// ```
+    /// use deputize_agent::{Agent, ProfileLibrary};
+    /// let builder = Agent::builder().profiles(ProfileLibrary::default().with_user("agents"));
+    /// ```
+    pub fn profiles(mut self, library: ProfileLibrary) -> Self {
+        self.profiles = Some(library);
         self
     }
 
@@ -337,6 +353,7 @@ impl AgentBuilder {
         let described = self.extensions.iter().map(|extension| extension.describe(&cx));
         let setup = AgentSetup {
             prompt: self.prompt_sources(&workspace.cwd, date, &mut warnings)?,
+            profiles: self.read_profiles(&mut warnings),
             extensions: described.collect::<Result<_, _>>().map_err(BuildError::Extension)?,
         };
         let assembly = self.assemble(workspace, &setup, &cx)?;
@@ -358,6 +375,12 @@ impl AgentBuilder {
             warnings,
             running: RunningSessions::default(),
         })
+    }
+
+    fn read_profiles(&self, warnings: &mut Vec<String>) -> Vec<Profile> {
+        let listing = self.profiles.iter().map(ProfileLibrary::list).next().unwrap_or_default();
+        warnings.extend(listing.faults.iter().map(ToString::to_string));
+        listing.into_profiles()
     }
 
     /// Builds the assembly of a recorded agent, whose setup and clock are given.
@@ -453,7 +476,7 @@ impl AgentBuilder {
         cx: &ExtensionContext<'_>,
     ) -> Result<Assembly, BuildError> {
         let clock = &self.env.clock;
-        let delegation = self.delegation_config(&setup.prompt)?;
+        let delegation = self.delegation_config(setup)?;
         let mut catalog = self.linked_tools()?;
         if self.delegation.is_some() {
             add_delegation_tools(&mut catalog, &delegation, clock)?;
@@ -521,7 +544,8 @@ impl AgentBuilder {
     }
 
     /// The settings of delegation, with what follows from the other settings.
-    fn delegation_config(&self, sources: &PromptSources) -> Result<DelegationConfig, BuildError> {
+    fn delegation_config(&self, setup: &AgentSetup) -> Result<DelegationConfig, BuildError> {
+        let sources = &setup.prompt;
         let config = self.delegation.clone().unwrap_or_default();
         let child_base =
             sources.child_prompt(&self.system_prompt, config.options.tool_schemas, false)?;
@@ -532,6 +556,7 @@ impl AgentBuilder {
                 ..config.approvals
             },
             host: DelegationHost { child_base, guidance: sources.guidance.clone(), ..config.host },
+            profiles: config.profiles.into_iter().chain(setup.profiles.iter().cloned()).collect(),
             ..config
         };
         for extension in &self.extensions {
@@ -545,6 +570,9 @@ impl AgentBuilder {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct AgentSetup {
     pub(super) prompt: PromptSources,
+    /// The profiles of children.
+    #[serde(default)]
+    profiles: Vec<Profile>,
     /// Descriptions by the extensions, in their order.
     extensions: Vec<Value>,
 }

@@ -80,6 +80,7 @@ fn child(agent: &AgentSpec) -> Value {
         "goal": agent.goal,
         "context": agent.context,
         "role": agent.role.as_str(),
+        "profile": agent.profile,
         "model": agent.model,
         "toolsets": agent.toolsets,
         "tools": agent.tools,

@@ -46,6 +46,7 @@ impl SessionOptions {
         RunOptions {
             model: self.model.clone(),
             toolsets: self.toolsets.clone(),
+            profile: None,
             max_iterations: self.max_iterations,
             max_cost: self.max_cost,
             max_tokens_total: self.max_tokens_total,

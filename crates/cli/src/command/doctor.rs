@@ -6,12 +6,15 @@ mod storage;
 
 use deputize_core::authority::ApproverMode;
 use deputize_core::{Availability, ToolCrate};
+use deputize_documents::ProfileLibrary;
 use serde_json::{Value, json};
 
 use crate::args::Doctor;
 use crate::command::aligned;
 use crate::command::run::overrides;
-use crate::compose::{AssembledProgram, AssemblyInput, approvals, external, redact_in_log};
+use crate::compose::{
+    AssembledProgram, AssemblyInput, approvals, external, profile_library, redact_in_log,
+};
 use crate::config::{Config, load};
 use crate::exit::CliError;
 use crate::hooks::program::{faults, on_path};
@@ -97,6 +100,8 @@ pub(crate) fn doctor(
                 checks.extend(models::checks(composition, around, args)?);
                 checks.extend(check_tools_of_children(composition));
                 checks.extend(check_skills(composition));
+                let here = AssemblyInput::here(links, &loaded.config, around, &sources);
+                checks.extend(check_profiles(&profile_library(&here)));
             }
             checks.extend(external_agent(&loaded.config, around));
             let hooks = faults(&loaded.config.hooks, around).into_iter();
@@ -153,6 +158,14 @@ fn check_skills(composition: &AssembledProgram) -> Vec<Check> {
     let faults = listing.faults.iter().map(|fault| Check::less("skills", fault.to_string()));
     let count = format!("{} usable", listing.skills.len());
     std::iter::once(Check::new("skills", Ok(count))).chain(faults).collect()
+}
+
+/// Checks the profiles, and names each file that is none.
+fn check_profiles(library: &ProfileLibrary) -> Vec<Check> {
+    let listing = library.list();
+    let faults = listing.faults.iter().map(|fault| Check::less("profiles", fault.to_string()));
+    let count = format!("{} usable", listing.profiles.len());
+    std::iter::once(Check::new("profiles", Ok(count))).chain(faults).collect()
 }
 
 /// Lists the tools that children lack, and how to grant them.

@@ -15,7 +15,9 @@ use serde_json::{Value, json};
 
 use crate::args::{ChildPrompt, Prompt, Role};
 use crate::command::run::overrides;
-use crate::compose::{AssembledProgram, AssemblyInput, ModelSelection, load_config, mcp};
+use crate::compose::{
+    AssembledProgram, AssemblyInput, ModelSelection, TopProfile, load_config, mcp,
+};
 use crate::config::{FlagValue, ModelOverrides, SERVER_TOOLSETS};
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -32,11 +34,23 @@ pub(crate) fn prompt(
     args: &Prompt,
 ) -> Result<(), CliError> {
     let sources = around.sources(&args.settings, flags(args))?;
-    let loaded = load_config(around, &sources)?;
+    let mut loaded = load_config(around, &sources)?;
     let overrides = overrides(&args.model);
+    let profile = args.profile.as_deref().filter(|_| !args.child.child);
+    let profile = profile.map(|name| {
+        let here = AssemblyInput::here(links, &loaded.config, around, &sources);
+        TopProfile::find(&here, name)
+    });
+    let profile = profile.transpose()?;
+    if let Some(profile) = &profile {
+        profile.apply(&mut loaded.config, &overrides);
+    }
     let here = AssemblyInput::here(links, &loaded.config, around, &sources);
-    let composition =
-        AssembledProgram::new(&AssemblyInput { overrides: overrides.clone(), ..here })?;
+    let composition = AssembledProgram::new(&AssemblyInput {
+        overrides: overrides.clone(),
+        profile: profile.as_ref().map(|profile| &profile.0.profile),
+        ..here
+    })?;
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     let asked = asked(&composition, &overrides)?;
     let session = SessionId::literal("preview");
@@ -199,6 +213,7 @@ fn call(args: &Prompt) -> Result<Value, CliError> {
     let optional = [
         ("context", args.child.context.as_ref().map(|text| json!(text))),
         ("role", role.map(|role| json!(role))),
+        ("profile", args.profile.as_ref().map(|name| json!(name))),
         ("toolsets", toolsets.map(|names| json!(names))),
         ("output_schema", schema),
     ];

@@ -19,8 +19,11 @@ use self::run_report::RunReport;
 use crate::args::{Approve, ModelChoice, RunOptions};
 use crate::command::first_listing::first_look;
 use crate::command::sessions::session_named;
-use crate::compose::{AssembledProgram, AssemblyInput, external, given_secrets, load_config};
-use crate::config::{Config, FlagValue, LoadedConfig, ModelOverrides};
+use crate::compose::{
+    AssembledProgram, AssemblyInput, ResolvedModels, TopProfile, external, given_secrets,
+    load_config,
+};
+use crate::config::{Config, FlagValue, LoadedConfig, ModelOverrides, Sources};
 use crate::exit::CliError;
 use crate::hooks;
 use crate::invocation::quote_path;
@@ -52,10 +55,12 @@ pub(crate) fn run(
 ) -> Result<u8, CliError> {
     let options = job.options;
     let sources = around.sources(&options.settings, flags(options))?;
-    let loaded = load_config(around, &sources)?;
+    let mut loaded = load_config(around, &sources)?;
     let dir = around.sessions()?;
     let stored = job.resume.map(|name| stored(&dir, name)).transpose()?;
     let before = stored.as_ref().and_then(StoredSession::root_spec);
+    let profile = profile(links, &mut loaded.config, around, &sources, job)?;
+    keep_limit(&mut loaded.config, before.as_ref(), options);
     let cwd = match &before {
         Some(spec) => still_there(around, options, &spec.cwd)?,
         None => sources.cwd.clone(),
@@ -70,6 +75,7 @@ pub(crate) fn run(
         clock: Arc::clone(&clock),
         reported: looked.without.clone(),
         overrides: overrides.clone(),
+        profile: profile.as_ref().map(|profile| &profile.0.profile),
         ..AssemblyInput::here(links, &loaded.config, around, &sources)
     })?;
     let program = external::program(&loaded.config, around)?;
@@ -81,10 +87,8 @@ pub(crate) fn run(
     };
     // A session goes on also when there is nothing new to say.
     let (task, piped) = given(job, stored.is_none(), around)?;
-    let most = loaded.config.limits.read_bytes as usize;
-    let material =
-        piped.map(|bytes| Attachment::new(bytes, most, &dir.spill(&id), &chosen.secrets));
-    material.iter().filter(|_| !options.quiet).for_each(|it| tell(&it.note));
+    let spill = dir.spill(&id);
+    let material = piped.map(|bytes| attached(bytes, &loaded.config, &spill, &chosen, options));
     looked.notes.iter().for_each(|note| tell(&format!("note: {note}")));
     announce(job, &composition, mode, &chosen.warnings, before.as_ref());
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
@@ -109,9 +113,46 @@ pub(crate) fn run(
     };
     let code = stage.play(work);
     drop(processes);
-    match recorder {
-        Some(recorder) => code.map(|code| recording::report(&recorder, code, options.quiet)),
-        None => code,
+    let report = |code| recorder.map_or(code, |it| recording::report(&it, code, options.quiet));
+    code.map(report)
+}
+
+/// Returns the input from a pipe as it goes with the task, and prints a note on it.
+fn attached(
+    bytes: Vec<u8>,
+    config: &Config,
+    spill: &Path,
+    models: &ResolvedModels,
+    options: &RunOptions,
+) -> Attachment {
+    let most = config.limits.read_bytes as usize;
+    let attachment = Attachment::new(bytes, most, spill, &models.secrets);
+    if !options.quiet {
+        tell(&attachment.note);
+    }
+    attachment
+}
+
+/// Returns the profile of a new session's top agent, and applies it to the configuration.
+fn profile(
+    links: &[ToolCrate],
+    config: &mut Config,
+    around: &ProcessEnv,
+    sources: &Sources,
+    job: &RunJob<'_>,
+) -> Result<Option<TopProfile>, CliError> {
+    let name = job.options.profile.as_deref().filter(|_| job.resume.is_none());
+    let Some(name) = name else { return Ok(None) };
+    let found = TopProfile::find(&AssemblyInput::here(links, config, around, sources), name)?;
+    found.apply(config, &overrides(&job.options.model));
+    Ok(Some(found))
+}
+
+/// Keeps the limit of the profile that a session began with, unless the command line has one.
+fn keep_limit(config: &mut Config, before: Option<&AgentSpec>, options: &RunOptions) {
+    let before = before.filter(|spec| spec.profile.is_some() && options.max_iterations.is_none());
+    if let Some(spec) = before {
+        config.max_iterations = config.max_iterations.min(spec.limits.max_iterations);
     }
 }
 
@@ -267,10 +308,16 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 
 /// Returns the given options that a stored session ignores.
 fn left_alone(options: &RunOptions) -> Vec<&'static str> {
-    let said = [(
-        !options.toolsets.is_empty(),
-        "note: a session keeps the tools that it sent: with -t some of them are refused",
-    )];
+    let said = [
+        (
+            !options.toolsets.is_empty(),
+            "note: a session keeps the tools that it sent: with -t some of them are refused",
+        ),
+        (
+            options.profile.is_some(),
+            "note: a session keeps the profile that it began with: --profile has no effect",
+        ),
+    ];
     said.into_iter().filter(|(said, _)| *said).map(|(_, note)| note).collect()
 }
 

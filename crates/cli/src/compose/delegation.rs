@@ -27,6 +27,8 @@ pub(super) fn policy(
     let unreachable_models = found.unreachable_models.clone();
     let is_reachable = |name: &&String| !unreachable_models.contains_key(*name);
     let models = set.models.iter().filter(is_reachable).cloned().collect();
+    let by_profile = set.profile_models.iter().filter(|(_, model)| is_reachable(model));
+    let by_profile = by_profile.map(|(name, model)| (name.clone(), model.clone())).collect();
     let mut names = |list: &[String], key: &str| toolset_names(list, key, warnings);
     let default_toolsets = names(&set.default_toolsets, "delegation.default_toolsets");
     let ceiling = set.toolset_ceiling.as_ref();
@@ -45,11 +47,13 @@ pub(super) fn policy(
         models: ChildModels {
             model: child_model_name(from.config),
             choices: models,
+            by_profile,
             unreachable: unreachable_models,
             reasoning_effort: effort(set.reasoning_effort),
             max_output_tokens: Some(set.max_output_tokens).filter(|tokens| *tokens > 0),
             context_windows: context_windows(from.config),
         },
+        profiles: found.profiles.clone(),
         approvals: ChildApprovals {
             mode: set.child_approvals(),
             effects: EffectPolicy::approval_effects(),

@@ -149,7 +149,8 @@ impl ModelSelection {
                 Some(child) => asked.add_for_children(child, ModelUse::Child),
                 None => _ = asked.for_children.insert(asked.name.clone()),
             }
-            for offered in &config.delegation.models {
+            let delegation = &config.delegation;
+            for offered in delegation.models.iter().chain(delegation.profile_models.values()) {
                 asked.add_for_children(other(offered)?, ModelUse::Offered);
             }
             for fallback in &config.delegation.fallback_models {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use deputize_agent::mcp::KnownServer;
 use deputize_agent::plugins::PluginRecord;
 use deputize_agent::{PromptSources, local_date, project};
+use deputize_core::profile::Profile;
 use deputize_core::sanitize::Secrets;
 use deputize_core::{
     Catalog, CatalogEntry, CatalogError, ResourceMap, ToolsetName, describe_error,
@@ -15,7 +16,7 @@ use deputize_runtime::prompt::Platform;
 use deputize_tools::MEMORY_TOOL;
 use serde::{Deserialize, Serialize};
 
-use super::settings::{memory_files, skill_library};
+use super::settings::{add_composites, memory_files, profile_library, skill_library};
 use super::{AssemblyInput, mcp, unreachable};
 use crate::zone::zone;
 
@@ -39,12 +40,18 @@ pub(crate) struct PromptEnvironment {
     /// Stored knowledge of MCP servers, by name.
     #[serde(default)]
     pub(super) mcp: BTreeMap<String, KnownServer>,
-    /// The models of `delegation.models` that cannot be reached, each with the reason.
+    /// The models that children may be given and that cannot be reached, each with the reason.
     #[serde(default)]
     pub(super) unreachable_models: BTreeMap<String, String>,
     /// The configured plugins and their descriptions.
     #[serde(default)]
     pub(super) plugins: Vec<PluginRecord>,
+    /// The profiles that children may have.
+    #[serde(default)]
+    pub(super) profiles: Vec<Profile>,
+    /// The profile of the top agent, if it has one.
+    #[serde(default)]
+    pub(super) profile: Option<Profile>,
 }
 
 impl PromptEnvironment {
@@ -73,6 +80,8 @@ impl PromptEnvironment {
             mcp: mcp::known(from.config, from.surroundings, warnings),
             unreachable_models: unreachable_models(from),
             plugins: Vec::new(),
+            profiles: Vec::new(),
+            profile: from.profile.cloned(),
         }
     }
 
@@ -91,15 +100,18 @@ impl PromptEnvironment {
         Self { prompt: PromptSources { cwd, git, project, ..self.prompt }, ..self }
     }
 
-    /// Reads the texts about the tools that agents are to have, and the memory if they have its
-    /// tool.
+    /// Reads the texts about the tools that agents are to have, the memory if they have its tool, and
+    /// the profiles of children if they may delegate.
     pub(super) fn with_guidance(
         self,
         from: &AssemblyInput<'_>,
         warnings: &mut Vec<String>,
     ) -> Result<Self, CatalogError> {
         let chosen = &from.config.toolsets;
-        let catalog = Catalog::linked(from.links)?;
+        let mut catalog = Catalog::linked(from.links)?;
+        add_composites(from.config, &mut catalog);
+        // Of toolsets with tools of their own, none delegates but the one that is not here yet.
+        let own_sets = catalog.toolsets();
         let settings = ResourceMap::default();
         settings.get_or_insert_with(|| skill_library(from));
         let is_chosen = |entry: &CatalogEntry| {
@@ -119,7 +131,15 @@ impl PromptEnvironment {
                 Err(error) => warnings.push(describe_error(&error)),
             }
         }
-        Ok(Self { prompt, ..self })
+        let may_delegate = |name: &String| {
+            let known = ToolsetName::new(name.as_str()).is_ok_and(|set| own_sets.contains(&set));
+            !known
+        };
+        let profiles = match chosen.is_empty() || chosen.iter().any(may_delegate) {
+            true => profile_library(from).list().into_profiles(),
+            false => Vec::new(),
+        };
+        Ok(Self { prompt, profiles, ..self })
     }
 
     pub(super) const fn platform(&self) -> Platform {
@@ -134,7 +154,8 @@ impl PromptEnvironment {
 fn unreachable_models(from: &AssemblyInput<'_>) -> BTreeMap<String, String> {
     let AssemblyInput { config, overrides, surroundings, .. } = from;
     let why = |name: &String| unreachable(config, overrides, name, surroundings);
-    let models = config.delegation.models.iter();
+    let delegation = &config.delegation;
+    let models = delegation.models.iter().chain(delegation.profile_models.values());
     models.filter_map(|name| Some((name.clone(), why(name)?))).collect()
 }
 

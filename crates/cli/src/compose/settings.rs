@@ -10,14 +10,16 @@ use deputize_core::message::{AssistantMessage, UserMessage};
 use deputize_core::model::ModelOptions;
 use deputize_core::sanitize::Secrets;
 use deputize_core::setting_names::SettingNames;
-use deputize_core::{Catalog, Message, ToolsetName};
-use deputize_documents::SkillLibrary;
+use deputize_core::tool::ToolsetParts;
+use deputize_core::{Catalog, Message, ToolName, ToolsetName};
+use deputize_documents::{ProfileLibrary, SkillLibrary};
+use deputize_mcp::is_server_name;
 use deputize_runtime::{Budgets, Heartbeat};
 use deputize_tools::{MEMORY_TOOL, MemoryFiles};
 
 use super::{AssemblyInput, ComposeError, mcp};
 use crate::config::{
-    Config, LATER_TOOLSETS, PrefillMessage, PrefillRole, ReasoningEffort, SERVER_TOOLSETS,
+    Config, LATER_TOOLSETS, PrefillMessage, PrefillRole, ReasoningEffort, SERVER_TOOLSETS, nearest,
 };
 use crate::process_env::ProcessEnv;
 
@@ -77,6 +79,41 @@ fn seconds(seconds: u32) -> Duration {
     Duration::from_secs(seconds.into())
 }
 
+/// Adds the toolsets that the configuration makes of others. What cannot be a name is left out.
+pub(super) fn add_composites(config: &Config, catalog: &mut Catalog) {
+    for (name, entry) in &config.composite_toolsets {
+        let tools = entry.tools.iter().filter_map(|tool| ToolName::new(tool.as_str()).ok());
+        let includes = entry.includes.iter();
+        let includes = includes.filter_map(|set| ToolsetName::new(set.as_str()).ok());
+        let parts = ToolsetParts { tools: tools.collect(), includes: includes.collect() };
+        if let Ok(name) = ToolsetName::new(name.as_str()) {
+            catalog.insert_composite(name, parts);
+        }
+    }
+}
+
+/// Finds a tool that a toolset of the configuration names and that is not there. One of a server may
+/// be out of reach for a while.
+///
+/// # Errors
+/// If there is one.
+pub(super) fn check_composites(config: &Config, catalog: &Catalog) -> Result<(), ComposeError> {
+    let of_server = |tool: &str| {
+        let name = ToolName::new(tool);
+        name.is_ok_and(|name| is_server_name(&name, &deputize_delegate::TOOLSET))
+    };
+    for (set, entry) in &config.composite_toolsets {
+        let is_missing = |tool: &&String| catalog.get(tool).is_none() && !of_server(tool);
+        if let Some(tool) = entry.tools.iter().find(is_missing) {
+            let names = catalog.iter().map(|entry| entry.name().as_str());
+            let near = nearest(tool, names).map(str::to_owned);
+            let (set, tool) = (set.clone(), tool.clone());
+            return Err(ComposeError::CompositeTool { set, tool, near });
+        }
+    }
+    Ok(())
+}
+
 /// Returns the toolsets of the top agent: all, or the configured ones. Names of later versions were
 /// reported when the configuration was read.
 pub(super) fn toolsets(
@@ -88,6 +125,8 @@ pub(super) fn toolsets(
         return Ok(known.into_iter().collect());
     }
     known.extend(catalog.composites().cloned());
+    let own = config.composite_toolsets.keys();
+    known.extend(own.filter_map(|name| ToolsetName::new(name.as_str()).ok()));
     let mut chosen = Vec::new();
     let of_editor = mcp::toolsets_of_editor(config);
     for name in config.toolsets.iter().cloned().chain(of_editor) {
@@ -127,6 +166,21 @@ pub(crate) fn skill_library(from: &AssemblyInput<'_>) -> SkillLibrary {
     let library = deputize_tools::bundled_skills();
     let library = match &from.home {
         Some(home) => library.with_user(home.join("skills")),
+        None => library,
+    };
+    if !from.project_files {
+        return library;
+    }
+    let root = project::root(&from.cwd);
+    library.with_project(&from.cwd, root.as_deref().unwrap_or(&from.cwd))
+}
+
+/// Returns the places of profiles: the program's, the person's, and the project's if its files are
+/// to be read.
+pub(crate) fn profile_library(from: &AssemblyInput<'_>) -> ProfileLibrary {
+    let library = deputize_tools::bundled_profiles();
+    let library = match &from.home {
+        Some(home) => library.with_user(home.join("agents")),
         None => library,
     };
     if !from.project_files {

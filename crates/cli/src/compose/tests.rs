@@ -34,6 +34,7 @@ impl Bench {
             kept: BTreeSet::from([cwd.join("own")]),
             cwd,
             clock: Arc::new(FixedClock(START)),
+            profile: None,
             project_files: true,
             reported: BTreeSet::new(),
         })
@@ -71,7 +72,9 @@ fn a_toolset_that_is_none_is_refused_and_one_of_a_later_version_is_passed_over()
     let bench = Bench::new();
     let error = bench.compose(&["toolsets=[flie]"]).err().unwrap();
     assert!(
-        error.starts_with("there is no toolset `flie`; there are: clarify, delegation, file"),
+        error.starts_with(
+            "there is no toolset `flie`; there are: clarify, coding, delegation, file"
+        ),
         "{error}"
     );
     let composition = bench.compose(&["toolsets=[file, browser]"]).unwrap();

@@ -104,6 +104,7 @@ impl<'s> AgentTable<'s> {
             "depth": agent.depth,
             "goal": agent.goal,
             "role": agent.role.as_str(),
+            "profile": agent.profile,
             "status": self.status(agent),
             "model": agent.model,
             "current_tool": current_tool(agent),

@@ -134,6 +134,7 @@ impl Projection {
         EventBody::AgentStart(Box::new(AgentStartBody {
             goal: &spec.goal,
             role: spec.role.as_str(),
+            profile: spec.profile.as_deref(),
             model: &spec.model,
             toolsets: spec.toolsets.iter().map(|name| name.as_str()).collect(),
             tools: spec.tools.iter().map(|name| name.as_str()).collect(),

@@ -87,6 +87,15 @@ pub enum CatalogError {
     },
 }
 
+/// What a composite toolset is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ToolsetParts {
+    /// Tools of other toolsets.
+    pub tools: BTreeSet<ToolName>,
+    /// Whole toolsets, composite or not.
+    pub includes: BTreeSet<ToolsetName>,
+}
+
 /// The tools of a program, unique and ordered by name.
 #[derive(Clone, Default, Debug)]
 pub struct Catalog {
@@ -94,7 +103,7 @@ pub struct Catalog {
     /// Tools under the names they have with other settings.
     former: BTreeMap<ToolName, CatalogEntry>,
     /// Names for tools of other toolsets.
-    composites: BTreeMap<ToolsetName, BTreeSet<ToolName>>,
+    composites: BTreeMap<ToolsetName, ToolsetParts>,
 }
 
 impl Catalog {
@@ -123,8 +132,9 @@ impl Catalog {
         for composite in inventory::iter::<CompositeToolset>() {
             let name = ToolsetName::new(composite.name);
             let tools = composite.tools.iter().map(|tool| ToolName::new(*tool)).collect();
-            if let (Ok(name), Ok(tools)) = (name, tools) {
-                catalog.insert_composite(name, tools);
+            let includes = composite.includes.iter().map(|set| ToolsetName::new(*set)).collect();
+            if let (Ok(name), Ok(tools), Ok(includes)) = (name, tools, includes) {
+                catalog.insert_composite(name, ToolsetParts { tools, includes });
             }
         }
         match crates.iter().find(|link| !brought.contains(link.name)) {
@@ -142,24 +152,38 @@ impl Catalog {
         of_tools.chain(composite).filter_map(|name| ToolsetName::new(name).ok()).collect()
     }
 
-    /// Adds a composite toolset: a name for tools that belong to other toolsets. Tools that the
-    /// catalog does not have are left out where it is used.
-    pub fn insert_composite(&mut self, name: ToolsetName, tools: BTreeSet<ToolName>) {
-        self.composites.entry(name).or_default().extend(tools);
+    /// Adds a composite toolset: a name for tools that belong to other toolsets. Tools and toolsets
+    /// that the catalog does not have are left out where it is used. Parts of a name that is there
+    /// already are added to it.
+    pub fn insert_composite(&mut self, name: ToolsetName, parts: ToolsetParts) {
+        let all = self.composites.entry(name).or_default();
+        all.tools.extend(parts.tools);
+        all.includes.extend(parts.includes);
     }
 
     /// Returns the composite toolsets that have a tool here, by name.
     pub fn composites(&self) -> impl Iterator<Item = &ToolsetName> {
-        let has_tool =
-            |tools: &BTreeSet<ToolName>| tools.iter().any(|tool| self.entries.contains_key(tool));
-        self.composites.iter().filter(move |(_, tools)| has_tool(tools)).map(|(name, _)| name)
+        let has_tool = |name: &&ToolsetName| self.iter().any(|entry| self.includes(name, entry));
+        self.composites.keys().filter(has_tool)
     }
 
     /// Returns whether a toolset, composite or not, has this tool.
     #[must_use]
     pub fn includes(&self, toolset: &ToolsetName, entry: &CatalogEntry) -> bool {
-        let composite = || self.composites.get(toolset);
-        entry.toolset == *toolset || composite().is_some_and(|it| it.contains(entry.name()))
+        // Each is looked into once: toolsets may include each other.
+        let mut left = vec![toolset];
+        let mut visited = BTreeSet::new();
+        while let Some(toolset) = left.pop() {
+            if entry.toolset == *toolset {
+                return true;
+            }
+            let parts = self.composites.get(toolset).filter(|_| visited.insert(toolset));
+            if parts.is_some_and(|parts| parts.tools.contains(entry.name())) {
+                return true;
+            }
+            left.extend(parts.into_iter().flat_map(|parts| &parts.includes));
+        }
+        false
     }
 
     /// Adds a tool.
@@ -274,21 +298,30 @@ pub struct CompositeToolset {
     pub name: &'static str,
     /// Names of its tools.
     pub tools: &'static [&'static str],
+    /// Names of toolsets that it includes.
+    pub includes: &'static [&'static str],
 }
 
 inventory::collect!(CompositeToolset);
 
-/// Registers a composite toolset; takes its name and the names of its tools. The tools belong to
-/// toolsets of their own, and a program may give agents either.
+/// Registers a composite toolset; takes its name and the names of its tools, or of the toolsets
+/// that it includes. The tools belong to toolsets of their own, and a program may give agents
+/// either.
 ///
 /// ```
 /// deputize_core::register_toolset!("file_read", ["list_dir", "read_file"]);
+/// deputize_core::register_toolset!("reading", includes ["file_read", "web"]);
 /// ```
 #[macro_export]
 macro_rules! register_toolset {
     ($name:literal, [$($tool:literal),+ $(,)?]) => {
         $crate::inventory::submit! {
-            $crate::tool::CompositeToolset { name: $name, tools: &[$($tool),+] }
+            $crate::tool::CompositeToolset { name: $name, tools: &[$($tool),+], includes: &[] }
+        }
+    };
+    ($name:literal, includes [$($toolset:literal),+ $(,)?]) => {
+        $crate::inventory::submit! {
+            $crate::tool::CompositeToolset { name: $name, tools: &[], includes: &[$($toolset),+] }
         }
     };
 }

@@ -11,6 +11,8 @@ use crate::config::{
 };
 use crate::fixture::{ParentFixture, tool_name, toolsets};
 
+mod profiles;
+
 const TOOLS: &str = "file/read_file file/write_file web/web_fetch mcp-git/git_log core/todo \
     delegation/delegate_task - chat/say";
 const CALL: CallId = CallId { step: 4, slot: 1 };

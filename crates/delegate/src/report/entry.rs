@@ -94,6 +94,9 @@ pub(super) struct EntryAnswer<'a> {
 struct EntryCost<'a> {
     api_calls: u32,
     duration_seconds: f64,
+    /// The name of the child's profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    profile: Option<Cow<'a, str>>,
     /// The model that served; `None` means that none answered.
     model: Option<Cow<'a, str>>,
     tokens: EntryTokens,
@@ -249,6 +252,7 @@ fn cost(outcome: &Outcome, audience: Audience) -> EntryCost<'_> {
     EntryCost {
         api_calls: outcome.requests,
         duration_seconds: seconds(outcome.duration_ms),
+        profile: outcome.profile.as_deref().map(|name| audience.word(name, NAME_CHARS)),
         model: has_served(outcome).then(|| audience.word(&outcome.model, NAME_CHARS)),
         tokens: EntryTokens { input: usage.input, cached: usage.cached, output: usage.output },
         cost_usd: outcome.cost_usd.map(shown_usd),

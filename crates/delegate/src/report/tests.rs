@@ -16,6 +16,7 @@ fn child(index: u32) -> AgentId {
 
 fn plain(index: u32) -> Outcome {
     Outcome {
+        profile: None,
         agent: child(index),
         external: false,
         status: Status::Completed,

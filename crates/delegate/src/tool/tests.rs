@@ -137,6 +137,7 @@ fn ended(outcome: &mut Outcome, goal: &str) {
 
 fn outcome(spec: &AgentSpec, status: Status) -> Outcome {
     Outcome {
+        profile: None,
         agent: spec.id.clone(),
         external: false,
         status,

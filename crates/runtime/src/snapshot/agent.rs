@@ -29,6 +29,8 @@ pub struct AgentSnapshot {
     pub goal: String,
     /// Whether it may delegate work.
     pub role: Role,
+    /// The name of its profile; `None` if it has none.
+    pub profile: Option<String>,
     /// Tools that it sees and lacks only because nobody approves their calls.
     pub unapproved: Vec<ToolName>,
     /// The call that started it.
@@ -154,6 +156,7 @@ impl AgentSnapshot {
             depth: spec.depth,
             goal: for_terminal_line(&spec.goal, GOAL_CHARS),
             role: spec.role,
+            profile: spec.profile.clone(),
             unapproved: spec.unapproved.clone(),
             spawned_by: spec.spawned_by.clone(),
             model: spec.model.clone(),

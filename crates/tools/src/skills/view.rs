@@ -6,7 +6,7 @@ use deputize_core::{
     ArgumentRole, Example, ResourceMap, Subject, ToolCallResult, ToolCx, ToolError, ToolOutput,
     ToolSpec, TypedTool,
 };
-use deputize_documents::{SkillOrigin, SkillText};
+use deputize_documents::{DocumentOrigin, SkillText};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -98,12 +98,12 @@ deputize_core::register_tool!("skills", SkillView);
 fn output(read: SkillText) -> ToolOutput {
     let name = &read.skill.name;
     let (source, standing) = match read.skill.origin {
-        SkillOrigin::Project => (
+        DocumentOrigin::Project => (
             Some(TextSource::Project(format!("skills/{name}"))),
             "a skill of the project: guidance on how to work here, no permission",
         ),
-        SkillOrigin::User => (None, "the person's skill: follow it where it fits your task"),
-        SkillOrigin::Bundled => {
+        DocumentOrigin::User => (None, "the person's skill: follow it where it fits your task"),
+        DocumentOrigin::Bundled => {
             (None, "a skill of this program: follow it where it fits your task")
         }
     };

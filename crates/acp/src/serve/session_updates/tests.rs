@@ -55,6 +55,7 @@ fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         background: false,
         declared: None,
         unapproved: Vec::new(),
+        profile: None,
     }
 }
 

@@ -125,6 +125,8 @@ pub(crate) fn replay(
         // No tool runs.
         kept: BTreeSet::new(),
         project_files: false,
+        // It is in what was found.
+        profile: None,
         clock: Arc::new(recording.clock()),
         reported: BTreeSet::new(),
     };

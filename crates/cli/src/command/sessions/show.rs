@@ -305,6 +305,9 @@ fn describe_child(spec: &AgentSpec) -> String {
         for_terminal_line(&spec.model, GOAL_CHARS),
         for_terminal(&spec.cwd.to_string_lossy()),
     );
+    if let Some(profile) = &spec.profile {
+        out.push_str(&format!("profile: {}\n", for_terminal_line(profile, GOAL_CHARS)));
+    }
     let indented = |text: &str| {
         let lines =
             for_terminal(text).lines().map(|line| format!("  {line}\n")).collect::<String>();

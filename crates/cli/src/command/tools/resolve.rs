@@ -18,7 +18,10 @@ const EXTERNAL: &str = "the child is another program (delegation.acp_command), w
 
 /// A note where nothing is said of the child.
 fn note_of_default(asked: &ChildTools) -> Option<&'static str> {
-    let says_nothing = !asked.child && asked.toolsets.is_empty() && asked.role.is_none();
+    let says_nothing = !asked.child
+        && asked.toolsets.is_empty()
+        && asked.role.is_none()
+        && asked.profile.is_none();
     says_nothing.then_some(
         "note: for a call that names no toolsets and no role; for others, pass `--toolsets A,B` or \
          `--role orchestrator`",
@@ -66,6 +69,7 @@ pub(super) fn resolve(
     let mut call = json!({ "goal": "Any." });
     if let Some(call) = call.as_object_mut() {
         call.extend(asked.role.map(|role| ("role".to_owned(), json!(role_word(role)))));
+        call.extend(asked.profile.iter().map(|name| ("profile".to_owned(), json!(name))));
         call.extend(named(&asked.toolsets).map(|names| ("toolsets".to_owned(), json!(names))));
     }
     let DelegationPlan { specs, dropped, warnings, .. } = planned(composition, &parent, &call)?;

@@ -59,6 +59,8 @@ pub(super) struct EventCall {
 pub(super) struct AgentStartBody<'r> {
     pub(super) goal: &'r str,
     pub(super) role: &'r str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) profile: Option<&'r str>,
     pub(super) model: &'r str,
     pub(super) toolsets: Vec<&'r str>,
     pub(super) tools: Vec<&'r str>,

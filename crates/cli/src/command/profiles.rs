@@ -1,0 +1,142 @@
+//! `deputize profiles`: lists, shows and creates profiles.
+
+use deputize_core::ToolCrate;
+use deputize_core::profile::Profile;
+use deputize_core::sanitize::{for_terminal, for_terminal_line};
+use deputize_documents::{ProfileDocument, ProfileLibrary, ProfileListing};
+use serde_json::{Value, json};
+
+use crate::args::Profiles;
+use crate::command::print_list;
+use crate::compose::{
+    AssemblyInput, load_config, profile_error, profile_library, profile_warnings,
+};
+use crate::exit::CliError;
+use crate::process_env::ProcessEnv;
+use crate::stdio::{print, tell};
+
+/// Characters of a description in a list.
+const LINE_CHARS: usize = 200;
+
+/// Runs the command.
+pub(crate) fn profiles(
+    links: &[ToolCrate],
+    around: &ProcessEnv,
+    command: &Profiles,
+) -> Result<(), CliError> {
+    let settings = match command {
+        Profiles::List { view } | Profiles::Show { view, .. } => &view.settings,
+        Profiles::New { settings, .. } => settings,
+    };
+    let sources = around.sources(settings, Vec::new())?;
+    let loaded = load_config(around, &sources)?;
+    let from = AssemblyInput::here(links, &loaded.config, around, &sources);
+    let library = profile_library(&from);
+    match command {
+        Profiles::List { view } => list(&library, &from, view.json),
+        Profiles::Show { name, view } => {
+            let document = library.find(name).map_err(profile_error)?;
+            profile_warnings(&document, &from).iter().for_each(|warning| tell(warning));
+            match view.json {
+                true => print(&format!("{:#}\n", row_json(&document))),
+                false => print(&for_terminal(&text(&document))),
+            }
+        }
+        Profiles::New { name, .. } => {
+            let path = library.create(name, &template(name)).map_err(profile_error)?;
+            print(&format!("written: {}\n", for_terminal(&path.display().to_string())))
+        }
+    }
+}
+
+fn list(library: &ProfileLibrary, from: &AssemblyInput<'_>, as_json: bool) -> Result<(), CliError> {
+    let ProfileListing { profiles, faults } = library.list();
+    faults.iter().for_each(|fault| tell(&format!("warning: {fault}")));
+    let warnings = profiles.iter().flat_map(|document| profile_warnings(document, from));
+    warnings.for_each(|warning| tell(&warning));
+    if as_json {
+        let profiles: Vec<Value> = profiles.iter().map(row_json).collect();
+        return print(&format!("{:#}\n", json!(profiles)));
+    }
+    let row = |document: &ProfileDocument| {
+        let ProfileDocument { profile, origin, .. } = document;
+        let description = for_terminal_line(&profile.description, LINE_CHARS);
+        [profile.name.clone(), origin.as_str().to_owned(), description]
+    };
+    let rows = profiles.iter().map(row).collect();
+    print_list(
+        ["PROFILE", "FROM", "WHAT IT IS FOR"],
+        rows,
+        &["WHAT IT IS FOR"],
+        "there are no profiles",
+    )
+}
+
+fn row_json(document: &ProfileDocument) -> Value {
+    let ProfileDocument { profile, origin, path, notes } = document;
+    json!({
+        "name": profile.name,
+        "from": origin.as_str(),
+        "description": profile.description,
+        "toolsets": profile.tools.toolsets,
+        "tools": profile.tools.only,
+        "without_tools": profile.tools.without,
+        "model": profile.model,
+        "reasoning_effort": profile.reasoning_effort,
+        "max_iterations": profile.max_iterations,
+        "role": profile.role.map(|role| role.as_str()),
+        "output_schema": profile.output_schema,
+        "instructions": profile.instructions,
+        "path": path,
+        "notes": notes,
+    })
+}
+
+/// Returns a profile for a person: what it sets, and its instructions.
+fn text(document: &ProfileDocument) -> String {
+    let Profile { name, description, instructions, tools, .. } = &document.profile;
+    let profile = &document.profile;
+    let listed = |names: Vec<&str>| match names.as_slice() {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    };
+    let from = match &document.path {
+        Some(path) => format!("{} ({})", document.origin.as_str(), path.display()),
+        None => document.origin.as_str().to_owned(),
+    };
+    let mut out = format!("{name}: {description}\nfrom: {from}\n");
+    let without = &tools.without;
+    let fields = [
+        (
+            "toolsets",
+            tools.toolsets.as_ref().map(|it| listed(it.iter().map(|it| it.as_str()).collect())),
+        ),
+        ("tools", tools.only.as_ref().map(|it| listed(it.iter().map(|it| it.as_str()).collect()))),
+        (
+            "without tools",
+            (!without.is_empty()).then(|| listed(without.iter().map(|it| it.as_str()).collect())),
+        ),
+        ("model", profile.model.clone()),
+        ("reasoning effort", profile.reasoning_effort.clone()),
+        ("max iterations", profile.max_iterations.map(|count| count.to_string())),
+        ("role", profile.role.map(|role| role.as_str().to_owned())),
+        ("output schema", profile.output_schema.as_ref().map(Value::to_string)),
+    ];
+    for (name, value) in fields {
+        if let Some(value) = value {
+            out.push_str(&format!("{name}: {value}\n"));
+        }
+    }
+    if !instructions.is_empty() {
+        out.push_str(&format!("\n{instructions}\n"));
+    }
+    out
+}
+
+fn template(name: &str) -> String {
+    format!(
+        "---\nname: {name}\ndescription: what such an agent is for\n# Upper bounds; what is left \
+         out is not bounded.\n# toolsets: [file_read]\n# max_iterations: 20\n# role: leaf\n---\n\
+         What such an agent is told.\n"
+    )
+}

@@ -1,0 +1,36 @@
+//! Why a profile cannot be found or made.
+
+use std::io;
+
+use crate::document_error::DocumentError;
+
+/// Why a profile cannot be found or made.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ProfileError {
+    /// There is none of this name.
+    #[error("there is no profile `{name}`; there are: {}", known.join(", "))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The names of all profiles.
+        known: Vec<String>,
+    },
+    /// A text is no profile.
+    #[error(transparent)]
+    Invalid(#[from] DocumentError),
+    /// There is a file for it already.
+    #[error("there is a file for the profile `{0}` already: edit it, or choose another name")]
+    Exists(String),
+    /// There is no folder for the person's profiles.
+    #[error("there is no folder for profiles of the person")]
+    NoFolder,
+    /// It cannot be written.
+    #[error("the profile `{name}` cannot be written")]
+    Write {
+        /// The profile.
+        name: String,
+        /// The cause.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,34 @@
+//! Any bytes as the file of a profile.
+#![no_main]
+
+use deputize_documents::{DocumentOrigin, ProfileDocument, ToolAliases};
+use deputize_fuzz::meter::Allowed;
+use libfuzzer_sys::fuzz_target;
+
+/// A short value may be used by many aliases, up to limits of their own.
+const ALLOWED: Allowed = Allowed { base: 16 * 1024 * 1024, each: 8 * 1024 };
+/// Characters of an error or of a note.
+const LINE_CHARS: usize = 2_000;
+const ALIASES: ToolAliases = ToolAliases {
+    names: &[("Bash", &["terminal"]), ("Read", &["read_file"]), ("Write", &["write_file"])],
+    servers: "mcp__",
+};
+
+fuzz_target!(|input: &[u8]| {
+    let text = String::from_utf8_lossy(input);
+    let origin = DocumentOrigin::Project;
+    let parsed =
+        ALLOWED.during(text.len(), || ProfileDocument::parse("stem", &text, origin, ALIASES));
+    let document = match parsed {
+        Ok(document) => document,
+        Err(error) => return deputize_fuzz::one_line(&error.to_string(), LINE_CHARS),
+    };
+    document.notes.iter().for_each(|note| deputize_fuzz::one_line(note, LINE_CHARS));
+    let profile = document.profile;
+    assert!(profile.from_project && !profile.name.is_empty());
+    assert!(text.contains(profile.instructions.trim()));
+    for tool in profile.tools.only.iter().flatten() {
+        let is_known = ALIASES.names.iter().any(|(_, tools)| tools.contains(&tool.as_str()));
+        assert!(is_known || tool.as_str().starts_with(ALIASES.servers), "{tool}");
+    }
+});

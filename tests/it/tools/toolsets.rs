@@ -1,0 +1,111 @@
+//! Toolsets that are made of others.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{blocks, calls_in_order};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
+
+async fn deputize(lab: &Lab, args: &[&str]) -> ProgramEnd {
+    RunningProgram::start(lab.deputize(args)).end().await
+}
+
+/// Writes a configuration with these toolsets.
+fn configure(lab: &Lab, sets: &Value) {
+    fs::create_dir_all(lab.path("home")).unwrap();
+    let config = json!({ "composite_toolsets": sets });
+    fs::write(lab.path("home/config.yaml"), config.to_string()).unwrap();
+}
+
+/// The tools that an agent with these toolsets sends.
+async fn sent(lab: &Lab, sets: &str) -> Vec<String> {
+    let server = model(calls_in_order(Vec::new())).await;
+    lab.run(&server, &["-t", sets, "Go"]).end().await.with_code(0);
+    let requests = server.requests();
+    ChatRequest::of(&requests[0]).tools().into_iter().map(str::to_owned).collect()
+}
+
+#[tokio::test]
+async fn coding_and_research_are_what_they_include() {
+    let lab = Lab::new();
+    let mut apart = sent(&lab, "file,terminal,todo,delegation,skills").await;
+    let mut coding = sent(&lab, "coding").await;
+    apart.sort();
+    coding.sort();
+    assert_eq!(coding, apart);
+    assert!(coding.contains(&"delegate_task".to_owned()) && coding.contains(&"todo".to_owned()));
+    let research = sent(&lab, "research").await;
+    assert_eq!(research, ["list_dir", "read_file", "search_files", "web_fetch", "delegate_task"]);
+}
+
+#[tokio::test]
+async fn a_person_makes_toolsets_of_tools_and_toolsets() {
+    let lab = Lab::new();
+    configure(
+        &lab,
+        &json!({
+            "notes": {"tools": ["write_file"], "includes": ["look"]},
+            "look": {"includes": ["file_read"]},
+        }),
+    );
+    assert_eq!(sent(&lab, "notes").await, ["list_dir", "read_file", "search_files", "write_file"]);
+    let listed = deputize(&lab, &["toolsets", "list", "--json", "--set", "toolsets=[notes]"]).await;
+    let listed: Value = serde_json::from_str(&listed.with_code(0).out).unwrap();
+    let notes = listed.as_array().unwrap().iter().find(|it| it["toolset"] == "notes").unwrap();
+    assert_eq!(notes["enabled"], true);
+    let child = ["toolsets", "resolve", "--child", "--toolsets", "notes", "--json"];
+    let child: Value =
+        serde_json::from_str(&deputize(&lab, &child).await.with_code(0).out).unwrap();
+    let kept: Vec<&Value> = child["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|it| it["kept"] == true)
+        .map(|it| &it["tool"])
+        .collect();
+    assert_eq!(kept, ["list_dir", "read_file", "search_files", "write_file"]);
+}
+
+#[tokio::test]
+async fn the_toolsets_of_the_page_are_made() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/tools/toolsets.md");
+    let page = fs::read_to_string(page).unwrap();
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home")).unwrap();
+    fs::write(lab.path("home/config.yaml"), blocks(&page, "yaml")[0].1).unwrap();
+    // A server that it names is not configured here.
+    let listed = deputize(&lab, &["toolsets", "list"]).await.with_code(0);
+    let line = "notes       yes      list_dir, read_file, search_files, write_file";
+    assert!(listed.out.contains(line), "{}", listed.out);
+}
+
+#[tokio::test]
+async fn mistakes_in_toolsets_are_named_with_the_nearest_name() {
+    for (sets, told) in [
+        (
+            json!({"a": {"includes": ["b"]}, "b": {"includes": ["a"]}}),
+            "`composite_toolsets.a` includes itself: a → b → a",
+        ),
+        (
+            json!({"a": {"includes": ["fiel"]}}),
+            "`composite_toolsets.a.includes`: there is no toolset `fiel`; did you mean `file`?",
+        ),
+        (
+            json!({"a": {"tools": ["read_fil"]}}),
+            "`composite_toolsets.a.tools`: there is no tool `read_fil`; did you mean `read_file`?",
+        ),
+        (
+            json!({"file": {"tools": ["read_file"]}}),
+            "`composite_toolsets.file`: the program has a toolset of this name",
+        ),
+        (json!({"A b": {}}), "`composite_toolsets.A b`: "),
+        (json!({"a": {"include": []}}), "unknown key `include` in `composite_toolsets.a`"),
+    ] {
+        let lab = Lab::new();
+        configure(&lab, &sets);
+        let ended = deputize(&lab, &["tools", "list"]).await.with_code(2);
+        assert!(ended.err.contains(told), "{told}: {}", ended.err);
+    }
+}
