@@ -13,6 +13,7 @@ use crate::program::{ChatRequest, Lab, RunningProgram, model};
 use crate::signals::{ended_by, in_time};
 
 mod again;
+mod continued;
 mod control;
 mod late;
 mod order;

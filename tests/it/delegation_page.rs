@@ -249,6 +249,38 @@ async fn each_call_of_delegate_control_has_the_answer_that_stands_there() {
 }
 
 #[tokio::test]
+async fn a_child_that_has_ended_gets_the_further_task_that_stands_there() {
+    let page = page();
+    let parse = |kind| serde_json::from_str::<Value>(fences(&page, kind)[0].1).unwrap();
+    let (further, status) = (parse("json further"), parse("json status"));
+    let server = crate::program::model(move |asked| {
+        let call =
+            |tool: &str, arguments| MockAnswer::reply(&Reply::calls("mock", [(tool, arguments)]));
+        match asked.results().as_slice() {
+            _ if is_child(asked) => MockAnswer::reply(&Reply::text("mock", asked.last_user())),
+            [] => call("delegate_task", json!({"goal": "List the entries."})),
+            [first] => {
+                let handle = first_object(first)["results"][0]["agent"].clone();
+                let further = further.to_string().replace("HANDLE", handle.as_str().unwrap());
+                call("delegate_control", serde_json::from_str(&further).unwrap())
+            }
+            _ => MockAnswer::reply(&Reply::text("mock", "Done.")),
+        }
+    })
+    .await;
+    let lab = Lab::new();
+    let on = ["--set", "delegation.background=true", "go"];
+    lab.run(&server, &on).end().await.with_code(0);
+    let requests = server.requests();
+    let last = requests.iter().map(ChatRequest::of).rfind(|asked| !is_child(asked));
+    let last = last.unwrap();
+    let real = first_object(last.results()[1]);
+    assert!(shows(&status, &real), "page: {status:#}\nreal: {real:#}");
+    let told = last.last_user();
+    assert!(told.contains("has a further task for you:"), "{told}");
+}
+
+#[tokio::test]
 async fn the_tools_of_a_child_are_resolved_as_it_stands_there() {
     let page = page();
     let lab = Lab::new();

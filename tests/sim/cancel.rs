@@ -124,6 +124,7 @@ fn judged(records: &[Record], whole: bool) -> Result<InterruptCounts, String> {
             }
             Event::Message(message) => {
                 let Some(from) = &message.from else { continue };
+                let from = &from.child;
                 let child = children.get_mut(from).ok_or(format!("{from} never began"))?;
                 child.told += 1;
                 met.told += 1;

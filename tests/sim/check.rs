@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use deputize_core::model::Usage;
 use deputize_core::outcome::ExitReason;
-use deputize_core::{AgentId, Event, Outcome, Record, Status};
+use deputize_core::{AgentId, ChildEndId, Event, Outcome, Record, Status};
 use deputize_runtime::{ReadError, StoredSession, SyncMode};
 use deputize_testkit::CrashKind;
 
@@ -131,6 +131,7 @@ pub(crate) fn at_rest(world: &World, outcome: &Outcome) {
         }
     }
     told_once(world, &stored);
+    stopped_stay(world, &stored);
     if usage != outcome.tree_usage() {
         let told = outcome.tree_usage();
         world.wrong(format!("replies cost {usage:?}, the outcome says {told:?}"));
@@ -140,17 +141,23 @@ pub(crate) fn at_rest(world: &World, outcome: &Outcome) {
     }
 }
 
-/// Checks that the parent of a background child received its end once, if it had an end of its own
-/// that was no stop.
+/// Checks that the parent of a background child received each end of it once, if that was an end of
+/// its own that was no stop.
 fn told_once(world: &World, stored: &StoredSession) {
-    let mut children: BTreeMap<AgentId, AgentId> = BTreeMap::new();
-    let mut told: BTreeMap<AgentId, u32> = BTreeMap::new();
+    let mut ends: BTreeMap<ChildEndId, AgentId> = BTreeMap::new();
+    let mut continued: BTreeMap<AgentId, u32> = BTreeMap::new();
+    let mut told: BTreeMap<ChildEndId, u32> = BTreeMap::new();
     let mut answered: BTreeSet<AgentId> = BTreeSet::new();
-    for Record { agent, event, .. } in &stored.records {
+    for Record { agent, parent, event, .. } in &stored.records {
+        let end = |number| ChildEndId { child: agent.clone(), number };
         match event {
             Event::AgentStart(start) if start.spec.background => {
-                let parent = start.spec.parent.clone();
-                children.extend(parent.map(|parent| (agent.clone(), parent)));
+                ends.extend(parent.clone().map(|parent| (end(1), parent)));
+            }
+            Event::AgentResume { task: Some(_), .. } => {
+                let times = continued.entry(agent.clone()).or_default();
+                *times += 1;
+                ends.extend(parent.clone().map(|parent| (end(*times + 1), parent)));
             }
             Event::Message(message) => {
                 if let Some(from) = &message.from {
@@ -164,13 +171,31 @@ fn told_once(world: &World, stored: &StoredSession) {
             _ => {}
         }
     }
-    for (child, parent) in &children {
-        let times = told.get(child).copied().unwrap_or_default();
+    for (end, parent) in &ends {
+        let times = told.get(end).copied().unwrap_or_default();
         if times > 1 || (times == 0 && answered.contains(parent)) {
-            world.wrong(format!("{parent} was told {times} times of the end of {child}"));
+            world.wrong(format!("{parent} was told {times} times of the end {end}"));
         }
     }
-    for from in told.keys().filter(|from| !children.contains_key(from)) {
-        world.wrong(format!("a message tells of {from}, which nobody started so"));
+    for end in told.keys().filter(|end| !ends.contains_key(end)) {
+        world.wrong(format!("a message tells of the end {end}, which nobody waited for so"));
+    }
+}
+
+/// Checks that no child went on that was stopped.
+fn stopped_stay(world: &World, stored: &StoredSession) {
+    let mut stopped: BTreeSet<&AgentId> = BTreeSet::new();
+    for Record { agent, event, .. } in &stored.records {
+        match event {
+            Event::AgentStop { pending: true, .. } => _ = stopped.insert(agent),
+            Event::AgentResume { task: Some(_), .. } => {
+                let above = agent.ancestors().any(|above| stopped.contains(&above));
+                if above || stopped.contains(agent) {
+                    world.wrong(format!("{agent} was stopped and goes on"));
+                }
+            }
+            Event::SessionStart(_) => stopped.retain(|agent| agent.ancestors().next().is_some()),
+            _ => {}
+        }
     }
 }

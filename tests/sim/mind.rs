@@ -197,13 +197,13 @@ fn named_agents(request: &Request<'_>) -> Vec<String> {
     agents
 }
 
-/// A look at the agents below, a message to them, an order to stop, or a wait for them.
+/// A look at the agents below, a message or a further task for them, an order to stop, or a wait.
 fn control(dice: &mut Rng, agents: &[String]) -> Value {
-    let action = ["list", "message", "stop", "join"][dice.usize(..4)];
+    let action = ["list", "message", "stop", "join", "continue", "continue"][dice.usize(..6)];
     let mut call = json!({"action": action});
     match action {
         "list" => return call,
-        "message" => call["message"] = format!("Mind {SECRET}.").into(),
+        "continue" | "message" => call["message"] = format!("Mind {SECRET}.").into(),
         "join" => call["wait_for"] = ["any", "all"][dice.usize(..2)].into(),
         _ => {}
     }

@@ -74,6 +74,7 @@ impl std::ops::AddAssign for Figures {
         self.background_agents += other.background_agents;
         self.typed_agents += other.typed_agents;
         self.control_calls += other.control_calls;
+        self.continued_agents += other.continued_agents;
         self.hook_runs += other.hook_runs;
         self.hook_blocks += other.hook_blocks;
         self.ceilings += other.ceilings;
@@ -124,6 +125,7 @@ fn has_its_shares(figures: &Figures) {
         ("agents are in the background", figures.background_agents, agents, 10),
         ("agents have a typed answer", figures.typed_agents, agents, 5),
         ("calls are of `delegate_control`", figures.control_calls, calls, 5),
+        ("agents get a further task", figures.continued_agents * 100, agents, 10),
         ("hooks block", figures.hook_blocks, hook_runs, 5),
         ("seeds have a ceiling", figures.ceilings, seeds, 20),
         ("seeds have the shared prompt first", figures.cache_first, seeds, 20),

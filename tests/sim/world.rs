@@ -99,6 +99,8 @@ pub(crate) struct Figures {
     pub(crate) typed_agents: u64,
     /// Calls of `delegate_control`.
     pub(crate) control_calls: u64,
+    /// Further tasks of children.
+    pub(crate) continued_agents: u64,
     pub(crate) hook_runs: u64,
     pub(crate) hook_blocks: u64,
     /// Seeds whose operator bounds the toolsets of children.
@@ -239,6 +241,7 @@ impl World {
                 figures.background_agents += u64::from(start.spec.background);
                 figures.typed_agents += u64::from(start.spec.output_schema.is_some());
             }
+            Event::AgentResume { task: Some(_), .. } => figures.continued_agents += 1,
             Event::Hook(run) => {
                 figures.hook_runs += 1;
                 figures.hook_blocks += u64::from(run.decision == HookDecision::Block);

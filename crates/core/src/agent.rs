@@ -1,6 +1,6 @@
 //! Running agents, as seen from outside.
 
-pub use crate::agent_spec::{AgentLimits, AgentSpec, Role, SpawnedBy};
+pub use crate::agent_spec::{AgentLimits, AgentSpec, FurtherTask, Role, SpawnedBy};
 use crate::future::BoxFuture;
 use crate::name::AgentId;
 use crate::outcome::Outcome;
@@ -61,6 +61,30 @@ pub enum AttachError {
     /// The journal cannot be written.
     #[error("the session file cannot be written: {0}")]
     Journal(String),
+}
+
+/// Why a child gets no further task.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ContinueError {
+    /// It is no child of this agent, or the session has kept nothing of it.
+    #[error("this agent has no ended child `{0}`")]
+    Unknown(AgentId),
+    /// It has not ended.
+    #[error("it has not ended")]
+    Running,
+    /// The message about its end has not reached its parent.
+    #[error("it has ended, and its entry is still on its way to you: read that first")]
+    Unreported,
+    /// It was stopped.
+    #[error("it was stopped: {0}")]
+    Stopped(String),
+    /// It has no conversation that can go on.
+    #[error("its conversation cannot go on: {0}")]
+    Conversation(String),
+    /// It may not run now.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
 }
 
 /// Result of queueing a message for an agent.

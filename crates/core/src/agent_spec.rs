@@ -14,6 +14,9 @@ use crate::name::{AgentId, CallId, ToolName, ToolsetName};
 use crate::schema::plain_schema;
 use crate::tool_spec::ToolDecl;
 
+/// The line before a further task, for the child.
+const FURTHER_TASK: &str = "The agent that started you has a further task for you:";
+
 /// Whether an agent may delegate work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -45,6 +48,15 @@ pub struct SpawnedBy {
     pub task_index: u32,
     /// Number of tasks in the call.
     pub task_count: u32,
+}
+
+/// A task that a child gets after it has ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FurtherTask {
+    /// The parent's call that gives it.
+    pub call: CallId,
+    /// What the child is to do.
+    pub goal: String,
 }
 
 /// Limits of one agent.
@@ -136,6 +148,19 @@ impl AgentSpec {
         match self.task.strip_suffix(&self.goal) {
             Some(before) if before.ends_with('\n') => &self.goal,
             _ => &self.task,
+        }
+    }
+
+    /// Gives an ended child a further task, which runs in the background. A schema of its answer
+    /// still holds.
+    #[must_use]
+    pub fn with_further_task(self, goal: &str) -> Self {
+        let task = format!("{FURTHER_TASK}\n{goal}");
+        let goal = goal.to_owned();
+        let spec = Self { task, goal, context: None, background: true, ..self };
+        match spec.output_schema.clone() {
+            Some(schema) => spec.answering(schema),
+            None => spec,
         }
     }
 

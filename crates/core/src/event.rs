@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent_spec::AgentSpec;
+use crate::agent_spec::{AgentSpec, FurtherTask};
 use crate::budget::Cost;
 use crate::cancel::CancelReason;
 use crate::compaction::Compaction;
@@ -241,6 +241,10 @@ pub enum Event {
     AgentResume {
         /// The limit on model requests of its turns from now on.
         max_iterations: u32,
+        /// The further task of a child, whose message follows when it begins; `None` if the session
+        /// was resumed.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        task: Option<FurtherTask>,
     },
     /// An agent ended.
     #[serde(rename = "agent.end")]
@@ -287,7 +291,8 @@ impl Event {
             Self::AgentRest => Some(Input::Rest),
             Self::Compaction(compaction) => Some(Input::Compaction(compaction)),
             Self::AnswerRejected { mistakes } => Some(Input::Rejected(mistakes)),
-            Self::AgentResume { max_iterations } => {
+            Self::AgentResume { task: Some(_), .. } => Some(Input::FurtherTask),
+            Self::AgentResume { max_iterations, task: None } => {
                 Some(Input::Resume { max_iterations: *max_iterations })
             }
             Self::SessionStart(_)

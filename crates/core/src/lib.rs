@@ -116,7 +116,7 @@ pub use future::BoxFuture;
 pub use inventory;
 pub use message::{Message, ToolCall, ToolResult};
 pub use model::Model;
-pub use name::{AgentId, CallId, SessionId, ToolName, ToolsetName};
+pub use name::{AgentId, CallId, ChildEndId, SessionId, ToolName, ToolsetName};
 pub use origin::Origin;
 pub use outcome::Outcome;
 pub use policy::{Approver, Policy};

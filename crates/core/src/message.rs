@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::name::{AgentId, CallId};
+use crate::name::{CallId, ChildEndId};
 
 /// Text that a model reads. A separate type, so that text for the operator (errors, logs) cannot
 /// end up in a conversation or the other way round.
@@ -73,10 +73,10 @@ impl Message {
 pub struct UserMessage {
     /// The text.
     pub text: String,
-    /// The background child whose end it reports, if any. The agent loop uses it to deliver each
-    /// report exactly once.
+    /// The end of a background child that it reports, if any. The agent loop uses it to deliver
+    /// each report exactly once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub from: Option<AgentId>,
+    pub from: Option<ChildEndId>,
 }
 
 /// A message that the model wrote.

@@ -202,6 +202,42 @@ impl fmt::Display for AgentId {
     }
 }
 
+/// ID of an end of a child. A child that is continued ends again. As text it is the child's ID,
+/// from the second end on with `#` and the number.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub struct ChildEndId {
+    /// The child.
+    pub child: AgentId,
+    /// Number of the end, from 1.
+    pub number: u32,
+}
+
+impl From<String> for ChildEndId {
+    fn from(text: String) -> Self {
+        let parsed = text.rsplit_once('#').and_then(|(child, number)| {
+            let number = number.parse().ok().filter(|number| *number > 1)?;
+            Some(Self { child: AgentId(child.into()), number })
+        });
+        parsed.unwrap_or_else(|| Self { child: AgentId(text.into()), number: 1 })
+    }
+}
+
+impl From<ChildEndId> for String {
+    fn from(end: ChildEndId) -> Self {
+        end.to_string()
+    }
+}
+
+impl fmt::Display for ChildEndId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.number {
+            1 => self.child.fmt(f),
+            number => write!(f, "{}#{number}", self.child),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,5 +278,15 @@ mod tests {
         let grandchild = child.child(CallId { step: 1, slot: 3 }, 0);
         assert_eq!(grandchild.as_str(), "s1/2.0.1/1.3.0");
         assert_eq!(grandchild.ancestors().collect::<Vec<_>>(), [child, root]);
+    }
+
+    #[test]
+    fn the_first_end_of_a_child_is_written_as_its_id() {
+        let child = AgentId::root(&SessionId::literal("s1")).child(CallId { step: 2, slot: 0 }, 1);
+        for (number, text) in [(1, "s1/2.0.1"), (2, "s1/2.0.1#2"), (31, "s1/2.0.1#31")] {
+            let end = ChildEndId { child: child.clone(), number };
+            assert_eq!(serde_json::to_value(&end).unwrap(), text);
+            assert_eq!(serde_json::from_value::<ChildEndId>(text.into()).unwrap(), end);
+        }
     }
 }

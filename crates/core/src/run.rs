@@ -11,7 +11,7 @@ use crate::message::{
     AssistantMessage, CallStatus, Message, ModelText, ToolCall, ToolResult, UserMessage,
 };
 use crate::model::{FailureKind, Finish, ModelError, Reply, ToolChoice, Usage};
-use crate::name::{AgentId, CallId};
+use crate::name::{CallId, ChildEndId};
 use crate::outcome::ToolTrace;
 use crate::status::{ExitReason, Status};
 
@@ -146,6 +146,7 @@ impl Run {
             Input::Rest => self.rest(),
             Input::Stop(reason) => self.stop(reason),
             Input::Resume { max_iterations } => self.resume(max_iterations),
+            Input::FurtherTask => self.await_task(),
         }
     }
 
@@ -212,9 +213,9 @@ impl Run {
         self.text.answers(completed)
     }
 
-    /// Returns the children whose end was reported to it by a message.
+    /// Returns the ends of children that were reported to it by messages.
     #[must_use]
-    pub const fn delivered(&self) -> &BTreeSet<AgentId> {
+    pub const fn delivered(&self) -> &BTreeSet<ChildEndId> {
         self.conversation.delivered()
     }
 
@@ -327,6 +328,16 @@ impl Run {
                 self.conversation.push_host(GO_ON);
             }
             self.begin_turn();
+        }
+    }
+
+    /// Rests until the message with a further task, which begins a new turn.
+    fn await_task(&mut self) {
+        if matches!(self.state, RunState::Done(_)) {
+            self.conversation.end_turn();
+            self.renew_turn();
+            self.closing = None;
+            self.state = RunState::Resting;
         }
     }
 

@@ -102,6 +102,10 @@ impl ChildLifecycle for BackgroundPolicy {
         Box::pin(async move { Box::new(slot.await) as Box<dyn Any + Send> })
     }
 
+    fn continues_children(&self) -> bool {
+        self.config.options.background
+    }
+
     fn inspect<'a>(
         &'a self,
         parent: &'a AgentView,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-use deputize_core::agent::{AgentActivity, AgentSummary};
+use deputize_core::agent::{AgentActivity, AgentSummary, ContinueError, FurtherTask};
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::schema::{Schema, SchemaError};
 use deputize_core::{
@@ -15,9 +15,11 @@ use serde_json::{Value, json};
 
 use crate::call_error::{CallError, CallErrorCode, Refusal, bounded};
 use crate::fields::{CallFindings, Fields, WORD_CHARS, object};
+use crate::file_snapshot::FileSnapshot;
+use crate::inspect::CallSnapshots;
 use crate::names::{CONTROL, TOOLSET};
 
-const ACTIONS: [&str; 4] = ["list", "message", "stop", "join"];
+const ACTIONS: [&str; 5] = ["list", "message", "continue", "stop", "join"];
 /// What `join` waits for.
 const WAITS: [&str; 2] = ["any", "all"];
 const FIELDS: [&str; 5] = ["action", "agents", "all", "message", "wait_for"];
@@ -54,7 +56,7 @@ impl ControlTool {
                 "action": {"type": "string", "enum": ACTIONS},
                 "agents": {"type": "array", "items": {"type": "string"}, "description": agents},
                 "all": {"type": "boolean", "description": "For `stop`: all running below you"},
-                "message": {"type": "string", "description": "For `message`: what to say"},
+                "message": {"type": "string", "description": "What to say"},
                 "wait_for": {"type": "string", "enum": WAITS, "default": "all",
                              "description": "For `join`"},
             },
@@ -162,11 +164,14 @@ async fn control(arguments: &Value, cx: &ToolCx) -> ToolCallResult {
     faults.errors.extend(wanting(&order));
     let CallFindings { errors, warnings } = faults;
     if !errors.is_empty() {
-        let refusal = Refusal::of("nothing was done", errors, warnings);
-        return Err(ToolError::refused(refusal.to_json()));
+        return Err(refused(errors, warnings));
     }
     let mut told = match (order.action, order.message) {
         ("message", Some(text)) => message(&text, &chosen, cx),
+        ("continue", Some(goal)) => match continue_child(goal, &chosen, cx).await {
+            Ok(told) => told,
+            Err(error) => return Err(refused(vec![*error], warnings)),
+        },
         ("stop", _) => stop(&chosen, cx),
         ("join", _) => {
             let mut ids: BTreeSet<AgentId> = chosen.iter().map(|agent| agent.id.clone()).collect();
@@ -183,6 +188,10 @@ async fn control(arguments: &Value, cx: &ToolCx) -> ToolCallResult {
     Ok(ToolOutput::text(told.to_string()))
 }
 
+fn refused(errors: Vec<CallError>, warnings: Vec<String>) -> ToolError {
+    ToolError::refused(Refusal::of("nothing was done", errors, warnings).to_json())
+}
+
 /// Returns an error about a missing argument of an action; `None` if nothing is missing.
 fn wanting(order: &ControlCall) -> Option<CallError> {
     let wrong =
@@ -196,13 +205,19 @@ fn wanting(order: &ControlCall) -> Option<CallError> {
              below you"
                 .to_owned(),
         ),
-        ("message", None) => wrong(
+        ("continue", _) if order.agents.len() != 1 => wrong(
+            CallErrorCode::Agents,
+            "agents",
+            json!(order.agents),
+            "`continue` needs `agents` with one handle: that of a child that has ended".to_owned(),
+        ),
+        ("message" | "continue", None) => wrong(
             CallErrorCode::Message,
             "message",
             Value::Null,
-            "`message` needs `message`: what to say".to_owned(),
+            format!("`{}` needs `message`: what to say", order.action),
         ),
-        ("message", Some(text)) if text.len() > MESSAGE_BYTES => wrong(
+        ("message" | "continue", Some(text)) if text.len() > MESSAGE_BYTES => wrong(
             CallErrorCode::Message,
             "message",
             json!(text.len()),
@@ -299,6 +314,44 @@ fn message(text: &str, chosen: &[&AgentSummary], cx: &ToolCx) -> Value {
     json!({"agents": told})
 }
 
+/// Gives an ended child a further task, whose entry comes as that of a background child.
+async fn continue_child(
+    goal: String,
+    chosen: &[&AgentSummary],
+    cx: &ToolCx,
+) -> Result<Value, Box<CallError>> {
+    let agent = &cx.agent;
+    let control = &agent.session.control;
+    let before = Arc::new(FileSnapshot::take(&agent.session, agent.id()).await);
+    let snapshots = CallSnapshots::of(agent);
+    let mut told = Vec::new();
+    for child in chosen {
+        let id = &child.id;
+        snapshots.add(id, &before);
+        let task = FurtherTask { call: cx.call, goal: goal.clone() };
+        if let Err(error) = control.continue_child(agent, id, &task) {
+            snapshots.remove(id);
+            let remedy = format!("{error}; {}", remedy(&error));
+            let code = CallErrorCode::Agents;
+            return Err(Box::new(CallError::new(code, None, "agents", &json!(id), remedy)));
+        }
+        let now = control.descendants(agent.id()).into_iter().find(|it| it.id == *id);
+        let status = now.map_or(AgentActivity::Running, |now| now.doing).as_str();
+        told.push(json!({"agent": id, "status": status}));
+    }
+    Ok(json!({"agents": told}))
+}
+
+/// Returns what to do where a child gets no further task.
+const fn remedy(error: &ContinueError) -> &'static str {
+    match error {
+        ContinueError::Unknown(_) => "you continue only children of your own that have ended",
+        ContinueError::Running => "use `message` to tell it something, or `join` to wait for it",
+        ContinueError::Unreported => "it arrives before your next step",
+        _ => "delegate the task to a new child, or do it yourself",
+    }
+}
+
 fn stop(chosen: &[&AgentSummary], cx: &ToolCx) -> Value {
     let stopped = |agent: &&AgentSummary| {
         let told = cx.agent.session.control.stop(&agent.id);
@@ -342,7 +395,9 @@ mod tests {
         for arguments in [json!({"action": "Join"}), json!(r#"{"action": "list"}"#)] {
             assert!(tool.may_repeat(&arguments), "{arguments}");
         }
-        for arguments in [json!({"action": "Message"}), json!({}), json!(null)] {
+        for arguments in
+            [json!({"action": "Message"}), json!({"action": "continue"}), json!({}), json!(null)]
+        {
             assert!(!tool.may_repeat(&arguments), "{arguments}");
         }
     }

@@ -1,6 +1,7 @@
 //! State that the parts of an agent's driver share.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use deputize_core::agent::{AgentSpec, Delivery};
 use deputize_core::context_use::ContextUse;
@@ -21,6 +22,7 @@ use crate::earlier_times::EarlierTime;
 use crate::process_journal::ProcessJournal;
 use crate::session_config::SyncMode;
 use crate::session_inner::SessionInner;
+use crate::stored_agent::StoredAgent;
 use crate::turn_time::TurnTime;
 
 /// One agent, as the parts of its driver know it.
@@ -60,6 +62,21 @@ impl AgentContext {
 
     pub(crate) fn spec(&self) -> &AgentSpec {
         &self.view.spec
+    }
+
+    /// Returns how long the agent has run, with all its tasks and in all processes.
+    pub(crate) fn run_time(&self) -> Duration {
+        self.earlier.tasks + self.earlier.agent + self.time.elapsed()
+    }
+
+    /// Returns the agent after its end, as one of the journal.
+    pub(crate) fn ended(&self) -> StoredAgent {
+        StoredAgent {
+            spec: (*self.view.spec).clone(),
+            declared: self.view.declared.clone(),
+            state: self.state.clone(),
+            earlier: EarlierTime { agent: self.run_time(), ..EarlierTime::default() },
+        }
     }
 
     /// Records an event of this agent, which changes its state.

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Weak};
 
-use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, Delivery};
+use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, ContinueError, Delivery};
 use deputize_core::event::JournalError;
 use deputize_core::process::ProcessEnd;
-use deputize_core::{AgentId, AgentView, Cancel, CancelReason, Event, Outcome};
+use deputize_core::{AgentId, AgentView, Cancel, CancelReason, ChildEndId, Event, Outcome};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
@@ -73,6 +73,7 @@ impl BackgroundChild {
 /// A background child at its end.
 #[derive(Debug)]
 pub(crate) struct ChildOutcome {
+    pub(crate) id: ChildEndId,
     pub(crate) goal: String,
     pub(crate) outcome: Outcome,
 }
@@ -240,21 +241,37 @@ impl AgentHandle {
         self.mail().closed = Some(why);
     }
 
-    /// Adds a background child. Returns false if it is known already, also from its records.
-    pub(crate) fn record_child_start(&self, child: AgentId) -> bool {
+    /// Adds a background child that will have this end. Returns false if it is known already, also
+    /// from its records.
+    pub(crate) fn record_child_start(&self, end: ChildEndId) -> bool {
         let mut mail = self.mail();
-        let is_delivered = self.state.read().run().delivered().contains(&child);
-        let new = !is_delivered && !mail.children.contains_key(&child);
+        let is_delivered = self.state.read().run().delivered().contains(&end);
+        let new = !is_delivered && !mail.children.contains_key(&end.child);
         if new {
-            mail.children.insert(child, BackgroundChild::Runs);
+            mail.children.insert(end.child, BackgroundChild::Runs);
         }
         new
     }
 
-    pub(crate) fn record_child_end(&self, goal: String, outcome: Outcome) {
-        let id = outcome.agent.clone();
-        let child = Box::new(ChildOutcome { goal, outcome });
-        self.mail().children.insert(id, BackgroundChild::Ended(child));
+    /// Adds a child again that has ended and gets a further task.
+    ///
+    /// # Errors
+    /// While it runs, or when the message about its last end has not been delivered.
+    pub(crate) fn reopen_child(&self, child: &AgentId) -> Result<(), ContinueError> {
+        let mut mail = self.mail();
+        match mail.children.get(child) {
+            Some(BackgroundChild::Runs) => Err(ContinueError::Running),
+            Some(BackgroundChild::Ended(_)) => Err(ContinueError::Unreported),
+            None => {
+                mail.children.insert(child.clone(), BackgroundChild::Runs);
+                Ok(())
+            }
+        }
+    }
+
+    pub(crate) fn record_child_end(&self, child: ChildOutcome) {
+        let id = child.id.child.clone();
+        self.mail().children.insert(id, BackgroundChild::Ended(Box::new(child)));
         self.news.notify_waiters();
     }
 

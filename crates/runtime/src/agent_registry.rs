@@ -70,12 +70,10 @@ impl AgentRegistry {
     pub(crate) fn ended(&self, spec: &AgentSpec, own: Spending) -> DescendantTotals {
         let mut tree = self.tree();
         tree.live.remove(&spec.id);
-        let below = tree.spent.remove(&spec.id).unwrap_or_default();
-        if let Some(parent) = &spec.parent {
-            let total = tree.spent.entry(parent.clone()).or_default();
-            *total += own;
-            *total += below;
-        }
+        let below = tree.spent_below(&spec.id);
+        let mut whole = own;
+        whole += below;
+        tree.record_spending(spec, whole);
         DescendantTotals { below, unfinished: tree.live_below(&spec.id).cloned().collect() }
     }
 
@@ -103,7 +101,9 @@ impl AgentRegistry {
         let prefix = format!("{agent}/");
         let is_below = |id: &&AgentId| id.as_str().starts_with(&prefix);
         let mut all: BTreeMap<AgentId, AgentSummary> = BTreeMap::new();
-        for (id, stored) in tree.stored.iter().filter(|(id, _)| is_below(id)) {
+        for (id, stored) in
+            tree.stored.iter().chain(&tree.continuable).filter(|(id, _)| is_below(id))
+        {
             let status = stored.state.read().outcome().map(|outcome| outcome.status);
             all.extend(status.map(|status| (id.clone(), ended_summary(&stored.spec, status))));
         }

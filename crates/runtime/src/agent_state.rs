@@ -181,13 +181,15 @@ struct AgentEndState {
     notified_hooks: Vec<String>,
     /// Whether the session ended after the agent.
     session_ended: bool,
+    /// Number of ends after which it got a further task.
+    earlier_ends: u32,
 }
 
 impl AgentEndState {
     /// The agent goes on.
     fn reopen(&mut self) {
-        let stopped = self.stopped;
-        *self = Self { stopped, ..Self::default() };
+        let Self { stopped, earlier_ends, .. } = *self;
+        *self = Self { stopped, earlier_ends, ..Self::default() };
     }
 }
 
@@ -271,8 +273,12 @@ impl AgentState {
             Event::ToolStart { .. } | Event::AnswerRejected { .. } | Event::AgentWrapUp { .. } => {
                 self.external_texts.ended = true;
             }
-            Event::AgentResume { .. } => {
+            Event::AgentResume { task, .. } => {
                 self.model_use.compactions = CompactionGain::default();
+                if task.is_some() {
+                    self.begun = false;
+                    self.ending.earlier_ends = self.ending.earlier_ends.saturating_add(1);
+                }
                 self.ending.reopen();
             }
             Event::AgentEnd(outcome) => self.ending.outcome = Some((**outcome).clone()),
@@ -372,7 +378,7 @@ impl AgentState {
         }
     }
 
-    /// Returns whether the agent's first message is on record.
+    /// Returns whether the message with the agent's task is on record.
     pub(crate) const fn has_begun(&self) -> bool {
         self.begun
     }
@@ -486,6 +492,11 @@ impl AgentState {
     /// Returns how the agent ended, unless it went on since.
     pub(crate) const fn outcome(&self) -> Option<&Outcome> {
         self.ending.outcome.as_ref()
+    }
+
+    /// Returns the number of the agent's last end, or of the next one while it runs.
+    pub(crate) const fn end_number(&self) -> u32 {
+        self.ending.earlier_ends.saturating_add(1)
     }
 
     /// Returns the names of the hooks that ran after the agent's end.

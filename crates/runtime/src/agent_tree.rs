@@ -25,12 +25,14 @@ pub(crate) struct AgentTree {
     pub(crate) top: Option<Arc<AgentSpec>>,
     /// Agents that run.
     pub(crate) live: BTreeMap<AgentId, Arc<AgentHandle>>,
+    /// Children that ended in this process and may get a further task.
+    pub(crate) continuable: BTreeMap<AgentId, StoredAgent>,
     /// Agents that ended in this process.
     pub(crate) ended: BTreeMap<AgentId, AgentSummary>,
     /// Whether children send heartbeats.
     pub(crate) has_heartbeat: bool,
-    /// Cost of ended descendants, by parent.
-    pub(crate) spent: BTreeMap<AgentId, Spending>,
+    /// Cost of each ended child and its descendants, by parent.
+    spent: BTreeMap<AgentId, BTreeMap<AgentId, Spending>>,
     /// Work of ended descendants, by parent.
     done: BTreeMap<AgentId, EndedDescendants>,
     /// Number of descendants that each agent has had, ended ones included.
@@ -46,10 +48,13 @@ impl AgentTree {
         let mut tree = Self::default();
         stored.keys().for_each(|id| tree.note(id));
         for stored in stored.values() {
-            let state = stored.state.read();
-            state.outcome().iter().for_each(|outcome| tree.store(&stored.spec, outcome));
+            if let Some(outcome) = stored.state.read().outcome() {
+                tree.store(&stored.spec, outcome);
+                let (usage, cost) = (outcome.tree_usage(), tree_cost(outcome));
+                tree.record_spending(&stored.spec, Spending { usage, cost });
+            }
         }
-        Self { spent: spent_below(&stored), stored, ..tree }
+        Self { stored, ..tree }
     }
 
     /// Returns the numbers of agents that limits for new children of an agent go by.
@@ -86,7 +91,8 @@ impl AgentTree {
 
     /// Returns the children that an agent has had, including those of earlier processes.
     pub(crate) fn children_of(&self, agent: &AgentId) -> BTreeSet<AgentId> {
-        let stored = below(&self.stored, agent).chain(below(&self.ended, agent));
+        let stored = below(&self.stored, agent).chain(below(&self.continuable, agent));
+        let stored = stored.chain(below(&self.ended, agent));
         let all = stored.chain(below(&self.live, agent));
         all.filter(|id| id.ancestors().next().as_ref() == Some(agent)).cloned().collect()
     }
@@ -164,9 +170,42 @@ impl AgentTree {
         outcome.text = (!all.is_empty()).then(|| all.join("\n\n"));
     }
 
-    /// Returns what descendants of an agent cost that ended.
-    pub(crate) fn spent_below(&self, agent: &AgentId) -> Cost {
-        self.spent.get(agent).map(|spent| spent.cost).unwrap_or_default()
+    /// Returns what descendants of an agent took that ended.
+    pub(crate) fn spent_below(&self, agent: &AgentId) -> Spending {
+        let children = self.spent.get(agent).into_iter().flat_map(BTreeMap::values);
+        children.fold(Spending::default(), |mut all, child| {
+            all += *child;
+            all
+        })
+    }
+
+    /// Records what a child that ended and its descendants took. What stood there of its earlier
+    /// ends is part of that.
+    pub(crate) fn record_spending(&mut self, child: &AgentSpec, whole: Spending) {
+        if let Some(parent) = &child.parent {
+            self.spent.entry(parent.clone()).or_default().insert(child.id.clone(), whole);
+        }
+    }
+
+    /// Returns a child that has ended and may get a further task; `None` if there is none of this
+    /// ID.
+    pub(crate) fn continuable(&self, child: &AgentId) -> Option<&StoredAgent> {
+        self.continuable.get(child).or_else(|| self.stored.get(child))
+    }
+
+    /// Takes a child that goes on with a further task. It starts with what was done below it.
+    pub(crate) fn take_continuable(&mut self, child: &AgentId) -> Option<StoredAgent> {
+        let stored = self.continuable.remove(child).or_else(|| self.stored.remove(child))?;
+        if let Some(above) = stored.spec.parent.as_ref().and_then(|it| self.done.get_mut(it)) {
+            above.unfinished.remove(child);
+            above.said.remove(child);
+        }
+        if let Some(outcome) = stored.state.read().outcome() {
+            let done = self.done.entry(child.clone()).or_default();
+            done.below.extend(outcome.below.clone());
+            done.unfinished.extend(outcome.receipts.unfinished.iter().cloned());
+        }
+        Some(stored)
     }
 
     /// The agents that run below one.
@@ -212,20 +251,6 @@ pub(crate) fn ended_summary(spec: &AgentSpec, status: Status) -> AgentSummary {
         current_tool: None,
         idle_ms: 0,
     }
-}
-
-/// Returns the cost of ended descendants, by the parent that may still continue.
-fn spent_below(agents: &BTreeMap<AgentId, StoredAgent>) -> BTreeMap<AgentId, Spending> {
-    let mut below: BTreeMap<AgentId, Spending> = BTreeMap::new();
-    for stored in agents.values() {
-        let state = stored.state.read();
-        if let (Some(outcome), Some(parent)) = (state.outcome(), &stored.spec.parent) {
-            let usage = outcome.tree_usage();
-            let cost = tree_cost(outcome);
-            *below.entry(parent.clone()).or_default() += Spending { usage, cost };
-        }
-    }
-    below
 }
 
 /// Work of an agent's ended descendants.

@@ -61,7 +61,6 @@ pub(crate) async fn notify_of_end(
     cancel: &Cancel,
 ) {
     notify_remaining(shared, &[], spec, outcome, cancel).await;
-    shared.states.remove(&spec.id);
 }
 
 /// Handles a child that ended in an earlier process, and whose parent has not received that. Hooks
@@ -72,23 +71,24 @@ pub(crate) fn notify_of_earlier_end(
     stored: StoredAgent,
     tell: impl FnOnce(Outcome) + Send + 'static,
 ) {
-    let StoredAgent { spec, state, .. } = stored;
     let (outcome, notified) = {
-        let state = state.read();
+        let state = stored.state.read();
         (state.outcome().cloned(), state.notified_hooks().to_vec())
     };
     let Some(outcome) = outcome else { return };
     if shared.parts.memory.is_none()
         && shared.hooks.remaining(HookPoint::SubagentStop, &notified).is_empty()
     {
+        shared.keep_continuable(stored);
         return tell(outcome);
     }
     let shared_by_task = Arc::clone(shared);
     shared.tasks.spawn(async move {
         let shared = shared_by_task;
-        let signal = signal_above(&shared, &spec).unwrap_or_else(|| shared.cancel.child());
-        notify_remaining(&shared, &notified, &spec, &outcome, &signal).await;
-        shared.states.remove(&spec.id);
+        let spec = &stored.spec;
+        let signal = signal_above(&shared, spec).unwrap_or_else(|| shared.cancel.child());
+        notify_remaining(&shared, &notified, spec, &outcome, &signal).await;
+        shared.keep_continuable(stored);
         tell(outcome);
     });
 }

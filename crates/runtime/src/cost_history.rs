@@ -3,7 +3,7 @@
 //! A running session counts a cost before it is on record: the agents that wait for room are woken
 //! by it and estimate with it. What was reserved for a task counts too, and is on no record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use deputize_core::budget::{Cost, OutputEstimator, TaskCost, TaskCostEstimator, TokenEstimator};
 use deputize_core::model::Usage;
@@ -49,6 +49,7 @@ impl CostHistory {
     pub(crate) fn of(records: &[Record]) -> Self {
         let mut history = Self::default();
         let mut requests: BTreeMap<&AgentId, (&str, u64)> = BTreeMap::new();
+        let mut continued: BTreeSet<&AgentId> = BTreeSet::new();
         for record in records {
             match &record.event {
                 Event::ModelRequest { model, bytes, .. } => {
@@ -60,7 +61,9 @@ impl CostHistory {
                         history.record_reply(route, bytes, reply.usage.in_context());
                     }
                 }
-                Event::AgentEnd(end) => {
+                // After a further task it is not what one task cost.
+                Event::AgentResume { task: Some(_), .. } => _ = continued.insert(&record.agent),
+                Event::AgentEnd(end) if !continued.contains(&record.agent) => {
                     let spent = tree_cost(end);
                     if let Some(parent) = record.parent.as_ref().filter(|_| spent.tokens > 0) {
                         let completed = is_completed(end.status, end.exit_reason);

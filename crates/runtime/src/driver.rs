@@ -119,6 +119,7 @@ impl Driver {
         shared.registry.has_ended(spec, &outcome);
         let signal = signal_above(shared, spec).unwrap_or_else(|| cx.cancel.clone());
         Box::pin(notify_of_end(shared, spec, &outcome, &signal)).await;
+        shared.keep_continuable(cx.ended());
         outcome
     }
 
@@ -169,7 +170,7 @@ impl Driver {
         }
     }
 
-    /// Gives the agent its first message, unless something keeps it from starting.
+    /// Gives the agent the message with its task, unless something keeps it from starting.
     async fn begin(
         &mut self,
         is_program: bool,
@@ -235,8 +236,7 @@ impl Driver {
         outcome.children_usage = ended.below.usage;
         cost += ended.below.cost;
         outcome.cost_usd = cost.known_usd();
-        let ran = cx.earlier.agent + cx.time.elapsed();
-        outcome.duration_ms = u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
+        outcome.duration_ms = u64::try_from(cx.run_time().as_millis()).unwrap_or(u64::MAX);
         outcome
     }
 }

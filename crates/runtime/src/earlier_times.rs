@@ -9,7 +9,10 @@ use deputize_core::{AgentId, CallId, Event, Record};
 /// Minimum running time of an agent and its open calls in earlier processes.
 #[derive(Debug, Default)]
 pub(crate) struct EarlierTime {
+    /// With its present task.
     pub(crate) agent: Duration,
+    /// With the tasks before that one, in this process too.
+    pub(crate) tasks: Duration,
     pub(crate) calls: BTreeMap<CallId, Duration>,
 }
 
@@ -53,6 +56,11 @@ impl EarlierTimes {
             Event::ToolStart { call, .. } => {
                 self.agents.entry(agent.clone()).or_default().calls.entry(*call).or_default();
                 self.running.insert(agent.clone(), record.depth);
+            }
+            Event::AgentResume { task: Some(_), .. } => {
+                if let Some(times) = self.agents.get_mut(agent) {
+                    times.tasks += std::mem::take(&mut times.agent);
+                }
             }
             Event::Message(_) | Event::ModelRequest { .. } => {
                 self.running.insert(agent.clone(), record.depth);

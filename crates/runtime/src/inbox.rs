@@ -52,7 +52,7 @@ impl Inbox {
         let ended = if closes { Vec::new() } else { self.cx.handle.take_ended() };
         for child in ended {
             let text = self.child_message(&child).await;
-            let from = Some(child.outcome.agent);
+            let from = Some(child.id);
             self.cx.record(Event::Message(UserMessage { text, from })).await?;
         }
         while let Some(text) = self.next_message() {
@@ -66,7 +66,7 @@ impl Inbox {
     }
 
     /// Returns the message about a child's end. The child's report is in a frame of its own.
-    async fn child_message(&self, ChildOutcome { goal, outcome }: &ChildOutcome) -> String {
+    async fn child_message(&self, ChildOutcome { goal, outcome, .. }: &ChildOutcome) -> String {
         let parts = &self.cx.shared.parts;
         let view = &self.cx.view;
         let status = outcome.status.as_str();

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use deputize_core::agent::{AgentSpec, AttachError};
 use deputize_core::authority::Grant;
 use deputize_core::future::poll_once;
-use deputize_core::{AgentView, Authority, Cancel, Outcome, describe_error};
+use deputize_core::{AgentView, Authority, Cancel, ChildEndId, Outcome, describe_error};
 use tracing::{Instrument as _, info_span};
 
 use crate::agent_context::AgentContext;
-use crate::agent_handle::AgentHandle;
+use crate::agent_handle::{AgentHandle, ChildOutcome};
 use crate::child_end::notify_of_earlier_end;
 use crate::driver::{Driver, SlotWait};
 use crate::earlier_times::EarlierTime;
@@ -168,7 +168,7 @@ pub(crate) fn begin_background(
     let gone = || AttachError::Journal("its parent has ended".to_owned());
     let handle = shared.tree().live.get(parent.id()).cloned().ok_or_else(gone)?;
     let id = spec.id.clone();
-    if !handle.record_child_start(id.clone()) {
+    if !handle.record_child_start(ChildEndId { child: id.clone(), number: 1 }) {
         return Ok(());
     }
     match start_child(shared, parent, spec, &handle.children) {
@@ -183,7 +183,11 @@ pub(crate) fn begin_background(
     }
 }
 
-fn launch_background(mut agent: ReadyAgent, parent: &AgentView, handle: Arc<AgentHandle>) {
+pub(crate) fn launch_background(
+    mut agent: ReadyAgent,
+    parent: &AgentView,
+    handle: Arc<AgentHandle>,
+) {
     let cx = Arc::clone(&agent.cx);
     let shared = &cx.shared;
     // Places are granted in the order of those who ask. A replay follows its records.
@@ -193,18 +197,23 @@ fn launch_background(mut agent: ReadyAgent, parent: &AgentView, handle: Arc<Agen
         place.as_ref().is_some_and(|(_, granted)| !granted || shared.registry.paused().is_some());
     cx.handle.progress.set_waits(waits);
     agent.place = place.map(|(place, _)| place);
-    launch(agent, Box::new(end_of_background(shared, handle, cx.spec().goal.clone())));
+    let number = cx.state.read().end_number();
+    let on_end = end_of_background(shared, handle, cx.spec(), number);
+    launch(agent, Box::new(on_end));
 }
 
-/// Delivers the end of a background child to its parent.
+/// Delivers the end of this number of a background child to its parent.
 fn end_of_background(
     shared: &Arc<SessionInner>,
     parent: Arc<AgentHandle>,
-    goal: String,
-) -> impl FnOnce(Outcome) + Send + 'static {
+    child: &AgentSpec,
+    number: u32,
+) -> impl FnOnce(Outcome) + Send + use<> {
     let shared = Arc::clone(shared);
+    let id = ChildEndId { child: child.id.clone(), number };
+    let goal = child.goal.clone();
     move |outcome| {
-        parent.record_child_end(goal, outcome);
+        parent.record_child_end(ChildOutcome { id, goal, outcome });
         shared.registry.notify();
     }
 }
@@ -217,10 +226,12 @@ fn take_up_children(cx: &AgentContext) {
     let left = shared.tree().take_background(cx.view.id());
     for stored in left {
         let spec = stored.spec.clone();
-        if !parent.record_child_start(spec.id.clone()) {
+        let number = stored.state.read().end_number();
+        if !parent.record_child_start(ChildEndId { child: spec.id.clone(), number }) {
+            shared.keep_continuable(stored);
             continue;
         }
-        let on_end = end_of_background(shared, Arc::clone(parent), spec.goal.clone());
+        let on_end = end_of_background(shared, Arc::clone(parent), &spec, number);
         let ended = stored.state.read().outcome().is_some();
         if ended {
             notify_of_earlier_end(shared, stored, on_end);

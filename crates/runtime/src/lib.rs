@@ -140,6 +140,7 @@ mod child_end;
 mod clock;
 mod compaction;
 mod compaction_config;
+mod continuation;
 mod cost_history;
 mod declare;
 mod delta_redactor;

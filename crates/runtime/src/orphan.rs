@@ -144,7 +144,7 @@ async fn end_orphan(
     signal: &Cancel,
 ) -> Result<Outcome, JournalError> {
     settle_interrupted(shared, &stored)?;
-    let StoredAgent { spec, state, earlier, .. } = stored;
+    let StoredAgent { spec, state, earlier, .. } = &stored;
     let (begun, requests, stopped) = {
         let state = state.read();
         (state.has_begun(), state.requests(), state.stopped())
@@ -152,26 +152,28 @@ async fn end_orphan(
     // What a program of its own cost that ran nobody here knows: it asked no model of ours.
     let external = requests == 0 && shared.parts.models.route(&spec.model).is_none();
     let reason = stopped.unwrap_or(CancelReason::Interrupted);
-    shared.bus.record(&spec, Event::AgentStop { reason, pending: false })?;
+    shared.bus.record(spec, Event::AgentStop { reason, pending: false })?;
     let (mut outcome, mut cost, said) = {
         let state = state.read();
         let said = state.external_text().map(str::to_owned);
-        (outcome_of(&spec, &state, None), state.cost(), said)
+        (outcome_of(spec, &state, None), state.cost(), said)
     };
     cost.unpriced |= begun && external;
-    let ended = shared.registry.ended(&spec, Spending { usage: outcome.usage, cost });
+    let ended = shared.registry.ended(spec, Spending { usage: outcome.usage, cost });
     cost += ended.below.cost;
     // One whose answer is on record had come to its end.
     outcome.error = why.filter(|_| outcome.status != Status::Completed).or(outcome.error);
     outcome.text = outcome.text.or(said);
-    outcome.duration_ms = u64::try_from(earlier.agent.as_millis()).unwrap_or(u64::MAX);
+    let ran = earlier.tasks + earlier.agent;
+    outcome.duration_ms = u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
     outcome.children_usage = ended.below.usage;
     outcome.cost_usd = cost.known_usd();
-    outcome.session_path = session_path(shared, &spec);
+    outcome.session_path = session_path(shared, spec);
     shared.tree().notify(&mut outcome, ended.unfinished);
-    shared.bus.record(&spec, Event::AgentEnd(Box::new(outcome.clone())))?;
-    shared.registry.has_ended(&spec, &outcome);
-    notify_of_end(shared, &spec, &outcome, signal).await;
+    shared.bus.record(spec, Event::AgentEnd(Box::new(outcome.clone())))?;
+    shared.registry.has_ended(spec, &outcome);
+    notify_of_end(shared, spec, &outcome, signal).await;
+    shared.keep_continuable(stored);
     Ok(outcome)
 }
 

@@ -144,8 +144,9 @@ fn log_life(agent: &AgentId, seq: u64, event: &Event) {
         Event::AgentStop { reason, pending } => {
             info!(seq, %agent, ?reason, pending, "agent stopped");
         }
-        Event::AgentResume { max_iterations } => {
-            info!(seq, %agent, max_iterations, "agent resumed");
+        Event::AgentResume { max_iterations, task } => {
+            let further_task = task.is_some();
+            info!(seq, %agent, max_iterations, further_task, "agent resumed");
         }
         Event::AgentEnd(outcome) => log_end(agent, seq, outcome),
         Event::SessionEnd { status, exit_code, .. } => {

@@ -11,6 +11,7 @@ use deputize_core::model::{Request, ToolChoice};
 use deputize_core::run::Step;
 use deputize_core::{
     AgentId, BoxFuture, CallId, Event, Message, Outcome, Record, Status, ToolCall, ToolCx,
+    describe_error,
 };
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
@@ -65,7 +66,11 @@ impl ReplayAgent {
             self.take(&record);
             match &record.event {
                 // Above it there may be agents that outlived it, and the end of the session.
-                Event::AgentEnd(outcome) if record.depth > 0 => return Ok((**outcome).clone()),
+                Event::AgentEnd(outcome) if record.depth > 0 => {
+                    self.cx.shared.tree().live.remove(self.id());
+                    self.cx.shared.keep_continuable(self.cx.ended());
+                    return Ok((**outcome).clone());
+                }
                 Event::AgentEnd(outcome) => self.outcome = Some((**outcome).clone()),
                 Event::SessionEnd { .. } if !more => return self.end(&record),
                 _ => {}
@@ -233,7 +238,8 @@ impl ReplayAgent {
         })
     }
 
-    /// Makes a call again that started agents. All others have their recorded results.
+    /// Makes a call again that started agents, and has a child go on to which a call gave a further
+    /// task. All others have their recorded results.
     fn call_again(
         &self,
         call: CallId,
@@ -242,10 +248,14 @@ impl ReplayAgent {
         record: &Record,
     ) -> Result<(), ReplayOver> {
         let view = &self.cx.view;
+        let fail = |now: String| self.fail(record, now);
+        if let Some((child, task)) = self.play.continued(view.id(), call) {
+            let continued = view.session.control.continue_child(view, child, task);
+            return continued.map_err(|error| fail(describe_error(&error)));
+        }
         if !self.play.spawns(view.id(), call) {
             return Ok(());
         }
-        let fail = |now: String| self.fail(record, now);
         // The recording may be anybody's: it must not choose what runs.
         let Some(entry) = view.catalog.spawner(tool) else {
             return Err(fail(format!("there is no tool `{tool}` that starts agents")));

@@ -382,7 +382,7 @@ impl RequestBudget {
             Step::Done(end) => is_completed(end.status, end.reason),
             _ => return,
         };
-        let below = self.cx.shared.tree().spent_below(self.cx.view.id());
+        let below = self.cx.shared.tree().spent_below(self.cx.view.id()).cost;
         budget.close(below, completed);
     }
 }

@@ -11,7 +11,8 @@ use deputize_core::message::UserMessage;
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::Step;
 use deputize_core::{
-    AgentId, Authority, Cancel, Catalog, Event, Outcome, SessionId, Status, describe_error,
+    AgentId, Authority, Cancel, Catalog, ChildEndId, Event, Outcome, SessionId, Status,
+    describe_error,
 };
 
 use crate::agent_state::StartedCall;
@@ -145,7 +146,7 @@ pub(crate) async fn resume_top_agent(
             state.has_begun() && state.run().step() == Step::Rest
         };
         if rests {
-            shared.bus.record(&stored.spec, Event::AgentResume { max_iterations })?;
+            shared.bus.record(&stored.spec, Event::AgentResume { max_iterations, task: None })?;
         }
         let text = shared.parts.secrets.scrub(&text).into_owned();
         if let Some(blocked) = submit(shared, &stored.spec, text, cancel).await? {
@@ -158,7 +159,7 @@ pub(crate) async fn resume_top_agent(
         state.run().may_rest() && state.outcome().is_none()
     };
     if !may_rest || !is_owed(shared, &stored) {
-        shared.bus.record(&stored.spec, Event::AgentResume { max_iterations })?;
+        shared.bus.record(&stored.spec, Event::AgentResume { max_iterations, task: None })?;
     }
     let authority = authority.intersect(&stored.spec.grant);
     let spec = stored.spec.clone();
@@ -192,7 +193,10 @@ fn is_owed(shared: &SessionInner, parent: &StoredAgent) -> bool {
         spec.background && spec.parent.as_ref() == Some(&parent.spec.id)
     };
     let tree = shared.tree();
-    tree.stored.iter().any(|(id, stored)| is_one(stored) && !told.contains(id))
+    tree.stored.iter().any(|(id, stored)| {
+        let number = stored.state.read().end_number();
+        is_one(stored) && !told.contains(&ChildEndId { child: id.clone(), number })
+    })
 }
 
 /// Puts a message of the person on record, unless a hook blocks it: then that is the end.

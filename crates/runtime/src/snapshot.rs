@@ -160,6 +160,9 @@ impl SessionSnapshot {
             _ => {}
         }
         if let Some(agent) = self.agents.get_mut(&record.agent) {
+            if let Event::AgentResume { task: Some(_), .. } = record.event {
+                agent.leave_out_rest(record.at);
+            }
             agent.apply(&record.event, &self.tools);
         }
         self.run.last_record_at = record.at;

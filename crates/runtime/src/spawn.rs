@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
-use deputize_core::agent::{AgentSpec, AgentSummary, AttachError, Delivery};
+use deputize_core::agent::{
+    AgentSpec, AgentSummary, AttachError, ContinueError, Delivery, FurtherTask,
+};
 use deputize_core::tool::{AgentControl, DescendantLimit, NoAgents, Spawn, SpawnConditions};
 use deputize_core::{
     Agent, AgentId, AgentView, BoxFuture, CallId, Cancel, CancelReason, Catalog, Outcome,
@@ -11,6 +13,7 @@ use deputize_core::{
 use tokio::sync::oneshot;
 
 use crate::child_end::notify_of_earlier_end;
+use crate::continuation::continue_child;
 use crate::launch::{ReadyAgent, begin_background, launch, resume_child, start_child};
 use crate::orphan::{end_stored, why_it_ends};
 use crate::outcome::host_fault;
@@ -98,6 +101,17 @@ impl AgentControl for Spawner {
                 shared.registry.join(agents, all).await;
             }
         })
+    }
+
+    fn continue_child(
+        &self,
+        parent: &AgentView,
+        child: &AgentId,
+        task: &FurtherTask,
+    ) -> Result<(), ContinueError> {
+        let unknown = || ContinueError::Unknown(child.clone());
+        let shared = self.shared.upgrade().ok_or_else(unknown)?;
+        continue_child(&shared, parent, child, task)
     }
 }
 

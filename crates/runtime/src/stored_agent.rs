@@ -93,8 +93,14 @@ fn stored_agents(
     texts: &BTreeMap<String, Arc<str>>,
     times: &mut EarlierTimes,
 ) -> BTreeMap<AgentId, StoredAgent> {
-    let mut agents = BTreeMap::new();
+    let mut agents: BTreeMap<AgentId, StoredAgent> = BTreeMap::new();
     for record in records {
+        if let Event::AgentResume { task: Some(task), .. } = &record.event
+            && let Some(agent) = agents.remove(&record.agent)
+        {
+            let spec = agent.spec.with_further_task(&task.goal);
+            agents.insert(spec.id.clone(), StoredAgent { spec, ..agent });
+        }
         let Event::AgentStart(start) = &record.event else { continue };
         let (spec, declared) = stored_spec(start, texts);
         let earlier = times.agents.remove(&spec.id).unwrap_or_default();

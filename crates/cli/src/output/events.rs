@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use deputize_core::agent::FurtherTask;
 use deputize_core::budget::{Cost, shown_usd};
 use deputize_core::compaction::Compaction;
 use deputize_core::event::{AgentStart, SessionStart, ToolEnd};
@@ -117,8 +118,8 @@ impl Projection {
                 EventBody::AgentWrapUp { limit: *limit, budget: *budget }
             }
             &Event::AgentStop { ref reason, pending } => EventBody::AgentStop { reason, pending },
-            Event::AgentResume { max_iterations } => {
-                EventBody::AgentResume { max_iterations: *max_iterations }
+            Event::AgentResume { max_iterations, task } => {
+                agent_resume(*max_iterations, task.as_ref())
             }
             Event::AgentEnd(outcome) => agent_end(outcome),
             Event::Log { level, message, .. } => EventBody::Log { level, message },
@@ -167,8 +168,8 @@ impl Projection {
 /// Returns the agent that a line is about: the record's own, or the child whose end it receives.
 fn subject(record: &Record) -> (&AgentId, Option<&AgentId>, u32) {
     match &record.event {
-        Event::Message(UserMessage { from: Some(child), .. }) => {
-            (child, Some(&record.agent), record.depth + 1)
+        Event::Message(UserMessage { from: Some(end), .. }) => {
+            (&end.child, Some(&record.agent), record.depth + 1)
         }
         _ => (&record.agent, record.parent.as_ref(), record.depth),
     }
@@ -251,6 +252,11 @@ fn said(message: &UserMessage) -> EventBody<'_> {
         }
         None => EventBody::Message { bytes, preview: preview(words_of(&message.text)) },
     }
+}
+
+fn agent_resume(max_iterations: u32, task: Option<&FurtherTask>) -> EventBody<'_> {
+    let goal = task.map(|task| task.goal.as_str());
+    EventBody::AgentResume { max_iterations, goal, tool_call: task.map(|task| task.call) }
 }
 
 fn session_end(

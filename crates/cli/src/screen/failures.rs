@@ -207,7 +207,9 @@ mod tests {
         // A message while it works, and a resume that says nothing new, begin no other task.
         writer.add(&root(), message());
         let end = || crate::fixture::ended(&root(), Status::Interrupted, ExitReason::Interrupted);
-        writer.add(&root(), end()).add(&root(), Event::AgentResume { max_iterations: 9 });
+        writer
+            .add(&root(), end())
+            .add(&root(), Event::AgentResume { max_iterations: 9, task: None });
         assert_eq!(told(&writer), "1 agent failed:\n  ✗ [1/3] 1.0.0: a\n    no");
         writer.add(&root(), end()).add(&root(), message());
         assert_eq!(told(&writer), "");

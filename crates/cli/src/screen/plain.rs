@@ -326,13 +326,14 @@ fn worth(
             let reason = for_terminal_line(reason, REMARK_CHARS);
             asking(again(*attempt, *of, *wait_ms, &reason))
         }
-        Event::AgentStart(_) if detail == Detail::Verbose => {
-            let goal = goal_text(snapshot, snapshot.agent(&record.agent)?);
-            Some(line().with(Style::Busy, "▸ ").with(Style::Bold, goal))
+        Event::AgentStart(_) | Event::AgentResume { task: Some(_), .. }
+            if detail == Detail::Verbose =>
+        {
+            let agent = snapshot.agent(&record.agent)?;
+            Some(line().with(Style::Busy, "▸ ").with(Style::Bold, goal_text(snapshot, agent)))
         }
         Event::AgentWrapUp { limit, budget } => {
-            let limit = reached(*limit, *budget);
-            asking(format!("{limit}: requesting a closing answer"))
+            asking(format!("{}: requesting a closing answer", reached(*limit, *budget)))
         }
         Event::Compaction(compaction) => dim(compaction_words(compaction)),
         Event::AnswerRejected { .. } => {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::compaction::{CompactionInput, ReplacedPart};
 use crate::message::{Message, UserMessage};
-use crate::name::AgentId;
+use crate::name::ChildEndId;
 
 /// A conversation, and the messages that wait until its calls have results.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,8 +19,8 @@ pub(super) struct Conversation {
     turn_request: Option<usize>,
     /// Messages that arrived while calls were open.
     waiting: Vec<UserMessage>,
-    /// Children whose end was reported to it.
-    delivered: BTreeSet<AgentId>,
+    /// Ends of children that were reported to it.
+    delivered: BTreeSet<ChildEndId>,
 }
 
 impl Conversation {
@@ -40,7 +40,7 @@ impl Conversation {
         &self.messages
     }
 
-    pub(super) const fn delivered(&self) -> &BTreeSet<AgentId> {
+    pub(super) const fn delivered(&self) -> &BTreeSet<ChildEndId> {
         &self.delivered
     }
 
@@ -49,8 +49,8 @@ impl Conversation {
         self.messages.last().is_some_and(|it| matches!(**it, Message::Assistant(_)))
     }
 
-    /// Records the child whose end a message reports, if any. Returns whether the message is new: a
-    /// child ends once, and its end is reported to the parent once.
+    /// Records the end of a child that a message reports, if any. Returns whether the message is
+    /// new: each end is reported to the parent once.
     pub(super) fn record_delivery(&mut self, message: &UserMessage) -> bool {
         message.from.as_ref().is_none_or(|from| self.delivered.insert(from.clone()))
     }

@@ -38,6 +38,8 @@ pub enum Input<'a> {
         /// The limit on model requests of its turns from now on.
         max_iterations: u32,
     },
+    /// It had ended and gets a further task: the next message begins a new turn.
+    FurtherTask,
 }
 
 /// The limit that calls for a closing answer.

@@ -11,7 +11,9 @@ use deputize_core::message::{CallStatus, ModelText, OpaqueBlock, UserMessage};
 use deputize_core::model::{FailureKind, Finish, ModelError, Reply, ToolChoice, Usage};
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::{Input, Run, Step, WrapUpReason};
-use deputize_core::{AgentId, CallId, CancelReason, Message, SessionId, Status, ToolResult};
+use deputize_core::{
+    AgentId, CallId, CancelReason, ChildEndId, Message, SessionId, Status, ToolResult,
+};
 
 fn limits(max_iterations: u32) -> AgentLimits {
     AgentLimits { max_iterations, time_ms: 0, wrap_up_ms: 0 }
@@ -111,11 +113,43 @@ fn a_new_message_begins_a_new_turn_with_all_its_steps() {
     assert_eq!(run.step(), Step::Ask { iteration: 2, tools: ToolChoice::Auto });
 }
 
+#[test]
+fn a_further_task_begins_a_new_turn_with_all_its_steps_however_the_last_one_ended() {
+    let closed = Input::WrapUp(WrapUpReason::Time);
+    let stopped = Input::Stop(CancelReason::Interrupted);
+    for last in [Input::Reply(&Reply::text("m", "one")), stopped, closed] {
+        let mut run = started(1);
+        run.apply(last);
+        run.apply(Input::Reply(&Reply::text("m", "closing")));
+        assert!(matches!(run.step(), Step::Done(_)));
+        run.apply(Input::FurtherTask);
+        assert_eq!((run.step(), run.text(), run.is_last()), (Step::Rest, None, false));
+        run.apply(Input::Message(&message("more")));
+        assert!(matches!(run.step(), Step::Ask { tools: ToolChoice::Auto, .. }), "{run:?}");
+        run.apply(Input::Reply(&Reply::text("m", "two")));
+        assert_eq!(run.text().as_deref(), Some("two"));
+    }
+}
+
+#[test]
+fn each_end_of_a_child_is_told_once() {
+    let mut run = started(9);
+    let messages = |run: &Run| run.messages().len();
+    let first = ended(0);
+    let mut second = ended(0);
+    second.from.as_mut().unwrap().number = 2;
+    for (message, more) in [(&first, 1), (&first, 0), (&second, 1), (&second, 0), (&first, 0)] {
+        let before = messages(&run);
+        run.apply(Input::Message(message));
+        assert_eq!(messages(&run) - before, more);
+    }
+}
+
 /// Returns the message that reports a child's end.
 fn ended(index: u32) -> UserMessage {
     let root = AgentId::root(&SessionId::literal("s"));
     let child = root.child(CallId { step: 1, slot: 0 }, index);
-    UserMessage { text: format!("{child} has ended"), from: Some(child) }
+    UserMessage { text: format!("{child} has ended"), from: Some(ChildEndId { child, number: 1 }) }
 }
 
 #[test]

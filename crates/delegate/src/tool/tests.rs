@@ -3,7 +3,9 @@ use std::future::pending;
 use std::sync::Weak;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, AttachError, Delivery, Role};
+use deputize_core::agent::{
+    AgentActivity, AgentSpec, AgentSummary, AttachError, ContinueError, Delivery, FurtherTask, Role,
+};
 use deputize_core::clock::FixedClock;
 use deputize_core::file_state::{FileLedger, FileVersion};
 use deputize_core::model::Usage;
@@ -246,6 +248,15 @@ impl AgentControl for Home {
 
     fn join<'a>(&'a self, _: &'a [AgentId], _: bool) -> BoxFuture<'a, ()> {
         Box::pin(std::future::ready(()))
+    }
+
+    fn continue_child(
+        &self,
+        _: &AgentView,
+        _: &AgentId,
+        _: &FurtherTask,
+    ) -> Result<(), ContinueError> {
+        Err(ContinueError::Running)
     }
 }
 

@@ -94,9 +94,11 @@ impl RecordOrder {
                 let what = || format!("the first message of agent {id} is not its task");
                 ensure(!first || is_task, what)
             }
-            Event::AgentResume { .. } => {
+            Event::AgentResume { task, .. } => {
                 (agent.over, agent.over_here) = (false, false);
-                Ok(())
+                ensure(task.is_none() || agent.task.is_some(), || {
+                    format!("agent {id} gets a further task and was not made before it")
+                })
             }
             Event::ModelRequest { iteration, .. } => {
                 let free = !std::mem::replace(&mut agent.asks, true);

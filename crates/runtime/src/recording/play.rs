@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
-use deputize_core::agent::AttachError;
+use deputize_core::agent::{AttachError, FurtherTask};
 use deputize_core::event::AgentStart;
 use deputize_core::message::CallStatus;
 use deputize_core::{
@@ -29,6 +29,8 @@ pub(crate) struct Playback {
     observers: Vec<Arc<dyn Observer>>,
     /// Calls that started agents.
     spawning: BTreeSet<(AgentId, CallId)>,
+    /// The children that calls gave a further task.
+    continuing: BTreeMap<(AgentId, CallId), (AgentId, FurtherTask)>,
     /// Agents that do something in the recording.
     known: BTreeSet<AgentId>,
     /// Agents from before that nobody may have taken up again: their end was put on record for
@@ -64,6 +66,14 @@ impl Playback {
             Some((start.spec.parent.clone()?, call))
         });
         let spawning = spawned.collect();
+        let continued = recording.records().filter_map(|record| match &record.event {
+            Event::AgentResume { task: Some(task), .. } => {
+                let call = (record.parent.clone()?, task.call);
+                Some((call, (record.agent.clone(), task.clone())))
+            }
+            _ => None,
+        });
+        let continuing = continued.collect();
         let known = recording.before.iter().chain(recording.records());
         let known = known.map(|record| record.agent.clone()).collect();
         let mut orphans: BTreeSet<_> =
@@ -83,7 +93,7 @@ impl Playback {
                 orphans.remove(&record.agent);
             }
         }
-        Self { recording, observers, spawning, known, orphans, state: Mutex::default() }
+        Self { recording, observers, spawning, continuing, known, orphans, state: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, PlaybackState> {
@@ -158,6 +168,15 @@ impl Playback {
     /// Whether a call of an agent started others, so that it is to be made again.
     pub(crate) fn spawns(&self, agent: &AgentId, call: CallId) -> bool {
         self.spawning.contains(&(agent.clone(), call))
+    }
+
+    /// Returns the child that a call of an agent gave a further task, if it did.
+    pub(crate) fn continued(
+        &self,
+        agent: &AgentId,
+        call: CallId,
+    ) -> Option<&(AgentId, FurtherTask)> {
+        self.continuing.get(&(agent.clone(), call))
     }
 
     /// Returns whether an agent that is being started did anything in the recording. If not, its

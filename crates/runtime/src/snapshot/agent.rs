@@ -177,7 +177,12 @@ impl AgentSnapshot {
         match event {
             // Agents know it by this name; its server may call it something else in replies.
             Event::ModelRequest { model, .. } if !model.is_empty() => self.model.clone_from(model),
-            Event::AgentResume { .. } => self.exit = None,
+            Event::AgentResume { task, .. } => {
+                self.exit = None;
+                if let Some(task) = task {
+                    self.goal = for_terminal_line(&task.goal, GOAL_CHARS);
+                }
+            }
             Event::ProcessStart(start) => self.processes.push(start.clone()),
             Event::ProcessEnd(end) => {
                 self.processes.retain(|running| running.process != end.process);
@@ -206,6 +211,14 @@ impl AgentSnapshot {
         // A child is resumed when its turn comes.
         self.flags.is_waiting = self.depth > 0 && self.exit.is_none();
         self.times.downtime = self.times.downtime.saturating_add(down_ms);
+    }
+
+    /// It goes on with a further task after its end: the time between does not count.
+    pub(super) fn leave_out_rest(&mut self, at: u64) {
+        if let Some(exit) = &self.exit {
+            let rest = at.saturating_sub(self.times.started).saturating_sub(exit.duration_ms);
+            self.times.downtime = rest;
+        }
     }
 
     /// Returns what it does, in a session that runs.
@@ -340,7 +353,10 @@ impl ActivityFlags {
             Event::Message(_) => (self.is_waiting, self.is_resting) = (false, false),
             Event::AgentRest => (self.is_waiting, self.is_resting) = (false, true),
             Event::AgentWrapUp { .. } | Event::AgentStop { .. } => self.is_ending = true,
-            Event::AgentResume { .. } => self.is_ending = false,
+            Event::AgentResume { task, .. } => {
+                (self.is_ending, self.is_resting) = (false, false);
+                self.is_waiting = task.is_some();
+            }
             Event::AgentHeartbeat { current_tool, idle_ms, stalled: true, .. } => {
                 self.stall = Some(Stall { tool: current_tool.clone(), idle_ms: *idle_ms });
             }

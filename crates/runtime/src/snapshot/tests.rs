@@ -5,7 +5,9 @@ use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::model::{Finish, RawCall, Reply, Usage};
 use deputize_core::run::WrapUpReason;
 use deputize_core::schema::Schema;
-use deputize_core::{CancelReason, SessionId, ToolDecl, ToolName, ToolResult, ToolSpec};
+use deputize_core::{
+    CancelReason, ChildEndId, SessionId, ToolDecl, ToolName, ToolResult, ToolSpec,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -199,7 +201,10 @@ fn an_agent_does_what_its_last_events_say() {
         (vec![stop(), session_start()], AgentActivity::Running),
         (vec![end(&top(), Status::Timeout)], AgentActivity::Ended(Status::Timeout)),
         (
-            vec![end(&top(), Status::Timeout), Event::AgentResume { max_iterations: 3 }],
+            vec![
+                end(&top(), Status::Timeout),
+                Event::AgentResume { max_iterations: 3, task: None },
+            ],
             AgentActivity::Running,
         ),
     ] {
@@ -313,7 +318,10 @@ fn a_message_after_the_end_of_a_turn_begins_the_next_one() {
     assert_eq!(turn(message("Sort\nthe imports")), (0, None), "the goal is about it");
     assert_eq!(turn(message("faster")), (0, Some("faster".to_owned())));
     assert_eq!(turn(end(&top(), Status::Completed)).0, 0);
-    let delivery = UserMessage { text: "done".to_owned(), from: Some(child(&top(), 0)) };
+    let delivery = UserMessage {
+        text: "done".to_owned(),
+        from: Some(ChildEndId { child: child(&top(), 0), number: 1 }),
+    };
     assert_eq!(turn(Event::Message(delivery)), (0, Some("faster".to_owned())));
     assert_eq!(turn(message("now the tests")), (1, Some("now the tests".to_owned())));
     assert_eq!(turn(message("all of them")).0, 1);

@@ -222,6 +222,6 @@ fn a_child_gets_one_note_after_five_calls_or_some_time_and_one_at_its_end() {
     assert_eq!(end[0]["content"][0]["content"]["text"], "All is well.");
     assert_eq!(end[0]["content"][1]["content"]["text"], "completed: 12 calls, 2 s");
     assert_eq!(json(bench.0.tick()), Vec::<Value>::new());
-    let again = bench.take(&child(), Event::AgentResume { max_iterations: 3 });
+    let again = bench.take(&child(), Event::AgentResume { max_iterations: 3, task: None });
     assert_eq!(again[0]["status"], "in_progress");
 }

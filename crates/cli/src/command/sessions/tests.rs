@@ -1,3 +1,4 @@
+use deputize_core::ChildEndId;
 use deputize_core::event::SessionStart;
 use deputize_core::message::UserMessage;
 use deputize_core::outcome::ExitReason;
@@ -162,7 +163,10 @@ fn people_see_content_without_the_frames_that_are_for_the_model() {
     writer.add(&root(), returned(call, "delegate_task", status, &text, Vec::new()));
     let ended = framed(CallId { step: 0, slot: 0 }, source, &results);
     let text = format!("Your background child s1/1.0.0 has ended: completed.\n{ended}");
-    writer.add(&root(), Event::Message(UserMessage { text, from: Some(child(0)) }));
+    writer.add(
+        &root(),
+        Event::Message(UserMessage { text, from: Some(ChildEndId { child: child(0), number: 1 }) }),
+    );
     let (_folder, stored) = stored(&writer);
     let texts = [show::shown(&stored, &tools(), None, None).unwrap(), markdown::markdown(&stored)];
     for text in texts {

@@ -207,7 +207,13 @@ pub(super) enum EventBody<'r> {
         pending: bool,
     },
     #[serde(rename = "agent.resume")]
-    AgentResume { max_iterations: u32 },
+    AgentResume {
+        max_iterations: u32,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        goal: Option<&'r str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_call: Option<CallId>,
+    },
     #[serde(rename = "agent.end")]
     AgentEnd {
         status: &'static str,

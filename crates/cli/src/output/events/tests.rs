@@ -4,7 +4,7 @@ use deputize_core::message::{CallStatus, UserMessage};
 use deputize_core::outcome::ExitReason;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
 use deputize_core::run::WrapUpReason;
-use deputize_core::{CancelReason, SessionId, Status, ToolsetName};
+use deputize_core::{CancelReason, ChildEndId, SessionId, Status, ToolsetName};
 use serde_json::json;
 
 use super::*;
@@ -51,14 +51,14 @@ fn every_event() -> TestWriter {
         &top,
         returned(CALL, "delegate_task", CallStatus::Ok, r#"{"results":[]}"#, Vec::new()),
     );
-    let from = Some(kid);
+    let from = Some(ChildEndId { child: kid, number: 1 });
     writer.add(&top, Event::Message(UserMessage { text: "It is done.".to_owned(), from }));
     let mistakes = "/n: \"x\" is not of type \"integer\"".to_owned();
     writer.add(&top, Event::AnswerRejected { mistakes });
     writer.add(&top, Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None });
     writer.add(&top, Event::AgentStop { reason: CancelReason::Interrupted, pending: false });
     writer.add(&top, ended(&top, Status::Interrupted, ExitReason::Interrupted));
-    writer.add(&top, Event::AgentResume { max_iterations: 90 });
+    writer.add(&top, Event::AgentResume { max_iterations: 90, task: None });
     let message = "sub\u{1b}[31mject".to_owned();
     writer.add(&top, Event::Log { level: LogLevel::Warn, message, cause: None });
     let usage = usage(4000);

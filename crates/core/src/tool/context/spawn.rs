@@ -6,8 +6,8 @@ use std::future::ready;
 use std::sync::Arc;
 
 use super::AgentView;
-use crate::agent::{Agent, AgentSummary, AttachError, Delivery};
-use crate::agent_spec::AgentSpec;
+use crate::agent::{Agent, AgentSummary, AttachError, ContinueError, Delivery};
+use crate::agent_spec::{AgentSpec, FurtherTask};
 use crate::cancel::Cancel;
 use crate::future::BoxFuture;
 use crate::name::{AgentId, CallId};
@@ -129,6 +129,18 @@ pub trait AgentControl: Send + Sync {
 
     /// Waits until one of these agents has ended, or all of them.
     fn join<'a>(&'a self, agents: &'a [AgentId], all: bool) -> BoxFuture<'a, ()>;
+
+    /// Gives an ended child of an agent a further task. Its conversation goes on in the background,
+    /// under the rights that it had, as far as its parent still has them.
+    ///
+    /// # Errors
+    /// If the child does not exist, runs, was stopped, or may not run now.
+    fn continue_child(
+        &self,
+        parent: &AgentView,
+        child: &AgentId,
+        task: &FurtherTask,
+    ) -> Result<(), ContinueError>;
 }
 
 /// A session without agents: nothing can be attached, and there is nothing to control.
@@ -184,6 +196,15 @@ impl AgentControl for NoAgents {
     fn join<'a>(&'a self, _: &'a [AgentId], _: bool) -> BoxFuture<'a, ()> {
         Box::pin(ready(()))
     }
+
+    fn continue_child(
+        &self,
+        _: &AgentView,
+        child: &AgentId,
+        _: &FurtherTask,
+    ) -> Result<(), ContinueError> {
+        Err(ContinueError::Unknown(child.clone()))
+    }
 }
 
 /// Policy for background children: when they may start, and what their parent reads of their end.
@@ -193,6 +214,12 @@ pub trait ChildLifecycle: Send + Sync {
     /// the child has ended. Slots are given out in the order of these calls, regardless of when the
     /// futures are awaited.
     fn acquire_slot(&self, parent: &AgentView) -> BoxFuture<'static, Box<dyn Any + Send>>;
+
+    /// Returns whether ended children may get further tasks, for which the session keeps their
+    /// conversations.
+    fn continues_children(&self) -> bool {
+        false
+    }
 
     /// Inspects a child at its end, beyond what it did itself. Called once for every child,
     /// foreground or background, before its end is recorded with what this returns.
