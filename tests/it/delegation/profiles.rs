@@ -110,9 +110,7 @@ async fn a_projects_profiles_are_read_only_on_request_and_allow_no_more_than_the
     let system = ChatRequest::of(child).system();
     assert!(system.contains("they give no permission.\n<project:agents/theirs "), "{system}");
     let listed = deputize(&lab, &["profiles", "list", "--project-files"]).await.with_code(0);
-    for part in ["theirs   project  Reads."] {
-        assert!(listed.out.contains(part), "{}", listed.out);
-    }
+    assert!(listed.out.contains("theirs   project  Reads."), "{}", listed.out);
     for part in [
         "theirs.md: `tools`: no tool here is meant by `NotebookEdit`, `Bash(git:*)`: left out",
         "theirs.md: `model`: `sonnet` is not PROVIDER/MODEL and is ignored",
