@@ -65,7 +65,7 @@ impl Driver {
 
     /// Runs the agent to the end of its turn, once it has a place among those that run. There is
     /// always an outcome.
-    pub(crate) async fn drive(mut self, place: Option<SlotWait>) -> Outcome {
+    pub(crate) async fn drive(mut self: Box<Self>, place: Option<SlotWait>) -> Outcome {
         let cx = Arc::clone(&self.cx);
         let _place = enter(&cx, place).await;
         let no_room = Box::pin(self.caller.await_room()).await;
@@ -101,7 +101,7 @@ impl Driver {
     }
 
     /// Records the end of the agent, and notifies whoever waits for it.
-    async fn finish(self, mut outcome: Outcome) -> Outcome {
+    async fn finish(self: Box<Self>, mut outcome: Outcome) -> Outcome {
         let cx = self.cx;
         let shared = &cx.shared;
         let spec = cx.spec();

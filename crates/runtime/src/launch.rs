@@ -126,7 +126,8 @@ pub(crate) fn launch(agent: ReadyAgent, on_end: OnEnd) {
     let cx = Arc::clone(&agent.cx);
     register(&cx);
     let shared = &cx.shared;
-    let run = run_agent(agent);
+    // A future that awaits another by value has room for it twice.
+    let run = Box::pin(run_agent(agent));
     let run = async move { on_end(run.await) };
     match &shared.play {
         Some(play) => play.launch(Box::pin(run)),
@@ -145,7 +146,7 @@ pub(crate) fn run_agent(agent: ReadyAgent) -> impl Future<Output = Outcome> + Se
     let ReadyAgent { cx, routes, place } = agent;
     let play = cx.shared.play.clone();
     let span = info_span!("agent", id = %cx.spec().id);
-    let driver = play.is_none().then(|| Driver::new(Arc::clone(&cx), routes));
+    let driver = play.is_none().then(|| Box::new(Driver::new(Arc::clone(&cx), routes)));
     let run = async move {
         take_up_children(&cx);
         match (driver, play) {
