@@ -42,7 +42,9 @@ pub(crate) struct Arguments {
     pub(crate) log: Option<PathBuf>,
 }
 
+// To build the arguments of all commands takes longer than the rest of a start.
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Command {
     /// Run one task to completion
     ///

@@ -203,16 +203,6 @@ fn child_base(config: &Config, found: &PromptEnvironment) -> Result<Vec<Arc<str>
     found.prompt.child_prompt(&config.system_prompt, schemas, context_files)
 }
 
-/// Returns the tools without those of configured plugins and servers.
-fn brought(
-    from: &AssemblyInput<'_>,
-    delegation: &DelegationConfig,
-) -> Result<Catalog, ComposeError> {
-    let mut catalog = Catalog::linked(from.links)?;
-    add_delegation_tools(&mut catalog, delegation, &from.clock)?;
-    Ok(catalog)
-}
-
 /// Returns the tools of the linked crates and the delegation tools, whatever is configured. The
 /// calls of any session are described by them. Tools of plugins and servers are not included.
 pub(crate) fn linked_catalog(links: &[ToolCrate]) -> Catalog {
@@ -232,7 +222,9 @@ pub(crate) fn without_plugins(from: &AssemblyInput<'_>) -> Result<Catalog, CliEr
     // The names of tools do not depend on what children are told.
     let found = PromptEnvironment::read(from, &mut Vec::new());
     let delegation = delegation::policy(from, &found, Vec::new(), &mut Vec::new());
-    brought(from, &delegation).map_err(CliError::usage)
+    let mut catalog = Catalog::linked(from.links).map_err(CliError::usage)?;
+    add_delegation_tools(&mut catalog, &delegation, &from.clock).map_err(CliError::usage)?;
+    Ok(catalog)
 }
 
 /// Returns the base prompt of the top agent, with its profile.
@@ -281,14 +273,15 @@ impl AssembledProgram {
     pub(crate) fn new(from: &AssemblyInput<'_>) -> Result<Self, CliError> {
         let mut warnings = Vec::new();
         let found = PromptEnvironment::read(from, &mut warnings);
-        let mut found = found.with_guidance(from, &mut warnings).map_err(CliError::usage)?;
+        let linked = Catalog::linked(from.links).map_err(CliError::usage)?;
+        let mut found = found.with_guidance(from, &linked, &mut warnings);
         let loader = plugins::loader(from.surroundings);
         let describe =
             |entry: &PluginEntry| loader.describe(&plugins::plugin(entry, from.surroundings));
         let described = from.config.plugins.iter().map(describe);
         found.plugins = described.collect::<Result<_, _>>().map_err(CliError::usage)?;
         warnings.extend(plugins::unset(from.config, from.surroundings));
-        Self::compose(from, found, warnings).map_err(CliError::usage)
+        Self::compose(from, found, linked, warnings).map_err(CliError::usage)
     }
 
     /// Assembles the same from the earlier prompt environment, without reading anything.
@@ -296,19 +289,21 @@ impl AssembledProgram {
         from: &AssemblyInput<'_>,
         found: PromptEnvironment,
     ) -> Result<Self, CliError> {
-        Self::compose(from, found, Vec::new()).map_err(CliError::usage)
+        let linked = Catalog::linked(from.links).map_err(CliError::usage)?;
+        Self::compose(from, found, linked, Vec::new()).map_err(CliError::usage)
     }
 
     fn compose(
         from: &AssemblyInput<'_>,
         found: PromptEnvironment,
+        mut catalog: Catalog,
         mut warnings: Vec<String>,
     ) -> Result<Self, ComposeError> {
         let config = from.config;
         let child_base = child_base(config, &found)?;
         let mut delegation = delegation::policy(from, &found, child_base, &mut warnings);
         external::apply(config, &mut delegation, &mut warnings);
-        let mut catalog = brought(from, &delegation)?;
+        add_delegation_tools(&mut catalog, &delegation, &from.clock)?;
         let loader = plugins::loader(from.surroundings);
         for plugin in &found.plugins {
             loader.add(plugin, &mut catalog)?;

@@ -9,9 +9,7 @@ use deputize_agent::plugins::PluginRecord;
 use deputize_agent::{PromptSources, local_date, project};
 use deputize_core::profile::Profile;
 use deputize_core::sanitize::Secrets;
-use deputize_core::{
-    Catalog, CatalogEntry, CatalogError, ResourceMap, ToolsetName, describe_error,
-};
+use deputize_core::{Catalog, CatalogEntry, ResourceMap, ToolsetName, describe_error};
 use deputize_runtime::prompt::Platform;
 use deputize_tools::MEMORY_TOOL;
 use serde::{Deserialize, Serialize};
@@ -105,10 +103,11 @@ impl PromptEnvironment {
     pub(super) fn with_guidance(
         self,
         from: &AssemblyInput<'_>,
+        linked: &Catalog,
         warnings: &mut Vec<String>,
-    ) -> Result<Self, CatalogError> {
+    ) -> Self {
         let chosen = &from.config.toolsets;
-        let mut catalog = Catalog::linked(from.links)?;
+        let mut catalog = linked.clone();
         add_composites(from.config, &mut catalog);
         // Of toolsets with tools of their own, none delegates but the one that is not here yet.
         let own_sets = catalog.toolsets();
@@ -139,7 +138,7 @@ impl PromptEnvironment {
             true => profile_library(from).list().into_profiles(),
             false => Vec::new(),
         };
-        Ok(Self { prompt, profiles, ..self })
+        Self { prompt, profiles, ..self }
     }
 
     pub(super) const fn platform(&self) -> Platform {
