@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use deputize::config::{ConfigError, ConfigSource, Problem, Sources, Verb, load, run};
+use deputize_config::{ConfigError, ConfigSource, Problem, Sources, Verb, load, run};
 use deputize_fuzz::meter::Allowed;
 use libfuzzer_sys::fuzz_target;
 
