@@ -87,7 +87,9 @@ impl Schema {
     }
 
     /// Returns the schema of a type's arguments, without keywords that providers reject or that
-    /// waste tokens (`$schema`, `title`, number formats, null defaults).
+    /// only cost tokens: `$schema`, `title`, number formats, defaults that absence means anyway
+    /// (null, `false`, 0), and what serde refuses by itself (negative values of unsigned
+    /// fields, unknown fields).
     ///
     /// # Errors
     /// If the type is not a struct or map.
@@ -179,20 +181,38 @@ fn strip(value: &mut Value, named: bool) {
             if !named {
                 map.remove("$schema");
                 map.remove("title");
-                map.remove("format");
-                if map.get("default") == Some(&Value::Null) {
-                    map.remove("default");
-                }
+                strip_number_format(map);
+                strip_implied(map);
                 strip_nullable(map);
             }
             for (key, member) in map.iter_mut() {
-                if key != "default" && key != "enum" && key != "const" {
+                if named || !matches!(key.as_str(), "default" | "enum" | "const") {
                     strip(member, !named && key == "properties");
                 }
             }
         }
         Value::Array(items) => items.iter_mut().for_each(|item| strip(item, false)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Removes a number's format, and the lower bound of an unsigned one.
+fn strip_number_format(map: &mut serde_json::Map<String, Value>) {
+    let format = map.remove("format");
+    let unsigned = format.as_ref().and_then(Value::as_str).is_some_and(|it| it.starts_with("uint"));
+    if unsigned && map.get("minimum").and_then(Value::as_u64) == Some(0) {
+        map.remove("minimum");
+    }
+}
+
+/// Removes a default that absence means anyway, and the closing of an object, which serde checks.
+fn strip_implied(map: &mut serde_json::Map<String, Value>) {
+    let default = map.get("default");
+    if default.is_some_and(|it| it.is_null() || it == false || it == 0) {
+        map.remove("default");
+    }
+    if map.get("additionalProperties").is_some_and(|it| it == false) {
+        map.remove("additionalProperties");
     }
 }
 
@@ -250,7 +270,8 @@ impl<'de> Deserialize<'de> for Schema {
 mod tests {
     use super::*;
 
-    #[derive(schemars::JsonSchema)]
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    #[serde(deny_unknown_fields)]
     #[expect(dead_code, reason = "only its schema is used")]
     struct Args {
         /// Where.
@@ -259,11 +280,23 @@ mod tests {
         title: Option<u32>,
         /// How.
         mode: Option<Mode>,
+        /// At least this.
+        #[schemars(range(min = 0))]
+        least: i64,
+        /// Every one.
+        #[serde(default)]
+        all: bool,
+        /// How many.
+        #[serde(default = "three")]
+        most: u8,
     }
 
-    #[derive(schemars::JsonSchema)]
+    fn three() -> u8 {
+        3
+    }
+
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
     #[serde(rename_all = "lowercase")]
-    #[expect(dead_code, reason = "only its schema is used")]
     enum Mode {
         Fast,
         Slow,
@@ -274,7 +307,7 @@ mod tests {
         let schema = Schema::of::<Args>().unwrap();
         assert_eq!(
             schema.as_str(),
-            r#"{"properties":{"mode":{"description":"How.","enum":["fast","slow"],"type":"string"},"path":{"description":"Where.","type":"string"},"title":{"description":"From which line.","minimum":0,"type":"integer"}},"required":["path"],"type":"object"}"#
+            r#"{"properties":{"all":{"description":"Every one.","type":"boolean"},"least":{"description":"At least this.","minimum":0,"type":"integer"},"mode":{"description":"How.","enum":["fast","slow"],"type":"string"},"most":{"default":3,"description":"How many.","maximum":255,"type":"integer"},"path":{"description":"Where.","type":"string"},"title":{"description":"From which line.","type":"integer"}},"required":["path","least"],"type":"object"}"#
         );
     }
 

@@ -34,10 +34,9 @@ use parse::{FilePatch, Hunk, PatchAction, parse};
 /// Files that one patch changes at most.
 const MOST_FILES: usize = 100;
 
-const DESCRIPTION: &str = "Change, create, rename or remove several files at once; if one hunk does \
-    not fit, nothing is changed. Files that it changes must have been read before. Takes a unified \
-    diff (also Git's), or the form `*** Begin Patch`. Hunks are placed by their lines, so line \
-    numbers may be wrong.";
+const DESCRIPTION: &str = "Change, create, rename or remove several files, all or nothing. Read a \
+    file before changing it. Takes a unified diff (also Git's) or `*** Begin Patch`; line numbers \
+    may be wrong.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

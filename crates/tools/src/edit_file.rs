@@ -23,18 +23,17 @@ use crate::text::FileText;
 /// Lines of places that an ambiguous edit names.
 const NAMED_LINES: usize = 20;
 
-const DESCRIPTION: &str = "Replace a text in a file that you have read. Copy the old text from \
-    the file, without line numbers. It must occur once; if not, add lines around it. Returns the \
-    diff.";
+const DESCRIPTION: &str = "Replace text in a file that you have read. Copy `old` from the file, \
+    without line numbers; if it occurs more than once, add lines around it. Returns the diff.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     /// The file.
     path: String,
-    /// The text to replace.
+    /// Text to replace.
     old: String,
-    /// The replacement.
+    /// Replacement.
     new: String,
     /// Replace every occurrence.
     #[serde(default)]

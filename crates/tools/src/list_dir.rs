@@ -26,10 +26,10 @@ const DESCRIPTION: &str = "List a directory: `name/` for a directory, name, tab 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The directory [default: the working directory].
+    /// Default: the working directory.
     #[serde(default)]
     path: Option<String>,
-    /// Levels to show [default: 1].
+    /// Levels [default: 1].
     #[schemars(range(min = 1, max = 5))]
     #[serde(default)]
     depth: Option<usize>,

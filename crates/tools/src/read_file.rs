@@ -24,22 +24,22 @@ use crate::text::{Charset, HEAD, Utf8Check, guess};
 const CHUNK: usize = 64 * 1024;
 
 const DESCRIPTION: &str = "Read a text file. Each line comes as its number, a tab and the text. \
-    Long files come in pages; a remark says where to read on. Read a file before changing it.";
+    Long files come in pages. Read a file before changing it.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// The file, relative to the working directory or absolute.
+    /// The file.
     path: String,
     /// First line, from 1.
     #[schemars(range(min = 1))]
     #[serde(default)]
     offset: Option<u64>,
-    /// Maximum number of lines to return.
+    /// Most lines to return.
     #[schemars(range(min = 1))]
     #[serde(default)]
     limit: Option<usize>,
-    /// Byte offset in the first line, to read on in a truncated line.
+    /// Byte of the first line to begin at, where one was truncated.
     #[serde(default)]
     byte: Option<u64>,
 }

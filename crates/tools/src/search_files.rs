@@ -41,26 +41,26 @@ enum SearchMode {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
-    /// Regular expression, for one line (Rust syntax).
+    /// Rust syntax, for one line.
     #[serde(default)]
     pattern: Option<String>,
-    /// File or directory [default: the working directory].
+    /// File or directory; default: the working directory.
     #[serde(default)]
     path: Option<String>,
-    /// Only files whose name (`*.rs`) or path (`src/**/*.{c,h}`) matches.
+    /// Of a name (`*.rs`) or a path (`src/**/*.{c,h}`).
     #[serde(default)]
     glob: Option<String>,
-    /// Matching lines (the default), files that have some, or counts per file.
+    /// Matching lines (default), files with some, or counts per file.
     #[schemars(with = "SearchMode")]
     #[serde(default)]
     mode: Option<SearchMode>,
     #[serde(default)]
     ignore_case: bool,
-    /// Lines to show around each match.
+    /// Lines around each match.
     #[schemars(range(max = 10))]
     #[serde(default)]
     context: usize,
-    /// Maximum number of results [default: 200].
+    /// Most results [default: 200].
     #[schemars(range(min = 1, max = 2000))]
     #[serde(default)]
     limit: Option<u64>,

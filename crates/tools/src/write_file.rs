@@ -25,7 +25,7 @@ const DESCRIPTION: &str = "Create a text file, or replace a whole one. Creates m
 pub(crate) struct Args {
     /// The file.
     path: String,
-    /// The whole new content.
+    /// Its content.
     content: String,
 }
 

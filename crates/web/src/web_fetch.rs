@@ -28,7 +28,7 @@ const DESCRIPTION: &str = "Fetch a web page, a JSON document or a PDF file as te
 pub(crate) struct Args {
     /// The address.
     url: String,
-    /// The byte of the text to begin at, to read on.
+    /// Byte of the text to begin at.
     #[serde(default)]
     offset: usize,
     /// All of a page, not only its main text.
