@@ -19,6 +19,7 @@ use deputize_core::{
 use deputize_runtime::{Continue, Session, SessionConfig, SessionDir, ToolConfig};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
 use crate::fixture::{
     RuleModel, World, authority, catalog, cut, parts, results, resumed, run, spec,
@@ -83,8 +84,14 @@ fn family(world: &Arc<World>, make: fn(AgentSpec) -> AgentSpec) -> SessionConfig
 }
 
 async fn ran(folder: &Path, parts: SessionConfig, grant: &Grant) -> Outcome {
-    let session = Session::create(&SessionDir::new(folder), SessionId::literal("s"), parts);
-    let session = session.unwrap();
+    run_family(&create(folder, parts), folder, grant).await
+}
+
+fn create(folder: &Path, parts: SessionConfig) -> Session {
+    Session::create(&SessionDir::new(folder), SessionId::literal("s"), parts).unwrap()
+}
+
+async fn run_family(session: &Session, folder: &Path, grant: &Grant) -> Outcome {
     let mut top = spec(folder);
     top.tools.push(ToolName::literal("hand"));
     top.approver = ApproverMode::Auto;
@@ -287,4 +294,31 @@ async fn what_a_child_said_reaches_its_parent_also_where_nothing_takes_its_call_
     let told = results(&world);
     assert!(told.contains("its outcome is unknown") && told.contains("one said"), "{told}");
     assert!(told.contains("had ended (completed):") && !told.contains("two said"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_that_its_parent_waits_for_starts_when_spawning_is_not_paused() {
+    static CALLED: Notify = Notify::const_new();
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    let parts = family(&world, |child| {
+        CALLED.notify_one();
+        child
+    });
+    let session = create(folder.path(), parts);
+    let children = || {
+        let records = world.records.lock();
+        records.iter().filter(|record| record.depth == 1).count()
+    };
+    let control = session.control();
+    assert!(control.pause(true, "a person").unwrap());
+    let waits = async {
+        CALLED.notified().await;
+        assert_eq!(children(), 0);
+        control.pause(false, "a person").unwrap();
+    };
+    let grant = Grant::default();
+    let (outcome, ()) = tokio::join!(run_family(&session, folder.path(), &grant), waits);
+    assert_eq!(outcome.text.as_deref(), Some("done"));
+    assert!(children() > 0);
 }
