@@ -74,6 +74,20 @@ impl ApprovalStore {
         Self { dir }
     }
 
+    /// Works on the records on a thread that may block.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Self) -> Result<T, ApprovalStoreError> + Send + 'static,
+    ) -> Result<T, ApprovalStoreError> {
+        let store = self.clone();
+        let done = tokio::task::spawn_blocking(move || work(&store)).await;
+        let lost = |error| ApprovalStoreError::Read {
+            path: self.dir.clone(),
+            source: io::Error::other(error),
+        };
+        done.map_err(lost).flatten()
+    }
+
     /// The directory that a server is started in where nobody says another one.
     ///
     /// # Errors

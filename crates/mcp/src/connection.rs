@@ -166,8 +166,8 @@ impl Connection {
             ServerTransport::Program { path, args, env, cwd } => {
                 let supervisor = supervisor().map_err(ends)?;
                 let owner = Arc::new(supervisor.owner());
-                let cwd =
-                    cwd.made(root).map_err(|error| ends(LaunchError::Directory(error).into()))?;
+                let cwd = cwd.prepare(root).await;
+                let cwd = cwd.map_err(|error| ends(LaunchError::Directory(error).into()))?;
                 let mut command = Command::new(path, cwd);
                 command.args.clone_from(args);
                 command.env.clone_from(env);

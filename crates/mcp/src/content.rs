@@ -1,11 +1,12 @@
 //! Answers of a server, as a model reads them.
 
 use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::path::Path;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
 
 use deputize_core::{ToolCx, ToolOutput};
 use serde_json::Value;
+use tokio::task::spawn_blocking;
 
 /// Limit on text for the model, in bytes; longer text is stored whole in a file.
 pub const TEXT_BYTES: usize = 256 * 1024;
@@ -21,8 +22,39 @@ pub(crate) struct ContentReader<'a> {
     cx: &'a ToolCx,
     text: Vec<String>,
     notes: Vec<String>,
-    kept: usize,
+    files: Vec<ContentFile>,
     left_out: OmittedParts,
+}
+
+/// An answer in its parts, of which some go into files.
+pub(crate) struct Content {
+    output: ToolOutput,
+    files: Vec<ContentFile>,
+}
+
+/// A part of an answer for a file of the session.
+struct ContentFile {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    /// The place among the notes of the one that names the file.
+    note: usize,
+    /// That note if the file is not written, without the error.
+    failure: String,
+}
+
+impl Content {
+    /// Writes the files, and returns the rest. A note says which one could not be written.
+    pub(crate) async fn store(self) -> ToolOutput {
+        let Self { mut output, files } = self;
+        for ContentFile { path, bytes, note, failure } in files {
+            let written = spawn_blocking(move || write_new(&path, &bytes)).await;
+            let written = written.map_err(io::Error::other).flatten();
+            if let (Err(error), Some(note)) = (written, output.notes.get_mut(note)) {
+                *note = format!("{failure}: {error}");
+            }
+        }
+        output
+    }
 }
 
 /// Counts the parts of an answer that are omitted or changed.
@@ -77,11 +109,17 @@ impl OmittedParts {
 
 impl<'a> ContentReader<'a> {
     pub(crate) fn new(cx: &'a ToolCx) -> Self {
-        Self { cx, text: Vec::new(), notes: Vec::new(), kept: 0, left_out: OmittedParts::default() }
+        Self {
+            cx,
+            text: Vec::new(),
+            notes: Vec::new(),
+            files: Vec::new(),
+            left_out: OmittedParts::default(),
+        }
     }
 
     /// The parts of a call's result: its content, and what is structured where no text repeats it.
-    pub(crate) fn result(mut self, answer: &Value) -> ToolOutput {
+    pub(crate) fn result(mut self, answer: &Value) -> Content {
         let blocks = answer.get("content").and_then(Value::as_array);
         blocks.into_iter().flatten().for_each(|block| self.block(block));
         if let Some(structured) = answer.get("structuredContent") {
@@ -94,18 +132,18 @@ impl<'a> ContentReader<'a> {
         if blocks.is_none() && self.text.is_empty() {
             self.notes.push("the server's answer has no content".to_owned());
         }
-        self.output()
+        self.finish()
     }
 
     /// The contents of a resource.
-    pub(crate) fn contents(mut self, answer: &Value) -> ToolOutput {
+    pub(crate) fn contents(mut self, answer: &Value) -> Content {
         let parts = answer.get("contents").and_then(Value::as_array);
         parts.into_iter().flatten().for_each(|part| self.resource(part));
-        self.output()
+        self.finish()
     }
 
     /// The messages of a prompt.
-    pub(crate) fn messages(mut self, answer: &Value) -> ToolOutput {
+    pub(crate) fn messages(mut self, answer: &Value) -> Content {
         if let Some(about) = answer.get("description").and_then(Value::as_str) {
             self.text.push(about.to_owned());
         }
@@ -117,11 +155,11 @@ impl<'a> ContentReader<'a> {
                 self.block(block);
             }
         }
-        self.output()
+        self.finish()
     }
 
     /// Entries of a list, one JSON object a line with these fields only.
-    pub(crate) fn entries(mut self, entries: &[Value], fields: &[&str]) -> ToolOutput {
+    pub(crate) fn entries(mut self, entries: &[Value], fields: &[&str]) -> Content {
         for entry in entries.iter().take(ENTRIES) {
             let mut shown = serde_json::Map::new();
             for field in fields {
@@ -138,7 +176,7 @@ impl<'a> ContentReader<'a> {
             }
             _ => {}
         }
-        self.output()
+        self.finish()
     }
 
     fn block(&mut self, block: &Value) {
@@ -173,9 +211,9 @@ impl<'a> ContentReader<'a> {
         }
     }
 
-    /// Keeps bytes in a file of the session: models here read text.
+    /// Adds a part for a file of the session: models here read text.
     fn bytes(&mut self, data: &str, mime: &str, kind: &str) {
-        if self.kept == KEPT {
+        if self.files.len() == KEPT {
             self.left_out.above_limit += 1;
             return;
         }
@@ -195,29 +233,31 @@ impl<'a> ContentReader<'a> {
             .collect();
         let ending =
             if kind.contains('/') && !ending.is_empty() { ending } else { "bin".to_owned() };
-        self.kept += 1;
-        let path = self.cx.spill_path(&format!("{}.{ending}", self.kept));
-        self.notes.push(match keep(&path, &bytes) {
-            Ok(()) => format!("{kind}, {} bytes: {}", bytes.len(), path.display()),
-            Err(error) => format!("{kind}, {} bytes, is left out: {error}", bytes.len()),
-        });
+        let path = self.cx.spill_path(&format!("{}.{ending}", self.files.len() + 1));
+        let about = format!("{kind}, {} bytes", bytes.len());
+        let note = format!("{about}: {}", path.display());
+        self.add_file(path, bytes, note, format!("{about}, is left out"));
     }
 
-    fn output(mut self) -> ToolOutput {
+    fn add_file(&mut self, path: PathBuf, bytes: Vec<u8>, note: String, failure: String) {
+        self.files.push(ContentFile { path, bytes, note: self.notes.len(), failure });
+        self.notes.push(note);
+    }
+
+    fn finish(mut self) -> Content {
         self.notes.extend(self.left_out.notes());
-        let whole = self.text.join("\n");
-        let end = whole.floor_char_boundary(TEXT_BYTES);
-        let mut content = whole.clone();
-        if end < whole.len() {
+        let mut content = self.text.join("\n");
+        let end = content.floor_char_boundary(TEXT_BYTES);
+        if end < content.len() {
             let path = self.cx.spill_path("txt");
-            let left = whole.len() - end;
+            let about = format!("{} bytes left out", content.len() - end);
+            let note = format!("{about}; the whole is in {}", path.display());
+            let whole = content.clone().into_bytes();
             content.truncate(end);
-            self.notes.push(match keep(&path, whole.as_bytes()) {
-                Ok(()) => format!("{left} bytes left out; the whole is in {}", path.display()),
-                Err(error) => format!("{left} bytes left out, and not kept: {error}"),
-            });
+            self.add_file(path, whole, note, format!("{about}, and not kept"));
         }
-        ToolOutput { content, notes: self.notes, ..ToolOutput::default() }
+        let output = ToolOutput { content, notes: self.notes, ..ToolOutput::default() };
+        Content { output, files: self.files }
     }
 }
 
@@ -252,7 +292,7 @@ fn says(text: &str, structured: &Value) -> bool {
     serde_json::from_str::<Value>(text).is_ok_and(|said| said == *structured)
 }
 
-fn keep(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use deputize_core::setting_names::SettingNames;
 use deputize_process::{ProgramError, resolve_program};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
+use tokio::task::spawn_blocking;
 
 /// A server as the person configured it.
 #[derive(Clone, PartialEq, Eq)]
@@ -52,19 +54,25 @@ impl ServerDirectory {
         }
     }
 
-    /// The directory, which is there afterwards if it is ours.
-    pub(crate) fn made(&self, workspace: &Path) -> std::io::Result<PathBuf> {
+    /// Returns the directory, which it creates if it is ours.
+    pub(crate) async fn prepare(&self, workspace: &Path) -> io::Result<PathBuf> {
         match self {
             Self::Own(path) => {
-                let mut builder = std::fs::DirBuilder::new();
-                #[cfg(unix)]
-                std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-                builder.recursive(true).create(path).map(|()| path.clone())
+                let path = path.clone();
+                let created = spawn_blocking(move || create_private(&path).map(|()| path)).await;
+                created.map_err(io::Error::other).flatten()
             }
             Self::At(path) => Ok(path.clone()),
             Self::Workspace => Ok(workspace.to_owned()),
         }
     }
+}
+
+fn create_private(path: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.recursive(true).create(path)
 }
 
 /// The program or address of a server, as a person approves it.

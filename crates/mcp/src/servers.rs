@@ -18,7 +18,7 @@ use crate::connection::{Connection, Timeouts};
 use crate::error::{LaunchError, McpError, McpErrorKind};
 use crate::list_request::listed;
 use crate::listing::ServerListing;
-use crate::server::{ServerConfig, ServerLimits};
+use crate::server::{ServerConfig, ServerLimits, ServerTarget};
 use crate::server_record::ServerRecord;
 
 /// Limit on consecutive starts, with short pauses, of a server that exits or fails before it
@@ -197,7 +197,7 @@ impl Servers {
         held.silent = started.is_err() && begun.elapsed() >= limits.start;
         held.last = Some(Instant::now());
         let up = Arc::new(started?);
-        self.keep(&managed.server, &up.listed());
+        self.store_listing(&managed.server, up.listed()).await;
         held.up = Some(Arc::clone(&up));
         Ok(up)
     }
@@ -215,12 +215,12 @@ impl Servers {
         };
         let supervisor =
             || (self.supervisor)(settings).map_err(|error| LaunchError::from(error).into());
-        let known = self.known_protocol(server);
+        let known = self.known_protocol(server).await;
         let opening = Connection::open(server, &self.root, &supervisor, &known);
         let opened = tokio::time::timeout(start, Box::pin(opening)).await;
         let opened = opened.map_err(slow).flatten();
         if opened.is_err() {
-            self.forget_protocol(server);
+            self.forget_protocol(server).await;
         }
         let link = opened?;
         let left = start.saturating_sub(begun.elapsed());
@@ -242,38 +242,50 @@ impl Servers {
 
     /// Returns the protocol version that a server agreed on when it was last started the same way;
     /// empty if none is known.
-    fn known_protocol(&self, server: &ServerConfig) -> String {
-        let start = server.start();
-        let record =
-            self.store_of(&server.name).and_then(|store| store.read(&server.name, &start).ok());
-        let record = record.filter(|record| !record.is_stale(&start));
-        record.and_then(|record| record.listed).map(|listed| listed.protocol).unwrap_or_default()
+    async fn known_protocol(&self, server: &ServerConfig) -> String {
+        let Some(store) = self.store_of(&server.name) else { return String::new() };
+        let (name, start) = (server.name.clone(), server.start());
+        let record = store.run(move |store| {
+            let record = store.read(&name, &start)?;
+            Ok(record.listed.clone().filter(|_| !record.is_stale(&start)))
+        });
+        record.await.ok().flatten().map(|listed| listed.protocol).unwrap_or_default()
     }
 
     /// Forgets which protocol version a server agreed on, so that the next start tries each way: a
     /// server that was updated may not know the old one any more.
-    fn forget_protocol(&self, server: &ServerConfig) {
-        let Some(store) = self.store_of(&server.name) else { return };
-        let start = server.start();
-        let Ok(mut record) = store.read(&server.name, &start) else { return };
-        let Some(listed) = record.listed.as_mut().filter(|listed| !listed.protocol.is_empty())
-        else {
-            return;
+    async fn forget_protocol(&self, server: &ServerConfig) {
+        let change = |record: &mut ServerRecord, _: &ServerTarget| {
+            record.listed.iter_mut().for_each(|listed| listed.protocol.clear());
         };
-        listed.protocol.clear();
-        log_unwritten(store.write(&server.name, &start, &record));
+        self.change_record(server, change).await;
     }
 
-    /// Keeps what a server says for later runs. That this cannot be done hinders no call: what
-    /// is offered now was decided before.
-    fn keep(&self, server: &ServerConfig, listed: &ServerListing) {
-        let Some(records) = self.store_of(&server.name) else { return };
-        let start = server.start();
-        let Ok(mut record) = records.read(&server.name, &start) else { return };
-        let before = record.clone();
-        record.hear(&start, listed.clone());
-        if record != before {
-            log_unwritten(records.write(&server.name, &start, &record));
+    /// Stores what a server says for later runs. A failure hinders no call: what is offered now was
+    /// decided before.
+    async fn store_listing(&self, server: &ServerConfig, listed: Arc<ServerListing>) {
+        let change = move |record: &mut ServerRecord, start: &ServerTarget| {
+            record.hear(start, ServerListing::clone(&listed));
+        };
+        self.change_record(server, change).await;
+    }
+
+    /// Changes the stored record of a server, if there is one that can be read.
+    async fn change_record(
+        &self,
+        server: &ServerConfig,
+        change: impl FnOnce(&mut ServerRecord, &ServerTarget) + Send + 'static,
+    ) {
+        let Some(store) = self.store_of(&server.name) else { return };
+        let (name, start) = (server.name.clone(), server.start());
+        let changed = store.run(move |store| {
+            let Ok(mut record) = store.read(&name, &start) else { return Ok(()) };
+            let before = record.clone();
+            change(&mut record, &start);
+            if record == before { Ok(()) } else { store.write(&name, &start, &record) }
+        });
+        if let Err(error) = changed.await {
+            tracing::warn!(error = describe_error(&error), "server record not written");
         }
     }
 
@@ -294,7 +306,7 @@ impl Servers {
         *up.listed.lock() = Arc::clone(&now);
         *up.known_changes.lock() = changes;
         if let Some(managed) = self.servers.get(name) {
-            self.keep(&managed.server, &now);
+            self.store_listing(&managed.server, Arc::clone(&now)).await;
         }
         Ok(now)
     }
@@ -307,9 +319,9 @@ impl Servers {
     pub async fn now(&self, name: &str) -> Result<Option<ServerRecord>, ListingError> {
         let Some(managed) = self.servers.get(name) else { return Ok(None) };
         let Some(records) = self.store_of(name) else { return Ok(None) };
-        let Some(up) = managed.running() else {
-            return Ok(Some(records.read(name, &managed.server.start())?));
-        };
+        let (key, start) = (name.to_owned(), managed.server.start());
+        let read = records.run(move |store| store.read(&key, &start));
+        let Some(up) = managed.running() else { return Ok(Some(read.await?)) };
         if up.is_silent() {
             return Err(ListingError::Slow(name.to_owned()));
         }
@@ -322,9 +334,8 @@ impl Servers {
             return Err(ListingError::Slow(name.to_owned()));
         };
         let listed = listed?;
-        let start = managed.server.start();
-        let mut record = records.read(name, &start)?;
-        record.hear(&start, (*listed).clone());
+        let mut record = read.await?;
+        record.hear(&managed.server.start(), (*listed).clone());
         Ok(Some(record))
     }
 
@@ -363,12 +374,6 @@ fn log_start(server: &str, starts: u32, took: Duration, started: &Result<Running
 }
 
 /// Reports that a record of a server could not be written: it hinders no call.
-fn log_unwritten(written: Result<(), ApprovalStoreError>) {
-    if let Err(error) = written {
-        tracing::warn!(error = describe_error(&error), "server record not written");
-    }
-}
-
 impl ManagedServer {
     /// Returns the server if it runs; `None` during its start, which lists the tools anyway.
     fn running(&self) -> Option<Arc<RunningServer>> {

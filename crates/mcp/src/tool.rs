@@ -129,7 +129,7 @@ impl ToolCallTask<'_> {
                 let params = ReadResourceRequestParams::new(text("uri"));
                 let request = ReadResourceRequest::new(params);
                 let answer = self.ask(ClientRequest::ReadResourceRequest(request)).await?;
-                Ok(ContentReader::new(self.cx).contents(&answer))
+                Ok(ContentReader::new(self.cx).contents(&answer).store().await)
             }
             ToolAction::GetPrompt => {
                 let mut params = GetPromptRequestParams::new(text("name"));
@@ -138,19 +138,19 @@ impl ToolCallTask<'_> {
                 }
                 let request = GetPromptRequest::new(params);
                 let answer = self.ask(ClientRequest::GetPromptRequest(request)).await?;
-                Ok(ContentReader::new(self.cx).messages(&answer))
+                Ok(ContentReader::new(self.cx).messages(&answer).store().await)
             }
             ToolAction::ListPrompts => {
                 let found = self.all(ListKind::Prompts).await?;
-                Ok(ContentReader::new(self.cx)
-                    .entries(&found, &["name", "description", "arguments"]))
+                let fields = ["name", "description", "arguments"];
+                Ok(ContentReader::new(self.cx).entries(&found, &fields).store().await)
             }
             ToolAction::ListResources => {
                 let mut found = self.all(ListKind::Resources).await?;
                 // Not every server that has resources knows of templates.
                 found.extend(self.all(ListKind::Templates).await.unwrap_or_default());
                 let fields = ["uri", "uriTemplate", "name", "description", "mimeType"];
-                Ok(ContentReader::new(self.cx).entries(&found, &fields))
+                Ok(ContentReader::new(self.cx).entries(&found, &fields).store().await)
             }
         }
     }
@@ -215,7 +215,7 @@ impl ToolCallTask<'_> {
             let request = CallToolRequest::new(params.clone());
             let answer = self.ask(ClientRequest::CallToolRequest(request)).await?;
             if answer.get("resultType").and_then(Value::as_str) != Some("input_required") {
-                let mut output = ContentReader::new(self.cx).result(&answer);
+                let mut output = ContentReader::new(self.cx).result(&answer).store().await;
                 if answer.get("isError") == Some(&Value::Bool(true)) {
                     let text = ModelText::own("the tool reports an error:");
                     return Err(ToolError::Partly { text, output: Box::new(output) });

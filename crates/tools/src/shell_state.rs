@@ -57,7 +57,7 @@ pub(crate) fn path(cx: &ToolCx) -> PathBuf {
 
 /// Returns the saved state, over the variables that every shell starts with; `None` if nothing was
 /// saved.
-pub(crate) fn load(path: &Path, base: &Env) -> Result<Option<ShellState>, SavedStateError> {
+fn load(path: &Path, base: &Env) -> Result<Option<ShellState>, SavedStateError> {
     let failed = |source| SavedStateError::Read { path: path.to_owned(), source };
     let file = match open(path) {
         Err(error) if is_absence(&error) => return Ok(None),
@@ -71,6 +71,16 @@ pub(crate) fn load(path: &Path, base: &Env) -> Result<Option<ShellState>, SavedS
     let kept: Option<SavedState> = serde_json::from_slice(&bytes).ok();
     let state = kept.and_then(|kept| kept.over(base));
     state.map(Some).ok_or_else(|| SavedStateError::Malformed(path.to_owned()))
+}
+
+/// Loads a state on a thread that may block.
+pub(crate) async fn restore(
+    path: PathBuf,
+    base: &Env,
+) -> Result<Option<ShellState>, SavedStateError> {
+    let (from, base) = (path.clone(), base.clone());
+    let loaded = tokio::task::spawn_blocking(move || load(&from, &base)).await;
+    loaded.map_err(|lost| SavedStateError::Read { path, source: lost.into() }).flatten()
 }
 
 fn is_absence(error: &io::Error) -> bool {

@@ -26,9 +26,16 @@ pub(crate) fn folder(cx: &ToolCx) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(&cx.agent.session.spill)
 }
 
-/// Where the output of this call goes, with what room there is. Commands that run side by side
+/// Returns where the output of this call goes, with what room there is. It looks on a thread that
+/// may block. Commands that run side by side
 /// count on the same room, so together they may take more, each at most the limit of one call.
-pub(crate) fn file(cx: &ToolCx) -> Result<SpillFile, SpillError> {
+pub(crate) async fn file(cx: &ToolCx) -> Result<SpillFile, SpillError> {
+    let cx = cx.clone();
+    let prepared = tokio::task::spawn_blocking(move || prepare_file(&cx)).await;
+    prepared.map_err(|lost| SpillError::Folder(lost.into())).flatten()
+}
+
+fn prepare_file(cx: &ToolCx) -> Result<SpillFile, SpillError> {
     folder(cx).map_err(SpillError::Folder)?;
     let used = used(cx).map_err(SpillError::Folder)?;
     let limit = Settings::of(cx).spill_bytes;

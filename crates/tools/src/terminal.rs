@@ -96,7 +96,7 @@ impl TypedTool for TerminalTool {
         let mut shell = terminal.shell.lock().await;
         let running = match &mut *shell {
             Some(running) => running,
-            empty => empty.insert(RunningShell::start(cx)?),
+            empty => empty.insert(RunningShell::start(cx).await?),
         };
         if args.background {
             return running.run_in_background(args, &terminal.background, cx).await;
@@ -147,7 +147,7 @@ enum RestoreNote {
 }
 
 impl RunningShell {
-    fn start(cx: &ToolCx) -> Result<Self, ToolError> {
+    async fn start(cx: &ToolCx) -> Result<Self, ToolError> {
         let settings = Settings::of(cx);
         let env = base_env(&settings.commands.env);
         let cwd = settings.commands.cwd.clone().unwrap_or_else(|| cx.agent.spec.cwd.clone());
@@ -155,7 +155,7 @@ impl RunningShell {
         let shell = Shell::find(path).map_err(|error| unavailable(&error))?;
         let supervisor = Processes::supervisor(cx).map_err(|error| unavailable(&error))?;
         let fresh = ShellState { cwd, env: env.clone() };
-        let (state, news) = match shell_state::load(&shell_state::path(cx), &env) {
+        let (state, news) = match shell_state::restore(shell_state::path(cx), &env).await {
             Ok(None) => (fresh, None),
             Ok(Some(state)) => (state, Some(RestoreNote::Restored)),
             Err(error) => {
@@ -186,8 +186,11 @@ impl RunningShell {
         let path = shell_state::path(cx);
         let base = self.base.clone();
         let state = self.state.clone();
-        let folder = spill::folder(cx);
-        let save = move || folder.and_then(|()| shell_state::save(&path, &base, &state));
+        let cx = cx.clone();
+        let save = move || {
+            spill::folder(&cx)?;
+            shell_state::save(&path, &base, &state)
+        };
         let saved = tokio::task::spawn_blocking(save).await;
         let error = saved.unwrap_or_else(|lost| Err(lost.into())).err()?;
         tracing::warn!(error = error.to_string(), "shell state not saved");
@@ -204,7 +207,7 @@ impl RunningShell {
         self.must_know_its_place(cx)?;
         check_room(commands, &Settings::of(cx).commands.background)?;
         self.state.check().map_err(|gone| ToolError::refused(gone.to_string()))?;
-        let (file, not_kept) = match spill::file(cx) {
+        let (file, not_kept) = match spill::file(cx).await {
             Ok(file) => (Some(file), None),
             Err(why) => (None, Some(why)),
         };
@@ -248,7 +251,7 @@ impl RunningShell {
         let settings = Settings::of(cx);
         let asked = args.timeout_seconds.unwrap_or(settings.commands.seconds).max(1);
         let seconds = asked.min(settings.commands.max_seconds);
-        let (spill, not_kept) = match spill::file(cx) {
+        let (spill, not_kept) = match spill::file(cx).await {
             Ok(file) => (Some(file), None),
             Err(why) => (None, Some(why)),
         };
