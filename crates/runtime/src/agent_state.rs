@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::budget::{Cost, TokenEstimator};
-use deputize_core::compaction::{Compaction, ReplacedPart};
+use deputize_core::compaction::Compaction;
 use deputize_core::model::{ModelError, Reply, ToolChoice, Usage};
 use deputize_core::outcome::Receipts;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
@@ -30,8 +30,7 @@ pub(crate) struct AgentState {
     processes: ProcessLog,
     tool_state: ToolState,
     mailbox: VecDeque<String>,
-    external_texts: ExternalTexts,
-    cut_replies: CutReplies,
+    texts: TextLog,
     ending: AgentEndState,
 }
 
@@ -121,6 +120,38 @@ impl ProcessLog {
     }
 }
 
+/// Texts of an agent that are no messages of its conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct TextLog {
+    external: ExternalTexts,
+    cut: CutReplies,
+}
+
+impl TextLog {
+    /// Applies an event that comes after so many messages.
+    fn apply(&mut self, event: &Event, messages: usize) {
+        match event {
+            Event::ExternalText { text } => self.external.push(messages, text),
+            Event::ToolStart { .. } | Event::AnswerRejected { .. } | Event::AgentWrapUp { .. } => {
+                self.external.ended = true;
+            }
+            Event::ModelResponse { .. } => self.cut.partial.clear(),
+            Event::ModelError { error, retried, .. } => {
+                self.cut.record_broken_stream(error);
+                if !retried {
+                    self.cut.record_failure(messages);
+                }
+            }
+            Event::Compaction(compaction) => {
+                let external = self.external.texts.iter_mut();
+                let all = external.chain(&mut self.cut.texts);
+                all.for_each(|(at, _)| *at = compaction.part.moved(*at));
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Texts of an external agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct ExternalTexts {
@@ -137,10 +168,6 @@ impl ExternalTexts {
             Some((_, text)) if !ended => text.push_str(piece),
             _ => self.texts.push((messages, piece.to_owned())),
         }
-    }
-
-    fn record_compaction(&mut self, part: &ReplacedPart) {
-        self.texts.iter_mut().for_each(|(at, _)| *at = part.moved(*at));
     }
 }
 
@@ -164,10 +191,6 @@ impl CutReplies {
         if !self.partial.is_empty() {
             self.texts.push((messages, std::mem::take(&mut self.partial)));
         }
-    }
-
-    fn record_compaction(&mut self, part: &ReplacedPart) {
-        self.texts.iter_mut().for_each(|(at, _)| *at = part.moved(*at));
     }
 }
 
@@ -214,8 +237,7 @@ impl AgentState {
             processes: ProcessLog::default(),
             tool_state: ToolState::default(),
             mailbox: VecDeque::new(),
-            external_texts: ExternalTexts::default(),
-            cut_replies: CutReplies::default(),
+            texts: TextLog::default(),
             ending: AgentEndState::default(),
         }
     }
@@ -243,13 +265,9 @@ impl AgentState {
     /// Applies an event of this agent.
     pub(crate) fn apply(&mut self, event: &Event) {
         self.apply_to_model_use(event);
-        self.apply_to_cut_replies(event);
+        self.texts.apply(event, self.run.messages().len());
         self.apply_to_calls(event);
         match event {
-            Event::Compaction(compaction) => {
-                self.external_texts.record_compaction(&compaction.part);
-                self.cut_replies.record_compaction(&compaction.part);
-            }
             Event::Message(message) => {
                 if matches!(self.run.step(), Step::Done(_)) {
                     self.model_use.compactions = CompactionGain::default();
@@ -267,12 +285,6 @@ impl AgentState {
                 self.processes.running.insert(start.process.clone(), start.clone());
             }
             Event::ProcessEnd(end) => self.apply_process_end(end),
-            Event::ExternalText { text } => {
-                self.external_texts.push(self.run.messages().len(), text);
-            }
-            Event::ToolStart { .. } | Event::AnswerRejected { .. } | Event::AgentWrapUp { .. } => {
-                self.external_texts.ended = true;
-            }
             Event::AgentResume { task, .. } => {
                 self.model_use.compactions = CompactionGain::default();
                 if task.is_some() {
@@ -318,19 +330,6 @@ impl AgentState {
             }
             Event::Compaction(compaction) => used.record_compaction(compaction),
             Event::AgentEnd(_) => used.pending = None,
-            _ => {}
-        }
-    }
-
-    fn apply_to_cut_replies(&mut self, event: &Event) {
-        match event {
-            Event::ModelResponse { .. } => self.cut_replies.partial.clear(),
-            Event::ModelError { error, retried, .. } => {
-                self.cut_replies.record_broken_stream(error);
-                if !retried {
-                    self.cut_replies.record_failure(self.run.messages().len());
-                }
-            }
             _ => {}
         }
     }
@@ -470,18 +469,18 @@ impl AgentState {
 
     /// Returns what an external agent has said last, if anything.
     pub(crate) fn external_text(&self) -> Option<&str> {
-        let (_, text) = self.external_texts.texts.last()?;
+        let (_, text) = self.texts.external.texts.last()?;
         Some(text.as_str()).filter(|text| !text.trim().is_empty())
     }
 
     /// Returns what an external agent has said, each text with the number of messages before it.
     pub(crate) fn external_texts(&self) -> &[(usize, String)] {
-        &self.external_texts.texts
+        &self.texts.external.texts
     }
 
     /// Returns the texts of requests that failed, each with the number of messages before it.
     pub(crate) fn cut_replies(&self) -> &[(usize, String)] {
-        &self.cut_replies.texts
+        &self.texts.cut.texts
     }
 
     /// Returns why the agent, or one above it, was stopped.
