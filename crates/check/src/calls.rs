@@ -45,14 +45,16 @@ pub(crate) struct CallLimits {
 }
 
 impl<'t> Calls<'t> {
-    /// Creates the calls of a tool in a directory, with session settings.
+    /// Creates the calls of a tool in a directory, with session settings, and with the network or
+    /// without it.
     pub(crate) fn new(
         tool: &'t Arc<dyn Tool>,
         dir: &'t Path,
         settings: ResourceMap,
         limits: CallLimits,
+        network: bool,
     ) -> Self {
-        let bench = ToolHarness::of_one(dir, tool, settings);
+        let bench = ToolHarness::of_one(dir, tool, settings, network);
         Self { tool, dir, bench, limits, made: 0 }
     }
 

@@ -41,6 +41,7 @@ pub struct ToolCheck {
     calls: Vec<Value>,
     dir: Option<PathBuf>,
     settings: ResourceMap,
+    network: bool,
     grace: Duration,
     limit: Option<Duration>,
 }
@@ -57,7 +58,8 @@ impl ToolCheck {
     pub fn new(tool: &Arc<dyn Tool>) -> Self {
         let tool = Arc::clone(tool);
         let settings = ResourceMap::default();
-        Self { tool, calls: Vec::new(), dir: None, settings, grace: GRACE, limit: None }
+        let (calls, dir, limit) = (Vec::new(), None, None);
+        Self { tool, calls, dir, settings, network: false, grace: GRACE, limit }
     }
 
     /// Adds a call, which must work like the examples.
@@ -80,6 +82,13 @@ impl ToolCheck {
     #[must_use]
     pub fn lend<T: Resource>(self, value: T) -> Self {
         self.settings.get_or_insert_with(|| value);
+        self
+    }
+
+    /// Lets the calls use the network.
+    #[must_use]
+    pub fn with_network(mut self) -> Self {
+        self.network = true;
         self
     }
 
@@ -154,8 +163,8 @@ impl ToolCheck {
             },
         };
         let limit = self.limit.or(spec.time_limit).unwrap_or(LIMIT);
-        let mut calls =
-            Calls::new(&self.tool, &dir, settings, CallLimits { call: limit, grace: self.grace });
+        let limits = CallLimits { call: limit, grace: self.grace };
+        let mut calls = Calls::new(&self.tool, &dir, settings, limits, self.network);
         for arguments in tried {
             calls.try_with(arguments, found).await;
         }

@@ -88,21 +88,26 @@ impl ToolHarness {
     }
 
     /// Creates a harness with one tool, and the settings of its session.
-    pub(crate) fn of_one(dir: &Path, tool: &Arc<dyn Tool>, settings: ResourceMap) -> Self {
+    pub(crate) fn of_one(
+        dir: &Path,
+        tool: &Arc<dyn Tool>,
+        settings: ResourceMap,
+        network: bool,
+    ) -> Self {
         let mut catalog = Catalog::default();
         // A single tool has no name conflict.
         let _only = catalog.insert(entry(Arc::clone(tool)));
-        Self::lending(dir.to_owned(), catalog, settings)
+        Self::lending(dir.to_owned(), catalog, settings, network)
     }
 
     /// Creates a harness with the tools of a catalog.
     #[must_use]
     pub fn of(dir: impl Into<PathBuf>, catalog: Catalog) -> Self {
-        Self::lending(dir.into(), catalog, ResourceMap::default())
+        Self::lending(dir.into(), catalog, ResourceMap::default(), false)
     }
 
     /// Creates a harness with the tools of a catalog, and the settings of their session.
-    fn lending(dir: PathBuf, catalog: Catalog, settings: ResourceMap) -> Self {
+    fn lending(dir: PathBuf, catalog: Catalog, settings: ResourceMap, network: bool) -> Self {
         let dir = dir.canonicalize().unwrap_or(dir);
         let id = SessionId::literal("bench");
         let session = SessionView {
@@ -113,7 +118,8 @@ impl ToolHarness {
             spawn: Arc::new(NoAgents),
             control: Arc::new(NoAgents),
         };
-        let spec = spec(AgentId::root(&id), dir, &catalog);
+        let mut spec = spec(AgentId::root(&id), dir, &catalog);
+        spec.grant.network = Some(network);
         let agent = AgentView {
             authority: Arc::new(Authority::root(&catalog, &spec.grant)),
             declared: catalog.iter().map(|it| Arc::new(it.tool.spec().decl.clone())).collect(),
