@@ -6,9 +6,10 @@ use std::time::Duration;
 use deputize_core::agent::{AgentSpec, Delivery};
 use deputize_core::context_use::ContextUse;
 use deputize_core::event::{JournalError, LogLevel};
-use deputize_core::model::{FailureKind, ModelError};
+use deputize_core::model::{Delta, FailureKind, ModelError};
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::process_recorder::ProcessRecords;
+use deputize_core::rate_limit::Permit;
 use deputize_core::shell_directory::ShellPlace;
 use deputize_core::todo::TodoList;
 use deputize_core::{AgentView, Cancel, CancelReason, Event};
@@ -139,6 +140,21 @@ impl AgentContext {
     /// Returns whether the agent's turn is over in such a way that a message may begin another one.
     pub(crate) fn may_rest(&self) -> bool {
         self.state.read().run().may_rest()
+    }
+
+    /// Counts a piece of a reply that arrives. `arrived` is the number of bytes so far; `None` before
+    /// the first piece.
+    pub(crate) fn count_delta(
+        &self,
+        delta: Delta<'_>,
+        permit: &mut dyn Permit,
+        arrived: &mut Option<u64>,
+    ) {
+        self.handle.progress.mark();
+        if arrived.is_none() {
+            permit.on_response_start();
+        }
+        *arrived = Some(arrived.unwrap_or(0).saturating_add(delta.bytes() as u64));
     }
 
     /// Returns why this agent is cancelled, by the reason of its signal.

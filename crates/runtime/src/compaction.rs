@@ -268,13 +268,7 @@ impl SummaryWork<'_> {
         };
         budget.begin_summary(request_bytes(&request));
         let mut arrived: Option<u64> = None;
-        let mut live = |delta: Delta<'_>| {
-            self.cx.handle.progress.mark();
-            if arrived.is_none() {
-                pass.on_response_start();
-            }
-            arrived = Some(arrived.unwrap_or(0).saturating_add(delta.bytes() as u64));
-        };
+        let mut live = |delta: Delta<'_>| self.cx.count_delta(delta, &mut *pass, &mut arrived);
         let reply = self.route.model.reply(&request, &mut live, &work);
         let reply = self.cx.time.bound(&work, reply).await.and_then(with_text);
         let next = pass.finish(reply.as_ref().map(|_| ()));

@@ -347,11 +347,7 @@ impl ModelCaller {
         let mut show = |delta: Delta<'_>| self.cx.shared.bus.live(&spec.id, delta);
         let mut arrived: Option<u64> = None;
         let mut live = |delta: Delta<'_>| {
-            self.cx.handle.progress.mark();
-            if arrived.is_none() {
-                pass.on_response_start();
-            }
-            arrived = Some(arrived.unwrap_or(0).saturating_add(delta.bytes() as u64));
+            self.cx.count_delta(delta, &mut *pass, &mut arrived);
             shown.take(delta, &mut show);
         };
         let reply = route.model.reply(&request, &mut live, &work);

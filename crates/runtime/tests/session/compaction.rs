@@ -1,6 +1,5 @@
 //! Compaction: a conversation that nears the end of its model's context goes on with a summary.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,6 +11,7 @@ use deputize_core::{Cancel, Event, Message, Outcome, SessionId, Status};
 use deputize_runtime::{Budgets, SessionConfig, SessionDir, SpokenText};
 use parking_lot::Mutex;
 use serde_json::json;
+use tempfile::TempDir;
 
 use crate::fixture::{World, cut, parts, resumed, run, spec};
 
@@ -86,8 +86,35 @@ where
     parts
 }
 
-async fn to_end(folder: &Path, parts: SessionConfig) -> Outcome {
-    run(folder, spec(folder), parts, &Cancel::new()).await
+/// A session in a folder of its own, whose model records its requests.
+struct CompactionTest {
+    folder: TempDir,
+    world: Arc<World>,
+    seen: Arc<SentRequests>,
+}
+
+impl CompactionTest {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        Self { folder, world: Arc::default(), seen: Arc::default() }
+    }
+
+    /// Returns the parts of a session with a model that answers so.
+    fn parts<F>(&self, answer: F) -> SessionConfig
+    where
+        F: Fn(&SentRequests, usize, &Request<'_>) -> Result<Reply, ModelError>
+            + Send
+            + Sync
+            + 'static,
+    {
+        let seen = Arc::clone(&self.seen);
+        windowed(&self.world, move |results, request| answer(&seen, results, request))
+    }
+
+    async fn run(&self, parts: SessionConfig) -> Outcome {
+        let folder = self.folder.path();
+        run(folder, spec(folder), parts, &Cancel::new()).await
+    }
 }
 
 /// Checks that each call is followed by its result.
@@ -106,31 +133,25 @@ fn assert_paired(messages: &[Arc<Message>]) {
 
 #[tokio::test(start_paused = true)]
 async fn a_long_task_goes_on_past_its_models_context() {
-    let folder = tempfile::tempdir().unwrap();
-    let world = Arc::new(World::default());
-    let seen = Arc::new(SentRequests::default());
-    let rule = {
-        let seen = Arc::clone(&seen);
-        move |_: usize, request: &Request<'_>| Ok(seen.reply(request, 30))
-    };
-    let outcome = to_end(folder.path(), windowed(&world, rule)).await;
+    let test = CompactionTest::new();
+    let outcome = test.run(test.parts(|seen, _, request| Ok(seen.reply(request, 30)))).await;
     assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Completed, Some("done")));
-    let compactions = compactions(&world);
+    let compactions = compactions(&test.world);
     assert!(compactions.len() >= 3, "{}", compactions.len());
     for compaction in &compactions {
         assert!(compaction.bytes_after < compaction.bytes_before / 2, "{compaction:?}");
     }
-    for messages in seen.own.lock().iter() {
+    for messages in test.seen.own.lock().iter() {
         assert_paired(messages);
         let bytes: u64 = messages.iter().map(|message| message.text_bytes()).sum();
         assert!(bytes / TOKEN < u64::from(WINDOW) * 9 / 10, "{}", bytes / TOKEN);
         assert!(matches!(&*messages[0], Message::User(user) if user.text == "go"));
     }
     // A summary is asked for with the same beginning as the request before it.
-    let summaries = seen.summaries.lock();
+    let summaries = test.seen.summaries.lock();
     for messages in summaries.iter() {
         let (_, before) = messages.split_last().unwrap();
-        assert!(seen.own.lock().iter().any(|own| own.starts_with(before)));
+        assert!(test.seen.own.lock().iter().any(|own| own.starts_with(before)));
     }
     assert_eq!(summaries.len(), compactions.len());
     // What the host has on record stands in every later one.
@@ -141,12 +162,12 @@ async fn a_long_task_goes_on_past_its_models_context() {
         }
     }
     // Tokens of summaries count.
-    let all = seen.own.lock().iter().chain(summaries.iter()).count() as u64;
+    let all = test.seen.own.lock().iter().chain(summaries.iter()).count() as u64;
     assert_eq!(outcome.usage.output, all * 20);
     assert_eq!(u64::from(outcome.requests), all);
     drop(summaries);
     // The record keeps everything, in order.
-    let stored = SessionDir::new(folder.path()).read(&SessionId::literal("s")).unwrap();
+    let stored = SessionDir::new(test.folder.path()).read(&SessionId::literal("s")).unwrap();
     let said = stored.spoken_texts(&outcome.agent).unwrap();
     let steps: Vec<String> = said
         .iter()
@@ -166,89 +187,67 @@ async fn a_long_task_goes_on_past_its_models_context() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_killed_after_a_compaction_goes_on_with_the_summary() {
-    let folder = tempfile::tempdir().unwrap();
-    let world = Arc::new(World::default());
-    let seen = Arc::new(SentRequests::default());
-    let rule = |seen: &Arc<SentRequests>| {
-        let seen = Arc::clone(seen);
-        move |_: usize, request: &Request<'_>| Ok(seen.reply(request, 30))
-    };
-    let whole = windowed(&world, rule(&seen));
-    to_end(folder.path(), whole).await;
-    let first = compactions(&world)[0].clone();
-    let other = tempfile::tempdir().unwrap();
-    let dir = cut(folder.path(), other.path(), r#""type":"compaction""#);
-    let again = Arc::new(SentRequests::default());
-    let outcome = resumed(&dir, windowed(&Arc::new(World::default()), rule(&again))).await;
+    let test = CompactionTest::new();
+    let parts = |test: &CompactionTest| test.parts(|seen, _, request| Ok(seen.reply(request, 30)));
+    test.run(parts(&test)).await;
+    let first = compactions(&test.world)[0].clone();
+    let again = CompactionTest::new();
+    let dir = cut(test.folder.path(), again.folder.path(), r#""type":"compaction""#);
+    let outcome = resumed(&dir, parts(&again)).await;
     assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
-    let sent = again.own.lock()[0].clone();
-    let next = seen.own.lock().iter().find(|own| text(own).contains("## Task")).unwrap().clone();
+    let sent = again.seen.own.lock()[0].clone();
+    let next =
+        test.seen.own.lock().iter().find(|own| text(own).contains("## Task")).unwrap().clone();
     assert_eq!(text(&sent), text(&next), "it is the request that was due");
     assert!(text(&sent).contains(&json!(first.text).to_string()));
 }
 
 #[tokio::test(start_paused = true)]
 async fn three_useless_compactions_in_a_row_end_the_turn_with_what_there_is() {
-    let folder = tempfile::tempdir().unwrap();
-    let world = Arc::new(World::default());
-    let seen = Arc::new(SentRequests::default());
-    let rule = {
-        let seen = Arc::clone(&seen);
-        move |_: usize, request: &Request<'_>| {
-            let reply = seen.reply(request, 100);
-            let longer = "A word too many. ".repeat(900);
-            let is_summary = asks_for_summary(request);
-            Ok(Reply { text: if is_summary { longer } else { reply.text.clone() }, ..reply })
-        }
-    };
-    let outcome = to_end(folder.path(), windowed(&world, rule)).await;
+    let test = CompactionTest::new();
+    let parts = test.parts(|seen, _, request| {
+        let reply = seen.reply(request, 100);
+        let longer = "A word too many. ".repeat(900);
+        let is_summary = asks_for_summary(request);
+        Ok(Reply { text: if is_summary { longer } else { reply.text.clone() }, ..reply })
+    });
+    let outcome = test.run(parts).await;
     assert_eq!((outcome.status, outcome.exit_code()), (Status::Failed, 4));
     assert_eq!(outcome.exit_reason, ExitReason::ContextOverflow);
     let error = outcome.error.unwrap();
     assert!(error.contains("3 compactions in a row freed less than a tenth"), "{error}");
     assert!(outcome.text.unwrap().starts_with("Step "));
-    assert_eq!(compactions(&world).len(), 3);
+    assert_eq!(compactions(&test.world).len(), 3);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_conversation_that_the_provider_refuses_as_too_long_is_compacted_and_sent_again() {
-    let folder = tempfile::tempdir().unwrap();
-    let world = Arc::new(World::default());
-    let seen = Arc::new(SentRequests::default());
+    let test = CompactionTest::new();
     let refused = Arc::new(Mutex::new(Vec::new()));
-    let rule = {
-        let (seen, refused) = (Arc::clone(&seen), Arc::clone(&refused));
+    let (seen, log) = (Arc::clone(&test.seen), Arc::clone(&refused));
+    let rule = move |_: usize, request: &Request<'_>| {
+        let asks = asks_for_summary(request);
         // For a summary there is even less room.
-        move |_: usize, request: &Request<'_>| {
-            let asks = asks_for_summary(request);
-            if tokens(request) > if asks { 2_500 } else { 4_000 } {
-                refused.lock().push(asks);
-                return Err(ModelError::new(FailureKind::ContextOverflow, "too long"));
-            }
-            Ok(seen.reply(request, 30))
+        if tokens(request) > if asks { 2_500 } else { 4_000 } {
+            log.lock().push(asks);
+            return Err(ModelError::new(FailureKind::ContextOverflow, "too long"));
         }
+        Ok(seen.reply(request, 30))
     };
-    let parts = parts(&world, rule);
-    let outcome = to_end(folder.path(), parts).await;
+    let outcome = test.run(parts(&test.world, rule)).await;
     assert_eq!((outcome.status, outcome.text.as_deref()), (Status::Completed, Some("done")));
     let refused = refused.lock();
-    assert_eq!(refused.iter().filter(|asks| !**asks).count(), compactions(&world).len());
+    assert_eq!(refused.iter().filter(|asks| !**asks).count(), compactions(&test.world).len());
     assert!(refused.contains(&true), "the oldest messages were left out of a summary");
-    seen.own.lock().iter().for_each(|messages| assert_paired(messages));
-    seen.summaries.lock().iter().for_each(|messages| assert_paired(messages));
+    test.seen.own.lock().iter().for_each(|messages| assert_paired(messages));
+    test.seen.summaries.lock().iter().for_each(|messages| assert_paired(messages));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_named_model_writes_the_summary_and_the_own_one_where_that_fails() {
     for works in [true, false] {
-        let folder = tempfile::tempdir().unwrap();
-        let world = Arc::new(World::default());
-        let seen = Arc::new(SentRequests::default());
-        let own = {
-            let seen = Arc::clone(&seen);
-            move |_: usize, request: &Request<'_>| Ok(seen.reply(request, 12))
-        };
-        let mut parts = windowed(&world, own);
+        let test = CompactionTest::new();
+        let mut parts = test.parts(|seen, _, request| Ok(seen.reply(request, 12)));
         let other = move |_: usize, request: &Request<'_>| {
             assert!(asks_for_summary(request));
             if works {
@@ -259,61 +258,51 @@ async fn a_named_model_writes_the_summary_and_the_own_one_where_that_fails() {
         let model = Arc::new(crate::fixture::RuleModel(other));
         parts.models.insert("t/cheap", "cheap", model);
         parts.requests.compaction.model = "t/cheap".to_owned();
-        let outcome = to_end(folder.path(), parts).await;
+        let outcome = test.run(parts).await;
         assert_eq!(outcome.status, Status::Completed);
-        let compaction = compactions(&world)[0].clone();
+        let compaction = compactions(&test.world)[0].clone();
         let expected = if works { ("t/cheap", "By another.") } else { ("t/rule", "## Task") };
         assert_eq!(compaction.request.model, expected.0);
         assert!(compaction.text.contains(expected.1));
-        assert_eq!(seen.summaries.lock().is_empty(), works);
+        assert_eq!(test.seen.summaries.lock().is_empty(), works);
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn where_no_summary_can_be_had_the_agent_goes_on_without() {
-    let folder = tempfile::tempdir().unwrap();
-    let world = Arc::new(World::default());
-    let seen = Arc::new(SentRequests::default());
+    let test = CompactionTest::new();
     let failed = Arc::new(AtomicUsize::new(0));
-    let rule = {
-        let (seen, failed) = (Arc::clone(&seen), Arc::clone(&failed));
-        move |_: usize, request: &Request<'_>| {
-            if asks_for_summary(request) {
-                failed.fetch_add(1, Ordering::SeqCst);
-                return Ok(Reply::text("m", " "));
-            }
-            Ok(seen.reply(request, 30))
+    let count = Arc::clone(&failed);
+    let parts = test.parts(move |seen, _, request| {
+        if asks_for_summary(request) {
+            count.fetch_add(1, Ordering::SeqCst);
+            return Ok(Reply::text("m", " "));
         }
-    };
-    let outcome = to_end(folder.path(), windowed(&world, rule)).await;
+        Ok(seen.reply(request, 30))
+    });
+    let outcome = test.run(parts).await;
     assert_eq!(outcome.status, Status::Completed);
     assert_eq!(failed.load(Ordering::SeqCst), 3, "it is tried three times in a turn");
-    assert_eq!(compactions(&world), []);
+    assert_eq!(compactions(&test.world), []);
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_a_summary_takes_comes_out_of_the_budget() {
-    let folder = tempfile::tempdir().unwrap();
-    let world = Arc::new(World::default());
-    let seen = Arc::new(SentRequests::default());
-    let rule = {
-        let seen = Arc::clone(&seen);
-        move |_: usize, request: &Request<'_>| {
-            let mut reply = seen.reply(request, 100);
-            if request.tool_choice == ToolChoice::None && !asks_for_summary(request) {
-                reply = Reply { usage: reply.usage, ..Reply::text("m", "This far.") };
-            }
-            Ok(reply)
+    let test = CompactionTest::new();
+    let mut parts = test.parts(|seen, _, request| {
+        let mut reply = seen.reply(request, 100);
+        if request.tool_choice == ToolChoice::None && !asks_for_summary(request) {
+            reply = Reply { usage: reply.usage, ..Reply::text("m", "This far.") };
         }
-    };
-    let mut parts = windowed(&world, rule);
+        Ok(reply)
+    });
     let session = Budget { tokens: Some(90_000), usd: None };
     parts.budgets = Budgets { session, ..Budgets::default() };
-    let outcome = to_end(folder.path(), parts).await;
+    let outcome = test.run(parts).await;
     assert_eq!(outcome.exit_reason, ExitReason::Budget);
-    assert!(!compactions(&world).is_empty());
-    let own: u64 = seen.own.lock().iter().map(|all| input(all)).sum();
-    let summaries: u64 = seen.summaries.lock().iter().map(|all| input(all)).sum();
+    assert!(!compactions(&test.world).is_empty());
+    let own: u64 = test.seen.own.lock().iter().map(|all| input(all)).sum();
+    let summaries: u64 = test.seen.summaries.lock().iter().map(|all| input(all)).sum();
     assert_eq!(outcome.usage.input, own + summaries);
     let spent = outcome.usage.input + outcome.usage.output;
     assert!((45_000..=90_000).contains(&spent), "{spent}");
@@ -325,24 +314,18 @@ fn input(messages: &[Arc<Message>]) -> u64 {
 
 #[tokio::test(start_paused = true)]
 async fn a_child_is_compacted_like_its_parent() {
-    let folder = tempfile::tempdir().unwrap();
-    let world = Arc::new(World::default());
-    let seen = Arc::new(SentRequests::default());
-    let rule = {
-        let seen = Arc::clone(&seen);
-        move |results: usize, request: &Request<'_>| {
-            let is_parent =
-                matches!(&*request.messages[0], Message::User(user) if user.text == "go");
-            match (is_parent, results) {
-                (true, 0) => Ok(Reply::calls("m", [("spawn", json!({"list": ["look"]}))])),
-                (true, _) => Ok(Reply::text("m", "all done")),
-                (false, _) => Ok(seen.reply(request, 12)),
-            }
+    let test = CompactionTest::new();
+    let parts = test.parts(|seen, results, request| {
+        let is_parent = matches!(&*request.messages[0], Message::User(user) if user.text == "go");
+        match (is_parent, results) {
+            (true, 0) => Ok(Reply::calls("m", [("spawn", json!({"list": ["look"]}))])),
+            (true, _) => Ok(Reply::text("m", "all done")),
+            (false, _) => Ok(seen.reply(request, 12)),
         }
-    };
-    let outcome = to_end(folder.path(), windowed(&world, rule)).await;
+    });
+    let outcome = test.run(parts).await;
     assert_eq!(outcome.text.as_deref(), Some("all done"));
-    let records = world.records.lock();
+    let records = test.world.records.lock();
     let is_of_child = |event: &Event| matches!(event, Event::Compaction(_));
     assert!(records.iter().any(|record| record.depth == 1 && is_of_child(&record.event)));
     assert!(outcome.children_usage.output >= 13 * 20, "{:?}", outcome.children_usage);
