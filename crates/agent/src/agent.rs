@@ -28,11 +28,14 @@ use crate::extension::{Extension, ExtensionContext};
 use crate::running::RunningSessions;
 use crate::session_id::new_session_id;
 
+mod build_error;
 mod builder;
+mod model_settings;
 mod replay;
 
+pub use build_error::BuildError;
+pub use builder::AgentBuilder;
 use builder::AgentSetup;
-pub use builder::{AgentBuilder, BuildError};
 pub use replay::AgentReplayError;
 
 /// Why a session does not go on.

@@ -11,7 +11,6 @@ use deputize_core::budget::Budget;
 use deputize_core::hook::Hook;
 use deputize_core::policy::{ApprovalAnswer, NoPerson, Question};
 use deputize_core::profile::Profile;
-use deputize_core::prompt::FillError;
 use deputize_core::retry::RetryPolicy;
 use deputize_core::sanitize::Secrets;
 use deputize_core::{
@@ -20,20 +19,20 @@ use deputize_core::{
 };
 use deputize_delegate::{ChildApprovals, DelegationConfig, DelegationHost, send_order};
 use deputize_documents::ProfileLibrary;
-use deputize_runtime::{
-    Budgets, CompactionConfig, Heartbeat, Models, RateLimiters, SyncMode, SystemClock,
-};
+use deputize_runtime::{Budgets, CompactionConfig, Heartbeat, RateLimiters, SyncMode, SystemClock};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 #[cfg(feature = "tools")]
 use super::Commands;
+use super::build_error::BuildError;
+use super::model_settings::{ModelContext, ModelSettings};
 use super::{Agent, AgentModels, Handlers, Sessions};
 use crate::assembly::{Assembly, AssemblyLimits, PromptConfig, ToolSelection, Workspace};
-use crate::delegation::{DelegationError, add_delegation_tools};
-use crate::extension::{Extension, ExtensionContext, ExtensionError};
-use crate::model::{AgentModel, ModelSourceError};
+use crate::delegation::add_delegation_tools;
+use crate::extension::{Extension, ExtensionContext};
+use crate::model::AgentModel;
 use crate::policy::EffectPolicy;
 use crate::prompt_sources::{PromptSettings, PromptSources, local_date};
 use crate::protected::protected_paths;
@@ -45,58 +44,10 @@ const MAX_ITERATIONS: u32 = 90;
 /// Milliseconds that an agent has for a closing answer.
 const WRAP_UP_MS: u64 = 20_000;
 
-/// Why an agent cannot be built.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum BuildError {
-    /// No model was given.
-    #[error("the agent has no model; call `model` with a name such as `openai/gpt-5`")]
-    NoModel,
-    /// Its model cannot be asked.
-    #[error(transparent)]
-    Model(#[from] ModelSourceError),
-    /// No directory was given.
-    #[error("the agent has no workspace; call `workspace` with the directory that it may change")]
-    NoWorkspace,
-    /// The directory is not there.
-    #[error("the workspace `{path}` is not a directory, or cannot be opened")]
-    Workspace {
-        /// The directory.
-        path: PathBuf,
-        /// The cause.
-        #[source]
-        source: std::io::Error,
-    },
-    /// There is no place for sessions.
-    #[error("there is no directory for sessions")]
-    Sessions(#[source] std::io::Error),
-    /// Its tools do not fit together.
-    #[error(transparent)]
-    Tools(#[from] deputize_core::CatalogError),
-    /// Its delegation tools could not be made.
-    #[error(transparent)]
-    Delegation(#[from] DelegationError),
-    /// A template of its prompt is broken.
-    #[error("the prompt cannot be built")]
-    Prompt(#[from] FillError),
-    /// A plugin or an MCP server cannot be used.
-    #[error(transparent)]
-    Extension(ExtensionError),
-    /// Dollars are limited, and nobody knows what a model costs.
-    #[error(
-        "the budget is in dollars, and the price of `{model}` is not known; call `with_price` of \
-         `AgentModel`, or limit tokens"
-    )]
-    NoPrice {
-        /// The model.
-        model: String,
-    },
-}
-
 /// The settings of an agent; see [`Agent::builder`].
 #[must_use]
 pub struct AgentBuilder {
-    models: ModelSettings,
+    pub(super) models: ModelSettings,
     crates: Vec<ToolCrate>,
     extensions: Vec<Box<dyn Extension>>,
     workspace: Option<PathBuf>,
@@ -107,14 +58,6 @@ pub struct AgentBuilder {
     limits: LimitSettings,
     pub(super) handlers: HandlerSettings,
     env: BuilderEnv,
-}
-
-/// Which models an agent and its children ask.
-#[derive(Debug, Default)]
-struct ModelSettings {
-    own: Option<AgentModel>,
-    children: Vec<AgentModel>,
-    fallback: Vec<AgentModel>,
 }
 
 /// Limits of an agent.
@@ -331,7 +274,10 @@ impl AgentBuilder {
         let mut secrets = Secrets::default();
         let variables = texts.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         add_secrets(&mut secrets, variables);
-        let (name, models) = self.connect_models(&texts, &mut secrets)?;
+        let in_dollars = self.limits.budget.usd.is_some();
+        let model_cx = ModelContext { env: &texts, clock: &self.env.clock, in_dollars };
+        let (name, models) =
+            self.models.connect(&model_cx, self.delegation.as_ref(), &mut secrets)?;
         let sessions = Sessions::open(self.sessions.as_deref()).map_err(BuildError::Sessions)?;
         let workspace = Workspace {
             protected: protected_paths(&texts, &cwd, [sessions.path.clone()], []),
@@ -402,13 +348,6 @@ impl AgentBuilder {
         self.assemble(workspace, setup, &cx)
     }
 
-    /// Returns models that stand for those with which agents may go on, and are never asked.
-    pub(super) fn recorded_models(&self) -> Models {
-        let mut models = Models::default();
-        models.fallback(self.models.fallback.iter().map(|it| it.name().to_owned()).collect());
-        models
-    }
-
     /// How questions are answered.
     const fn mode(&self) -> ApproverMode {
         match self.handlers.approver {
@@ -419,53 +358,6 @@ impl AgentBuilder {
 
     fn environment(&self) -> BTreeMap<OsString, OsString> {
         self.env.env.clone().unwrap_or_else(|| std::env::vars_os().collect())
-    }
-
-    /// Makes the agent's model and those that its other settings name; the first with its name.
-    fn connect_models(
-        &self,
-        env: &BTreeMap<String, String>,
-        secrets: &mut Secrets,
-    ) -> Result<(String, Models), BuildError> {
-        let mut models = Models::default();
-        let in_dollars = self.limits.budget.usd.is_some();
-        let mut connect = |source: &AgentModel, is_fallback: bool| -> Result<String, BuildError> {
-            let model = source.connect(env, &self.env.clock, secrets)?;
-            let price = source.price().or(model.price);
-            if in_dollars && !is_fallback && price.is_none() {
-                return Err(BuildError::NoPrice { model: model.name });
-            }
-            models.insert(&model.name, &model.at_provider, model.model);
-            if let Some(price) = price {
-                models.price(&model.name, price);
-            }
-            if let Some(tokens) = source.context_window() {
-                models.context_window(&model.name, tokens);
-            }
-            Ok(model.name)
-        };
-        let own = connect(self.models.own.as_ref().ok_or(BuildError::NoModel)?, false)?;
-        let mut names = vec![own.clone()];
-        for model in &self.models.children {
-            names.push(connect(model, false)?);
-        }
-        let settings = self.delegation.iter();
-        for name in
-            settings.flat_map(|config| config.models.model.iter().chain(&config.models.choices))
-        {
-            if !names.contains(name) {
-                names.push(connect(&AgentModel::named(name)?, false)?);
-            }
-        }
-        let mut fallback = Vec::new();
-        for model in &self.models.fallback {
-            fallback.push(match names.iter().find(|name| *name == model.name()) {
-                Some(name) => name.clone(),
-                None => connect(model, true)?,
-            });
-        }
-        models.fallback(fallback);
-        Ok((own, models))
     }
 
     /// Puts the tools, prompts and limits together.

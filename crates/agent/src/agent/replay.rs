@@ -9,7 +9,8 @@ use deputize_core::sanitize::Secrets;
 use deputize_core::{Cancel, Outcome};
 use deputize_runtime::{Recording, RecordingError, Replay, ReplayError, SessionConfig};
 
-use super::builder::{AgentBuilder, AgentSetup, BuildError};
+use super::build_error::BuildError;
+use super::builder::{AgentBuilder, AgentSetup};
 
 /// Why a recording cannot be played.
 #[derive(Debug, thiserror::Error)]
@@ -45,7 +46,7 @@ pub(super) async fn replay(
     let assembly = builder.assemble_again(&setup, Arc::new(recording.clock()))?;
     let mut config = SessionConfig {
         observers: std::mem::take(&mut builder.handlers.observers),
-        ..assembly.parts(builder.recorded_models(), Secrets::default())
+        ..assembly.parts(builder.models.recorded_models(), Secrets::default())
     };
     // What children could do is on record.
     config.children.grant = Grant::default();
