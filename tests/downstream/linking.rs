@@ -110,7 +110,7 @@ fn a_crate_built_against_another_core_does_not_compile_and_both_are_shown() {
 }
 
 #[test]
-fn a_crate_in_the_manifest_that_no_code_names_does_not_compile_and_the_way_out_is_told() {
+fn a_crate_in_the_manifest_that_no_code_names_does_not_compile_and_the_error_says_the_way_out() {
     let ran = build("app-forgotten");
     ran.fails_with(&[
         "extern crate `good_tools` is unused in crate `app_forgotten`",

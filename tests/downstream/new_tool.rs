@@ -84,7 +84,7 @@ fn the_published_crates_are_named_by_version_and_it_builds_when_they_are_there()
 }
 
 #[test]
-fn what_is_there_stays_and_a_wrong_name_or_checkout_is_told() {
+fn what_is_there_stays_and_a_wrong_name_or_checkout_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("full")).unwrap();
     fs::write(folder.path().join("full/notes.txt"), "mine").unwrap();

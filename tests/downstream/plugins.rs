@@ -108,7 +108,7 @@ fn a_plugin_of_several_crates_stands_for_those_that_are_plugins_themselves() {
 }
 
 #[test]
-fn a_plugin_with_another_one_in_it_is_refused_and_the_way_out_is_told() {
+fn a_plugin_with_another_one_in_it_is_refused_with_the_way_out() {
     let home = tempfile::tempdir().unwrap();
     let library = library("two_plugins");
     let args = ["plugin", "check", library.to_str().unwrap()];

@@ -135,7 +135,7 @@ async fn an_external_agent_works_as_a_child_and_what_it_tells_is_marked_as_its_c
 }
 
 #[tokio::test]
-async fn every_fault_is_told_with_its_reason() {
+async fn every_fault_is_reported_with_its_reason() {
     require!(program("python3"));
     let faults = [
         (

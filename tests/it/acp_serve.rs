@@ -61,7 +61,7 @@ async fn a_failed_call_is_shown_without_the_frame_that_the_model_is_sent() {
 }
 
 #[tokio::test]
-async fn a_turn_is_told_as_it_goes() {
+async fn a_turn_is_sent_as_it_goes() {
     let lab = Lab::new();
     fs::write(lab.work("a.txt"), "one\ntwo\nthree\n").unwrap();
     let server = steps(vec![

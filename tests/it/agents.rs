@@ -303,7 +303,7 @@ async fn a_question_of_a_child_goes_up_to_the_person_and_the_others_go_on() {
 }
 
 #[tokio::test]
-async fn fifty_children_with_commands_end_within_two_seconds_and_what_was_done_is_told() {
+async fn fifty_children_with_commands_end_within_two_seconds_and_what_was_done_is_reported() {
     const ALL: usize = 50;
     const DONE: usize = 5;
     in_time(async || {

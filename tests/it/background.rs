@@ -120,7 +120,7 @@ async fn a_parent_rests_and_is_woken_by_each_end() {
 }
 
 #[tokio::test]
-async fn a_child_is_told_of_with_the_same_facts_whether_or_not_it_is_waited_for() {
+async fn a_child_is_reported_with_the_same_facts_whether_or_not_it_is_waited_for() {
     let rule = |background: bool| {
         move |asked: &ChatRequest| {
             let usage = Usage { input: 100, output: 10, ..Usage::default() };

@@ -66,7 +66,7 @@ async fn what_is_piped_in_beside_a_task_goes_with_it() {
 }
 
 #[tokio::test]
-async fn nothing_piped_in_is_told_where_something_was_to_come() {
+async fn nothing_piped_in_is_reported_where_something_was_to_come() {
     let lab = Lab::new();
     let server = model(|_| text("Fine.")).await;
     let empty = "note: standard input was empty: nothing of it goes with the task";
@@ -149,7 +149,7 @@ async fn a_session_goes_on_in_its_own_directory_or_not_at_all() {
 }
 
 #[tokio::test]
-async fn a_command_of_a_later_version_and_a_task_without_run_are_told_as_such() {
+async fn a_command_of_a_later_version_and_a_task_without_run_are_reported_as_such() {
     let lab = Lab::new();
     for (args, said) in [
         (&["chat"][..], "error: `deputize chat` is not in this version ("),
@@ -213,7 +213,7 @@ async fn the_doctor_looks_for_the_program_that_children_are() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_too_short_to_be_found_again_is_told() {
+async fn a_key_that_is_too_short_to_be_found_again_is_reported() {
     let lab = Lab::new();
     let server = model(|_| text("Fine.")).await;
     let mut command = lab.run_command(&server, &["--api-key-env", "SHORT_KEY", "Go"]);

@@ -357,7 +357,7 @@ async fn colours_and_cursor_movements_can_be_done_without() {
 }
 
 #[tokio::test]
-async fn a_task_of_several_arguments_is_told_what_to_do() {
+async fn a_task_of_several_arguments_is_refused_with_what_to_do() {
     let lab = Lab::new();
     let hint = "hint: a task is one argument; put its words in quotes: deputize run \"…\"";
     let several = ended(&lab, &["run", "hello", "world"]).await.with_code(2);
@@ -367,7 +367,7 @@ async fn a_task_of_several_arguments_is_told_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_missing_key_of_an_address_for_children_is_told_by_its_key() {
+async fn a_missing_key_of_an_address_for_children_is_reported_by_its_key() {
     let set = "delegation={base_url: 'http://127.0.0.1:9/v1', model: m, api_key_env: NOT_SET}";
     let run = ended(&Lab::new(), &["run", "-m", "offline", "--set", set, "List the files"]).await;
     let told = "error: the server at delegation.base_url needs a key: set NOT_SET";

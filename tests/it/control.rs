@@ -112,7 +112,7 @@ async fn a_session_is_listed_as_running_while_it_runs_and_as_unfinished_when_it_
 }
 
 #[tokio::test]
-async fn the_agents_of_a_run_are_seen_and_one_is_told_to_end() {
+async fn the_agents_of_a_run_are_seen_and_one_is_asked_to_end() {
     let gates = [Barrier::closed(), Barrier::closed()];
     let server = family(gates.clone()).await;
     let lab = Lab::new();
@@ -255,7 +255,7 @@ async fn two_who_stop_at_once_are_both_answered_and_it_ends_once() {
 }
 
 #[tokio::test]
-async fn a_tree_is_told_to_end_as_a_whole() {
+async fn a_tree_is_asked_to_end_as_a_whole() {
     let server = family([Barrier::closed(), Barrier::closed()]).await;
     let lab = Lab::new();
     let running = lab.run(&server, &["--output", "json", "Share it"]);
@@ -482,7 +482,7 @@ async fn a_path_that_is_too_long_for_a_socket_is_none_here() {
 }
 
 #[tokio::test]
-async fn without_once_they_are_shown_once_and_that_is_told() {
+async fn without_once_they_are_shown_once_and_that_is_said() {
     let lab = Lab::new();
     let ended = deputize(&lab, &["agents"]).await.with_code(0);
     assert!(ended.err.contains("no sessions yet"), "{}", ended.err);

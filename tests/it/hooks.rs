@@ -106,7 +106,7 @@ async fn exit_code_2_denies_a_childs_call_and_the_model_gets_the_reason() {
 }
 
 #[tokio::test]
-async fn a_hook_that_fails_stops_nothing_and_is_told() {
+async fn a_hook_that_fails_stops_nothing_and_is_reported() {
     let lab = Lab::new();
     with_hooks(&lab, "  PreToolUse: ['echo broken >&2; exit 3', 'no-such-hook', 'cat > seen']\n");
     let server = model(family).await;

@@ -442,7 +442,7 @@ async fn a_session(lab: &Lab) -> MockServer {
 }
 
 #[tokio::test]
-async fn a_torn_last_line_is_cut_off_and_told() {
+async fn a_torn_last_line_is_cut_off_and_reported() {
     type Tear = fn(&mut Vec<u8>);
     let tear: [(&str, Tear); 4] = [
         ("its end is missing", |bytes| bytes.truncate(bytes.len() - 10)),
@@ -491,7 +491,7 @@ async fn a_flipped_bit_in_the_middle_leaves_a_session_to_read() {
 }
 
 #[tokio::test]
-async fn what_is_no_session_is_told_by_its_name() {
+async fn what_is_no_session_is_reported_by_its_name() {
     let lab = Lab::new();
     let server = a_session(&lab).await;
     let file = lab.session_file();

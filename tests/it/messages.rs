@@ -174,7 +174,7 @@ async fn a_reply_that_is_no_stream() {
 }
 
 #[tokio::test]
-async fn failures_are_told_with_what_to_do_also_inside_a_stream_that_stays_open() {
+async fn failures_are_reported_with_what_to_do_also_inside_a_stream_that_stays_open() {
     let never = Barrier::closed();
     let told = |kind: &str, message: &str| json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "r"});
     let answer = |status: u16, kind: &str, message: &str| {

@@ -181,7 +181,7 @@ fn copy(lab: &Lab, name: &str) {
 }
 
 #[tokio::test]
-async fn a_small_repository_of_each_language_is_told_as_it_is() {
+async fn a_small_repository_of_each_language_is_reported_as_it_is() {
     for name in ["rust", "python", "javascript", "typescript", "go", "c", "java", "mixed"] {
         let lab = Lab::new();
         copy(&lab, name);

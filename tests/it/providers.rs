@@ -256,7 +256,7 @@ async fn a_request_that_a_server_worked_on_before_it_closed_is_not_sent_again() 
 }
 
 #[tokio::test]
-async fn failures_by_status_are_told_with_what_to_do() {
+async fn failures_by_status_are_reported_with_what_to_do() {
     let error = |status, message| MockAnswer::error(status, message);
     let quota = r#"{"error":{"message":"no credit","code":"insufficient_quota"}}"#;
     let page = "<html><title>502 Bad Gateway</title></html>";
@@ -301,7 +301,7 @@ async fn failures_by_status_are_told_with_what_to_do() {
 }
 
 #[tokio::test]
-async fn without_a_key_it_is_told_where_to_name_one() {
+async fn without_a_key_the_error_says_where_to_name_one() {
     let without = outcome_with(MockAnswer::error(401, "no key"), |endpoint| endpoint.keys.clear());
     assert_snapshot!(without.await);
 }
@@ -356,7 +356,7 @@ async fn silence_ends_by_the_limit_that_it_meets() {
 }
 
 #[tokio::test]
-async fn a_failure_told_inside_the_stream_ends_it_though_it_stays_open() {
+async fn a_failure_reported_inside_the_stream_ends_it_though_it_stays_open() {
     let never = Barrier::closed();
     let error = r#"data: {"error":{"message":"worker died, try again in 3s","code":500}}"#;
     let answer = |events: usize| {
@@ -414,7 +414,7 @@ async fn a_cancelled_request_ends_and_closes_its_connection() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_told_by_its_address() {
+async fn a_server_that_is_not_there_is_reported_by_its_address() {
     let server = MockServer::start([]).await.unwrap();
     let gone = endpoint(&server);
     let address = server.address().to_string();

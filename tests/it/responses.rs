@@ -177,7 +177,7 @@ async fn a_reply_that_is_no_stream() {
 }
 
 #[tokio::test]
-async fn failures_are_told_by_their_codes_also_inside_a_stream() {
+async fn failures_are_reported_by_their_codes_also_inside_a_stream() {
     let refused = |status, code: &str, message: &str| {
         let error = json!({"message": message, "type": "invalid_request_error", "code": code});
         MockAnswer::json(&json!({ "error": error })).status(status)

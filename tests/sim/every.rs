@@ -157,7 +157,7 @@ fn an_answer_whose_record_may_be_lost_is_there_and_no_success() {
 /// Records stand in the order in which they were made, whatever the clock says, and no timer
 /// goes by it: the same history takes the same steps.
 #[test]
-fn a_clock_that_jumps_back_changes_nothing_but_the_times_that_are_told() {
+fn a_clock_that_jumps_back_changes_nothing_but_the_times_that_are_shown() {
     let jumps = history(0, Mind::Plan, ProcessFaults::default());
     let steady = {
         quietly();

@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_has_what_all_updates_told_and_the_last_of_each() {
+    fn what_is_asked_has_what_all_updates_said_and_the_last_of_each() {
         let mut known = about(json!({"title": "Terminal", "kind": "execute", "rawInput": {}}));
         assert_eq!(known.permission_request(CALL).details, "");
         known.take(about(json!({"title": "Build", "rawInput": {"command": "make"}})));
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_texts_and_changes_are_shown_and_told() {
+    fn paths_texts_and_changes_are_shown_and_sent() {
         let text =
             |text: &str| json!({"type": "content", "content": {"type": "text", "text": text}});
         let edit = about(json!({

@@ -126,7 +126,7 @@ async fn commands_have_a_path_and_no_keys_and_no_key_leaves() {
 }
 
 #[tokio::test]
-async fn it_hands_work_on_when_it_is_told_that_it_may() {
+async fn it_hands_work_on_when_its_task_allows_it() {
     let dir = tempfile::tempdir().unwrap();
     let (agent, model) = builder(dir.path(), |seen| {
         Some(match (seen.task(), seen.replies()) {

@@ -147,7 +147,7 @@ fn tell(spec: &ToolSpec) -> String {
 }
 
 #[test]
-fn what_a_model_is_told_of_a_tool() {
+fn what_a_model_reads_of_a_tool() {
     insta::assert_snapshot!(tell(erase(CountWords).spec()));
 }
 

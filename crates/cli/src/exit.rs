@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_chain_is_told_once() {
+    fn the_chain_is_reported_once() {
         let error = CliError::failed(OpenFailure(io::Error::other("no\u{1b}[2Jspace")));
         assert_eq!(error.to_string(), "error: cannot open session `a`: nospace");
         let error =

@@ -39,7 +39,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_of_a_later_version_is_told_as_such() {
+    fn a_command_of_a_later_version_is_reported_as_such() {
         let told = missing_command(&["trace"]).unwrap();
         assert!(told.starts_with("`deputize trace` is not in this version ("), "{told}");
         assert_eq!(super::missing_command(&["run"]), None);

@@ -342,7 +342,7 @@ fn what_starts_programs_is_not_read_from_the_environment() {
 }
 
 #[test]
-fn a_thousand_mistakes_are_counted_and_not_all_told() {
+fn a_thousand_mistakes_are_counted_and_not_all_reported() {
     let file: String = (0..1000).map(|n| format!("key{n}: 1\n")).collect();
     let error = read(file).unwrap_err();
     assert_eq!(error.problems.len(), 1000);

@@ -485,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_after_a_part_is_told_first_and_leaves_the_rest_unseen() {
+    fn a_change_after_a_part_is_reported_first_and_leaves_the_rest_unseen() {
         let ledger = FileLedger::default();
         let path = Path::new("/w/a");
         let me = AgentId::root(&SessionId::literal("s"));

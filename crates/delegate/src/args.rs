@@ -685,7 +685,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_odd_is_told() {
+    fn what_is_odd_is_reported() {
         insta::assert_snapshot!(reads(&json!({
             "goal": "Co\u{200b}unt\u{1b}[31m.", "role": "boss\nIgnore this", "max_iterations": 5000,
             "colour": 1, "a\u{1b}[2J": 2
@@ -707,7 +707,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_wrong_is_told_at_once() {
+    fn everything_wrong_is_reported_at_once() {
         insta::assert_snapshot!(reads(&json!({
             "role": "leaf", "max_iterations": 1.5, "workflow": {}, "background": true,
             "tasks": [

@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_of_every_depth_are_told_the_same() {
+    fn agents_of_every_depth_read_the_same() {
         let config = DelegationConfig {
             limits: DelegationLimits { max_spawn_depth: 3, ..DelegationLimits::default() },
             ..DelegationConfig::default()

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_is_told_of_more_tools_than_it_has() {
+    fn a_child_that_hears_of_more_tools_than_it_has() {
         let names = ["list_dir", "read_file"].map(ToolName::literal);
         let commands = ["terminal", "mcp__git__push"].map(ToolName::literal);
         for (name, only, denied) in [

@@ -826,7 +826,7 @@ mod tests {
     }
 
     #[test]
-    fn what_else_is_in_the_way_is_told_before_the_approval() {
+    fn what_else_is_in_the_way_is_reported_before_the_approval() {
         let config = asking(ApproverMode::Deny, false);
         let reason = |request: Option<&str>, config: &DelegationConfig| {
             let family = ParentFixture::under(PARENT, config);

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_too_deep_is_told_as_that() {
+    fn an_answer_that_is_too_deep_is_reported_as_that() {
         let nested = |depth: usize| {
             let open = "[".repeat(depth - 1);
             let close = "]".repeat(depth - 1);
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_no_json_is_told_to_who_asked() {
+    fn an_answer_that_is_no_json_is_reported_to_who_asked() {
         let deep = format!(
             r#"{{"a":[{{"id":1}}],"result":{}{},"id":7}}"#,
             "[".repeat(999),

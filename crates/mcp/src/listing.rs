@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_that_would_never_be_done_is_told_and_the_tool_left_out() {
+    fn a_schema_that_would_never_be_done_is_reported_and_the_tool_left_out() {
         let name = |n: u32| json!({"$ref": format!("#/$defs/d{n}")});
         let mut all: Map<String, Value> = (0..60)
             .map(|n| (format!("d{n}"), json!({"properties": {"a": name(n + 1), "b": name(n + 1)}})))
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn more_tools_than_the_limit_are_told_of() {
+    fn more_tools_than_the_limit_are_reported() {
         let many = |count: usize| -> Vec<Value> {
             (0..count).map(|n| tool(&format!("t{n}"), "", &json!({}))).collect()
         };
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_is_of_all_that_a_model_is_told() {
+    fn the_digest_is_of_all_that_a_model_reads() {
         let base =
             ToolDescription { name: "a".into(), description: "b".into(), schema: "{}".into() };
         let moved =

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_would_be_alike_are_told_apart_and_the_plain_one_stays() {
+    fn names_that_would_be_alike_are_distinguished_and_the_plain_one_stays() {
         let found = named("s", &["a_b", "a.b", "a/b", "c.d"]);
         assert_eq!((&*found[0], &*found[3]), ("mcp__s__a_b", "mcp__s__c_d"));
         assert!(found[1].starts_with("mcp__s__a_b_") && found[2].starts_with("mcp__s__a_b_"));

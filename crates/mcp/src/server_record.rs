@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_schema_is_told_of() {
+    fn a_changed_schema_is_reported() {
         let before = tool("a", "x");
         let schema = r#"{"properties":{"b":{"type":"string"}},"type":"object"}"#.to_owned();
         let now = ToolDescription { schema, ..before.clone() };
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_is_told_of_the_longest_texts_too() {
+    fn what_differs_is_reported_of_the_longest_texts_too() {
         let text = |what: &str| (0..100_000).map(|n| format!("{what} {n}\n")).collect::<String>();
         let told = difference(&tool("a", &text("so")), &tool("a", &text("other")));
         assert_eq!(told, "description, +100000 lines -100000 lines");

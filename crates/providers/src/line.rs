@@ -39,14 +39,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn many_lines_become_one_and_a_cut_is_told() {
+    fn many_lines_become_one_and_a_cut_is_reported() {
         assert_eq!(truncate_to_line("a\r\n\tb\u{1b}[31m c\0"), "a b [31m c");
         let long = truncate_to_line(&"é".repeat(SHOWN_CHARS + 7));
         assert!(long.ends_with("é… (7 more characters)"));
     }
 
     #[test]
-    fn a_page_is_told_by_its_title() {
+    fn a_page_is_known_by_its_title() {
         let page = "<!doctype html><HTML><Title lang=en>502 Bad\n Gateway</Title><h1>x</h1>";
         assert_eq!(page_title(page), "a web page titled `502 Bad Gateway`");
         assert_eq!(page_title("<html><h1>Ä</h1>"), "a web page titled `Ä`");

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_is_told_as_people_read_it() {
+    fn a_wait_is_shown_as_people_read_it() {
         let told = |ms| format_wait(Duration::from_millis(ms)).unwrap_or_default();
         let day = 24 * 3_600_000;
         let rows = [0, 1, 150, 999, 1000, 1500, 1501, 60_000, 62_500, 360_000, 7_200_000];

@@ -60,7 +60,7 @@ fn space_and_byte_order_marks_before_a_body_are_passed_over_in_pieces_of_any_siz
 }
 
 #[test]
-fn a_long_page_is_told_alike_in_pieces_of_any_size() {
+fn a_long_page_is_shown_alike_in_pieces_of_any_size() {
     // Its title ends behind what is read of a page.
     let page = format!("<html><title>{}</title>", "busy ".repeat(3_000));
     let told =

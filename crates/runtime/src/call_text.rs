@@ -365,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_of_a_call_is_the_call() {
+    fn what_is_reported_of_a_call_is_the_call() {
         let words = of_call("t\u{1b}[2J", r#"{"path":"\u001b[31mx"}"#);
         assert_eq!(words, r"t\u{1b}[2J path: \u{1b}[31mx");
         let command = r#"{"command":"rm  -rf \u001b[2K\u202e\u200b\r/"}"#;
@@ -376,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_of_a_call_is_told_in_words() {
+    fn what_came_of_a_call_is_reported_in_words() {
         let refused = r#"error: {"error":"no child was started","errors":[{"code":"E_GOAL"}]}"#;
         assert_eq!(
             describe_result(refused, 300),

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_are_told_is_no_command() {
+    fn what_people_read_is_no_command() {
         for input in [
             json!({"command": "npm start", "description": "reboot the dev server"}),
             json!({"prompt": "reboot instructions"}),

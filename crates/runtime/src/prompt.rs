@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_told_of_no_directory_but_its_own() {
+    fn a_child_learns_of_no_directory_but_its_own() {
         let environment = Environment { directory: None, ..smallest().environment };
         let told = show(&BaseParts { environment, ..smallest() });
         assert!(told.ends_with("Operating system: linux"), "{told}");

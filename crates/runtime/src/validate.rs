@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn mistakes_are_told_with_their_places() {
+    fn mistakes_are_reported_with_their_places() {
         let tree = json!({
             "$ref": "#/$defs/node",
             "$defs": {"node": {
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_chosen_is_told_whole() {
+    fn what_may_be_chosen_is_shown_whole() {
         let four = json!({"properties": {"action": {"enum": ["list", "message", "stop", "join"]}}});
         assert_eq!(
             told(&four, &json!({"action": "bogus"})).unwrap(),

@@ -411,7 +411,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "there is no request 2, of 1; the agent ended: request 1 was not")]
-    fn a_request_that_was_not_made_is_told_with_the_reason() {
+    fn a_request_that_was_not_made_is_reported_with_the_reason() {
         let told = AgentTest::linked(&[]).run(ScriptedModel::turns::<Reply>([]), "Hello.");
         let _none = told.request(2);
     }

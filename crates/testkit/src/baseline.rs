@@ -162,7 +162,7 @@ mod tests {
     use crate::{MockAnswer, MockServer};
 
     #[tokio::test]
-    async fn it_sends_as_many_bytes_as_told_and_reads_the_files() {
+    async fn it_sends_as_many_bytes_as_given_and_reads_the_files() {
         let server = MockServer::start_with(|_| MockAnswer::reply(&Reply::text("m", "Yes."))).await;
         let server = server.unwrap();
         let folder = tempfile::tempdir().unwrap();

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn agents_are_told_apart_by_their_task() {
+    async fn agents_are_distinguished_by_their_task() {
         let model = ScriptedModel::rule(|seen| {
             seen.says("You help.").then(|| Reply::text("m", seen.task().to_uppercase()).into())
         });

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_two_agents_the_second_is_told_who_was_first() {
+    async fn of_two_agents_the_second_learns_who_was_first() {
         let bench = reader("a\nb\n").await;
         let roots = bench.cx.agent.authority.read_roots().clone();
         let grant = Grant { read: Some(roots.clone()), write: Some(roots), ..Grant::default() };

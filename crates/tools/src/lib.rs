@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_is_told_stays_short() {
+    fn what_a_model_reads_stays_short() {
         let declared = declared();
         let text = serde_json::to_string(&declared).unwrap();
         println!("declarations: {} bytes", text.len());

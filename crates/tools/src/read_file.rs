@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_file_in_memory_is_told_as_any_other() {
+    async fn a_file_in_memory_is_shown_as_any_other() {
         let bench = ToolFixture::new();
         let long = "a line\n".repeat(3_000);
         let contents: [&[u8]; 7] =
@@ -511,7 +511,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_the_system_is_told_as_it_is_read() {
+    fn a_file_of_the_system_is_shown_as_it_is_read() {
         let bench = ToolFixture::new();
         std::fs::write(bench.root().join("f"), "").unwrap();
         let cx = &bench.cx;

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn each_encoding_is_told_apart() {
+    fn each_encoding_is_distinguished() {
         assert_eq!(decoded(b"a\xc3\xa9"), "UTF-8: aé");
         assert_eq!(decoded(b"\xef\xbb\xbfa"), "UTF-8 with a byte order mark: a");
         assert_eq!(decoded(b"\xff\xfea\0"), "UTF-16 LE: a");

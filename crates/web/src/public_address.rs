@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn public_private_and_metadata_addresses_are_told_apart() {
+    fn public_private_and_metadata_addresses_are_distinguished() {
         let rows = include_str!("../tests/addresses.txt").lines();
         let rows = rows.filter(|line| !line.is_empty() && !line.starts_with('#'));
         let mut count = 0;

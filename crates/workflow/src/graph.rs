@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_cycles_a_shortest_is_told_from_its_first_task() {
+    fn of_several_cycles_a_shortest_is_distinguished_from_its_first_task() {
         let lines = ["a: b", "b: c", "c: a", "d: e", "e: f", "f: d e", "g: a"];
         assert_snapshot!(check(&lines, 7), @r#"
         E_CYCLE None Some("e") depends_on [e f e] remove one of these edges

@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_nobody_knows_is_told_with_the_nearest_and_harms_nothing() {
+    fn a_key_that_nobody_knows_is_reported_with_the_nearest_and_harms_nothing() {
         let answer = r#"{"ok":{"name":"w","version":"1","licence":"MIT","tools":[{"name":"a",
             "description":"x","parameters":{"type":"object"},"efects":"read_only",
             "examples":[{"title":"t","argumants":{},"arguments":{}}]}]}}"#;
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mistake_is_told_with_its_tool() {
+    fn a_mistake_is_reported_with_its_tool() {
         let good = json!({"name": "a", "description": "x", "parameters": {"type": "object"}});
         assert_eq!(told(&good), "Unknown");
         let with = |key: &str, value: Value| {

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_image_is_told_by_its_bytes() {
+    async fn an_image_is_known_by_its_bytes() {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("a.txt"), PNG).unwrap();
         std::fs::write(dir.path().join("b.jpg"), photo()).unwrap();

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_told_before_a_size_since_it_says_what_the_size_means() {
+    fn a_version_is_reported_before_a_size_since_it_says_what_the_size_means() {
         let error = Head { abi: 2, size: 12, ..GOOD }.check().unwrap_err();
         assert_eq!(error, TableError::Abi { plugin: 2, host: ABI });
     }

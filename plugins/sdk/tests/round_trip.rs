@@ -176,7 +176,7 @@ fn calls_run_side_by_side() {
 
 /// What a host in another language could do wrong is an answer, not a crash.
 #[test]
-fn a_careless_host_is_told() {
+fn a_careless_host_is_warned() {
     extern "C" fn nobody_asks(_: *const std::ffi::c_void) -> u32 {
         1
     }

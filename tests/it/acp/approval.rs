@@ -173,7 +173,7 @@ async fn what_never_runs_is_refused_wherever_the_request_has_it() {
 }
 
 #[tokio::test]
-async fn what_is_asked_is_what_the_request_says_over_what_was_told_of_the_call() {
+async fn what_is_asked_is_what_the_request_says_over_earlier_updates_of_the_call() {
     require!(program("python3"));
     let call = |id: &str, mut more: Value| {
         more["toolCallId"] = json!(id);

@@ -96,7 +96,7 @@ async fn a_session_that_was_deleted_elsewhere_is_not_begun_anew() {
 }
 
 #[tokio::test]
-async fn a_reply_that_was_cut_is_told_where_it_was_said() {
+async fn a_reply_that_was_cut_is_reported_where_it_was_said() {
     let lab = Lab::new();
     let gate = Barrier::closed();
     let held = gate.clone();
@@ -142,7 +142,7 @@ async fn a_reply_that_was_cut_is_told_where_it_was_said() {
 }
 
 #[tokio::test]
-async fn what_was_attached_is_told_as_the_editor_sent_it() {
+async fn what_was_attached_is_shown_as_the_editor_sent_it() {
     let lab = Lab::new();
     let server = model(|_| text("Done.")).await;
     let (mut editor, session) = Editor::with_session(&lab, &server, &[]).await;

@@ -191,7 +191,7 @@ async fn the_next_session_of_one_process_has_what_was_approved_meanwhile() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_had_is_told_and_the_rest_works() {
+async fn what_cannot_be_had_is_reported_and_the_rest_works() {
     let lab = Lab::new();
     let server = echoing().await;
     // One of the configuration that nobody has seen yet.
@@ -232,7 +232,7 @@ async fn what_cannot_be_had_is_told_and_the_rest_works() {
 }
 
 #[tokio::test]
-async fn a_server_of_the_editor_is_reached_by_http_and_its_key_is_told_to_nobody() {
+async fn a_server_of_the_editor_is_reached_by_http_and_its_key_is_shown_to_nobody() {
     let lab = Lab::new();
     let remote = require!(everything_by_http().await);
     let server = steps(vec![("mcp__far__echo", json!({"message": "over there"}))]).await;

@@ -25,7 +25,7 @@ use super::{QUEUE, call, child, delivered, family, one_at_a_time, run, tasks, te
 use crate::program::{ChatRequest, Lab, model};
 
 #[tokio::test]
-async fn killed_while_it_rests_it_goes_on_and_no_end_is_lost_or_told_twice() {
+async fn killed_while_it_rests_it_goes_on_and_no_end_is_lost_or_reported_twice() {
     let gates = vec![Barrier::closed(), Barrier::closed(), Barrier::closed()];
     let server = family(gates.clone()).await;
     let lab = Lab::new();
@@ -171,7 +171,7 @@ fn told_of(stored: &StoredSession) -> BTreeMap<String, usize> {
 }
 
 #[tokio::test]
-async fn killed_after_any_record_each_end_is_told_once() {
+async fn killed_after_any_record_each_end_is_reported_once() {
     let home = tempfile::tempdir().unwrap();
     let whole = home.path().join("whole");
     let outcome = first_run(&whole).await;

@@ -26,7 +26,7 @@ fn unframed(text: &str) -> String {
 }
 
 #[tokio::test]
-async fn those_below_are_listed_told_things_stopped_and_waited_for() {
+async fn those_below_are_listed_sent_messages_stopped_and_waited_for() {
     let gates = [Barrier::closed(), Barrier::closed(), Barrier::closed()];
     let held = gates.clone();
     let start = Barrier::closed();

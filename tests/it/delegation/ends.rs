@@ -20,7 +20,7 @@ fn children(ended: &ProgramEnd) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn a_child_that_failed_or_came_to_a_limit_is_told_with_the_path_of_its_session() {
+async fn a_child_that_failed_or_came_to_a_limit_is_reported_with_the_path_of_its_session() {
     let lab = Lab::new();
     let server = model(|asked| match (is_child(asked), asked.last_user()) {
         (false, _) if asked.results().is_empty() => {
@@ -77,7 +77,7 @@ async fn what_was_interrupted_has_a_session_and_what_never_began_cost_nothing() 
 }
 
 #[tokio::test]
-async fn dollars_are_told_without_the_noise_of_adding_them_up() {
+async fn dollars_are_shown_without_the_noise_of_adding_them_up() {
     let lab = Lab::new();
     let server = model(|asked| {
         let reply = match (is_child(asked), asked.results().len()) {
@@ -99,7 +99,7 @@ async fn dollars_are_told_without_the_noise_of_adding_them_up() {
 }
 
 #[tokio::test]
-async fn the_first_words_of_a_reply_that_broke_off_are_told_with_the_model_that_said_them() {
+async fn the_first_words_of_a_reply_that_broke_off_are_reported_with_the_model_that_said_them() {
     let lab = Lab::new();
     let server = model(|asked| match (is_child(asked), asked.results().len()) {
         (false, 0) => call("delegate_task", json!({"goal": "Break off"})),

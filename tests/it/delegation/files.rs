@@ -78,7 +78,7 @@ fn two_hands(asked: &ChatRequest) -> MockAnswer {
 }
 
 #[tokio::test]
-async fn files_that_a_childs_commands_change_are_told_and_not_overwritten() {
+async fn files_that_a_childs_commands_change_are_reported_and_not_overwritten() {
     let lab = Lab::new();
     for name in ["a.txt", "b.txt", "c.txt"] {
         fs::write(lab.work(name), "one\ntwo\n").unwrap();

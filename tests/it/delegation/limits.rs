@@ -121,7 +121,7 @@ async fn child_of(child: fn(usize) -> MockAnswer, set: &[&str]) -> (usize, Value
 }
 
 #[tokio::test]
-async fn without_a_closing_answer_it_is_told_which_budget_had_how_much_left() {
+async fn without_a_closing_answer_the_error_says_which_budget_had_how_much_left() {
     let calls = |_| {
         let usage = Usage { input: 1_500, output: 200, ..Usage::default() };
         let calls = Reply::calls("served-1", [("list_dir", json!({}))]);

@@ -126,7 +126,7 @@ async fn where_the_list_stays_one_line_of_the_prompt_says_it() {
 }
 
 #[tokio::test]
-async fn what_a_refused_call_of_a_shared_list_is_told_is_why_the_child_lacks_the_tool() {
+async fn what_a_refused_call_of_a_shared_list_reads_is_why_the_child_lacks_the_tool() {
     let needs = "`terminal` needs approval, and nobody gives it to child agents";
     let other = "you may not use `terminal`: use ";
     for (set, told) in [
@@ -162,7 +162,7 @@ async fn doctor_does_not_lay_to_approvals_what_a_ceiling_takes_away() {
 }
 
 #[tokio::test]
-async fn an_orchestrator_is_told_the_same_of_its_own_children() {
+async fn an_orchestrator_reads_the_same_of_its_own_children() {
     let lab = Lab::new();
     let server = model(|asked| match (is_child(asked), asked.results().len()) {
         (false, 0) => call("delegate_task", json!({"goal": "Look at one", "role": "orchestrator"})),
@@ -187,7 +187,7 @@ async fn an_orchestrator_is_told_the_same_of_its_own_children() {
 }
 
 #[tokio::test]
-async fn the_operator_is_told_which_key_it_is() {
+async fn the_operator_learns_which_key_it_is() {
     let lab = Lab::new();
     let looked = async |args: &[&str]| RunningProgram::start(lab.deputize(args)).end().await;
     let resolved = looked(&["toolsets", "resolve", "--child"]).await.with_code(0).out;

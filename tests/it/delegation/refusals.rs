@@ -206,7 +206,7 @@ async fn the_warning_of_a_lowered_role_names_the_depth_the_limit_and_the_key() {
 }
 
 #[tokio::test]
-async fn a_leaf_above_the_last_level_is_told_that_it_is_one() {
+async fn a_leaf_above_the_last_level_learns_that_it_is_one() {
     let calls = vec![("delegate_task", json!({"goal": "Look at two"}))];
     let told = child_that_calls(calls, &["delegation.max_spawn_depth=3"]).await.remove(0);
     for part in ["E_DEPTH", "started as a leaf", "delegation.max_spawn_depth is 3"] {
@@ -233,7 +233,7 @@ async fn a_tool_of_another_agents_list_is_refused_with_those_that_may_be_used() 
 }
 
 #[tokio::test]
-async fn a_toolset_of_a_later_version_is_dropped_and_told() {
+async fn a_toolset_of_a_later_version_is_dropped_and_reported() {
     let lab = Lab::new();
     let server = model(|asked| match (is_child(asked), asked.results().len()) {
         (false, 0) => {
@@ -260,7 +260,7 @@ async fn a_toolset_of_a_later_version_is_dropped_and_told() {
 }
 
 #[tokio::test]
-async fn tasks_in_a_text_that_is_no_json_are_told_as_that() {
+async fn tasks_in_a_text_that_is_no_json_are_reported_as_that() {
     for (tasks, told) in [
         ("first read a, then read b", "`tasks` is text that is not JSON"),
         ("[{\"goal\": \"A\"}, {\"goal\":", "`tasks` is text that is not JSON"),

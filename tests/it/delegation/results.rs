@@ -180,7 +180,7 @@ async fn a_parent_whose_context_is_nearly_full_is_shown_less() {
 }
 
 #[tokio::test]
-async fn what_a_child_was_told_is_shown_with_what_it_said() {
+async fn the_task_of_a_child_is_shown_with_what_it_said() {
     let lab = Lab::new();
     let schema = json!({"type": "object", "required": ["n"]});
     let server = model(move |asked| match (is_child(asked), asked.results().len()) {

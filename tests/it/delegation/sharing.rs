@@ -74,7 +74,7 @@ async fn a_family_that_shares_its_prefix_shares_nothing_else() {
 }
 
 #[tokio::test]
-async fn what_stands_before_the_persons_words_is_not_told_as_theirs() {
+async fn what_stands_before_the_persons_words_is_not_shown_as_theirs() {
     let lab = Lab::new();
     fs::write(lab.work("AGENTS.md"), "Use tabs.\n").unwrap();
     let server = model(|_| say("Looked.")).await;

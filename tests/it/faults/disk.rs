@@ -167,7 +167,7 @@ async fn a_limit_of_the_system_on_files_is_a_full_disk() {
 }
 
 #[tokio::test]
-async fn a_home_that_is_read_only_is_told_before_anything_is_sent() {
+async fn a_home_that_is_read_only_is_reported_before_anything_is_sent() {
     let lab = Lab::new();
     let disk = require!(Disk::mount(&lab, &lab.path("home"), "ro").await);
     let server = MockServer::start([]).await.unwrap();
@@ -269,7 +269,7 @@ async fn a_home_is_made_for_its_owner_alone() {
 }
 
 #[tokio::test]
-async fn a_home_that_is_none_is_told_before_anything_is_sent() {
+async fn a_home_that_is_none_is_reported_before_anything_is_sent() {
     type Make = fn(&Lab);
     let make: [(&str, Make); 4] = [
         ("a file", |lab| fs::write(lab.path("home"), "x").unwrap()),

@@ -100,7 +100,7 @@ async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_tried_twice_and_told_with_what_to_check() {
+async fn a_server_that_is_not_there_is_tried_twice_and_reported_with_what_to_check() {
     let lab = Lab::new();
     let server = MockServer::start([]).await.unwrap();
     let command = lab.run_command(&server, &["--output", "events", "Answer me"]);

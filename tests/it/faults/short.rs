@@ -28,7 +28,7 @@ async fn with_files(lab: &Lab, server: &MockServer, most: u32, args: &[&str]) ->
 }
 
 #[tokio::test]
-async fn with_too_few_open_files_nothing_is_begun_and_the_limit_is_told() {
+async fn with_too_few_open_files_nothing_is_begun_and_the_limit_is_reported() {
     let server = MockServer::start([]).await.unwrap();
     for most in [4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 16, 24, LEAST - 1] {
         let lab = Lab::new();

@@ -107,7 +107,7 @@ async fn a_model_that_only_makes_such_calls_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_model_that_stops_making_such_calls_is_told_of_once() {
+async fn a_model_that_stops_making_such_calls_is_reported_once() {
     let answers = (0..3).map(unreadable_call).chain([text("Fine.")]);
     let (ended, requests) = run(answers, &["-t", "file"]).await;
     let ended = ended.with_code(0);

@@ -69,7 +69,8 @@ async fn a_server_is_added_listed_tested_reviewed_and_removed() {
 }
 
 #[tokio::test]
-async fn the_toolset_of_a_server_that_was_not_asked_yet_is_told_from_one_that_is_nowhere() {
+async fn the_toolset_of_a_server_that_was_not_asked_yet_is_distinguished_from_one_that_is_nowhere()
+{
     let lab = Lab::new();
     let resolve = async |more: &[&str]| {
         let own = set("none");

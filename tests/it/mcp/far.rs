@@ -191,7 +191,7 @@ async fn no_word_of_a_server_stands_where_only_we_speak_by_http_either() {
 }
 
 #[tokio::test]
-async fn half_a_character_by_http_is_no_hindrance_and_what_is_no_json_is_told_at_once() {
+async fn half_a_character_by_http_is_no_hindrance_and_what_is_no_json_is_reported_at_once() {
     let answers = |count, id: &Value| {
         let text = r#"{"content":[{"type":"text","text":"a\ud83d"}]}"#;
         let result = if count < 2 { text } else { r#"{"a":NaN}"# };

@@ -150,7 +150,7 @@ const STARTS: &[(&str, &[&str], &str)] = &[
 ];
 
 #[tokio::test]
-async fn whatever_is_wrong_at_its_start_or_in_its_list_is_told_and_the_rest_is_offered() {
+async fn whatever_is_wrong_at_its_start_or_in_its_list_is_reported_and_the_rest_is_offered() {
     let runs = STARTS.iter().map(|(fault, tools, words)| async move {
         let found = told(&listed(fault, patient()).await);
         assert_eq!(found.0, *tools, "{fault}: {found:?}");
@@ -529,7 +529,7 @@ async fn after_an_interrupted_call_that_the_server_did_not_take_the_next_one_wor
 }
 
 #[tokio::test]
-async fn an_interrupt_is_told_to_the_server() {
+async fn an_interrupt_is_sent_to_the_server() {
     let folder = tempfile::tempdir().unwrap();
     let cancel = Cancel::new();
     let mark = folder.path().join("mark");

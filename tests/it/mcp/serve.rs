@@ -274,7 +274,7 @@ async fn a_delegation_passes_on_what_its_call_was_warned_of() {
 }
 
 #[tokio::test]
-async fn wrong_arguments_are_told_what_is_wrong() {
+async fn wrong_arguments_are_refused_with_what_is_wrong() {
     require!(npm("mcp").await);
     let lab = Lab::new();
     let server = reader().await;

@@ -55,7 +55,7 @@ async fn the_doctor_loads_each_plugin_and_says_which_one_cannot_be() {
 }
 
 #[tokio::test]
-async fn variables_of_a_plugin_that_are_none_or_not_set_are_told() {
+async fn variables_of_a_plugin_that_are_none_or_not_set_are_reported() {
     let lab = Lab::new();
     configure(&lab, &[(&library("archive"), true)]);
     let file = lab.path("home/config.yaml");

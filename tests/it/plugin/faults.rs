@@ -184,7 +184,7 @@ async fn a_call_that_does_not_end_is_ended_or_left_behind() {
 }
 
 #[tokio::test]
-async fn what_a_plugin_prints_is_no_answer_and_what_it_may_do_is_told() {
+async fn what_a_plugin_prints_is_no_answer_and_what_it_may_do_is_reported() {
     let lab = Lab::new();
     configure(&lab, &[(&library("trouble"), true)]);
     let calls = [("trouble_print", nothing()), ("trouble_where", nothing())];

@@ -168,7 +168,7 @@ async fn an_answer_that_is_none_is_one_failed_call() {
 }
 
 #[tokio::test]
-async fn a_segmentation_fault_is_told_with_its_last_words() {
+async fn a_segmentation_fault_is_reported_with_its_last_words() {
     let lab = Lab::new();
     let library = compiled(&lab, SOURCE, "librude", &[]);
     configure(&lab, &[(&library, true)]);
@@ -185,7 +185,7 @@ async fn a_segmentation_fault_is_told_with_its_last_words() {
 }
 
 #[tokio::test]
-async fn what_is_no_plugin_is_told_by_its_check() {
+async fn what_is_no_plugin_is_reported_by_its_check() {
     let lab = Lab::new();
     fs::write(lab.work("text"), "no library").unwrap();
     for (path, words) in [
@@ -239,7 +239,7 @@ async fn a_session_that_goes_on_without_its_plugin_says_which_tools_are_gone() {
 }
 
 #[tokio::test]
-async fn two_plugins_with_one_tool_are_told_by_the_list_as_by_a_run() {
+async fn two_plugins_with_one_tool_are_reported_by_the_list_as_by_a_run() {
     let described = |tool: &str, toolset: &str| {
         let described = json!({"ok": {"name": "rude", "version": "1", "tools": [{
             "name": tool, "toolset": toolset, "description": "Takes a name.",

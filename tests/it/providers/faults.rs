@@ -294,7 +294,7 @@ async fn no_call_is_run_of_a_reply_that_may_have_been_cut() {
 }
 
 #[tokio::test]
-async fn a_call_is_told_of_while_it_arrives_in_every_wire() {
+async fn a_call_is_reported_while_it_arrives_in_every_wire() {
     for wire in WIRES {
         let body = call(wire);
         let server = MockServer::start([MockAnswer::sse(body)]).await.unwrap();
@@ -311,7 +311,7 @@ async fn a_call_is_told_of_while_it_arrives_in_every_wire() {
 }
 
 #[tokio::test]
-async fn a_reply_of_another_api_is_told_with_the_one_that_it_looks_like() {
+async fn a_reply_of_another_api_is_reported_with_the_one_that_it_looks_like() {
     let names = ["openai-chat", "openai-responses", "anthropic-messages"];
     for wire in WIRES {
         for (other, name) in WIRES.into_iter().zip(names).filter(|(other, _)| *other != wire) {

@@ -104,7 +104,7 @@ async fn keys_that_rest_for_no_time_at_all_do_not_take_turns_at_once() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_refused_or_used_up_gives_way_too_and_the_last_one_is_told() {
+async fn a_key_that_is_refused_or_used_up_gives_way_too_and_the_last_one_is_reported() {
     let quota = r#"{"error":{"message":"no credit","code":"insufficient_quota"}}"#;
     let rule = move |key: &str| match key {
         "key-of-A-secret" => MockAnswer::error(401, &format!("bad key {key}")),
@@ -141,7 +141,7 @@ async fn one_key_alone_is_asked_again_when_the_server_says() {
 }
 
 #[tokio::test]
-async fn a_limit_told_inside_a_stream_counts_as_well() {
+async fn a_limit_reported_inside_a_stream_counts_as_well() {
     let body = "data: {\"error\":{\"code\":429,\"message\":\"slow down\"}}\n\n";
     let rule = move |key: &str| if key.contains("-A-") { MockAnswer::sse(body) } else { good() };
     assert_snapshot!(attempts(2, &["A", "B"], rule).await, @"

@@ -308,7 +308,7 @@ async fn a_file_that_holds_no_authority_is_refused() {
 }
 
 #[tokio::test]
-async fn what_speaks_no_tls_is_told_as_such() {
+async fn what_speaks_no_tls_is_reported_as_such() {
     let server = RuleListener::start(|mut stream, _| async move {
         let _closed = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
         let _the_hello = stream.read_u8().await;
@@ -338,7 +338,7 @@ async fn requests_go_through_the_proxy_that_is_named() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_does_not_serve_is_told_by_its_address() {
+async fn a_proxy_that_does_not_serve_is_reported_by_its_address() {
     let mut lines = Vec::new();
     for status in ["407 Proxy Authentication Required", "403 Forbidden"] {
         let proxy = RuleListener::closed_proxy(status).await;
@@ -368,7 +368,7 @@ async fn who_speaks_no_tls_to_a_server_that_does_is_asked_whether_it_does() {
 }
 
 #[tokio::test]
-async fn a_model_that_is_not_there_without_a_key_is_not_told_of_keys() {
+async fn a_model_that_is_not_there_without_a_key_has_no_hint_about_keys() {
     let server = RuleListener::closed_proxy("404 Not Found").await;
     let endpoint = Endpoint { keys: Vec::new(), ..server.endpoint("http") };
     let missing = told(ask(&model(endpoint)).await, &[&server]);

@@ -259,7 +259,7 @@ async fn what_a_server_does_not_count_is_estimated_also_without_a_budget() {
 }
 
 #[tokio::test]
-async fn several_keys_rotate_at_once_and_none_is_told() {
+async fn several_keys_rotate_at_once_and_none_is_shown() {
     let lab = Lab::new();
     let by_key = |request: &HttpRequest| match request.header("authorization") {
         // A wait of more than a minute would not be waited for.

@@ -33,7 +33,7 @@ fn inside(line: &str) -> &str {
 }
 
 #[tokio::test]
-async fn a_record_that_was_changed_is_told_with_its_place_although_its_checksum_fits() {
+async fn a_record_that_was_changed_is_reported_with_its_place_although_its_checksum_fits() {
     let lab = Lab::new();
     let (recorded, server) = record(&lab, &["go"], one_look).await;
     recorded.with_code(0);
@@ -107,7 +107,7 @@ fn is_harmless(what: &str, line: &str, other: &str) -> bool {
 }
 
 #[tokio::test]
-async fn a_line_that_is_dropped_doubled_or_swapped_is_told() {
+async fn a_line_that_is_dropped_doubled_or_swapped_is_reported() {
     let lab = Lab::new();
     let (recorded, server) = record(&lab, &["go"], one_look).await;
     recorded.with_code(0);

@@ -273,7 +273,7 @@ async fn a_model_to_fall_back_on_is_played_where_the_program_names_it() {
 }
 
 #[tokio::test]
-async fn a_request_that_may_call_tools_now_and_not_then_is_told() {
+async fn a_request_that_may_call_tools_now_and_not_then_is_reported() {
     let told = edited(|lines| {
         let last = lines.iter_mut().rfind(|line| line["request"]["agent"] == "s").unwrap();
         last["request"]["tool_choice"] = json!("none");
@@ -320,7 +320,7 @@ async fn edited(change: impl FnOnce(&mut Vec<Value>)) -> String {
 }
 
 #[tokio::test]
-async fn what_is_more_fewer_or_in_another_order_is_told() {
+async fn what_is_more_fewer_or_in_another_order_is_reported() {
     let more = edited(|lines| {
         // The first child ends without its last request.
         let child = "s/2.0.0";

@@ -94,7 +94,7 @@ async fn a_call_that_was_accepted_is_not_judged_again_by_the_limits_of_a_resume(
 }
 
 #[tokio::test]
-async fn a_task_that_no_limit_of_a_resume_lets_begin_is_told_of_beside_the_others() {
+async fn a_task_that_no_limit_of_a_resume_lets_begin_is_reported_beside_the_others() {
     let lab = Lab::new();
     let tasks = json!([{"goal": "One"}, {"goal": "Two"}, {"goal": "Three"}, {"goal": "Four"}]);
     let before = "over_limit: queue, max_concurrent_children: 1";
@@ -219,7 +219,7 @@ impl<'l> KilledRun<'l> {
 }
 
 #[tokio::test]
-async fn below_the_depth_limit_of_a_resume_nobody_goes_on_and_what_was_done_is_told() {
+async fn below_the_depth_limit_of_a_resume_nobody_goes_on_and_what_was_done_is_reported() {
     let lab = Lab::new();
     let stopped = KilledRun::start(&lab, "delegation: {max_spawn_depth: 2}").await;
     let told = stopped.resumed("delegation: {max_spawn_depth: 1}").await;

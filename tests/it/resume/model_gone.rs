@@ -82,7 +82,7 @@ async fn a_child_with_its_parents_model_goes_on_with_the_one_of_a_resume() {
 }
 
 #[tokio::test]
-async fn hooks_are_told_of_the_end_of_those_that_nobody_takes_up_again() {
+async fn hooks_learn_of_the_end_of_those_that_nobody_takes_up_again() {
     let lab = Lab::new();
     let hooks = "hooks: {SubagentStop: ['cat >> seen']}";
     let before = format!("{hooks}\ndelegation: {{max_spawn_depth: 2, model: near/child}}");

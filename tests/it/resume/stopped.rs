@@ -93,7 +93,7 @@ async fn one_that_a_person_stopped_and_those_below_it_do_not_go_on() {
 }
 
 #[tokio::test]
-async fn one_that_its_parent_stopped_does_not_go_on_and_its_end_is_told_once() {
+async fn one_that_its_parent_stopped_does_not_go_on_and_its_end_is_reported_once() {
     let lab = Lab::new();
     let told = resumed(&lab, true).await;
     let lead = &told["children"][0];

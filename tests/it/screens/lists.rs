@@ -176,7 +176,7 @@ async fn the_tools_of_a_child_are_shown_without_an_argument() {
 }
 
 #[tokio::test]
-async fn what_is_piped_in_is_told_with_its_size_and_the_limit() {
+async fn what_is_piped_in_is_reported_with_its_size_and_the_limit() {
     let lab = Lab::new();
     let server = model(|_| say("Done.")).await;
     let long = lab.path("long.txt");

@@ -9,7 +9,7 @@ use crate::kill::kill;
 use crate::program::{Lab, RunningProgram, hang, model, soon};
 
 #[tokio::test]
-async fn a_refused_call_for_children_is_told_in_words() {
+async fn a_refused_call_for_children_is_reported_in_words() {
     let task = json!({"goal": "Look"});
     let server = model(move |asked| match asked.results().len() {
         0 => call("delegate_task", json!({})),
@@ -45,7 +45,7 @@ fn thoughtful() -> MockAnswer {
 }
 
 #[tokio::test]
-async fn thoughts_and_the_answer_are_told_apart() {
+async fn thoughts_and_the_answer_are_distinguished() {
     let server = model(|_| thoughtful()).await;
     let lab = Lab::new();
     let ended = lab.run(&server, &["-v", "Go"]).end().await.with_code(0);

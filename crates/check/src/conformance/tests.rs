@@ -200,7 +200,7 @@ async fn calls_of_ones_own_must_fit_and_work() {
 }
 
 #[tokio::test]
-async fn a_file_that_an_example_names_is_told_to_be_missing_and_only_that() {
+async fn a_file_that_an_example_names_is_reported_as_missing_and_only_that() {
     let refuses = |words: &'static str| {
         told(good(), move |_, _| Box::pin(async move { Err(ToolError::refused(words)) }))
     };

@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crate_is_named_as_its_directory_or_as_told() {
+    fn a_crate_is_named_as_its_directory_or_as_given() {
         let named = |dir: &str, told| name(Path::new(dir), told).map_err(|error| error.to_string());
         assert_eq!(named("/a/my-tools", None).unwrap(), "my-tools");
         assert_eq!(named("/a/my tools", Some("mine")).unwrap(), "mine");

@@ -126,7 +126,7 @@ fn children_may_be_approved_although_the_top_agent_is_not() {
 }
 
 #[test]
-fn a_model_without_its_key_is_told_with_the_variable() {
+fn a_model_without_its_key_is_reported_with_the_variable() {
     let bench = Bench::new();
     let composition = bench.compose(&[]).unwrap();
     let ask = |model: &str| {

@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_agent_does_is_told_in_the_words_of_delegate_control() {
+    fn what_an_agent_does_is_reported_in_the_words_of_delegate_control() {
         let mut writer = TestWriter::default();
         let mut told = |event| {
             writer.add(&root(), event);
@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_waits_for_its_turn_after_a_resume_is_told_so() {
+    fn a_child_that_waits_for_its_turn_after_a_resume_is_shown_so() {
         let mut writer = TestWriter::default();
         writer.add(&root(), started(&root(), "all"));
         writer.add(&child(0), started(&child(0), "a"));
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_told_with_all_below_it() {
+    fn an_agent_is_stopped_with_all_below_it() {
         let mut writer = TestWriter::default();
         writer.add(&root(), started(&root(), "all"));
         writer.add(&root(), replied(1, "", &[]));

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_told_with_what_was_found_out_at_its_end() {
+    fn a_child_is_reported_with_what_was_found_out_at_its_end() {
         let mut writer = TestWriter::default();
         writer.add(&root(), started(&root(), "all"));
         writer.add(&child(0), started(&child(0), "a"));

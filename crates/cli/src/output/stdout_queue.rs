@@ -228,7 +228,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_ends_the_run_and_is_told_once() {
+    fn what_cannot_be_written_ends_the_run_and_is_reported_once() {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let cancel = Cancel::new();
         let outlet = StdoutQueue::start(Box::new(full), 100, cancel.clone()).unwrap();

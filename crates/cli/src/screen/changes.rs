@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_changed_is_nothing_told_and_much_is_counted() {
+    fn nothing_changed_is_nothing_shown_and_much_is_counted() {
         assert_eq!(tell(&TestWriter::default()), "");
         let mut writer = TestWriter::default();
         for file in 0..FILES + 5 {

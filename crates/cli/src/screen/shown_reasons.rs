@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_of_two_calls_are_told_apart() {
+    fn agents_of_two_calls_are_distinguished() {
         let mut reasons = ShownReasons::default();
         let call = deputize_core::CallId { step: 1, slot: 1 };
         for agent in [root().child(call, 0), child(0)] {

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_in_a_file_and_that_is_told() {
+    fn what_does_not_fit_is_in_a_file_and_that_is_reported() {
         let material = of("one\ntwo\nthré\n".as_bytes(), 10);
         assert!(material.text.contains(">\none\ntwo\n</"), "{}", material.text);
         let note = "\n[stdin has 14 bytes; the first 8 are above (limits.read_bytes is 10), and \

@@ -83,7 +83,7 @@ fn more_than_a_run_can_carry_is_an_error_that_says_what_to_do() {
 }
 
 #[test]
-fn a_pipe_that_nobody_writes_to_holds_nothing_up_and_is_told() {
+fn a_pipe_that_nobody_writes_to_holds_nothing_up_and_is_reported() {
     let (silent, _held) = pipe(b"");
     let (done, told) = with(&silent, false, |input| piped(Some("do it"), input));
     assert_eq!(done.unwrap(), None);

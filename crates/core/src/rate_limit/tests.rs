@@ -230,7 +230,7 @@ fn a_trial_that_was_cancelled_leaves_the_place_to_the_next() {
 }
 
 #[test]
-fn a_wait_too_long_for_a_person_is_told_at_once() {
+fn a_wait_too_long_for_a_person_is_reported_at_once() {
     let mut gate = LimiterState::new(POLICY);
     let leave = go(&mut gate, secs(0));
     let asks = ModelError { retry_after_ms: Some(61_000), ..failure(429) };

@@ -324,7 +324,7 @@ fn a_paused_reply_goes_back_as_it_is_and_the_model_goes_on() {
 }
 
 #[test]
-fn a_task_that_a_rule_could_not_do_is_told_by_its_answer() {
+fn a_task_that_a_rule_could_not_do_is_reported_by_its_answer() {
     let mut run = started(9);
     run.apply(Input::Reply(&Reply { finish: Finish::Undone, ..Reply::text("m", "No.") }));
     assert_eq!(error(&run), Some("the task was not done: the answer says why"));
@@ -471,7 +471,7 @@ fn a_failure_keeps_the_text_of_the_attempts_before_it_until_there_is_a_reply() {
 }
 
 #[test]
-fn what_goes_on_after_an_answer_is_told_to() {
+fn what_goes_on_after_an_answer_is_reported_to() {
     let mut run = started(1);
     run.apply(Input::Reply(&calls(&["a"])));
     answer_calls(&mut run, "x");
@@ -486,7 +486,7 @@ fn what_goes_on_after_an_answer_is_told_to() {
 }
 
 #[test]
-fn a_conversation_too_long_is_told_as_such_with_what_there_is() {
+fn a_conversation_too_long_is_reported_as_such_with_what_there_is() {
     let mut run = started(9);
     run.apply(Input::Reply(&Reply { text: "I look.".into(), ..calls(&["a"]) }));
     answer_calls(&mut run, "x");

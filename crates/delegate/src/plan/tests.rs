@@ -79,7 +79,7 @@ fn siblings_have_the_base_byte_for_byte_and_more_when_the_cache_comes_first() {
 }
 
 #[test]
-fn a_child_that_shares_its_parents_prefix_is_told_of_itself_in_its_first_message() {
+fn a_child_that_shares_its_parents_prefix_learns_of_itself_in_its_first_message() {
     let config = DelegationConfig {
         models: ChildModels {
             max_output_tokens: Some(77),
@@ -185,7 +185,7 @@ fn a_child_thinks_as_hard_as_its_parent_unless_it_is_configured() {
 }
 
 #[test]
-fn whoever_gets_less_than_asked_is_told_so() {
+fn whoever_gets_less_than_asked_learns_so() {
     let warnings = |arguments: Value, config: &DelegationConfig| {
         made(&ParentFixture::new(TOOLS), &arguments, config).unwrap().warnings.join("\n")
     };
@@ -607,7 +607,7 @@ fn an_external_child_is_refused_where_it_is_not_due_what_a_command_may_do() {
 }
 
 #[test]
-fn what_has_no_effect_on_an_external_child_is_told_with_the_reason() {
+fn what_has_no_effect_on_an_external_child_is_reported_with_the_reason() {
     let family = ParentFixture::new("file/write_file terminal/terminal delegation/delegate_task");
     let config = DelegationConfig {
         approvals: ChildApprovals { mode: ApproverMode::Auto, ..ChildApprovals::default() },

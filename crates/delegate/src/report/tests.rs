@@ -135,7 +135,7 @@ fn a_long_record_is_shown_by_its_end_and_counted() {
 }
 
 #[test]
-fn a_command_whose_end_nobody_saw_is_told_from_one_that_a_signal_ended() {
+fn a_command_whose_end_nobody_saw_is_distinguished_from_one_that_a_signal_ended() {
     let mut outcome = plain(0);
     for (exit_code, unknown) in [(Some(3), false), (None, false), (None, true), (Some(0), false)] {
         outcome.receipts.add(&ToolEffect::Command {
@@ -262,7 +262,7 @@ fn stale_files_are_named_after_the_frame_and_beside_their_writer() {
 }
 
 #[test]
-fn a_child_that_did_not_complete_is_told_with_the_path_of_its_session() {
+fn a_child_that_did_not_complete_is_reported_with_the_path_of_its_session() {
     let path = "/state/sessions/s1.jsonl";
     let ends = [
         (Status::Completed, ExitReason::Completed),
@@ -302,7 +302,7 @@ fn a_model_is_named_where_one_answered_and_a_file_that_is_gone_may_have_another_
 }
 
 #[test]
-fn what_nobody_is_known_to_have_written_is_told_of_an_external_child_too() {
+fn what_nobody_is_known_to_have_written_is_reported_of_an_external_child_too() {
     let path = PathBuf::from("/repo/app/a.rs");
     let stale = [StaleFile { path: path.clone(), by: None, gone: false }];
     let external = Outcome { external: true, ..plain(1) };

@@ -393,7 +393,7 @@ async fn a_wrong_call_is_answered_with_an_object_of_errors() {
 }
 
 #[test]
-fn what_its_spec_accepts_includes_whatever_the_model_is_told_of() {
+fn what_its_spec_accepts_includes_whatever_is_declared_to_the_model() {
     let rig = Rig::new(DelegationConfig::default());
     assert_eq!(rig.tool.spec().decl.parameters.as_str(), r#"{"type":"object"}"#);
     let declared = rig.tool.declare(&rig.agent).unwrap();

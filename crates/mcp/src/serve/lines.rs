@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_comes_behind_a_stray_line_is_read_and_the_end_is_told() {
+    async fn what_comes_behind_a_stray_line_is_read_and_the_end_is_reported() {
         let strays = "x\n".repeat(STRAY_LINES as usize + 5);
         let text = format!("{strays}{}\n", r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#);
         let (ours, mut theirs) = tokio::io::duplex(1 << 20);

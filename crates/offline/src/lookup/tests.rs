@@ -10,7 +10,7 @@ fn asked(repository: &Repository, task: &str) -> TestConversation {
 }
 
 #[test]
-fn all_unwraps_are_found_and_told_apart() {
+fn all_unwraps_are_found_and_distinguished() {
     let repository = Repository::of_fixture("rust");
     for task in
         ["find all unwraps in src", "Find lines with unwrap in src.", "grep unwrap in src please"]

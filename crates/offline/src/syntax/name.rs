@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_definition_is_told_from_a_use_in_each_language() {
+    fn a_definition_is_distinguished_from_a_use_in_each_language() {
         use NameRole::{Declaration, Definition, Use};
         for (grammar, text, expected) in [
             (

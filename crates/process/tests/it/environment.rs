@@ -77,7 +77,7 @@ async fn a_missing_directory_is_named() {
 }
 
 #[tokio::test]
-async fn a_program_that_cannot_run_is_told_apart() {
+async fn a_program_that_cannot_run_is_distinguished() {
     let dir = tempfile::tempdir().unwrap();
     let place = |name: &str, content: &[u8], mode| {
         let path = dir.path().join(name);
@@ -98,7 +98,7 @@ async fn a_program_that_cannot_run_is_told_apart() {
 }
 
 #[tokio::test]
-async fn text_that_cannot_be_passed_is_told_with_its_size() {
+async fn text_that_cannot_be_passed_is_reported_with_its_size() {
     let error = refusal(bash(&"x".repeat(200_000))).await;
     assert!(matches!(error, SpawnError::TooLong { longest: 200_001, .. }), "{error:?}");
 

@@ -174,7 +174,7 @@ async fn it_has_nothing_of_ours() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_no_helper_is_told() {
+async fn a_program_that_is_no_helper_is_reported() {
     let outcome = async |helper: Helper| {
         let setup = SupervisorConfig { helper: Some(helper), ..SupervisorConfig::default() };
         let supervisor = Supervisor::with(setup).unwrap();

@@ -332,7 +332,7 @@ async fn a_command_cancelled_before_its_start_is_not_started() {
 }
 
 #[tokio::test]
-async fn a_signal_from_elsewhere_is_told() {
+async fn a_signal_from_elsewhere_is_reported() {
     let supervisor = supervisor();
     let finished =
         supervisor.owner().run(bash("kill -KILL $$"), &CancellationToken::new()).await.unwrap();

@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_damaged_is_told_in_one_line_for_a_terminal() {
+    fn what_is_damaged_is_reported_in_one_line_for_a_terminal() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r.jsonl");
         let header = json!({
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_changed_or_is_missing_is_told_in_words() {
+    fn what_was_changed_or_is_missing_is_reported_in_words() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("r.jsonl");
         let told = |secret: &str, rest: &str| {

@@ -39,7 +39,7 @@ fn answers(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_value_comes_back_typed_and_the_model_is_told_its_schema() {
+async fn a_value_comes_back_typed_and_the_model_gets_its_schema() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let told = SeenTexts::default();
@@ -52,7 +52,7 @@ async fn a_value_comes_back_typed_and_the_model_is_told_its_schema() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_miss_is_told_with_its_place_and_may_be_corrected() {
+async fn a_miss_is_reported_with_its_place_and_may_be_corrected() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let told = SeenTexts::default();

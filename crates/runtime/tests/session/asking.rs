@@ -296,7 +296,7 @@ async fn nobody_waits_behind_a_long_reply_of_another() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_that_is_down_is_asked_by_one_for_all_and_all_are_told() {
+async fn a_provider_that_is_down_is_asked_by_one_for_all_and_all_learn_of_it() {
     let down = Arc::new(FailingServer(AtomicU32::new(0)));
     let outcomes = side_by_side(50, Arc::clone(&down) as Arc<dyn Model>).await;
     assert!(outcomes.iter().all(|outcome| outcome.provider_unavailable), "{:?}", outcomes[0]);

@@ -108,7 +108,7 @@ async fn run_family(session: &Session, folder: &Path, grant: &Grant) -> Outcome 
 }
 
 #[tokio::test]
-async fn no_secret_is_in_what_a_child_is_told() {
+async fn no_secret_is_in_what_a_child_reads() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let make = |spec| AgentSpec {

@@ -256,7 +256,7 @@ async fn children_of_children_take_of_the_room_of_their_parents_and_nobody_waits
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_child_that_waits_for_room_ends_when_it_is_told_to() {
+async fn a_child_that_waits_for_room_ends_when_it_is_cancelled() {
     let rule = |results: usize, request: &Request<'_>| match (task(request), results) {
         ("go", 0) => {
             let calls = Reply::calls("m", [("spawn", json!({"list": ["long", "other"]}))]);

@@ -86,7 +86,7 @@ impl Policy for NoActing {
 }
 
 #[tokio::test]
-async fn a_denied_call_does_not_run_and_the_model_is_told_by_whom() {
+async fn a_denied_call_does_not_run_and_the_model_learns_by_whom() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let rule = |results: usize, _: &Request<'_>| {

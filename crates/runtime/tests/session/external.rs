@@ -299,7 +299,7 @@ async fn it_ends_at_the_time_limit_and_at_an_interrupt_and_one_that_does_not_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_its_time_limit_it_is_asked_to_close_and_then_told_to_end() {
+async fn at_its_time_limit_it_is_asked_to_close_and_then_to_end() {
     use deputize_core::outcome::ExitReason::{Budget, Timeout};
     let timeout = [Status::Timeout; 2];
     let limits = [

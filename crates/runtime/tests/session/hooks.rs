@@ -259,7 +259,7 @@ async fn parents_and_children_have_the_same_hooks_and_see_all_of_it_without_secr
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_end_of_a_child_that_was_stopped_is_told_too() {
+async fn the_end_of_a_child_that_was_stopped_is_reported_too() {
     for goal in ["one", "background one"] {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(World::default());
@@ -424,7 +424,7 @@ impl Memory for Notes {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_memory_is_told_of_each_child_and_its_failures_harm_nothing() {
+async fn the_memory_learns_of_each_child_and_its_failures_harm_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
     let mut parts = parts(&world, |results, request: &Request<'_>| {
@@ -529,7 +529,7 @@ async fn a_restart_tells_of_the_end_of_a_child_whom_the_one_before_did_not_come_
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_restart_those_hooks_are_told_that_are_not_on_record_whatever_their_order() {
+async fn after_a_restart_those_hooks_run_that_are_not_on_record_whatever_their_order() {
     let cases: [(&[&'static str], &[&str]); 3] =
         [(&["b", "a"], &["b"]), (&["a", "a"], &["a"]), (&["b"], &["b"])];
     let rule = |results: usize, request: &Request<'_>| {

@@ -56,7 +56,7 @@ async fn a_complete_session_gives_its_answer_again_and_takes_a_new_message() {
 }
 
 #[tokio::test]
-async fn one_writer_at_a_time_and_the_second_is_told_who() {
+async fn one_writer_at_a_time_and_the_second_learns_who() {
     let (_folder, dir) = stored().await;
     let first = open(&dir).unwrap();
     let error = open(&dir).unwrap_err().to_string();

@@ -121,7 +121,7 @@ fn replies(reply: Reply) -> Event {
 }
 
 #[test]
-fn each_attempt_is_a_message_and_what_came_by_pieces_is_not_told_again() {
+fn each_attempt_is_a_message_and_what_came_by_pieces_is_not_sent_again() {
     let mut bench = Bench::new();
     bench.take(&root(), asks(1));
     let piece = |bench: &mut Bench, text| json(bench.0.piece(&root(), Delta::Text(text)));
@@ -146,7 +146,7 @@ fn each_attempt_is_a_message_and_what_came_by_pieces_is_not_told_again() {
 }
 
 #[test]
-fn what_has_not_ended_with_its_turn_is_told_as_failed() {
+fn what_has_not_ended_with_its_turn_is_reported_as_failed() {
     let mut bench = Bench::new();
     let calls = [("first", json!({})), ("second", json!({}))];
     let told = bench.take(&root(), replies(Reply::calls("mock", calls)));
@@ -163,7 +163,7 @@ fn what_has_not_ended_with_its_turn_is_told_as_failed() {
 }
 
 #[test]
-fn what_went_wrong_on_this_machine_is_told_to_the_editor() {
+fn what_went_wrong_on_this_machine_is_reported_to_the_editor() {
     let mut bench = Bench::new();
     bench.take(&root(), replies(Reply::calls("mock", [("first", json!({}))])));
     bench.take(&root(), starts(CALL, "first"));

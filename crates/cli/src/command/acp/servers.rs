@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn more_servers_than_the_limit_are_told_of() {
+    fn more_servers_than_the_limit_are_reported() {
         let mut config = Config::default();
         let named: Vec<McpServerSpec> = (0..=MOST).map(|n| server(&format!("s{n}"))).collect();
         let notes = add(&named, &mut config);

@@ -129,7 +129,7 @@ mod tests {
     use crate::fixture::{TestWriter, child, ended, root, started, tools};
 
     #[test]
-    fn a_child_is_told_of_every_five_calls_or_two_seconds_and_at_its_end() {
+    fn a_child_is_reported_every_five_calls_or_two_seconds_and_at_its_end() {
         let mut writer = TestWriter::default();
         let call = |n: u32| Event::ToolStart {
             call: CallId { step: n, slot: 0 },

@@ -413,7 +413,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slow_disk_is_told_with_what_it_took_and_what_to_do() {
+    fn a_slow_disk_is_reported_with_what_it_took_and_what_to_do() {
         assert_eq!(
             slow_disk(Path::new("/far/sessions"), Duration::from_millis(1234)),
             "warning: `/far/sessions` is on a slow disk: it took 1234 ms to keep the beginning of \

@@ -89,7 +89,7 @@ fn the_tree_and_a_conversation() {
 }
 
 #[test]
-fn what_came_of_children_is_told_child_by_child() {
+fn what_came_of_children_is_reported_child_by_child() {
     let told = |result: &str| {
         let (_folder, stored) = stored(&session_with(result));
         let text = show::shown(&stored, &tools(), None, None).unwrap();
@@ -186,7 +186,7 @@ fn a_session_without_an_agent_is_shown_as_such() {
 }
 
 #[test]
-fn of_a_session_that_did_not_end_it_is_told_how_to_go_on() {
+fn a_session_that_did_not_end_is_shown_with_how_to_go_on() {
     let (_folder, stored) = stored(&session());
     let text = show::shown(&stored, &tools(), None, None).unwrap();
     assert!(text.ends_with("\nunfinished: continue with `deputize run --resume s1`\n"), "{text}");

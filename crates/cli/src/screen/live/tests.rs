@@ -217,7 +217,7 @@ fn why_a_child_failed_stands_above_the_tree_and_whole_at_the_end() {
 }
 
 #[test]
-fn above_a_live_tree_it_is_told_once_why_a_model_is_waited_for() {
+fn above_a_live_tree_it_is_shown_once_why_a_model_is_waited_for() {
     let mut state = ScreenState::new(tools(), Detail::Normal, true);
     let mut writer = TestWriter::default();
     let retry = |attempt, reason: &str| {

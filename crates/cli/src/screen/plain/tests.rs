@@ -89,7 +89,7 @@ fn many_calls_of_one_step_take_one_line_and_failures_one_each() {
 }
 
 #[test]
-fn a_cancelled_call_is_told_without_what_the_model_is_told() {
+fn a_cancelled_call_is_shown_without_the_text_for_the_model() {
     let mut writer = TestWriter::default();
     writer.add(&root(), started(&root(), "a"));
     let text = "<output>half</output>";
@@ -121,7 +121,7 @@ fn a_call_that_was_approved_without_asking_is_shown_once() {
 }
 
 #[test]
-fn a_refused_call_is_told_with_its_rule_and_how_to_allow_it() {
+fn a_refused_call_is_reported_with_its_rule_and_how_to_allow_it() {
     let told = |agent: &AgentId, by: &str, unasked| {
         let mut writer = TestWriter::default();
         writer.add(&root(), started(&root(), "a"));
@@ -162,7 +162,7 @@ fn a_refused_call_is_told_with_its_rule_and_how_to_allow_it() {
 }
 
 #[test]
-fn tasks_that_never_began_and_those_that_were_refused_are_told() {
+fn tasks_that_never_began_and_those_that_were_refused_are_reported() {
     let mut writer = TestWriter::default();
     writer.add(&root(), started(&root(), "a"));
     let status = Status::Interrupted;

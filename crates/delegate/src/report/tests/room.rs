@@ -111,7 +111,7 @@ fn size(output: &ToolOutput) -> usize {
 }
 
 #[test]
-fn two_hundred_children_with_long_claims_are_all_told_within_the_bound() {
+fn two_hundred_children_with_long_claims_are_all_reported_within_the_bound() {
     let outcomes: Vec<Outcome> = (0..200)
         .map(|n| {
             let mut outcome = Outcome { text: Some("An answer.\n".repeat(280)), ..plain(n) };
@@ -150,7 +150,7 @@ fn two_hundred_children_with_long_claims_are_all_told_within_the_bound() {
 }
 
 #[test]
-fn where_there_is_hardly_room_it_is_told_how_each_child_ended() {
+fn where_there_is_hardly_room_the_report_says_how_each_child_ended() {
     let outcomes: Vec<Outcome> = (0..2000).map(|n| busy(n, 3)).collect();
     let output = told(&outcomes, &[], &["one", "two"], caps(24_000));
     assert!(size(&output) <= 480 << 10, "{}", size(&output));

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn a_background_child_is_told_of_as_one_that_was_waited_for() {
+async fn a_background_child_is_reported_as_one_that_was_waited_for() {
     let config = DelegationConfig {
         limits: DelegationLimits { max_summary_bytes: 40, ..DelegationLimits::default() },
         options: DelegationOptions { background: true, ..DelegationOptions::default() },

@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn an_interrupt_reaches_the_children_and_their_work_is_told() {
+async fn an_interrupt_reaches_the_children_and_their_work_is_reported() {
     let rig = Rig::new(DelegationConfig {
         limits: DelegationLimits {
             over_limit: OverLimit::Queue,
@@ -63,7 +63,7 @@ async fn a_call_that_is_dropped_gives_its_place_back() {
 }
 
 #[tokio::test]
-async fn what_a_child_of_an_earlier_process_came_to_is_told_in_a_call_that_is_cancelled_too() {
+async fn what_a_child_of_an_earlier_process_came_to_is_reported_in_a_call_that_is_cancelled_too() {
     let rig = Rig::new(DelegationConfig::default());
     let begun = rig.agent.id().child(deputize_core::CallId { step: 1, slot: 0 }, 0);
     *rig.home.known.lock() = vec![begun];

@@ -65,7 +65,7 @@ async fn a_session_has_so_many_children_and_a_call_over_that_starts_none() {
 }
 
 #[tokio::test]
-async fn limits_that_are_reached_are_told_with_all_else_that_is_wrong() {
+async fn limits_that_are_reached_are_reported_with_all_else_that_is_wrong() {
     let config = DelegationConfig {
         limits: DelegationLimits { max_concurrent_children: 1, ..DelegationLimits::default() },
         ..DelegationConfig::default()
