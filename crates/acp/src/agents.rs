@@ -89,7 +89,7 @@ impl Agent for AcpChild {
             let Self { spec, program, supervisor, host, cancel } = *self;
             let owner = match supervisor() {
                 Ok(supervisor) => Arc::new(supervisor.owner()),
-                Err(error) => return failed(&spec, None, &AcpError::from(error), ""),
+                Err(error) => return failed_outcome(&spec, None, &AcpError::from(error), ""),
             };
             let told = run(&spec, &program, &owner, host, &cancel).await;
             // Nothing of it is left, whatever it started.
@@ -125,7 +125,7 @@ async fn run(
             Outcome { text: told.text, ..outcome }
         }
         Ok(end) => completed_outcome(spec, told.text, end),
-        Err(error) => failed(spec, told.text, &error, &told.last_words),
+        Err(error) => failed_outcome(spec, told.text, &error, &told.last_words),
     }
 }
 
@@ -148,7 +148,12 @@ fn completed_outcome(spec: &AgentSpec, text: Option<String>, end: PromptEnd) -> 
     Outcome { exit_reason, text, error: error.map(str::to_owned), ..outcome }
 }
 
-fn failed(spec: &AgentSpec, text: Option<String>, error: &AcpError, last_words: &str) -> Outcome {
+fn failed_outcome(
+    spec: &AgentSpec,
+    text: Option<String>,
+    error: &AcpError,
+    last_words: &str,
+) -> Outcome {
     let mut why = describe_error(error);
     if !last_words.is_empty() {
         why.push_str("; its last words on standard error: ");

@@ -128,7 +128,7 @@ async fn until_it_ends(
         end = &mut talk => {
             let end = match end {
                 // Why it is closed is known in a moment.
-                Err(AcpError::Closed) => match tokio::time::timeout(DRAIN_LIMIT, life.exited()).await
+                Err(AcpError::Closed) => match tokio::time::timeout(DRAIN_LIMIT, life.wait_for_exit()).await
                 {
                     Ok(exit) => Err(AcpError::Ended { exit }),
                     Err(_) => Err(AcpError::Closed),
@@ -138,7 +138,7 @@ async fn until_it_ends(
             drop(life);
             return end;
         }
-        exit = life.exited() => exit,
+        exit = life.wait_for_exit() => exit,
     };
     match tokio::time::timeout(DRAIN_LIMIT, talk).await {
         Ok(Err(AcpError::Closed)) | Err(_) => Err(AcpError::Ended { exit }),

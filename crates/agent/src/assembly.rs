@@ -241,7 +241,7 @@ impl Assembly {
     /// Returns a tool as the top agent's model is sent it, or as its author wrote it where the top
     /// agent does not have it.
     #[must_use]
-    pub fn declared(&self, entry: &CatalogEntry) -> ToolDecl {
+    pub fn declare(&self, entry: &CatalogEntry) -> ToolDecl {
         let top = self.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
         let authority = self.authority(ApproverMode::Deny, top.cwd.clone());
         let view = self.view(top, authority, ResourceMap::default());

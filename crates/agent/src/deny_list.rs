@@ -59,7 +59,7 @@ fn within(text: &str, home: Option<&Path>, levels: u32) -> Option<&'static str> 
         if into.filter_map(|pair| pair.get(1)).any(|target| is_block_device(target)) {
             return Some("writing to a block device");
         }
-        let (program, arguments) = unwrapped(words)?;
+        let (program, arguments) = unwrap_command(words)?;
         match inner(program, arguments) {
             Some(text) => within(&text, home, levels),
             None => simple(program, arguments, home),
@@ -80,7 +80,7 @@ fn inner(program: &str, arguments: &[String]) -> Option<String> {
 }
 
 /// The program of a simple command and its arguments, without what stands before them.
-fn unwrapped(words: &[String]) -> Option<(&str, &[String])> {
+fn unwrap_command(words: &[String]) -> Option<(&str, &[String])> {
     let mut rest = words;
     while let Some((word, behind)) = rest.split_first() {
         let name = word.rsplit('/').next().unwrap_or(word);

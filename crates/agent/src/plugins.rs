@@ -293,7 +293,7 @@ impl PluginLoader {
 /// Reads the file of a plugin and checks it. None of its code runs.
 fn check_file(config: &PluginConfig) -> Result<PluginRecord, PluginLoadError> {
     let failed = |source: PluginFileError| PluginLoadError::at(&config.path, source.into());
-    let file = PluginFile::read(&config.path).and_then(|file| file.pinned(&config.sha256));
+    let file = PluginFile::read(&config.path).and_then(|file| file.verify(&config.sha256));
     let file = file.map_err(failed)?;
     file.table().map_err(failed)?;
     Ok(PluginRecord {

@@ -146,7 +146,7 @@ async fn converse(service: Service, document: &[u8], cancel: &Cancel) -> HookAns
                 tokio::select! {
                     biased;
                     () = &mut heard, if !all_heard => all_heard = true,
-                    exit = life.exited() => break exit,
+                    exit = life.wait_for_exit() => break exit,
                 }
             };
             if !all_heard {

@@ -93,7 +93,7 @@ impl<'t> Calls<'t> {
                 found.broken(CallRule::Repeats, told);
             }
         }
-        self.cancelled(arguments, found).await;
+        self.try_cancelled(arguments, found).await;
         if spec.effects == Effects::ReadOnly
             && let Some(changed) = difference(&before, &files(self.dir))
         {
@@ -106,11 +106,11 @@ impl<'t> Calls<'t> {
     }
 
     /// Cancels a call before it begins, and right after.
-    async fn cancelled(&mut self, arguments: &Value, found: &mut Findings) {
+    async fn try_cancelled(&mut self, arguments: &Value, found: &mut Findings) {
         let cancel = Cancel::new();
         cancel.cancel(CancelReason::Interrupted);
         let before = self.one(arguments, &cancel, self.limits.grace).await;
-        self.settled(&before, arguments, "was cancelled before it began", found);
+        self.check_settled(&before, arguments, "was cancelled before it began", found);
         let cancel = Cancel::new();
         let call = self.one(arguments, &cancel, self.limits.grace);
         let signal = async {
@@ -118,10 +118,10 @@ impl<'t> Calls<'t> {
             cancel.cancel(CancelReason::Interrupted);
         };
         let (after, ()) = join(call, signal).await;
-        self.settled(&after, arguments, "was cancelled while it ran", found);
+        self.check_settled(&after, arguments, "was cancelled while it ran", found);
     }
 
-    fn settled(&self, end: &CallEnd, arguments: &Value, when: &str, found: &mut Findings) {
+    fn check_settled(&self, end: &CallEnd, arguments: &Value, when: &str, found: &mut Findings) {
         match end {
             CallEnd::Settled(_) => {}
             CallEnd::Panicked => {

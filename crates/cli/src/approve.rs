@@ -151,7 +151,7 @@ enum AskError {
 /// What the person is shown of a question in words. Every line of the agent's is marked, so that
 /// none of it can pass for a part of what this program says.
 fn question_words(question: &PersonQuestion) -> String {
-    let mut text = format!("\nThe agent asks:\n{}", marked(&for_question(&question.text)));
+    let mut text = format!("\nThe agent asks:\n{}", mark_command(&for_question(&question.text)));
     for (index, option) in question.options.iter().enumerate() {
         let option = for_question(option).replace('\n', "\\n");
         text.push_str(&format!("  {}) {option}\n", index + 1));
@@ -214,13 +214,13 @@ fn words(question: &Question) -> String {
     };
     let mut text = format!("\n{who} wants to use {}:\n", question.tool);
     match &question.saved {
-        None => text.push_str(&marked(&for_question(&question.command))),
+        None => text.push_str(&mark_command(&for_question(&question.command))),
         Some(saved) => {
             let Excerpt { head, omitted, tail } = Excerpt::new(&question.command);
             text.push_str(&format!(
                 "{}{omitted}\n{}",
-                marked(head.strip_suffix('\n').unwrap_or(&head)),
-                marked(&tail)
+                mark_command(head.strip_suffix('\n').unwrap_or(&head)),
+                mark_command(&tail)
             ));
             text.push_str(&format!("{}\n", saved.describe()));
         }
@@ -237,7 +237,7 @@ fn words(question: &Question) -> String {
 }
 
 /// Marks each line as one of the command.
-fn marked(command: &str) -> String {
+fn mark_command(command: &str) -> String {
     command.split('\n').map(|line| format!("  | {line}\n")).collect()
 }
 

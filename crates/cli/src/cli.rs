@@ -149,7 +149,7 @@ impl Cli {
         remember_config(&given);
         let arguments = match Arguments::try_parse_from(&given) {
             Ok(arguments) => arguments,
-            Err(error) => return refused(&error, &given),
+            Err(error) => return refuse_arguments(&error, &given),
         };
         match self.command(&arguments) {
             Ok(code) => ExitCode::from(code),
@@ -210,7 +210,7 @@ impl Cli {
 
 /// Prints the error of invalid arguments. Help and version go to standard output and are not
 /// errors.
-fn refused(error: &clap::Error, given: &[OsString]) -> ExitCode {
+fn refuse_arguments(error: &clap::Error, given: &[OsString]) -> ExitCode {
     let code = ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
     let unknown = match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(unknown)) if error.kind() == ErrorKind::InvalidSubcommand => {

@@ -87,7 +87,7 @@ impl Log {
             let mut known = writer.secrets.write();
             known.add_all(secrets);
             // Fields are written in quotes.
-            known.add_all(&secrets.escaped());
+            known.add_all(&secrets.escape());
         }
     }
 }

@@ -108,7 +108,7 @@ impl FlagValue {
         let place = ConfigPlace::whole(&Arc::new(ConfigSource::Flag(self.flag.clone())));
         let path: Vec<String> = self.key.split('.').map(str::to_owned).collect();
         let node = PlacedValue::from_json(&self.value, &place);
-        nested(&path, node, &place)
+        nest(&path, node, &place)
     }
 }
 
@@ -169,7 +169,7 @@ fn assignment(
     } else {
         tree::parse(value, source, problems)?
     };
-    Some(nested(path, node, &place))
+    Some(nest(path, node, &place))
 }
 
 /// Whether the value is taken letter by letter: where the key holds text, no quotes are needed
@@ -179,7 +179,7 @@ fn reads_as_text(path: &[String], value: &str) -> bool {
     value.is_empty() || text && !matches!(value, "null" | "~")
 }
 
-fn nested(path: &[String], node: PlacedValue, place: &ConfigPlace) -> PlacedValue {
+fn nest(path: &[String], node: PlacedValue, place: &ConfigPlace) -> PlacedValue {
     path.iter().rev().fold(node, |node, key| {
         let entry = PlacedEntry { key: place.clone(), node };
         PlacedValue { place: place.clone(), value: Value::Map([(key.clone(), entry)].into()) }

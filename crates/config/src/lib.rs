@@ -90,7 +90,7 @@ pub use resolve::{
 };
 pub use schema::json_schema;
 pub use secret::Secret;
-pub use show::checked;
+pub use show::render_check;
 pub use show::{Output, Verb, VerbError, run};
 pub use toolsets::{LATER as LATER_TOOLSETS, SERVERS as SERVER_TOOLSETS};
 pub use tree::{MAX_ALIASES, MAX_DEPTH, MAX_VALUES};

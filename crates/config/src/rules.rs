@@ -237,7 +237,7 @@ fn delegation(config: &PlacedValue, found: &mut Findings) {
     let set = |key: &str| node.entry(key).filter(|entry| entry.node.text().is_some());
     if let Some(command) = set("acp_command") {
         command_rule("delegation.acp_command", "acp_args", &command.node, found);
-        unapproved(node, &command.key, found);
+        check_unapproved(node, &command.key, found);
         for key in ["provider", "base_url"] {
             if let Some(other) = set(key) {
                 let message = format!(
@@ -250,7 +250,7 @@ fn delegation(config: &PlacedValue, found: &mut Findings) {
         }
     }
     for key in ["acp_args", "acp_env"] {
-        if let Some(entry) = node.entry(key).filter(|entry| filled(&entry.node))
+        if let Some(entry) = node.entry(key).filter(|entry| is_filled(&entry.node))
             && set("acp_command").is_none()
         {
             let message = format!(
@@ -290,8 +290,8 @@ fn delegation(config: &PlacedValue, found: &mut Findings) {
 
 /// Warns of fallbacks for children that have no model of their own to fall back from.
 fn idle_fallbacks(delegation: &PlacedValue, found: &mut Findings) {
-    let named = |key: &str| delegation.at(&[key]).is_some_and(filled);
-    if let Some(entry) = delegation.entry("fallback_models").filter(|it| filled(&it.node))
+    let named = |key: &str| delegation.at(&[key]).is_some_and(is_filled);
+    if let Some(entry) = delegation.entry("fallback_models").filter(|it| is_filled(&it.node))
         && !["provider", "base_url", "model", "models", "profile_models", "acp_command"]
             .into_iter()
             .any(named)
@@ -304,7 +304,7 @@ fn idle_fallbacks(delegation: &PlacedValue, found: &mut Findings) {
 }
 
 /// Warns where children are another program, and nobody may let one begin.
-fn unapproved(delegation: &PlacedValue, command: &ConfigPlace, found: &mut Findings) {
+fn check_unapproved(delegation: &PlacedValue, command: &ConfigPlace, found: &mut Findings) {
     let auto = delegation.at(&["subagent_auto_approve"]).map(|node| &node.value);
     let denied = match delegation.at(&["approvals"]).and_then(PlacedValue::text) {
         Some(mode) => mode == "deny",
@@ -366,7 +366,7 @@ fn mcp_servers(config: &PlacedValue, found: &mut Findings) {
             command_rule(&format!("{path}.command"), "args", &command.node, found);
         }
         for key in misplaced {
-            if let Some(extra) = has(key).filter(|entry| filled(&entry.node)) {
+            if let Some(extra) = has(key).filter(|entry| is_filled(&entry.node)) {
                 let message = format!("`{path}.{key}` does nothing for a server with `{kind}`");
                 found.error(&extra.key, message);
             }
@@ -425,6 +425,6 @@ fn headers_rule(path: &str, node: &PlacedValue, found: &mut Findings) {
     }
 }
 
-fn filled(node: &PlacedValue) -> bool {
+fn is_filled(node: &PlacedValue) -> bool {
     node.text().is_some() || !node.items().is_empty() || node.entries().next().is_some()
 }

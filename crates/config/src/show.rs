@@ -59,7 +59,7 @@ pub fn run(verb: Verb, sources: &Sources) -> Result<Output, VerbError> {
         Verb::Schema => quiet(format!("{:#}\n", schema::json_schema())),
         Verb::Check => {
             let loaded = load(sources)?;
-            Ok(checked(&loaded))
+            Ok(render_check(&loaded))
         }
         Verb::Show { json } => {
             let loaded = load(sources)?;
@@ -70,7 +70,7 @@ pub fn run(verb: Verb, sources: &Sources) -> Result<Output, VerbError> {
 }
 
 /// Returns the summary of a configuration without mistakes.
-pub fn checked(loaded: &LoadedConfig) -> Output {
+pub fn render_check(loaded: &LoadedConfig) -> Output {
     Output { text: summary(loaded), warnings: loaded.warnings.clone() }
 }
 

@@ -199,7 +199,7 @@ pub(super) fn parse(
     problems: &mut Vec<Problem>,
 ) -> Option<PlacedValue> {
     match serde_saphyr::from_str_with_options::<Spanned<Raw>>(text, options()) {
-        Ok(raw) => Some(located(raw, source, problems)),
+        Ok(raw) => Some(locate(raw, source, problems)),
         Err(error) => {
             problems.push(refusal(&error, source));
             None
@@ -272,7 +272,7 @@ fn too_deep() -> String {
     format!("nested more than {MAX_DEPTH} levels deep")
 }
 
-fn located(
+fn locate(
     raw: Spanned<Raw>,
     source: &Arc<ConfigSource>,
     problems: &mut Vec<Problem>,
@@ -284,7 +284,7 @@ fn located(
         Raw::Number(number) => Value::Number(number),
         Raw::Text(text) => Value::Text(text),
         Raw::List(items) => {
-            Value::List(items.into_iter().map(|item| located(item, source, problems)).collect())
+            Value::List(items.into_iter().map(|item| locate(item, source, problems)).collect())
         }
         Raw::Map(pairs) => Value::Map(unique(pairs, source, problems)),
     };
@@ -310,7 +310,7 @@ fn unique(
             problems.push(Problem::new(&at, message));
             continue;
         }
-        let node = located(value, source, problems);
+        let node = locate(value, source, problems);
         map.insert(name, PlacedEntry { key: at, node });
     }
     map

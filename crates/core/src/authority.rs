@@ -229,7 +229,7 @@ impl Authority {
 
     /// Returns the paths at and below which it may not write, in any directory if relative.
     #[must_use]
-    pub fn kept(&self) -> &BTreeSet<PathBuf> {
+    pub fn protected_paths(&self) -> &BTreeSet<PathBuf> {
         &self.kept
     }
 

@@ -124,7 +124,7 @@ impl ReplacedPart {
 
     /// Returns the position that a message, or the place before it, has after the compaction.
     #[must_use]
-    pub fn moved(&self, at: usize) -> usize {
+    pub fn position_after(&self, at: usize) -> usize {
         if at <= self.first {
             return at;
         }
@@ -232,7 +232,7 @@ mod tests {
     fn positions_move_with_their_messages() {
         let part = ReplacedPart { first: 1, end: 6, kept: vec![2, 4] };
         // a b C d E f g  →  a C E summary g
-        let moved: Vec<usize> = (0..=7).map(|at| part.moved(at)).collect();
+        let moved: Vec<usize> = (0..=7).map(|at| part.position_after(at)).collect();
         assert_eq!(moved, [0, 1, 1, 2, 2, 3, 4, 5]);
         assert!(part.fits(6) && !part.fits(5));
         assert!(!ReplacedPart { kept: vec![6], ..part.clone() }.fits(9));

@@ -137,9 +137,9 @@ impl Run {
             Input::Request(model) => self.request(model),
             Input::Reply(reply) => self.reply(reply),
             Input::Broke(error) => self.record_broken_stream(error),
-            Input::Failed(error) => self.failed(error),
+            Input::Failed(error) => self.record_failure(error),
             Input::Result(result) => self.result(result),
-            Input::Rejected(mistakes) => self.rejected(mistakes),
+            Input::Rejected(mistakes) => self.record_rejection(mistakes),
             Input::WrapUp(WrapUpReason::Time) => self.close(LastRequestReason::Time),
             Input::WrapUp(WrapUpReason::Budget) => self.close(LastRequestReason::Budget),
             Input::Compaction(compaction) => self.compact(compaction),
@@ -404,7 +404,7 @@ impl Run {
 
     /// Requests another answer, up to [`CORRECTIONS`] times, because this one did not match its
     /// schema.
-    fn rejected(&mut self, mistakes: &str) {
+    fn record_rejection(&mut self, mistakes: &str) {
         let RunState::Done(TurnEnd { status: Status::Completed, reason, .. }) = &self.state else {
             return;
         };
@@ -430,7 +430,7 @@ impl Run {
         }
     }
 
-    fn failed(&mut self, error: &ModelError) {
+    fn record_failure(&mut self, error: &ModelError) {
         if !matches!(self.state, RunState::Asking) {
             return;
         }

@@ -19,7 +19,7 @@ pub use crate::escape::{for_exact_line, for_question, for_verbatim_line, verbati
 pub use clean::{CleanText, clean, clean_json, restored_json, visible_json};
 pub use marks::{
     AmbiguousMark, InertText, RestoredText, glob_of_marks, has_inert_mark, pattern_of_marks,
-    restored, restored_whole,
+    restore_marks, restored_whole,
 };
 
 /// The source of a text. It grants nothing and only informs.
@@ -231,7 +231,7 @@ impl Secrets {
 
     /// Returns those values that look different in quotes, as they are escaped there.
     #[must_use]
-    pub fn escaped(&self) -> Self {
+    pub fn escape(&self) -> Self {
         let escaped = |(value, mask): &(String, String)| {
             let escaped = value.escape_debug().to_string();
             (escaped != *value).then(|| (escaped, mask.clone()))
@@ -254,7 +254,7 @@ impl Secrets {
     /// Returns how many bytes at the end of a text may be the beginning of a value that continues
     /// in the next piece.
     #[must_use]
-    pub fn begun(&self, text: &str) -> usize {
+    pub fn partial_len(&self, text: &str) -> usize {
         let begun = |value: &str| {
             let starts = value.char_indices().map(|(at, _)| at).rev();
             starts
@@ -330,7 +330,8 @@ mod tests {
         secrets.add("KEY", "sk-12345678");
         secrets.add("SHORT", "abc");
         assert_eq!(secrets.scrub("abc sk-12345678!"), "abc [redacted:KEY]!");
-        let begun = ["", "x", "xs", "x sk-1234", "sk-12345678"].map(|text| secrets.begun(text));
+        let begun =
+            ["", "x", "xs", "x sk-1234", "sk-12345678"].map(|text| secrets.partial_len(text));
         assert_eq!(begun, [0, 0, 1, 7, 0]);
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 /// ```
 /// use deputize_core::ToolKind;
 ///
-/// assert_eq!(ToolKind::named("fetch"), Some(ToolKind::Fetch));
+/// assert_eq!(ToolKind::from_name("fetch"), Some(ToolKind::Fetch));
 /// assert_eq!(ToolKind::Fetch.as_str(), "fetch");
 /// ```
 #[derive(
@@ -77,7 +77,7 @@ impl ToolKind {
 
     /// Returns the kind of this name.
     #[must_use]
-    pub fn named(name: &str) -> Option<Self> {
+    pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str() == name)
     }
 
@@ -267,9 +267,9 @@ mod tests {
     fn a_kind_has_one_name_everywhere() {
         for kind in ToolKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), json!(kind.as_str()));
-            assert_eq!(ToolKind::named(kind.as_str()), Some(kind));
+            assert_eq!(ToolKind::from_name(kind.as_str()), Some(kind));
         }
-        assert_eq!(ToolKind::named("Read"), None);
+        assert_eq!(ToolKind::from_name("Read"), None);
     }
 
     #[test]

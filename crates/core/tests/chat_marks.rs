@@ -1,6 +1,6 @@
 //! Marks of chat formats, one per row: which become inert, and which text stays unchanged.
 
-use deputize_core::sanitize::{InertText, clean, restored, restored_whole};
+use deputize_core::sanitize::{InertText, clean, restore_marks, restored_whole};
 
 /// A mark in each row, and after a tab the text that follows it.
 const MARKS: &str = include_str!("chat_marks/marks.tsv");
@@ -19,7 +19,7 @@ fn each_mark_becomes_inert_wherever_it_stands_and_loses_nothing() {
             assert_eq!(cleaned.marks, 1, "{text:?}");
             assert_eq!(clean(&cleaned.text).text, cleaned.text, "{text:?}: cleaned twice");
             if before != "‹" {
-                assert_eq!(restored(&cleaned.text, &text).unwrap().text, text);
+                assert_eq!(restore_marks(&cleaned.text, &text).unwrap().text, text);
             }
         }
     }
@@ -41,14 +41,15 @@ fn ordinary_text_stays_as_it_is() {
     for row in ORDINARY.lines() {
         let cleaned = clean(row);
         assert_eq!((cleaned.text.as_ref(), cleaned.marks), (row, 0));
-        assert_eq!(restored(row, row).unwrap().text, row);
+        assert_eq!(restore_marks(row, row).unwrap().text, row);
     }
     assert!(ORDINARY.lines().count() > 250);
 }
 
 #[test]
 fn marks_are_restored_but_for_those_of_which_the_original_has_the_inert_form() {
-    let back = |text, original| restored(text, original).map(|it| (it.text.into_owned(), it.marks));
+    let back =
+        |text, original| restore_marks(text, original).map(|it| (it.text.into_owned(), it.marks));
     assert_eq!(back("‹s> ‹/s> ‹b>", "a"), Ok(("<s> </s> ‹b>".to_owned(), 2)));
     assert_eq!(back("‹s> ‹/s> ‹think>", "‹/s>"), Ok(("‹s> ‹/s> <think>".to_owned(), 1)));
     assert_eq!(back("‹ARGS] ‹|x|> ‹", ""), Ok(("[ARGS] <|x|> ‹".to_owned(), 2)));

@@ -147,7 +147,7 @@ impl SkillLibrary {
     /// If the text is no skill of this name, there is a skill of the person of this name already,
     /// or it cannot be written. Nothing is left then.
     pub fn create(&self, name: &str, text: &str) -> Result<PathBuf, SkillError> {
-        let folder = self.checked(name, text)?;
+        let folder = self.check_skill(name, text)?;
         let failed = |source| SkillError::Write { name: name.to_owned(), source };
         if let Some(parent) = folder.parent() {
             fs::create_dir_all(parent).map_err(failed)?;
@@ -172,7 +172,7 @@ impl SkillLibrary {
     /// written.
     pub fn replace(&self, name: &str, text: &str) -> Result<PathBuf, SkillError> {
         let folder = self.own_folder(name)?;
-        self.checked(name, text)?;
+        self.check_skill(name, text)?;
         write_whole(&folder, text)
             .map_err(|source| SkillError::Write { name: name.to_owned(), source })
     }
@@ -209,7 +209,7 @@ impl SkillLibrary {
     }
 
     /// Checks the text of a skill, and returns the folder that is to hold it.
-    fn checked(&self, name: &str, text: &str) -> Result<PathBuf, SkillError> {
+    fn check_skill(&self, name: &str, text: &str) -> Result<PathBuf, SkillError> {
         let folder = self.user_folder().ok_or(SkillError::NoFolder)?.join(name);
         if text.len() as u64 > DOCUMENT_BYTES {
             let bytes = text.len();

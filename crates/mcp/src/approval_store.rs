@@ -143,7 +143,7 @@ impl ApprovalStore {
     ///
     /// # Errors
     /// When one cannot be read.
-    pub fn of(&self, server: &str) -> Result<Vec<ServerRecord>, ApprovalStoreError> {
+    pub fn read_all(&self, server: &str) -> Result<Vec<ServerRecord>, ApprovalStoreError> {
         Ok(self.stored_records(server)?.into_iter().map(|kept| kept.record).collect())
     }
 
@@ -423,15 +423,15 @@ mod tests {
         let seen = ServerRecord { start: two.clone(), ..approved("1") };
         fs::write(&old, serde_json::to_vec(&seen).unwrap()).unwrap();
         assert_eq!(records.read("a", &one).unwrap(), approved("1"));
-        assert_eq!(records.of("a").unwrap(), [approved("1")]);
+        assert_eq!(records.read_all("a").unwrap(), [approved("1")]);
         records.write("a", &two, &approved("2")).unwrap();
         assert!(old.exists() && records.read("a", &one).unwrap() == approved("1"));
         records.write("a", &one, &approved("1")).unwrap();
         assert!(!old.exists());
-        assert_eq!(records.of("a").unwrap().len(), 2);
+        assert_eq!(records.read_all("a").unwrap().len(), 2);
         fs::write(&old, serde_json::to_vec(&seen).unwrap()).unwrap();
         assert!(records.remove("a", &one).unwrap() && !old.exists());
-        assert_eq!(records.of("a").unwrap(), [approved("2")]);
+        assert_eq!(records.read_all("a").unwrap(), [approved("2")]);
     }
 
     #[test]
@@ -445,11 +445,11 @@ mod tests {
             records.write("a", &start, &record).unwrap();
         }
         records.write("b", &start("1"), &approved("1")).unwrap();
-        assert_eq!(records.of("a").unwrap().len(), CARDS);
+        assert_eq!(records.read_all("a").unwrap().len(), CARDS);
         records.write("a", &start("new"), &approved("new")).unwrap();
-        assert_eq!(records.of("a").unwrap().len(), CARDS);
+        assert_eq!(records.read_all("a").unwrap().len(), CARDS);
         assert!(!records.file("a", &start("1")).unwrap().exists());
-        assert_eq!(records.of("b").unwrap().len(), 1);
+        assert_eq!(records.read_all("b").unwrap().len(), 1);
         records.forget("a").unwrap();
         assert_eq!(records.names().unwrap(), ["b"]);
     }

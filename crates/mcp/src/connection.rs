@@ -266,7 +266,7 @@ impl Connection {
         cancel: &Cancel,
         on_progress: &(dyn Fn(&str) + Sync),
     ) -> Result<Value, RequestError> {
-        let answer = Box::pin(self.asked(request, timeouts, cancel, on_progress)).await;
+        let answer = Box::pin(self.send(request, timeouts, cancel, on_progress)).await;
         if let Err(error) = &answer {
             let error = error.label();
             tracing::debug!(server = self.server, error, "request to the server failed");
@@ -277,7 +277,7 @@ impl Connection {
         answer
     }
 
-    async fn asked(
+    async fn send(
         &self,
         request: ClientRequest,
         timeouts: Timeouts,
@@ -299,7 +299,7 @@ impl Connection {
             answer = asking => return value(answer.map_err(from_service)?),
             () = self.heard.closed() => return Err(RequestError::Ended),
             () = cancel.cancelled() => RequestError::Cancelled,
-            limit = waited(timeouts, progress, &sent, on_progress) => RequestError::Slow(limit),
+            limit = wait(timeouts, progress, &sent, on_progress) => RequestError::Slow(limit),
         };
         if let Some((id, _)) = sent.into_inner() {
             self.stop(id).await;
@@ -357,7 +357,7 @@ impl Connection {
         let _closed = running.close_with_timeout(END_GRACE).await;
         if let Some(mut life) = self.life.lock().await.take() {
             // Its input is closed: most end by themselves now.
-            let _ended = tokio::time::timeout(END_GRACE, life.exited()).await;
+            let _ended = tokio::time::timeout(END_GRACE, life.wait_for_exit()).await;
             let _all = life.end().await;
         }
     }
@@ -371,7 +371,7 @@ impl std::fmt::Debug for Connection {
 
 /// Waits within the timeouts, and returns the limit that passed; `on_progress` receives progress
 /// notes.
-async fn waited(
+async fn wait(
     timeouts: Timeouts,
     mut progress: Receiver<ProgressNote>,
     of: &OnceLock<(RequestId, ProgressToken)>,
@@ -513,7 +513,7 @@ fn describe(why: String, heard: &ConnectionStatus, end: Option<String>) -> Strin
 
 /// Returns how a program ended; `None` if it still runs.
 async fn ended(life: &mut ServiceProcess) -> Option<String> {
-    let exit = tokio::time::timeout(LAST_WORDS, life.exited()).await.ok()?;
+    let exit = tokio::time::timeout(LAST_WORDS, life.wait_for_exit()).await.ok()?;
     Some(match exit {
         Exit::Code(code) => format!("its program ended with exit code {code}"),
         Exit::Signal(signal) => format!("its program was ended by signal {signal}"),

@@ -93,7 +93,7 @@ pub fn offer(
     };
     let problems = listed.problems.iter();
     offer.notes.extend(problems.map(|why| format!("mcp {server}: not offered: {why}")));
-    let whole = record.offered(start);
+    let whole = record.offered_tools(start);
     let instructions = listed.instructions_digest();
     let names = names(server, whole.iter().map(|tool| tool.name.as_str()));
     let of = ToolOrigin { server, set: &set, instructions: &instructions, review: &review };

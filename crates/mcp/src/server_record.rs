@@ -221,7 +221,7 @@ impl ServerRecord {
 
     /// The tools that are as they were approved, where the rest of the server is too.
     #[must_use]
-    pub fn offered(&self, start: &ServerTarget) -> Vec<&ToolDescription> {
+    pub fn offered_tools(&self, start: &ServerTarget) -> Vec<&ToolDescription> {
         let (Some(listed), Some(approved)) = (&self.listed, &self.approved) else {
             return Vec::new();
         };
@@ -270,7 +270,7 @@ mod tests {
     }
 
     fn offered(record: &ServerRecord) -> Vec<&str> {
-        record.offered(&start("/bin/s")).into_iter().map(|tool| tool.name.as_str()).collect()
+        record.offered_tools(&start("/bin/s")).into_iter().map(|tool| tool.name.as_str()).collect()
     }
 
     fn describe(record: &ServerRecord, place: &str) -> Vec<String> {
@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn another_program_or_other_instructions_withhold_all() {
         let record = record(&[("get", "Gets.")]);
-        assert!(record.offered(&start("/tmp/s")).is_empty());
+        assert!(record.offered_tools(&start("/tmp/s")).is_empty());
         let place = "what is started or reached changed from /bin/s to /tmp/s";
         assert_eq!(describe(&record, "/tmp/s"), [place]);
 
@@ -337,7 +337,7 @@ mod tests {
         let mut record = record(&[("get", "Gets.")]);
         let now =
             ServerTarget { args: vec!["--all".into()], digest: "x".into(), ..start("/bin/s") };
-        assert!(record.is_held(&now) && record.offered(&now).is_empty());
+        assert!(record.is_held(&now) && record.offered_tools(&now).is_empty());
         record.listed = None;
         let told: Vec<String> = record.changes(&now).iter().map(ServerChange::describe).collect();
         assert_eq!(told, ["its arguments changed"]);

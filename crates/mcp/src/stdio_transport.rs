@@ -83,7 +83,7 @@ impl ConnectionStatus {
     }
 
     /// That a message goes out: what comes after a request may have been asked for.
-    fn asked(&self, message: &TxJsonRpcMessage<RoleClient>) {
+    fn record_request(&self, message: &TxJsonRpcMessage<RoleClient>) {
         let mut open = self.open.lock();
         match message {
             JsonRpcMessage::Request(asked) => {
@@ -278,7 +278,7 @@ where
         item: TxJsonRpcMessage<RoleClient>,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let writer = Arc::clone(&self.writer);
-        self.heard.asked(&item);
+        self.heard.record_request(&item);
         let heard = Arc::clone(&self.heard);
         async move {
             heard.writing.fetch_add(1, Ordering::AcqRel);

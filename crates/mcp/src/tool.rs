@@ -264,7 +264,7 @@ impl ToolCallTask<'_> {
     async fn all(&self, kind: ListKind) -> Result<Vec<Value>, ToolError> {
         match all(&self.up.link, kind, self.timeouts(), &self.cx.cancel).await {
             Ok(found) => Ok(found),
-            Err(ListError::RequestError(why)) => Err(self.unanswered(why).await),
+            Err(ListError::RequestError(why)) => Err(self.request_error(why).await),
             Err(ListError::Invalid(why)) => Err(ToolError::refused(format!(
                 "the server's list of {} cannot be read: {why}",
                 kind.what()
@@ -279,13 +279,13 @@ impl ToolCallTask<'_> {
         };
         match self.up.link.ask(request, self.timeouts(), &self.cx.cancel, &told).await {
             Ok(answer) => Ok(answer),
-            Err(why) => Err(self.unanswered(why).await),
+            Err(why) => Err(self.request_error(why).await),
         }
     }
 
     /// Why there is no answer. What the server has a part in stands in the frame, as its answers do:
     /// outside of it are words of ours alone.
-    async fn unanswered(&self, why: RequestError) -> ToolError {
+    async fn request_error(&self, why: RequestError) -> ToolError {
         let said = self.progress.lock().take();
         let progress = said.map(|said| format!("progress that it told of: {said}"));
         let mut theirs = Vec::from_iter(progress);

@@ -37,7 +37,7 @@ pub(super) fn entries(
         match package.tool {
             Tool::Cargo => cargo(package, inventory, figures, &mut libraries, &mut programs),
             Tool::Npm => npm(package, packages, inventory, &mut libraries, &mut programs),
-            Tool::CMake => built(package, figures, &mut programs),
+            Tool::CMake => add_built(package, figures, &mut programs),
             Tool::Python => {
                 libraries.extend(python::libraries(package, packages, inventory));
                 programs.extend(python::programs(package, inventory));
@@ -67,7 +67,7 @@ fn entry(kind: &str, name: &str, at: String) -> Entry {
 }
 
 /// Returns the place of `main` in a file, if it was parsed.
-fn placed(figures: &Figures, path: &str) -> String {
+fn place_text(figures: &Figures, path: &str) -> String {
     match figures.mains.iter().find(|main| main.path == path) {
         Some(main) => format!("{path}:{}", main.line),
         None => path.to_owned(),
@@ -109,11 +109,11 @@ fn cargo(
         if part_of(&at) != Part::Main {
             continue;
         }
-        programs.push(entry("program", &program.name, placed(figures, &at)));
+        programs.push(entry("program", &program.name, place_text(figures, &at)));
         seen.push(at);
     }
     if inventory.has(&main) && !seen.contains(&main) {
-        programs.push(entry("program", &package.name, placed(figures, &main)));
+        programs.push(entry("program", &package.name, place_text(figures, &main)));
     }
     let bin = join(folder, "src/bin");
     for file in inventory.below(&bin) {
@@ -124,7 +124,7 @@ fn cargo(
             Some(_) => None,
         };
         if let Some(name) = name.filter(|_| !seen.contains(&file.path)) {
-            programs.push(entry("program", name, placed(figures, &file.path)));
+            programs.push(entry("program", name, place_text(figures, &file.path)));
         }
     }
 }
@@ -176,7 +176,7 @@ fn node_file(inventory: &Inventory, path: &str) -> Option<String> {
 }
 
 /// Programs that a build file makes of sources.
-fn built(package: &Package, figures: &Figures, programs: &mut Vec<Entry>) {
+fn add_built(package: &Package, figures: &Figures, programs: &mut Vec<Entry>) {
     for program in &package.targets.programs {
         let mut sources = program.at.split_whitespace().map(|path| join(package.folder(), path));
         let main = sources.find_map(|path| figures.mains.iter().find(|main| main.path == path));

@@ -71,7 +71,7 @@ impl Inventory {
     /// Lists the files of a scope with their bytes and lines.
     pub(super) fn with_lines(ask: &mut Ask<'_, '_>, scope: &Scope) -> Self {
         if ask.turn().tool("search_files").is_none() {
-            return Self::listed(ask, scope);
+            return Self::list(ask, scope);
         }
         let names = Search::files(scope, &[]).pages(PAGES).ask(ask);
         let counts = Search::counts(scope, "lines", "^", &[]).pages(PAGES).ask(ask);
@@ -91,7 +91,7 @@ impl Inventory {
         if names.more || counts.more {
             gaps.push(format!("files of {} beyond the first {}", scope.label(), files.len()));
         }
-        let (binary, unread) = uncounted(ask, &files, &counts);
+        let (binary, unread) = find_uncounted(ask, &files, &counts);
         gaps.extend(unread);
         gaps.extend(unread_directories(ask, scope, &files, &names));
         gaps.extend(unfollowed(names.totals.links));
@@ -118,7 +118,7 @@ impl Inventory {
     /// Lists the paths of the files below a directory.
     pub(super) fn paths(ask: &mut Ask<'_, '_>, scope: &Scope) -> Self {
         if ask.turn().tool("search_files").is_none() {
-            return Self::listed(ask, scope);
+            return Self::list(ask, scope);
         }
         let names = Search::files(scope, &[]).pages(PAGES).ask(ask);
         let file = |(path, bytes): (&str, u64)| File::new(path.to_owned(), bytes, None);
@@ -130,7 +130,7 @@ impl Inventory {
     }
 
     /// Lists what a listing of some levels shows, where no search can.
-    fn listed(ask: &mut Ask<'_, '_>, scope: &Scope) -> Self {
+    fn list(ask: &mut Ask<'_, '_>, scope: &Scope) -> Self {
         let root = scope.top().to_owned();
         let listing = ask.call("list_dir", json!({"path": root, "depth": DEPTH}));
         let mut files = Vec::new();
@@ -235,7 +235,7 @@ const NAMED: usize = 5;
 
 /// Separates the files whose lines were not counted: those that are binary, and for the others
 /// why they cannot be read.
-fn uncounted(
+fn find_uncounted(
     ask: &mut Ask<'_, '_>,
     files: &[File],
     counts: &SearchResult<'_>,

@@ -87,7 +87,7 @@ pub(super) fn step(turn: &Turn<'_>, search: &LineSearch, closing: bool) -> Next 
     if !found.read {
         return Next::Say("The search was not done: no more tool calls were allowed.\n".to_owned());
     }
-    let unsearched = unsearched(&mut ask, path, &found);
+    let unsearched = unsearched_notes(&mut ask, path, &found);
     let lines = judge(&mut ask, &query, search.filter, &found);
     if ask.waits() && !closing {
         return Next::Calls(ask.into_missing());
@@ -116,7 +116,7 @@ fn failure(ask: &mut Ask<'_, '_>, query: &Query, path: &str, found: &SearchResul
 }
 
 /// Lists what a search passed over, if it says that there is something.
-fn unsearched(ask: &mut Ask<'_, '_>, path: &str, found: &SearchResult<'_>) -> Vec<String> {
+fn unsearched_notes(ask: &mut Ask<'_, '_>, path: &str, found: &SearchResult<'_>) -> Vec<String> {
     let totals = found.totals;
     if totals.binary + totals.unreadable + totals.directories == 0 {
         return unfollowed(totals.links).into_iter().collect();

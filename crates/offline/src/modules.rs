@@ -179,7 +179,7 @@ pub(super) fn describe(
             .filter(|about| !about.is_empty());
         let about = match manifest {
             Some(about) => Some(about),
-            None => documented(ask, inventory, module),
+            None => find_doc(ask, inventory, module),
         };
         let about = about.unwrap_or_default();
         let end = sentence_end(&about).unwrap_or(about.len());
@@ -220,7 +220,7 @@ fn is_whole_folder(inventory: &Inventory, module: &Module) -> bool {
     folder && (module.deep || flat())
 }
 
-fn documented(ask: &mut Ask<'_, '_>, inventory: &Inventory, module: &Module) -> Option<String> {
+fn find_doc(ask: &mut Ask<'_, '_>, inventory: &Inventory, module: &Module) -> Option<String> {
     let mut said = None;
     for path in documents(inventory, module) {
         let Some(text) = head(ask, &path, DOC_LINES) else { continue };

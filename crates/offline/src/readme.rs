@@ -54,11 +54,11 @@ pub(super) fn prose(text: &str) -> Option<String> {
 }
 
 fn paragraph(text: &str) -> String {
-    shorten(&without_announcement(unmarked(text)).replace("**", ""), LEAD)
+    shorten(&without_announcement(strip_marks(text)).replace("**", ""), LEAD)
 }
 
 /// A text without the marks that make all of it bold.
-fn unmarked(text: &str) -> &str {
+fn strip_marks(text: &str) -> &str {
     let inner = text.strip_prefix("**").and_then(|text| text.strip_suffix("**"));
     inner.filter(|inner| !inner.contains("**")).unwrap_or(text)
 }

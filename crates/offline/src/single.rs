@@ -42,7 +42,7 @@ pub(super) fn step(turn: &Turn<'_>, task: &Task, closing: bool) -> Next {
             text.push_str(&format!("\nD{near}\n"));
         }
     }
-    if failed(done) { Next::Refuse(text) } else { Next::Say(text) }
+    if has_failed(done) { Next::Refuse(text) } else { Next::Say(text) }
 }
 
 /// Refuses a task for want of a tool.
@@ -58,7 +58,7 @@ pub(super) fn undone(what: &str) -> Next {
 }
 
 /// Whether a call did not do what it was to do: a command, also by its own word.
-fn failed(done: &TurnCall) -> bool {
+fn has_failed(done: &TurnCall) -> bool {
     let ended_badly = |note: &String| {
         let code = note.strip_prefix("exit code ");
         code.is_some_and(|code| code != "0") || note.starts_with("ended by signal")

@@ -129,7 +129,7 @@ impl Task {
 }
 
 /// Returns a part of a task as a refusal repeats it.
-fn shown(text: &str) -> String {
+fn show_text(text: &str) -> String {
     shorten(text, SHOWN).replace('`', "'")
 }
 

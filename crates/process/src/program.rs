@@ -11,7 +11,7 @@ use rustix::fs::{Access, access};
 #[non_exhaustive]
 pub enum ProgramError {
     /// No directory has it.
-    #[error("program `{}` not found in PATH ({}); install it or give its absolute path{}", name.display(), shown(path.as_deref()), arguments(name))]
+    #[error("program `{}` not found in PATH ({}); install it or give its absolute path{}", name.display(), show_path(path.as_deref()), arguments(name))]
     NotFound {
         /// The name that was looked up.
         name: OsString,
@@ -46,7 +46,7 @@ fn arguments(name: &OsStr) -> &'static str {
     }
 }
 
-fn shown(path: Option<&OsStr>) -> String {
+fn show_path(path: Option<&OsStr>) -> String {
     path.map_or_else(|| "not set".to_owned(), |path| path.display().to_string())
 }
 

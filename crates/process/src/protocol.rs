@@ -200,7 +200,7 @@ impl ReaperReport {
         let report = match from.number()? {
             0 => (from.bytes()? == GREETING).then_some(Self::Ready)?,
             1 => Self::Started(from.tag()?),
-            2 => Self::Refused(from.tag()?, from.signed()?),
+            2 => Self::Refused(from.tag()?, from.read_signed()?),
             3 => {
                 let tag = from.tag()?;
                 let status = from.option()?;
@@ -213,7 +213,7 @@ impl ReaperReport {
                 let groups_only = from.number()? != 0;
                 let mut left = Vec::new();
                 for _ in 0..from.number()? {
-                    left.push(from.signed()?);
+                    left.push(from.read_signed()?);
                 }
                 Self::Ended(ticket, TerminationReport { left, restless, groups_only })
             }
@@ -284,7 +284,7 @@ impl<'a> Body<'a> {
         self.number()?.try_into().ok()
     }
 
-    fn signed(&mut self) -> Option<i32> {
+    fn read_signed(&mut self) -> Option<i32> {
         Some(self.small()?.cast_signed())
     }
 

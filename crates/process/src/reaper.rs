@@ -307,7 +307,7 @@ impl Reaper {
     }
 
     fn tag_processes(&mut self, table: &Table) -> ProcessTags {
-        let adopted = self.adopted();
+        let adopted = self.adopt_orphan();
         let Self { config, known, leaders, owners, namespaces, .. } = self;
         let codec = &config.codec;
         // Anybody can write what names no owner of ours: it says nothing.
@@ -337,7 +337,7 @@ impl Reaper {
 
     /// To whom orphans without any tag belong: below a helper there are commands' only. While an
     /// owner lives they may be its; of those that are being ended, any will do.
-    fn adopted(&self) -> Option<ProcessTag> {
+    fn adopt_orphan(&self) -> Option<ProcessTag> {
         let owned = |job: &Termination| match (job.scope, &job.way) {
             (Scope::Owner(owner), TerminationMethod::TreeKill(_)) => {
                 Some(ProcessTag { owner, command: UNKNOWN_COMMAND })

@@ -56,8 +56,8 @@ impl Service {
 
     /// Waits for the end of the program itself. Its descendants may live on; dropping this ends
     /// them. Nothing is lost if the future is dropped.
-    pub async fn exited(&mut self) -> Exit {
-        self.process.exited().await
+    pub async fn wait_for_exit(&mut self) -> Exit {
+        self.process.wait_for_exit().await
     }
 
     /// Ends the program and everything that it started, and waits for it.
@@ -78,8 +78,8 @@ impl ServiceProcess {
         Self { launcher, tree }
     }
 
-    /// As [`Service::exited`].
-    pub async fn exited(&mut self) -> Exit {
+    /// As [`Service::wait_for_exit`].
+    pub async fn wait_for_exit(&mut self) -> Exit {
         self.tree.ended().await
     }
 

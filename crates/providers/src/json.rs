@@ -44,7 +44,7 @@ pub(crate) fn surrogate_of(mark: char) -> Option<u16> {
 pub(crate) fn parse(text: &str) -> Result<MarkedJson, JsonError> {
     let scan = TextScan::of(text)?;
     let marked = !scan.lone.is_empty() && !scan.holds_marks;
-    let text = scan.mended(text);
+    let text = scan.mend(text);
     let left = Cell::new(JSON_VALUES);
     let mut deserializer = serde_json::Deserializer::from_str(&text);
     let value = CountedNode { left: &left }
@@ -123,7 +123,7 @@ impl TextScan {
 
     /// The text with a character for each lone surrogate: its mark, or, where the text uses
     /// the block of the marks itself, the replacement character.
-    fn mended<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    fn mend<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if self.lone.is_empty() {
             return Cow::Borrowed(text);
         }

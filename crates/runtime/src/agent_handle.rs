@@ -154,7 +154,7 @@ impl AgentHandle {
     }
 
     /// Marks the agent as ended: its end goes on record next.
-    pub(crate) fn is_over(&self) {
+    pub(crate) fn mark_over(&self) {
         self.mail().over = true;
     }
 

@@ -67,7 +67,7 @@ impl AgentRegistry {
 
     /// An agent ended: its parent's totals grow. Gives the tokens of its own descendants and
     /// those of them that still run.
-    pub(crate) fn ended(&self, spec: &AgentSpec, own: Spending) -> DescendantTotals {
+    pub(crate) fn remove_live(&self, spec: &AgentSpec, own: Spending) -> DescendantTotals {
         let mut tree = self.tree();
         tree.live.remove(&spec.id);
         let below = tree.spent_below(&spec.id);
@@ -90,8 +90,8 @@ impl AgentRegistry {
     }
 
     /// An agent has ended for good, and its outcome is known.
-    pub(crate) fn has_ended(&self, spec: &AgentSpec, outcome: &Outcome) {
-        self.tree().has_ended(spec, outcome);
+    pub(crate) fn store_end(&self, spec: &AgentSpec, outcome: &Outcome) {
+        self.tree().store_end(spec, outcome);
         self.changed.notify_waiters();
     }
 

@@ -145,7 +145,7 @@ impl TextLog {
             Event::Compaction(compaction) => {
                 let external = self.external.texts.iter_mut();
                 let all = external.chain(&mut self.cut.texts);
-                all.for_each(|(at, _)| *at = compaction.part.moved(*at));
+                all.for_each(|(at, _)| *at = compaction.part.position_after(*at));
             }
             _ => {}
         }

@@ -154,7 +154,11 @@ impl AgentTree {
 
     /// Adds to an agent's outcome the work of its descendants, and those that did not end. `ran`
     /// are those that still ran.
-    pub(crate) fn notify(&mut self, outcome: &mut Outcome, ran: impl IntoIterator<Item = AgentId>) {
+    pub(crate) fn add_descendants(
+        &mut self,
+        outcome: &mut Outcome,
+        ran: impl IntoIterator<Item = AgentId>,
+    ) {
         let mut done = self.done.remove(&outcome.agent).unwrap_or_default();
         done.unfinished.extend(ran);
         outcome.receipts.unfinished = done.unfinished.into_iter().collect();
@@ -163,7 +167,7 @@ impl AgentTree {
 
     /// Gives an agent that came to no answer what those below it had said: it has not put that
     /// together, and nobody else has seen it.
-    pub(crate) fn record_text(&mut self, outcome: &mut Outcome) {
+    pub(crate) fn add_texts(&mut self, outcome: &mut Outcome) {
         let said = self.done.get_mut(&outcome.agent).map(|done| std::mem::take(&mut done.said));
         let said = said.unwrap_or_default().into_values();
         let all: Vec<String> = outcome.text.take().into_iter().chain(said).collect();
@@ -214,7 +218,7 @@ impl AgentTree {
     }
 
     /// An agent has ended.
-    pub(crate) fn has_ended(&mut self, spec: &AgentSpec, outcome: &Outcome) {
+    pub(crate) fn store_end(&mut self, spec: &AgentSpec, outcome: &Outcome) {
         self.store(spec, outcome);
         self.ended.insert(spec.id.clone(), ended_summary(spec, outcome.status));
     }

@@ -216,17 +216,17 @@ impl LedgerState {
             ReserveResult::Reserved => ask.whole,
             _ => Cost::default(),
         };
-        let now = Reservation::granted(ask, rest);
+        let now = Reservation::for_request(ask, rest);
         self.update(agent, |entry| {
             (entry.begun, entry.waits, entry.starts) = (true, false, None);
             entry.reservation = now;
             let mut taken = entry.spent;
-            taken += now.held();
+            taken += now.total();
             entry.peak = entry.peak.max(taken);
         });
         if let Some(parent) = parent {
             let more = now.commitment_beyond(&own);
-            self.update(&parent, |entry| entry.reservation = entry.reservation.lent(more));
+            self.update(&parent, |entry| entry.reservation = entry.reservation.lend(more));
         }
     }
 
@@ -288,7 +288,7 @@ impl LedgerState {
             waiter.ticket = Some(ticket);
             self.update(agent, |entry| {
                 entry.waits = true;
-                entry.reservation = entry.reservation.waiting();
+                entry.reservation = entry.reservation.wait();
             });
             // One fewer is at work, which may decide the case of another one.
             if first.is_some_and(|first| first < ticket) {
@@ -362,7 +362,7 @@ impl AgentBudget {
         }
         state.update(&self.agent, |entry| {
             entry.spent += spent;
-            entry.reservation = entry.reservation.settled(spent);
+            entry.reservation = entry.reservation.settle(spent);
         });
         if let Some(closing) = closing {
             let ask = ReserveRequest { closing, ..ReserveRequest::default() };
@@ -394,9 +394,9 @@ impl AgentBudget {
         if state.agents.get(&self.agent).is_some_and(|entry| entry.child) {
             accounts.push(("the children's budget", &state.children));
         }
-        let told = accounts
-            .into_iter()
-            .flat_map(|(name, account)| shortage(name, account, account.held_by_others(&own), ask));
+        let told = accounts.into_iter().flat_map(|(name, account)| {
+            shortage(name, account, account.reserved_by_others(&own), ask)
+        });
         let (units, told): (Vec<_>, Vec<_>) = told.unzip();
         let mut of: Vec<BudgetUnit> = Vec::new();
         for unit in units {

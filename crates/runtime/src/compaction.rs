@@ -279,7 +279,7 @@ impl SummaryWork<'_> {
             }
             Err(error) => {
                 // No part of a summary is of use to anybody.
-                let mut error = ModelError { partial: String::new(), ..error.limited() };
+                let mut error = ModelError { partial: String::new(), ..error.limit_text() };
                 error.message = self.cx.shared.parts.secrets.scrub(&error.message).into_owned();
                 let cost = budget.settle_broken(&mut error, arrived, self.route);
                 Err(Box::new(FailedSummary { error, cost, next }))

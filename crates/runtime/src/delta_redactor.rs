@@ -24,7 +24,7 @@ impl<'s> DeltaRedactor<'s> {
             Delta::Call(bytes) => return show(Delta::Call(bytes)),
         };
         let clean = self.secrets.scrub(held);
-        let (ready, rest) = clean.split_at(clean.len() - self.secrets.begun(&clean));
+        let (ready, rest) = clean.split_at(clean.len() - self.secrets.partial_len(&clean));
         if !ready.is_empty() {
             show(kind(ready));
         }

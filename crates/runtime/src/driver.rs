@@ -88,9 +88,9 @@ impl Driver {
         }
         let mut outcome = self.outcome(fault);
         if !has_answered(cx.state.read().run()) {
-            cx.shared.tree().record_text(&mut outcome);
+            cx.shared.tree().add_texts(&mut outcome);
         }
-        cx.shared.tree().notify(&mut outcome, ran);
+        cx.shared.tree().add_descendants(&mut outcome, ran);
         if let Some(external) = self.end.external.take() {
             outcome = merged(outcome, external);
         }
@@ -110,13 +110,13 @@ impl Driver {
         if spec.depth > 0 {
             cx.view.session.files.forget_agent(&spec.id);
         }
-        cx.handle.is_over();
+        cx.handle.mark_over();
         let end = Event::AgentEnd(Box::new(outcome.clone()));
         // If even this cannot be kept, the outcome still reaches whoever waits.
         if let Ok(record) = shared.bus.record(spec, end) {
             let _synced = cx.sync(record.seq).await;
         }
-        shared.registry.has_ended(spec, &outcome);
+        shared.registry.store_end(spec, &outcome);
         let signal = signal_above(shared, spec).unwrap_or_else(|| cx.cancel.clone());
         Box::pin(notify_of_end(shared, spec, &outcome, &signal)).await;
         shared.keep_continuable(cx.ended());
@@ -224,7 +224,7 @@ impl Driver {
         };
         cost.unpriced |= self.end.unpriced;
         let own = Spending { usage: outcome.usage, cost };
-        let ended = cx.shared.registry.ended(cx.spec(), own);
+        let ended = cx.shared.registry.remove_live(cx.spec(), own);
         outcome.output = output;
         if outcome.exit_reason == ExitReason::Budget
             && outcome.status == Status::Failed

@@ -56,7 +56,7 @@ pub(crate) async fn run_program(
         return Err(error);
     }
     hooked?;
-    Ok(checked(cx, heard?))
+    Ok(check_answer(cx, heard?))
 }
 
 /// Waits for a program to end. At its time limit, sends a closing request; after that, cancels it.
@@ -158,7 +158,7 @@ pub(crate) fn program_lost_outcome(cx: &AgentContext) -> Outcome {
 }
 
 /// The same outcome, without secrets and with the value that was asked for.
-fn checked(cx: &AgentContext, mut outcome: Outcome) -> Outcome {
+fn check_answer(cx: &AgentContext, mut outcome: Outcome) -> Outcome {
     let secrets = &cx.shared.parts.secrets;
     for text in [&mut outcome.text, &mut outcome.error].into_iter().flatten() {
         *text = secrets.scrub(text).into_owned();

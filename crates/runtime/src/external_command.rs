@@ -95,7 +95,7 @@ impl CommandScan {
         let behind = WORDS.into_iter().find_map(|key| entries.get(key)?.as_array());
         if let (Some(program), Some(behind)) = (program, behind) {
             let behind: Vec<&str> = behind.iter().filter_map(Value::as_str).collect();
-            self.named.push(format!("{program} {}", joined(&behind)));
+            self.named.push(format!("{program} {}", join_words(&behind)));
             self.words(&[&[program], behind.as_slice()].concat(), true);
         }
         for (key, value) in entries.iter().filter(|(key, _)| !but.contains(&key.as_str())) {
@@ -120,7 +120,7 @@ impl CommandScan {
 
     /// The words of one command; and the text in it that a shell would run.
     fn words(&mut self, words: &[&str], named: bool) {
-        let mut texts = vec![joined(words)];
+        let mut texts = vec![join_words(words)];
         let shell = words.iter().position(|word| word.ends_with("sh"));
         let behind = shell.and_then(|at| words.get(at..)).unwrap_or_default();
         let runs = |pair: &&[&str]| matches!(pair, [flags, _] if flags.starts_with('-') && flags.ends_with('c'));
@@ -141,7 +141,7 @@ fn is_word(text: &str) -> bool {
 }
 
 /// Words as a shell takes them.
-fn joined(words: &[&str]) -> String {
+fn join_words(words: &[&str]) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     let quoted = words.iter().map(|word| {
         if !word.is_empty() && word.chars().all(plain) {

@@ -48,7 +48,7 @@ impl ExternalWords {
 
     /// Takes what it said, but for the end that may be the beginning of a secret.
     pub(crate) fn flush(&mut self, secrets: &Secrets) -> Vec<String> {
-        let ready = self.pending.len() - secrets.begun(&self.pending);
+        let ready = self.pending.len() - secrets.partial_len(&self.pending);
         let rest = self.pending.split_off(ready);
         let words = std::mem::replace(&mut self.pending, rest);
         let text = clean(&secrets.scrub(&words)).text.into_owned();

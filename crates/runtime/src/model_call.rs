@@ -139,12 +139,12 @@ impl ModelCaller {
                 Err(failed) => failed,
             };
             // Whatever a model gives, no more than the limit is kept of it.
-            let mut error = error.limited();
+            let mut error = error.limit_text();
             let cost = self.budget.settle_broken(&mut error, arrived, &route);
             if error.kind == FailureKind::ContextOverflow
                 && !std::mem::replace(&mut overflowed, true)
             {
-                let error = self.scrubbed(error);
+                let error = self.scrub_error(error);
                 if !self.after_overflow(error, cost, &route).await? {
                     return Ok(());
                 }
@@ -155,7 +155,7 @@ impl ModelCaller {
             let rotated = error.other_key;
             let counts = !rotated && !matches!(next, NextAttempt::Queue(_));
             let following = attempt + u32::from(counts);
-            let failure = SettledFailure { error: self.scrubbed(error), cost, next };
+            let failure = SettledFailure { error: self.scrub_error(error), cost, next };
             match self.after(attempt, following, failure).await? {
                 AttemptFollowUp::Again => {
                     rotations += u32::from(rotated);
@@ -270,12 +270,12 @@ impl ModelCaller {
             served: reply.model,
             ..ModelError::new(FailureKind::Incomplete, message)
         };
-        let error = self.scrubbed(error.limited());
+        let error = self.scrub_error(error.limit_text());
         self.budget.widen_output(wider);
         self.cx.record(Event::ModelError { error, retried: true, cost: Some(cost) }).await
     }
 
-    fn scrubbed(&self, mut error: ModelError) -> ModelError {
+    fn scrub_error(&self, mut error: ModelError) -> ModelError {
         self.scrub(&mut error.message);
         self.scrub(&mut error.partial);
         if let Some(cause) = &mut error.cause {

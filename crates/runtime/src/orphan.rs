@@ -159,7 +159,7 @@ async fn end_orphan(
         (outcome_of(spec, &state, None), state.cost(), said)
     };
     cost.unpriced |= begun && external;
-    let ended = shared.registry.ended(spec, Spending { usage: outcome.usage, cost });
+    let ended = shared.registry.remove_live(spec, Spending { usage: outcome.usage, cost });
     cost += ended.below.cost;
     // One whose answer is on record had come to its end.
     outcome.error = why.filter(|_| outcome.status != Status::Completed).or(outcome.error);
@@ -169,9 +169,9 @@ async fn end_orphan(
     outcome.children_usage = ended.below.usage;
     outcome.cost_usd = cost.known_usd();
     outcome.session_path = session_path(shared, spec);
-    shared.tree().notify(&mut outcome, ended.unfinished);
+    shared.tree().add_descendants(&mut outcome, ended.unfinished);
     shared.bus.record(spec, Event::AgentEnd(Box::new(outcome.clone())))?;
-    shared.registry.has_ended(spec, &outcome);
+    shared.registry.store_end(spec, &outcome);
     notify_of_end(shared, spec, &outcome, signal).await;
     shared.keep_continuable(stored);
     Ok(outcome)

@@ -236,7 +236,7 @@ impl RequestBudget {
     /// Returns the highest cost of a request with an output limit, and the limit that the route
     /// sets.
     fn request_cost(&self, input: u64, output: u32, route: &ModelRoute) -> (u32, Cost) {
-        let limited = limited(&self.cx.view.spec.options, Some(output));
+        let limited = limit_output(&self.cx.view.spec.options, Some(output));
         let output = route.model.most_output(&limited).unwrap_or(output);
         (output, Cost::bound(input, u64::from(output), route.price))
     }
@@ -263,7 +263,7 @@ impl RequestBudget {
     pub(crate) fn limited_options(&self) -> Cow<'_, ModelOptions> {
         let options = &self.cx.view.spec.options;
         match (&self.budget, self.output_limit) {
-            (Some(_), limit @ Some(_)) => Cow::Owned(limited(options, limit)),
+            (Some(_), limit @ Some(_)) => Cow::Owned(limit_output(options, limit)),
             _ => Cow::Borrowed(options),
         }
     }
@@ -397,12 +397,12 @@ pub(crate) fn recorded_options<'o>(
     let within =
         |limit: &u32| options.max_output_tokens.is_none_or(|own| *limit > 0 && *limit <= own);
     match recorded.max_output_tokens.filter(within) {
-        limit @ Some(_) if has_budget => Cow::Owned(limited(options, limit)),
+        limit @ Some(_) if has_budget => Cow::Owned(limit_output(options, limit)),
         _ => Cow::Borrowed(options),
     }
 }
 
-fn limited(options: &ModelOptions, limit: Option<u32>) -> ModelOptions {
+fn limit_output(options: &ModelOptions, limit: Option<u32>) -> ModelOptions {
     let own = options.max_output_tokens;
     let limit = limit.map(|limit| own.map_or(limit, |own| own.min(limit)));
     ModelOptions { max_output_tokens: limit.or(own), ..options.clone() }

@@ -24,7 +24,7 @@ use tokio::sync::watch;
 ///
 /// recorder.until(|records| records.len() == 1).await;
 /// assert_eq!(recorder.types(), ["log"]);
-/// assert_eq!(recorder.of(&agent).len(), 1);
+/// assert_eq!(recorder.records_of(&agent).len(), 1);
 /// # }
 /// ```
 #[derive(Debug, Clone)]
@@ -54,7 +54,7 @@ impl Recorder {
 
     /// Returns the records of one agent, without those of its children.
     #[must_use]
-    pub fn of(&self, agent: &AgentId) -> Vec<Record> {
+    pub fn records_of(&self, agent: &AgentId) -> Vec<Record> {
         let records = self.records.borrow();
         records.iter().filter(|record| record.agent == *agent).cloned().collect()
     }

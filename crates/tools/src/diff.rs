@@ -57,13 +57,13 @@ impl FileDiff {
     pub(crate) fn between(old: &str, new: &str, changes: &[ReplacedRange]) -> Self {
         let small = |text: &str| text.len() <= COMPARED_BYTES && lines_in(text) <= COMPARED_LINES;
         if small(old) && small(new) {
-            Self::compared(old, new)
+            Self::compare(old, new)
         } else {
-            Self::replaced(old, new, &whole_lines(old, new, changes))
+            Self::from_changes(old, new, &whole_lines(old, new, changes))
         }
     }
 
-    fn compared(old: &str, new: &str) -> Self {
+    fn compare(old: &str, new: &str) -> Self {
         let input = InternedInput::new(old, new);
         let mut diff = Diff::compute(Algorithm::Histogram, &input);
         diff.postprocess_lines(&input);
@@ -77,11 +77,11 @@ impl FileDiff {
             old: bytes(&old_starts, &hunk.before),
             new: bytes(&new_starts, &hunk.after),
         };
-        Self::replaced(old, new, &diff.hunks().map(change).collect::<Vec<_>>())
+        Self::from_changes(old, new, &diff.hunks().map(change).collect::<Vec<_>>())
     }
 
     /// The difference where certain whole lines were replaced.
-    fn replaced(old: &str, new: &str, changes: &[ReplacedRange]) -> Self {
+    fn from_changes(old: &str, new: &str, changes: &[ReplacedRange]) -> Self {
         let mut difference = Self::default();
         // Where the last hunk ended: the byte of the old text, and the lines of both.
         let mut done = 0;
@@ -332,12 +332,12 @@ mod tests {
         #[test]
         fn the_places_that_were_replaced_make_up_the_diff(stretches in stretches()) {
             let (old, new, changes) = edited(&stretches);
-            let difference = FileDiff::replaced(&old, &new, &whole_lines(&old, &new, &changes));
+            let difference = FileDiff::from_changes(&old, &new, &whole_lines(&old, &new, &changes));
             let (diff, left_out) = difference.first(SCREEN_LINES);
             prop_assert_eq!(left_out, None);
             prop_assert_eq!(patched(&old, &diff), new.clone(), "{}", diff);
             let whole = [ReplacedRange { old: 0..old.len(), new: 0..new.len() }];
-            let difference = FileDiff::replaced(&old, &new, &whole_lines(&old, &new, &whole));
+            let difference = FileDiff::from_changes(&old, &new, &whole_lines(&old, &new, &whole));
             prop_assert_eq!(patched(&old, &difference.first(SCREEN_LINES).0), new);
         }
 
@@ -348,8 +348,8 @@ mod tests {
         ) {
             let (old, new, changes) =
                 edited(&[(before, None), (old, Some(new)), (after, None)]);
-            let large = FileDiff::replaced(&old, &new, &whole_lines(&old, &new, &changes));
-            let small = FileDiff::compared(&old, &new);
+            let large = FileDiff::from_changes(&old, &new, &whole_lines(&old, &new, &changes));
+            let small = FileDiff::compare(&old, &new);
             prop_assert_eq!(large.first(99), small.first(99));
             prop_assert_eq!((large.added, large.removed), (small.added, small.removed));
         }

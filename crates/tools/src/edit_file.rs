@@ -97,7 +97,8 @@ fn edit_file(args: &Args, cx: &ToolCx) -> ToolCallResult {
     let text = FileText::decode(bytes).map_err(refused)?;
     let scope = if args.all { EditScope::All } else { EditScope::Only };
     let asked = Edit { old: &args.old, new: &args.new, scope };
-    let edited = edit(&text.text, asked).map_err(|miss| missed(&place, &text.text, args, miss))?;
+    let edited =
+        edit(&text.text, asked).map_err(|miss| no_match_error(&place, &text.text, args, miss))?;
     let new = text.charset.encode(&edited.text).map_err(refused)?;
     let mut output = report(&place, &text.text, &edited);
     output.notes.extend(warning);
@@ -134,7 +135,7 @@ fn report(place: &GrantedPath, old: &str, edited: &EditedText) -> ToolOutput {
 }
 
 /// Explains why nothing was changed, with a hint.
-fn missed(place: &GrantedPath, text: &str, args: &Args, miss: NoMatch) -> ToolError {
+fn no_match_error(place: &GrantedPath, text: &str, args: &Args, miss: NoMatch) -> ToolError {
     let path = place.shown();
     match miss {
         NoMatch::NoChange => {

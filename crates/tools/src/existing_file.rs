@@ -87,7 +87,7 @@ impl ExistingFile {
         let whole = what == WriteExtent::Part || files.record_full_read(agent, &place.path());
         match allowed {
             Ok(()) => Ok(None),
-            Err(stale @ StaleWrite::Changed { .. }) if !whole => Err(refused(place, &stale)),
+            Err(stale @ StaleWrite::Changed { .. }) if !whole => Err(stale_error(place, &stale)),
             Err(stale) => stale_write(cx, place, &stale),
         }
     }
@@ -112,7 +112,7 @@ pub(crate) fn none_to_change(cx: &ToolCx, path: &str, error: PathError) -> ToolE
     let Ok(place) = GrantedPath::to_write(cx, path) else { return error.into() };
     match cx.agent.session.files.check_none(cx.agent.id(), &place.path()) {
         Ok(()) => error.into(),
-        Err(stale) => refused(&place, &stale),
+        Err(stale) => stale_error(&place, &stale),
     }
 }
 
@@ -131,11 +131,11 @@ fn stale_write(
         (StaleWrite::Gone, OnStaleWrite::Warn) => {
             Ok(Some(format!("{path} had been deleted or renamed since you read it")))
         }
-        (stale, OnStaleWrite::Refuse | OnStaleWrite::Warn) => Err(refused(place, stale)),
+        (stale, OnStaleWrite::Refuse | OnStaleWrite::Warn) => Err(stale_error(place, stale)),
     }
 }
 
-fn refused(place: &GrantedPath, stale: &StaleWrite) -> ToolError {
+fn stale_error(place: &GrantedPath, stale: &StaleWrite) -> ToolError {
     ToolError::refused(format!("{}: {stale}", place.shown()))
 }
 

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata, OpenOptions, OpenOptionsExt as _};
 use deputize_core::ToolCx;
-use deputize_core::sanitize::{has_inert_mark, restored};
+use deputize_core::sanitize::{has_inert_mark, restore_marks};
 use rustix::fs::OFlags;
 
 use crate::nearest_name;
@@ -252,7 +252,7 @@ impl<'r> LexicalPath<'r> {
 
 /// Returns a path with its marks of chat formats restored; `None` if none of them is inert.
 fn path_with_marks(path: &str) -> Option<String> {
-    let restored = has_inert_mark(path).then(|| restored(path, ""))?;
+    let restored = has_inert_mark(path).then(|| restore_marks(path, ""))?;
     restored.ok().map(|restored| restored.text.into_owned())
 }
 

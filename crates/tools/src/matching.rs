@@ -44,7 +44,7 @@ pub(crate) enum EditScope {
 
 impl EditScope {
     /// Returns which of the places are meant.
-    fn chosen(self, text: &str, mut found: Vec<Replacement>) -> Result<Vec<Replacement>, NoMatch> {
+    fn choose(self, text: &str, mut found: Vec<Replacement>) -> Result<Vec<Replacement>, NoMatch> {
         if let Self::Lines { from, near } = self {
             found.retain(|it| it.range.start >= from && is_whole_lines(text, &it.range));
             if let Some(near) = near {
@@ -131,12 +131,12 @@ pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<EditedText, NoMatch> {
         if let Some(shown) = &shown {
             found.iter_mut().for_each(|found| found.range = shown.original(&found.range));
         }
-        let mut found = edit.scope.chosen(text, found)?;
+        let mut found = edit.scope.choose(text, found)?;
         if found.is_empty() {
             continue;
         }
         let marks = restore_marks(text, &mut found).map_err(NoMatch::Mark)?;
-        return replaced(text, &found, tier).map(|edited| EditedText { marks, ..edited });
+        return replace_all(text, &found, tier).map(|edited| EditedText { marks, ..edited });
     }
     Err(NoMatch::Nowhere)
 }
@@ -145,7 +145,7 @@ pub(crate) fn edit(text: &str, edit: Edit<'_>) -> Result<EditedText, NoMatch> {
 fn restore_marks(text: &str, found: &mut [Replacement]) -> Result<usize, AmbiguousMark> {
     let mut marks = 0;
     for Replacement { range, new } in found {
-        let restored = sanitize::restored(new, text.get(range.clone()).unwrap_or_default())?;
+        let restored = sanitize::restore_marks(new, text.get(range.clone()).unwrap_or_default())?;
         if restored.marks > 0 {
             marks += restored.marks;
             *new = restored.text.into();
@@ -167,7 +167,7 @@ fn edited_limit(text: &str) -> usize {
 }
 
 /// Replaces places that do not overlap.
-fn replaced(text: &str, found: &[Replacement], tier: MatchTier) -> Result<EditedText, NoMatch> {
+fn replace_all(text: &str, found: &[Replacement], tier: MatchTier) -> Result<EditedText, NoMatch> {
     let (new, old) = found.iter().fold((0, 0), |(new, old), found| {
         (found.new.len().saturating_add(new), found.range.len().saturating_add(old))
     });

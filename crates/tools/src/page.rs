@@ -135,7 +135,7 @@ impl Pager {
         if self.full || line.number < self.page.line {
             return;
         }
-        self.cut(&mut line);
+        self.cut_line(&mut line);
         if self.used + line.bytes.len() > self.page.bytes && !self.kept.is_empty() {
             self.full = true;
             return;
@@ -146,7 +146,7 @@ impl Pager {
     }
 
     /// Cuts a line to its room, between characters.
-    fn cut(&self, line: &mut PageLine) {
+    fn cut_line(&self, line: &mut PageLine) {
         let inside = |byte: Option<&u8>| self.utf8 && byte.is_some_and(|byte| byte & 0xc0 == 0x80);
         while line.start > 0 && inside(line.bytes.first()) {
             line.bytes.remove(0);

@@ -250,7 +250,7 @@ fn output(place: &GrantedPath, page: PageBounds, reading: &FilePage) -> ToolCall
     let content: Vec<String> = paged.kept.iter().map(line).collect();
     let mut output = ToolOutput::text(content.join("\n"));
     let missing = missing(paged);
-    let cut = cut(paged);
+    let cut = cut_note(paged);
     if page.byte > 0
         && let Some(line) = paged.kept.first()
     {
@@ -267,7 +267,7 @@ fn output(place: &GrantedPath, page: PageBounds, reading: &FilePage) -> ToolCall
 }
 
 /// Says which lines were cut and how to read on in them.
-fn cut(paged: &PagedText) -> Option<String> {
+fn cut_note(paged: &PagedText) -> Option<String> {
     let cut: Vec<_> =
         paged.kept.iter().filter_map(|line| Some((line, line.next_byte()?))).collect();
     let (PageLine { number, length, .. }, next) = cut.first()?;

@@ -242,12 +242,12 @@ impl FileSink<'_> {
         } else {
             0
         };
-        format!("{}{mark}{}{mark}{}", self.name, number.unwrap_or(0), cut(text, start))
+        format!("{}{mark}{}{mark}{}", self.name, number.unwrap_or(0), cut_line(text, start))
     }
 }
 
 /// At most [`LINE_BYTES`] of a line, with counts of what is left out.
-fn cut(text: &str, start: usize) -> String {
+fn cut_line(text: &str, start: usize) -> String {
     let start = text.ceil_char_boundary(start);
     let end = text.floor_char_boundary(start + LINE_BYTES);
     let left_out =

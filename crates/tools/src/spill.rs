@@ -37,7 +37,7 @@ pub(crate) async fn file(cx: &ToolCx) -> Result<SpillFile, SpillError> {
 
 fn prepare_file(cx: &ToolCx) -> Result<SpillFile, SpillError> {
     folder(cx).map_err(SpillError::Folder)?;
-    let used = used(cx).map_err(SpillError::Folder)?;
+    let used = used_bytes(cx).map_err(SpillError::Folder)?;
     let limit = Settings::of(cx).spill_bytes;
     let mut file = SpillFile::new(cx.spill_path("log"));
     file.limit = file.limit.min(limit.saturating_sub(used));
@@ -45,7 +45,7 @@ fn prepare_file(cx: &ToolCx) -> Result<SpillFile, SpillError> {
 }
 
 /// Bytes of everything in the folder.
-fn used(cx: &ToolCx) -> io::Result<u64> {
+fn used_bytes(cx: &ToolCx) -> io::Result<u64> {
     let sizes = std::fs::read_dir(&cx.agent.session.spill)?.map(|entry| {
         // What is gone by now takes no room.
         entry.map(|entry| entry.metadata().map_or(0, |meta| meta.len()))

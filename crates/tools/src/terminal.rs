@@ -297,7 +297,7 @@ impl RunningShell {
         let exit_code = if let Exit::Code(code) = finished.exit { Some(code) } else { None };
         let unknown = finished.exit == Exit::Unknown;
         output.facts.push(ToolEffect::Command { command: args.command, exit_code, unknown });
-        settled(finished.exit, seconds, output)
+        settle_result(finished.exit, seconds, output)
     }
 }
 
@@ -315,7 +315,7 @@ fn check_room(commands: &BackgroundCommands, limits: &BackgroundLimits) -> Resul
 }
 
 /// Returns the result of a command, by its exit.
-fn settled(exit: Exit, seconds: u32, output: ToolOutput) -> ToolCallResult {
+fn settle_result(exit: Exit, seconds: u32, output: ToolOutput) -> ToolCallResult {
     let partly = |text: String| {
         Err(ToolError::Partly { text: ModelText::own(text), output: Box::new(output.clone()) })
     };
@@ -463,7 +463,7 @@ pub(crate) mod tests {
 
     #[test]
     fn a_command_whose_owner_was_killed_has_no_known_outcome() {
-        let text = show(&settled(Exit::Unknown, 1, ToolOutput::text("some")));
+        let text = show(&settle_result(Exit::Unknown, 1, ToolOutput::text("some")));
         assert!(text.starts_with("refused: outcome unknown: "), "{text}");
         assert!(text.contains("before it is run again\nsome"), "{text}");
     }

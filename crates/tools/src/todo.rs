@@ -47,10 +47,12 @@ impl TypedTool for Todo {
 
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
         let list = cx.agent.store.get_or_insert_with(TodoList::default);
-        let Some(items) = args.items else { return Ok(ToolOutput::text(shown(&list.items()))) };
+        let Some(items) = args.items else {
+            return Ok(ToolOutput::text(show_items(&list.items())));
+        };
         check(&items)?;
         list.set(items.clone());
-        Ok(ToolOutput::text(shown(&items)).fact(ToolEffect::TodoChanged { items }))
+        Ok(ToolOutput::text(show_items(&items)).fact(ToolEffect::TodoChanged { items }))
     }
 }
 
@@ -84,7 +86,7 @@ fn check(items: &[TodoItem]) -> Result<(), ToolError> {
     }
 }
 
-fn shown(items: &[TodoItem]) -> String {
+fn show_items(items: &[TodoItem]) -> String {
     if items.is_empty() {
         return "the list is empty".to_owned();
     }

@@ -29,12 +29,12 @@ impl DocumentKind {
             | "image/svg+xml" => Some(Self::Text),
             media if media.ends_with("+json") => Some(Self::Json),
             media if media.ends_with("+xml") || media.starts_with("text/") => Some(Self::Text),
-            "" | "application/octet-stream" | "binary/octet-stream" => Self::sniffed(body),
+            "" | "application/octet-stream" | "binary/octet-stream" => Self::sniff(body),
             _ => None,
         }
     }
 
-    fn sniffed(body: &[u8]) -> Option<Self> {
+    fn sniff(body: &[u8]) -> Option<Self> {
         let head = body.get(..1024).unwrap_or(body);
         if head.starts_with(b"%PDF-") {
             return Some(Self::Pdf);

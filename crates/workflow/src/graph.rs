@@ -45,7 +45,7 @@ impl Graph {
         }
         let places = check_ids(&ids, &mut errors);
         let depends_on = resolve(tasks, &ids, &places, &mut errors);
-        let dependents = reversed(&depends_on);
+        let dependents = reverse_edges(&depends_on);
         let order = cycle::topological(&depends_on, &dependents);
         if order.len() < tasks.len() && tasks.len() <= max_tasks {
             errors.extend(cycle::shortest(&depends_on).map(|path| cycle_error(&path, &ids)));
@@ -152,7 +152,7 @@ fn resolve(
     tasks.iter().enumerate().map(edges_of).collect()
 }
 
-fn reversed(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
+fn reverse_edges(edges: &[Vec<usize>]) -> Vec<Vec<usize>> {
     let mut reversed = vec![Vec::new(); edges.len()];
     for (from, targets) in edges.iter().enumerate() {
         for &to in targets {

@@ -30,7 +30,7 @@ pub(crate) fn about(cx: &ToolCx) -> String {
         spill: &agent.session.spill,
         read: agent.authority.read_roots(),
         write: agent.authority.write_roots(),
-        kept: agent.authority.kept(),
+        kept: agent.authority.protected_paths(),
         network: agent.authority.network(),
     };
     // A path that is not UTF-8 has no JSON: what cannot be said is not permitted.

@@ -202,7 +202,7 @@ impl Description {
 
 /// Describes an unknown kind. It does no harm: a later version may have it.
 fn unknown_kind(tool: &str, kind: Option<&str>) -> Option<String> {
-    let kind = kind.filter(|kind| ToolKind::named(kind).is_none())?;
+    let kind = kind.filter(|kind| ToolKind::from_name(kind).is_none())?;
     let known: Vec<&str> = ToolKind::ALL.iter().map(|kind| kind.as_str()).collect();
     let kind = for_terminal_line(kind, SHOWN_CHARS);
     Some(format!("tool `{tool}` has the unknown kind `{kind}`; known are {}", known.join(", ")))
@@ -229,7 +229,7 @@ fn described(raw: RawTool, plugin: &ToolsetName) -> Result<ToolDescription, Stri
     };
     let limit = raw.time_limit_ms.map_or(TIME_LIMIT, Duration::from_millis);
     let decl = ToolDecl { name, description, parameters };
-    let kind = raw.kind.as_deref().and_then(ToolKind::named).unwrap_or_default();
+    let kind = raw.kind.as_deref().and_then(ToolKind::from_name).unwrap_or_default();
     let mut spec = ToolSpec::effectful(decl, raw.effects);
     spec.kind = kind;
     if let Some(subject) = raw.subject {

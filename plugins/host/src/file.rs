@@ -74,7 +74,7 @@ impl PluginFile {
     ///
     /// # Errors
     /// If it has another one.
-    pub fn pinned(self, sha256: &str) -> Result<Self, PluginFileError> {
+    pub fn verify(self, sha256: &str) -> Result<Self, PluginFileError> {
         if self.sha256.eq_ignore_ascii_case(sha256) {
             return Ok(self);
         }
@@ -208,7 +208,7 @@ mod tests {
         let empty = PluginFile::read(&place("c", b"x")).unwrap();
         let digest = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881";
         assert_eq!(empty.sha256(), digest);
-        let pinned = empty.pinned(&digest.to_uppercase()).unwrap();
-        assert!(matches!(pinned.pinned("00"), Err(PluginFileError::Digest { .. })));
+        let pinned = empty.verify(&digest.to_uppercase()).unwrap();
+        assert!(matches!(pinned.verify("00"), Err(PluginFileError::Digest { .. })));
     }
 }

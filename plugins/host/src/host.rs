@@ -271,7 +271,7 @@ async fn read_messages(
 
 /// Describes how a process ended whose output has.
 async fn exit_of(life: &mut ServiceProcess) -> String {
-    match timeout(EXIT_LIMIT, life.exited()).await {
+    match timeout(EXIT_LIMIT, life.wait_for_exit()).await {
         Ok(Exit::Code(code)) => format!("ended by itself with exit code {code}"),
         Ok(Exit::Signal(signal)) => format!("died of {}", signal_name(signal)),
         Ok(Exit::TimedOut | Exit::Cancelled) => "was ended".to_owned(),

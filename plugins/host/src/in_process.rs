@@ -48,7 +48,7 @@ impl InProcessPlugin {
 
 impl PluginShared {
     fn plugin(&self) -> Result<Plugin, PluginError> {
-        let load = || load(&PluginFile::read(&self.path)?.pinned(&self.sha256)?);
+        let load = || load(&PluginFile::read(&self.path)?.verify(&self.sha256)?);
         let loaded = self.plugin.get_or_init(|| load().map_err(|error| describe_error(&error)));
         loaded.clone().map_err(PluginError::Message)
     }

@@ -19,7 +19,7 @@
 //! let pinned = "6ae8a75555209fd6c44157c0aed8016e763ff435a19cf186f76863140143ff72";
 //! let path = file.path().to_owned();
 //! let sha256 = file.sha256().to_owned();
-//! file.pinned(pinned)?.table()?;
+//! file.verify(pinned)?.table()?;
 //! let plugin: Arc<dyn PluginBoundary> = Arc::new(InProcessPlugin::new(path.clone(), sha256));
 //! let description = Description::parse(&plugin.describe().await?)?;
 //! let mut catalog = Catalog::default();

@@ -78,7 +78,7 @@ mod file_path {
 
     /// Returns the path of the file itself, if it still is the one that was checked.
     pub(super) fn library_path(file: &PluginFile) -> Result<PathBuf, PluginFileError> {
-        PluginFile::read(file.path())?.pinned(file.sha256())?;
+        PluginFile::read(file.path())?.verify(file.sha256())?;
         Ok(file.path().to_owned())
     }
 }

@@ -137,7 +137,7 @@ fn serve(mut input: File, output: File) -> io::Result<()> {
 
 fn load_plugin(path: &str, sha256: &str, memory_mb: u32) -> Result<Plugin, PluginError> {
     limit_memory(memory_mb).map_err(HostError::Memory)?;
-    Ok(load(&PluginFile::read(Path::new(path))?.pinned(sha256)?)?)
+    Ok(load(&PluginFile::read(Path::new(path))?.verify(sha256)?)?)
 }
 
 /// A call that the program asks for.

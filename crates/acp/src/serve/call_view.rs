@@ -50,7 +50,7 @@ impl CallView {
             kind: spec.map_or(ToolKind::Other, kind),
             spawns: spec.is_some_and(|spec| spec.spawns),
             place: input.as_ref().and_then(|input| location(subject, input, &facts.cwd)),
-            input: input.map(shortened),
+            input: input.map(shorten),
             below: None,
             progress: None,
         }
@@ -107,11 +107,11 @@ fn location(subject: &Subject, input: &Value, cwd: &Path) -> Option<ToolCallLoca
 }
 
 /// Returns the arguments with long strings truncated, and the omitted length stated.
-fn shortened(value: Value) -> Value {
+fn shorten(value: Value) -> Value {
     match value {
         Value::String(text) => Value::String(within(text, STRING_BYTES)),
-        Value::Array(items) => items.into_iter().map(shortened).collect(),
-        Value::Object(map) => map.into_iter().map(|(key, value)| (key, shortened(value))).collect(),
+        Value::Array(items) => items.into_iter().map(shorten).collect(),
+        Value::Object(map) => map.into_iter().map(|(key, value)| (key, shorten(value))).collect(),
         other => other,
     }
 }

@@ -26,7 +26,7 @@ pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, HostError> {
     for block in blocks {
         match block {
             ContentBlock::Text(text) => words.push_str(&text.text),
-            ContentBlock::ResourceLink(link) => words.push_str(&linked(&link.name, &link.uri)),
+            ContentBlock::ResourceLink(link) => words.push_str(&link_text(&link.name, &link.uri)),
             ContentBlock::Resource(resource) => match &resource.resource {
                 EmbeddedResourceResource::TextResourceContents(text) => {
                     let place = place(&text.uri);
@@ -62,13 +62,13 @@ pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, HostError> {
 /// The person's words, without what the host attached to them.
 #[must_use]
 pub fn words_of(text: &str) -> &str {
-    parted(text).0
+    split_attachments(text).0
 }
 
 /// A message of the past as the editor sent it: the words, and each text that was attached, which
 /// ends with a line by now.
 pub(crate) fn blocks_of(text: &str) -> Vec<ContentBlock> {
-    let (words, attached) = parted(text);
+    let (words, attached) = split_attachments(text);
     let mut blocks = vec![ContentBlock::from(words.to_owned())];
     // A frame has its place in letters that are safe there; the words have it as it is.
     let named = words.match_indices(NAMED).filter_map(|(end, _)| words.get(..end));
@@ -85,7 +85,7 @@ pub(crate) fn blocks_of(text: &str) -> Vec<ContentBlock> {
 
 /// A message's words, and the places of what is attached with what is in each. Words may look like
 /// an attachment, but behind what is attached nothing else stands.
-fn parted(text: &str) -> (&str, Vec<(&str, &str)>) {
+fn split_attachments(text: &str) -> (&str, Vec<(&str, &str)>) {
     let head = head();
     let mut starts = text.match_indices(&head).filter_map(|(at, _)| text.split_at_checked(at));
     let parts = starts.find_map(|(words, rest)| Some((words, attachments(rest, &head)?)));
@@ -125,7 +125,7 @@ fn not_taken(what: &str) -> HostError {
     HostError::Asked(format!("the message holds {what}; this agent takes text, and names of files"))
 }
 
-fn linked(name: &str, uri: &str) -> String {
+fn link_text(name: &str, uri: &str) -> String {
     match place(uri) {
         place if place == name => format!("`{name}`"),
         place => format!("[{}]({place})", plain(name)),

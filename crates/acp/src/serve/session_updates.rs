@@ -142,12 +142,12 @@ impl SessionUpdates {
         let open = std::mem::take(&mut self.open);
         let calls = open.into_values().map(|call| call.id);
         let children = self.children.values_mut().filter_map(ChildView::leave);
-        calls.chain(children).map(failed).collect()
+        calls.chain(children).map(failed_call).collect()
     }
 
     fn of_root(&mut self, record: &Record) -> Vec<SessionUpdate> {
         match &record.event {
-            Event::AgentStart(start) => self.opened = Some(opened(start)),
+            Event::AgentStart(start) => self.opened = Some(opening_call(start)),
             Event::Message(message) => return self.message(message),
             Event::ModelRequest { .. } => {
                 let broken = std::mem::take(&mut self.reply.broken);
@@ -155,7 +155,7 @@ impl SessionUpdates {
                 self.reply = StreamedReply { request, broken, ..StreamedReply::default() };
             }
             Event::ModelResponse { iteration, reply, .. } => {
-                return self.replied(*iteration, reply);
+                return self.reply_updates(*iteration, reply);
             }
             Event::ModelError { error, retried, .. } => return self.broke(error, *retried),
             Event::ModelRetry { attempt, of, reason, wait_ms } => {
@@ -190,9 +190,9 @@ impl SessionUpdates {
                 return self.remark(&for_terminal_line(message, REMARK_CHARS));
             }
             Event::ToolStart { call, tool, arguments } => {
-                return self.started(record, *call, tool, arguments);
+                return self.call_start_updates(record, *call, tool, arguments);
             }
-            Event::ToolEnd(end) => return self.ended(record, end).into_iter().collect(),
+            Event::ToolEnd(end) => return self.call_end_update(record, end).into_iter().collect(),
             _ => {}
         }
         Vec::new()
@@ -217,7 +217,7 @@ impl SessionUpdates {
             Event::ToolEnd(end) => {
                 let progress = child.record_call(ended).filter(|_| !self.past);
                 // Only a call that was asked for is told of by itself.
-                let own = self.ended(record, end);
+                let own = self.call_end_update(record, end);
                 progress.into_iter().chain(own).collect()
             }
             Event::AgentResume { .. } => child.goes_on().into_iter().collect(),
@@ -266,7 +266,7 @@ impl SessionUpdates {
         is_shown.then(|| self.text_update(&text)).into_iter().collect()
     }
 
-    fn replied(&mut self, iteration: u32, reply: &Reply) -> Vec<SessionUpdate> {
+    fn reply_updates(&mut self, iteration: u32, reply: &Reply) -> Vec<SessionUpdate> {
         self.reply.broken.clear();
         let mut updates = Vec::new();
         if !self.reply.has_reasoning && !reply.reasoning.is_empty() {
@@ -310,7 +310,7 @@ impl SessionUpdates {
         ApprovalUpdate { id: call_id(agent, id), kind, whose, announcement }
     }
 
-    fn started(
+    fn call_start_updates(
         &mut self,
         record: &Record,
         id: CallId,
@@ -328,7 +328,7 @@ impl SessionUpdates {
         updates
     }
 
-    fn ended(&mut self, record: &Record, end: &ToolEnd) -> Option<SessionUpdate> {
+    fn call_end_update(&mut self, record: &Record, end: &ToolEnd) -> Option<SessionUpdate> {
         let id = end.result.call;
         let call = self.open.remove(&(record.agent.clone(), id))?;
         let status = match end.result.status {
@@ -373,7 +373,7 @@ fn ended_calls(session: &SessionSnapshot, id: &AgentId) -> usize {
     session.agent(id).map_or(0, |agent| agent.calls.ended)
 }
 
-fn opened(start: &AgentStart) -> (String, String) {
+fn opening_call(start: &AgentStart) -> (String, String) {
     (start.spec.request().to_owned(), start.spec.task.clone())
 }
 
@@ -381,7 +381,7 @@ pub(crate) fn chunk(text: &str) -> ContentChunk {
     ContentChunk::new(ContentBlock::from(text.to_owned()))
 }
 
-fn failed(id: String) -> SessionUpdate {
+fn failed_call(id: String) -> SessionUpdate {
     update(id, ToolCallUpdateFields::new().status(ToolCallStatus::Failed))
 }
 

@@ -185,13 +185,15 @@ fn stop(dir: &SessionDir, named: &str, tree: bool) -> Result<(), CliError> {
             tell("the run has ended");
             Ok(())
         }
-        Err(error @ ControlError::Refused { .. }) => Err(refused(dir, &session, &request, error)),
+        Err(error @ ControlError::Refused { .. }) => {
+            Err(refusal_error(dir, &session, &request, error))
+        }
         Err(error) => Err(CliError::failed(error)),
     }
 }
 
 /// Why an agent was not stopped: it has ended, there is none, or others run below it.
-fn refused(
+fn refusal_error(
     dir: &SessionDir,
     session: &SessionId,
     request: &ControlRequest,

@@ -6,7 +6,7 @@ use crate::args::Config;
 use crate::compose::{DollarLimits, MissingPrice, ModelSelection, ca_file_fault, unreachable};
 use crate::config::{
     ConfigError, ConfigPlace, LoadedConfig, ModelOverrides, Output, Problem, ProviderEntry,
-    Sources, Verb, VerbError, checked, in_order, load, run,
+    Sources, Verb, VerbError, in_order, load, render_check, run,
 };
 use crate::exit::CliError;
 use crate::hooks::program::faults;
@@ -35,7 +35,7 @@ pub(crate) fn config(around: &ProcessEnv, command: &Config) -> Result<(), CliErr
                 loaded.warnings.extend(hooks);
                 let skipped_models = skipped_models(&loaded, around);
                 loaded.warnings.extend(skipped_models);
-                with_more(result.map(|_| checked(&loaded)), &loaded, around)
+                with_more(result.map(|_| render_check(&loaded)), &loaded, around)
             }
             (Err(error), _) => Err(VerbError::Config(and_files(error, around))),
         };
@@ -62,7 +62,7 @@ fn with_more(
         Some(Problem::new(place, fault))
     };
     let mut problems: Vec<Problem> = loaded.config.providers.iter().filter_map(fault).collect();
-    problems.extend(unpriced(loaded, around));
+    problems.extend(missing_prices(loaded, around));
     if problems.is_empty() {
         return result;
     }
@@ -91,7 +91,7 @@ fn skipped_models(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
 }
 
 /// Limits of dollars that cannot be held, because nobody knows what a model costs.
-fn unpriced(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
+fn missing_prices(loaded: &LoadedConfig, around: &ProcessEnv) -> Vec<Problem> {
     let config = &loaded.config;
     let hands_on = |name: &String| name == deputize_delegate::TOOLSET.as_str();
     let hands_on = config.toolsets.is_empty() || config.toolsets.iter().any(hands_on);

@@ -62,8 +62,8 @@ pub(crate) fn first_look(
     cwd: &Path,
     mode: ApproverMode,
 ) -> FirstListing {
-    let mut looked = asked(unknown(config, around), cwd, around);
-    let shown = wanted(config, around).into_iter();
+    let mut looked = ask_servers(unknown(config, around), cwd, around);
+    let shown = pending_servers(config, around).into_iter();
     looked.notes.extend(shown.filter_map(|asked| asked.shown(mode)));
     looked
 }
@@ -84,7 +84,7 @@ impl PendingServer {
 }
 
 /// Returns the servers whose tools the top agent has.
-fn wanted(config: &Config, around: &ProcessEnv) -> Vec<PendingServer> {
+fn pending_servers(config: &Config, around: &ProcessEnv) -> Vec<PendingServer> {
     let wanted = config.mcp_servers.iter().filter(|(name, _)| is_wanted(config, name));
     // What is wrong with one is told where its tools are put together.
     let asked = wanted.filter_map(|(name, entry)| {
@@ -99,7 +99,7 @@ fn wanted(config: &Config, around: &ProcessEnv) -> Vec<PendingServer> {
 /// Returns those whose listing is missing or out of date.
 fn unknown(config: &Config, around: &ProcessEnv) -> Vec<PendingServer> {
     let mut unknown = Vec::new();
-    for mut asked in wanted(config, around) {
+    for mut asked in pending_servers(config, around) {
         let start = asked.server.start();
         if asked.card.is_held(&start) {
             // The review of an editor's server has nothing else to tell it by.
@@ -155,7 +155,7 @@ impl PendingServer {
 }
 
 /// Lists the servers, and waits for the quick ones.
-fn asked(unknown: Vec<PendingServer>, cwd: &Path, around: &ProcessEnv) -> FirstListing {
+fn ask_servers(unknown: Vec<PendingServer>, cwd: &Path, around: &ProcessEnv) -> FirstListing {
     if unknown.is_empty() {
         return FirstListing::default();
     }

@@ -83,7 +83,10 @@ fn missing(name: &str, loaded: &LoadedConfig) -> CliError {
     }
 }
 
-fn loaded(around: &ProcessEnv, settings: &Settings) -> Result<(Sources, LoadedConfig), CliError> {
+fn load_sources(
+    around: &ProcessEnv,
+    settings: &Settings,
+) -> Result<(Sources, LoadedConfig), CliError> {
     let sources = around.sources(settings, Vec::new())?;
     let loaded = load_config(around, &sources)?;
     Ok((sources, loaded))
@@ -105,7 +108,7 @@ fn ask(
 }
 
 fn list(around: &ProcessEnv, view: &View) -> Result<(), CliError> {
-    let (_, loaded) = loaded(around, &view.settings)?;
+    let (_, loaded) = load_sources(around, &view.settings)?;
     let mut rows = Vec::new();
     for name in loaded.config.mcp_servers.keys() {
         rows.push(match ConfiguredServer::of(around, &loaded, name) {
@@ -161,7 +164,7 @@ impl ServerRow {
         };
         Self {
             is: card.listed.as_ref().and_then(|listed| listed.server.clone()),
-            tools: card.offered(&start).into_iter().map(|tool| tool.name.clone()).collect(),
+            tools: card.offered_tools(&start).into_iter().map(|tool| tool.name.clone()).collect(),
             changes: waiting.iter().map(ServerChange::describe).collect(),
             name,
             start,
@@ -210,7 +213,7 @@ pub(crate) fn things_are(n: usize) -> String {
 }
 
 fn test(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliError> {
-    let (sources, loaded) = loaded(around, settings)?;
+    let (sources, loaded) = load_sources(around, settings)?;
     let mut configured = ConfiguredServer::of(around, &loaded, name)?;
     let start = configured.server.start();
     if let Some(approved) =
@@ -242,7 +245,7 @@ fn test(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliE
 }
 
 fn review(around: &ProcessEnv, name: &str, yes: bool, settings: &Settings) -> Result<(), CliError> {
-    let (sources, loaded) = loaded(around, settings)?;
+    let (sources, loaded) = load_sources(around, settings)?;
     if let Some(named) = editor::EditorServer::of(around, &loaded.config, name)? {
         return named.review(around, name, yes);
     }
@@ -252,7 +255,7 @@ fn review(around: &ProcessEnv, name: &str, yes: bool, settings: &Settings) -> Re
         configured.card.approved.as_ref().filter(|_| configured.card.is_held(&start))
     {
         print(&show::started(name, &approved.start, &start))?;
-        if !yes && !agreed(around, "start it like this?")? {
+        if !yes && !ask_consent(around, "start it like this?")? {
             return Err(CliError::failed(ServerError::Declined));
         }
     }
@@ -294,7 +297,7 @@ fn approve(
         tell("all of it is as you approved it");
         return Ok(());
     }
-    if !yes && !agreed(around, "approve all of this?")? {
+    if !yes && !ask_consent(around, "approve all of this?")? {
         return Err(CliError::failed(ServerError::Declined));
     }
     card.approve(start.clone());
@@ -304,7 +307,7 @@ fn approve(
 }
 
 /// Whether the person says yes.
-fn agreed(around: &ProcessEnv, question: &str) -> Result<bool, CliError> {
+fn ask_consent(around: &ProcessEnv, question: &str) -> Result<bool, CliError> {
     if !around.terminals.stdin {
         return Err(CliError::failed(ServerError::Nobody).hint("--yes says yes beforehand"));
     }
@@ -325,7 +328,7 @@ fn left_where_it_started(around: &ProcessEnv, name: &str) -> Result<(), CliError
 }
 
 fn remove(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliError> {
-    let (sources, loaded) = loaded(around, settings)?;
+    let (sources, loaded) = load_sources(around, settings)?;
     if let Some(named) = editor::EditorServer::of(around, &loaded.config, name)? {
         return named.forget(name);
     }

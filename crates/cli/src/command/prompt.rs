@@ -52,7 +52,7 @@ pub(crate) fn prompt(
         ..here
     })?;
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
-    let asked = asked(&composition, &overrides)?;
+    let asked = select_model(&composition, &overrides)?;
     let session = SessionId::literal("preview");
     let mode = ApproverMode::Deny;
     let top = composition.assembly.top_agent(&session, &asked.name, &args.prompt, mode);
@@ -74,7 +74,7 @@ fn flags(args: &Prompt) -> Vec<FlagValue> {
 }
 
 /// The models as `run` would ask them. Without any, the rest can be shown all the same.
-fn asked(
+fn select_model(
     composition: &AssembledProgram,
     overrides: &ModelOverrides,
 ) -> Result<ModelSelection, CliError> {
@@ -252,12 +252,12 @@ enum SchemaFile {
 
 fn schema(path: &Path) -> Result<Value, CliError> {
     let name = path.display().to_string();
-    let text =
-        bounded(path).map_err(|error| CliError::usage(SchemaFile::Read(name.clone(), error)))?;
+    let text = read_bounded(path)
+        .map_err(|error| CliError::usage(SchemaFile::Read(name.clone(), error)))?;
     serde_json::from_slice(&text).map_err(|error| CliError::usage(SchemaFile::Json(name, error)))
 }
 
-fn bounded(path: &Path) -> io::Result<Vec<u8>> {
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
     // Opening a FIFO would wait for a writer.
     if !std::fs::metadata(path)?.is_file() {
         return Err(io::Error::other("it is no regular file"));

@@ -57,7 +57,7 @@ pub(crate) fn run(
     let sources = around.sources(&options.settings, flags(options))?;
     let mut loaded = load_config(around, &sources)?;
     let dir = around.sessions()?;
-    let stored = job.resume.map(|name| stored(&dir, name)).transpose()?;
+    let stored = job.resume.map(|name| read_session(&dir, name)).transpose()?;
     let before = stored.as_ref().and_then(StoredSession::root_spec);
     let profile = profile(links, &mut loaded.config, around, &sources, job)?;
     keep_limit(&mut loaded.config, before.as_ref(), options);
@@ -86,7 +86,7 @@ pub(crate) fn run(
         None => new_session_id(clock.now_ms()),
     };
     // A session goes on also when there is nothing new to say.
-    let (task, piped) = given(job, stored.is_none(), around)?;
+    let (task, piped) = read_task(job, stored.is_none(), around)?;
     let spill = dir.spill(&id);
     let material = piped.map(|bytes| attached(bytes, &loaded.config, &spill, &chosen, options));
     looked.notes.iter().for_each(|note| tell(&format!("note: {note}")));
@@ -204,7 +204,7 @@ pub(crate) fn staff(
 }
 
 /// Returns the words of the task, and the input piped in beside them.
-fn given(
+fn read_task(
     job: &RunJob<'_>,
     needed: bool,
     around: &ProcessEnv,
@@ -331,7 +331,7 @@ fn mode(loaded: &LoadedConfig, around: &ProcessEnv) -> ApproverMode {
     }
 }
 
-fn stored(dir: &SessionDir, name: &str) -> Result<StoredSession, CliError> {
+fn read_session(dir: &SessionDir, name: &str) -> Result<StoredSession, CliError> {
     let id = session_named(dir, name)?;
     dir.read(&id).map_err(CliError::failed)
 }

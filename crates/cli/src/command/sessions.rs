@@ -293,7 +293,7 @@ fn export(
 
 /// Returns the person's words in a message: of the first one the task, without the host's text
 /// before it.
-fn said<'s>(stored: &'s StoredSession, agent: &AgentId, text: &'s str) -> &'s str {
+fn agent_text<'s>(stored: &'s StoredSession, agent: &AgentId, text: &'s str) -> &'s str {
     let starts = stored.records.iter().filter_map(|record| match &record.event {
         Event::AgentStart(start) if record.depth == 0 && record.agent == *agent => Some(start),
         _ => None,

@@ -67,7 +67,8 @@ impl Table {
         let give_way: Vec<usize> = give_way.iter().filter_map(place).collect();
         let natural: Vec<usize> = (0..N).map(|index| natural_width(&all, index)).collect();
         let droppable = give_way.len().saturating_sub(1);
-        let widths = (0..=droppable).map(|dropped| fitted(&natural, &give_way, dropped, columns));
+        let widths =
+            (0..=droppable).map(|dropped| fit_columns(&natural, &give_way, dropped, columns));
         let fits = |widths: &Vec<usize>| total(widths) <= columns;
         let mut tight = Vec::new();
         let mut fitting = None;
@@ -102,7 +103,12 @@ fn natural_width<const N: usize>(rows: &[[String; N]], index: usize) -> usize {
 
 /// Returns the width of each column where so many of those that give way are left out (their width
 /// is 0) and the others are cut as little as possible.
-fn fitted(natural: &[usize], give_way: &[usize], dropped: usize, columns: usize) -> Vec<usize> {
+fn fit_columns(
+    natural: &[usize],
+    give_way: &[usize],
+    dropped: usize,
+    columns: usize,
+) -> Vec<usize> {
     let mut widths = natural.to_vec();
     for (place, index) in give_way.iter().enumerate() {
         let over = total(&widths).saturating_sub(columns);
@@ -215,7 +221,7 @@ fn lines<const N: usize>(row: &[String; N], group: &[Column]) -> Vec<String> {
     let indent = if group.first().is_some_and(|column| column.begins_line) { INDENT } else { 0 };
     let cells: Vec<Vec<String>> = group
         .iter()
-        .map(|column| wrapped(row.get(column.index).map_or("", String::as_str), column.width))
+        .map(|column| wrap_cell(row.get(column.index).map_or("", String::as_str), column.width))
         .collect();
     let height = cells.iter().map(Vec::len).max().unwrap_or_default();
     let line = |at: usize| {
@@ -232,7 +238,7 @@ fn lines<const N: usize>(row: &[String; N], group: &[Column]) -> Vec<String> {
 
 /// A cell in rows of at most so many columns, wrapped at words. A word that is wider is broken,
 /// as the terminal would.
-fn wrapped(cell: &str, columns: usize) -> Vec<String> {
+fn wrap_cell(cell: &str, columns: usize) -> Vec<String> {
     let rows = ScreenLine::default().with(Style::Plain, cell).wrap(columns);
     rows.iter().flat_map(|row| broken(&row.render(false), columns)).collect()
 }

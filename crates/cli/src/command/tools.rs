@@ -179,7 +179,7 @@ fn show(composition: &AssembledProgram, name: &str, as_json: bool) -> Result<(),
             None => error.hint(format!("`{}` lists them", format_command("tools list"))),
         });
     };
-    let decl = composition.assembly.declared(entry);
+    let decl = composition.assembly.declare(entry);
     let schema: Value = serde_json::from_str(decl.parameters.as_str()).map_err(CliError::failed)?;
     if as_json {
         let mut shown = row_json(entry, composition);

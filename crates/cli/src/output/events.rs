@@ -70,7 +70,7 @@ impl Projection {
         match event {
             Event::SessionStart(start) => session_start(start),
             Event::AgentStart(start) => self.agent_start(start),
-            Event::Message(message) => said(message),
+            Event::Message(message) => message_body(message),
             Event::MessageLeft { text } => {
                 EventBody::MessageLeft { bytes: text.len(), preview: preview(text) }
             }
@@ -244,7 +244,7 @@ fn process_end(end: &ProcessEnd) -> EventBody<'_> {
     }
 }
 
-fn said(message: &UserMessage) -> EventBody<'_> {
+fn message_body(message: &UserMessage) -> EventBody<'_> {
     let bytes = message.text.len();
     match message.from {
         Some(_) => {

@@ -91,13 +91,13 @@ impl Plain {
         let refused = self.refusal(snapshot, record);
         if detail == Detail::Normal {
             let words = self.unreadable.apply(record);
-            let line = |words| prefixed(snapshot, &record.agent).with(Style::Bad, words);
+            let line = |words| agent_line(snapshot, &record.agent).with(Style::Bad, words);
             lines.extend(words.map(line));
         }
         if let Event::ToolEnd(end) = &record.event
             && detail != Detail::Quiet
         {
-            lines.extend(not_begun(&prefixed(snapshot, &record.agent), end));
+            lines.extend(not_begun(&agent_line(snapshot, &record.agent), end));
         }
         if detail == Detail::Quiet {
             lines.extend(self.long_wait(snapshot, record));
@@ -107,12 +107,12 @@ impl Plain {
             Event::ToolStart { call, .. }
                 if is_approved_unasked(snapshot, &record.agent, *call) => {}
             Event::ToolEnd(_) if refused.is_some() => {
-                let line = |words| prefixed(snapshot, &record.agent).with(Style::Bad, words);
+                let line = |words| agent_line(snapshot, &record.agent).with(Style::Bad, words);
                 lines.extend(refused.filter(|_| detail != Detail::Quiet).map(line));
             }
             Event::ToolStart { call, tool, arguments } if detail != Detail::Quiet => {
                 let words = self.groups.start_call(&record.agent, *call, tool, arguments);
-                let line = |words| prefixed(snapshot, &record.agent).with(Style::Plain, words);
+                let line = |words| agent_line(snapshot, &record.agent).with(Style::Plain, words);
                 lines.extend(words.map(line));
             }
             Event::ToolEnd(_) if self.unreadable.has(&record.agent) => {}
@@ -145,7 +145,8 @@ impl Plain {
             Event::ToolEnd(end) => {
                 let words = self.groups.end_call(&record.agent, end.result.call)?;
                 let failed = end.result.status != CallStatus::Ok;
-                return failed.then(|| prefixed(snapshot, &record.agent).with(Style::Plain, words));
+                return failed
+                    .then(|| agent_line(snapshot, &record.agent).with(Style::Plain, words));
             }
             Event::AgentEnd(_) => self.groups.end_agent(&record.agent),
             _ => {}
@@ -176,7 +177,7 @@ impl Plain {
         outage.known_until = until;
         let again = again(*attempt, *of, *wait_ms, &for_terminal_line(reason, REMARK_CHARS));
         Some(
-            prefixed(snapshot, &record.agent)
+            agent_line(snapshot, &record.agent)
                 .with(Style::Asking, format!("waiting for the model: {again}")),
         )
     }
@@ -197,7 +198,7 @@ impl Plain {
         let arriving = self.arriving.entry(agent.clone()).or_default();
         let mut lines = Vec::new();
         if arriving.is_thought != is_thought {
-            lines = said(snapshot, agent, &std::mem::take(arriving));
+            lines = reply_lines(snapshot, agent, &std::mem::take(arriving));
             arriving.is_thought = is_thought;
         }
         arriving.text.push_str(text);
@@ -211,7 +212,7 @@ impl Plain {
         };
         let rest = arriving.text.split_off(end);
         let text = std::mem::replace(&mut arriving.text, rest);
-        lines.extend(said(snapshot, agent, &PartialReply { is_thought, text }));
+        lines.extend(reply_lines(snapshot, agent, &PartialReply { is_thought, text }));
         lines
     }
 
@@ -237,7 +238,7 @@ impl Plain {
             _ => return Vec::new(),
         }
         let left = self.arriving.remove(&record.agent).unwrap_or_default();
-        said(snapshot, &record.agent, &left)
+        reply_lines(snapshot, &record.agent, &left)
     }
 }
 
@@ -248,9 +249,13 @@ fn is_approved_unasked(snapshot: &SessionSnapshot, agent: &AgentId, call: CallId
     decision.is_some_and(|it| it.is_allowed && it.by == ApprovalAnswer::AUTO)
 }
 
-fn said(snapshot: &SessionSnapshot, agent: &AgentId, part: &PartialReply) -> Vec<ScreenLine> {
+fn reply_lines(
+    snapshot: &SessionSnapshot,
+    agent: &AgentId,
+    part: &PartialReply,
+) -> Vec<ScreenLine> {
     let lead = if part.is_thought { "thinking | " } else { "| " };
-    let line = |text: &str| prefixed(snapshot, agent).with(Style::Dim, format!("{lead}{text}"));
+    let line = |text: &str| agent_line(snapshot, agent).with(Style::Dim, format!("{lead}{text}"));
     for_terminal(&part.text).lines().filter(|text| !text.trim().is_empty()).map(line).collect()
 }
 
@@ -262,17 +267,17 @@ pub(super) fn waiting_for_reply(
 ) -> ScreenLine {
     let waited = waited.as_secs();
     let text = format!("waiting for the model: nothing has come of its reply for {waited} s");
-    prefixed(snapshot, agent).with(Style::Asking, text)
+    agent_line(snapshot, agent).with(Style::Asking, text)
 }
 
 /// Returns the line for a running call's progress.
 pub(super) fn progressed(snapshot: &SessionSnapshot, agent: &AgentId, text: &str) -> ScreenLine {
-    prefixed(snapshot, agent)
+    agent_line(snapshot, agent)
         .with(Style::Dim, format!("… {}", for_terminal_line(text, REMARK_CHARS)))
 }
 
 /// Returns a line that begins with the agent's tag.
-fn prefixed(snapshot: &SessionSnapshot, agent: &AgentId) -> ScreenLine {
+fn agent_line(snapshot: &SessionSnapshot, agent: &AgentId) -> ScreenLine {
     let tag = snapshot.task_path(agent);
     let mut line = ScreenLine::default();
     if !tag.is_empty() {
@@ -306,7 +311,7 @@ fn worth(
     detail: Detail,
     reasons: &mut ShownReasons,
 ) -> Option<ScreenLine> {
-    let line = || prefixed(snapshot, &record.agent);
+    let line = || agent_line(snapshot, &record.agent);
     let dim = |text: String| Some(line().with(Style::Dim, text));
     let asking = |text: String| Some(line().with(Style::Asking, text));
     match &record.event {
@@ -333,7 +338,7 @@ fn worth(
             Some(line().with(Style::Busy, "▸ ").with(Style::Bold, goal_text(snapshot, agent)))
         }
         Event::AgentWrapUp { limit, budget } => {
-            asking(format!("{}: requesting a closing answer", reached(*limit, *budget)))
+            asking(format!("{}: requesting a closing answer", limit_text(*limit, *budget)))
         }
         Event::Compaction(compaction) => dim(compaction_words(compaction)),
         Event::AnswerRejected { .. } => {
@@ -345,7 +350,7 @@ fn worth(
         Event::SpawnPaused { by, paused } => asking(spawn_pause(by, *paused)),
         Event::AgentEnd(outcome) => {
             let why = reasons.words_of_end(&record.agent, outcome);
-            Some(finished(snapshot, record, outcome, why))
+            Some(end_line(snapshot, record, outcome, why))
         }
         Event::SessionStart(_)
         | Event::AgentStart(_)
@@ -369,7 +374,7 @@ fn worth(
 }
 
 /// Which limit an agent has come to.
-const fn reached(limit: WrapUpReason, budget: Option<BudgetUnit>) -> &'static str {
+const fn limit_text(limit: WrapUpReason, budget: Option<BudgetUnit>) -> &'static str {
     match (limit, budget) {
         (WrapUpReason::Time, _) => "the time is up",
         (WrapUpReason::Budget, Some(BudgetUnit::Seconds)) => {
@@ -424,7 +429,7 @@ fn hook(line: ScreenLine, run: &HookRun, detail: Detail) -> Option<ScreenLine> {
     (detail >= least).then(|| line.with(style, text))
 }
 
-fn finished(
+fn end_line(
     snapshot: &SessionSnapshot,
     record: &Record,
     outcome: &Outcome,

@@ -111,7 +111,7 @@ impl ScreenWriter {
         if state.lines.is_empty() && tree == self.drawn && columns == self.drawn_columns {
             return Vec::new();
         }
-        let above = wrapped(state.lines.take(), columns);
+        let above = wrap_lines(state.lines.take(), columns);
         let frame = frame(&self.drawn, &above, &tree, columns + 1, self.surface.colour);
         self.drawn = tree;
         self.drawn_columns = columns;
@@ -122,7 +122,7 @@ impl ScreenWriter {
     fn lines(&mut self, state: &mut ScreenState) -> Vec<u8> {
         state.drawing.dirty = false;
         let columns = self.size().0;
-        let lines = wrapped(state.lines.take(), columns.saturating_sub(1));
+        let lines = wrap_lines(state.lines.take(), columns.saturating_sub(1));
         let drawn = std::mem::take(&mut self.drawn);
         frame(&drawn, &lines, &[], columns, self.surface.colour)
     }
@@ -144,7 +144,7 @@ impl ScreenWriter {
             lines.extend(changes.map(lines_of).unwrap_or_default());
         }
         lines.extend(failure_lines(&state.snapshot, columns.saturating_sub(1)));
-        let lines = wrapped(lines, columns.saturating_sub(1));
+        let lines = wrap_lines(lines, columns.saturating_sub(1));
         out.extend(frame(&[], &lines, &[], columns, self.surface.colour));
         out
     }
@@ -155,6 +155,6 @@ impl ScreenWriter {
 }
 
 /// Lines as they stand on a terminal of so many columns.
-fn wrapped(lines: Vec<ScreenLine>, columns: usize) -> Vec<ScreenLine> {
+fn wrap_lines(lines: Vec<ScreenLine>, columns: usize) -> Vec<ScreenLine> {
     lines.into_iter().flat_map(|line| line.wrap(columns)).collect()
 }

@@ -39,10 +39,10 @@ impl Attachment {
     pub(crate) fn new(bytes: Vec<u8>, most: usize, folder: &Path, secrets: &Secrets) -> Self {
         let total = bytes.len();
         if bytes.contains(&0) {
-            let path = unused(folder, "bin");
+            let path = unused_path(folder, "bin");
             let shown = path.display();
             let note = format!("[{NAME} is not text; its {total} bytes are in {shown}]");
-            let text = framed("", &[note]);
+            let text = frame_attachment("", &[note]);
             let note = format!(
                 "note: standard input is not text: the agent can read its {total} bytes in {shown}"
             );
@@ -58,9 +58,9 @@ impl Attachment {
         if shown.len() == text.len() {
             let note =
                 format!("note: added {} of standard input to the task", count(total, "byte"));
-            return Self { text: framed(&text, &notes), file: None, note };
+            return Self { text: frame_attachment(&text, &notes), file: None, note };
         }
-        let path = unused(folder, "txt");
+        let path = unused_path(folder, "txt");
         notes.push(format!(
             "[{NAME} has {} bytes; the first {} are above (limits.read_bytes is {most}), and all \
              of them are in {}]",
@@ -74,7 +74,7 @@ impl Attachment {
             shown.len(),
             path.display()
         );
-        Self { text: framed(shown, &notes), file: Some((path, text.into_bytes())), note }
+        Self { text: frame_attachment(shown, &notes), file: Some((path, text.into_bytes())), note }
     }
 
     /// Writes the file, for this user alone. The folder may not be there yet.
@@ -110,13 +110,13 @@ pub(crate) fn words_of(message: &str) -> &str {
     rest().map_or(message, |(_, words)| words)
 }
 
-fn framed(shown: &str, notes: &[String]) -> String {
+fn frame_attachment(shown: &str, notes: &[String]) -> String {
     let frame = frame_quote(&TextSource::Input(NAME.to_owned()), shown).into_string();
     std::iter::once(frame).chain(notes.iter().cloned()).collect::<Vec<_>>().join("\n")
 }
 
 /// A name in the folder that is not taken: a session may be given material several times.
-fn unused(folder: &Path, ending: &str) -> PathBuf {
+fn unused_path(folder: &Path, ending: &str) -> PathBuf {
     let name = |number: u32| match number {
         1 => format!("{NAME}.{ending}"),
         number => format!("{NAME}-{number}.{ending}"),

@@ -24,17 +24,17 @@ pub(super) fn from_types() -> Value {
     .transform(&mut schema);
     let mut schema = schema.to_value();
     allow_null(&mut schema);
-    sorted(schema)
+    sort_keys(schema)
 }
 
 /// The same document with its keys in one order.
-fn sorted(value: Value) -> Value {
+fn sort_keys(value: Value) -> Value {
     match value {
         Value::Object(map) => {
-            let map: BTreeMap<_, _> = map.into_iter().map(|(k, v)| (k, sorted(v))).collect();
+            let map: BTreeMap<_, _> = map.into_iter().map(|(k, v)| (k, sort_keys(v))).collect();
             Value::Object(map.into_iter().collect())
         }
-        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        Value::Array(items) => items.into_iter().map(sort_keys).collect(),
         other => other,
     }
 }

@@ -70,7 +70,7 @@ pub(super) fn values(text: &str) -> VecDeque<AnswerValue<'_>> {
                 }
                 let unclosed = unclosed.get_or_insert_with(|| unclosed_brackets(text));
                 let is_unclosed = unclosed.binary_search(&at).is_ok();
-                at += if is_unclosed { 1 } else { bracketed(rest) };
+                at += if is_unclosed { 1 } else { bracketed_len(rest) };
             }
         }
     }
@@ -101,7 +101,7 @@ fn unclosed_brackets(text: &str) -> Vec<usize> {
 }
 
 /// Returns the length of the bracketed part at the beginning of a text.
-fn bracketed(text: &str) -> usize {
+fn bracketed_len(text: &str) -> usize {
     let mut depth = 0_usize;
     for (at, byte) in text.bytes().enumerate() {
         match byte {

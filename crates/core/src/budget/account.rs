@@ -19,16 +19,16 @@ pub struct Reservation {
 impl Reservation {
     /// Returns the amount that no other agent may reserve.
     #[must_use]
-    pub fn held(&self) -> Cost {
-        let mut held = self.request;
-        held += self.closing;
-        held
+    pub fn total(&self) -> Cost {
+        let mut total = self.request;
+        total += self.closing;
+        total
     }
 
     /// Returns the reserved or the expected amount, whichever is greater.
     #[must_use]
     pub fn commitment(&self) -> Cost {
-        self.held().max(self.rest)
+        self.total().max(self.rest)
     }
 
     /// Returns how much its commitment exceeds another one.
@@ -40,26 +40,26 @@ impl Reservation {
     /// Returns the reservation of a working agent whose request was granted; `rest` is its expected
     /// cost from here on.
     #[must_use]
-    pub const fn granted(ask: &ReserveRequest, rest: Cost) -> Self {
+    pub const fn for_request(ask: &ReserveRequest, rest: Cost) -> Self {
         let ReserveRequest { request, closing, .. } = *ask;
         Self { request, closing, rest, runs: true }
     }
 
     /// Returns the reservation after a request that cost this much.
     #[must_use]
-    pub fn settled(self, spent: Cost) -> Self {
+    pub fn settle(self, spent: Cost) -> Self {
         Self { request: NOTHING, rest: less(self.rest, spent), ..self }
     }
 
     /// Returns the reservation of an agent that waits because it needs more than expected.
     #[must_use]
-    pub const fn waiting(self) -> Self {
+    pub const fn wait(self) -> Self {
         Self { rest: NOTHING, runs: false, ..self }
     }
 
     /// Returns the reservation after part of its expected cost went to a child.
     #[must_use]
-    pub fn lent(self, part: Cost) -> Self {
+    pub fn lend(self, part: Cost) -> Self {
         Self { rest: less(self.rest, part), ..self }
     }
 }
@@ -79,14 +79,14 @@ pub struct ReserveRequest {
 }
 
 impl ReserveRequest {
-    fn held(&self) -> Cost {
-        let mut held = self.request;
-        held += self.closing;
-        held
+    fn total(&self) -> Cost {
+        let mut total = self.request;
+        total += self.closing;
+        total
     }
 
-    fn wanted(&self) -> Cost {
-        self.held().max(self.whole)
+    fn commitment(&self) -> Cost {
+        self.total().max(self.whole)
     }
 }
 
@@ -124,7 +124,7 @@ pub enum ReserveResult {
 /// };
 /// let none = Reservation::default();
 /// assert_eq!(account.check(&none, &ask, &none), ReserveResult::Reserved);
-/// let one = Reservation::granted(&ask, ask.whole);
+/// let one = Reservation::for_request(&ask, ask.whole);
 /// account.replace(&none, &one);
 /// // The first agent is expected to need 60 of 100, so the second one waits.
 /// assert_eq!(account.check(&none, &ask, &none), ReserveResult::Wait);
@@ -176,17 +176,17 @@ impl BudgetAccount {
         ask: &ReserveRequest,
         parent: &Reservation,
     ) -> ReserveResult {
-        let held = ask.held();
+        let held = ask.total();
         let idle = if own.runs { NOTHING } else { own.closing };
-        if !self.within(less(self.idle_closings, idle), held) {
+        if !self.fits(less(self.idle_closings, idle), held) {
             return ReserveResult::Refused;
         }
-        let others = less(self.held(), own.held());
-        let fits = self.within(others, held.max(ask.least));
-        let spare = less(parent.commitment(), parent.held());
+        let others = less(self.total(), own.total());
+        let fits = self.fits(others, held.max(ask.least));
+        let spare = less(parent.commitment(), parent.total());
         let expected = less(less(self.committed, own.commitment()), spare);
-        let covered = covers(own.commitment(), ask.wanted());
-        if fits && (covered || self.within(expected, ask.wanted())) {
+        let covered = covers(own.commitment(), ask.commitment());
+        if fits && (covered || self.fits(expected, ask.commitment())) {
             return ReserveResult::Reserved;
         }
         if self.running > u32::from(own.runs) {
@@ -219,13 +219,13 @@ impl BudgetAccount {
         self.running = self.running.saturating_add(u32::from(now.runs));
     }
 
-    fn held(&self) -> Cost {
-        let mut held = self.requests;
-        held += self.closings;
-        held
+    fn total(&self) -> Cost {
+        let mut total = self.requests;
+        total += self.closings;
+        total
     }
 
-    fn within(&self, taken: Cost, wanted: Cost) -> bool {
+    fn fits(&self, taken: Cost, wanted: Cost) -> bool {
         let tokens = [taken.tokens, wanted.tokens].into_iter();
         let tokens = tokens.fold(self.spent.tokens, u64::saturating_add);
         let usd = self.spent.usd + taken.usd + wanted.usd;
@@ -236,8 +236,8 @@ impl BudgetAccount {
 
     /// Returns the amount reserved by other agents.
     #[must_use]
-    pub fn held_by_others(&self, own: &Reservation) -> Cost {
-        less(self.held(), own.held())
+    pub fn reserved_by_others(&self, own: &Reservation) -> Cost {
+        less(self.total(), own.total())
     }
 
     /// Returns the budget.
@@ -298,7 +298,7 @@ mod tests {
     fn begin(account: &mut BudgetAccount, ask: ReserveRequest) -> Reservation {
         let mut own = Reservation::default();
         assert_eq!(account.check(&own, &ask, &NO_PARENT), ReserveResult::Reserved);
-        change(account, &mut own, Reservation::granted(&ask, ask.whole));
+        change(account, &mut own, Reservation::for_request(&ask, ask.whole));
         own
     }
 
@@ -309,7 +309,7 @@ mod tests {
 
     fn settle(account: &mut BudgetAccount, own: &mut Reservation, spent: Cost) {
         account.settle(spent);
-        change(account, own, own.settled(spent));
+        change(account, own, own.settle(spent));
     }
 
     fn release(account: &mut BudgetAccount, own: &mut Reservation) {
@@ -367,14 +367,14 @@ mod tests {
         settle(&mut account, &mut two, tokens(30));
         // 40 are left; the second one is expected to need 20 of them.
         assert_eq!(account.check(&one, &ask(15, 10), &NO_PARENT), ReserveResult::Wait);
-        let now = one.waiting();
+        let now = one.wait();
         change(&mut account, &mut one, now);
         assert_eq!(account.check(&two, &ask(10, 10), &NO_PARENT), ReserveResult::Reserved);
         // Both need more: the last agent at work decides, and does not wait.
         assert_eq!(account.check(&two, &ask(21, 10), &NO_PARENT), ReserveResult::Refused);
         assert_eq!(account.check(&two, &ask(20, 10), &NO_PARENT), ReserveResult::Reserved);
         // It closes, and the remainder goes to the first one.
-        change(&mut account, &mut two, Reservation::granted(&ask(0, 10), NOTHING));
+        change(&mut account, &mut two, Reservation::for_request(&ask(0, 10), NOTHING));
         settle(&mut account, &mut two, tokens(8));
         assert_eq!(account.check(&one, &ask(22, 10), &NO_PARENT), ReserveResult::Wait);
         release(&mut account, &mut two);
@@ -389,7 +389,7 @@ mod tests {
         // They cost more than estimated; their closing requests are still paid.
         settle(&mut account, &mut one, tokens(35));
         settle(&mut account, &mut two, tokens(25));
-        let now = two.waiting();
+        let now = two.wait();
         change(&mut account, &mut two, now);
         assert_eq!(account.check(&one, &ask(1, 20), &NO_PARENT), ReserveResult::Refused);
         assert_eq!(account.check(&one, &ask(0, 20), &NO_PARENT), ReserveResult::Reserved);
@@ -472,13 +472,13 @@ mod tests {
                 match account.check(own, &ask, &NO_PARENT) {
                     ReserveResult::Reserved => {
                         let rest = if begun { own.rest } else { whole };
-                        change(&mut account, own, Reservation::granted(&ask, rest));
+                        change(&mut account, own, Reservation::for_request(&ask, rest));
                     }
                     ReserveResult::ReservedAlone => {
-                        change(&mut account, own, Reservation::granted(&ask, NOTHING));
+                        change(&mut account, own, Reservation::for_request(&ask, NOTHING));
                     }
                     ReserveResult::Wait => {
-                        let now = own.waiting();
+                        let now = own.wait();
                         change(&mut account, own, now);
                     }
                     ReserveResult::Refused if begun => {

@@ -134,7 +134,7 @@ impl ModelError {
 
     /// Cuts its text to [`PARTIAL_BYTES`].
     #[must_use]
-    pub fn limited(mut self) -> Self {
+    pub fn limit_text(mut self) -> Self {
         if self.partial.len() > PARTIAL_BYTES {
             let before = self.partial_left_out;
             (self.partial, self.partial_left_out) = bounded_partial(&self.partial);
@@ -165,7 +165,7 @@ mod tests {
         let error = || ModelError::new(FailureKind::Incomplete, "x");
         for (unit, most) in [("word wörd ", 1100), ("ö", 2), ("€x", 4)] {
             let text = unit.repeat(400_000);
-            let kept = ModelError { partial: text.clone(), ..error() }.limited();
+            let kept = ModelError { partial: text.clone(), ..error() }.limit_text();
             assert!(kept.partial.len() <= PARTIAL_BYTES, "{}", kept.partial.len());
             let (head, rest) = kept.partial.split_once("\n[").unwrap();
             let (note, tail) = rest.split_once("]\n").unwrap();
@@ -174,7 +174,7 @@ mod tests {
             assert_eq!(whole, text.len());
             assert!(note.starts_with(&format!("{} bytes", kept.partial_left_out)), "{note}");
             assert!(PARTIAL_BYTES - head.len() - tail.len() < LEFT_OUT_NOTE + 2 * most, "{unit}");
-            assert_eq!(kept.clone().limited(), kept);
+            assert_eq!(kept.clone().limit_text(), kept);
             assert_eq!(bounded_partial(&text), (kept.partial, kept.partial_left_out));
         }
         let short = "s".repeat(PARTIAL_BYTES);

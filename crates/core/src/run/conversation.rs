@@ -80,7 +80,7 @@ impl Conversation {
         let text = text.to_owned();
         self.push(Message::User(UserMessage { text, from: None }));
         self.messages.extend(tail);
-        let moved = |at: usize| part.keeps(at).then(|| part.moved(at));
+        let moved = |at: usize| part.keeps(at).then(|| part.position_after(at));
         self.requests = self.requests.iter().copied().filter_map(moved).collect();
         self.turn_request = self.turn_request.and_then(moved);
         true

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::marks::{restored, with_inert_marks};
+use super::marks::{restore_marks, with_inert_marks};
 use crate::escape::is_invisible;
 
 /// Text without anything that a reader cannot see.
@@ -140,7 +140,8 @@ pub fn visible_json(value: &Value) -> Value {
 #[must_use]
 pub fn restored_json(value: &Value) -> Value {
     each_text(value, |text| {
-        restored(text, "").map_or_else(|_| text.to_owned(), |restored| restored.text.into_owned())
+        restore_marks(text, "")
+            .map_or_else(|_| text.to_owned(), |restored| restored.text.into_owned())
     })
 }
 

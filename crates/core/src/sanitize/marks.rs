@@ -178,16 +178,16 @@ pub struct AmbiguousMark(pub String);
 /// the part contains it, or its partner, in the inert form; then it stays.
 ///
 /// ```
-/// use deputize_core::sanitize::restored;
-/// assert_eq!(restored("a ‹s>b‹/s>", "of other things")?.text, "a <s>b</s>");
-/// assert_eq!(restored("a ‹s>", "‹s>")?.text, "a ‹s>");
-/// assert!(restored("a ‹s>", "‹s> <s>").is_err());
+/// use deputize_core::sanitize::restore_marks;
+/// assert_eq!(restore_marks("a ‹s>b‹/s>", "of other things")?.text, "a <s>b</s>");
+/// assert_eq!(restore_marks("a ‹s>", "‹s>")?.text, "a ‹s>");
+/// assert!(restore_marks("a ‹s>", "‹s> <s>").is_err());
 /// # Ok::<(), deputize_core::sanitize::AmbiguousMark>(())
 /// ```
 ///
 /// # Errors
 /// If the part contains both forms of a mark.
-pub fn restored<'t>(text: &'t str, part: &str) -> Result<RestoredText<'t>, AmbiguousMark> {
+pub fn restore_marks<'t>(text: &'t str, part: &str) -> Result<RestoredText<'t>, AmbiguousMark> {
     restored_by(text, part, |_given, there| there.active > 0)
 }
 
@@ -333,13 +333,13 @@ pub fn glob_of_marks(glob: &str) -> Cow<'_, str> {
 /// Replaces the first character of each inert mark in a pattern, by its true first character.
 fn with_first_characters(pattern: &str, either: impl Fn(char) -> String) -> Cow<'_, str> {
     rewritten(pattern, &[INERT], |from| {
-        let (active, _) = active(&unescaped(from))?;
+        let (active, _) = active(&unescape(from))?;
         Some((INERT.len_utf8(), either(active.chars().next()?)))
     })
 }
 
 /// Returns the beginning of a pattern without the backslashes before punctuation.
-fn unescaped(pattern: &str) -> String {
+fn unescape(pattern: &str) -> String {
     let mut plain = String::new();
     let mut rest = pattern.chars().take(4 * LONGEST_NAME).peekable();
     while let Some(c) = rest.next() {
@@ -408,7 +408,7 @@ fn mark(text: &str) -> Option<&str> {
         '[' => square(rest)?,
         _ => {
             let name = rest.strip_prefix('/').unwrap_or(rest);
-            rest.len() - name.len() + closed(name, |c| c == '▷', word)?
+            rest.len() - name.len() + closed_len(name, |c| c == '▷', word)?
         }
     };
     text.get(..text.len() - rest.len() + bytes)
@@ -421,16 +421,16 @@ fn angle(rest: &str) -> Option<usize> {
     }
     let name = rest.strip_prefix('/').unwrap_or(rest);
     let slash = rest.len() - name.len();
-    let bytes = piped(name).or_else(|| bracketed(name)).or_else(|| tag(name, slash > 0))?;
+    let bytes = piped_len(name).or_else(|| bracketed_len(name)).or_else(|| tag(name, slash > 0))?;
     Some(slash + bytes)
 }
 
 /// Matches `<|name|>`, half of it (`<|name>`, `<name|>`), and the same with the wide bar, after
 /// which more may follow (`<｜DSML｜invoke`).
-fn piped(name: &str) -> Option<usize> {
+fn piped_len(name: &str) -> Option<usize> {
     let bar = |c: char| c == '|' || c == '｜';
     let Some(inner) = name.strip_prefix(bar) else {
-        let end = closed(name, bar, word)?;
+        let end = closed_len(name, bar, word)?;
         return name.get(end..)?.starts_with('>').then_some(end + 1);
     };
     let open = name.len() - inner.len();
@@ -439,7 +439,7 @@ fn piped(name: &str) -> Option<usize> {
     }
     let wide = name.starts_with('｜');
     let inside = |c: char| word(c) || (wide && c == ' ') || c == '/' || c == ':';
-    let end = closed(inner, |c| bar(c) || c == '>', inside)?;
+    let end = closed_len(inner, |c| bar(c) || c == '>', inside)?;
     let closes_at_once = inner.get(..end)?.ends_with('>');
     let behind = inner.get(end..)?;
     match behind.strip_prefix('>') {
@@ -450,9 +450,9 @@ fn piped(name: &str) -> Option<usize> {
 }
 
 /// Matches `<[BOS_never_used_1]>`, a filler in some vocabularies, but not code such as `<[u8]>`.
-fn bracketed(name: &str) -> Option<usize> {
+fn bracketed_len(name: &str) -> Option<usize> {
     let inner = name.strip_prefix('[')?;
-    let end = closed(inner, |c| c == ']', word)?;
+    let end = closed_len(inner, |c| c == ']', word)?;
     inner.get(..end).filter(|name| name.contains("_never_used") || name.contains('▁'))?;
     inner.get(end..)?.starts_with('>').then_some(1 + end + 1)
 }
@@ -484,14 +484,14 @@ fn tag(name: &str, closes: bool) -> Option<usize> {
 /// Matches `[NAME]` and `[/NAME]`.
 fn square(rest: &str) -> Option<usize> {
     let name = rest.strip_prefix('/').unwrap_or(rest);
-    let end = closed(name, |c| c == ']', |c| c.is_ascii_alphanumeric() || c == '_')?;
+    let end = closed_len(name, |c| c == ']', |c| c.is_ascii_alphanumeric() || c == '_')?;
     let word = name.get(..end - 1)?;
     let number = word.strip_prefix("control_").is_some_and(|n| n.parse::<u32>().is_ok());
     (SQUARE.contains(&word) || number).then_some(rest.len() - name.len() + end)
 }
 
 /// Returns the number of bytes of a name and what closes it.
-fn closed(
+fn closed_len(
     text: &str,
     closes: impl Fn(char) -> bool,
     inside: impl Fn(char) -> bool,

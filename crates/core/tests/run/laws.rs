@@ -238,11 +238,11 @@ proptest! {
                 before.iter().filter(|it| is_last(it)).count(),
                 "{}", show(&run)
             );
-            prop_assert!(is_summary(&after[part.moved(part.end) - 1]));
+            prop_assert!(is_summary(&after[part.position_after(part.end) - 1]));
             // What stays is the same, in the same order, and stands where positions say.
             for (at, message) in before.iter().enumerate().filter(|(_, it)| !is_summary(it)) {
                 let stays = at < part.first || at >= part.end || part.kept.contains(&at);
-                let now = after.get(part.moved(at));
+                let now = after.get(part.position_after(at));
                 prop_assert!(!stays || now.is_some_and(|now| Arc::ptr_eq(now, message)));
             }
         }

@@ -13,7 +13,7 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     let mut out = Package::new(path, Tool::Cargo);
     if let Some(workspace) = manifest.get("workspace").and_then(Value::as_table) {
         out.workspace.joins = true;
-        shared(&mut out, workspace);
+        add_shared(&mut out, workspace);
     }
     if let Some(package) = manifest.get("package").and_then(Value::as_table) {
         let mut field = |name: &'static str| match package.get(name) {
@@ -70,7 +70,7 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     (out.workspace.joins || !out.name.is_empty()).then_some(out)
 }
 
-fn shared(out: &mut Package, workspace: &Table) {
+fn add_shared(out: &mut Package, workspace: &Table) {
     if let Some(package) = workspace.get("package").and_then(Value::as_table) {
         for (key, value) in package {
             if let Some(text) = value.as_str() {

@@ -39,7 +39,7 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     out.private = private || out.name.is_empty();
     let folder = out.folder().to_owned();
     let main = || word("main").or_else(|| word("module"));
-    let exported = || manifest.get("exports").and_then(exported);
+    let exported = || manifest.get("exports").and_then(find_export);
     let library = main().or_else(exported).or_else(|| word("types"));
     let placed = |path: &str| normal(&join(&folder, path)).unwrap_or_default();
     out.targets.library = match library.map(|path| placed(&path)) {
@@ -64,13 +64,13 @@ pub(super) fn read(path: &str, text: &str) -> Option<Package> {
     for (name, value) in table("scripts") {
         out.targets.scripts.insert(name.clone(), one_line(value.as_str().unwrap_or_default()));
     }
-    required(&mut out, &manifest);
+    add_required(&mut out, &manifest);
     out.needs.development = table("devDependencies").map(|(name, _)| name.clone()).collect();
     Some(out)
 }
 
 /// Reads what a package needs. A peer that is optional is needed only on demand.
-fn required(out: &mut Package, manifest: &Map<String, Value>) {
+fn add_required(out: &mut Package, manifest: &Map<String, Value>) {
     let table = |name: &str| manifest.get(name).and_then(Value::as_object).into_iter().flatten();
     let is_optional = |name: &str| {
         let meta = manifest.get("peerDependenciesMeta").and_then(|meta| meta.get(name));
@@ -91,7 +91,7 @@ fn required(out: &mut Package, manifest: &Map<String, Value>) {
 }
 
 /// Returns the path that a package exports by its own name.
-fn exported(exports: &Value) -> Option<String> {
+fn find_export(exports: &Value) -> Option<String> {
     let names_paths =
         exports.as_object().is_some_and(|map| map.keys().any(|key| key.starts_with('.')));
     first_path(if names_paths { exports.get(".")? } else { exports })

@@ -44,7 +44,7 @@ pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
     if out.licence.is_empty() {
         let classifiers = project.get("classifiers").and_then(Value::as_array);
         let mut words = classifiers.into_iter().flatten().filter_map(Value::as_str);
-        out.licence = words.find_map(classified).unwrap_or_default();
+        out.licence = words.find_map(classify).unwrap_or_default();
     }
     match project.get("dependencies") {
         Some(Value::Array(list)) => {
@@ -101,7 +101,7 @@ fn poetry_dependency(out: &mut Package, name: &str, value: &Value) {
 }
 
 /// Returns the licence that a classifier names.
-fn classified(text: &str) -> Option<String> {
+fn classify(text: &str) -> Option<String> {
     let name = text.strip_prefix("License :: ")?.rsplit(" :: ").next()?;
     (name != "OSI Approved").then(|| name.to_owned())
 }
@@ -168,7 +168,7 @@ pub(super) fn setup_cfg(path: &str, text: &str) -> Option<Package> {
     out.licence = plain("license");
     if out.licence.is_empty() {
         let classifiers = get("metadata", "classifiers");
-        out.licence = classifiers.lines().find_map(classified).unwrap_or_default();
+        out.licence = classifiers.lines().find_map(classify).unwrap_or_default();
     }
     out.needs.requires = one_line(&get("options", "python_requires"));
     let lines = |value: String| {
@@ -239,7 +239,7 @@ pub(super) fn setup_py(path: &str, text: &str) -> Option<Package> {
                 }
             }
             "classifiers" if out.licence.is_empty() => {
-                out.licence = values.iter().find_map(|text| classified(text)).unwrap_or_default();
+                out.licence = values.iter().find_map(|text| classify(text)).unwrap_or_default();
             }
             _ => {}
         }
@@ -261,7 +261,7 @@ pub(super) fn pkg_info(path: &str, text: &str) -> Option<Package> {
             "License-Expression" => value.clone_into(&mut out.licence),
             "License" if out.licence.is_empty() => value.clone_into(&mut out.licence),
             "Classifier" if out.licence.is_empty() => {
-                out.licence = classified(value).unwrap_or_default();
+                out.licence = classify(value).unwrap_or_default();
             }
             "Requires-Python" => value.clone_into(&mut out.needs.requires),
             "Requires-Dist" if value.contains("extra ==") => {

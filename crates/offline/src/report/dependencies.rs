@@ -93,9 +93,10 @@ fn of_packages(report: &Report, packages: &[&Package], many: bool) -> Option<Str
     out.push('.');
     let left = conditions.len().saturating_sub(CONDITIONS);
     let more = (left > 0).then(|| format!("and those of {}", count(left as u64, "more condition")));
-    let lines = conditions.iter().take(CONDITIONS).map(|(condition, needed)| {
-        format!("{}: {}", capitalized(condition), names(report, needed))
-    });
+    let lines = conditions
+        .iter()
+        .take(CONDITIONS)
+        .map(|(condition, needed)| format!("{}: {}", capitalize(condition), names(report, needed)));
     let private = (!private.is_empty())
         .then(|| format!("Private packages need: {}", names(report, &private)));
     if let Some(lines) = bullets(lines.chain(more).chain(private)) {
@@ -221,7 +222,7 @@ fn names(report: &Report, needed: &[RequiredDependency<'_>]) -> String {
     and_more(needed.iter().take(DEPENDENCIES).map(one).collect(), left)
 }
 
-fn capitalized(text: &str) -> String {
+fn capitalize(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().into_iter().flat_map(char::to_uppercase);
     first.chain(letters).collect()

@@ -23,7 +23,7 @@ pub(super) fn is_doc_block(comment: &str) -> bool {
 /// Returns the first sentence of prose in documentation. `None` when the documentation begins
 /// with a licence, or has no prose before a heading, a list, a table, or the tags at its end.
 pub(crate) fn first_sentence(comment: &str) -> Option<String> {
-    let text = prose(&unmarked(comment))?;
+    let text = prose(&strip_marks(comment))?;
     let end = sentence_end(&text).unwrap_or(text.len());
     let sentence = text.get(..end)?.trim().trim_end_matches(':').replace("**", "");
     (sentence.split_whitespace().count() > 1).then_some(sentence)
@@ -31,7 +31,7 @@ pub(crate) fn first_sentence(comment: &str) -> Option<String> {
 
 /// Returns the text of a comment or docstring without its marks, up to the first tag of
 /// something else than the file.
-fn unmarked(comment: &str) -> String {
+fn strip_marks(comment: &str) -> String {
     let mut lines = Vec::new();
     let block = comment.starts_with("/*");
     for line in comment.lines() {

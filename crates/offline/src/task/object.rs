@@ -39,12 +39,12 @@ fn search_term(s: &Sentence<'_>, at: usize) -> Rule<SearchTerm> {
         Some((SearchTerm { term, filter: LineFilter::Any, prefixed: false }, next))
     };
     let rules: [&dyn Fn() -> Rule<SearchTerm>; 4] =
-        [&|| prefixed(s, at), &|| clause(s, at), &|| suffixed(s, at), &plain];
+        [&|| match_prefixed(s, at), &|| clause(s, at), &|| match_suffixed(s, at), &plain];
     rules.iter().find_map(|rule| rule().filter(|(_, next)| ends_term(s, *next)))
 }
 
 /// Reads `calls of X`, `lines with X`.
-fn prefixed(s: &Sentence<'_>, at: usize) -> Rule<SearchTerm> {
+fn match_prefixed(s: &Sentence<'_>, at: usize) -> Rule<SearchTerm> {
     const PREFIXES: [(LineFilter, &[&str]); 5] = [
         (
             LineFilter::Any,
@@ -108,7 +108,7 @@ pub(super) fn verb(s: &Sentence<'_>, at: usize) -> Rule<LineFilter> {
 }
 
 /// Reads `X calls`.
-fn suffixed(s: &Sentence<'_>, at: usize) -> Rule<SearchTerm> {
+fn match_suffixed(s: &Sentence<'_>, at: usize) -> Rule<SearchTerm> {
     const SUFFIXES: [(LineFilter, &[&str]); 5] = [
         (LineFilter::Any, &["lines|occurrences|occurrence|mentions|mention|instances|instance"]),
         (LineFilter::Uses, &["uses|usages|usage|references|reference"]),

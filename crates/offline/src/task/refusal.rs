@@ -3,19 +3,19 @@
 use super::sentence::Sentence;
 use super::token::Kind;
 use super::vocabulary::{CATEGORIES, PRONOUNS, QUANTIFIERS, SEARCH};
-use super::{Refusal, Task, shown};
+use super::{Refusal, Task, show_text};
 
 /// Returns the refusal of a part that no rule fits.
 pub(super) fn misfit(s: &Sentence<'_>, at: usize) -> Refusal {
     let at = s.courtesy(at);
     let end = (at..s.len()).find(|at| s.separator(*at).is_some()).unwrap_or(s.len());
     if s.tokens(at, end).is_empty() {
-        return Refusal(match shown(s.text()).as_str() {
+        return Refusal(match show_text(s.text()).as_str() {
             "" => "The task is empty.".to_owned(),
             text => format!("No rule of mine fits `{text}`."),
         });
     }
-    let text = shown(s.between(at, end));
+    let text = show_text(s.between(at, end));
     let no_rule = format!("No rule of mine fits `{text}`.");
     let why = if s.is(at, SEARCH) || s.is(at, "search|look") {
         search_misfit(s, at, end, &text).unwrap_or_else(|| {
@@ -63,7 +63,7 @@ fn search_misfit(s: &Sentence<'_>, at: usize, end: usize, text: &str) -> Option<
 
 /// Returns the refusal of a negation with `and` behind it, which may hold for what follows too.
 pub(super) fn open_negation(s: &Sentence<'_>, at: usize) -> Refusal {
-    let text = shown(s.between(s.courtesy(at), s.len()));
+    let text = show_text(s.between(s.courtesy(at), s.len()));
     Refusal(format!(
         "It is not clear where the negation in `{text}` ends: put a full stop behind it."
     ))
@@ -72,8 +72,8 @@ pub(super) fn open_negation(s: &Sentence<'_>, at: usize) -> Refusal {
 /// Returns the refusal of a command in a task that says to change nothing.
 pub(super) fn contradiction(task: &Task) -> Refusal {
     let what = match task {
-        Task::Run { command } => format!("to run `{}`", shown(command)),
-        Task::Write { path, .. } => format!("to write `{}`", shown(path)),
+        Task::Run { command } => format!("to run `{}`", show_text(command)),
+        Task::Write { path, .. } => format!("to write `{}`", show_text(path)),
         _ => "something that may change files".to_owned(),
     };
     Refusal(format!("The task says to change or run nothing, and also {what}."))
@@ -81,6 +81,6 @@ pub(super) fn contradiction(task: &Task) -> Refusal {
 
 /// Returns the refusal of a command whose end is not clear.
 pub(super) fn unclear_command(command: &str) -> Refusal {
-    let command = shown(command);
+    let command = show_text(command);
     Refusal(format!("It is not clear where the command in `{command}` ends: put it in backticks."))
 }

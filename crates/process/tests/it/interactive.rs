@@ -43,7 +43,7 @@ async fn a_command_reads_what_is_written_until_its_input_is_closed() {
     assert_eq!(read_until(&mut running.output, "one\n").await, "one\n");
     running.input.close().await.unwrap();
     assert_eq!(read_until(&mut running.output, "over\n").await, "over\n");
-    assert_eq!(running.process.exited().await, Exit::Code(3));
+    assert_eq!(running.process.wait_for_exit().await, Exit::Code(3));
 }
 
 #[tokio::test]
@@ -58,7 +58,7 @@ async fn a_terminal_is_one_and_belongs_to_the_command() {
     assert!(read_until(&mut running.output, "got a b").await.contains("got a b"));
     running.input.close().await.unwrap();
     assert!(read_until(&mut running.output, "over").await.contains("over"));
-    assert_eq!(running.process.exited().await, Exit::Code(0));
+    assert_eq!(running.process.wait_for_exit().await, Exit::Code(0));
     assert_eq!(read_until(&mut running.output, "no such text").await.trim(), "");
 }
 
@@ -71,7 +71,7 @@ async fn the_interrupt_character_of_a_terminal_is_a_signal() {
     read_until(&mut running.output, "ready").await;
     write(&mut running.input, "\u{3}").await;
     assert!(read_until(&mut running.output, "caught").await.contains("caught"));
-    assert_eq!(running.process.exited().await, Exit::Code(7));
+    assert_eq!(running.process.wait_for_exit().await, Exit::Code(7));
 }
 
 #[tokio::test]
@@ -91,7 +91,7 @@ async fn a_command_ends_with_its_drop_and_with_its_owner_whatever_it_ignores() {
     until("it runs", || marker.sleeping() == 1).await;
     assert!(owner.end().await.is_complete());
     assert_eq!(marker.alive(), [0; 0]);
-    assert!(matches!(running.process.exited().await, Exit::Signal(_)));
+    assert!(matches!(running.process.wait_for_exit().await, Exit::Signal(_)));
     let refused = owner.interact(&bash(":"), CommandIo::Terminal).await;
     assert!(matches!(refused, Err(SpawnError::OwnerEnded)));
 }

@@ -23,7 +23,7 @@ async fn a_service_answers_and_ends_with_its_input() {
     let mut messages = BufReader::new(&mut service.stderr).lines();
     assert_eq!(messages.next_line().await.unwrap().unwrap(), "ready");
     drop(stdin);
-    assert_eq!(service.exited().await, Exit::Code(4));
+    assert_eq!(service.wait_for_exit().await, Exit::Code(4));
     until("its daemon runs", || marker.sleeping() == 1).await;
     assert!(service.end().await.is_complete());
     assert_eq!(marker.alive(), [0; 0]);
@@ -43,7 +43,7 @@ async fn a_service_ends_with_its_drop_and_with_its_owner() {
     until("its daemon runs", || marker.sleeping() == 1).await;
     assert!(owner.end().await.is_complete());
     assert_eq!(marker.alive(), [0; 0]);
-    assert!(matches!(service.exited().await, Exit::Signal(_)));
+    assert!(matches!(service.wait_for_exit().await, Exit::Signal(_)));
     drop(service);
     no_zombie_stays().await;
     assert!(matches!(owner.open(&bash(":")).await, Err(SpawnError::OwnerEnded)));

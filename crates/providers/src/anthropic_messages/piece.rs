@@ -26,7 +26,7 @@ impl StartPiece<'_> {
     pub(super) fn settled(&self) -> String {
         match self.raw {
             Some(raw) => raw.to_owned(),
-            None if self.marked => unmarked(&self.value.to_string()),
+            None if self.marked => strip_marks(&self.value.to_string()),
             None => self.value.to_string(),
         }
     }
@@ -46,14 +46,14 @@ impl StartPiece<'_> {
         let raw = self.raw.and_then(|raw| serde_json::from_str::<Input<'_>>(raw).ok());
         match (raw.and_then(|it| it.input), self.value.get("input")) {
             (Some(raw), Some(Value::Object(_) | Value::Array(_))) => raw.get().to_owned(),
-            (_, value) if self.marked => unmarked(&text_of(value)),
+            (_, value) if self.marked => strip_marks(&text_of(value)),
             (_, value) => text_of(value),
         }
     }
 }
 
 /// A text without marks: what is half a character becomes the sign for that.
-fn unmarked(text: &str) -> String {
+fn strip_marks(text: &str) -> String {
     let mut plain = Utf16Text::default();
     plain.push(text, true);
     plain.into_string()

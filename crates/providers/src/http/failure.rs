@@ -109,7 +109,7 @@ impl RequestFailure {
         let mut message = self.message(&context);
         let next = turn.and_then(|turn| turn.next.as_ref());
         if let Some(turn) = turn {
-            message = format!("{message}; {}", turned(turn));
+            message = format!("{message}; {}", turn_text(turn));
         }
         if let Some(next) = next {
             // What no key of its own could heal is healed by another.
@@ -400,7 +400,7 @@ fn describe_refusal(error: &ServerError, context: &FailureContext<'_>) -> String
 }
 
 /// What becomes of a key that failed, and which is next.
-fn turned(turn: &KeyFailure) -> String {
+fn turn_text(turn: &KeyFailure) -> String {
     let KeyFailure { variable, rests, next } = turn;
     let now = match rests {
         Some(wait) => format!("the key in {variable} rests for {}", rest(*wait)),
@@ -443,7 +443,7 @@ pub(super) fn chain(error: &reqwest::Error) -> String {
 fn tls_fault(error: &reqwest::Error) -> Option<&rustls::Error> {
     let mut next = error.source();
     while let Some(source) = next {
-        if let Some(fault) = unwrapped(source).downcast_ref() {
+        if let Some(fault) = innermost_error(source).downcast_ref() {
             return Some(fault);
         }
         next = source.source();
@@ -452,7 +452,7 @@ fn tls_fault(error: &reqwest::Error) -> Option<&rustls::Error> {
 }
 
 /// What is inside errors of IO, which is not among their sources.
-fn unwrapped<'e>(mut error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
+fn innermost_error<'e>(mut error: &'e (dyn Error + 'static)) -> &'e (dyn Error + 'static) {
     while let Some(inner) = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
         error = inner;
     }

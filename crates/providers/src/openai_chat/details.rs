@@ -28,7 +28,8 @@ impl ReasoningDetails {
     /// Takes the blocks of one piece of a message; `text` is the JSON of the whole event.
     /// Pieces of one text are joined; all else (signatures, encrypted blocks) stays as it came.
     pub(super) fn add(&mut self, values: &[Value], text: &str) -> Result<(), StreamError> {
-        let raw = received(text).filter(|raw| raw.len() == values.len()).unwrap_or_default();
+        let raw =
+            received_details(text).filter(|raw| raw.len() == values.len()).unwrap_or_default();
         let mut raw = raw.into_iter();
         for value in values {
             let raw = raw.next().map(|raw| raw.get().to_owned());
@@ -121,7 +122,7 @@ fn joins(last: &Value, piece: &Value) -> bool {
 }
 
 /// The blocks of an event as received, if its shape is the plain one.
-fn received(text: &str) -> Option<Vec<&RawValue>> {
+fn received_details(text: &str) -> Option<Vec<&RawValue>> {
     #[derive(Deserialize)]
     struct DetailList<'a> {
         #[serde(borrow)]

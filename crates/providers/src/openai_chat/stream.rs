@@ -64,7 +64,7 @@ impl ChatParser {
     ) -> Result<StreamStatus, StreamError> {
         let chunk = &event.json.value;
         if let Some(error) = ServerError::within(chunk) {
-            return self.failed(error);
+            return self.end_with_error(error);
         }
         if self.served.is_none() {
             let model = chunk.get("model").and_then(Value::as_str).filter(|it| !it.is_empty());
@@ -81,7 +81,7 @@ impl ChatParser {
 
     /// Takes a failure that the server reports. After the finish reason `length`, the reply still
     /// counts as cut there.
-    fn failed(&mut self, error: ServerError) -> Result<StreamStatus, StreamError> {
+    fn end_with_error(&mut self, error: ServerError) -> Result<StreamStatus, StreamError> {
         if self.end.finish != Some(Finish::Length) {
             return Err(StreamError::Server(error));
         }
@@ -98,7 +98,7 @@ impl ChatParser {
     ) -> Result<StreamStatus, StreamError> {
         let first = !std::mem::replace(&mut self.begun, true);
         if let Some(error) = ServerError::within(choice) {
-            return self.failed(error);
+            return self.end_with_error(error);
         }
         let object = |key: &str| choice.get(key).filter(|it| it.is_object());
         // A last event may hold the whole message again, after its pieces.
@@ -112,7 +112,7 @@ impl ChatParser {
         let open = self.end.finish.is_none();
         match finish(reason) {
             Ok(finish) => self.end.finish = finish.or(self.end.finish),
-            Err(error) => return self.failed(error),
+            Err(error) => return self.end_with_error(error),
         }
         self.moves += u64::from(first || grown || (open && self.end.finish.is_some()));
         Ok(StreamStatus::More)
@@ -185,7 +185,7 @@ impl EventParser for ChatParser {
         live: &mut DeltaFn<'_>,
     ) -> Result<StreamStatus, StreamError> {
         if event.name == "error" {
-            return self.failed(ServerError::of_event(event.data));
+            return self.end_with_error(ServerError::of_event(event.data));
         }
         self.data(event.data, live)
     }

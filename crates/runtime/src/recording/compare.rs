@@ -92,8 +92,8 @@ fn differing_tools(recorded: &str, now: &[Arc<ToolDecl>]) -> Difference {
 
 fn differing_messages(recorded: &[Arc<Message>], now: &[Arc<Message>]) -> Result<(), Difference> {
     for (at, (old, new)) in recorded.iter().zip(now).enumerate() {
-        let old_text = shown(old);
-        let new_text = shown(new);
+        let old_text = show_message(old);
+        let new_text = show_message(new);
         if old_text != new_text {
             let part = format!("message {} ({})", at + 1, kind(old));
             return Err(Difference::of(part, &old_text, &new_text));
@@ -102,11 +102,11 @@ fn differing_messages(recorded: &[Arc<Message>], now: &[Arc<Message>]) -> Result
     let common = recorded.len().min(now.len());
     if let Some(more) = recorded.get(common) {
         let part = format!("message {} ({}), which there is not now", common + 1, kind(more));
-        return Err(Difference::of(part, &shown(more), ""));
+        return Err(Difference::of(part, &show_message(more), ""));
     }
     if let Some(more) = now.get(common) {
         let part = format!("message {} ({}), which was not recorded", common + 1, kind(more));
-        return Err(Difference::of(part, "", &shown(more)));
+        return Err(Difference::of(part, "", &show_message(more)));
     }
     Ok(())
 }
@@ -120,7 +120,7 @@ fn kind(message: &Message) -> String {
 }
 
 /// Returns the content of a message as text.
-fn shown(message: &Message) -> String {
+fn show_message(message: &Message) -> String {
     match message {
         Message::User(user) => user.text.clone(),
         Message::Tool(result) => {

@@ -123,7 +123,7 @@ pub enum ReplayError {
     #[error(
         "the recording ends here, after {records} records{}: it was cut short before the session \
          had ended, and nothing is left to replay",
-        torn(*bytes)
+        torn_text(*bytes)
     )]
     EndsHere {
         /// Number of records.
@@ -150,7 +150,7 @@ pub enum ReplayError {
     Interrupted,
 }
 
-fn torn(bytes: u64) -> String {
+fn torn_text(bytes: u64) -> String {
     if bytes == 0 { String::new() } else { format!(" and {bytes} bytes of an incomplete line") }
 }
 

@@ -215,7 +215,7 @@ impl StoredSession {
                 let end = compaction.part.end.max(from);
                 said.extend(spoken(&state, from..end));
                 said.push(SpokenText::Compaction(compaction.clone()));
-                from = compaction.part.moved(end);
+                from = compaction.part.position_after(end);
             }
             state.apply(&record.event);
         }

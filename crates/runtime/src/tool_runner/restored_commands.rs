@@ -4,7 +4,7 @@
 //! which form it means, as one does for an edit, so every inert mark gets its true form.
 
 use deputize_core::Subject;
-use deputize_core::sanitize::{has_inert_mark, restored};
+use deputize_core::sanitize::{has_inert_mark, restore_marks};
 use serde_json::Value;
 
 /// Restores the marks in the commands of a call, and returns how many there were.
@@ -14,7 +14,7 @@ pub(super) fn restore_commands(subject: &Subject, arguments: &mut Value) -> usiz
     let mut marks = 0;
     for name in names {
         let Some(Value::String(command)) = arguments.get_mut(&name) else { continue };
-        if let Ok(restored) = restored(command, "") {
+        if let Ok(restored) = restore_marks(command, "") {
             marks += restored.marks;
             *command = restored.text.into_owned();
         }

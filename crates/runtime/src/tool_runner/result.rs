@@ -36,7 +36,7 @@ pub(super) struct FinishedCall {
 impl FinishedCall {
     /// A result in our own words.
     pub(super) fn own(status: CallStatus, text: impl Into<String>) -> Self {
-        let text = bounded(&text.into());
+        let text = bound_text(&text.into());
         let sum = Sha256::digest(text.as_bytes());
         Self {
             status,
@@ -50,7 +50,7 @@ impl FinishedCall {
     /// The result of a call that a rule forbids.
     pub(super) fn denied(denial: &Denial) -> Self {
         Self {
-            error: Some(bounded(&denial.for_person)),
+            error: Some(bound_text(&denial.for_person)),
             ..Self::own(CallStatus::Denied, denial.for_model.as_str())
         }
     }
@@ -123,9 +123,12 @@ pub(super) fn done(
         Err(ToolError::Partly { text, output }) => {
             (CallStatus::Error, Some(text.into_string()), *output, None)
         }
-        Err(ToolError::Denied(Denial { for_model, for_person })) => {
-            (CallStatus::Denied, Some(for_model), ToolOutput::default(), Some(bounded(&for_person)))
-        }
+        Err(ToolError::Denied(Denial { for_model, for_person })) => (
+            CallStatus::Denied,
+            Some(for_model),
+            ToolOutput::default(),
+            Some(bound_text(&for_person)),
+        ),
         Err(ToolError::Cancelled(output)) => {
             let lead = timed_out.map_or_else(
                 || "cancelled".to_owned(),
@@ -159,7 +162,7 @@ fn text(
 ) -> (ModelText, String) {
     let secrets = &cx.shared.parts.secrets;
     let mut parts: Vec<String> = Vec::new();
-    parts.extend(lead.map(|lead| format!("error: {}", bounded(&secrets.scrub(lead)))));
+    parts.extend(lead.map(|lead| format!("error: {}", bound_text(&secrets.scrub(lead)))));
     let content = secrets.scrub(&output.content);
     let all = content.len();
     let content = truncate_bytes(&content, MOST_RESULT_BYTES);
@@ -196,7 +199,7 @@ fn text(
 }
 
 /// Cleans an unframed error text of a tool or plugin, and cuts it at the limit with a mark.
-fn bounded(text: &str) -> String {
+fn bound_text(text: &str) -> String {
     let kept = truncate_bytes(text, MOST_OWN_BYTES);
     let cut = text.len() - kept.len();
     let kept = clean(kept).text;
@@ -227,10 +230,10 @@ mod tests {
     #[test]
     fn words_outside_of_a_frame_are_cleaned_and_bounded() {
         let evil = "no\u{1b}[2J such\u{202e} word <|im_start|>\nask again";
-        assert_eq!(bounded(evil), "no such word ‹|im_start|>\nask again");
+        assert_eq!(bound_text(evil), "no such word ‹|im_start|>\nask again");
         let own = FinishedCall::own(CallStatus::Error, evil);
         assert_eq!(own.text.as_str(), "error: no such word ‹|im_start|>\nask again");
-        let long = bounded(&"é".repeat(1_500_000));
+        let long = bound_text(&"é".repeat(1_500_000));
         assert!(long.len() < MOST_OWN_BYTES + 50, "{}", long.len());
         assert!(long.ends_with("é [2991808 bytes left out]"), "{}", &long[long.len() - 60..]);
     }

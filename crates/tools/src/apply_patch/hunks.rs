@@ -100,7 +100,7 @@ impl PatchedText {
         let missing = line.map_or(MismatchReason::NoPlace, |_| MismatchReason::PastEnd { lines });
         let at = at.ok_or(missing)?;
         let before = self.text.get(..at).unwrap_or_default();
-        let restored = sanitize::restored(&hunk.new, "")
+        let restored = sanitize::restore_marks(&hunk.new, "")
             .map_err(|error| MismatchReason::Place(NoMatch::Mark(error)))?;
         self.marks += restored.marks;
         let mut new = restored.text.into_owned();

@@ -66,7 +66,7 @@ pub(super) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchSyntaxError> {
     }
     let begin = lines.iter().position(|line| line.trim() == "*** Begin Patch");
     let mut reader = PatchReader { at: begin.map_or(0, |at| at + 1), lines };
-    let files = if begin.is_some() { reader.envelope()? } else { reader.unified()? };
+    let files = if begin.is_some() { reader.envelope()? } else { reader.parse_unified()? };
     match files.is_empty() {
         false => Ok(files),
         true => Err(reader.error(
@@ -91,7 +91,7 @@ impl<'p> PatchReader<'p> {
         PatchSyntaxError { line: self.at.min(self.lines.len()) + 1, problem: problem.into() }
     }
 
-    fn unified(&mut self) -> Result<Vec<FilePatch>, PatchSyntaxError> {
+    fn parse_unified(&mut self) -> Result<Vec<FilePatch>, PatchSyntaxError> {
         let mut files = Vec::new();
         while let Some(line) = self.peek() {
             if line.starts_with("diff --git ") {
@@ -198,8 +198,8 @@ impl<'p> PatchReader<'p> {
         let first = self.at;
         let hunks = self.hunks()?;
         match (old, new) {
-            (_, Some(path)) if header.creates => self.created(path, hunks, first),
-            (None, Some(path)) => self.created(path, hunks, first),
+            (_, Some(path)) if header.creates => self.created_file(path, hunks, first),
+            (None, Some(path)) => self.created_file(path, hunks, first),
             (Some(path), None) => Ok(FilePatch { path, change: PatchAction::Remove { hunks } }),
             (Some(path), Some(_)) if header.removes => {
                 Ok(FilePatch { path, change: PatchAction::Remove { hunks } })
@@ -216,7 +216,7 @@ impl<'p> PatchReader<'p> {
         }
     }
 
-    fn created(
+    fn created_file(
         &self,
         path: String,
         hunks: Vec<Hunk>,
@@ -300,13 +300,13 @@ impl<'p> PatchReader<'p> {
             let named = |what: &str| line.strip_prefix(what).map(|path| path.trim().to_owned());
             let file = if let Some(path) = named("*** Add File:") {
                 self.at += 1;
-                FilePatch { path, change: PatchAction::Create { content: self.added()? } }
+                FilePatch { path, change: PatchAction::Create { content: self.parse_added()? } }
             } else if let Some(path) = named("*** Delete File:") {
                 self.at += 1;
                 FilePatch { path, change: PatchAction::Remove { hunks: Vec::new() } }
             } else if let Some(path) = named("*** Update File:") {
                 self.at += 1;
-                self.updated(path)?
+                self.parse_update(path)?
             } else if line.is_empty() {
                 self.at += 1;
                 continue;
@@ -322,7 +322,7 @@ impl<'p> PatchReader<'p> {
     }
 
     /// The lines of a new file.
-    fn added(&mut self) -> Result<String, PatchSyntaxError> {
+    fn parse_added(&mut self) -> Result<String, PatchSyntaxError> {
         let mut content = String::new();
         while let Some(line) = self.peek().filter(|line| !line.starts_with("*** ")) {
             let Some(line) = line.strip_prefix('+') else {
@@ -335,7 +335,7 @@ impl<'p> PatchReader<'p> {
         Ok(content)
     }
 
-    fn updated(&mut self, path: String) -> Result<FilePatch, PatchSyntaxError> {
+    fn parse_update(&mut self, path: String) -> Result<FilePatch, PatchSyntaxError> {
         let moved = self.peek().and_then(|line| line.strip_prefix("*** Move to:"));
         let new_path = moved.map(|path| path.trim().to_owned());
         self.at += usize::from(new_path.is_some());
@@ -447,14 +447,14 @@ impl<'p> HunkBody<'p> {
             self.bare -= 1;
         }
         Hunk {
-            old: joined(&self.old, self.old_unended),
-            new: joined(&self.new, self.new_unended),
+            old: join_lines(&self.old, self.old_unended),
+            new: join_lines(&self.new, self.new_unended),
             ..Hunk::default()
         }
     }
 }
 
-fn joined(lines: &[&str], unended: bool) -> String {
+fn join_lines(lines: &[&str], unended: bool) -> String {
     let mut text: String = lines.iter().flat_map(|line| [*line, "\n"]).collect();
     if unended {
         text.pop();

@@ -307,7 +307,7 @@ impl Watcher {
                 tokio::select! {
                     biased;
                     () = command.stop.cancelled() => Over::Stopped,
-                    exit = process.exited() => Over::Exited(exit),
+                    exit = process.wait_for_exit() => Over::Exited(exit),
                     () = limit => Over::TimedOut,
                 }
             };

@@ -108,7 +108,7 @@ impl MemoryFiles {
         text: &str,
         sources: &[String],
     ) -> Result<String, MemoryFileError> {
-        let entry = marked(self.checked(text)?, sources.iter().cloned().collect());
+        let entry = marked(self.check_entry(text)?, sources.iter().cloned().collect());
         self.change(topic, |entries| {
             if entries.contains(&entry) {
                 return Err(MemoryFileError::Known);
@@ -130,7 +130,7 @@ impl MemoryFiles {
         text: &str,
         sources: &[String],
     ) -> Result<String, MemoryFileError> {
-        let text = self.checked(text)?;
+        let text = self.check_entry(text)?;
         let mut written = String::new();
         self.change(topic, |entries| {
             let index = one_with(entries, topic, old)?;
@@ -174,7 +174,7 @@ impl MemoryFiles {
         for entry in parse(text) {
             let (text, sources) = unmarked(&entry);
             let sources = sources.into_iter().map(ToOwned::to_owned).collect();
-            new.push(marked(self.checked(text)?, sources));
+            new.push(marked(self.check_entry(text)?, sources));
         }
         self.change(topic, |entries| {
             if entries != before {
@@ -186,7 +186,7 @@ impl MemoryFiles {
     }
 
     /// Returns the text of an entry as it is kept: on one line.
-    fn checked(&self, text: &str) -> Result<String, MemoryFileError> {
+    fn check_entry(&self, text: &str) -> Result<String, MemoryFileError> {
         let text = clean(text).text.split_whitespace().collect::<Vec<_>>().join(" ");
         let text = text.strip_prefix(BULLET).unwrap_or(&text);
         if text.is_empty() {

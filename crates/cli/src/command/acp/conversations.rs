@@ -54,7 +54,7 @@ impl SessionHost for AcpSessions {
             if !shared.dir.file(&id).is_file() {
                 return Ok(());
             }
-            shared.dir.remove(&id).map_err(failed)
+            shared.dir.remove(&id).map_err(host_error)
         }))
     }
 }
@@ -83,7 +83,7 @@ fn list_sessions(
             None
         }
     });
-    let listed = stored.filter_map(|stored| listed(&stored));
+    let listed = stored.filter_map(|stored| list_session(&stored));
     Ok(listed.filter(|one| cwd.as_ref().is_none_or(|cwd| one.cwd == *cwd)).collect())
 }
 
@@ -92,11 +92,11 @@ fn read_session(shared: &SharedAssembly, id: &SessionId) -> Result<StoredSession
     if !shared.dir.file(id).is_file() {
         return Err(HostError::NoSession(id.to_string()));
     }
-    shared.dir.read(id).map_err(failed)
+    shared.dir.read(id).map_err(host_error)
 }
 
 /// A session that has something to show.
-fn listed(stored: &StoredSession) -> Option<SessionListing> {
+fn list_session(stored: &StoredSession) -> Option<SessionListing> {
     let goal = stored.records.iter().find_map(|record| match &record.event {
         Event::AgentStart(start) if record.depth == 0 => Some(&start.spec.goal),
         _ => None,
@@ -167,30 +167,30 @@ impl AcpConversation {
             if self.is_stored.load(Ordering::Acquire) {
                 return Err(HostError::Deleted(id.to_string()));
             }
-            let session = Session::create(dir, id.clone(), parts).map_err(failed)?;
+            let session = Session::create(dir, id.clone(), parts).map_err(host_error)?;
             self.is_stored.store(true, Ordering::Release);
             let mut spec = composition.assembly.top_agent(id, &chosen.name, &turn.text, mode);
             spec.options = chosen.options.clone();
             let run = session.run(spec, authority, &turn.cancel);
-            return Ok(self.watched(&session, run).await);
+            return Ok(self.watch(&session, run).await);
         }
-        let opening = dir.opening(id).map_err(failed)?;
+        let opening = dir.opening(id).map_err(host_error)?;
         parts.observers.push(Arc::clone(&opening) as Arc<dyn Observer>);
-        let (session, _) = Session::open(dir, id.clone(), parts).map_err(failed)?;
+        let (session, _) = Session::open(dir, id.clone(), parts).map_err(host_error)?;
         let how = Continue {
             message: Some(turn.text),
             model: Some(chosen.name.clone()),
             approver: Some(mode),
             max_iterations: Some(composition.config.max_iterations),
         };
-        let work = self.watched(&session, session.resume(how, authority, &turn.cancel));
+        let work = self.watch(&session, session.resume(how, authority, &turn.cancel));
         let ended = Box::pin(work).await;
         opening.mark_success();
-        ended.map_err(|error: ResumeError| failed(error))
+        ended.map_err(|error: ResumeError| host_error(error))
     }
 
     /// The same while it can be reached from a terminal.
-    async fn watched<T>(&self, session: &Session, run: impl Future<Output = T>) -> T {
+    async fn watch<T>(&self, session: &Session, run: impl Future<Output = T>) -> T {
         let answers = async {
             if self.begun.composition.config.control {
                 match Control::bind(&self.shared.dir, session.id(), session.control()) {
@@ -268,7 +268,7 @@ fn same_place(stored: &StoredSession, cwd: &Path) -> Result<(), HostError> {
     }
 }
 
-fn failed(error: impl std::error::Error + Send + Sync + 'static) -> HostError {
+fn host_error(error: impl std::error::Error + Send + Sync + 'static) -> HostError {
     CliError::failed(error).into()
 }
 

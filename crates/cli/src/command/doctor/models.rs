@@ -114,7 +114,7 @@ impl CheckedModel {
         let Endpoint::Http(at) = &self.choice.endpoint else {
             return vec![Check::new(what, Ok("offline: by rule, no network".to_owned()))];
         };
-        let mut checks = vec![Check::new(what, Ok(reached(&self.choice, at)))];
+        let mut checks = vec![Check::new(what, Ok(reach_text(&self.choice, at)))];
         checks.extend(self.keys(at, around));
         match answer {
             None => {
@@ -201,7 +201,7 @@ fn is_named(listed: &str, model: &str) -> bool {
 }
 
 /// The model and the way to it.
-fn reached(choice: &ModelChoice, at: &HttpEndpoint) -> String {
+fn reach_text(choice: &ModelChoice, at: &HttpEndpoint) -> String {
     let mut told = format!("{} at {} by {}", name(choice), at.base_url, at.api.name());
     match &at.proxy {
         Proxy::Environment => {}

@@ -7,7 +7,8 @@ use deputize_mcp::{ServerRecord, WORKSPACE, server_name};
 use serde_json::{Map, Value, json};
 
 use super::{
-    ServerError, agreed, ask, file, left_where_it_started, loaded, note_if_not_given, show,
+    ServerError, ask, ask_consent, file, left_where_it_started, load_sources, note_if_not_given,
+    show,
 };
 use crate::args::AddServer;
 use crate::compose::mcp::{cards, server};
@@ -21,7 +22,7 @@ use deputize_agent::is_secret_name;
 /// Tries a server, shows all of it, and adds it when the person says so.
 pub(super) fn add(around: &ProcessEnv, args: &AddServer) -> Result<(), CliError> {
     let name = &args.name;
-    let (sources, loaded) = loaded(around, &args.settings)?;
+    let (sources, loaded) = load_sources(around, &args.settings)?;
     server_name(name).map_err(CliError::usage)?;
     if loaded.config.mcp_servers.contains_key(name) {
         let taken = CliError::usage(ServerError::Taken(name.clone()));
@@ -55,7 +56,7 @@ pub(super) fn add(around: &ProcessEnv, args: &AddServer) -> Result<(), CliError>
     let start = server.start();
     print(&show::whole(name, &start, &listed, &[]))?;
     tell(&format!("it answered in {:.2} s", took.as_secs_f32()));
-    if !args.yes && !agreed(around, "add this server and approve all of this?")? {
+    if !args.yes && !ask_consent(around, "add this server and approve all of this?")? {
         not_added()?;
         return Err(CliError::failed(ServerError::NotAdded));
     }

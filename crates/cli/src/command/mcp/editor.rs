@@ -28,7 +28,7 @@ impl EditorServer {
         if !known || config.mcp_servers.contains_key(name) {
             return Ok(None);
         }
-        let kept = cards.of(name).map_err(CliError::failed)?;
+        let kept = cards.read_all(name).map_err(CliError::failed)?;
         Ok(Some(Self { cards, kept }))
     }
 

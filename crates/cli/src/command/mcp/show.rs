@@ -46,13 +46,13 @@ pub(crate) fn whole(
     let mut text = format!(
         "mcp {name}: {}\nreached by: {}\nprotocol: {}\n",
         for_terminal_line(listed.server.as_deref().unwrap_or("it does not say what it is"), 120),
-        reached(start),
+        reach_line(start),
         for_terminal_line(&listed.protocol, 20),
     );
     if let Some(instructions) = &listed.instructions {
         text.push_str(&format!(
             "\ninstructions (models do not get them):\n{}\n",
-            indented(instructions)
+            indent(instructions)
         ));
     }
     let beside = [("resources", listed.resources), ("prompts", listed.prompts)];
@@ -61,7 +61,7 @@ pub(crate) fn whole(
     }
     for tool in &listed.tools {
         text.push_str(&format!("\n{}{}\n", for_question(&tool.name), mark(tool, changes)));
-        text.push_str(&described(tool));
+        text.push_str(&describe_tool(tool));
     }
     for problem in &listed.problems {
         text.push_str(&format!("\nnot offered: {problem}\n"));
@@ -74,7 +74,7 @@ pub(crate) fn whole(
 }
 
 /// How it is started or reached, and what it is given by name.
-fn reached(start: &ServerTarget) -> String {
+fn reach_line(start: &ServerTarget) -> String {
     let mut told = for_question(&start.line());
     if !start.names.is_empty() {
         told.push_str(&format!("\ngiven by name: {}", for_question(&start.names.join(", "))));
@@ -88,8 +88,8 @@ fn reached(start: &ServerTarget) -> String {
     told
 }
 
-fn described(tool: &ToolDescription) -> String {
-    format!("{}\n{}\n", indented(&tool.description), indented(&pretty(&tool.schema)))
+fn describe_tool(tool: &ToolDescription) -> String {
+    format!("{}\n{}\n", indent(&tool.description), indent(&pretty(&tool.schema)))
 }
 
 /// Whether a tool is as it was approved.
@@ -109,18 +109,18 @@ fn mark(tool: &ToolDescription, changes: &[ServerChange]) -> &'static str {
 /// A change, with what it is about.
 fn describe_change(change: &ServerChange) -> String {
     let both = |before: &str, now: &str| {
-        format!("\n  before:\n{}\n  now:\n{}", indented(before), indented(now))
+        format!("\n  before:\n{}\n  now:\n{}", indent(before), indent(now))
     };
     let detail = match change {
-        ServerChange::Target { before, now } => both(&reached(before), &reached(now)),
+        ServerChange::Target { before, now } => both(&reach_line(before), &reach_line(now)),
         ServerChange::Instructions { before, now } => both(before, now),
-        ServerChange::Changed { before, now } => both(&described(before), &described(now)),
+        ServerChange::Changed { before, now } => both(&describe_tool(before), &describe_tool(now)),
         ServerChange::Gained(_) | ServerChange::New(_) | ServerChange::Gone(_) => String::new(),
     };
     format!("- {}{detail}", for_question(&change.describe()))
 }
 
-fn indented(text: &str) -> String {
+fn indent(text: &str) -> String {
     let lines: Vec<String> =
         for_question(text.trim_end()).lines().map(|line| format!("    {line}")).collect();
     lines.join("\n")

@@ -56,7 +56,7 @@ impl Services {
         let entry = composition.assembly.tools.catalog.get(tool.as_str());
         let entry = entry.filter(|_| composition.assembly.tools.names.contains(&tool));
         let delegate = entry.and_then(|entry| {
-            composition.assembly.declared(entry).parameters.to_value().as_object().cloned()
+            composition.assembly.declare(entry).parameters.to_value().as_object().cloned()
         });
         // Of a server that has not answered yet more may be known at a later call.
         let tools = &composition.assembly.tools;
@@ -100,7 +100,7 @@ impl AgentService for ProgramService {
         let state = Arc::clone(&self.0);
         Box::pin(async move {
             let read = spawn_blocking(move || state.services()).await;
-            read.map(|services| self.0.offered(services)).unwrap_or_default()
+            read.map(|services| self.0.offered_tools(services)).unwrap_or_default()
         })
     }
 
@@ -123,12 +123,14 @@ impl AgentService for ProgramService {
             let prepared = match prepared {
                 Ok(Ok(prepared)) if prepared.is_offered() => prepared,
                 Ok(Ok(_)) => return Err(self.not_offered(tool).await),
-                Ok(Err(error)) => return Ok(refused(&error)),
-                Err(_) => return Ok(failed("it ended by a fault of the program".to_owned())),
+                Ok(Err(error)) => return Ok(refusal_answer(&error)),
+                Err(_) => {
+                    return Ok(failure_answer("it ended by a fault of the program".to_owned()));
+                }
             };
             Ok(match Box::pin(prepared.work(notes, &cancel)).await {
                 Ok(answer) => answer,
-                Err(error) => refused(&error),
+                Err(error) => refusal_answer(&error),
             })
         })
     }
@@ -144,12 +146,12 @@ impl ProgramService {
     }
 }
 
-fn failed(text: String) -> ServedAnswer {
+fn failure_answer(text: String) -> ServedAnswer {
     ServedAnswer { text, data: None, failed: true }
 }
 
-fn refused(error: &CliError) -> ServedAnswer {
-    failed(error.to_string())
+fn refusal_answer(error: &CliError) -> ServedAnswer {
+    failure_answer(error.to_string())
 }
 
 /// Returns the services of a session that works there.
@@ -190,7 +192,7 @@ impl ServiceState {
         last.clone()
     }
 
-    fn offered(&self, Services { toolsets, delegate }: Services) -> Vec<ServedTool> {
+    fn offered_tools(&self, Services { toolsets, delegate }: Services) -> Vec<ServedTool> {
         let cwd = json!({
             "type": "string",
             "description": format!(

@@ -26,7 +26,7 @@ impl CrateSource {
     fn dependency(&self, folder: &str) -> String {
         match self {
             Self::Checkout(_) => format!("{{ {} }}", self.place(folder)),
-            Self::Registry => quoted(env!("CARGO_PKG_VERSION")),
+            Self::Registry => quote(env!("CARGO_PKG_VERSION")),
         }
     }
 
@@ -34,15 +34,15 @@ impl CrateSource {
     fn place(&self, folder: &str) -> String {
         match self {
             Self::Checkout(dir) => {
-                format!("path = {}", quoted(&dir.join(folder).to_string_lossy()))
+                format!("path = {}", quote(&dir.join(folder).to_string_lossy()))
             }
-            Self::Registry => format!("version = {}", quoted(env!("CARGO_PKG_VERSION"))),
+            Self::Registry => format!("version = {}", quote(env!("CARGO_PKG_VERSION"))),
         }
     }
 }
 
 /// Text as TOML has it.
-fn quoted(text: &str) -> String {
+fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 

@@ -123,7 +123,7 @@ impl Report {
             let effects = effects(tool.spec().effects);
             match checked {
                 ToolVerdict::Fine(CheckReport { calls, advice }) => {
-                    lines.push(format!("tool     {name}: {effects}; {}", tried(*calls)));
+                    lines.push(format!("tool     {name}: {effects}; {}", calls_text(*calls)));
                     lines.extend(advice.iter().map(|advice| format!("  advice {advice}")));
                 }
                 ToolVerdict::Untried(Violations(all)) => {
@@ -149,7 +149,7 @@ impl Report {
             ));
             lines.push(String::new());
             lines.push("plugins:".to_owned());
-            lines.push(format!("  - path: {}", quoted(file.path())));
+            lines.push(format!("  - path: {}", quote_path(file.path())));
             lines.push(format!("    sha256: {}", file.sha256()));
         }
         lines.join("\n") + "\n"
@@ -190,7 +190,7 @@ impl Report {
     }
 }
 
-fn tried(calls: usize) -> String {
+fn calls_text(calls: usize) -> String {
     match calls {
         0 => "not tried, since it has no examples".to_owned(),
         calls => format!("fine in {}", count(calls, "call")),
@@ -206,7 +206,7 @@ const fn effects(effects: Effects) -> &'static str {
 }
 
 /// A path in YAML: as JSON, which YAML reads, where it is not plain.
-fn quoted(path: &Path) -> String {
+fn quote_path(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+".contains(c);
     if text.chars().all(plain) { text } else { Value::String(text).to_string() }

@@ -190,7 +190,7 @@ impl RunHarness {
         let mut spec = composition.given(spec, plan.material.as_ref().map(|it| it.text.as_str()));
         spec.options = plan.options;
         let run = session.run(spec, authority, &self.cancel);
-        Ok(Box::pin(self.watched(composition, dir, &session, run)).await)
+        Ok(Box::pin(self.watch(composition, dir, &session, run)).await)
     }
 
     /// Resumes a stored session.
@@ -208,7 +208,7 @@ impl RunHarness {
         parts.observers.push(Arc::clone(&opening) as Arc<dyn Observer>);
         let opened = Session::open(dir, place.id.clone(), parts);
         let (session, recovery) = opened.map_err(CliError::failed)?;
-        self.recovered(composition, &recovery);
+        self.report_recovery(composition, &recovery);
         begun(recorder.as_deref(), plan.material.as_ref())?;
         let material = plan.material.as_ref().map(|it| it.text.as_str());
         let how = Continue {
@@ -218,7 +218,7 @@ impl RunHarness {
             max_iterations: Some(composition.config.max_iterations),
         };
         let run = session.resume(how, authority, &self.cancel);
-        let ended = Box::pin(self.watched(composition, dir, &session, run)).await;
+        let ended = Box::pin(self.watch(composition, dir, &session, run)).await;
         opening.mark_success();
         ended.map_err(|error| match error {
             ResumeError::Journal(_) => CliError::failed(error),
@@ -234,7 +234,7 @@ impl RunHarness {
     }
 
     /// Runs the work while other terminals can reach it.
-    async fn watched<T>(
+    async fn watch<T>(
         &self,
         composition: &AssembledProgram,
         dir: &SessionDir,
@@ -269,7 +269,7 @@ impl RunHarness {
         waits.watch(|agent| self.screen.show_reply_wait(agent, SHOWN_AFTER)).await
     }
 
-    fn recovered(&self, composition: &AssembledProgram, recovery: &Recovery) {
+    fn report_recovery(&self, composition: &AssembledProgram, recovery: &Recovery) {
         if recovery.dropped_bytes > 0 {
             let bytes = recovery.dropped_bytes;
             let what = "its last record was incomplete";

@@ -4,7 +4,7 @@ use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_core::{AgentId, Event, Message};
 use deputize_runtime::{SpokenText, StoredSession};
 
-use super::{delivery, local, result_of, said};
+use super::{agent_text, delivery, local, result_of};
 use crate::output::child_frames::children_unframed;
 use crate::screen::summary::compaction_words;
 
@@ -45,13 +45,15 @@ fn section(stored: &StoredSession, agent: &AgentId, message: &Message) -> String
                 let text = delivery(stored, agent, &user.text);
                 format!("\n### Agent `{from}`\n\n{}\n", for_terminal(&text))
             }
-            None => format!("\n### User\n\n{}\n", for_terminal(said(stored, agent, &user.text))),
+            None => {
+                format!("\n### User\n\n{}\n", for_terminal(agent_text(stored, agent, &user.text)))
+            }
         },
         Message::Assistant(said) => {
             let mut out = format!("\n### Agent\n\n{}\n", for_terminal(&said.text));
             for call in &said.calls {
                 let text = format!("{} {}", call.name, call.arguments);
-                out.push_str(&format!("\nCall `{}`:\n\n{}", call.id, fenced(&text)));
+                out.push_str(&format!("\nCall `{}`:\n\n{}", call.id, fence(&text)));
             }
             out
         }
@@ -59,13 +61,13 @@ fn section(stored: &StoredSession, agent: &AgentId, message: &Message) -> String
             let status = result.status.as_str();
             let content = result_of(stored, agent, result);
             let text = children_unframed(&content).unwrap_or_else(|| content.into_owned());
-            format!("\nResult of `{}` ({status}):\n\n{}", result.call, fenced(&text))
+            format!("\nResult of `{}` ({status}):\n\n{}", result.call, fence(&text))
         }
     }
 }
 
 /// A block that its content cannot end: its fence is longer than any in the content.
-fn fenced(text: &str) -> String {
+fn fence(text: &str) -> String {
     let text = for_terminal(text);
     let longest = text.split(|c| c != '`').map(str::len).max().unwrap_or(0);
     let fence = "`".repeat(longest.max(2) + 1);
@@ -78,7 +80,7 @@ mod tests {
 
     #[test]
     fn content_cannot_end_its_block() {
-        assert_eq!(fenced("a\n````\n# x\n"), "`````text\na\n````\n# x\n`````\n");
-        assert_eq!(fenced(""), "```text\n\n```\n");
+        assert_eq!(fence("a\n````\n# x\n"), "`````text\na\n````\n# x\n`````\n");
+        assert_eq!(fence(""), "```text\n\n```\n");
     }
 }

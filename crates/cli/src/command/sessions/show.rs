@@ -48,11 +48,11 @@ pub(super) fn show(
     holder: Option<&SessionHolder>,
     wanted: Option<&str>,
 ) -> Result<(), CliError> {
-    print(&folded(&shown(stored, tools, holder, wanted)?, output_columns()))
+    print(&fold_text(&shown(stored, tools, holder, wanted)?, output_columns()))
 }
 
 /// Lines in rows of at most so many columns, wrapped at words; each row of a result is marked.
-fn folded(text: &str, columns: usize) -> String {
+fn fold_text(text: &str, columns: usize) -> String {
     let line = |line: &str| match line.strip_prefix(RESULT) {
         Some(line) => {
             let rows = wrap_lines(line, columns.saturating_sub(RESULT.len()));
@@ -213,7 +213,7 @@ fn conversation(
             Message::User(user) => {
                 let text = match &user.from {
                     Some(_) => delivery_words(&delivery(stored, agent.id, &user.text)).into(),
-                    None => Cow::Borrowed(super::said(stored, agent.id, &user.text)),
+                    None => Cow::Borrowed(super::agent_text(stored, agent.id, &user.text)),
                 };
                 out.push_str(&format!("\n> {}\n", for_terminal(&text)));
             }
@@ -235,12 +235,12 @@ fn conversation(
                         results.iter().find(is_of_call).map(|it| &**it)
                     {
                         let is_about_agents = is_about_agents(tools, &call.name);
-                        out.push_str(&returned(stored, agent.id, is_about_agents, result));
+                        out.push_str(&result_text(stored, agent.id, is_about_agents, result));
                     }
                 }
             }
             Message::Tool(result) => {
-                out.push_str(&returned(stored, agent.id, true, result));
+                out.push_str(&result_text(stored, agent.id, true, result));
             }
         }
     }
@@ -278,7 +278,7 @@ fn is_about_agents(tools: &Catalog, tool: &str) -> bool {
 }
 
 /// The lines of a result, as far as they are shown.
-fn returned(
+fn result_text(
     stored: &StoredSession,
     agent: &AgentId,
     is_about_agents: bool,
