@@ -11,7 +11,8 @@ use deputize_core::{
     ToolSpec,
 };
 use deputize_testkit::{
-    CallRule, CheckReport, HttpRequest, MockAnswer, MockServer, ToolCheck, Violations,
+    CallRule, CheckReport, ContractRule, HttpRequest, MockAnswer, MockServer, SpecRule, ToolCheck,
+    Violation, Violations,
 };
 use deputize_tools::web::{AddressPolicy, FetchSettings, SearchBackend, SearchSettings};
 use deputize_tools::{CommandSettings, MemoryFiles, MemorySettings, Settings, bundled_skills};
@@ -115,6 +116,12 @@ async fn checked(tool: DescribedTool, calls: &[Value]) -> Result<CheckReport, Vi
     soon("the check", check.run()).await
 }
 
+/// Returns the advice beside that on arguments whose name says all.
+fn advice(report: &CheckReport) -> Vec<&Violation> {
+    let is_other = |it: &&Violation| it.rule != ContractRule::Spec(SpecRule::Described);
+    report.advice.iter().filter(is_other).collect()
+}
+
 #[tokio::test]
 async fn writing_keeps_the_contract() {
     let over = json!({"path": "new.txt", "content": "one\ntwo\n"});
@@ -157,16 +164,16 @@ async fn background_commands_keep_the_contract() {
     let tool = DescribedTool::of("process")
         .after("terminal", |_| json!({"command": "cat", "background": true}));
     let checked = checked(tool, &calls).await.unwrap();
-    assert_eq!((checked.calls, checked.advice), (15, Vec::new()));
+    assert_eq!((checked.calls, advice(&checked)), (15, Vec::new()));
 }
 
 #[tokio::test]
 async fn questions_and_plans_keep_the_contract() {
     let open = json!({"question": "Which port?"});
     let checked_question = checked(DescribedTool::of("clarify"), &[open]).await.unwrap();
-    assert_eq!((checked_question.calls, checked_question.advice), (8, Vec::new()));
+    assert_eq!((checked_question.calls, advice(&checked_question)), (8, Vec::new()));
     let checked_plan = checked(DescribedTool::of("todo"), &[json!({})]).await.unwrap();
-    assert_eq!((checked_plan.calls, checked_plan.advice), (8, Vec::new()));
+    assert_eq!((checked_plan.calls, advice(&checked_plan)), (8, Vec::new()));
 }
 
 #[tokio::test]
@@ -174,7 +181,7 @@ async fn the_memory_keeps_the_contract() {
     let replace = json!({"action": "replace", "topic": "work", "old": "just", "text": "None."});
     let remove = json!({"action": "remove", "topic": "work", "old": "None."});
     let checked = checked(DescribedTool::of("memory"), &[replace, remove]).await.unwrap();
-    assert_eq!((checked.calls, checked.advice), (9, Vec::new()));
+    assert_eq!((checked.calls, advice(&checked)), (9, Vec::new()));
 }
 
 #[tokio::test]
@@ -188,7 +195,7 @@ async fn skills_keep_the_contract() {
         ("skill_manage", vec![edit, remove], 9),
     ] {
         let checked = checked(DescribedTool::of(name), &calls).await.unwrap();
-        assert_eq!((checked.calls, checked.advice), (made, Vec::new()), "{name}");
+        assert_eq!((checked.calls, advice(&checked)), (made, Vec::new()), "{name}");
     }
 }
 

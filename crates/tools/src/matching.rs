@@ -7,7 +7,7 @@
 //!
 //! Marks of chat formats are shown inert (`‹s>`). An old text that has one is looked for in the file
 //! as it is shown, where both forms are the same. Marks in the new text are restored by what was
-//! found ([`sanitize::restored`]).
+//! found ([`sanitize::restore_marks`]).
 
 use std::ops::Range;
 use std::rc::Rc;

@@ -10,7 +10,7 @@
 //!   that the text stays readable.
 //! - Text that a model writes to a file is restored: an inert mark gets its true form there, in any
 //!   file, because the model may have read it anywhere. The exception is a file that itself
-//!   contains the inert form: an edit ([`restored`]) keeps the form of what it replaces, and a file
+//!   contains the inert form: an edit ([`restore_marks`]) keeps the form of what it replaces, and a file
 //!   written whole ([`restored_whole`]) keeps the inert form if the file has no other form and at
 //!   least as many. Ambiguous cases are refused. A mark and its partner count as one.
 //! - In a command every inert mark is restored, because no file says which form it means. A path
