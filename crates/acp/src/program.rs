@@ -29,7 +29,7 @@ impl AcpProgram {
         Ok(Self { path: path.into(), args, env })
     }
 
-    /// Where it was found.
+    /// Returns where it was found.
     #[must_use]
     pub fn path(&self) -> &OsStr {
         &self.path

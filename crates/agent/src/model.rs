@@ -116,8 +116,8 @@ impl AgentModel {
         self
     }
 
-    /// A model that speaks Chat Completions at an address, up to and with its version. It is sent
-    /// no key; see [`Self::with_key`].
+    /// Creates a model that speaks Chat Completions at an address, up to and with its version. It
+    /// is sent no key; see [`Self::with_key`].
     #[cfg(feature = "http")]
     #[must_use]
     pub fn at(base_url: impl Into<String>, model: impl Into<String>) -> Self {
@@ -136,8 +136,8 @@ impl AgentModel {
         self
     }
 
-    /// A model at an endpoint, of which everything can be set: the format, keys, headers, proxies,
-    /// limits of time. Agents and records know it by the endpoint's name and its own.
+    /// Creates a model at an endpoint, of which everything can be set: the format, keys, headers,
+    /// proxies, limits of time. Agents and records know it by the endpoint's name and its own.
     #[cfg(feature = "http")]
     #[must_use]
     pub fn endpoint(wire: Wire, endpoint: Endpoint, model: impl Into<String>) -> Self {
@@ -155,13 +155,13 @@ impl AgentModel {
         Err(ModelSourceError::NoSource { name: name.to_owned() })
     }
 
-    /// A model of the program's own. Agents and records know it by the name.
+    /// Creates a model of the program's own. Agents and records know it by the name.
     #[must_use]
     pub fn value(name: impl Into<String>, model: impl Model + 'static) -> Self {
         Self::shared(name, Arc::new(model))
     }
 
-    /// The same for a model that the program keeps.
+    /// Returns the same for a model that the program keeps.
     #[must_use]
     pub fn shared(name: impl Into<String>, model: Arc<dyn Model>) -> Self {
         Self::of(AgentModelSource::Value { name: name.into(), model })

@@ -101,19 +101,19 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// A program without tools of its own.
+    /// Creates a program without tools of its own.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same with the tools of a crate.
+    /// Returns the same with the tools of a crate.
     pub fn tools(mut self, link: ToolCrate) -> Self {
         self.links.push(link);
         self
     }
 
-    /// The same with a hook, which runs after those of the person's configuration. All agents of
-    /// every run have it.
+    /// Returns the same with a hook, which runs after those of the person's configuration. All
+    /// agents of every run have it.
     pub fn hook(mut self, hook: impl Hook + 'static) -> Self {
         self.own.hooks.push(Arc::new(hook));
         self

@@ -17,7 +17,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// The budget without its time, which is a limit of each agent.
+    /// Returns the budget without its time, which is a limit of each agent.
     pub fn spending(&self) -> deputize_core::budget::Budget {
         deputize_core::budget::Budget { usd: self.usd, tokens: self.tokens }
     }

@@ -74,13 +74,13 @@ pub struct Delegation {
 }
 
 impl Delegation {
-    /// The time limit of a child, or none.
+    /// Returns the time limit of a child, or none.
     pub fn child_timeout(&self) -> Option<Duration> {
         let seconds = u64::from(self.limits.child_timeout_seconds);
         (seconds > 0).then(|| Duration::from_secs(seconds))
     }
 
-    /// How children's requests for permission are answered: `approvals`, or what
+    /// Returns how children's requests for permission are answered: `approvals`, or what
     /// `subagent_auto_approve` means.
     pub fn child_approvals(&self) -> ApproverMode {
         let unset = match self.subagent_auto_approve {

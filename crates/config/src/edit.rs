@@ -118,7 +118,7 @@ pub fn indent(line: &str) -> usize {
     line.len() - line.trim_start_matches(' ').len()
 }
 
-/// Whether a line is empty or a comment.
+/// Returns whether a line is empty or a comment.
 pub fn is_blank(line: &str) -> bool {
     let line = line.trim();
     line.is_empty() || line.starts_with('#')
@@ -174,7 +174,7 @@ pub fn with_item(text: &str, key: &str, change: ListChange<'_>, all: &[String]) 
     Some(format!("{}{line}{items}{remarks}{}", before.concat(), after.concat()))
 }
 
-/// The text without a key of the whole file that has a list, which is written as above.
+/// Returns the text without a key of the whole file that has a list, which is written as above.
 pub fn without_key(text: &str, key: &str) -> Option<String> {
     let (lines, at) = find_key(text, key);
     let (before, rest) = lines.split_at_checked(at?)?;

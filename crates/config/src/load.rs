@@ -46,7 +46,7 @@ impl fmt::Debug for Sources {
 }
 
 impl Sources {
-    /// The file of the person's own configuration: `--config`, or `config.yaml` in
+    /// Returns the file of the person's own configuration: `--config`, or `config.yaml` in
     /// [`Sources::home`]. `None` when the environment names no home directory.
     pub fn user_file(&self) -> Option<PathBuf> {
         let default = || self.home().map(|home| home.join("config.yaml"));
@@ -58,7 +58,7 @@ impl Sources {
         self.homes().next()
     }
 
-    /// The folders that it may be: the first of them is it.
+    /// Returns the folders that it may be: the first of them is it.
     pub fn homes(&self) -> impl Iterator<Item = PathBuf> {
         let var = |name: &str| {
             self.env.get(name).filter(|value| !value.is_empty()).map(|value| self.cwd.join(value))

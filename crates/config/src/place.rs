@@ -54,12 +54,12 @@ impl ConfigPlace {
         Self { source: Arc::clone(source), position: known.then_some((line, column)) }
     }
 
-    /// What the value came from.
+    /// Returns what the value came from.
     pub fn source(&self) -> &ConfigSource {
         &self.source
     }
 
-    /// Line and column, both from 1; only files have them.
+    /// Returns line and column, both from 1; only files have them.
     pub fn position(&self) -> Option<(u64, u64)> {
         self.position
     }
@@ -140,7 +140,7 @@ pub(super) fn printable(text: &str) -> String {
     out
 }
 
-/// The candidate that `name` was probably meant to be.
+/// Returns the candidate that `name` was probably meant to be.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // Longer names are no slips, and comparing them takes the square of their length.
     if name.len() > SHOWN_CHARS {

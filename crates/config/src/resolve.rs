@@ -132,12 +132,12 @@ impl KeySource {
 }
 
 impl HttpEndpoint {
-    /// Whether it is on this machine.
+    /// Returns whether it is on this machine.
     pub fn is_loopback(&self) -> bool {
         Url::parse(&self.base_url).is_ok_and(|url| known::is_loopback(&url))
     }
 
-    /// Whether it is the address that is known of a provider.
+    /// Returns whether it is the address that is known of a provider.
     pub fn is_known_address(&self, provider: &str) -> bool {
         let known = known_provider(provider).and_then(|known| known::endpoint(known.base_url).ok());
         known.is_some_and(|known| known.as_str().trim_end_matches('/') == self.base_url)
@@ -224,7 +224,7 @@ impl UnknownProvider {
     }
 }
 
-/// The model to use and how to reach it.
+/// Returns the model to use and how to reach it.
 ///
 /// A key goes only to the address it was configured for: with `base_url` overridden, neither the
 /// provider's keys nor its headers are sent, unless `api_key_env` is given too.

@@ -20,7 +20,7 @@ impl Secret {
         Self(text.into())
     }
 
-    /// The text itself, for the request that needs it.
+    /// Returns the text itself, for the request that needs it.
     pub fn expose(&self) -> &str {
         &self.0
     }

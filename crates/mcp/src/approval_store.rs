@@ -68,7 +68,7 @@ pub enum ApprovalStoreError {
 }
 
 impl ApprovalStore {
-    /// The records in a folder, which need not be there yet.
+    /// Uses the records in a folder, which need not be there yet.
     #[must_use]
     pub const fn new(dir: PathBuf) -> Self {
         Self { dir }
@@ -88,7 +88,7 @@ impl ApprovalStore {
         done.map_err(lost).flatten()
     }
 
-    /// The directory that a server is started in where nobody says another one.
+    /// Returns the directory that a server is started in where nobody says another one.
     ///
     /// # Errors
     /// When the name is none of a server.
@@ -117,9 +117,9 @@ impl ApprovalStore {
         Ok(Some(aside))
     }
 
-    /// The record of a server that is started or reached like this. Where there is none, that of
-    /// another server of its name of which something was approved, so that a person sees what is
-    /// other now; and else an empty one.
+    /// Returns the record of a server that is started or reached like this. Where there is none,
+    /// that of another server of its name of which something was approved, so that a person sees
+    /// what is other now; and else an empty one.
     ///
     /// # Errors
     /// When there is one that cannot be read.
@@ -139,7 +139,7 @@ impl ApprovalStore {
         Ok(approved.map(|kept| kept.record).unwrap_or_default())
     }
 
-    /// All records of servers of a name, the one that was written last at the end.
+    /// Returns all records of servers of a name, the one that was written last at the end.
     ///
     /// # Errors
     /// When one cannot be read.
@@ -173,7 +173,7 @@ impl ApprovalStore {
         Ok(())
     }
 
-    /// The servers that there are records of, by name.
+    /// Returns the servers that there are records of, by name.
     ///
     /// # Errors
     /// When the folder is there and cannot be read.

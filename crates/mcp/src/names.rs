@@ -14,7 +14,7 @@ const TOOL_PREFIX: &str = "mcp__";
 /// How the names of all sets of such tools begin.
 const TOOLSET_PREFIX: &str = "mcp-";
 
-/// Whether a tool or its set is named like those of servers: other tools have other names.
+/// Returns whether a tool or its set is named like those of servers: other tools have other names.
 ///
 /// ```
 /// use deputize_core::{ToolName, ToolsetName};

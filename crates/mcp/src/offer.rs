@@ -54,7 +54,8 @@ pub struct ServerOffer {
     pub notes: Vec<String>,
 }
 
-/// The tools of a server by what is known of it, as they go out to models. Nothing is started.
+/// Returns the tools of a server by what is known of it, as they go out to models. Nothing is
+/// started.
 #[must_use]
 pub fn offer(
     server: &str,

@@ -93,7 +93,7 @@ pub struct ServerTarget {
 }
 
 impl ServerTarget {
-    /// The place with the arguments, in the way of a shell.
+    /// Returns the place with the arguments, in the way of a shell.
     #[must_use]
     pub fn line(&self) -> String {
         std::iter::once(&self.place)
@@ -186,7 +186,7 @@ impl Default for ServerLimits {
 }
 
 impl ServerConfig {
-    /// A program by its absolute path, or by a name that is looked up in the `PATH` of its
+    /// Describes a program by its absolute path, or by a name that is looked up in the `PATH` of its
     /// environment.
     ///
     /// # Errors
@@ -211,7 +211,7 @@ impl ServerConfig {
         })
     }
 
-    /// A server that runs already.
+    /// Describes a server that runs already.
     pub fn url(
         name: impl Into<String>,
         url: impl Into<String>,
@@ -238,7 +238,7 @@ impl ServerConfig {
         }
     }
 
-    /// The program or address of a server, as a person approves it.
+    /// Returns the program or address of a server, as a person approves it.
     #[must_use]
     pub fn start(&self) -> ServerTarget {
         let (args, cwd, query) = match &self.reach {

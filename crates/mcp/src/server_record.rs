@@ -73,7 +73,7 @@ pub enum ServerChange {
 }
 
 impl ServerChange {
-    /// Whether it waits for a person.
+    /// Returns whether it waits for a person.
     #[must_use]
     pub const fn waits(&self) -> bool {
         !matches!(self, Self::Gone(_))
@@ -127,7 +127,7 @@ pub fn difference(before: &ToolDescription, now: &ToolDescription) -> String {
     description.into_iter().chain(schema).collect::<Vec<_>>().join("; ")
 }
 
-/// A schema for people.
+/// Returns a schema for people.
 #[must_use]
 pub fn pretty(schema: &str) -> String {
     let value = serde_json::from_str::<serde_json::Value>(schema);
@@ -159,13 +159,13 @@ impl ServerRecord {
         }
     }
 
-    /// Whether the server must be asked what it has before anything of it can be offered.
+    /// Returns whether the server must be asked what it has before anything of it can be offered.
     #[must_use]
     pub fn is_stale(&self, start: &ServerTarget) -> bool {
         self.listed.is_none() || self.asked != start.digest
     }
 
-    /// Whether it must not be started, since nobody approved that it is started like this.
+    /// Returns whether it must not be started, since nobody approved that it is started like this.
     #[must_use]
     pub fn is_held(&self, start: &ServerTarget) -> bool {
         self.approved.as_ref().is_some_and(|approved| approved.start != *start)
@@ -211,7 +211,7 @@ impl ServerRecord {
         changes
     }
 
-    /// Whether nothing of the server is offered, whatever its tools are.
+    /// Returns whether nothing of the server is offered, whatever its tools are.
     #[must_use]
     pub fn is_withheld(&self, start: &ServerTarget) -> bool {
         let said = self.listed.as_ref().map(|listed| &listed.instructions);
@@ -219,7 +219,7 @@ impl ServerRecord {
         self.is_held(start) || (said.is_some() && of_approved.is_some() && said != of_approved)
     }
 
-    /// The tools that are as they were approved, where the rest of the server is too.
+    /// Returns the tools that are as they were approved, where the rest of the server is too.
     #[must_use]
     pub fn offered_tools(&self, start: &ServerTarget) -> Vec<&ToolDescription> {
         let (Some(listed), Some(approved)) = (&self.listed, &self.approved) else {

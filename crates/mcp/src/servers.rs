@@ -133,13 +133,13 @@ impl Servers {
         }
     }
 
-    /// The same where what servers say is kept for later runs.
+    /// Returns the same where what servers say is kept for later runs.
     #[must_use]
     pub fn with_store(self, records: ApprovalStore) -> Self {
         Self { records: Some(records), ..self }
     }
 
-    /// The same where what one of them says is kept elsewhere.
+    /// Returns the same where what one of them says is kept elsewhere.
     #[must_use]
     pub fn with_separate_store(mut self, server: &str, records: ApprovalStore) -> Self {
         self.apart.insert(server.to_owned(), records);

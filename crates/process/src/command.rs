@@ -39,7 +39,7 @@ pub struct Command {
 }
 
 impl Command {
-    /// A command with an empty environment, no input, and the limits of this module.
+    /// Creates a command with an empty environment, no input, and the limits of this module.
     #[must_use]
     pub fn new(program: impl Into<OsString>, cwd: impl Into<PathBuf>) -> Self {
         Self {
@@ -99,7 +99,7 @@ pub struct SpillFile {
 }
 
 impl SpillFile {
-    /// A spill file with the limit [`SPILL_LIMIT`].
+    /// Creates a spill file with the limit [`SPILL_LIMIT`].
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), limit: SPILL_LIMIT }

@@ -62,7 +62,7 @@ const HOOKS: &[&str] = &[
 /// Whole families of such variables. `BASH_FUNC_` is how a shell hands on its functions.
 const HOOK_PREFIXES: &[&[u8]] = &[b"BASH_FUNC_", b"DYLD_", b"GIT_CONFIG", b"LD_", b"PYTHON"];
 
-/// The environment that every child starts from: the allowed variables of `parent`.
+/// Returns the environment that every child starts from: the allowed variables of `parent`.
 ///
 /// What the user names is added to it; then [`drop_hooks`] has the last word.
 #[must_use]
@@ -78,7 +78,7 @@ pub fn base_env(parent: &BTreeMap<OsString, OsString>) -> BTreeMap<OsString, OsS
         .collect()
 }
 
-/// True if a loader, an interpreter or a tool runs code that this variable names.
+/// Returns true if a loader, an interpreter or a tool runs code that this variable names.
 #[must_use]
 pub fn is_hook(name: &OsStr) -> bool {
     HOOKS.iter().any(|hook| name == *hook)

@@ -67,7 +67,7 @@ impl Helper {
         this_program().map(|program| Self::new(program, args))
     }
 
-    /// A helper with an empty environment.
+    /// Creates a helper with an empty environment.
     pub fn new<A: Into<OsString>>(
         program: impl Into<PathBuf>,
         args: impl IntoIterator<Item = A>,
@@ -125,7 +125,7 @@ impl HelperError {
     }
 }
 
-/// The whole of a helper: serves the program that started it, ends all commands when that
+/// Runs a helper: serves the program that started it, ends all commands when that
 /// program is gone, and returns when they are.
 ///
 /// Call it before anything else, in a `main` that has started no thread. By hand it does nothing

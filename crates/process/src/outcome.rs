@@ -59,7 +59,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// True for code 0.
+    /// Returns true for code 0.
     #[must_use]
     pub fn is_success(self) -> bool {
         self == Self::Code(0)

@@ -55,7 +55,7 @@ pub struct Script {
 }
 
 impl Script {
-    /// A script with the limits of a [`Command`].
+    /// Creates a script with the limits of a [`Command`].
     #[must_use]
     pub fn new(text: impl Into<OsString>) -> Self {
         Self {
@@ -105,14 +105,14 @@ impl Shell {
         Ok(Self { program: resolve_program(OsStr::new("sh"), path)?, descriptor: 8 })
     }
 
-    /// The program that runs the scripts.
+    /// Returns the program that runs the scripts.
     #[must_use]
     pub fn program(&self) -> &Path {
         &self.program
     }
 
-    /// The command that runs `script` in `state` and reports the state after it, for callers that
-    /// wrap it in a program which passes descriptor 0 on. After it has run,
+    /// Returns the command that runs `script` in `state` and reports the state after it, for
+    /// callers that wrap it in a program which passes descriptor 0 on. After it has run,
     /// [`ShellState::adopt`] takes the new state.
     #[must_use]
     pub fn command(&self, state: &ShellState, script: Script) -> Command {

@@ -56,7 +56,8 @@ pub struct Supervisor {
 }
 
 impl Supervisor {
-    /// A supervisor without a helper: see [`SupervisorConfig::helper`] for what it cannot do.
+    /// Creates a supervisor without a helper: see [`SupervisorConfig::helper`] for what it cannot
+    /// do.
     ///
     /// # Errors
     ///

@@ -16,7 +16,7 @@ pub struct TerminationReport {
 }
 
 impl TerminationReport {
-    /// True if it is certain that nothing is left. So in every normal case on Linux.
+    /// Returns true if it is certain that nothing is left. So in every normal case on Linux.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.left.is_empty() && !self.restless && !self.groups_only

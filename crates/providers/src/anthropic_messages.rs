@@ -111,7 +111,7 @@ pub struct AnthropicMessages {
 }
 
 impl AnthropicMessages {
-    /// A model at an endpoint. Nothing is sent yet.
+    /// Creates a model at an endpoint. Nothing is sent yet.
     ///
     /// # Errors
     /// When the endpoint's address, key, headers or extra fields cannot be used, or there is

@@ -5,8 +5,9 @@ use crate::prices::{plain, vendor_and_model, without_date};
 
 const TABLE: &str = include_str!("../context_windows.txt");
 
-/// The published tokens of input and output that fit into the context of a provider's model. A
-/// model that is named as `VENDOR/MODEL` has the number of its vendor; an unknown one has none.
+/// Returns the published tokens of input and output that fit into the context of a provider's
+/// model. A model that is named as `VENDOR/MODEL` has the number of its vendor; an unknown one has
+/// none.
 ///
 /// ```
 /// use deputize_providers::published_context_window;

@@ -110,7 +110,7 @@ pub enum KeyHeader {
 }
 
 impl KeyHeader {
-    /// The header of this name, as a configuration has it.
+    /// Returns the header of this name, as a configuration has it.
     ///
     /// ```
     /// use deputize_providers::KeyHeader;
@@ -152,8 +152,8 @@ pub(crate) struct WireDefaults {
 }
 
 impl Endpoint {
-    /// An endpoint without a key and with the usual limits: 10 s to connect, 60 s to the first
-    /// data (600 s on this machine, where models are slow), 90 s between data.
+    /// Creates an endpoint without a key and with the usual limits: 10 s to connect, 60 s to the
+    /// first data (600 s on this machine, where models are slow), 90 s between data.
     #[must_use]
     pub fn new(name: impl Into<String>, base_url: impl Into<String>) -> Self {
         let base_url = base_url.into();
@@ -266,7 +266,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// Whether an address is on this machine, in whatever spelling.
+/// Returns whether an address is on this machine, in whatever spelling.
 ///
 /// ```
 /// use deputize_providers::is_loopback;

@@ -74,7 +74,7 @@ pub struct OpenAiChat {
 }
 
 impl OpenAiChat {
-    /// A model at an endpoint. Nothing is sent yet.
+    /// Creates a model at an endpoint. Nothing is sent yet.
     ///
     /// # Errors
     /// When the endpoint's address, key, headers or extra fields cannot be used, or there is

@@ -4,7 +4,7 @@ use deputize_core::budget::Price;
 
 const TABLE: &str = include_str!("../prices.txt");
 
-/// The published price of a provider's model. A model that is named as `VENDOR/MODEL` (as
+/// Returns the published price of a provider's model. A model that is named as `VENDOR/MODEL` (as
 /// `openrouter` does) has the price of its vendor. Unknown models have none, never zero.
 ///
 /// ```

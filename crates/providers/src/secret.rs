@@ -33,7 +33,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// The key that a variable holds.
+    /// Wraps the key that a variable holds.
     #[must_use]
     pub fn new(variable: impl Into<String>, text: impl Into<String>) -> Self {
         Self { variable: variable.into(), secret: Secret::new(text) }
@@ -64,7 +64,7 @@ impl Secret {
         Self(Zeroizing::new(text.trim().to_owned()))
     }
 
-    /// Whether there is nothing in it.
+    /// Returns whether there is nothing in it.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -73,13 +73,13 @@ impl Secret {
     /// A shorter key, in bytes, is not looked for: it would strike innocent text.
     pub const SHORTEST: usize = 6;
 
-    /// Whether it is too short to be looked for.
+    /// Returns whether it is too short to be looked for.
     #[must_use]
     pub fn is_short(&self) -> bool {
         self.0.len() < Self::SHORTEST
     }
 
-    /// A text without this key in it, unless it is shorter than [`Secret::SHORTEST`].
+    /// Returns a text without this key in it, unless it is shorter than [`Secret::SHORTEST`].
     ///
     /// ```
     /// let secret = deputize_providers::Secret::new("a");

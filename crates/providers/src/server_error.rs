@@ -275,7 +275,7 @@ impl ServerError {
         always || judged && (coded || self.says(&CONTEXT_WORDS) || self.meaning() == Some(413))
     }
 
-    /// Whether it speaks of money rather than of speed.
+    /// Returns whether it speaks of money rather than of speed.
     #[must_use]
     pub fn is_quota(&self) -> bool {
         let code = self.code.to_ascii_lowercase();
@@ -299,7 +299,7 @@ impl ServerError {
         self.meaning().is_some_and(|n| (400..500).contains(&n) && !other.contains(&n))
     }
 
-    /// What kind of failure it is.
+    /// Returns what kind of failure it is.
     #[must_use]
     pub fn kind(&self) -> FailureKind {
         if self.is_quota() {

@@ -344,13 +344,13 @@ macro_rules! reply_stream {
                 self.0.feed(bytes, live)
             }
 
-            /// The answer's text so far.
+            /// Returns the answer's text so far.
             #[must_use]
             pub fn text(&self) -> &str {
                 self.0.parser().text()
             }
 
-            /// The reply, after the last bytes.
+            /// Returns the reply, after the last bytes.
             ///
             /// # Errors
             /// When it is not complete.

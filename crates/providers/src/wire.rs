@@ -56,7 +56,7 @@ impl Wire {
         }
     }
 
-    /// A model behind an endpoint that speaks this wire. Nothing is sent yet.
+    /// Returns a model behind an endpoint that speaks this wire. Nothing is sent yet.
     ///
     /// # Errors
     /// When the endpoint cannot be used, or there is no TLS on this machine.
@@ -72,7 +72,7 @@ impl Wire {
         })
     }
 
-    /// How requests to an endpoint are written.
+    /// Returns how requests to an endpoint are written.
     ///
     /// # Errors
     /// When the endpoint's address or extra fields cannot be used.
@@ -136,7 +136,7 @@ impl fmt::Debug for WireDialect {
 }
 
 impl WireDialect {
-    /// The bytes of a request: one JSON object.
+    /// Returns the bytes of a request: one JSON object.
     #[must_use]
     pub fn body(&self, request: &Request<'_>) -> Vec<u8> {
         match &self.0 {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use deputize_core::{AgentView, Availability, ToolDecl};
 
-/// The tools of an agent as its model is sent them: the list that its spec has, or else, in
+/// Returns the tools of an agent as its model is sent them: the list that its spec has, or else, in
 /// the order of its spec, those that it may use and that can be used now.
 #[must_use]
 pub fn declare(view: &AgentView) -> Vec<Arc<ToolDecl>> {

@@ -15,7 +15,7 @@ use crate::validate::Checker;
 pub struct Arguments(Checker);
 
 impl Arguments {
-    /// The arguments, if they are JSON that fits the tool's schema.
+    /// Returns the arguments, if they are JSON that fits the tool's schema.
     ///
     /// # Errors
     /// With the text for the model.

@@ -65,7 +65,7 @@ pub struct BaseParts<'a> {
 }
 
 impl<'a> BaseParts<'a> {
-    /// The smallest parts, as children have them: built-in identity, no caller's text, no
+    /// Creates the smallest parts, as children have them: built-in identity, no caller's text, no
     /// project files.
     #[must_use]
     pub fn new(date: &'a str, environment: Environment<'a>) -> Self {

@@ -99,7 +99,7 @@ impl Replay {
         Self { session, play }
     }
 
-    /// The session, to make its top agent with.
+    /// Returns the session, to make its top agent with.
     #[must_use]
     pub const fn session(&self) -> &Session {
         &self.session

@@ -166,7 +166,7 @@ impl Session {
         &self.shared.parts.tools.catalog
     }
 
-    /// The spec of a top agent with a model, a task, all tools of the program, and what the
+    /// Returns the spec of a top agent with a model, a task, all tools of the program, and what the
     /// memory has for its system text; set or add to the other fields as needed.
     #[must_use]
     pub fn top_agent(&self, model: &str, task: &str, cwd: &Path) -> AgentSpec {
@@ -323,8 +323,8 @@ pub(crate) fn begin_recording(
     }
 }
 
-/// The spec of a top agent with nothing but a model and a task: no tools, no system text; see
-/// [`Session::top_agent`].
+/// Returns the spec of a top agent with nothing but a model and a task: no tools, no system text;
+/// see [`Session::top_agent`].
 #[must_use]
 pub fn top_agent(session: &SessionId, model: &str, task: &str, cwd: &Path) -> AgentSpec {
     AgentSpec {

@@ -31,7 +31,7 @@ pub struct EditResult {
     pub changes: Vec<(Range<usize>, Range<usize>)>,
 }
 
-/// An edit of a text.
+/// Returns an edit of a text.
 ///
 /// # Errors
 /// When nothing is edited: the lines where the old text stands, if it stands at several.
@@ -86,7 +86,7 @@ pub struct PageSize {
     pub bytes: usize,
 }
 
-/// What a search of one file finds: the number of lines, how many are shown, and those.
+/// Returns what a search of one file finds: the number of lines, how many are shown, and those.
 ///
 /// # Errors
 /// When the pattern is invalid, with the text for the model.

@@ -28,13 +28,13 @@ pub struct Processes {
 }
 
 impl Processes {
-    /// Those of a supervisor.
+    /// Creates the processes of a supervisor.
     #[must_use]
     pub fn of(supervisor: Arc<Supervisor>) -> Self {
         Self { setup: SupervisorConfig::default(), supervisor: Mutex::new(Some(supervisor)) }
     }
 
-    /// Those of a supervisor that is started with this setup at the first command.
+    /// Creates the processes of a supervisor that is started with this setup at the first command.
     #[must_use]
     pub fn with(setup: SupervisorConfig) -> Self {
         Self { setup, supervisor: Mutex::default() }
@@ -45,7 +45,7 @@ impl Processes {
         cx.agent.session.settings.get_or_insert_with(Self::default).shared()
     }
 
-    /// The supervisor, started if it is not yet: for what else the program starts.
+    /// Returns the supervisor, started if it is not yet: for what else the program starts.
     ///
     /// # Errors
     /// When it cannot be started.

@@ -85,8 +85,8 @@ pub enum ErrorValue<'a> {
 }
 
 impl GraphError {
-    /// The stable name of this kind of error: `E_BAD_ID`, `E_DUP_ID`, `E_UNKNOWN_DEP`, `E_SELF_DEP`,
-    /// `E_CYCLE` or `E_TOO_MANY_TASKS`.
+    /// Returns the stable name of this kind of error: `E_BAD_ID`, `E_DUP_ID`, `E_UNKNOWN_DEP`,
+    /// `E_SELF_DEP`, `E_CYCLE` or `E_TOO_MANY_TASKS`.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -99,7 +99,7 @@ impl GraphError {
         }
     }
 
-    /// The one task to blame; `None` for errors of several tasks.
+    /// Returns the one task to blame; `None` for errors of several tasks.
     #[must_use]
     pub fn task_index(&self) -> Option<usize> {
         match self {
@@ -111,7 +111,7 @@ impl GraphError {
         }
     }
 
-    /// The id of the task to blame; of a cycle, its first task.
+    /// Returns the id of the task to blame; of a cycle, its first task.
     #[must_use]
     pub fn task(&self) -> Option<&str> {
         match self {
@@ -124,7 +124,7 @@ impl GraphError {
         }
     }
 
-    /// The field of the call that is wrong: `id`, `depends_on` or `tasks`.
+    /// Returns the field of the call that is wrong: `id`, `depends_on` or `tasks`.
     #[must_use]
     pub fn field(&self) -> &'static str {
         match self {
@@ -188,7 +188,7 @@ impl GraphErrors {
         Err(Self { errors })
     }
 
-    /// The errors, at least one.
+    /// Returns the errors, at least one.
     #[must_use]
     pub fn errors(&self) -> &[GraphError] {
         &self.errors

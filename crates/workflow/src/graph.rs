@@ -69,7 +69,7 @@ impl Graph {
         Ok(Self { nodes, by_rank })
     }
 
-    /// A flat batch: `tasks` tasks `t0`, `t1`, … without edges, preferred in that order.
+    /// Creates a flat batch: `tasks` tasks `t0`, `t1`, … without edges, preferred in that order.
     #[must_use]
     pub fn flat(tasks: usize) -> Self {
         let node = |index| Node {
@@ -82,19 +82,19 @@ impl Graph {
         Self { nodes: (0..tasks).map(node).collect(), by_rank: (0..tasks).collect() }
     }
 
-    /// The number of tasks.
+    /// Returns the number of tasks.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there are no tasks.
+    /// Returns whether there are no tasks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The id of the task at this index.
+    /// Returns the id of the task at this index.
     #[must_use]
     pub fn id(&self, task: usize) -> Option<&str> {
         self.nodes.get(task).map(|node| node.id.as_str())

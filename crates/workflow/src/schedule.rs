@@ -32,7 +32,7 @@ pub enum TaskState {
 }
 
 impl TaskState {
-    /// Whether this state is final.
+    /// Returns whether this state is final.
     #[must_use]
     pub fn is_terminal(self) -> bool {
         !matches!(self, Self::Pending | Self::Running)
@@ -155,7 +155,7 @@ enum Verdict {
 }
 
 impl Schedule {
-    /// A schedule with nothing started.
+    /// Creates a schedule with nothing started.
     #[must_use]
     pub fn new(graph: Graph) -> Self {
         let free = |node: &&crate::graph::Node| node.depends_on.is_empty();
@@ -169,10 +169,10 @@ impl Schedule {
         }
     }
 
-    /// The tasks to start now, best first: as many as there are free slots when `max_concurrency` tasks
-    /// of this graph may run at once. The number may differ from call to call: a cap shared with others
-    /// is given as what they leave of it, and a lowered one stops no task but starts none until
-    /// enough have ended. With 0 nothing starts.
+    /// Returns the tasks to start now, best first: as many as there are free slots when
+    /// `max_concurrency` tasks of this graph may run at once. The number may differ from call to
+    /// call: a cap shared with others is given as what they leave of it, and a lowered one stops no
+    /// task but starts none until enough have ended. With 0 nothing starts.
     #[must_use]
     pub fn ready(&self, max_concurrency: usize) -> ReadyTasks<'_> {
         let free = max_concurrency.saturating_sub(self.running);
@@ -192,19 +192,19 @@ impl Schedule {
         }
     }
 
-    /// The graph this is a schedule of.
+    /// Returns the graph this is a schedule of.
     #[must_use]
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// Where the task at this index stands; `None` if there is no such task.
+    /// Returns where the task at this index stands; `None` if there is no such task.
     #[must_use]
     pub fn state(&self, task: usize) -> Option<TaskState> {
         self.states.get(task).copied()
     }
 
-    /// The states of all tasks, by index.
+    /// Returns the states of all tasks, by index.
     #[must_use]
     pub fn states(&self) -> &[TaskState] {
         &self.states
@@ -216,7 +216,7 @@ impl Schedule {
         self.running
     }
 
-    /// Whether every task has ended.
+    /// Returns whether every task has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.ended == self.states.len()

@@ -59,7 +59,7 @@ pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, HostError> {
     Ok(text)
 }
 
-/// The person's words, without what the host attached to them.
+/// Returns the person's words, without what the host attached to them.
 #[must_use]
 pub fn words_of(text: &str) -> &str {
     split_attachments(text).0

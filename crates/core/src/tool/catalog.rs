@@ -31,7 +31,7 @@ pub struct CatalogEntry {
 }
 
 impl CatalogEntry {
-    /// The tool's name.
+    /// Returns the tool's name.
     #[must_use]
     pub fn name(&self) -> &ToolName {
         &self.tool.spec().decl.name

@@ -41,7 +41,7 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// What an endpoint says.
+    /// Returns what an endpoint says.
     ///
     /// # Errors
     /// When an extra field is one of those that are ours alone.
@@ -77,7 +77,7 @@ struct ToolParam<'a> {
     cache_control: Option<&'a Value>,
 }
 
-/// The bytes of a request: one JSON object.
+/// Returns the bytes of a request: one JSON object.
 #[must_use]
 pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     let usual = json!({"type": "ephemeral"});

@@ -13,8 +13,8 @@ use super::failure;
 use super::keys::KeyRings;
 use crate::endpoint::{CaBundle, Endpoint, EndpointError, Proxy, is_loopback};
 
-/// The program's way to HTTP. It keeps connections, so a program has one; making it installs
-/// the TLS provider.
+/// Returns the program's way to HTTP. It keeps connections, so a program has one; making it
+/// installs the TLS provider.
 ///
 /// Redirects are not followed: a key must not wander. Proxies are taken from the environment,
 /// but never for this machine's own addresses, unless an endpoint says otherwise. Certificates

@@ -45,7 +45,7 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// What is known of an endpoint by its host, with its extra fields.
+    /// Returns what is known of an endpoint by its host, with its extra fields.
     ///
     /// # Errors
     /// When an extra field is one of those that are ours alone.
@@ -137,7 +137,7 @@ struct CallFunction<'a> {
     arguments: &'a str,
 }
 
-/// The bytes of a request: one JSON object.
+/// Returns the bytes of a request: one JSON object.
 #[must_use]
 pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     let system = request.system.join("\n\n");

@@ -48,7 +48,7 @@ impl Default for Dialect {
 }
 
 impl Dialect {
-    /// What is known of an endpoint.
+    /// Returns what is known of an endpoint.
     ///
     /// # Errors
     /// When an extra field is one of those that are ours alone.
@@ -127,7 +127,7 @@ enum Content<'a> {
     OutputText { text: &'a str, annotations: [(); 0] },
 }
 
-/// The bytes of a request: one JSON object.
+/// Returns the bytes of a request: one JSON object.
 #[must_use]
 pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     let system = request.system.join("\n\n");

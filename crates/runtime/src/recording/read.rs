@@ -73,19 +73,19 @@ impl Recording {
         Ok(scan.recording)
     }
 
-    /// The session's id.
+    /// Returns the session's id.
     #[must_use]
     pub const fn session(&self) -> &SessionId {
         &self.header.session
     }
 
-    /// The program that made it.
+    /// Returns the program that made it.
     #[must_use]
     pub fn program(&self) -> &str {
         &self.header.program
     }
 
-    /// When it was begun: a clock that stands there.
+    /// Returns when it was begun: a clock that stands there.
     #[must_use]
     pub const fn clock(&self) -> FixedClock {
         FixedClock(self.header.created)
@@ -98,19 +98,19 @@ impl Recording {
         &self.header.setup
     }
 
-    /// Whether it is of a session that was stored and taken up again.
+    /// Returns whether it is of a session that was stored and taken up again.
     #[must_use]
     pub const fn taken_up(&self) -> bool {
         self.header.taken_up
     }
 
-    /// The records of the session from before it was taken up again.
+    /// Returns the records of the session from before it was taken up again.
     #[must_use]
     pub fn before(&self) -> &[Record] {
         &self.before
     }
 
-    /// The records, in order.
+    /// Returns the records, in order.
     pub fn records(&self) -> impl Iterator<Item = &Record> {
         self.records.iter().map(|record| &**record)
     }

@@ -89,13 +89,14 @@ impl SessionRecorder {
         self
     }
 
-    /// The file.
+    /// Returns the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Why the recording is not whole, if it is not. That its file was removed is seen, too.
+    /// Returns why the recording is not whole, if it is not. That its file was removed is seen,
+    /// too.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         let state = self.lock();
@@ -103,7 +104,7 @@ impl SessionRecorder {
         state.broken.clone().or_else(|| (!stands_at(&state.file, &self.path)).then(gone))
     }
 
-    /// Whether its beginning was written, so that something can have been recorded.
+    /// Returns whether its beginning was written, so that something can have been recorded.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         self.lock().has_beginning

@@ -33,13 +33,13 @@ impl fmt::Debug for SessionDir {
 }
 
 impl SessionDir {
-    /// A folder of the machine, which may not exist yet.
+    /// Uses a folder of the machine, which may not exist yet.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self::on(Arc::new(RealDisk), path)
     }
 
-    /// A folder of another storage, for simulations.
+    /// Uses a folder of another storage, for simulations.
     #[must_use]
     pub fn on(disk: Arc<dyn Disk>, path: impl Into<PathBuf>) -> Self {
         Self { path: path.into(), disk, first_sync: Arc::default() }
@@ -53,19 +53,19 @@ impl SessionDir {
         took.filter(|took| *took > SLOW_SYNC)
     }
 
-    /// The folder.
+    /// Returns the folder.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The file of a session.
+    /// Returns the file of a session.
     #[must_use]
     pub fn file(&self, id: &SessionId) -> PathBuf {
         self.path.join(format!("{id}.jsonl"))
     }
 
-    /// The folder for long outputs of a session.
+    /// Returns the folder for long outputs of a session.
     #[must_use]
     pub fn spill(&self, id: &SessionId) -> PathBuf {
         self.path.join(id.as_str())
@@ -103,7 +103,7 @@ impl SessionDir {
         opened(self.disk.open(&path), &path)
     }
 
-    /// The sessions here, by name; none when the folder does not exist.
+    /// Returns the sessions here, by name; none when the folder does not exist.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -120,7 +120,7 @@ impl SessionDir {
         Ok(ids)
     }
 
-    /// A session as stored. Nothing is changed, and it may be in use.
+    /// Returns a session as stored. Nothing is changed, and it may be in use.
     ///
     /// # Errors
     /// When there is none, or it is not one that this program reads.

@@ -187,14 +187,14 @@ fn spoken(state: &AgentState, range: Range<usize>) -> Vec<SpokenText> {
 }
 
 impl StoredSession {
-    /// The conversation of an agent, as its model saw it after the system text.
+    /// Returns the conversation of an agent, as its model saw it after the system text.
     #[must_use]
     pub fn messages(&self, agent: &AgentId) -> Option<Vec<Arc<Message>>> {
         Some(self.states().get(agent)?.messages())
     }
 
-    /// The conversation of an agent after the system text, with what had come of replies that were
-    /// cut, where they were. Messages that a compaction replaced stand before it.
+    /// Returns the conversation of an agent after the system text, with what had come of replies
+    /// that were cut, where they were. Messages that a compaction replaced stand before it.
     #[must_use]
     pub fn spoken_texts(&self, agent: &AgentId) -> Option<Vec<SpokenText>> {
         let own = || self.records.iter().filter(|record| record.agent == *agent);
@@ -227,7 +227,7 @@ impl StoredSession {
         self.states.get_or_init(|| AgentStates::of(&self.records))
     }
 
-    /// The top agent's spec, with its texts.
+    /// Returns the top agent's spec, with its texts.
     #[must_use]
     pub fn root_spec(&self) -> Option<AgentSpec> {
         let texts = self.texts();
@@ -238,7 +238,7 @@ impl StoredSession {
         })
     }
 
-    /// How it was last taken up.
+    /// Returns how it was last taken up.
     #[must_use]
     pub fn last_start(&self) -> Option<&SessionStart> {
         self.records.iter().rev().find_map(|record| match &record.event {
@@ -247,7 +247,7 @@ impl StoredSession {
         })
     }
 
-    /// The texts of its agents, by hash.
+    /// Returns the texts of its agents, by hash.
     #[must_use]
     pub fn texts(&self) -> BTreeMap<String, Arc<str>> {
         let starts = self.records.iter().filter_map(|record| match &record.event {
