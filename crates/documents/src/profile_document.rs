@@ -18,6 +18,8 @@ use crate::tool_aliases::ToolAliases;
 
 /// Characters of a description at most.
 const DESCRIPTION_CHARS: usize = 1024;
+/// Characters of the reason why a schema is none.
+const REASON_CHARS: usize = 300;
 /// Words of the file in one note at most; the rest are counted.
 const NOTED: usize = 20;
 /// Characters of one of them at most.
@@ -231,8 +233,10 @@ impl ProfileReader<'_> {
         if !schema.is_object() {
             return Err(DocumentError::whole("`output_schema` must be a JSON Schema"));
         }
-        bounded_schema(schema)
-            .map_err(|error| DocumentError::whole(format!("`output_schema`: {error}")))?;
+        bounded_schema(schema).map_err(|error| {
+            let error = for_terminal_line(&error.to_string(), REASON_CHARS);
+            DocumentError::whole(format!("`output_schema`: {error}"))
+        })?;
         Ok(Some(schema.clone()))
     }
 }
