@@ -1,5 +1,7 @@
 //! Who decides what models say and tools do: chance, or a plan that stays the same.
 
+use std::sync::Arc;
+
 use deputize_core::Message;
 use deputize_core::model::{
     FailureKind, Finish, ModelError, RawCall, Reply, Request, ToolChoice, Usage,
@@ -47,13 +49,16 @@ pub(crate) enum ToolBehaviour {
     Floods,
 }
 
-/// Who a conversation is with: its system text and first message.
+/// Who a conversation is with: its system text and first message, or, where that is another agent's,
+/// the message with its task.
 pub(crate) fn identity(request: &Request<'_>) -> String {
-    let first = request.messages.first().map(|message| &**message);
-    let first = match first {
-        Some(Message::User(user)) => user.text.as_str(),
-        _ => "",
+    let text = |message: &'_ Arc<Message>| match &**message {
+        Message::User(user) => Some(user.text.clone()),
+        Message::Assistant(_) | Message::Tool(_) => None,
     };
+    let mut texts = request.messages.iter().rev().filter_map(text);
+    let task = texts.find(|text| text.contains("YOUR TASK:"));
+    let first = task.or_else(|| request.messages.first().and_then(text)).unwrap_or_default();
     let system = request.system.last().map(|block| &**block).unwrap_or_default();
     format!("{system}\n{first}")
 }
@@ -234,6 +239,7 @@ fn delegation(dice: &mut Rng) -> Value {
             2 => task["max_iterations"] = dice.u32(..4).into(),
             3 => task["context"] = format!("It is {SECRET}.").into(),
             4 => task["goal"] = " ".into(),
+            5 => task["history"] = "fork".into(),
             _ => {}
         }
         task

@@ -190,6 +190,7 @@ fn spec(id: AgentId, dir: PathBuf, catalog: &Catalog) -> AgentSpec {
         options: ModelOptions::default(),
         system: Vec::new(),
         prefill: Vec::new(),
+        is_fork: false,
         toolsets: catalog.toolsets().into_iter().collect(),
         tools: catalog.iter().map(|entry| entry.name().clone()).collect(),
         grant: Grant {

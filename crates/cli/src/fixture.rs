@@ -78,6 +78,7 @@ pub(crate) fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         options: ModelOptions::default(),
         system: Vec::new(),
         prefill: Vec::new(),
+        is_fork: false,
         toolsets: vec![ToolsetName::literal("file")],
         tools: vec![ToolName::literal("read_file"), ToolName::literal("write_file")],
         grant: Grant::default(),

@@ -104,6 +104,10 @@ pub struct AgentSpec {
     /// Messages before the first one.
     #[serde(default)]
     pub prefill: Vec<Message>,
+    /// Whether a child's conversation begins with that of its parent, up to the reply with the call
+    /// that starts it. The journal holds those messages once.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_fork: bool,
     /// Its toolsets.
     pub toolsets: Vec<ToolsetName>,
     /// Its tools, in the order in which they are sent.

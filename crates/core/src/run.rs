@@ -115,6 +115,18 @@ impl Run {
         Self::new(spec.limits, spec.prefill.iter().cloned())
     }
 
+    /// Creates a run for a child whose conversation begins with that of its parent, up to the reply
+    /// whose calls are open. Its steps are numbered after those of its parent, so that no two calls
+    /// of the conversation have one ID.
+    #[must_use]
+    pub fn fork(limits: AgentLimits, parent: &Self) -> Self {
+        Self {
+            conversation: parent.conversation.fork(),
+            steps: StepCount::after(parent.steps, limits.max_iterations),
+            ..Self::new(limits, [])
+        }
+    }
+
     /// Returns the next action.
     #[must_use]
     pub fn step(&self) -> Step<'_> {
@@ -168,7 +180,7 @@ impl Run {
     /// Returns the number of replies.
     #[must_use]
     pub const fn iterations(&self) -> u32 {
-        self.steps.all
+        self.steps.own()
     }
 
     /// Returns the model that served the last reply, or part of one, by the name that agents use;
@@ -500,7 +512,7 @@ impl Run {
     fn close(&mut self, why: LastRequestReason) {
         match self.state {
             // A resting agent reports what it has; one that never began has nothing.
-            RunState::Resting if self.steps.all > 0 => {
+            RunState::Resting if self.iterations() > 0 => {
                 self.closing = None;
                 self.state = RunState::Asking;
             }

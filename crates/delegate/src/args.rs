@@ -20,7 +20,7 @@ use crate::profiles::profile_names;
 
 /// The fields of a call beside `tasks`. The first three are of single mode alone, the others
 /// are what a task gets that does not say them itself.
-const CALL_FIELDS: [&str; 9] = [
+const CALL_FIELDS: [&str; 10] = [
     "goal",
     "context",
     "toolsets",
@@ -29,11 +29,23 @@ const CALL_FIELDS: [&str; 9] = [
     "output_schema",
     "model",
     "profile",
+    HISTORY,
     "tasks",
 ];
 /// The fields of one task.
-const TASK_FIELDS: [&str; 8] =
-    ["goal", "context", "toolsets", "role", "max_iterations", "output_schema", "model", "profile"];
+const TASK_FIELDS: [&str; 9] = [
+    "goal",
+    "context",
+    "toolsets",
+    "role",
+    "max_iterations",
+    "output_schema",
+    "model",
+    "profile",
+    HISTORY,
+];
+/// What a child knows of its parent's conversation.
+const HISTORY: &str = "history";
 /// Fields that are specified and not served yet: an error, never ignored.
 const LATER: [&str; 13] = [
     "budget",
@@ -107,6 +119,7 @@ struct TaskChoices {
     output_schema: Option<Value>,
     model: Option<String>,
     profile: Option<String>,
+    is_fork: Option<bool>,
 }
 
 impl TaskChoices {
@@ -118,6 +131,7 @@ impl TaskChoices {
             output_schema: self.output_schema.or_else(|| other.output_schema.clone()),
             model: self.model.or_else(|| other.model.clone()),
             profile: self.profile.or_else(|| other.profile.clone()),
+            is_fork: self.is_fork.or(other.is_fork),
         }
     }
 }
@@ -216,6 +230,7 @@ impl CallReader<'_> {
             output_schema: choices.output_schema,
             model: choices.model,
             profile: choices.profile,
+            is_fork: choices.is_fork.unwrap_or_default(),
         }
     }
 
@@ -226,6 +241,7 @@ impl CallReader<'_> {
             output_schema: self.schema(fields),
             model: self.model(fields),
             profile: self.profile(fields),
+            is_fork: self.is_fork(fields),
         }
     }
 
@@ -425,6 +441,28 @@ impl CallReader<'_> {
             &remedy,
         ));
         None
+    }
+
+    /// Returns whether a child's conversation begins with that of its parent; `None` if that is not
+    /// said.
+    fn is_fork(&mut self, fields: &Fields<'_>) -> Option<bool> {
+        let words = ["none", "fork"];
+        let word = fields.choice(HISTORY, CallErrorCode::History, &words, &mut self.findings)?;
+        if word == "none" {
+            return Some(false);
+        }
+        if !self.config.has_forks() {
+            let value = Value::String(word.to_owned());
+            let remedy = format!(
+                "with `history` `fork` a child begins with your conversation, for which it must be \
+                 sent your own tools and system text, and children are sent others here{}: leave \
+                 `history` out, and write what it must know into `context`",
+                self.config.setting_note("tool_schemas"),
+            );
+            let error = fields.error(CallErrorCode::History, HISTORY, &value, &remedy);
+            self.findings.errors.push(error);
+        }
+        Some(true)
     }
 
     /// Returns the list of tasks, if one is given.

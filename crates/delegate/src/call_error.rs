@@ -51,6 +51,8 @@ pub enum CallErrorCode {
     External,
     /// The schema of an answer is none.
     Schema,
+    /// A child cannot begin with its parent's conversation.
+    History,
     /// Background children, where they are switched off.
     BackgroundOff,
     /// A field that this version does not serve.
@@ -87,6 +89,7 @@ impl CallErrorCode {
             Self::Profile => "E_PROFILE",
             Self::External => "E_EXTERNAL",
             Self::Schema => "E_SCHEMA",
+            Self::History => "E_HISTORY",
             Self::BackgroundOff => "E_BACKGROUND_OFF",
             Self::NotInThisVersion => "E_NOT_IN_THIS_VERSION",
             Self::Action => "E_ACTION",

@@ -275,6 +275,11 @@ impl DelegationConfig {
         !self.host.external_needs.is_empty()
     }
 
+    /// Whether a child's conversation may begin with that of its parent, so that a cache serves it.
+    pub(crate) fn has_forks(&self) -> bool {
+        self.options.tool_schemas == ToolSchemas::CachePreserving && !self.is_external()
+    }
+
     /// Whether children whose questions are answered so go without the tools that need an
     /// approval: nobody would give it. External programs bring tools of their own.
     pub(crate) fn withholds_any(&self, approver: ApproverMode) -> bool {

@@ -212,6 +212,12 @@ fn task_fields(config: &DelegationConfig, nesting: bool) -> Value {
     {
         fields.insert("profile".to_owned(), json!({"type": "string"}));
     }
+    if config.has_forks()
+        && let Some(fields) = task.as_object_mut()
+    {
+        let history = json!({"type": "string", "enum": ["none", "fork"], "default": "none"});
+        fields.insert("history".to_owned(), history);
+    }
     if config.is_external()
         && let Some(fields) = task.as_object_mut()
     {
@@ -261,6 +267,7 @@ fn parameters(parent: ParentView<'_>, config: &DelegationConfig, nesting: bool) 
             ("output_schema", "JSON Schema of its answer; `output` then holds the value"),
             ("profile", &profile_list(&config.profiles)),
             ("toolsets", &toolsets_text(parent, config)),
+            ("history", "With `fork` it knows all that was said here until this call"),
         ] {
             if let Some(field) = fields.get_mut(name).and_then(Value::as_object_mut) {
                 field.insert("description".to_owned(), json!(text));

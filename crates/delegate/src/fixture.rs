@@ -103,6 +103,7 @@ fn top(tools: Vec<ToolName>, grant: Grant) -> AgentSpec {
         options: ModelOptions::default(),
         system: Vec::new(),
         prefill: Vec::new(),
+        is_fork: false,
         toolsets: Vec::new(),
         tools,
         grant,

@@ -24,6 +24,8 @@ pub struct RequestedTask {
     pub toolsets: Option<BTreeSet<String>>,
     /// Whether it may delegate.
     pub role: Role,
+    /// Whether its conversation begins with that of its parent.
+    pub is_fork: bool,
     /// Upper bound on its model requests; `None` means as configured.
     pub max_iterations: Option<u32>,
     /// JSON Schema for its answer; `None` for any text.

@@ -98,6 +98,7 @@ pub fn plan(
         if !holds {
             let request = request.as_ref();
             warnings.extend(fewer_than_asked(task_index, request, &tools, parent, config));
+            warnings.extend(uncached_fork(task_index, &task, parent, config));
         }
         out.dropped.push(tools.dropped.clone());
         let by = SpawnedBy { call, task_index, task_count };
@@ -370,6 +371,22 @@ fn fewer_than_asked(
     (!lost.is_empty()).then(|| format!("task {index} got less than it asked for: {}", list(&lost)))
 }
 
+/// Returns what a fork with another model than its parent loses.
+fn uncached_fork(
+    index: u32,
+    task: &RequestedTask,
+    parent: ParentView<'_>,
+    config: &DelegationConfig,
+) -> Option<String> {
+    let model = task.model.as_ref().or(config.models.model.as_ref())?;
+    (task.is_fork && *model != parent.spec.model).then(|| {
+        format!(
+            "task {index} begins with your conversation and another model, `{model}`: no cache \
+             serves what it begins with"
+        )
+    })
+}
+
 /// Names in one sentence the tools that no child gets although its parent has them.
 fn lost(parent: ParentView<'_>) -> Option<String> {
     let lost: Vec<&str> = parent.lost().map(ToolName::as_str).collect();
@@ -417,6 +434,7 @@ fn spec(
         options,
         system,
         prefill: parent.spec.prefill.clone(),
+        is_fork: task.is_fork,
         toolsets: child.toolsets,
         tools: child.tools,
         approver: parent.child_approver(config),

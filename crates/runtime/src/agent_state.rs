@@ -242,6 +242,14 @@ impl AgentState {
         }
     }
 
+    /// Returns the state of a new child whose conversation begins with that of its parent: with what
+    /// its parent has read from outside.
+    pub(crate) fn fork(spec: &AgentSpec, parent: &Self) -> Self {
+        let outside = parent.tool_state.outside.clone();
+        let tool_state = ToolState { outside, ..ToolState::default() };
+        Self { run: Run::fork(spec.limits, &parent.run), tool_state, ..Self::new(spec) }
+    }
+
     /// Records that the agent must end, unless it must already.
     pub(crate) fn stop(&mut self, reason: CancelReason) {
         self.ending.stopped.get_or_insert(reason);

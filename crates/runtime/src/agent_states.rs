@@ -29,8 +29,12 @@ impl Deref for StateRef<'_> {
 }
 
 impl SharedState {
-    fn new(spec: &AgentSpec) -> Self {
-        Self(Arc::new(Mutex::new(AgentState::new(spec))))
+    fn new(spec: &AgentSpec, parent: Option<&Self>) -> Self {
+        let state = match parent.filter(|_| spec.is_fork) {
+            Some(parent) => AgentState::fork(spec, &parent.lock()),
+            None => AgentState::new(spec),
+        };
+        Self(Arc::new(Mutex::new(state)))
     }
 
     fn lock(&self) -> MutexGuard<'_, AgentState> {
@@ -77,7 +81,12 @@ impl AgentStates {
     /// Returns the state of an agent, which is a new one if its start is not on record.
     pub(crate) fn open(&self, spec: &AgentSpec) -> SharedState {
         let mut states = self.lock();
-        states.entry(spec.id.clone()).or_insert_with(|| SharedState::new(spec)).clone()
+        if let Some(known) = states.get(&spec.id) {
+            return known.clone();
+        }
+        let new = SharedState::new(spec, parent_of(&states, spec));
+        states.insert(spec.id.clone(), new.clone());
+        new
     }
 
     /// Forgets an agent whose state nobody will ask for again.
@@ -111,9 +120,16 @@ impl AgentStates {
     }
 }
 
+fn parent_of<'s>(
+    states: &'s BTreeMap<AgentId, SharedState>,
+    spec: &AgentSpec,
+) -> Option<&'s SharedState> {
+    spec.parent.as_ref().and_then(|parent| states.get(parent))
+}
+
 fn start_agent(states: &mut BTreeMap<AgentId, SharedState>, spec: &AgentSpec) {
-    let new = SharedState::new(spec);
-    if let Some(parent) = spec.parent.as_ref().and_then(|parent| states.get(parent)) {
+    let new = SharedState::new(spec, parent_of(states, spec));
+    if let Some(parent) = parent_of(states, spec) {
         let mut parent = parent.lock();
         parent.record_child_start(spec);
         if let Some(reason) = parent.stopped() {

@@ -340,6 +340,7 @@ pub fn top_agent(session: &SessionId, model: &str, task: &str, cwd: &Path) -> Ag
         options: ModelOptions::default(),
         system: Vec::new(),
         prefill: Vec::new(),
+        is_fork: false,
         toolsets: Vec::new(),
         tools: Vec::new(),
         grant: Grant::default(),

@@ -170,6 +170,7 @@ fn context(id: AgentId, cwd: &Path, grant: &Grant, session: Arc<SessionView>) ->
         options: ModelOptions::default(),
         system: Vec::new(),
         prefill: Vec::new(),
+        is_fork: false,
         toolsets: Vec::new(),
         tools: Vec::new(),
         grant: grant.clone(),

@@ -237,6 +237,7 @@ impl LibraryState {
             options: ModelOptions::default(),
             system: Vec::new(),
             prefill: Vec::new(),
+            is_fork: false,
             toolsets: self.catalog.toolsets().into_iter().collect(),
             tools: self.catalog.iter().map(|entry| entry.name().clone()).collect(),
             grant: Grant {

@@ -1,6 +1,7 @@
 //! How much of what is sent was sent before: what a provider's cache can serve. Counted over
 //! tools, then system text, then messages, which is the order that providers cache in.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
 
@@ -8,8 +9,8 @@ use deputize_core::model::Reply;
 use deputize_testkit::{HttpRequest, MockAnswer};
 use serde_json::{Value, json};
 
-use super::{is_child, of, run};
-use crate::program::{ChatRequest, Lab, model};
+use super::{is_child, run};
+use crate::program::{ChatRequest, Lab, RunningProgram, model};
 
 /// A request as a provider's cache sees it.
 struct Prefix {
@@ -56,11 +57,14 @@ fn percent(part: usize, whole: usize) -> f64 {
 /// A parent that looks, hands two parts on, and ends; children look twice.
 fn family(
     role: &'static str,
-    task: bool,
+    name: &'static str,
 ) -> impl Fn(&ChatRequest) -> MockAnswer + Send + Sync + 'static {
+    let task = name == "task";
+    let history = if name == FORK { "fork" } else { "none" };
     move |asked| {
         let calls = |calls: Vec<(&str, Value)>| Reply::calls("m", calls);
-        MockAnswer::reply(&match (is_child(asked), asked.results().len()) {
+        let is_child = is_child(asked) || asked.last_user().contains("YOUR TASK:");
+        MockAnswer::reply(&match (is_child, asked.results().len()) {
             (false, 0) => calls(vec![("list_dir", json!({}))]),
             (false, 1) if task => calls(vec![
                 ("task", json!({"description": "Look at one"})),
@@ -68,7 +72,7 @@ fn family(
             ]),
             (false, 1) => calls(vec![(
                 "delegate_task",
-                json!({"role": role, "tasks": [
+                json!({"role": role, "history": history, "tasks": [
                     {"goal": "Look at one", "context": "In src."},
                     {"goal": "Look at two", "context": "In docs. Be quick."},
                 ]}),
@@ -79,6 +83,14 @@ fn family(
         })
     }
 }
+
+/// The requests of the agent whose last message of a user holds a word, in order.
+fn with_task<'r>(requests: &'r [HttpRequest], word: &str) -> Vec<&'r HttpRequest> {
+    requests.iter().filter(|request| ChatRequest::of(request).last_user().contains(word)).collect()
+}
+
+/// The form whose children begin with their parent's conversation.
+const FORK: &str = "cache_preserving, history: fork";
 
 /// What one form of delegation shares.
 struct Form {
@@ -91,6 +103,8 @@ struct Form {
     sibling: usize,
     /// Whether every tool before the first one that the child lost is shared.
     tools_before: bool,
+    /// Whether the child's conversation begins with all that its parent had sent before the call.
+    conversation: bool,
     /// Bytes of the child's own brief in its system text.
     brief: usize,
 }
@@ -99,13 +113,13 @@ impl Form {
     async fn of(name: &'static str, set: &[&str], role: &'static str) -> Self {
         let lab = Lab::new();
         fs::write(lab.work("AGENTS.md"), "Use tabs.\n").unwrap();
-        let server = model(family(role, name == "task")).await;
+        let server = model(family(role, name)).await;
         run(&lab, &server, set, "Look around").await;
         let requests = server.requests();
         for word in ["Look around", "Look at one", "Look at two"] {
-            append_only(name, &of(&requests, word));
+            append_only(name, &with_task(&requests, word));
         }
-        let first = |word| Prefix::of(of(&requests, word)[0]);
+        let first = |word| Prefix::of(with_task(&requests, word)[0]);
         let parent = first("Look around");
         let one = first("Look at one");
         let two = first("Look at two");
@@ -118,6 +132,9 @@ impl Form {
             parent: one.shared(&parent),
             sibling: one.shared(&two),
             tools_before: one.shared(&parent) >= before && kept > 0,
+            conversation: one
+                .all
+                .starts_with(&Prefix::of(with_task(&requests, "Look around")[1]).all),
             brief: one.head.len() - one.head.find("YOUR TASK:").unwrap_or(one.head.len()).max(own),
         }
     }
@@ -167,6 +184,7 @@ async fn what_every_form_shares() {
             "orchestrator",
         )
         .await,
+        Form::of(FORK, &[shares], "leaf").await,
         Form::of("task", &["delegation.tool_name=task"], "leaf").await,
     ];
     let mut table = String::from("| form | system + tools, bytes | parent, % | sibling, % |\n");
@@ -182,6 +200,7 @@ async fn what_every_form_shares() {
         )
         .unwrap();
         assert!(form.tools_before, "{}", form.name);
+        assert_eq!(form.conversation, form.name == FORK, "{}", form.name);
         if form.name.starts_with("cache_preserving") || form.name.starts_with("equal lists") {
             assert!(share(form.parent) >= 97.0 && share(form.sibling) >= 99.0, "{table}");
             assert_eq!(form.brief, 0);
@@ -192,4 +211,49 @@ async fn what_every_form_shares() {
         }
     }
     println!("{table}");
+}
+
+#[tokio::test]
+async fn no_two_calls_of_a_fork_have_one_id_and_its_costs_are_its_own() {
+    let lab = Lab::new();
+    let server = model(family("leaf", FORK)).await;
+    let set = "delegation.tool_schemas=cache_preserving";
+    let args = ["--output", "events", "--record", "../t.jsonl", "--set", set, "Look around"];
+    let ended = lab.run(&server, &args).end().await.with_code(0);
+    let requests = server.requests();
+    let own = with_task(&requests, "Look at one");
+    let last = own.last().unwrap().json();
+    let messages = last["messages"].as_array().unwrap();
+    let calls = messages.iter().flat_map(|it| it["tool_calls"].as_array().into_iter().flatten());
+    let ids: Vec<String> = calls.map(|call| call["id"].to_string()).collect();
+    let distinct: BTreeSet<&String> = ids.iter().collect();
+    assert_eq!((ids.len(), distinct.len()), (2, 2), "{ids:?}");
+    let starts = ended.events("agent.start");
+    let histories: Vec<&Value> = starts.iter().map(|start| &start["history"]).collect();
+    assert_eq!(histories, [&Value::Null, &json!("fork"), &json!("fork")]);
+    let top = with_task(&requests, "Look around");
+    let result = ChatRequest::of(top[2]).results()[1].to_owned();
+    let line = result.lines().find(|line| line.starts_with('{')).unwrap();
+    let result: Value = serde_json::from_str(line).unwrap();
+    for entry in result["results"].as_array().unwrap() {
+        assert_eq!(entry["api_calls"], 2, "{entry}");
+        assert_eq!(entry["tool_trace"].as_array().unwrap().len(), 1, "{entry}");
+    }
+    drop(server);
+    let file = lab.path("t.jsonl");
+    let again = ["run", "--replay", file.to_str().unwrap(), "--output", "events"];
+    let played = RunningProgram::start(lab.deputize(&again)).end().await.with_code(0);
+    assert_eq!(played.out, ended.out);
+}
+
+#[tokio::test]
+async fn a_fork_that_no_cache_would_serve_is_refused() {
+    let lab = Lab::new();
+    let server = model(family("leaf", FORK)).await;
+    lab.run(&server, &["Look around"]).end().await.with_code(0);
+    let requests = server.requests();
+    let refused = ChatRequest::of(requests.last().unwrap()).results()[1].to_owned();
+    assert!(refused.contains("E_HISTORY") && refused.contains("tool_schemas"), "{refused}");
+    let offered = |request: &HttpRequest| request.json()["tools"].to_string().contains("\"fork\"");
+    assert!(!requests.iter().any(offered), "what is refused is not offered");
 }

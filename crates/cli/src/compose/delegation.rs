@@ -86,6 +86,7 @@ fn setting_names() -> SettingNames {
         "models",
         "orchestrator_enabled",
         "tool_name",
+        "tool_schemas",
         "toolset_ceiling",
         "wrap_up_seconds",
     ];

@@ -143,6 +143,7 @@ impl Projection {
             task_count: by.map(|by| by.task_count),
             tool_call: by.map(|by| by.call),
             context: spec.context.as_deref(),
+            history: spec.is_fork.then_some("fork"),
             workspace: spec.cwd.to_string_lossy(),
             output_schema: spec.output_schema.as_ref(),
             max_iterations: spec.limits.max_iterations,

@@ -36,6 +36,15 @@ impl Conversation {
         }
     }
 
+    /// Returns the beginning of a child's conversation: all before the reply whose calls are open.
+    pub(super) fn fork(&self) -> Self {
+        let is_open = |message: &Arc<Message>| matches!(&**message, Message::Assistant(said) if !said.calls.is_empty());
+        let mut messages = self.messages.clone();
+        messages.pop_if(|last| is_open(last));
+        let prefill = self.prefill.min(messages.len());
+        Self { messages, prefill, ..Self::new([]) }
+    }
+
     pub(super) fn messages(&self) -> &[Arc<Message>] {
         &self.messages
     }

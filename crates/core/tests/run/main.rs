@@ -132,6 +132,27 @@ fn a_further_task_begins_a_new_turn_with_all_its_steps_however_the_last_one_ende
 }
 
 #[test]
+fn a_fork_begins_with_what_was_said_before_the_call_and_counts_its_own_steps() {
+    let mut parent = started(9);
+    parent.apply(Input::Reply(&calls(&["a"])));
+    answer_calls(&mut parent, "x");
+    let before = parent.messages().to_vec();
+    parent.apply(Input::Reply(&calls(&["a", "b"])));
+    let mut run = Run::fork(limits(2), &parent);
+    assert_eq!((run.messages(), run.step(), run.iterations()), (&before[..], Step::Rest, 0));
+    run.apply(Input::Message(&message("part")));
+    assert_eq!(run.step(), Step::Ask { iteration: 3, tools: ToolChoice::Auto });
+    run.apply(Input::Reply(&calls(&["a"])));
+    let Step::Call(open) = run.step() else { panic!("{run:?}") };
+    assert_eq!(open[0].id, CallId { step: 3, slot: 0 });
+    answer_calls(&mut run, "y");
+    run.apply(Input::Reply(&calls(&["a"])));
+    answer_calls(&mut run, "z");
+    assert_eq!(run.iterations(), 2);
+    assert_eq!(run.step(), Step::Ask { iteration: 5, tools: ToolChoice::None });
+}
+
+#[test]
 fn each_end_of_a_child_is_told_once() {
     let mut run = started(9);
     let messages = |run: &Run| run.messages().len();

@@ -44,6 +44,7 @@ fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         options: ModelOptions::default(),
         system: Vec::new(),
         prefill: Vec::new(),
+        is_fork: false,
         toolsets: Vec::new(),
         tools: Vec::new(),
         grant: Grant::default(),

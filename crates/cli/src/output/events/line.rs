@@ -68,6 +68,8 @@ pub(super) struct AgentStartBody<'r> {
     pub(super) task_count: Option<u32>,
     pub(super) tool_call: Option<CallId>,
     pub(super) context: Option<&'r str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) history: Option<&'static str>,
     pub(super) workspace: Cow<'r, str>,
     pub(super) output_schema: Option<&'r Value>,
     pub(super) max_iterations: u32,
