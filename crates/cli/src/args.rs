@@ -42,7 +42,8 @@ pub(crate) struct Arguments {
     pub(crate) log: Option<PathBuf>,
 }
 
-// To build the arguments of all commands takes longer than the rest of a start.
+// To build the arguments of all commands takes longer than the rest of a start. With that put off,
+// a doc comment of flattened options would stand in the help of each command instead of its own.
 #[derive(Debug, Subcommand)]
 #[command(defer = true)]
 pub(crate) enum Command {
@@ -108,7 +109,7 @@ pub(crate) enum Command {
     },
 }
 
-/// Where the configuration comes from.
+// Where the configuration comes from.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Settings {
     /// Work in this directory
@@ -125,7 +126,7 @@ pub(crate) struct Settings {
     pub(crate) project_files: bool,
 }
 
-/// Which model answers.
+// Which model answers.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ModelChoice {
     /// The model; `offline` needs no key and no network
@@ -316,7 +317,7 @@ pub(crate) enum Tools {
     Disable(Choice),
 }
 
-/// A toolset that agents are to have, or not.
+// A toolset that agents are to have, or not.
 #[derive(Debug, Args)]
 pub(crate) struct Choice {
     /// The toolset, as `toolsets list` names it
@@ -341,7 +342,7 @@ pub(crate) enum Toolsets {
     },
 }
 
-/// The child whose tools are asked for.
+// The child whose tools are asked for.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct ChildTools {
     /// Resolve for a child of the agent (the default)

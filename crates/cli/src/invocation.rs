@@ -86,7 +86,9 @@ mod tests {
 
     /// Whether the command that a text begins with has the option `--config`.
     fn has_config_option(text: &str) -> bool {
-        let mut command = &Arguments::command();
+        let mut program = Arguments::command();
+        program.build();
+        let mut command = &program;
         for word in text.split_whitespace() {
             let word = word.trim_end_matches(|c: char| !c.is_alphanumeric() && c != '-');
             let Some(inner) = command.find_subcommand(word) else { break };

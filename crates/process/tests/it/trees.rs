@@ -100,7 +100,10 @@ async fn end(mode: Mode, tree: &Fixture, way: TerminationMethod) -> Duration {
             took
         }
     };
-    assert!((0..looks).all(|_| marker.alive().is_empty()), "{what}: {:?}", marker.alive());
+    // A drop says nothing of the end: above, the test waits for it.
+    if way != TerminationMethod::Drop {
+        assert!((0..looks).all(|_| marker.alive().is_empty()), "{what}: {:?}", marker.alive());
+    }
     took
 }
 
