@@ -31,16 +31,7 @@ impl Document {
     pub fn parse(text: &str) -> Result<Self, DocumentError> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let (yaml, body) = split(text)?;
-        let front = match serde_saphyr::from_str_with_options::<Value>(yaml, options()) {
-            Ok(Value::Object(front)) => front,
-            Ok(Value::Null) => Map::new(),
-            Ok(_) => {
-                return Err(DocumentError::whole(
-                    "the front matter is not a mapping, such as `name: VALUE`",
-                ));
-            }
-            Err(error) => return Err(invalid_yaml(&error)),
-        };
+        let front = parse_plain(yaml).map_or_else(|| parse_yaml(yaml), Ok)?;
         Ok(Self { front, body: body.to_owned() })
     }
 
@@ -74,6 +65,50 @@ fn split(text: &str) -> Result<(&str, &str), DocumentError> {
         end += line.len();
     }
     Err(DocumentError::whole("its front matter has no end: a line `---`"))
+}
+
+/// Parses `key: text` and `key: [word, word]`, one a line, as most files have it; `None` if there is
+/// anything else. For these, the YAML library would take longer than the rest of a start.
+fn parse_plain(yaml: &str) -> Option<Map<String, Value>> {
+    let mut front = Map::new();
+    for line in yaml.lines() {
+        let (key, value) = line.split_once(": ")?;
+        let key = plain_text(key, "_")?;
+        let value = match value.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            Some(words) => {
+                words.split(", ").map(|word| plain_text(word, "-_")).collect::<Option<_>>()?
+            }
+            None => plain_text(value, " -_.,;/()")?.into(),
+        };
+        if front.insert(key.to_owned(), value).is_some() {
+            return None;
+        }
+    }
+    Some(front)
+}
+
+/// Returns a text that YAML reads as just this text: a letter, then letters, digits and these
+/// marks, and no word with a meaning of its own.
+fn plain_text<'t>(text: &'t str, marks: &str) -> Option<&'t str> {
+    const WORDS: [&str; 9] = ["true", "false", "null", "yes", "no", "on", "off", "y", "n"];
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || marks.contains(c);
+    let fits = text.starts_with(|c: char| c.is_ascii_alphabetic())
+        && text.chars().all(is_plain)
+        && !text.ends_with(' ')
+        && !WORDS.iter().any(|word| text.eq_ignore_ascii_case(word));
+    fits.then_some(text)
+}
+
+fn parse_yaml(yaml: &str) -> Result<Map<String, Value>, DocumentError> {
+    match serde_saphyr::from_str_with_options::<Value>(yaml, options()) {
+        Ok(Value::Object(front)) => Ok(front),
+        Ok(Value::Null) => Ok(Map::new()),
+        Ok(_) => {
+            let text = "the front matter is not a mapping, such as `name: VALUE`";
+            Err(DocumentError::whole(text))
+        }
+        Err(error) => Err(invalid_yaml(&error)),
+    }
 }
 
 fn options() -> serde_saphyr::Options {
@@ -157,7 +192,29 @@ mod tests {
         );
     }
 
+    #[test]
+    fn plain_front_matter_is_parsed_without_the_library() {
+        let front =
+            parse_plain("name: a-b\ndescription: Does a part, then checks.\ntools: [c, d]\n");
+        let expected = serde_json::json!({
+            "name": "a-b", "description": "Does a part, then checks.", "tools": ["c", "d"]
+        });
+        assert_eq!(front.map(Value::Object), Some(expected));
+        for other in ["a: 1", "a: yes", "no: a", "a: b: c", "a: 'b'", "a: [b, null]", "a: b #c"] {
+            assert_eq!(parse_plain(other), None, "{other}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn plain_front_matter_is_what_the_library_makes_of_it(
+            yaml in "([a-z_]{1,3}: (\\[?[a-zA-Z][a-zA-Z0-9 ,._;/()-]{0,8}\\]?|true|NULL|No)\r?\n){0,3}"
+        ) {
+            if let Some(front) = parse_plain(&yaml) {
+                prop_assert_eq!(Ok(front), parse_yaml(&yaml).map_err(|error| error.to_string()));
+            }
+        }
+
         #[test]
         fn any_text_is_a_document_or_an_error(text in "(---\n)?[-a-z: \\[{&*\n\"']{0,200}(---\n)?.{0,20}") {
             if let Ok(document) = Document::parse(&text) {
