@@ -18,21 +18,8 @@ use crate::parsed_call::{ParsedCall, RequestedTask};
 use crate::placeholder::{PLACEHOLDER, is_placeholder};
 use crate::profiles::profile_names;
 
-/// The fields of a call beside `tasks`. The first three are of single mode alone, the others
-/// are what a task gets that does not say them itself.
-const CALL_FIELDS: [&str; 10] = [
-    "goal",
-    "context",
-    "toolsets",
-    "role",
-    "max_iterations",
-    "output_schema",
-    "model",
-    "profile",
-    HISTORY,
-    "tasks",
-];
-/// The fields of one task.
+/// The fields of one task. A call has `tasks` beside them; then the first three are ignored, and
+/// the others are what a task gets that does not say them itself.
 const TASK_FIELDS: [&str; 9] = [
     "goal",
     "context",
@@ -44,6 +31,8 @@ const TASK_FIELDS: [&str; 9] = [
     "profile",
     HISTORY,
 ];
+/// The tasks of a call with several.
+const TASKS: &str = "tasks";
 /// What a child knows of its parent's conversation.
 const HISTORY: &str = "history";
 /// Fields that are specified and not served yet: an error, never ignored.
@@ -145,7 +134,10 @@ struct CallReader<'a> {
 impl CallReader<'_> {
     fn call(&mut self, top: &Fields<'_>) -> ParsedCall {
         self.refuse_later(top);
-        top.warn_unknown(|field| is_known(field, &CALL_FIELDS), &mut self.findings);
+        top.warn_unknown(
+            |field| field == TASKS || is_known(field, &TASK_FIELDS),
+            &mut self.findings,
+        );
         let background = self.background(top).unwrap_or_default();
         let defaults = self.choices(top);
         let mut out = ParsedCall { background, ..ParsedCall::default() };
@@ -174,7 +166,7 @@ impl CallReader<'_> {
         for (index, task) in (0..).zip(tasks) {
             let Some(map) = task.as_object() else {
                 let remedy = format!("task {index} must be an object with a `goal`");
-                let error = CallError::new(CallErrorCode::Task, Some(index), "tasks", task, remedy);
+                let error = CallError::new(CallErrorCode::Task, Some(index), TASKS, task, remedy);
                 self.findings.errors.push(error);
                 continue;
             };
@@ -467,7 +459,7 @@ impl CallReader<'_> {
 
     /// Returns the list of tasks, if one is given.
     fn tasks(&mut self, fields: &Fields<'_>) -> Option<Vec<Value>> {
-        match fields.list("tasks")? {
+        match fields.list(TASKS)? {
             Ok(items) => Some(items),
             Err(value) => {
                 let remedy = match not_json(value) {
@@ -479,7 +471,7 @@ impl CallReader<'_> {
                 };
                 self.findings.errors.push(fields.error(
                     CallErrorCode::Tasks,
-                    "tasks",
+                    TASKS,
                     value,
                     &remedy,
                 ));

@@ -34,6 +34,7 @@ mod skill_error;
 mod skill_files;
 mod skill_library;
 mod skill_reader;
+mod temporary_file;
 mod tool_aliases;
 
 pub use document_error::{DocumentError, DocumentFault};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use deputize_core::profile::Profile;
@@ -13,6 +13,7 @@ use crate::document_origin::DocumentOrigin;
 use crate::profile_document::ProfileDocument;
 use crate::profile_error::ProfileError;
 use crate::read_text::read_text;
+use crate::temporary_file::temporary_file;
 use crate::tool_aliases::ToolAliases;
 use crate::{DOCUMENT_BYTES, MOST_PROFILES};
 
@@ -155,10 +156,7 @@ impl ProfileLibrary {
 /// Writes a new file, whole or not at all.
 fn write_new(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
     fs::create_dir_all(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist_noclobber(path).map_err(|error| error.error)?;
+    temporary_file(folder, text)?.persist_noclobber(path).map_err(|error| error.error)?;
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The skills of a person, of a project and of the program.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use cap_std::ambient_authority;
@@ -18,6 +18,7 @@ use crate::skill::{SKILL_FILE, Skill, SkillPlace, SkillText};
 use crate::skill_error::SkillError;
 use crate::skill_files::{FileNames, text_of};
 use crate::skill_reader::{SkillFolder, SkillListing, SkillReader};
+use crate::temporary_file::temporary_file;
 
 /// Folders of a project that may have skills.
 const PROJECT_FOLDERS: [&str; 3] = [".deputize/skills", ".agents/skills", ".claude/skills"];
@@ -227,10 +228,7 @@ impl SkillLibrary {
 /// Writes the file of a skill, whole or not at all.
 fn write_whole(folder: &Path, text: &str) -> io::Result<PathBuf> {
     let path = folder.join(SKILL_FILE);
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(text.as_bytes())?;
-    file.as_file().sync_all()?;
-    file.persist(&path).map_err(|error| error.error)?;
+    temporary_file(folder, text)?.persist(&path).map_err(|error| error.error)?;
     Ok(path)
 }
 

@@ -4,7 +4,7 @@ use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_documents::{ProfileDocument, ProfileError};
 use serde_json::json;
 
-use super::{AssemblyInput, profile_library};
+use super::{AssemblyInput, did_you_mean, profile_library};
 use crate::config::{Config, LATER_TOOLSETS, ModelOverrides, SERVER_TOOLSETS, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -88,8 +88,8 @@ fn unknown_toolsets(document: &ProfileDocument, from: &AssemblyInput<'_>) -> Vec
     };
     let names = document.profile.tools.toolsets.iter().flatten().map(|name| name.as_str());
     let note = |name: &str| {
-        let near = nearest(name, known()).map(|near| format!("; did you mean `{near}`?"));
-        format!("`toolsets`: there is no toolset `{name}`{}", near.unwrap_or_default())
+        let hint = did_you_mean(nearest(name, known()));
+        format!("`toolsets`: there is no toolset `{name}`{hint}")
     };
     names.filter(|name| !is_known(name)).map(note).collect()
 }
