@@ -86,24 +86,30 @@ async fn end(mode: Mode, tree: &Fixture, way: TerminationMethod) -> Duration {
                 () = stands => {}
             }
             let asked = Instant::now();
-            let mut took = Duration::ZERO;
             if way == TerminationMethod::Drop {
-                let gone = || {
-                    took = asked.elapsed();
-                    (0..looks).all(|_| marker.alive().is_empty())
-                };
-                until(&what, gone).await;
+                wait_until_gone(&what, &marker, looks).await
             } else {
                 tokio::task::block_in_place(|| drop(supervisor));
-                took = asked.elapsed();
+                asked.elapsed()
             }
-            took
         }
     };
     // A drop says nothing of the end: above, the test waits for it.
     if way != TerminationMethod::Drop {
         assert!((0..looks).all(|_| marker.alive().is_empty()), "{what}: {:?}", marker.alive());
     }
+    took
+}
+
+/// Waits until nothing of the tree is alive, and returns how long that took.
+async fn wait_until_gone(what: &str, marker: &Marker, looks: usize) -> Duration {
+    let asked = Instant::now();
+    let mut took = Duration::ZERO;
+    let gone = || {
+        took = asked.elapsed();
+        (0..looks).all(|_| marker.alive().is_empty())
+    };
+    until(what, gone).await;
     took
 }
 
