@@ -79,7 +79,7 @@ fn conversation(steps: u32) -> Run {
     for step in 1..=steps {
         let (reply, result) = call(step);
         run.apply(Input::Reply(&reply));
-        run.apply(Input::Result(&result));
+        run.apply(Input::Result { tool: "read_file", args_bytes: 2, result: &result });
     }
     run
 }
@@ -128,7 +128,7 @@ fn fold_of_20_steps(bencher: Bencher<'_, '_>) {
         run.apply(Input::Message(&UserMessage { text: "Begin.".to_owned(), from: None }));
         for (reply, result) in black_box(&steps) {
             run.apply(Input::Reply(reply));
-            run.apply(Input::Result(result));
+            run.apply(Input::Result { tool: "read_file", args_bytes: 2, result });
         }
         run
     });

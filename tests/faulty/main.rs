@@ -134,6 +134,31 @@ fn tool(name: &str, description: &str, schema: &Value) -> Value {
     json!({"name": name, "description": description, "inputSchema": schema})
 }
 
+/// Tools for twenty kinds of things, with ten actions each; one runs a command.
+fn two_hundred_tools() -> Vec<Value> {
+    let things = "issue invoice contract customer order parcel ticket meeting room report budget \
+                  payment photo recipe flight hotel ticket2 survey campaign server";
+    let actions = "create get list update delete assign close archive export restore";
+    let schema = |thing: &str| {
+        json!({
+            "type": "object",
+            "properties": {
+                "id": {"type": "string", "description": format!("The number of the {thing}.")},
+                "reason": {"type": "string", "description": "Why it is done, for the log."},
+                "command": {"type": "string", "description": "A command to run after it."},
+            },
+            "required": ["id"],
+        })
+    };
+    let tools = things.split_whitespace().flat_map(|thing| {
+        actions.split_whitespace().map(move |action| {
+            let about = format!("Use it to {action} one {thing} of the office by its number.");
+            tool(&format!("{action}_{thing}"), &about, &schema(thing))
+        })
+    });
+    tools.collect()
+}
+
 impl FaultyServer {
     fn is(&self, fault: &str) -> bool {
         self.fault == fault
@@ -360,6 +385,7 @@ impl FaultyServer {
             "six hundred tools" => {
                 tools = (0..600).map(|n| tool(&format!("t{n}"), "", &object())).collect();
             }
+            "two hundred tools" => tools = two_hundred_tools(),
             "a description with escapes" => {
                 tools = vec![tool("echo", "Say\u{1b}[8m it\u{200b} again.", &schema)];
             }
@@ -402,6 +428,9 @@ impl FaultyServer {
             }));
         };
         match self.fault.as_str() {
+            "two hundred tools" => {
+                answer(id, &text(&format!("{}: {}", params["name"], params["arguments"])));
+            }
             "never answers" => self.mark("called"),
             "exits in a call" => {
                 eprintln!("fatal: disk on fire");

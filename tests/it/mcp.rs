@@ -8,6 +8,7 @@ mod desk;
 mod doctor;
 mod far;
 mod faults;
+mod index;
 mod installed;
 mod once;
 mod real;

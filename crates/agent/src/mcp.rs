@@ -6,8 +6,8 @@ use std::sync::{Arc, OnceLock};
 
 use deputize_core::{BoxFuture, Catalog, CatalogError, ToolSource, describe_error};
 use deputize_mcp::{
-    ApprovalStore, ApprovalStoreError, HintCommands, McpError, ServerListing, ServerOffer,
-    ServerRecord, ServerTarget, Servers, look, offer,
+    ApprovalStore, ApprovalStoreError, HintCommands, LISTED_BYTES, McpError, ServerListing,
+    ServerOffer, ServerRecord, ServerTarget, Servers, look, offer, tool_index,
 };
 pub use deputize_mcp::{ServerConfig, ServerDirectory, ToolFilter};
 use deputize_runtime::SessionConfig;
@@ -51,7 +51,7 @@ pub struct ServerNote {
 }
 
 /// How the tools of servers are offered to agents.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct ServerOffers {
     /// Which tools of a server are offered, by its name. Without a filter all are.
     pub filters: BTreeMap<String, ToolFilter>,
@@ -59,6 +59,20 @@ pub struct ServerOffers {
     pub unused: BTreeSet<String>,
     /// The commands that notes name.
     pub commands: HintCommands,
+    /// Limit in bytes of JSON of the declarations that one agent's model is sent of them. A model
+    /// whose agent has more is sent a tool that finds them and one that calls them.
+    pub listed_bytes: u64,
+}
+
+impl Default for ServerOffers {
+    fn default() -> Self {
+        Self {
+            filters: BTreeMap::new(),
+            unused: BTreeSet::new(),
+            commands: HintCommands::default(),
+            listed_bytes: LISTED_BYTES,
+        }
+    }
 }
 
 impl ServerOffers {
@@ -66,8 +80,8 @@ impl ServerOffers {
         !self.unused.contains(server)
     }
 
-    /// Adds the tools of servers and returns notes on what is not offered. A tool whose name is
-    /// taken is left out: no server's tool takes the place of another tool.
+    /// Adds the tools of servers with their index, and returns notes on what is not offered. A tool
+    /// whose name is taken is left out: no server's tool takes the place of another tool.
     pub fn add(
         &self,
         known: &BTreeMap<String, KnownServer>,
@@ -94,6 +108,12 @@ impl ServerOffers {
                     note(name, what);
                 }
             }
+        }
+        if let Some(name) = known.keys().next()
+            && let Err(taken) = catalog.set_index(tool_index(self.listed_bytes))
+        {
+            let text = format!("the tools of MCP servers cannot be searched: {taken}");
+            all.push(ServerNote { server: name.clone(), text });
         }
         all
     }

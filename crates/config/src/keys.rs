@@ -62,7 +62,7 @@ pub struct Config {
     pub max_output_tokens: u32,
     /// When older messages of a conversation give way to a summary.
     pub compaction: CompactionConfig,
-    /// What a tool result and a reply of a model may hold.
+    /// What a tool result, a reply of a model and the list of its tools may hold.
     pub limits: Limits,
     /// Whether `agents` and `pause` in another terminal reach this process.
     pub control: bool,
@@ -220,7 +220,7 @@ pub struct Journal {
     pub sync: SyncMode,
 }
 
-/// What a tool result may hold.
+/// What a tool result, a reply of a model and the list of its tools may hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -236,6 +236,9 @@ pub struct Limits {
     /// Background commands of one agent that run at once.
     #[schemars(range(max = 1_000))]
     pub background_commands: u32,
+    /// Bytes of the MCP tools that a model is sent. A model with more of them gets `mcp_search` and
+    /// `mcp_call` instead.
+    pub mcp_schema_bytes: u32,
 }
 
 impl Default for Limits {
@@ -245,6 +248,7 @@ impl Default for Limits {
             read_bytes: 262_144,
             reply_bytes: 4_194_304,
             background_commands: 8,
+            mcp_schema_bytes: 16_384,
         }
     }
 }

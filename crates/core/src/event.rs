@@ -285,7 +285,10 @@ impl Event {
             Self::ModelResponse { reply, .. } => Some(Input::Reply(reply)),
             Self::ModelError { error, retried: false, .. } => Some(Input::Failed(error)),
             Self::ModelError { error, retried: true, .. } => Some(Input::Broke(error)),
-            Self::ToolEnd(end) => Some(Input::Result(&end.result)),
+            Self::ToolEnd(end) => {
+                let ToolEnd { tool, args_bytes, result, .. } = &**end;
+                Some(Input::Result { tool, args_bytes: *args_bytes, result })
+            }
             Self::AgentStop { reason, pending: false } => Some(Input::Stop(*reason)),
             Self::AgentWrapUp { limit, .. } => Some(Input::WrapUp(*limit)),
             Self::AgentRest => Some(Input::Rest),

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::agent_spec::AgentSpec;
 use crate::file_state::FileVersion;
-use crate::message::{CallStatus, ToolCall, ToolResult};
+use crate::message::{CallStatus, ToolResult};
 use crate::model::Usage;
 use crate::name::AgentId;
 pub use crate::status::ExitReason;
@@ -19,7 +19,8 @@ use crate::tool_effect::ToolEffect;
 /// A call, as a line of a trace.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolTrace {
-    /// The tool's name as the model wrote it.
+    /// The tool's name: as the model wrote it, or that of the tool that a call through an index
+    /// meant.
     pub tool: String,
     /// Size of the arguments in bytes.
     pub args_bytes: u64,
@@ -30,12 +31,12 @@ pub struct ToolTrace {
 }
 
 impl ToolTrace {
-    /// Returns the trace of a call with its result.
+    /// Returns the trace of a call of this tool, with arguments of so many bytes.
     #[must_use]
-    pub fn of(call: &ToolCall, result: &ToolResult) -> Self {
+    pub fn new(tool: &str, args_bytes: u64, result: &ToolResult) -> Self {
         Self {
-            tool: call.name.clone(),
-            args_bytes: call.arguments.len() as u64,
+            tool: tool.to_owned(),
+            args_bytes,
             result_bytes: result.text.as_str().len() as u64,
             status: result.status,
         }

@@ -11,7 +11,7 @@ use crate::message::{
     AssistantMessage, CallStatus, Message, ModelText, ToolCall, ToolResult, UserMessage,
 };
 use crate::model::{FailureKind, Finish, ModelError, Reply, ToolChoice, Usage};
-use crate::name::{CallId, ChildEndId};
+use crate::name::ChildEndId;
 use crate::outcome::ToolTrace;
 use crate::status::{ExitReason, Status};
 
@@ -150,7 +150,9 @@ impl Run {
             Input::Reply(reply) => self.reply(reply),
             Input::Broke(error) => self.record_broken_stream(error),
             Input::Failed(error) => self.record_failure(error),
-            Input::Result(result) => self.result(result),
+            Input::Result { tool, args_bytes, result } => {
+                self.result(ToolTrace::new(tool, args_bytes, result), result);
+            }
             Input::Rejected(mistakes) => self.record_rejection(mistakes),
             Input::WrapUp(WrapUpReason::Time) => self.close(LastRequestReason::Time),
             Input::WrapUp(WrapUpReason::Budget) => self.close(LastRequestReason::Budget),
@@ -464,16 +466,17 @@ impl Run {
     /// Gives every open call a result from the host, so that none remains without one.
     fn settle_open(&mut self, status: CallStatus, text: &str) {
         let RunState::Calling(open) = &self.state else { return };
-        let ids: Vec<CallId> = open.without_result().map(|call| call.id).collect();
-        for call in ids {
+        let calls: Vec<ToolCall> = open.without_result().cloned().collect();
+        for ToolCall { id: call, name, arguments } in calls {
             let text = ModelText::own(text.trim_end());
-            self.result(&ToolResult { call, status, text, fingerprint: String::new() });
+            let result = ToolResult { call, status, text, fingerprint: String::new() };
+            self.result(ToolTrace::new(&name, arguments.len() as u64, &result), &result);
         }
     }
 
-    fn result(&mut self, result: &ToolResult) {
+    fn result(&mut self, trace: ToolTrace, result: &ToolResult) {
         let RunState::Calling(open) = &mut self.state else { return };
-        if open.record_result(result) {
+        if open.record_result(trace, result) {
             self.results_complete();
         }
     }
@@ -482,9 +485,9 @@ impl Run {
         let RunState::Calling(open) = std::mem::replace(&mut self.state, RunState::Asking) else {
             return;
         };
-        for (call, result) in open.into_results() {
+        for (call, trace, result) in open.into_results() {
             self.repetition.record(&call, &result);
-            self.trace.push(ToolTrace::of(&call, &result));
+            self.trace.push(trace);
             self.conversation.push(Message::Tool(result));
         }
         self.conversation.push_postponed();

@@ -13,16 +13,19 @@ use crate::tool_spec::{Availability, ToolDecl, ToolSpec};
 
 mod catalog;
 mod context;
+mod entry;
+mod index;
 
 pub use crate::tool_spec::{ToolGuidance, headline, spec_of};
 pub use catalog::{
-    Catalog, CatalogEntry, CatalogError, CompositeToolset, Registration, ToolCrate, ToolSource,
-    ToolsetParts,
+    Catalog, CatalogError, CompositeToolset, Registration, ToolCrate, ToolSource, ToolsetParts,
 };
 pub use context::{
     AgentControl, AgentView, ChildLifecycle, DescendantCounts, DescendantLimit, LimitScope,
     NoAgents, Progress, SessionView, Spawn, SpawnConditions, ToolCx,
 };
+pub use entry::CatalogEntry;
+pub use index::{IndexedCall, ToolIndex};
 
 /// A tool as the runtime uses it, whether built in, linked, loaded or remote.
 pub trait Tool: Send + Sync {

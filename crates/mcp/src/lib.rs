@@ -57,6 +57,8 @@ mod server_record;
 mod servers;
 mod stdio_transport;
 mod tool;
+mod tool_index;
+mod tool_rank;
 mod transport_error;
 
 pub use approval_store::{ApprovalStore, ApprovalStoreError};
@@ -71,3 +73,4 @@ pub use server::{
 pub use server_record::{Approval, ServerChange, ServerRecord, difference, pretty};
 pub use servers::{ListingError, STARTS, Servers, look};
 pub use stdio_transport::{LINE_BYTES, STRAY_LINES, UNASKED, UNASKED_BYTES};
+pub use tool_index::{LISTED_BYTES, tool_index};

@@ -81,14 +81,11 @@ pub(super) fn talk_in(
                     let framed = frame_for_model(&secret, &agent, call.id, &source, &content);
                     let note = if note.is_empty() { String::new() } else { format!("\n[{note}]") };
                     let text = ModelText::own(format!("{framed}{note}"));
-                    made.push((call.name, arguments));
                     let fingerprint = String::new();
-                    run.apply(Input::Result(&ToolResult {
-                        call: call.id,
-                        status,
-                        text,
-                        fingerprint,
-                    }));
+                    let result = ToolResult { call: call.id, status, text, fingerprint };
+                    let (tool, args_bytes) = (&*call.name, call.arguments.len() as u64);
+                    run.apply(Input::Result { tool, args_bytes, result: &result });
+                    made.push((call.name, arguments));
                 }
             }
             Step::Done(end) => {

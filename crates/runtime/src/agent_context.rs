@@ -132,9 +132,14 @@ impl AgentContext {
         }
     }
 
-    /// Returns what the agent does next.
+    /// Returns what the agent does next. A call through an index of tools is that of the other tool.
     pub(crate) fn next_step(&self) -> NextStep {
-        self.state.read().next_step()
+        match self.state.read().next_step() {
+            NextStep::Call(open) if self.view.index().is_some() => {
+                NextStep::Call(open.iter().map(|call| self.view.target(call)).collect())
+            }
+            step => step,
+        }
     }
 
     /// Returns whether the agent's turn is over in such a way that a message may begin another one.

@@ -21,6 +21,7 @@ const DEPTH: usize = 3;
 /// does not say that.
 #[must_use]
 pub fn describe_call(tools: &Catalog, tool: &str, arguments: &str) -> String {
+    let (tool, arguments) = &tools.read_call(tool, arguments);
     let parsed = serde_json::from_str::<Value>(arguments);
     if let Ok(Value::Object(map)) = &parsed {
         return tools.spec(tool).and_then(|spec| phrase(spec, map)).unwrap_or_else(|| {

@@ -105,7 +105,7 @@ impl ToolRunner {
     }
 
     fn tool_of(&self, call: &ToolCall) -> Option<&CatalogEntry> {
-        self.taken_up_by(call).or_else(|| self.cx.view.catalog.get(&call.name))
+        self.taken_up_by(call).or_else(|| self.cx.view.tool(&call.name))
     }
 
     /// The tool of a call that started agents in an earlier process. The call was accepted then,

@@ -39,13 +39,14 @@ pub(crate) struct CallView {
 
 impl CallView {
     pub(crate) fn new(id: String, tool: &str, arguments: &str, facts: &SessionFacts) -> Self {
+        let (tool, arguments) = &facts.catalog.read_call(tool, arguments);
         let spec = facts.catalog.spec(tool);
         let usual = Subject::default();
         let subject = spec.map_or(&usual, |spec| &spec.subject);
         let input: Option<Value> = serde_json::from_str(arguments).ok();
         Self {
             id,
-            tool: tool.to_owned(),
+            tool: tool.to_string(),
             title: describe_call(&facts.catalog, tool, arguments),
             kind: spec.map_or(ToolKind::Other, kind),
             spawns: spec.is_some_and(|spec| spec.spawns),

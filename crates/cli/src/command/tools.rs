@@ -1,8 +1,11 @@
 //! `deputize tools` and `deputize toolsets`.
 
+use deputize_core::authority::ApproverMode;
 use deputize_core::sanitize::{for_question, for_terminal_line};
-use deputize_core::tool::headline;
-use deputize_core::{Availability, CatalogEntry, ToolCrate};
+use deputize_core::tool::{ToolIndex, headline};
+use deputize_core::{
+    AgentView, Availability, Catalog, CatalogEntry, SessionId, ToolCrate, ToolName,
+};
 use serde_json::{Value, json};
 
 use crate::args::{Settings, Tools, Toolsets};
@@ -31,31 +34,19 @@ pub(crate) fn tools(
 ) -> Result<(), CliError> {
     match command {
         Tools::List { view } => {
-            let composition = compose(links, around, &view.settings)?;
+            let program = ListedProgram::new(compose(links, around, &view.settings)?);
             if view.json {
-                let tools = composition
-                    .assembly
-                    .tools
-                    .catalog
-                    .iter()
-                    .map(|entry| row_json(entry, &composition));
-                let tools: Vec<Value> = tools.collect();
+                let tools: Vec<Value> =
+                    program.tools().into_iter().map(|entry| program.row_json(entry)).collect();
                 return print(&format!("{:#}\n", json!(tools)));
             }
-            let rows = composition
-                .assembly
-                .tools
-                .catalog
-                .iter()
-                .map(|entry| row(entry, &composition))
-                .collect();
+            let rows = program.tools().into_iter().map(|entry| program.row(entry)).collect();
             let head = ["TOOL", "TOOLSET", "FROM", "USABLE", "WHAT IT DOES"];
             let give_way = ["WHAT IT DOES", "FROM", "USABLE"];
             print_list(head, rows, &give_way, "there are no tools")
         }
         Tools::Show { name, view } => {
-            let composition = compose(links, around, &view.settings)?;
-            show(&composition, name, view.json)
+            ListedProgram::new(compose(links, around, &view.settings)?).show(name, view.json)
         }
         Tools::Enable(choice) => choose::choose(links, around, choice, true),
         Tools::Disable(choice) => choose::choose(links, around, choice, false),
@@ -122,23 +113,6 @@ fn compose(
     Ok(composition)
 }
 
-/// Why agents cannot use a tool now, if they cannot.
-fn why_not(entry: &CatalogEntry, composition: &AssembledProgram) -> Option<String> {
-    let set = &entry.toolset;
-    let tools = &composition.assembly.tools;
-    if !tools.toolsets.iter().any(|given| tools.catalog.includes(given, entry)) {
-        return Some(format!("not enabled ({} {set})", format_command("tools enable")));
-    }
-    match entry.tool.availability(&composition.tool_settings()) {
-        Availability::Yes => None,
-        Availability::No(why) => Some(why),
-    }
-}
-
-fn usable(entry: &CatalogEntry, composition: &AssembledProgram) -> String {
-    why_not(entry, composition).map_or_else(|| "yes".to_owned(), |why| format!("no: {why}"))
-}
-
 /// Returns the first sentence of a description, on one line.
 fn first_sentence(description: &str) -> String {
     let line = headline(description);
@@ -146,54 +120,140 @@ fn first_sentence(description: &str) -> String {
     for_terminal_line(line.get(..end).unwrap_or(&line), line.len())
 }
 
-fn row(entry: &CatalogEntry, composition: &AssembledProgram) -> [String; 5] {
-    [
-        entry.name().to_string(),
-        entry.toolset.to_string(),
-        entry.origin.to_string(),
-        usable(entry, composition),
-        first_sentence(&entry.tool.spec().decl.description),
-    ]
+/// A program, and what its top agent's model is sent.
+struct ListedProgram {
+    composition: AssembledProgram,
+    top: AgentView,
 }
 
-fn row_json(entry: &CatalogEntry, composition: &AssembledProgram) -> Value {
-    let spec = entry.tool.spec();
-    let why = why_not(entry, composition);
-    json!({
-        "name": entry.name(),
-        "toolset": entry.toolset,
-        "origin": entry.origin,
-        "usable": why.is_none(),
-        "why_not": why,
-        "effects": spec.effects,
-        "description": spec.decl.description,
-    })
-}
-
-fn show(composition: &AssembledProgram, name: &str, as_json: bool) -> Result<(), CliError> {
-    let Some(entry) = composition.assembly.tools.catalog.get(name) else {
-        let names = composition.assembly.tools.catalog.iter().map(|entry| entry.name().as_str());
-        let error = CliError::usage(NoTool { name: name.to_owned() });
-        return Err(match nearest(name, names) {
-            Some(near) => error.hint(format!("the nearest name is `{near}`")),
-            None => error.hint(format!("`{}` lists them", format_command("tools list"))),
-        });
-    };
-    let decl = composition.assembly.declare(entry);
-    let schema: Value = serde_json::from_str(decl.parameters.as_str()).map_err(CliError::failed)?;
-    if as_json {
-        let mut shown = row_json(entry, composition);
-        if let Some(map) = shown.as_object_mut() {
-            map.insert("description".to_owned(), json!(decl.description));
-            map.insert("parameters".to_owned(), schema);
-        }
-        return print(&format!("{shown:#}\n"));
+impl ListedProgram {
+    fn new(composition: AssembledProgram) -> Self {
+        let assembly = &composition.assembly;
+        let mode = ApproverMode::Deny;
+        let top = assembly.top_agent(&SessionId::literal("preview"), "", "", mode);
+        let authority = assembly.authority(mode, top.cwd.clone());
+        let top = assembly.view(top, authority, composition.tool_settings());
+        Self { composition, top }
     }
-    print(&format!(
-        "{name}\ntoolset: {}\nfrom:    {}\nusable:  {}\n\n{}\n\n{schema:#}\n",
-        entry.toolset,
-        entry.origin,
-        usable(entry, composition),
-        decl.description
-    ))
+
+    fn catalog(&self) -> &Catalog {
+        &self.composition.assembly.tools.catalog
+    }
+
+    /// Returns all tools by name, also those that find and call tools of MCP servers.
+    fn tools(&self) -> Vec<&CatalogEntry> {
+        let index = self.catalog().index().into_iter().flat_map(ToolIndex::tools);
+        let mut tools: Vec<_> = self.catalog().iter().chain(index).collect();
+        tools.sort_by_key(|entry| entry.name());
+        tools
+    }
+
+    /// Returns why agents cannot use a tool now, if they cannot.
+    fn why_not(&self, entry: &CatalogEntry) -> Option<String> {
+        if let Some(index) = self.index_of(entry) {
+            return self.top.index().is_none().then(|| self.why_no_index(index));
+        }
+        let set = &entry.toolset;
+        let tools = &self.composition.assembly.tools;
+        if !tools.toolsets.iter().any(|given| tools.catalog.includes(given, entry)) {
+            return Some(format!("not enabled ({} {set})", format_command("tools enable")));
+        }
+        match entry.tool.availability(&self.composition.tool_settings()) {
+            Availability::Yes => None,
+            Availability::No(why) => Some(why),
+        }
+    }
+
+    /// Returns the index that a tool belongs to.
+    fn index_of(&self, entry: &CatalogEntry) -> Option<&ToolIndex> {
+        self.catalog().index().filter(|index| index.get(entry.name().as_str()).is_some())
+    }
+
+    fn why_no_index(&self, index: &ToolIndex) -> String {
+        let is_indexed =
+            |name: &ToolName| self.catalog().get(name.as_str()).is_some_and(ToolIndex::has);
+        let sent = self.top.declared.iter().filter(|tool| is_indexed(&tool.name));
+        format!(
+            "the tools of MCP servers are sent themselves: they have {} bytes \
+             (limits.mcp_schema_bytes is {})",
+            ToolIndex::bytes(sent.map(|tool| &**tool)),
+            index.most_bytes
+        )
+    }
+
+    /// Returns the tool by which the model finds this one, if it is not sent it.
+    fn found_by(&self, entry: &CatalogEntry) -> Option<&ToolName> {
+        let index = self.top.index().filter(|_| ToolIndex::has(entry))?;
+        Some(index.search.name())
+    }
+
+    fn usable(&self, entry: &CatalogEntry) -> String {
+        match (self.why_not(entry), self.found_by(entry)) {
+            (Some(why), _) => format!("no: {why}"),
+            (None, Some(search)) => format!("yes, by {search}"),
+            (None, None) => "yes".to_owned(),
+        }
+    }
+
+    fn row(&self, entry: &CatalogEntry) -> [String; 5] {
+        [
+            entry.name().to_string(),
+            entry.toolset.to_string(),
+            entry.origin.to_string(),
+            self.usable(entry),
+            first_sentence(&entry.tool.spec().decl.description),
+        ]
+    }
+
+    fn row_json(&self, entry: &CatalogEntry) -> Value {
+        let spec = entry.tool.spec();
+        let why = self.why_not(entry);
+        json!({
+            "name": entry.name(),
+            "toolset": entry.toolset,
+            "origin": entry.origin,
+            "usable": why.is_none(),
+            "why_not": why,
+            "found_by": self.found_by(entry),
+            "effects": spec.effects,
+            "description": spec.decl.description,
+        })
+    }
+
+    fn find(&self, name: &str) -> Result<&CatalogEntry, CliError> {
+        let tools = self.tools();
+        let known = tools.iter().find(|entry| entry.name().as_str() == name);
+        known.copied().ok_or_else(|| {
+            let error = CliError::usage(NoTool { name: name.to_owned() });
+            match nearest(name, tools.iter().map(|entry| entry.name().as_str())) {
+                Some(near) => error.hint(format!("the nearest name is `{near}`")),
+                None => error.hint(format!("`{}` lists them", format_command("tools list"))),
+            }
+        })
+    }
+
+    /// Shows a tool as the top agent's model is sent it, or as its author wrote it where it is sent
+    /// none.
+    fn show(&self, name: &str, as_json: bool) -> Result<(), CliError> {
+        let entry = self.find(name)?;
+        let sent = self.top.declared.iter().find(|tool| tool.name == *entry.name());
+        let decl = sent.map_or(&entry.tool.spec().decl, |decl| &**decl);
+        let schema: Value =
+            serde_json::from_str(decl.parameters.as_str()).map_err(CliError::failed)?;
+        if as_json {
+            let mut shown = self.row_json(entry);
+            if let Some(map) = shown.as_object_mut() {
+                map.insert("description".to_owned(), json!(decl.description));
+                map.insert("parameters".to_owned(), schema);
+            }
+            return print(&format!("{shown:#}\n"));
+        }
+        print(&format!(
+            "{name}\ntoolset: {}\nfrom:    {}\nusable:  {}\n\n{}\n\n{schema:#}\n",
+            entry.toolset,
+            entry.origin,
+            self.usable(entry),
+            decl.description
+        ))
+    }
 }

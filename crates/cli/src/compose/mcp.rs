@@ -250,6 +250,7 @@ pub(super) fn offers(config: &Config) -> ServerOffers {
         filters: config.mcp_servers.iter().map(filter).collect(),
         unused: unused.cloned().collect(),
         commands: hint_commands(),
+        listed_bytes: u64::from(config.limits.mcp_schema_bytes),
     }
 }
 

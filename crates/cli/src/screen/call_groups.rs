@@ -40,9 +40,11 @@ impl CallGroups {
 
     /// Replaces the step of an agent by one with these calls.
     pub(super) fn begin_step(&mut self, agent: &AgentId, calls: &[RawCall]) {
+        let read: Vec<_> =
+            calls.iter().map(|call| self.tools.read_call(&call.name, &call.arguments)).collect();
         let mut by_tool: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for call in calls {
-            by_tool.entry(&call.name).or_default().push(&call.arguments);
+        for (tool, arguments) in &read {
+            by_tool.entry(tool).or_default().push(arguments);
         }
         by_tool.retain(|tool, arguments| {
             arguments.len() >= MIN_GROUP && self.tools.spec(tool).is_none_or(is_groupable)

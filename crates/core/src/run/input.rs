@@ -20,8 +20,15 @@ pub enum Input<'a> {
     Broke(&'a ModelError),
     /// The request failed for good.
     Failed(&'a ModelError),
-    /// The result of a call.
-    Result(&'a ToolResult),
+    /// The result of a call, with the tool that ran and the size of its arguments in bytes.
+    Result {
+        /// The tool's name, as recorded.
+        tool: &'a str,
+        /// Size of its arguments in bytes.
+        args_bytes: u64,
+        /// The result.
+        result: &'a ToolResult,
+    },
     /// The answer does not match its schema, for these reasons.
     Rejected(&'a str),
     /// A limit was reached; the next request is the closing one.

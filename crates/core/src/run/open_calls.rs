@@ -3,12 +3,13 @@
 use crate::message::{ToolCall, ToolResult};
 use crate::model::{RawCall, Reply};
 use crate::name::CallId;
+use crate::outcome::ToolTrace;
 
 /// The calls of a step, and their results so far.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct OpenCalls {
     calls: Vec<ToolCall>,
-    results: Vec<Option<ToolResult>>,
+    results: Vec<Option<(ToolTrace, ToolResult)>>,
 }
 
 impl OpenCalls {
@@ -25,18 +26,19 @@ impl OpenCalls {
 
     /// Records the result of a call, unless it has one. Returns whether every call has one now
     /// because of it.
-    pub(super) fn record_result(&mut self, result: &ToolResult) -> bool {
+    pub(super) fn record_result(&mut self, trace: ToolTrace, result: &ToolResult) -> bool {
         let slot = self.calls.iter().position(|call| call.id == result.call);
         let Some(place @ None) = slot.and_then(|slot| self.results.get_mut(slot)) else {
             return false;
         };
-        *place = Some(result.clone());
+        *place = Some((trace, result.clone()));
         self.results.iter().all(Option::is_some)
     }
 
-    /// Returns each call with its result, in order.
-    pub(super) fn into_results(self) -> impl Iterator<Item = (ToolCall, ToolResult)> {
-        self.calls.into_iter().zip(self.results.into_iter().flatten())
+    /// Returns each call with its trace and its result, in order.
+    pub(super) fn into_results(self) -> impl Iterator<Item = (ToolCall, ToolTrace, ToolResult)> {
+        let results = self.results.into_iter().flatten();
+        self.calls.into_iter().zip(results).map(|(call, (trace, result))| (call, trace, result))
     }
 }
 

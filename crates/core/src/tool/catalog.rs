@@ -1,13 +1,17 @@
 //! Tools by name, their origins, and their registration by crates.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use super::Tool;
+use super::entry::CatalogEntry;
+use super::index::{IndexedCall, ToolIndex};
 use crate::future::BoxFuture;
 use crate::name::{NameError, ToolName, ToolsetName};
-use crate::origin::{Origin, ToolIdentity};
+use crate::origin::Origin;
 use crate::tool_spec::{ToolDecl, ToolSpec};
 
 /// Source of tools that change while the program runs, such as those of MCP servers.
@@ -18,38 +22,6 @@ pub trait ToolSource: Send + Sync {
 }
 
 const fn _object_safe(_: &dyn ToolSource) {}
-
-/// A tool with its toolset and origin.
-#[derive(Clone)]
-pub struct CatalogEntry {
-    /// The toolset that it is granted or withheld with.
-    pub toolset: ToolsetName,
-    /// Where it comes from.
-    pub origin: Origin,
-    /// The tool.
-    pub tool: Arc<dyn Tool>,
-}
-
-impl CatalogEntry {
-    /// Returns the tool's name.
-    #[must_use]
-    pub fn name(&self) -> &ToolName {
-        &self.tool.spec().decl.name
-    }
-}
-
-impl fmt::Debug for CatalogEntry {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}, {})", self.name(), self.toolset, self.origin)
-    }
-}
-
-impl<'e> From<&'e CatalogEntry> for ToolIdentity<'e> {
-    fn from(entry: &'e CatalogEntry) -> Self {
-        let schema = entry.tool.spec().decl.parameters.digest();
-        Self { name: entry.name(), origin: &entry.origin, schema }
-    }
-}
 
 /// Why the tools of a program do not form a catalog.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -104,6 +76,8 @@ pub struct Catalog {
     former: BTreeMap<ToolName, CatalogEntry>,
     /// Names for tools of other toolsets.
     composites: BTreeMap<ToolsetName, ToolsetParts>,
+    /// What models are sent instead of many tools of servers.
+    index: Option<Arc<ToolIndex>>,
 }
 
 impl Catalog {
@@ -206,7 +180,36 @@ impl Catalog {
     pub fn filtered(&self, mut keep: impl FnMut(&CatalogEntry) -> bool) -> Self {
         let kept = self.entries.iter().filter(|(_, (entry, _))| keep(entry));
         let entries = kept.map(|(name, held)| (name.clone(), held.clone())).collect();
-        Self { entries, former: self.former.clone(), composites: self.composites.clone() }
+        Self { entries, ..self.clone() }
+    }
+
+    /// Sets what models are sent instead of many tools of servers.
+    ///
+    /// # Errors
+    /// If the name of one of its tools is taken.
+    pub fn set_index(&mut self, index: ToolIndex) -> Result<(), CatalogError> {
+        for entry in index.tools() {
+            let name = entry.name().clone();
+            if let Some(first) = self.get(name.as_str()) {
+                let (first, second) = (first.origin.clone(), entry.origin.clone());
+                return Err(CatalogError::Twice { name, first, second });
+            }
+        }
+        self.index = Some(Arc::new(index));
+        Ok(())
+    }
+
+    /// Returns the catalog without an index.
+    #[must_use]
+    pub fn without_index(self) -> Self {
+        Self { index: None, ..self }
+    }
+
+    /// Returns what models are sent instead of many tools of servers, if there is such an index.
+    /// Its tools are no entries.
+    #[must_use]
+    pub fn index(&self) -> Option<&ToolIndex> {
+        self.index.as_deref()
     }
 
     /// Adds a tool under the name it has with other settings. No agent has it; see
@@ -233,8 +236,28 @@ impl Catalog {
     /// Returns the spec of a recorded call's tool, even if it has another name now.
     #[must_use]
     pub fn spec(&self, name: &str) -> Option<&ToolSpec> {
-        let entry = self.get(name).or_else(|| self.former.get(name))?;
+        let indexed = || self.index.as_ref().and_then(|index| index.get(name));
+        let entry = self.get(name).or_else(|| self.former.get(name)).or_else(indexed)?;
         Some(entry.tool.spec())
+    }
+
+    /// Returns the tool and the arguments that a call through the index stands for; `None` if it is
+    /// not through the index, or names no tool that the index has.
+    pub(super) fn target(&self, tool: &str, arguments: &str) -> Option<(String, String)> {
+        self.index().filter(|index| tool == index.call.name().as_str())?;
+        let IndexedCall { name, arguments } = IndexedCall::parse(arguments)?;
+        self.get(&name).filter(|entry| ToolIndex::has(entry))?;
+        Some((name, Value::Object(arguments).to_string()))
+    }
+
+    /// Returns the tool and the arguments of a call as a model wrote it: those of the other tool, if
+    /// the call is through the index.
+    #[must_use]
+    pub fn read_call<'a>(&self, tool: &'a str, arguments: &'a str) -> (Cow<'a, str>, Cow<'a, str>) {
+        match self.target(tool, arguments) {
+            Some((tool, arguments)) => (Cow::Owned(tool), Cow::Owned(arguments)),
+            None => (Cow::Borrowed(tool), Cow::Borrowed(arguments)),
+        }
     }
 
     /// Returns the declaration of a tool whose declaration is the same for every agent: one value

@@ -5,10 +5,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::catalog::Catalog;
+use super::entry::CatalogEntry;
+use super::index::ToolIndex;
 use crate::agent_spec::AgentSpec;
 use crate::authority::Authority;
 use crate::cancel::Cancel;
 use crate::file_state::FileLedger;
+use crate::message::ToolCall;
 use crate::name::{AgentId, CallId, SessionId};
 use crate::resource::{Resource, ResourceMap};
 use crate::tool_spec::ToolDecl;
@@ -47,6 +50,36 @@ impl AgentView {
     #[must_use]
     pub fn id(&self) -> &AgentId {
         &self.spec.id
+    }
+
+    /// Returns the tool of this name: one of the catalog, or one of its index where the agent's
+    /// model was sent that.
+    #[must_use]
+    pub fn tool(&self, name: &str) -> Option<&CatalogEntry> {
+        self.catalog.get(name).or_else(|| self.index_tool(name))
+    }
+
+    /// Returns the tool of the catalog's index with this name, if the agent's model was sent that.
+    #[must_use]
+    pub fn index_tool(&self, name: &str) -> Option<&CatalogEntry> {
+        self.index()?.get(name)
+    }
+
+    /// Returns the index that the agent's model was sent instead of servers' tools.
+    #[must_use]
+    pub fn index(&self) -> Option<&ToolIndex> {
+        self.catalog.index().filter(|index| index.is_declared(&self.declared))
+    }
+
+    /// Returns the call that a call of the agent stands for: that of another tool, if it is through
+    /// the index.
+    #[must_use]
+    pub fn target(&self, call: &ToolCall) -> ToolCall {
+        let target = |_| self.catalog.target(&call.name, &call.arguments);
+        match self.index().and_then(target) {
+            Some((name, arguments)) => ToolCall { id: call.id, name, arguments },
+            None => call.clone(),
+        }
     }
 }
 

@@ -89,7 +89,8 @@ fn apply(run: &mut Run, step: &Move) {
         Move::Answer(place) => {
             let Step::Call(open) = run.step() else { return };
             let call = open[place % open.len()].id;
-            run.apply(Input::Result(&result(call, "done")));
+            let result = result(call, "done");
+            run.apply(Input::Result { tool: "t", args_bytes: 2, result: &result });
         }
         Move::Fail(kind) => {
             let kinds = [FailureKind::Fatal, FailureKind::Incomplete, FailureKind::Cancelled];

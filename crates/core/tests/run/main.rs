@@ -38,8 +38,13 @@ fn answer_calls(run: &mut Run, words: &str) {
     let Step::Call(open) = run.step() else { return };
     let ids: Vec<_> = open.iter().map(|call| call.id).collect();
     for call in ids {
-        run.apply(Input::Result(&result(call, words)));
+        answer(run, &result(call, words));
     }
+}
+
+/// Applies the result of a call.
+fn answer(run: &mut Run, result: &ToolResult) {
+    run.apply(Input::Result { tool: "t", args_bytes: 2, result });
 }
 
 fn result(call: deputize_core::CallId, words: &str) -> ToolResult {
@@ -81,9 +86,9 @@ fn results_stand_in_the_order_asked_whatever_the_order_they_came_in() {
     let Step::Call(open) = run.step() else { panic!() };
     let a = open[0].id;
     let b = open[1].id;
-    run.apply(Input::Result(&result(b, "from b")));
-    run.apply(Input::Result(&result(b, "again")));
-    run.apply(Input::Result(&result(a, "from a")));
+    answer(&mut run, &result(b, "from b"));
+    answer(&mut run, &result(b, "again"));
+    answer(&mut run, &result(a, "from a"));
     assert_eq!(
         show(&run),
         "user: go\nmodel: call_1_0 call_1_1\ncall_1_0: from a\ncall_1_1: from b"

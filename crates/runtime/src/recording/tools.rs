@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::event::AgentStart;
+use deputize_core::tool::ToolIndex;
 use deputize_core::{
-    Availability, BoxFuture, Catalog, CatalogEntry, Origin, ResourceMap, Tool, ToolCallResult,
-    ToolCx, ToolDecl, ToolError, ToolName, ToolSpec,
+    Availability, BoxFuture, Catalog, CatalogEntry, ResourceMap, Tool, ToolCallResult, ToolCx,
+    ToolDecl, ToolError, ToolName, ToolSpec,
 };
 use serde_json::Value;
 
@@ -20,19 +21,27 @@ pub(crate) fn recorded_catalog(
     had: impl FnMut(&&AgentStart) -> bool,
 ) -> Catalog {
     let mut told: BTreeMap<ToolName, ToolDecl> = BTreeMap::new();
+    let mut index = None;
     for start in recording.starts().filter(had) {
         let list = recording.texts.get(&start.tools).map_or("", |text| &**text);
         let list: Vec<ToolDecl> = serde_json::from_str(list).unwrap_or_default();
+        if let Some(recorded) = now.index().and_then(|index| recorded_index(index, &list)) {
+            // What the index found is not in the list.
+            let found = start.spec.tools.iter().filter_map(|name| now.get(name.as_str()));
+            let found = found.filter(|entry| ToolIndex::has(entry));
+            told.extend(found.map(|it| (it.name().clone(), it.tool.spec().decl.clone())));
+            index = Some(recorded);
+        }
         let own = list.into_iter().filter(|tool| start.spec.tools.contains(&tool.name));
         told.extend(own.map(|tool| (tool.name.clone(), tool)));
     }
-    let of_server = |entry: &CatalogEntry| matches!(entry.origin, Origin::Mcp { .. });
+    let of_server = ToolIndex::has;
     // What was usable then is, whatever this machine has.
     let depends = |entry: &CatalogEntry| {
         let settings = ResourceMap::default();
         told.contains_key(entry.name()) && entry.tool.availability(&settings) != Availability::Yes
     };
-    let mut catalog = now.filtered(|entry| !of_server(entry) && !depends(entry));
+    let mut catalog = now.filtered(|entry| !of_server(entry) && !depends(entry)).without_index();
     for entry in now.iter().filter(|entry| !of_server(entry) && depends(entry)) {
         let tool = Arc::new(RecordedTool(entry.tool.spec().clone()));
         let _unique_as_before = catalog.insert(CatalogEntry { tool, ..entry.clone() });
@@ -46,7 +55,25 @@ pub(crate) fn recorded_catalog(
         }
         let _unique_as_before = catalog.insert(entry);
     }
+    if let Some(index) = index {
+        let _unique_as_before = catalog.set_index(index);
+    }
     catalog
+}
+
+/// Returns the index as it stands in a recorded list of tools, for an agent that has it whatever its
+/// other tools are; `None` if the list has none.
+fn recorded_index(index: &ToolIndex, list: &[ToolDecl]) -> Option<ToolIndex> {
+    let recorded = |entry: &CatalogEntry| {
+        let decl = list.iter().find(|decl| decl.name == *entry.name())?.clone();
+        let spec = ToolSpec { decl, ..entry.tool.spec().clone() };
+        Some(CatalogEntry { tool: Arc::new(RecordedTool(spec)), ..entry.clone() })
+    };
+    Some(ToolIndex {
+        search: recorded(&index.search)?,
+        call: recorded(&index.call)?,
+        most_bytes: 0,
+    })
 }
 
 /// A tool as it was described. A replay never calls it.

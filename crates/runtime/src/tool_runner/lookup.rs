@@ -4,6 +4,7 @@ use deputize_core::authority::ToolDenial;
 use deputize_core::message::CallStatus;
 use deputize_core::policy::Denial;
 use deputize_core::sanitize::for_terminal_line;
+use deputize_core::tool::ToolIndex;
 use deputize_core::{AgentView, CatalogEntry, ToolCall};
 
 use super::result::FinishedCall;
@@ -19,6 +20,9 @@ pub(super) fn callable_tool<'v>(
     call: &ToolCall,
 ) -> Result<&'v CatalogEntry, Box<FinishedCall>> {
     let failed = |text: String| Err(Box::new(FinishedCall::own(CallStatus::Error, text)));
+    if let Some(entry) = view.index_tool(&call.name) {
+        return Ok(entry);
+    }
     let known = view.catalog.get(&call.name);
     if let Some(entry) = known.filter(|entry| is_permitted(view, entry)) {
         return Ok(entry);
@@ -31,7 +35,9 @@ pub(super) fn callable_tool<'v>(
     if let Some(why) = known.and_then(|entry| entry.tool.refusal(view)) {
         return failed(why);
     }
-    if view.declared.iter().any(|tool| tool.name.as_str() == call.name) {
+    let is_shared = view.spec.declared.is_some() && view.index().is_some();
+    let is_found = known.filter(|_| is_shared).is_some_and(ToolIndex::has);
+    if is_found || view.declared.iter().any(|tool| tool.name.as_str() == call.name) {
         return Err(Box::new(withheld(view, call)));
     }
     let mine = permitted_names(view);
@@ -84,8 +90,12 @@ fn is_permitted(view: &AgentView, entry: &CatalogEntry) -> bool {
     view.spec.tools.contains(entry.name()) && view.authority.permits(entry).is_ok()
 }
 
-/// Returns the names of the tools that the agent may call.
+/// Returns the names of the tools that the agent may call; where its model was sent an index, that
+/// stands for those which it finds.
 fn permitted_names(view: &AgentView) -> Vec<&str> {
-    let entries = view.catalog.iter().filter(|entry| is_permitted(view, entry));
-    entries.map(|entry| entry.name().as_str()).collect()
+    let index = view.index();
+    let is_shown = |entry: &&CatalogEntry| index.is_none() || !ToolIndex::has(entry);
+    let entries = view.catalog.iter().filter(|entry| is_permitted(view, entry)).filter(is_shown);
+    let tools = index.into_iter().flat_map(ToolIndex::tools);
+    entries.chain(tools).map(|entry| entry.name().as_str()).collect()
 }
