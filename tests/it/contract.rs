@@ -15,7 +15,10 @@ use deputize_testkit::{
     Violation, Violations,
 };
 use deputize_tools::web::{AddressPolicy, FetchSettings, SearchBackend, SearchSettings};
-use deputize_tools::{CommandSettings, MemoryFiles, MemorySettings, Settings, bundled_skills};
+use deputize_tools::{
+    CommandSettings, MemoryFiles, MemorySettings, MessageSettings, MessageTarget, Settings,
+    bundled_skills,
+};
 use serde_json::{Value, json};
 
 use crate::program::soon;
@@ -182,6 +185,18 @@ async fn the_memory_keeps_the_contract() {
     let remove = json!({"action": "remove", "topic": "work", "old": "None."});
     let checked = checked(DescribedTool::of("memory"), &[replace, remove]).await.unwrap();
     assert_eq!((checked.calls, advice(&checked)), (9, Vec::new()));
+}
+
+#[tokio::test]
+async fn messages_keep_the_contract() {
+    let dir = tempfile::tempdir().unwrap();
+    let targets = [("team", MessageTarget::File(dir.path().join("log")))];
+    let targets = targets.map(|(name, target)| (name.to_owned(), target)).into();
+    let tool: Arc<dyn Tool> = Arc::new(DescribedTool::of("send_message"));
+    let check = ToolCheck::new(&tool);
+    let check = check.lend(MessageSettings { targets, ..MessageSettings::default() });
+    let checked = soon("the check", check.run()).await.unwrap();
+    assert_eq!((checked.calls, advice(&checked)), (3, Vec::new()));
 }
 
 #[tokio::test]

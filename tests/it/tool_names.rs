@@ -17,7 +17,10 @@ const LEFT: [(&str, &[&str]); 10] = [
     // Names of tools are made here.
     ("crates/delegate/src/names.rs", &["delegate_control", "delegate_task"]),
     // Some tools no child has, whoever brings them.
-    ("crates/delegate/src/toolset.rs", &["clarify", "memory", "skill_manage", "todo"]),
+    (
+        "crates/delegate/src/toolset.rs",
+        &["clarify", "memory", "send_message", "skill_manage", "todo"],
+    ),
     // Words that stand for nothing in a goal.
     ("crates/delegate/src/placeholder.rs", &["todo"]),
     ("crates/mcp/src/names.rs", &["mcp__"]),

@@ -3,6 +3,7 @@
 mod clarify;
 mod files;
 mod memory;
+mod messages;
 mod process;
 mod skills;
 mod todo;

@@ -238,13 +238,13 @@ impl Assembly {
         config
     }
 
-    /// Returns a tool as the top agent's model is sent it, or as its author wrote it where the top
-    /// agent does not have it.
+    /// Returns a tool as the top agent's model is sent it with these settings, or as its author wrote
+    /// it where the top agent does not have it.
     #[must_use]
-    pub fn declare(&self, entry: &CatalogEntry) -> ToolDecl {
+    pub fn declare(&self, entry: &CatalogEntry, settings: ResourceMap) -> ToolDecl {
         let top = self.top_agent(&SessionId::literal("preview"), "", "", ApproverMode::Deny);
         let authority = self.authority(ApproverMode::Deny, top.cwd.clone());
-        let view = self.view(top, authority, ResourceMap::default());
+        let view = self.view(top, authority, settings);
         let sent = view.declared.iter().find(|tool| tool.name == *entry.name());
         sent.map_or_else(|| entry.tool.spec().decl.clone(), |decl| ToolDecl::clone(decl))
     }

@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_core::{Catalog, ToolSource};
+use deputize_core::{Catalog, ResourceMap, ToolSource};
 use deputize_delegate::DelegationConfig;
 use deputize_runtime::SessionConfig;
 use serde_json::Value;
@@ -57,6 +57,9 @@ pub(crate) trait Extension: Send + Sync {
 
     /// Changes settings of delegation.
     fn change_delegation(&self, _: &mut DelegationConfig) {}
+
+    /// Adds what makes its tools usable in a replay, where nothing runs.
+    fn add_replay_settings(&self, _: &ResourceMap) {}
 
     /// Changes a session before it begins.
     fn change_session(&self, _: &ExtensionContext<'_>, _: &mut SessionConfig) {}

@@ -52,6 +52,7 @@
 //! | offer kinds of children from files | [`AgentBuilder::profiles`] |
 //! | limit tokens or dollars | [`AgentBuilder::budget`] |
 //! | run a shell command at a point | [`AgentBuilder::shell_hook`] |
+//! | let it send messages | [`AgentBuilder::message_targets`] |
 //! | use MCP servers (feature `mcp`) | `AgentBuilder::mcp_servers` |
 //! | use dynamic plugins (feature `plugins`) | `AgentBuilder::plugin` |
 //! | have another program as children (feature `acp`) | `AgentBuilder::external_agent` |
@@ -86,6 +87,8 @@ mod external;
 mod helper;
 #[cfg(feature = "mcp")]
 pub mod mcp;
+#[cfg(feature = "tools")]
+mod messages;
 mod model;
 #[cfg(feature = "plugins")]
 pub mod plugins;

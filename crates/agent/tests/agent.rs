@@ -16,6 +16,7 @@ use deputize_core::{Cancel, CancelReason, Event, Status};
 use deputize_testkit::{
     MockAnswer as HttpAnswer, MockServer, ScriptedModel, ScriptedTurn, SeenRequest,
 };
+use deputize_tools::MessageTarget;
 use parking_lot::Mutex;
 use serde_json::json;
 
@@ -392,6 +393,29 @@ async fn a_recorded_task_is_played_again_without_its_model() {
     assert!(error.to_string().contains("+ Be rude."), "{error}");
     let taken = builder(dir.path(), |_| None).0.build().unwrap().record("Again.", &file).await;
     assert!(taken.unwrap_err().to_string().contains("exists already"));
+}
+
+#[tokio::test]
+async fn a_message_goes_to_a_target_of_the_program_after_a_yes_and_is_not_sent_by_a_replay() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = dir.path().join("messages");
+    let recording = dir.path().join("recording");
+    let send = || call("send_message", json!({"target": "log", "text": "Done."}));
+    let targets = || [("log", MessageTarget::File(log.clone()))];
+    let (agent, _) = builder(dir.path(), send());
+    let denied = agent.message_targets(targets()).build().unwrap().run("Go").await;
+    assert!(denied.text.unwrap().contains("denied") && !log.exists());
+    let (agent, model) = builder(dir.path(), send());
+    let agent = agent.message_targets(targets()).approve(|_| ApprovalAnswer::yes("test"));
+    let agent = agent.build().unwrap();
+    let outcome = agent.record("Go", &recording).await.unwrap();
+    assert!(outcome.text.unwrap().contains("written to log"));
+    assert_eq!(model.requests().len(), 2);
+    let (agent, _) = builder(dir.path(), |_| unreachable!("no model is asked"));
+    let agent = agent.message_targets(targets()).approve(|_| ApprovalAnswer::yes("test"));
+    Agent::replay(agent, &recording).await.unwrap();
+    let text = std::fs::read_to_string(log).unwrap();
+    assert!(text.ends_with(" Done.\n") && text.lines().count() == 1, "{text}");
 }
 
 /// Whoever is asked looks at the agent meanwhile.

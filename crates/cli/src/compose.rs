@@ -23,7 +23,7 @@ use deputize_delegate::{DelegationConfig, DelegationOptions, profile_allows, sen
 use deputize_documents::SkillLibrary;
 use deputize_mcp::Servers;
 use deputize_runtime::{Models, SessionConfig, SystemClock};
-use deputize_tools::MemorySettings;
+use deputize_tools::{MemorySettings, MessageSettings};
 
 use crate::approve::TerminalApprover;
 use crate::config::{Config, LoadedConfig, ModelOverrides, PluginEntry, Sources};
@@ -35,6 +35,7 @@ mod delegation;
 pub(crate) mod external;
 mod kept;
 pub(crate) mod mcp;
+mod messaging;
 mod model;
 pub(crate) mod plugins;
 mod prices;
@@ -63,6 +64,7 @@ pub(crate) fn given_secrets(config: &Config, around: &ProcessEnv, secrets: &mut 
     mcp::secrets(config, around, secrets);
     plugins::secrets(config, around, secrets);
     web::secrets(config, around, secrets);
+    messaging::secrets(config, around, secrets);
 }
 
 /// Loads the configuration and prints its warnings. Its secrets stay out of the log.
@@ -162,6 +164,7 @@ pub(crate) struct AssembledProgram {
     pub(crate) skills: SkillLibrary,
     memory: MemorySettings,
     web: deputize_web::Settings,
+    pub(crate) messages: MessageSettings,
     /// Its MCP servers, which all its sessions share.
     pub(crate) servers: Servers,
 }
@@ -349,6 +352,7 @@ impl AssembledProgram {
             skills: skill_library(from),
             memory: MemorySettings { files: memory_files(from.surroundings, Secrets::default()) },
             web: web::settings(config, from.surroundings)?,
+            messages: messaging::settings(config, from.surroundings, &from.clock),
             servers,
         })
     }
@@ -402,6 +406,7 @@ impl AssembledProgram {
         settings.get_or_insert_with(|| self.skills.clone());
         settings.get_or_insert_with(|| self.memory.clone());
         settings.get_or_insert_with(|| self.web.clone());
+        settings.get_or_insert_with(|| self.messages.clone());
         if self.assembly.delegation.approvals.person_available {
             let terminal = Arc::new(TerminalApprover::without_screen());
             settings.get_or_insert_with(|| Person::new(terminal));
@@ -413,11 +418,14 @@ impl AssembledProgram {
     pub(crate) fn parts(&self, chosen: ResolvedModels) -> SessionConfig {
         let web = deputize_web::Settings { secrets: chosen.secrets.clone(), ..self.web.clone() };
         let memory = self.memory.clone().with_secrets(&chosen.secrets);
+        let secrets = chosen.secrets.clone();
+        let messages = MessageSettings { secrets, ..self.messages.clone() };
         let config = self.assembly.parts(chosen.models, chosen.secrets);
         config.tools.settings.get_or_insert_with(|| self.settings.clone());
         config.tools.settings.get_or_insert_with(|| self.skills.clone());
         config.tools.settings.get_or_insert_with(|| memory);
         config.tools.settings.get_or_insert_with(|| web);
+        config.tools.settings.get_or_insert_with(|| messages);
         config.tools.settings.get_or_insert_with(|| self.servers.clone());
         config
     }

@@ -1,6 +1,6 @@
 //! Collects mistakes and warnings.
 
-use super::place::{ConfigPlace, Problem};
+use super::place::{ConfigPlace, Problem, shown};
 
 /// What the checks of a configuration found.
 #[derive(Debug, Default)]
@@ -18,5 +18,16 @@ impl Findings {
 
     pub(super) fn warn(&mut self, place: &ConfigPlace, message: impl Into<String>) {
         self.warnings.push(Problem::new(place, message));
+    }
+
+    /// Checks a name that becomes a part of other names, such as those of models, tools and
+    /// variables.
+    pub(super) fn check_name(&mut self, kind: &str, name: &str, key: &ConfigPlace) {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if name.is_empty() || !name.chars().all(is_plain) {
+            let name = shown(name);
+            let rule = format!("the name of a {kind} is made of letters, digits, `-` and `_`");
+            self.error(key, format!("{rule}, not `{name}`"));
+        }
     }
 }

@@ -14,6 +14,7 @@ use super::budget::Budget;
 use super::delegation::Delegation;
 use super::hooks::Hooks;
 use super::mcp::McpServer;
+use super::messaging::MessagingConfig;
 use super::plugin::PluginEntry;
 use super::provider::ProviderEntry;
 use super::reasoning_effort::ReasoningEffort;
@@ -56,6 +57,8 @@ pub struct Config {
     pub fetch: FetchConfig,
     /// The search engine.
     pub search: SearchConfig,
+    /// Where agents send messages.
+    pub messaging: MessagingConfig,
     /// The record of a session.
     pub journal: Journal,
     /// Tokens of one answer of the model. The model's own limit if 0.
@@ -95,6 +98,7 @@ impl Default for Config {
             file_state: FileState::default(),
             fetch: FetchConfig::default(),
             search: SearchConfig::default(),
+            messaging: MessagingConfig::default(),
             journal: Journal::default(),
             max_output_tokens: 0,
             compaction: CompactionConfig::default(),

@@ -6,9 +6,9 @@ use std::path::Path;
 use super::findings::Findings;
 use super::known::{self, RESERVED};
 use super::place::{ConfigPlace, shown};
-use super::plugin;
 use super::resolve::UnknownProvider;
 use super::tree::{PlacedEntry, PlacedValue, Value};
+use super::{messaging, plugin};
 use crate::hint::format_command;
 use deputize_mcp::{ServerNameError, server_name};
 use deputize_web::AllowedHost;
@@ -23,6 +23,7 @@ pub(super) fn check(config: &PlacedValue, found: &mut Findings) {
     programs_of_the_environment(config, found);
     terminal_cwd(config, found);
     web(config, found);
+    messaging::check(config, found);
 }
 
 /// Hosts and addresses of the tools for the web.
@@ -44,8 +45,13 @@ fn web(config: &PlacedValue, found: &mut Findings) {
 /// What starts programs before anybody is asked. The environment is what any directory's helper
 /// may set, and a task that runs in it.
 fn programs_of_the_environment(config: &PlacedValue, found: &mut Findings) {
-    let keys: [&[&str]; 4] =
-        [&["plugins"], &["mcp_servers"], &["hooks"], &["delegation", "acp_command"]];
+    let keys: [&[&str]; 5] = [
+        &["plugins"],
+        &["mcp_servers"],
+        &["hooks"],
+        &["messaging", "targets"],
+        &["delegation", "acp_command"],
+    ];
     for path in keys {
         let set = config.at(path).and_then(PlacedValue::of_the_environment);
         if let Some(place) = set {
@@ -78,7 +84,7 @@ fn terminal_cwd(config: &PlacedValue, found: &mut Findings) {
 
 fn providers(config: &PlacedValue, found: &mut Findings) {
     for (name, entry) in config.entry("providers").into_iter().flat_map(|e| e.node.entries()) {
-        name_rule("provider", name, entry, found);
+        found.check_name("provider", name, &entry.key);
         if RESERVED.contains(&name.as_str()) {
             found.error(&entry.key, format!("`{name}` is built in and takes no entry"));
         }
@@ -102,18 +108,6 @@ fn providers(config: &PlacedValue, found: &mut Findings) {
             let message = format!("`{path}` has both `api_key_env` and `api_key_envs`; keep one");
             found.error(&several.key, message);
         }
-    }
-}
-
-/// Names become parts of model and tool names, and of environment variables.
-fn name_rule(kind: &str, name: &str, entry: &PlacedEntry, found: &mut Findings) {
-    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-    if name.is_empty() || !name.chars().all(plain) {
-        let message = format!(
-            "the name of a {kind} is made of letters, digits, `-` and `_`, not `{}`",
-            shown(name)
-        );
-        found.error(&entry.key, message);
     }
 }
 
@@ -340,7 +334,7 @@ fn approvals(delegation: &PlacedValue, found: &mut Findings) {
 
 fn mcp_servers(config: &PlacedValue, found: &mut Findings) {
     for (name, entry) in config.entry("mcp_servers").into_iter().flat_map(|e| e.node.entries()) {
-        name_rule("server", name, entry, found);
+        found.check_name("server", name, &entry.key);
         if name.len() > deputize_mcp::SERVER_CHARS {
             let most = deputize_mcp::SERVER_CHARS;
             let message = format!("the name of a server has at most {most} characters");

@@ -133,6 +133,12 @@ pub trait TypedTool: Send + Sync + 'static {
         None
     }
 
+    /// Returns the declaration for this agent's model, if it depends on the agent; see
+    /// [`Tool::declare`].
+    fn declare(&self, _agent: &AgentView) -> Option<ToolDecl> {
+        None
+    }
+
     /// Runs a call; see [`Tool::call`].
     fn run(&self, args: Self::Args, cx: &ToolCx) -> impl Future<Output = ToolCallResult> + Send;
 }
@@ -161,6 +167,10 @@ impl<T: TypedTool> Tool for ErasedTool<T> {
 
     fn guidance(&self, settings: &ResourceMap) -> Option<String> {
         self.tool.guidance(settings)
+    }
+
+    fn declare(&self, agent: &AgentView) -> Option<ToolDecl> {
+        self.tool.declare(agent)
     }
 
     fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {

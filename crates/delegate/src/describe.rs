@@ -120,14 +120,14 @@ fn own(parent: ParentView<'_>, config: &DelegationConfig) -> &'static str {
 
 /// Says what not to delegate; a tool is named only if the parent has it.
 fn instead(parent: ParentView<'_>) -> String {
-    let steps = if parent.has(EXECUTE_CODE) {
+    let steps = if parent.is_sent(EXECUTE_CODE) {
         "mechanical steps (`execute_code`)"
     } else {
         "mechanical steps"
     };
     let person = "what needs the person's answer (ask yourself)";
     let mut all = vec![steps, "a single call (make it yourself)", person];
-    if parent.has("cronjob") {
+    if parent.is_sent("cronjob") {
         all.push("what must outlive the turn (`cronjob`)");
     } else {
         all.push("what must outlive the turn");
@@ -174,7 +174,7 @@ fn lacks(parent: ParentView<'_>, config: &DelegationConfig) -> String {
     let never: Vec<String> = parent
         .catalog
         .iter()
-        .filter(|entry| is_never(entry.name()))
+        .filter(|entry| is_never(entry.name()) && parent.can_use(entry))
         .map(|entry| format!("`{}`", entry.name()))
         .collect();
     let mut lacks = format!("A leaf has no `{TOOL}` and cannot ask you anything");

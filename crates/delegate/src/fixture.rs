@@ -79,7 +79,7 @@ impl ParentFixture {
 
     pub(crate) fn parent(&self) -> ParentView<'_> {
         let Self { spec, authority, catalog } = self;
-        ParentView { spec, authority, catalog, declared: &[], shell: None }
+        ParentView { spec, authority, catalog, declared: &[], shell: None, settings: None }
     }
 
     /// The family of a child of this one.

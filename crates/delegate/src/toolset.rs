@@ -8,8 +8,8 @@ use std::sync::Arc;
 use deputize_core::agent::{AgentSpec, Role};
 use deputize_core::authority::ApproverMode;
 use deputize_core::{
-    AgentView, ArgumentRole, Authority, Catalog, CatalogEntry, Origin, ToolDecl, ToolKind,
-    ToolName, ToolsetName,
+    AgentView, ArgumentRole, Authority, Availability, Catalog, CatalogEntry, Origin, ResourceMap,
+    ToolDecl, ToolKind, ToolName, ToolsetName,
 };
 
 use crate::config::{DelegationConfig, ToolFlavor, ToolSchemas};
@@ -48,14 +48,17 @@ pub struct ParentView<'a> {
     pub declared: &'a [Arc<ToolDecl>],
     /// The directory that its shell is in, where that is another one than its own and is there.
     pub shell: Option<&'a Path>,
+    /// The settings by which tools say whether they can be used; `None`: all can.
+    pub settings: Option<&'a ResourceMap>,
 }
 
 impl<'a> ParentView<'a> {
     /// Of a running agent.
     #[must_use]
     pub fn of(agent: &'a AgentView) -> Self {
-        let AgentView { spec, authority, catalog, declared, .. } = agent;
-        Self { spec, authority, catalog, declared, shell: None }
+        let AgentView { spec, authority, catalog, declared, session, .. } = agent;
+        let settings = Some(&session.settings);
+        Self { spec, authority, catalog, declared, shell: None, settings }
     }
 
     /// Its tools, in the order they are sent: those it was given and may still call.
@@ -69,6 +72,18 @@ impl<'a> ParentView<'a> {
     #[must_use]
     pub fn has(self, tool: &str) -> bool {
         self.tools().any(|entry| entry.name().as_str() == tool)
+    }
+
+    /// Whether a tool can be used now. One that cannot be used is not sent to models, and no text for
+    /// them names it.
+    pub(crate) fn can_use(self, entry: &CatalogEntry) -> bool {
+        let usable = |settings| entry.tool.availability(settings) == Availability::Yes;
+        self.settings.is_none_or(usable)
+    }
+
+    /// Whether its model is sent a tool of that name.
+    pub(crate) fn is_sent(self, tool: &str) -> bool {
+        self.tools().any(|entry| entry.name().as_str() == tool && self.can_use(entry))
     }
 
     /// How questions of its children are answered.

@@ -52,6 +52,7 @@ mod profiles;
 mod read_file;
 mod search;
 mod search_files;
+mod send_message;
 mod settings;
 mod shell_state;
 mod shown;
@@ -69,6 +70,10 @@ pub use memory::{
 };
 pub use processes::Processes;
 pub use profiles::bundled_profiles;
+pub use send_message::{
+    MESSAGE_BYTES, MESSAGE_SECONDS, MessageError, MessageSettings, MessageTarget, Messenger,
+    NotificationTerminal, WebhookTarget,
+};
 pub use settings::{
     BACKGROUND_COMMANDS, BackgroundLimits, COMMAND_MAX_SECONDS, COMMAND_SECONDS, CommandSettings,
     EDIT_BYTES, FILE_BYTES, FileLimits, INPUT_BYTES, LINE_BYTES, LIST_ENTRIES, READ_BYTES,
@@ -138,6 +143,7 @@ mod tests {
                 "terminal/process",
                 "file/read_file",
                 "file/search_files",
+                "messaging/send_message",
                 "skills/skill_manage",
                 "skills/skill_view",
                 "skills/skills_list",

@@ -96,30 +96,13 @@ impl<'c> FetchClient<'c> {
         self.check_secrets(&url)?;
         self.policy.check(&url)?;
         let host = host_of(&url).unwrap_or_default();
-        let client = client(&url, &self.resolve(&url, &host).await?)?;
+        let client = client(&url, &resolve(self.policy, &url, &host).await?)?;
         let request = match body {
             None => client.get(url),
             Some(body) => client.post(url).body(body),
         };
         let response = request.headers(headers).send().await;
         response.map_err(|error| FetchError::connection(&host, &error))
-    }
-
-    /// Resolves the name of an address. Every answer must be allowed.
-    async fn resolve(&self, url: &Url, host: &str) -> Result<Vec<SocketAddr>, FetchError> {
-        if address_of(url).is_some() {
-            return Ok(Vec::new());
-        }
-        let unresolved = |problem| FetchError::Resolve { host: host.to_owned(), problem };
-        let port = url.port_or_known_default().unwrap_or_default();
-        let found = tokio::net::lookup_host((host, port)).await;
-        let found = found.map_err(|error| unresolved(error.to_string()))?;
-        let found: Vec<SocketAddr> = found.collect();
-        if found.is_empty() {
-            return Err(unresolved("it has no address".to_owned()));
-        }
-        self.policy.check_resolved(url, &found)?;
-        Ok(found)
     }
 
     /// Fails if a secret stands in an address, as it is or escaped.
@@ -178,6 +161,27 @@ impl<'c> FetchClient<'c> {
     }
 }
 
+/// Resolves the name of an address. Every answer must be allowed.
+pub(crate) async fn resolve(
+    policy: &AddressPolicy,
+    url: &Url,
+    host: &str,
+) -> Result<Vec<SocketAddr>, FetchError> {
+    if address_of(url).is_some() {
+        return Ok(Vec::new());
+    }
+    let unresolved = |problem| FetchError::Resolve { host: host.to_owned(), problem };
+    let port = url.port_or_known_default().unwrap_or_default();
+    let found = tokio::net::lookup_host((host, port)).await;
+    let found = found.map_err(|error| unresolved(error.to_string()))?;
+    let found: Vec<SocketAddr> = found.collect();
+    if found.is_empty() {
+        return Err(unresolved("it has no address".to_owned()));
+    }
+    policy.check_resolved(url, &found)?;
+    Ok(found)
+}
+
 /// Returns the address that a redirect leads to, if it may be asked.
 fn next_url(policy: &AddressPolicy, from: &Url, location: &str) -> Result<Url, UrlDenial> {
     let next = from.join(location).map_err(|_| UrlDenial::Redirect)?;
@@ -195,7 +199,7 @@ fn accepting() -> HeaderMap {
 }
 
 /// A client that connects to these addresses of a host and to nothing else.
-fn client(url: &Url, addresses: &[SocketAddr]) -> Result<Client, FetchError> {
+pub(crate) fn client(url: &Url, addresses: &[SocketAddr]) -> Result<Client, FetchError> {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
         let provider = rustls::crypto::ring::default_provider();

@@ -29,6 +29,7 @@ mod converter;
 mod fetch_client;
 mod fetch_error;
 mod media_type;
+mod post;
 mod public_address;
 mod search;
 mod settings;
@@ -37,6 +38,7 @@ mod web_search;
 
 pub use address_policy::{AddressPolicy, AllowedHost, AllowedHostError, UrlDenial};
 pub use converter::{Converter, converter_main};
+pub use post::{PostError, PostRequest, check_post, post_json};
 pub use public_address::{AddressKind, address_kind};
 pub use settings::{
     FetchSettings, MAX_BYTES, PAGE_BYTES, SearchBackend, SearchKey, SearchSettings, Settings,

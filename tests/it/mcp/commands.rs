@@ -214,7 +214,8 @@ async fn an_empty_mapping_takes_all_servers_away() {
 async fn a_server_that_no_agent_is_given_is_listed_as_such_until_it_is_enabled() {
     let lab = Lab::new();
     fs::create_dir_all(lab.path("home")).unwrap();
-    let file = "model: offline\ntoolsets: [clarify, file, memory, skills, terminal, todo, web]\n";
+    let file = "model: offline\n\
+                toolsets: [clarify, file, memory, messaging, skills, terminal, todo, web]\n";
     fs::write(lab.path("home/config.yaml"), file).unwrap();
     let why =
         "no agent is given it: `toolsets` is a list without mcp-w (deputize tools enable mcp-w)";
@@ -243,7 +244,9 @@ async fn a_server_that_no_agent_is_given_is_listed_as_such_until_it_is_enabled()
     // The list that names all is none.
     let some = deputize(&lab, &["tools", "enable", "mcp-w"]).await.with_code(0);
     assert!(
-        some.err.contains("is now [clarify, file, memory, skills, terminal, todo, web, mcp-w]"),
+        some.err.contains(
+            "is now [clarify, file, memory, messaging, skills, terminal, todo, web, mcp-w]"
+        ),
         "{}",
         some.err
     );

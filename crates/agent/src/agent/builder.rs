@@ -167,6 +167,18 @@ impl AgentBuilder {
         self
     }
 
+    /// Lets the agent send messages to these targets, by the names that its model reads. Each message
+    /// needs a yes. Webhooks need the feature `web`.
+    #[cfg(feature = "tools")]
+    pub fn message_targets<N: Into<String>>(
+        mut self,
+        targets: impl IntoIterator<Item = (N, deputize_tools::MessageTarget)>,
+    ) -> Self {
+        let targets = targets.into_iter().map(|(name, target)| (name.into(), target)).collect();
+        self.extensions.push(Box::new(crate::messages::MessageTargets(targets)));
+        self
+    }
+
     /// Sets the directory that the agent works in. It reads and writes below it and nowhere else.
     pub fn workspace(mut self, cwd: impl AsRef<Path>) -> Self {
         self.workspace = Some(cwd.as_ref().to_owned());
@@ -346,6 +358,13 @@ impl AgentBuilder {
             processes: &Arc::default(),
         };
         self.assemble(workspace, setup, &cx)
+    }
+
+    /// Adds what makes the tools of extensions usable in a replay.
+    pub(super) fn add_replay_settings(&self, settings: &ResourceMap) {
+        for extension in &self.extensions {
+            extension.add_replay_settings(settings);
+        }
     }
 
     /// How questions are answered.

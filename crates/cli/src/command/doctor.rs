@@ -1,6 +1,7 @@
 //! `deputize doctor`: what works on this machine.
 
 mod extensions;
+mod messaging;
 mod models;
 mod storage;
 
@@ -102,6 +103,7 @@ pub(crate) fn doctor(
                 checks.extend(check_skills(composition));
                 let here = AssemblyInput::here(links, &loaded.config, around, &sources);
                 checks.extend(check_profiles(&profile_library(&here)));
+                checks.extend(messaging::checks(&composition.messages)?);
             }
             checks.extend(external_agent(&loaded.config, around));
             let hooks = faults(&loaded.config.hooks, around).into_iter();

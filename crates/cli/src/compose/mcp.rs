@@ -165,7 +165,7 @@ fn value_of<'v>(
 }
 
 /// Replaces `${NAME}` by variables of the environment. Returns the name of one that is not set.
-fn expand<'v>(value: &'v str, around: &ProcessEnv) -> Result<String, &'v str> {
+pub(super) fn expand<'v>(value: &'v str, around: &ProcessEnv) -> Result<String, &'v str> {
     let mut out = String::new();
     let mut rest = value;
     while let Some((before, after)) = rest.split_once("${") {

@@ -56,7 +56,8 @@ impl Services {
         let entry = composition.assembly.tools.catalog.get(tool.as_str());
         let entry = entry.filter(|_| composition.assembly.tools.names.contains(&tool));
         let delegate = entry.and_then(|entry| {
-            composition.assembly.declare(entry).parameters.to_value().as_object().cloned()
+            let declared = composition.assembly.declare(entry, composition.tool_settings());
+            declared.parameters.to_value().as_object().cloned()
         });
         // Of a server that has not answered yet more may be known at a later call.
         let tools = &composition.assembly.tools;

@@ -1,0 +1,50 @@
+//! Where messages go, as the person configured it.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use super::notification::NotificationTerminal;
+
+/// Where the messages of a target go.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub enum MessageTarget {
+    /// To an address, as a JSON document. Needs the feature `web`.
+    Webhook(WebhookTarget),
+    /// To the end of a file with an absolute path, which is created with mode 0600.
+    File(PathBuf),
+    /// To the standard input of a program with arguments. Its name is looked up in `PATH`.
+    Command(Vec<String>),
+    /// To the person's screen: by an escape sequence to the terminal if there is one, otherwise by
+    /// `notify-send`.
+    Notification(Option<Arc<NotificationTerminal>>),
+    /// Nowhere, for this reason: something that it needs is missing.
+    Unusable(String),
+}
+
+/// An address that takes messages as JSON documents.
+#[derive(Clone)]
+pub struct WebhookTarget {
+    /// The address. Its host may be private and its port any, because the person chose it.
+    pub url: String,
+    /// The member of the document that has the text.
+    pub text_key: String,
+    /// Further headers by name.
+    pub headers: Vec<(String, String)>,
+}
+
+impl WebhookTarget {
+    /// Creates a target that takes `{"text": …}`.
+    #[must_use]
+    pub fn new(url: impl Into<String>) -> Self {
+        Self { url: url.into(), text_key: "text".to_owned(), headers: Vec::new() }
+    }
+}
+
+impl fmt::Debug for WebhookTarget {
+    // Address and headers may be secrets.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WebhookTarget({})", self.text_key)
+    }
+}
