@@ -34,6 +34,10 @@ bench *args:
     cargo build --release --locked -p deputize
     cargo run --release --locked -p deputize-bench -- {{args}}
 
+# Writes the order of functions by which the program is linked. See docs/benchmarks.md. Needs valgrind.
+link-order:
+    benches/link-order
+
 # A call of one tool, by each way to it: linked, loaded, isolated, MCP. See docs/guide/extending.md.
 bench-calls *args:
     cargo run --release --locked -p deputize-bench -- --only calls {{args}}

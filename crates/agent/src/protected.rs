@@ -26,18 +26,19 @@ pub fn protected_paths(
 ) -> BTreeSet<PathBuf> {
     let home = env.get("HOME").map(|home| cwd.join(home));
     let default = home.into_iter().flat_map(|home| HOME_FOLDERS.map(|folder| home.join(folder)));
-    let real_cwd = without_links(cwd);
+    let mut real = RealPaths::default();
+    let real_cwd = real.of(cwd);
     let named = folders.into_iter().chain(default).flat_map(|folder| {
         // An agent that works inside such a folder may write what else is there.
-        if real_cwd.starts_with(without_links(&folder)) {
+        if real_cwd.starts_with(real.of(&folder)) {
             OWN.map(|name| folder.join(name)).to_vec()
         } else {
             vec![folder.join("config.yaml"), folder]
         }
     });
-    let named = named.chain(files).chain(git_configs(env, cwd));
-    let absolute = named.filter(|path| path.is_absolute());
-    let all = absolute.flat_map(|path| [without_links(&path), path]);
+    let named: Vec<_> = named.chain(files).chain(git_configs(env, cwd)).collect();
+    let absolute = named.into_iter().filter(|path| path.is_absolute());
+    let all = absolute.flat_map(|path| [real.of(&path), path]);
     let inside = real_cwd.components().any(|part| part.as_os_str().eq_ignore_ascii_case(PROJECT));
     let project = match inside {
         true => Path::new(PROJECT).join("config.yaml"),
@@ -54,12 +55,40 @@ fn git_configs(env: &BTreeMap<String, String>, cwd: &Path) -> Vec<PathBuf> {
     files.chain(folder).map(|file| cwd.join(file)).collect()
 }
 
-/// Returns the path without links, as far as it is there.
-fn without_links(path: &Path) -> PathBuf {
-    let there = path.ancestors().find_map(|part| Some((part, part.canonicalize().ok()?)));
-    match there.and_then(|(part, found)| Some((path.strip_prefix(part).ok()?, found))) {
-        Some((rest, found)) if rest.as_os_str().is_empty() => found,
-        Some((rest, found)) => found.join(rest),
-        None => path.to_owned(),
+/// Paths without links. Most of those that are asked for lie in the same few folders.
+#[derive(Debug, Default)]
+struct RealPaths {
+    known: BTreeMap<PathBuf, RealPath>,
+}
+
+/// A path without links, as far as it is there.
+#[derive(Debug, Clone)]
+struct RealPath {
+    path: PathBuf,
+    exists: bool,
+}
+
+impl RealPaths {
+    fn of(&mut self, path: &Path) -> PathBuf {
+        self.resolve(path).path
+    }
+
+    fn resolve(&mut self, path: &Path) -> RealPath {
+        if let Some(known) = self.known.get(path) {
+            return known.clone();
+        }
+        let parent = path.parent().map(|parent| self.resolve(parent));
+        // What lies in a folder that is not there is not there either.
+        let there = parent.as_ref().is_none_or(|parent| parent.exists);
+        let found = there.then(|| path.canonicalize().ok()).flatten();
+        let exists = found.is_some();
+        let missing = || {
+            let name = path.components().next_back();
+            parent.zip(name).map(|(parent, name)| parent.path.join(name))
+        };
+        let path_found = found.or_else(missing).unwrap_or_else(|| path.to_owned());
+        let real = RealPath { path: path_found, exists };
+        self.known.insert(path.to_owned(), real.clone());
+        real
     }
 }

@@ -298,6 +298,7 @@ pub(crate) enum Role {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Tools {
     /// List tools, with their origin and availability
     List {
@@ -327,6 +328,7 @@ pub(crate) struct Choice {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Toolsets {
     /// List toolsets and their tools
     List {
@@ -363,6 +365,7 @@ pub(crate) struct ChildTools {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Plugin {
     /// List configured plugins, and whether each works
     List {
@@ -416,6 +419,7 @@ pub(crate) struct Agents {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum AgentsCommand {
     /// Stop an agent; its parent gets its partial work
     Stop {
@@ -428,6 +432,7 @@ pub(crate) enum AgentsCommand {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Sessions {
     /// List stored sessions, latest first
     List {
@@ -482,6 +487,7 @@ pub(crate) enum ExportFormat {
 }
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Config {
     /// Print the path of your configuration file
     Path {

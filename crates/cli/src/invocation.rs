@@ -19,6 +19,8 @@ pub(crate) fn remember_config(arguments: &[OsString]) {
 
 /// Returns the value of `--config`, quoted for a shell.
 fn quoted_config(arguments: &[OsString]) -> Option<String> {
+    // To read the command line once more takes as long as the rest of the reading.
+    arguments.iter().find(|one| one.to_string_lossy().starts_with("--config"))?;
     // A hint about a mistake in the command line has the option too.
     let command = Arguments::command().ignore_errors(true);
     let matches = command.try_get_matches_from(arguments).ok()?;

@@ -17,6 +17,7 @@ Examples:
 ${NAME} is replaced by an environment variable when the server starts.";
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Mcp {
     /// List configured servers and their state, without starting any
     List {

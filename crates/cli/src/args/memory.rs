@@ -5,6 +5,7 @@ use clap::Subcommand;
 use super::{Settings, View};
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum MemoryCommand {
     /// List all entries
     List {

@@ -5,6 +5,7 @@ use clap::Subcommand;
 use super::{Settings, View};
 
 #[derive(Debug, Subcommand)]
+#[command(defer = true)]
 pub(crate) enum Skills {
     /// List skills, and files that are no skills
     List {

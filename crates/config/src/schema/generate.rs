@@ -27,6 +27,21 @@ pub(super) fn from_types() -> Value {
     sort_keys(schema)
 }
 
+/// Writes the schema without blanks, which a start would have to read, and a line for each key
+/// that a file may begin with.
+pub(super) fn written(schema: &Value) -> String {
+    let root = schema.as_object().unwrap();
+    let members = root.iter().map(|(key, value)| match (key.as_str(), value) {
+        ("properties", Value::Object(keys)) => {
+            let keys: Vec<_> =
+                keys.iter().map(|(key, value)| format!("\n{key:?}:{value}")).collect();
+            format!("{key:?}:{{{}}}", keys.join(","))
+        }
+        _ => format!("{key:?}:{value}"),
+    });
+    format!("{{{}}}\n", members.collect::<Vec<_>>().join(",\n"))
+}
+
 /// The same document with its keys in one order.
 fn sort_keys(value: Value) -> Value {
     match value {

@@ -161,6 +161,7 @@ mod tests {
     use super::*;
     use crate::store::{FORMAT, Header, OpenError, SessionFile};
     use deputize_core::BoxFuture;
+    use deputize_core::event::Journal as _;
     use deputize_core::sanitize::FrameSecret;
     use std::io::BufRead;
 
@@ -206,16 +207,16 @@ mod tests {
             self.0.set_len(bytes)
         }
         fn sync_now(&self) -> io::Result<()> {
-            std::thread::sleep(self.1);
-            if self.1.is_zero() { self.0.sync_now() } else { Ok(()) }
+            self.0.sync_now()
         }
         fn sync(&self) -> BoxFuture<'static, io::Result<()>> {
-            self.0.sync()
+            std::thread::sleep(self.1);
+            if self.1.is_zero() { self.0.sync() } else { Box::pin(async { Ok(()) }) }
         }
     }
 
-    #[test]
-    fn a_storage_that_takes_long_to_keep_a_session_is_known_by_how_long() {
+    #[tokio::test]
+    async fn a_storage_that_takes_long_to_keep_a_session_is_known_by_how_long() {
         let folder = tempfile::tempdir().unwrap();
         for (takes, is_slow) in
             [(SLOW_SYNC + Duration::from_millis(1), true), (Duration::ZERO, false)]
@@ -225,7 +226,9 @@ mod tests {
             let secret = FrameSecret::new(&[7; 16]);
             let session = SessionId::new(format!("s{}", u8::from(is_slow))).unwrap();
             let header = Header { format: FORMAT, session, created: 0, secret };
-            drop(SessionFile::create(&dir, &header).unwrap());
+            let file = SessionFile::create(&dir, &header).unwrap();
+            assert_eq!(dir.is_slow(), None, "nothing was synced yet");
+            file.durable(0).await.unwrap();
             let told = dir.is_slow();
             match is_slow {
                 true => assert!(told.is_some_and(|told| told >= takes), "{told:?}"),

@@ -34,6 +34,8 @@ pub struct SessionFile {
     /// For syncing, which must not wait for the writer's lock. Whoever waits for this one finds
     /// its work done by another.
     sync: tokio::sync::Mutex<SyncState>,
+    /// Duration of the first sync.
+    first_sync: Arc<Mutex<Option<Duration>>>,
 }
 
 impl fmt::Debug for SessionFile {
@@ -62,7 +64,8 @@ struct Writer {
 }
 
 impl SessionFile {
-    /// Makes the file of a new session, for this user alone.
+    /// Makes the file of a new session, for this user alone. It is not durable before its first
+    /// record is: until then there is nothing that a power cut may not take.
     ///
     /// # Errors
     /// When it exists already or cannot be made.
@@ -73,13 +76,12 @@ impl SessionFile {
             .map_err(|source| ReadError::Header { path: path.clone(), source })?;
         line.push(b'\n');
         let file = opened(dir.disk().create(&path), &path)?;
-        let since = Instant::now();
-        if let Err(source) = file.append(&line).and_then(|()| file.sync_now()) {
+        if let Err(source) = file.append(&line) {
             // Without its header it is no session; nobody should meet it.
             let _best_effort = dir.disk().remove_file(&path);
             return Err(ReadError::Open { path, source });
         }
-        *dir.first_sync.lock() = Some(since.elapsed());
+        *dir.first_sync.lock() = None;
         Ok(Self::over(dir, path, file, line.len() as u64, 0))
     }
 
@@ -123,9 +125,10 @@ impl SessionFile {
             file: Arc::from(file),
             writer: Mutex::new(Writer { good, broken: None, body: Vec::new(), line: Vec::new() }),
             appended: AtomicU64::new(appended),
-            // Whoever opens a file has synced it.
+            // Whoever opens a file has synced it; a new one has no record.
             durable: AtomicU64::new(appended),
             sync: tokio::sync::Mutex::default(),
+            first_sync: Arc::clone(&dir.first_sync),
         }
     }
 
@@ -136,7 +139,9 @@ impl SessionFile {
     /// Makes durable what was appended until now; the file's name too, at the first time.
     async fn sync(&self, name: &mut bool) -> io::Result<()> {
         let upto = self.appended.load(Ordering::Acquire);
+        let since = Instant::now();
         self.file.sync().await?;
+        self.first_sync.lock().get_or_insert_with(|| since.elapsed());
         if !*name {
             let folders = self.path.ancestors().skip(1).take(2).map(Path::to_owned);
             self.disk.sync_names(folders.collect()).await?;

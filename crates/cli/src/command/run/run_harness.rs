@@ -184,7 +184,6 @@ impl RunHarness {
         let created = Session::create(dir, place.id.clone(), parts);
         let session = created.map_err(CliError::failed)?;
         begun(recorder.as_deref(), plan.material.as_ref())?;
-        self.warn_if_slow(dir);
         let task = plan.task.unwrap_or_default();
         let spec = composition.assembly.top_agent(&place.id, &plan.model, &task, plan.mode);
         let mut spec = composition.given(spec, plan.material.as_ref().map(|it| it.text.as_str()));
@@ -256,12 +255,14 @@ impl RunHarness {
             std::future::pending().await
         };
         // The run first: it has begun when the socket is made.
-        tokio::select! {
+        let ended = tokio::select! {
             biased;
             ended = run => ended,
             never = answers => never,
             never = self.show_reply_waits() => match never {},
-        }
+        };
+        self.warn_if_slow(dir);
+        ended
     }
 
     async fn show_reply_waits(&self) -> Infallible {
@@ -361,7 +362,7 @@ fn slow_disk(place: &Path, took: Duration) -> String {
     let took = took.as_millis();
     let limit = SLOW_SYNC.as_millis();
     format!(
-        "warning: `{}` is on a slow disk: it took {took} ms to keep the beginning of the session, \
+        "warning: `{}` is on a slow disk: the first sync of the session took {took} ms, \
          more than {limit} ms; DEPUTIZE_HOME chooses another place, and journal.sync says how \
          often it is waited for",
         place.display()
@@ -416,9 +417,9 @@ mod tests {
     fn a_slow_disk_is_reported_with_what_it_took_and_what_to_do() {
         assert_eq!(
             slow_disk(Path::new("/far/sessions"), Duration::from_millis(1234)),
-            "warning: `/far/sessions` is on a slow disk: it took 1234 ms to keep the beginning of \
-             the session, more than 500 ms; DEPUTIZE_HOME chooses another place, and journal.sync \
-             says how often it is waited for"
+            "warning: `/far/sessions` is on a slow disk: the first sync of the session took 1234 \
+             ms, more than 500 ms; DEPUTIZE_HOME chooses another place, and journal.sync says how \
+             often it is waited for"
         );
     }
 }
