@@ -14,6 +14,7 @@ use deputize_testkit::{
     CallRule, CheckReport, ContractRule, HttpRequest, MockAnswer, MockServer, SpecRule, ToolCheck,
     Violation, Violations,
 };
+use deputize_tools::cron::{JobSettings, JobStore};
 use deputize_tools::web::{AddressPolicy, FetchSettings, SearchBackend, SearchSettings};
 use deputize_tools::{
     CommandSettings, MemoryFiles, MemorySettings, MessageSettings, MessageTarget, Settings,
@@ -197,6 +198,20 @@ async fn messages_keep_the_contract() {
     let check = check.lend(MessageSettings { targets, ..MessageSettings::default() });
     let checked = soon("the check", check.run()).await.unwrap();
     assert_eq!((checked.calls, advice(&checked)), (3, Vec::new()));
+}
+
+#[tokio::test]
+async fn jobs_keep_the_contract() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Some(JobStore::new(dir.path().join("cron")));
+    let mut tool = DescribedTool::of("cronjob");
+    // The agent of the check has no other tool that a job of its own could have.
+    tool.spec.examples.retain(|example| example.arguments["action"] == "list");
+    let tool: Arc<dyn Tool> = Arc::new(tool);
+    let check = ToolCheck::new(&tool).call(json!({"action": "list"}));
+    let check = check.lend(JobSettings { store, person_available: true, ..JobSettings::default() });
+    let checked = soon("the check", check.run()).await.unwrap();
+    assert_eq!((checked.calls, advice(&checked)), (6, Vec::new()));
 }
 
 #[tokio::test]

@@ -7,9 +7,10 @@ use cargo_metadata::semver::VersionReq;
 use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 
 /// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
-const ARROWS: [(&str, &[&str]); 25] = [
+const ARROWS: [(&str, &[&str]); 26] = [
     ("deputize-core", &["deputize-macros"]),
     ("deputize-macros", &[]),
+    ("deputize-cron", &["deputize-core"]),
     ("deputize-documents", &["deputize-core"]),
     ("deputize-plugin", &["deputize-core"]),
     ("deputize-plugin-archive", &["deputize-core", "deputize-plugin"]),
@@ -28,7 +29,13 @@ const ARROWS: [(&str, &[&str]); 25] = [
     ("deputize-providers", &["deputize-core"]),
     (
         "deputize-tools",
-        &["deputize-core", "deputize-documents", "deputize-process", "deputize-web"],
+        &[
+            "deputize-core",
+            "deputize-cron",
+            "deputize-documents",
+            "deputize-process",
+            "deputize-web",
+        ],
     ),
     ("deputize-web", &["deputize-core"]),
     ("deputize-delegate", &["deputize-core", "deputize-workflow"]),
@@ -47,6 +54,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
         &[
             "deputize-acp",
             "deputize-core",
+            "deputize-cron",
             "deputize-delegate",
             "deputize-documents",
             "deputize-mcp",
@@ -76,6 +84,7 @@ const ARROWS: [(&str, &[&str]); 25] = [
             "deputize-check",
             "deputize-config",
             "deputize-core",
+            "deputize-cron",
             "deputize-delegate",
             "deputize-documents",
             "deputize-mcp",
@@ -186,6 +195,7 @@ fn what_an_embedder_compiles_is_as_the_page_says() {
         ("`http` and `tools`", &[]),
         ("the same with `web`", &["--features", "web"]),
         ("the same with `mcp`", &["--features", "mcp"]),
+        ("the same with `cron`", &["--features", "cron"]),
         ("the same with `plugins`", &["--features", "plugins"]),
         ("the same with `acp`", &["--features", "acp"]),
     ] {

@@ -19,7 +19,7 @@ const LEFT: [(&str, &[&str]); 10] = [
     // Some tools no child has, whoever brings them.
     (
         "crates/delegate/src/toolset.rs",
-        &["clarify", "memory", "send_message", "skill_manage", "todo"],
+        &["clarify", "cronjob", "memory", "send_message", "skill_manage", "todo"],
     ),
     // Words that stand for nothing in a goal.
     ("crates/delegate/src/placeholder.rs", &["todo"]),
@@ -28,7 +28,7 @@ const LEFT: [(&str, &[&str]); 10] = [
     ("crates/acp/src/agents.rs", &["terminal", "write_file"]),
     // A toolset and a section of the configuration that have the name of a tool.
     ("crates/config/src/rules.rs", &["terminal"]),
-    ("crates/delegate/src/describe.rs", &["terminal"]),
+    ("crates/delegate/src/describe.rs", &["cronjob", "terminal"]),
     // A program's own memory, which needs no tool.
     ("crates/agent/src/base_prompt.rs", &["memory"]),
     ("crates/cli/src/extensions.rs", &["memory"]),

@@ -32,6 +32,8 @@ mod build_error;
 mod builder;
 mod model_settings;
 mod replay;
+#[cfg(feature = "cron")]
+mod run_job;
 
 pub use build_error::BuildError;
 pub use builder::AgentBuilder;
@@ -248,6 +250,7 @@ impl Agent {
         let mode = self.handlers.mode;
         let spec = change(self.assembly.top_agent(&id, &self.models.name, task, mode));
         let authority = self.assembly.authority(mode, spec.cwd.clone());
+        let authority = authority.intersect(&spec.grant);
         let running = self.running.begin(&id, &self.assembly.tools.catalog);
         let mut config = self.parts(&running.observer);
         config.record.recorder = recorder;
@@ -292,6 +295,7 @@ impl Agent {
         config.tools.settings = settings;
         let cx = ExtensionContext {
             cwd: &self.assembly.workspace.cwd,
+            mode: self.handlers.mode,
             #[cfg(feature = "tools")]
             env: &self.commands.env,
             #[cfg(feature = "tools")]

@@ -8,6 +8,7 @@ use std::ffi::OsString;
 use std::path::Path;
 use std::sync::Arc;
 
+use deputize_core::authority::ApproverMode;
 use deputize_core::{Catalog, ResourceMap, ToolSource};
 use deputize_delegate::DelegationConfig;
 use deputize_runtime::SessionConfig;
@@ -24,6 +25,9 @@ pub(crate) struct ExtensionContext<'a> {
         expect(dead_code, reason = "only MCP servers get the directory")
     )]
     pub(crate) cwd: &'a Path,
+    /// How questions are answered.
+    #[cfg_attr(not(feature = "cron"), expect(dead_code, reason = "only jobs ask for it"))]
+    pub(crate) mode: ApproverMode,
     /// The environment of the program.
     #[cfg(feature = "tools")]
     pub(crate) env: &'a BTreeMap<OsString, OsString>,
@@ -59,7 +63,7 @@ pub(crate) trait Extension: Send + Sync {
     fn change_delegation(&self, _: &mut DelegationConfig) {}
 
     /// Adds what makes its tools usable in a replay, where nothing runs.
-    fn add_replay_settings(&self, _: &ResourceMap) {}
+    fn add_replay_settings(&self, _: &ResourceMap, _: ApproverMode) {}
 
     /// Changes a session before it begins.
     fn change_session(&self, _: &ExtensionContext<'_>, _: &mut SessionConfig) {}

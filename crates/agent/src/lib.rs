@@ -53,6 +53,7 @@
 //! | limit tokens or dollars | [`AgentBuilder::budget`] |
 //! | run a shell command at a point | [`AgentBuilder::shell_hook`] |
 //! | let it send messages | [`AgentBuilder::message_targets`] |
+//! | let it make jobs, and run them (feature `cron`) | `AgentBuilder::jobs` |
 //! | use MCP servers (feature `mcp`) | `AgentBuilder::mcp_servers` |
 //! | use dynamic plugins (feature `plugins`) | `AgentBuilder::plugin` |
 //! | have another program as children (feature `acp`) | `AgentBuilder::external_agent` |
@@ -70,6 +71,7 @@
 //! | `web` | no | the tools of `deputize-tools` that read and search the web, and their settings |
 //! | `mcp` | no | the tools of MCP servers |
 //! | `plugins` | no | dynamic plugins |
+//! | `cron` | no | jobs that run later |
 //! | `acp` | no | children that are runs of another program, over ACP |
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
@@ -85,6 +87,8 @@ mod extension;
 mod external;
 #[cfg(feature = "tools")]
 mod helper;
+#[cfg(feature = "cron")]
+mod jobs;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 #[cfg(feature = "tools")]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::ResourceMap;
+use deputize_core::authority::ApproverMode;
 use deputize_runtime::SessionConfig;
 use deputize_tools::{MessageSettings, MessageTarget};
 
@@ -23,7 +24,7 @@ impl Extension for MessageTargets {
         });
     }
 
-    fn add_replay_settings(&self, settings: &ResourceMap) {
+    fn add_replay_settings(&self, settings: &ResourceMap, _: ApproverMode) {
         let targets = self.0.clone();
         settings.get_or_insert_with(|| MessageSettings { targets, ..MessageSettings::default() });
     }

@@ -418,6 +418,52 @@ async fn a_message_goes_to_a_target_of_the_program_after_a_yes_and_is_not_sent_b
     assert!(text.ends_with(" Done.\n") && text.lines().count() == 1, "{text}");
 }
 
+#[cfg(feature = "cron")]
+#[tokio::test]
+async fn a_job_runs_with_the_tools_that_it_names_and_its_maker_had() {
+    use deputize_cron::{JobEvent, JobStore, Scheduler};
+
+    let dir = tempfile::tempdir().unwrap();
+    let store = JobStore::new(dir.path().join("cron"));
+    let create = json!({
+        "action": "create", "name": "look", "schedule": "every 9d", "prompt": "Look again.",
+        "toolsets": ["file_read"],
+    });
+    let write = json!({"path": "a.txt", "content": "x"});
+    let mut turns = vec![("cronjob", create), ("", json!(0)), ("write_file", write)].into_iter();
+    let rule = move |seen: &SeenRequest| match turns.next() {
+        Some((tool @ ("cronjob" | "write_file"), arguments)) => {
+            Some(Reply::calls("m", [(tool, arguments)]).into())
+        }
+        _ => Some(Reply::text("m", seen.results().last().unwrap().text.as_str()).into()),
+    };
+    let (agent, model) = builder(dir.path(), rule);
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let questions = Arc::clone(&asked);
+    let agent = agent.jobs(store.clone()).approve(move |question| {
+        questions.lock().push(question.clone());
+        ApprovalAnswer::yes("test")
+    });
+    let agent = agent.build().unwrap();
+    let made = agent.run("Make a job.").await.text.unwrap();
+    assert!(made.contains("created: look, next at "), "{made}");
+    assert!(asked.lock().iter().all(|question| question.needs_person));
+    assert_eq!(asked.lock().len(), 1);
+    store.request_run(&"look".parse().unwrap()).unwrap();
+    let (cancel, answer) = (Cancel::new(), Mutex::new(None));
+    let watch = |event: JobEvent<'_>| {
+        if let JobEvent::Ended(_, outcome) = event {
+            answer.lock().clone_from(&outcome.answer);
+            cancel.cancel(CancelReason::Interrupted);
+        }
+    };
+    let scheduler = Scheduler::new(&store, &deputize_runtime::SystemClock, &agent);
+    Scheduler { watch: &watch, ..scheduler }.serve(&cancel).await.unwrap();
+    let answer = answer.into_inner().unwrap();
+    assert!(answer.contains("write_file") && !dir.path().join("a.txt").exists(), "{answer}");
+    assert_eq!((asked.lock().len(), model.requests().len()), (1, 4));
+}
+
 /// Whoever is asked looks at the agent meanwhile.
 #[tokio::test]
 async fn a_session_that_runs_can_be_seen_and_one_that_ended_is_gone() {

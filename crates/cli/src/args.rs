@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
 mod acp;
+mod cron;
 mod mcp;
 mod memory;
 mod new;
@@ -14,6 +15,7 @@ mod serve;
 mod skills;
 
 pub(crate) use acp::Acp;
+pub(crate) use cron::{CronAdd, CronCommand, CronRun};
 pub(crate) use mcp::{AddServer, Mcp, McpServe};
 pub(crate) use memory::MemoryCommand;
 pub(crate) use new::{NewCommand, Project};
@@ -88,6 +90,9 @@ pub(crate) enum Command {
     /// List, show, edit and delete what agents keep for later sessions
     #[command(subcommand)]
     Memory(MemoryCommand),
+    /// Run, list, show, add, edit and delete scheduled jobs
+    #[command(subcommand)]
+    Cron(CronCommand),
     /// List, show, edit and delete skills
     #[command(subcommand)]
     Skills(Skills),

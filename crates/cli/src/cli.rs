@@ -11,10 +11,10 @@ use deputize_core::hook::Hook;
 use deputize_core::memory::Memory;
 use deputize_process::keep_private;
 
-use crate::args::{Arguments, Command, Sessions};
+use crate::args::{Arguments, Command, CronCommand, Sessions};
 use crate::command::{
-    acp, agents, config, doctor, mcp, mcp_serve, memory, new, pause, plugin, profiles, prompt, run,
-    sessions, skills, tools,
+    acp, agents, config, cron, doctor, mcp, mcp_serve, memory, new, pause, plugin, profiles,
+    prompt, run, sessions, skills, tools,
 };
 use crate::compose::toolset_names;
 use crate::exit::CliError;
@@ -197,6 +197,8 @@ impl Cli {
             Command::Pause { sessions } => pause::pause(&around, sessions, true),
             Command::Unpause { sessions } => pause::pause(&around, sessions, false),
             Command::Sessions(args) => sessions::sessions(links, &around, args),
+            Command::Cron(CronCommand::Run(args)) => return cron::run(links, around, args),
+            Command::Cron(args) => cron::cron(links, &around, args),
             Command::Memory(args) => memory::memory(&around, args),
             Command::Skills(args) => skills::skills(links, &around, args),
             Command::Profiles(args) => profiles::profiles(links, &around, args),

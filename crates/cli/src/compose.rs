@@ -19,6 +19,7 @@ use deputize_core::sanitize::Secrets;
 use deputize_core::{
     Catalog, CatalogEntry, CatalogError, Clock, ResourceMap, ToolCrate, ToolName, ToolsetName,
 };
+use deputize_cron::JobSettings;
 use deputize_delegate::{DelegationConfig, DelegationOptions, profile_allows, send_order};
 use deputize_documents::SkillLibrary;
 use deputize_mcp::Servers;
@@ -33,6 +34,7 @@ use crate::task::attachment::message;
 
 mod delegation;
 pub(crate) mod external;
+mod jobs;
 mod kept;
 pub(crate) mod mcp;
 mod messaging;
@@ -46,6 +48,7 @@ mod top_profile;
 mod web;
 
 pub(crate) use delegation::approvals;
+pub(crate) use jobs::job_store;
 pub(crate) use model::{
     ModelSelection, ModelUse, ca_file_fault, environment_secrets, name, unreachable, whole_endpoint,
 };
@@ -165,6 +168,7 @@ pub(crate) struct AssembledProgram {
     memory: MemorySettings,
     web: deputize_web::Settings,
     pub(crate) messages: MessageSettings,
+    jobs: JobSettings,
     /// Its MCP servers, which all its sessions share.
     pub(crate) servers: Servers,
 }
@@ -333,6 +337,7 @@ impl AssembledProgram {
             home: from.surroundings.var("HOME").map(PathBuf::from),
         };
         let catalog = Arc::new(catalog);
+        let jobs = jobs::settings(from, found.person_available);
         Ok(Self {
             config: config.clone(),
             assembly: Assembly {
@@ -353,6 +358,7 @@ impl AssembledProgram {
             memory: MemorySettings { files: memory_files(from.surroundings, Secrets::default()) },
             web: web::settings(config, from.surroundings)?,
             messages: messaging::settings(config, from.surroundings, &from.clock),
+            jobs,
             servers,
         })
     }
@@ -407,6 +413,7 @@ impl AssembledProgram {
         settings.get_or_insert_with(|| self.memory.clone());
         settings.get_or_insert_with(|| self.web.clone());
         settings.get_or_insert_with(|| self.messages.clone());
+        settings.get_or_insert_with(|| self.jobs.clone());
         if self.assembly.delegation.approvals.person_available {
             let terminal = Arc::new(TerminalApprover::without_screen());
             settings.get_or_insert_with(|| Person::new(terminal));
@@ -419,13 +426,15 @@ impl AssembledProgram {
         let web = deputize_web::Settings { secrets: chosen.secrets.clone(), ..self.web.clone() };
         let memory = self.memory.clone().with_secrets(&chosen.secrets);
         let secrets = chosen.secrets.clone();
-        let messages = MessageSettings { secrets, ..self.messages.clone() };
+        let messages = MessageSettings { secrets: secrets.clone(), ..self.messages.clone() };
+        let jobs = JobSettings { secrets, ..self.jobs.clone() };
         let config = self.assembly.parts(chosen.models, chosen.secrets);
         config.tools.settings.get_or_insert_with(|| self.settings.clone());
         config.tools.settings.get_or_insert_with(|| self.skills.clone());
         config.tools.settings.get_or_insert_with(|| memory);
         config.tools.settings.get_or_insert_with(|| web);
         config.tools.settings.get_or_insert_with(|| messages);
+        config.tools.settings.get_or_insert_with(|| jobs);
         config.tools.settings.get_or_insert_with(|| self.servers.clone());
         config
     }

@@ -1,7 +1,7 @@
 //! Commands that are written down and that this version does not have.
 
 /// A command, and what it will do.
-const LATER: [(&str, &str); 6] = [
+const LATER: [(&str, &str); 5] = [
     ("chat", "talks with an agent over several turns; until then `run --resume SESSION` goes on"),
     (
         "trace",
@@ -9,7 +9,6 @@ const LATER: [(&str, &str); 6] = [
     ),
     ("workflow", "runs graphs of tasks; until then `delegate_task` takes a flat list of them"),
     ("policy", "explains what the rules say of a command; until then `--approve` decides"),
-    ("cron", "runs jobs at their times; until then the system's own cron can call `run`"),
     ("worker", "runs children of another machine"),
 ];
 

@@ -10,7 +10,12 @@ const LOCAL: &str = "/etc/localtime";
 /// The zone that `TZ` names, or the system's. The latter is read where it lies: to find its name,
 /// a library would walk all zones there are, which takes longer than the rest of the start.
 pub(crate) fn zone(around: &ProcessEnv) -> TimeZone {
-    if around.var("TZ").is_some() {
+    local_zone(around.var("TZ").is_some())
+}
+
+/// The same, for a program in whose environment `TZ` is set or not.
+pub(crate) fn local_zone(is_named: bool) -> TimeZone {
+    if is_named {
         return TimeZone::system();
     }
     let data = std::fs::read(LOCAL).ok();

@@ -59,6 +59,8 @@ pub struct Config {
     pub search: SearchConfig,
     /// Where agents send messages.
     pub messaging: MessagingConfig,
+    /// Scheduled jobs.
+    pub cron: CronConfig,
     /// The record of a session.
     pub journal: Journal,
     /// Tokens of one answer of the model. The model's own limit if 0.
@@ -99,6 +101,7 @@ impl Default for Config {
             fetch: FetchConfig::default(),
             search: SearchConfig::default(),
             messaging: MessagingConfig::default(),
+            cron: CronConfig::default(),
             journal: Journal::default(),
             max_output_tokens: 0,
             compaction: CompactionConfig::default(),
@@ -214,6 +217,36 @@ pub enum SearchBackend {
     Brave,
     /// Tavily's search API.
     Tavily,
+}
+
+/// Scheduled jobs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CronConfig {
+    /// Whether calls of jobs that need an approval are approved. Nobody can be asked.
+    pub approvals: CronApprovals,
+    /// Time limit of a run in seconds, unless the job has its own.
+    #[schemars(range(min = 1))]
+    pub timeout_seconds: u32,
+    /// Jobs that run at once. Others that are due wait.
+    #[schemars(range(min = 1, max = 100))]
+    pub max_concurrent_runs: u32,
+}
+
+impl Default for CronConfig {
+    fn default() -> Self {
+        Self { approvals: CronApprovals::Deny, timeout_seconds: 3_600, max_concurrent_runs: 4 }
+    }
+}
+
+/// How requests of jobs for permission are answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum CronApprovals {
+    /// Deny each.
+    Deny,
+    /// Approve each, and log it.
+    Auto,
 }
 
 /// The record of a session.

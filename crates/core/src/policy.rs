@@ -75,6 +75,9 @@ pub struct Question {
     pub class: String,
     /// The rule that asks.
     pub reason: String,
+    /// Whether only a person may say yes.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub needs_person: bool,
     /// The file with the command, if it is too long to be shown whole.
     #[serde(default)]
     pub saved: Option<SavedCommand>,

@@ -95,6 +95,8 @@ pub struct ToolSpec {
     pub effects: Effects,
     /// Calls that change nothing although others do; `None` if there are none.
     pub harmless: Option<HarmlessCalls>,
+    /// Whether only a person may approve its calls, also where calls are approved without asking.
+    pub needs_person: bool,
     /// The kind of work that it does, for people and editors.
     pub kind: ToolKind,
     /// The arguments that describe what a call is about.
@@ -122,6 +124,7 @@ impl ToolSpec {
             decl,
             effects: Effects::ReadOnly,
             harmless: None,
+            needs_person: false,
             kind: ToolKind::Other,
             subject: Subject::default(),
             repeatable: true,

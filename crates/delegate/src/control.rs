@@ -69,6 +69,7 @@ impl ControlTool {
             // What a child does because of it is judged where it does it.
             effects: Effects::ReadOnly,
             harmless: None,
+            needs_person: false,
             kind: ToolKind::Delegate,
             subject: Subject::new(Some("control".into()), "action", ArgumentRole::Action)
                 .with("agents", ArgumentRole::Agents),

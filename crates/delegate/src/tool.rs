@@ -66,6 +66,7 @@ impl DelegateTool {
             // By itself it changes nothing: each call of a child is judged where it runs.
             effects: Effects::ReadOnly,
             harmless: None,
+            needs_person: false,
             kind: ToolKind::Delegate,
             subject: config.options.tool_name.subject(),
             // Children are attached by ids that follow from the call.

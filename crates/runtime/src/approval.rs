@@ -44,7 +44,11 @@ impl Approvals {
             reason: question.reason.clone(),
         };
         self.bus.record(spec, request)?;
-        let answer = match effective_mode(view) {
+        let mode = match effective_mode(view) {
+            ApproverMode::Auto if question.needs_person => ApproverMode::Ask,
+            mode => mode,
+        };
+        let answer = match mode {
             ApproverMode::Deny => {
                 // Of the top agent the person is told by the decision itself.
                 if spec.depth > 0 {
@@ -84,7 +88,8 @@ impl Approvals {
     /// Asks the approver. A command that is too long to be shown whole is saved first.
     async fn ask_approver(&self, question: &Question, work: &Cancel) -> ApprovalAnswer {
         let approver = &self.approver;
-        if let Some(answer) = approver.answer_without_asking(question) {
+        let is_final = |answer: &ApprovalAnswer| !answer.allowed || !question.needs_person;
+        if let Some(answer) = approver.answer_without_asking(question).filter(is_final) {
             return answer;
         }
         match with_saved_command(&*self.disk, &self.spill, question) {

@@ -235,6 +235,7 @@ impl ExternalReporter {
             reason: "an external agent asks for it; nothing on this system bounds what it does"
                 .to_owned(),
             arguments: serde_json::Map::new(),
+            needs_person: false,
             saved: None,
         })
     }

@@ -30,6 +30,7 @@ pub(crate) async fn denied_start(cx: &AgentContext) -> Result<Option<StartRefusa
         class: "external".to_owned(),
         reason: "a program that acts on its own; what it does it asks you only if it chooses to"
             .to_owned(),
+        needs_person: false,
         saved: None,
     };
     let work = cx.cancel.child();

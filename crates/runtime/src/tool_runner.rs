@@ -271,6 +271,7 @@ impl ToolRunner {
             cwd: self.cx.view.spec.cwd.clone(),
             class: String::new(),
             reason: String::new(),
+            needs_person: entry.tool.spec().needs_person,
             saved: None,
         }
     }

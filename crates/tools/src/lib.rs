@@ -16,6 +16,7 @@
 //!
 //! | feature | by default | what it adds |
 //! | --- | --- | --- |
+//! | `cron` | no | the tool `cronjob` |
 //! | `web` | no | the toolset `web`, which is a crate of its own |
 //! | `fuzz` | no | opens what the fuzz targets need; nothing else may use it |
 //!
@@ -27,6 +28,8 @@ mod atomic_write;
 mod background;
 mod blocking;
 mod clarify;
+#[cfg(feature = "cron")]
+mod cronjob;
 mod diff;
 mod edit_file;
 mod existing_file;
@@ -82,6 +85,9 @@ pub use settings::{
 
 pub use skills::bundled_skills;
 
+/// Scheduled jobs, and what runs them.
+#[cfg(feature = "cron")]
+pub use deputize_cron as cron;
 /// The tools that read and search the web.
 #[cfg(feature = "web")]
 pub use deputize_web as web;
@@ -95,7 +101,7 @@ deputize_core::register_toolset!(
 deputize_core::register_toolset!("research", includes ["delegation", "file_read", "web"]);
 
 // With all tools, as programs have them.
-#[cfg(feature = "web")]
+#[cfg(all(feature = "cron", feature = "web"))]
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +143,7 @@ mod tests {
             [
                 "file/apply_patch",
                 "clarify/clarify",
+                "cronjob/cronjob",
                 "file/edit_file",
                 "file/list_dir",
                 "memory/memory",

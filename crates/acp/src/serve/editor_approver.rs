@@ -178,6 +178,7 @@ mod tests {
             cwd: "/w\nin /safe".into(),
             class: "dangerous".to_owned(),
             reason: "nothing bounds it".to_owned(),
+            needs_person: false,
             saved: None,
         };
         assert!(title(&question).starts_with("terminal ls"), "{}", title(&question));

@@ -179,6 +179,14 @@ impl AgentBuilder {
         self
     }
 
+    /// Lets the agent make jobs that run later. Each needs a yes of a person, so it makes none without
+    /// [`Self::approve`] or [`Self::approver`]. [`Scheduler`](deputize_cron::Scheduler) runs them.
+    #[cfg(feature = "cron")]
+    pub fn jobs(mut self, store: deputize_cron::JobStore) -> Self {
+        self.extensions.push(Box::new(crate::jobs::AgentJobs(store)));
+        self
+    }
+
     /// Sets the directory that the agent works in. It reads and writes below it and nowhere else.
     pub fn workspace(mut self, cwd: impl AsRef<Path>) -> Self {
         self.workspace = Some(cwd.as_ref().to_owned());
@@ -300,6 +308,7 @@ impl AgentBuilder {
         let commands = Commands { processes: Arc::new(crate::helper::processes()), env };
         let cx = ExtensionContext {
             cwd: &workspace.cwd.clone(),
+            mode: self.mode(),
             #[cfg(feature = "tools")]
             env: &commands.env,
             #[cfg(feature = "tools")]
@@ -352,6 +361,7 @@ impl AgentBuilder {
         let workspace = Workspace { cwd: setup.prompt.cwd.clone(), ..Workspace::default() };
         let cx = ExtensionContext {
             cwd: &workspace.cwd.clone(),
+            mode: self.mode(),
             #[cfg(feature = "tools")]
             env: &self.environment(),
             #[cfg(feature = "tools")]
@@ -361,9 +371,9 @@ impl AgentBuilder {
     }
 
     /// Adds what makes the tools of extensions usable in a replay.
-    pub(super) fn add_replay_settings(&self, settings: &ResourceMap) {
+    pub(super) fn add_replay_settings(&self, settings: &ResourceMap, mode: ApproverMode) {
         for extension in &self.extensions {
-            extension.add_replay_settings(settings);
+            extension.add_replay_settings(settings, mode);
         }
     }
 

@@ -48,7 +48,7 @@ pub(super) async fn replay(
         observers: std::mem::take(&mut builder.handlers.observers),
         ..assembly.parts(builder.models.recorded_models(), Secrets::default())
     };
-    builder.add_replay_settings(&config.tools.settings);
+    builder.add_replay_settings(&config.tools.settings, recorded.approver);
     // What children could do is on record.
     config.children.grant = Grant::default();
     let mode = recorded.approver;

@@ -18,6 +18,7 @@ fn question(command: &str) -> Question {
         cwd: PathBuf::from("/repo/project"),
         class: "dangerous".to_owned(),
         reason: "each command is asked for".to_owned(),
+        needs_person: false,
         saved: None,
     }
 }

@@ -3,6 +3,7 @@
 pub(crate) mod acp;
 pub(crate) mod agents;
 pub(crate) mod config;
+pub(crate) mod cron;
 pub(crate) mod doctor;
 mod editor;
 mod first_listing;

@@ -32,7 +32,7 @@ pub(crate) struct SharedAssembly {
     /// The command line's options for every session.
     options: RunOptions,
     pub(super) dir: SessionDir,
-    processes: Arc<Processes>,
+    pub(super) processes: Arc<Processes>,
     gate: Arc<RateLimiters>,
 }
 

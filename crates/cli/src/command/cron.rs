@@ -1,0 +1,258 @@
+//! `deputize cron`: scheduled jobs, and the program that runs them.
+
+use deputize_core::sanitize::{for_terminal, for_terminal_line};
+use deputize_core::{Clock as _, ToolCrate};
+use deputize_cron::{
+    Job, JobHistory, JobName, JobStore, JobStoreError, MissedPolicy, Schedule, next_time, timestamp,
+};
+use deputize_runtime::SystemClock;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+
+use crate::args::{CronAdd, CronCommand};
+use crate::command::editor::edit_text;
+use crate::command::print_list;
+use crate::compose::{AssembledProgram, AssemblyInput, job_store, load_config};
+use crate::exit::CliError;
+use crate::invocation::format_command;
+use crate::process_env::ProcessEnv;
+use crate::stdio::{print, tell};
+use crate::zone::zone;
+
+mod daemon;
+mod job_output;
+mod job_session;
+
+pub(crate) use daemon::run;
+
+/// Characters of a prompt in a list.
+const PROMPT_CHARS: usize = 120;
+
+/// No target of messages has this name.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no message target `{0}` in `messaging.targets`")]
+struct UnknownTarget(String);
+
+/// A person wrote no job.
+#[derive(Debug, thiserror::Error)]
+#[error("that is no job: {0}")]
+struct InvalidJob(String);
+
+/// Runs a command about jobs. `cron run` is another one.
+pub(crate) fn cron(
+    links: &[ToolCrate],
+    around: &ProcessEnv,
+    command: &CronCommand,
+) -> Result<(), CliError> {
+    let store = job_store(around).ok_or_else(no_store)?;
+    let name = |name: &String| name.parse::<JobName>().map_err(CliError::usage);
+    match command {
+        CronCommand::Run(_) => Ok(()),
+        CronCommand::List { view } => JobTable::new(&store, around).list(view.json),
+        CronCommand::Show { name: job, view } => {
+            JobTable::new(&store, around).show(&name(job)?, view.json)
+        }
+        CronCommand::Add(args) => add(links, around, &store, args),
+        CronCommand::Edit { name: job } => edit(&store, around, &name(job)?),
+        CronCommand::Rm { name: job } => {
+            let job = name(job)?;
+            store.remove(&job).map_err(store_error)?;
+            print(&format!("deleted: {job}\n"))
+        }
+        CronCommand::Pause { name: job } => pause(&store, &name(job)?, true),
+        CronCommand::Resume { name: job } => pause(&store, &name(job)?, false),
+        CronCommand::Trigger { name: job } => {
+            let job = name(job)?;
+            store.request_run(&job).map_err(store_error)?;
+            print(&format!("{job} runs within seconds\n"))?;
+            hint_of_daemon(&store);
+            Ok(())
+        }
+    }
+}
+
+fn no_store() -> CliError {
+    CliError::usage(InvalidJob("there is no directory for jobs; set DEPUTIZE_HOME".to_owned()))
+}
+
+fn store_error(error: JobStoreError) -> CliError {
+    match error {
+        JobStoreError::Io { .. } => CliError::failed(error),
+        error => CliError::usage(error),
+    }
+}
+
+/// Says what runs jobs, if nothing does.
+fn hint_of_daemon(store: &JobStore) {
+    if !store.has_daemon() {
+        tell(&format!("note: nothing runs jobs now; start: {}", format_command("cron run")));
+    }
+}
+
+fn pause(store: &JobStore, name: &JobName, paused: bool) -> Result<(), CliError> {
+    let now = SystemClock.now_ms();
+    let change = |job: Job| {
+        let changed_ms = if paused { job.changed_ms } else { now };
+        Ok(Job { paused, changed_ms, ..job })
+    };
+    store.update(name, change).map_err(store_error)?;
+    print(&format!("{}: {name}\n", if paused { "paused" } else { "resumed" }))
+}
+
+fn add(
+    links: &[ToolCrate],
+    around: &ProcessEnv,
+    store: &JobStore,
+    args: &CronAdd,
+) -> Result<(), CliError> {
+    let sources = around.sources(&args.settings, Vec::new())?;
+    let mut loaded = load_config(around, &sources)?;
+    if let Some(target) = &args.output
+        && !loaded.config.messaging.targets.contains_key(target)
+    {
+        return Err(CliError::usage(UnknownTarget(for_terminal_line(target, 40))));
+    }
+    // A toolset that is not there is an error of the assembly.
+    loaded.config.toolsets.clone_from(&args.toolsets);
+    AssembledProgram::new(&AssemblyInput::here(links, &loaded.config, around, &sources))?;
+    let now = SystemClock.now_ms();
+    let schedule = Schedule::read(&args.schedule, timestamp(now), &zone(around));
+    let missed = args.missed.as_deref().map(|policy| match policy {
+        "once" => MissedPolicy::Once,
+        _ => MissedPolicy::Skip,
+    });
+    let job = Job {
+        name: args.name.parse().map_err(CliError::usage)?,
+        schedule: schedule.map_err(CliError::usage)?,
+        prompt: args.prompt.clone(),
+        toolsets: args.toolsets.clone(),
+        tools: None,
+        cwd: sources.cwd,
+        output: args.output.clone(),
+        missed,
+        timeout_seconds: None,
+        max_tokens: None,
+        paused: false,
+        changed_ms: now,
+        sources: Vec::new(),
+    };
+    job.check().map_err(|why| CliError::usage(InvalidJob(why)))?;
+    store.create(&job).map_err(store_error)?;
+    let table = JobTable::new(store, around);
+    print(&format!("added: {}, next at {}\n", job.name, table.next(&job, &JobHistory::default())))?;
+    hint_of_daemon(store);
+    Ok(())
+}
+
+/// Edits a copy. The job is replaced only by a job, and only if nothing else changed it meanwhile.
+fn edit(store: &JobStore, around: &ProcessEnv, name: &JobName) -> Result<(), CliError> {
+    let before = store.text(name).map_err(store_error)?;
+    let invalid = |why| CliError::usage(InvalidJob(why));
+    edit_text(around, &format!("{name}.json"), &before, |text| {
+        let job = Job::parse(text.as_bytes()).map_err(invalid)?;
+        if job.name != *name {
+            return Err(invalid(format!("its name is `{}`, and a job keeps its name", job.name)));
+        }
+        let job = Job { changed_ms: SystemClock.now_ms(), ..job };
+        store.replace(&before, &job).map_err(store_error)
+    })?;
+    tell(&format!("written: {name}"));
+    Ok(())
+}
+
+/// Jobs as people see them.
+struct JobTable<'a> {
+    store: &'a JobStore,
+    zone: TimeZone,
+    now: Timestamp,
+}
+
+impl<'a> JobTable<'a> {
+    fn new(store: &'a JobStore, around: &ProcessEnv) -> Self {
+        Self { store, zone: zone(around), now: timestamp(SystemClock.now_ms()) }
+    }
+
+    fn list(&self, as_json: bool) -> Result<(), CliError> {
+        let listing = self.store.list().map_err(store_error)?;
+        for fault in listing.faults {
+            tell(&format!("warning: {}", CliError::failed(fault).chain()));
+        }
+        let mut rows = Vec::new();
+        for job in listing.jobs {
+            let history = self.store.history(&job.name).map_err(store_error)?;
+            rows.push((job, history));
+        }
+        if as_json {
+            let rows: Vec<Value> = rows.iter().map(|(job, it)| self.json(job, it)).collect();
+            return print(&format!("{:#}\n", json!(rows)));
+        }
+        let row = |(job, history): &(Job, JobHistory)| {
+            let last = history.last.as_ref().map_or("never", |last| last.status.as_str());
+            [
+                job.name.to_string(),
+                for_terminal_line(&job.schedule.to_string(), PROMPT_CHARS),
+                self.next(job, history),
+                last.to_owned(),
+                for_terminal_line(&job.prompt, PROMPT_CHARS),
+            ]
+        };
+        let head = ["JOB", "SCHEDULE", "NEXT", "LAST RUN", "PROMPT"];
+        let has_jobs = !rows.is_empty();
+        let rows = rows.iter().map(row).collect();
+        print_list(head, rows, &["PROMPT", "SCHEDULE"], "there are no jobs")?;
+        if has_jobs {
+            hint_of_daemon(self.store);
+        }
+        Ok(())
+    }
+
+    fn show(&self, name: &JobName, as_json: bool) -> Result<(), CliError> {
+        let job = self.store.get(name).map_err(store_error)?;
+        let history = self.store.history(name).map_err(store_error)?;
+        if as_json {
+            return print(&format!("{:#}\n", self.json(&job, &history)));
+        }
+        let mut lines = vec![
+            format!("job        {name}"),
+            format!("schedule   {}", job.schedule),
+            format!("next       {}", self.next(&job, &history)),
+            format!("toolsets   {}", job.toolsets.join(", ")),
+        ];
+        if let Some(tools) = &job.tools {
+            let tools: Vec<&str> = tools.iter().map(|tool| tool.as_str()).collect();
+            lines.push(format!("tools      {}", tools.join(", ")));
+        }
+        lines.push(format!("directory  {}", job.cwd.display()));
+        lines.extend(job.output.as_ref().map(|target| format!("output     {target}")));
+        if !job.sources.is_empty() {
+            lines.push(format!("written    after reading {}", job.sources.join(", ")));
+        }
+        if let Some(last) = &history.last {
+            let at = self.local(timestamp(last.started_ms));
+            lines.push(format!("last run   {} at {at}", last.status.as_str()));
+            lines.extend(last.note.as_ref().map(|note| format!("           {note}")));
+            lines.extend(last.session.as_ref().map(|id| format!("session    {id}")));
+            let answer = last.output.as_ref();
+            lines.extend(answer.map(|file| format!("answer     {}", file.display())));
+        }
+        print(&for_terminal(&format!("{}\n\n{}\n", lines.join("\n"), job.prompt.trim_end())))
+    }
+
+    fn json(&self, job: &Job, history: &JobHistory) -> Value {
+        let next = next_time(job, history, self.now, &self.zone).map(|next| next.to_string());
+        json!({"job": job, "next": next, "runs": history.runs, "last": history.last})
+    }
+
+    fn next(&self, job: &Job, history: &JobHistory) -> String {
+        match next_time(job, history, self.now, &self.zone) {
+            _ if job.paused => "paused".to_owned(),
+            None => "none".to_owned(),
+            Some(next) => self.local(next),
+        }
+    }
+
+    fn local(&self, at: Timestamp) -> String {
+        at.to_zoned(self.zone.clone()).strftime("%Y-%m-%d %H:%M %:z").to_string()
+    }
+}

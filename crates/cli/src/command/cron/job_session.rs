@@ -1,0 +1,139 @@
+//! One run of a job: a fresh session with the job's toolsets.
+
+use std::sync::Arc;
+
+use deputize_agent::new_session_id;
+use deputize_core::authority::ApproverMode;
+use deputize_core::{Cancel, Clock as _, Observer, Outcome, Resource as _, SessionId, Status};
+use deputize_cron::{Job, JobOutcome, RunStatus};
+use deputize_runtime::{Session, SystemClock};
+use jiff::tz::TimeZone;
+
+use super::job_output::JobAnswer;
+use crate::command::serve::{SessionStartup, SharedAssembly, while_active};
+use crate::compose::job_store;
+use crate::config::{Config, CronApprovals};
+use crate::exit::CliError;
+use crate::inactivity::Inactivity;
+
+/// A run that is about to begin.
+pub(super) struct JobSession {
+    shared: Arc<SharedAssembly>,
+    begun: SessionStartup,
+    mode: ApproverMode,
+    id: SessionId,
+    job: Job,
+}
+
+/// A job names a toolset that the configuration does not give to agents.
+#[derive(Debug, thiserror::Error)]
+#[error("toolset `{0}` is not among `toolsets` of the configuration")]
+struct ToolsetBeyond(String);
+
+impl JobSession {
+    /// Assembles the session from the present configuration of the job's directory.
+    pub(super) fn new(shared: Arc<SharedAssembly>, job: Job) -> Result<Self, CliError> {
+        let cwd = shared.around.cwd(Some(&job.cwd))?;
+        let (sources, mut loaded) = shared.load(&cwd)?;
+        narrow(&mut loaded.config, &job)?;
+        let mode = match loaded.config.cron.approvals {
+            CronApprovals::Deny => ApproverMode::Deny,
+            CronApprovals::Auto => ApproverMode::Auto,
+        };
+        loaded.config.approvals.mode = mode;
+        let mut begun = shared.begin(&sources, &loaded, None)?;
+        if let Some(tools) = &job.tools {
+            // Never more than its maker had, whatever the toolsets have by now.
+            begun.composition.assembly.tools.names.retain(|name| tools.contains(name));
+        }
+        let id = new_session_id(SystemClock.now_ms());
+        Ok(Self { shared, begun, mode, id, job })
+    }
+
+    /// Runs it to its end, keeps the answer and sends it where the job says.
+    pub(super) async fn work(self, zone: &TimeZone, cancel: &Cancel) -> JobOutcome {
+        let idle = Arc::new(Inactivity::new());
+        let observers: Vec<Arc<dyn Observer>> = vec![idle.clone()];
+        let parts = self.shared.parts(&self.begun, observers);
+        let session = match Session::create(&self.shared.dir, self.id.clone(), parts) {
+            Ok(session) => session,
+            Err(error) => return JobOutcome::failed(CliError::failed(error).in_one_line()),
+        };
+        let SessionStartup { composition, chosen, .. } = &self.begun;
+        let assembly = &composition.assembly;
+        let mut spec = assembly.top_agent(&self.id, &chosen.name, &self.job.prompt, self.mode);
+        spec.options = chosen.options.clone();
+        let authority = assembly.authority(self.mode, spec.cwd.clone());
+        let run = session.run(spec, authority, cancel);
+        let (mut outcome, error) = while_active(&composition.config, &idle, cancel, run).await;
+        outcome.error = error.or(outcome.error);
+        composition.servers.catch_up().await;
+        composition.servers.close().await;
+        self.keep(&outcome, zone).await
+    }
+
+    async fn keep(&self, outcome: &Outcome, zone: &TimeZone) -> JobOutcome {
+        let status = match outcome.status {
+            Status::Completed => RunStatus::Completed,
+            Status::Failed | Status::Error => RunStatus::Failed,
+            Status::Timeout => RunStatus::Timeout,
+            Status::Interrupted => RunStatus::Interrupted,
+        };
+        let mut done = JobOutcome {
+            status,
+            session: Some(self.id.to_string()),
+            output: None,
+            note: outcome.error.clone(),
+            answer: None,
+        };
+        let text = match (&outcome.text, &outcome.error) {
+            (Some(text), None) => text.clone(),
+            (Some(text), Some(error)) => format!("{text}\n\n[{error}]"),
+            (None, error) => error.clone().unwrap_or_else(|| "it gave no answer".to_owned()),
+        };
+        let secrets = &self.begun.chosen.secrets;
+        let answer = JobAnswer {
+            job: &self.job,
+            status,
+            session: &self.id,
+            text: secrets.scrub(&text).into_owned(),
+        };
+        let store = job_store(&self.shared.around);
+        let folder = store.map(|store| store.output_folder(&self.job.name));
+        match folder.map(|folder| answer.write(&folder, zone)) {
+            Some(Ok(path)) => done.output = Some(path),
+            Some(Err(error)) => {
+                done.note = Some(format!("its answer cannot be kept: {error}"));
+            }
+            None => {}
+        }
+        if status != RunStatus::Interrupted
+            && let Err(error) = self.send(&answer).await
+        {
+            done.note = Some(error);
+        }
+        done
+    }
+
+    async fn send(&self, answer: &JobAnswer<'_>) -> Result<(), String> {
+        let Some(target) = &self.job.output else { return Ok(()) };
+        let messages = &self.begun.composition.messages;
+        let sent = answer.send(target, messages, &self.shared.processes).await;
+        sent.map_err(|error| CliError::failed(error).in_one_line())
+    }
+}
+
+/// Narrows the configuration to what the job names and may use.
+fn narrow(config: &mut Config, job: &Job) -> Result<(), CliError> {
+    let allowed = &config.toolsets;
+    let beyond = job.toolsets.iter().find(|set| !allowed.is_empty() && !allowed.contains(set));
+    if let Some(beyond) = beyond {
+        return Err(CliError::usage(ToolsetBeyond(beyond.clone())));
+    }
+    config.toolsets.clone_from(&job.toolsets);
+    if let Some(most) = job.max_tokens {
+        let tokens = config.budget.tokens.map_or(most, |tokens| tokens.min(most));
+        config.budget.tokens = Some(tokens);
+    }
+    Ok(())
+}

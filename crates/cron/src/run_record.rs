@@ -1,0 +1,73 @@
+//! What is on record of a job's runs.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+/// How a run stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunStatus {
+    /// It began, and nothing is on record of its end.
+    Running,
+    /// It gave its answer.
+    Completed,
+    /// It ended without completing its task.
+    Failed,
+    /// Its time was over.
+    Timeout,
+    /// The program ended first.
+    Interrupted,
+}
+
+impl RunStatus {
+    /// Returns its name, such as `completed`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Timeout => "timeout",
+            Self::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// The last run of a job. It is written before the run begins.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunRecord {
+    /// How it stands.
+    pub status: RunStatus,
+    /// When it began, in Unix milliseconds.
+    pub started_ms: u64,
+    /// When it ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended_ms: Option<u64>,
+    /// How often the run of this time began, because the program had ended in the middle of it.
+    #[serde(default)]
+    pub attempts: u32,
+    /// Its session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The file with its answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<PathBuf>,
+    /// What went wrong, on one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// What is on record of a job's times and runs.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobHistory {
+    /// Times up to this one were run or left out, in Unix milliseconds.
+    pub handled_ms: u64,
+    /// Whether somebody asked for a run now.
+    pub requested: bool,
+    /// How many runs began.
+    pub runs: u64,
+    /// The last run.
+    pub last: Option<RunRecord>,
+}

@@ -1,0 +1,227 @@
+use std::sync::Arc;
+
+use deputize_requirements::require;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use serde_json::json;
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+use super::*;
+use crate::job::MissedPolicy;
+
+/// A clock that goes as Tokio's paused time does.
+struct VirtualClock {
+    start_ms: u64,
+    start: Instant,
+}
+
+impl VirtualClock {
+    fn at(time: &str) -> Self {
+        let time: Timestamp = time.parse().unwrap();
+        let start_ms = u64::try_from(time.as_millisecond()).unwrap();
+        Self { start_ms, start: Instant::now() }
+    }
+}
+
+impl Clock for VirtualClock {
+    fn now_ms(&self) -> u64 {
+        self.start_ms + u64::try_from(self.start.elapsed().as_millis()).unwrap()
+    }
+}
+
+/// Runs jobs for a while each, and notes when they began.
+struct SleepingRunner<'a> {
+    clock: &'a VirtualClock,
+    takes: Duration,
+    runs: Mutex<Vec<String>>,
+}
+
+impl RunJob for SleepingRunner<'_> {
+    fn run_job<'a>(&'a self, job: &'a Job, cancel: &'a Cancel) -> BoxFuture<'a, JobOutcome> {
+        let at = timestamp(self.clock.now_ms());
+        self.runs.lock().push(format!("{} {}", job.name, at.strftime("%m-%d %H:%M")));
+        Box::pin(async {
+            if job.prompt == "panic" {
+                panic!("as asked");
+            }
+            let status = tokio::select! {
+                () = cancel.cancelled() => RunStatus::Failed,
+                () = sleep(self.takes) => RunStatus::Completed,
+            };
+            JobOutcome {
+                status,
+                session: Some("s".to_owned()),
+                output: None,
+                note: None,
+                answer: None,
+            }
+        })
+    }
+}
+
+struct SchedulerFixture {
+    dir: TempDir,
+    store: JobStore,
+    clock: Arc<VirtualClock>,
+}
+
+impl SchedulerFixture {
+    fn at(time: &str) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let store = JobStore::new(dir.path().join("cron"));
+        Self { dir, store, clock: Arc::new(VirtualClock::at(time)) }
+    }
+
+    fn add(&self, name: &str, schedule: &str, change: impl FnOnce(Job) -> Job) {
+        let now = self.clock.now_ms();
+        let job = json!({
+            "name": name, "schedule": schedule, "prompt": "Look.", "toolsets": ["file"],
+            "cwd": "/", "changed_ms": now,
+        });
+        let job = change(Job::parse(job.to_string().as_bytes()).unwrap());
+        self.store.create(&job).unwrap();
+    }
+
+    fn name(&self, name: &str) -> JobName {
+        name.parse().unwrap()
+    }
+
+    fn history(&self, name: &str) -> JobHistory {
+        self.store.history(&self.name(name)).unwrap()
+    }
+
+    /// Serves for a while with runs that take a while each. Returns when runs began, and what was
+    /// told.
+    async fn serve(&self, span: Duration, takes: Duration) -> (Vec<String>, Vec<String>) {
+        let runner = SleepingRunner { clock: &self.clock, takes, runs: Mutex::default() };
+        let told = Mutex::new(Vec::new());
+        let watch = |event: JobEvent<'_>| {
+            let text = match event {
+                JobEvent::Started(name, cause) => format!("{name} started: {cause:?}"),
+                JobEvent::Ended(name, outcome) => format!("{name} {}", outcome.status.as_str()),
+                JobEvent::Missed(name) => format!("{name} missed"),
+                JobEvent::StillRunning(name) => format!("{name} still runs"),
+                JobEvent::Fault(error) => format!("fault: {error}"),
+            };
+            told.lock().push(text);
+        };
+        let scheduler = Scheduler {
+            store: &self.store,
+            clock: &*self.clock,
+            zone: TimeZone::UTC,
+            runner: &runner,
+            watch: &watch,
+            time_limit: Duration::from_secs(RUN_SECONDS.into()),
+            concurrent_runs: 1,
+            poll: Duration::from_secs(60),
+        };
+        let cancel = Cancel::new();
+        let end = async {
+            sleep(span).await;
+            cancel.cancel(CancelReason::Interrupted);
+        };
+        let (served, ()) = tokio::join!(scheduler.serve(&cancel), end);
+        served.unwrap();
+        (runner.runs.into_inner(), told.into_inner())
+    }
+}
+
+fn hours(hours: u64) -> Duration {
+    Duration::from_secs(hours * 3600)
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_day_of_a_clock_change_has_one_run() {
+    require!(TimeZone::get("Europe/Berlin").map_err(|_| "there are no time zones".to_owned()));
+    for (start, times) in [
+        ("2026-03-27T22:00:00Z", ["03-28 01:30", "03-29 01:00", "03-30 00:30"]),
+        ("2026-10-23T22:00:00Z", ["10-24 00:30", "10-25 00:30", "10-26 01:30"]),
+    ] {
+        let fixture = SchedulerFixture::at(start);
+        fixture.add("night", "30 2 * * * Europe/Berlin", |job| job);
+        let (runs, _) = fixture.serve(hours(70), Duration::from_secs(5)).await;
+        assert_eq!(runs, times.map(|time| format!("night {time}")));
+        assert_eq!(fixture.history("night").runs, 3);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_job_that_runs_is_not_started_again_and_others_wait_for_a_slot() {
+    let fixture = SchedulerFixture::at("2026-11-27T10:00:00Z");
+    fixture.add("long", "every 10m", |job| job);
+    fixture.add("other", "every 15m", |job| job);
+    let (runs, told) =
+        fixture.serve(Duration::from_secs(41 * 60), Duration::from_secs(25 * 60)).await;
+    // `other` is due while `long` has the only slot, and is not missed.
+    assert_eq!(runs, ["long 11-27 10:10", "other 11-27 10:35"]);
+    let still = told.iter().filter(|told| *told == "long still runs").count();
+    assert!(still >= 2, "{told:?}");
+    assert_eq!(fixture.history("other").last.unwrap().status, RunStatus::Interrupted);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_missed_is_left_out_or_made_up_for_once() {
+    let fixture = SchedulerFixture::at("2026-11-27T10:00:00Z");
+    fixture.add("skips", "every 1h", |job| job);
+    fixture.add("makes-up", "every 1h", |job| Job { missed: Some(MissedPolicy::Once), ..job });
+    fixture.add("single", "at 2026-11-27T11:00:00Z", |job| job);
+    tokio::time::advance(Duration::from_secs(5 * 3600 + 600)).await;
+    let (runs, told) = fixture.serve(Duration::from_secs(60), Duration::from_secs(1)).await;
+    assert_eq!(runs, ["makes-up 11-27 15:10", "single 11-27 15:10"]);
+    assert!(told.contains(&"skips missed".to_owned()), "{told:?}");
+    let (runs, _) = fixture.serve(hours(1), Duration::from_secs(1)).await;
+    assert_eq!(runs, ["makes-up 11-27 16:00", "skips 11-27 16:00"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_on_record_without_an_end_is_decided_by_the_policy() {
+    let fixture = SchedulerFixture::at("2026-11-27T10:00:00Z");
+    for (name, missed) in [("again", MissedPolicy::Once), ("not", MissedPolicy::Skip)] {
+        fixture.add(name, "every 5h", |job| Job { missed: Some(missed), ..job });
+        // As a program that was killed leaves it.
+        let now = fixture.clock.now_ms();
+        let name = fixture.name(name);
+        fixture.store.record(&name, |history| start(history, RunCause::OnTime, now)).unwrap();
+    }
+    let (runs, told) = fixture.serve(Duration::from_secs(60), Duration::from_secs(1)).await;
+    assert_eq!(runs, ["again 11-27 10:00"]);
+    assert_eq!(told, ["again started: BrokenOff", "again completed"]);
+    assert_eq!(fixture.history("again").last.unwrap().attempts, 2);
+    assert_eq!(fixture.history("not").last.unwrap().status, RunStatus::Running);
+}
+
+#[tokio::test(start_paused = true)]
+async fn runs_end_at_their_time_and_a_fault_is_one_failed_run() {
+    let fixture = SchedulerFixture::at("2026-11-27T10:00:00Z");
+    fixture.add("slow", "at 2026-11-27T10:01:00Z", |job| Job { timeout_seconds: Some(60), ..job });
+    fixture.add("faulty", "at 2026-11-27T10:30:00Z", |job| Job { prompt: "panic".into(), ..job });
+    std::fs::write(fixture.dir.path().join("cron/jobs/broken.json"), "{").unwrap();
+    let (_, told) = fixture.serve(hours(1), hours(2)).await;
+    assert_eq!(
+        told[1..],
+        ["slow started: OnTime", "slow timeout", "faulty started: OnTime", "faulty failed"]
+    );
+    assert!(told[0].starts_with("fault: ") && told[0].contains("broken.json"), "{told:?}");
+    let last = fixture.history("slow").last.unwrap();
+    assert_eq!(last.note.as_deref(), Some("it took more than 60 s"));
+    assert_eq!(last.ended_ms.unwrap() - last.started_ms, 60_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_is_begun_on_request_and_one_program_serves() {
+    let fixture = SchedulerFixture::at("2026-11-27T10:00:00Z");
+    fixture.add("idle", "every 9h", |job| Job { paused: true, ..job });
+    let name = fixture.name("idle");
+    fixture.store.request_run(&name).unwrap();
+    let (runs, told) = fixture.serve(hours(20), Duration::from_secs(1)).await;
+    assert_eq!(runs, ["idle 11-27 10:00"]);
+    assert_eq!(told[0], "idle started: Requested");
+    let held = fixture.store.lock_daemon().unwrap();
+    assert!(fixture.store.has_daemon());
+    let error = fixture.store.lock_daemon().unwrap_err().to_string();
+    let pid = std::process::id();
+    assert_eq!(error, format!("another program runs the jobs already (process {pid})"));
+    drop(held);
+    assert!(!fixture.store.has_daemon());
+}

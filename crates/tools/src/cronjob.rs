@@ -1,0 +1,386 @@
+//! `cronjob`: jobs that run later, in sessions of their own.
+
+use std::collections::BTreeSet;
+
+use deputize_core::outside_sources::OutsideSources;
+use deputize_core::sanitize::{Secrets, for_terminal_line};
+use deputize_core::tool::spec_of;
+use deputize_core::{
+    ArgumentRole, Availability, CatalogEntry, Effects, Example, HarmlessCalls, ResourceMap,
+    Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolName, ToolOutput, ToolSpec,
+    ToolsetName, TypedTool,
+};
+use deputize_cron::{
+    Job, JobName, JobSettings, JobStore, JobStoreError, RunStatus, Schedule, next_time, timestamp,
+};
+use schemars::JsonSchema;
+use serde::Deserialize;
+
+use crate::blocking::{blocking, still_wanted};
+use crate::send_message::MessageSettings;
+
+const CRONJOB: &str = "cronjob";
+const NO_STORE: &str = "this program keeps no jobs";
+const NOBODY: &str = "nobody can be asked, and each job needs a person's yes";
+/// Characters of a prompt in a list.
+const PROMPT_CHARS: usize = 100;
+
+const DESCRIPTION: &str = "Jobs that run later or repeatedly, in sessions of their own.";
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum CronAction {
+    List,
+    Create,
+    Update,
+    Pause,
+    Resume,
+    Remove,
+    Run,
+}
+
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Args {
+    action: CronAction,
+    #[serde(default)]
+    name: Option<String>,
+    /// Cron fields, `every 2h`, `in 20m` or `at 2026-12-01T09:00`; a time zone may follow.
+    #[serde(default)]
+    schedule: Option<String>,
+    #[serde(default)]
+    prompt: Option<String>,
+    #[serde(default)]
+    toolsets: Option<Vec<String>>,
+    /// Message target for the answer.
+    #[serde(default)]
+    output: Option<String>,
+}
+
+#[derive(Debug)]
+pub(crate) struct CronJob;
+
+impl TypedTool for CronJob {
+    type Args = Args;
+
+    fn spec() -> ToolSpec {
+        let example = |title, arguments| Example { title, arguments };
+        let nightly = serde_json::json!({
+            "action": "create",
+            "name": "nightly-tests",
+            "schedule": "30 2 * * MON-FRI",
+            "prompt": "Run the tests and say which failed.",
+            "toolsets": ["file"],
+        });
+        let list = serde_json::json!({"action": "list"});
+        ToolSpec {
+            examples: vec![example("A job at night", nightly), example("All jobs", list)],
+            kind: ToolKind::Other,
+            harmless: Some(HarmlessCalls { argument: "action", values: &["list"] }),
+            // Its agent works when nobody watches.
+            needs_person: true,
+            subject: Subject::new(Some("job".into()), "action", ArgumentRole::Action)
+                .with("name", ArgumentRole::Text),
+            ..ToolSpec::effectful(spec_of::<Args>(CRONJOB, DESCRIPTION), Effects::Unknown)
+        }
+    }
+
+    fn availability(&self, settings: &ResourceMap) -> Availability {
+        let settings = settings.get_or_insert_with(JobSettings::default);
+        match (&settings.store, settings.person_available) {
+            (None, _) => Availability::No(NO_STORE.to_owned()),
+            (Some(_), false) => Availability::No(NOBODY.to_owned()),
+            (Some(_), true) => Availability::Yes,
+        }
+    }
+
+    async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
+        blocking(cx, move |cx| {
+            still_wanted(cx)?;
+            let settings = cx.agent.session.settings.get_or_insert_with(JobSettings::default);
+            let store = settings.store.as_ref().ok_or_else(|| ToolError::refused(NO_STORE))?;
+            let call = JobCall { args: &args, settings: &settings, store, cx };
+            call.make().map(ToolOutput::text)
+        })
+        .await
+    }
+}
+
+deputize_core::register_tool!("cronjob", CronJob);
+
+/// A call with what it works on.
+struct JobCall<'a> {
+    args: &'a Args,
+    settings: &'a JobSettings,
+    store: &'a JobStore,
+    cx: &'a ToolCx,
+}
+
+impl JobCall<'_> {
+    fn make(&self) -> Result<String, ToolError> {
+        if self.args.action == CronAction::List {
+            return self.list();
+        }
+        let name = self.name()?;
+        match self.args.action {
+            CronAction::List => self.list(),
+            CronAction::Create => {
+                let job = self.job(name)?;
+                self.store.create(&job).map_err(store_error)?;
+                Ok(self.with_next("created", &job))
+            }
+            CronAction::Update => {
+                let new = self.job(name.clone())?;
+                let update = |old: Job| {
+                    let Job { missed, timeout_seconds, max_tokens, paused, .. } = old;
+                    Ok(Job { missed, timeout_seconds, max_tokens, paused, ..new })
+                };
+                let job = self.store.update(&name, update).map_err(store_error)?;
+                Ok(self.with_next("updated", &job))
+            }
+            CronAction::Pause | CronAction::Resume => {
+                let paused = self.args.action == CronAction::Pause;
+                let now = self.settings.clock.now_ms();
+                let change = |job: Job| {
+                    let changed_ms = if paused { job.changed_ms } else { now };
+                    Ok(Job { paused, changed_ms, ..job })
+                };
+                let job = self.store.update(&name, change).map_err(store_error)?;
+                let done = if paused { "paused" } else { "resumed" };
+                Ok(self.with_next(done, &job))
+            }
+            CronAction::Remove => {
+                self.store.remove(&name).map_err(store_error)?;
+                Ok(format!("removed: {name}"))
+            }
+            CronAction::Run => {
+                self.store.request_run(&name).map_err(store_error)?;
+                Ok(format!("{name} runs within seconds{}", self.hint()))
+            }
+        }
+    }
+
+    fn name(&self) -> Result<JobName, ToolError> {
+        let name = given(self.args.name.as_deref(), "name")?;
+        name.parse::<JobName>().map_err(|error| ToolError::refused(error.to_string()))
+    }
+
+    /// Returns the job that the call describes. All of it is in the call, so that the person sees all
+    /// of it.
+    fn job(&self, name: JobName) -> Result<Job, ToolError> {
+        let refused = |why: String| ToolError::refused(why);
+        let now_ms = self.settings.clock.now_ms();
+        let schedule = given(self.args.schedule.as_deref(), "schedule")?;
+        let schedule = Schedule::read(schedule, timestamp(now_ms), &self.settings.zone());
+        let prompt = given(self.args.prompt.as_deref(), "prompt")?;
+        // What a model writes comes with masks in place of the values.
+        if self.settings.secrets.scrub(prompt).contains(Secrets::MASK) {
+            return Err(refused("the prompt has a secret in it, and none is kept".to_owned()));
+        }
+        let toolsets = self.args.toolsets.clone().unwrap_or_default();
+        let job = Job {
+            name,
+            schedule: schedule.map_err(|error| refused(error.to_string()))?,
+            prompt: prompt.to_owned(),
+            tools: Some(self.tools(&toolsets)?),
+            toolsets,
+            cwd: self.cx.agent.spec.cwd.clone(),
+            output: self.output()?,
+            missed: None,
+            timeout_seconds: None,
+            max_tokens: None,
+            paused: false,
+            changed_ms: now_ms,
+            sources: self
+                .cx
+                .agent
+                .store
+                .get_or_insert_with(OutsideSources::default)
+                .sources()
+                .into_iter()
+                .collect(),
+        };
+        job.check().map_err(refused)?;
+        Ok(job)
+    }
+
+    /// Returns the tools of some toolsets that this agent has itself.
+    fn tools(&self, toolsets: &[String]) -> Result<BTreeSet<ToolName>, ToolError> {
+        let agent = &self.cx.agent;
+        let catalog = &agent.catalog;
+        let is_own = |entry: &&CatalogEntry| agent.authority.permits(*entry).is_ok();
+        let mut tools = BTreeSet::new();
+        for name in toolsets {
+            let set = ToolsetName::new(name.as_str()).ok();
+            let of_set = |entry: &&CatalogEntry| {
+                set.as_ref().is_some_and(|set| catalog.includes(set, entry))
+            };
+            let own = catalog.iter().filter(of_set).filter(is_own);
+            let before = tools.len();
+            tools.extend(own.map(|entry| entry.name().clone()));
+            if tools.len() == before && !catalog.iter().filter(of_set).any(|it| is_own(&it)) {
+                let known = catalog.toolsets().into_iter().map(|set| set.to_string());
+                let known = known.collect::<Vec<_>>().join(", ");
+                let name = for_terminal_line(name, 40);
+                return Err(ToolError::refused(format!(
+                    "you have no tool of a toolset `{name}`, so no job of yours gets it; there \
+                     are: {known}"
+                )));
+            }
+        }
+        Ok(tools)
+    }
+
+    fn output(&self) -> Result<Option<String>, ToolError> {
+        let Some(target) = &self.args.output else { return Ok(None) };
+        let settings = &self.cx.agent.session.settings;
+        let messages = settings.get_or_insert_with(MessageSettings::default);
+        if messages.targets.contains_key(target) {
+            return Ok(Some(target.clone()));
+        }
+        let known: Vec<&str> = messages.targets.keys().map(String::as_str).collect();
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+        let target = for_terminal_line(target, 40);
+        Err(ToolError::refused(format!(
+            "there is no message target `{target}`; there are: {known}"
+        )))
+    }
+
+    fn list(&self) -> Result<String, ToolError> {
+        let listing = self.store.list().map_err(store_error)?;
+        let mut lines = Vec::new();
+        for job in &listing.jobs {
+            let history = self.store.history(&job.name).map_err(store_error)?;
+            let next = match self.next(job) {
+                _ if job.paused => "paused".to_owned(),
+                None => "no time to come".to_owned(),
+                Some(next) => format!("next {next}"),
+            };
+            let last = history.last.map_or("never ran", |last| match last.status {
+                RunStatus::Completed => "last run completed",
+                RunStatus::Running => "runs now",
+                RunStatus::Failed => "last run failed",
+                RunStatus::Timeout => "last run took too long",
+                RunStatus::Interrupted => "last run was interrupted",
+            });
+            let prompt = for_terminal_line(&job.prompt, PROMPT_CHARS);
+            let sets = job.toolsets.join(",");
+            lines.push(format!(
+                "{}: {}; {next}; {last}; toolsets {sets}; {prompt}",
+                job.name, job.schedule
+            ));
+        }
+        let faults = listing.faults.len();
+        if faults > 0 {
+            lines.push(format!("[{faults} files are no jobs]"));
+        }
+        Ok(if lines.is_empty() { "there are no jobs".to_owned() } else { lines.join("\n") })
+    }
+
+    fn next(&self, job: &Job) -> Option<String> {
+        let now = timestamp(self.settings.clock.now_ms());
+        let history = self.store.history(&job.name).unwrap_or_default();
+        let next = next_time(job, &history, now, &self.settings.zone())?;
+        let next = next.to_zoned(self.settings.zone());
+        Some(next.strftime("%Y-%m-%d %H:%M %:z").to_string())
+    }
+
+    fn with_next(&self, done: &str, job: &Job) -> String {
+        let next = self.next(job).map(|next| format!(", next at {next}")).unwrap_or_default();
+        format!("{done}: {}{next}{}", job.name, self.hint())
+    }
+
+    /// Returns what is missing for jobs to run.
+    fn hint(&self) -> String {
+        match self.settings.run_command.as_str() {
+            _ if self.store.has_daemon() => String::new(),
+            "" => ". Nothing runs jobs now".to_owned(),
+            command => format!(". Nothing runs jobs now: the person starts `{command}`"),
+        }
+    }
+}
+
+fn given<'t>(text: Option<&'t str>, name: &str) -> Result<&'t str, ToolError> {
+    text.filter(|text| !text.trim().is_empty())
+        .ok_or_else(|| ToolError::refused(format!("give `{name}`")))
+}
+
+fn store_error(error: JobStoreError) -> ToolError {
+    match error {
+        JobStoreError::Io { .. } | JobStoreError::Malformed { .. } => ToolError::failed(error),
+        error => ToolError::refused(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixture::ToolFixture;
+
+    fn fixture() -> ToolFixture {
+        let bench = ToolFixture::new();
+        let mut secrets = Secrets::default();
+        secrets.add("API_KEY", "correct-horse");
+        let settings = JobSettings {
+            store: Some(JobStore::new(bench.path("cron"))),
+            person_available: true,
+            clock: std::sync::Arc::new(deputize_core::clock::FixedClock(1_795_773_600_000)),
+            secrets,
+            run_command: "agents cron".to_owned(),
+            ..JobSettings::default()
+        };
+        bench.cx.agent.session.settings.get_or_insert_with(|| settings);
+        bench
+    }
+
+    #[tokio::test]
+    async fn what_is_no_whole_job_is_refused() {
+        let bench = fixture();
+        let whole = json!({
+            "action": "create", "name": "a", "schedule": "every 2h", "prompt": "Look.",
+            "toolsets": ["file"],
+        });
+        let with = |key: &str, value: serde_json::Value| {
+            let mut call = whole.clone();
+            call[key] = value;
+            call
+        };
+        let mut seen = String::new();
+        for call in [
+            with("name", json!("../a")),
+            with("name", json!("")),
+            with("schedule", json!("soon")),
+            with("prompt", json!(" ")),
+            with("prompt", json!("the key is correct-horse")),
+            with("prompt", json!("[redacted:API_KEY]")),
+            with("toolsets", json!([])),
+            with("toolsets", json!(["file", "moon"])),
+            with("output", json!("team")),
+            json!({"action": "pause", "name": "a"}),
+            json!({"action": "run", "name": "a"}),
+            json!({"action": "remove", "name": "a"}),
+            json!({"action": "update", "name": "a"}),
+            json!({"action": "list"}),
+        ] {
+            seen += &(bench.call(CronJob, call).await + "\n");
+        }
+        insta::assert_snapshot!(seen);
+    }
+
+    #[tokio::test]
+    async fn without_a_store_or_a_person_it_is_not_usable() {
+        let bench = ToolFixture::new();
+        let settings = &bench.cx.agent.session.settings;
+        assert_eq!(CronJob.availability(settings), Availability::No(NO_STORE.to_owned()));
+        let bench = fixture();
+        let settings = &bench.cx.agent.session.settings;
+        assert_eq!(CronJob.availability(settings), Availability::Yes);
+        let nobody = ToolFixture::new();
+        let store = Some(JobStore::new(nobody.path("cron")));
+        let settings = &nobody.cx.agent.session.settings;
+        settings.get_or_insert_with(|| JobSettings { store, ..JobSettings::default() });
+        assert_eq!(CronJob.availability(settings), Availability::No(NOBODY.to_owned()));
+    }
+}

@@ -1,0 +1,290 @@
+//! Scheduled jobs: made by agents and persons, run by `deputize cron run`.
+
+use std::fs;
+use std::io::Write as _;
+use std::path::Path;
+
+use deputize_core::model::Reply;
+use deputize_testkit::{MockAnswer, MockServer};
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{blocks, calls_in_order};
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, hang, model, sees};
+
+fn nightly() -> Value {
+    json!({
+        "action": "create",
+        "name": "nightly-tests",
+        "schedule": "30 2 * * MON-FRI",
+        "prompt": "Run the tests and say which failed.",
+        "toolsets": ["file_read"],
+    })
+}
+
+async fn deputize(lab: &Lab, args: &[&str]) -> ProgramEnd {
+    RunningProgram::start(lab.deputize(args)).end().await
+}
+
+fn job(lab: &Lab, name: &str) -> Value {
+    let text = fs::read_to_string(lab.path(format!("home/cron/jobs/{name}.json"))).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn history(lab: &Lab, name: &str) -> Value {
+    let text = fs::read_to_string(lab.path(format!("home/cron/history/{name}.json"))).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// Adds a job whose time is far away.
+async fn add(lab: &Lab, name: &str, more: &[&str]) {
+    let args = ["cron", "add", name, "Say hello.", "--schedule", "every 9d"];
+    deputize(lab, &[&args[..], more].concat()).await.with_code(0);
+}
+
+/// Starts the program that runs the jobs.
+fn daemon(lab: &Lab, server: &MockServer, more: &[&str]) -> RunningProgram {
+    let url = server.base_url();
+    let args = ["cron", "run", "-m", "openai/mock", "--base-url", &url];
+    RunningProgram::start(lab.deputize(&[&args[..], more].concat()))
+}
+
+/// Ends it as a system does.
+async fn stop(daemon: RunningProgram) -> ProgramEnd {
+    daemon.signal(Signal::TERM);
+    daemon.end().await.with_code(0)
+}
+
+#[tokio::test]
+async fn a_job_of_a_model_always_asks_a_person_who_sees_all_of_it() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/tools/cron.md");
+    let page = fs::read_to_string(page).unwrap();
+    let call: Value = serde_json::from_str(blocks(&page, "json call")[0].1).unwrap();
+    assert_eq!(call, nightly());
+    for (typed, made) in [("y\n", true), ("n\n", false)] {
+        let lab = Lab::new();
+        let server = model(calls_in_order(vec![("cronjob", call.clone())])).await;
+        // Also where everything else is approved without asking.
+        let (mut person, running) = lab.on_terminal(&server, &["--approve", "auto", "Go"]);
+        let screen = sees(&person, "Run it? [y/N] ").await;
+        for part in ["nightly-tests", "30 2 * * MON-FRI", "say which failed.", "file_read"] {
+            assert!(screen.contains(part), "{part}: {screen}");
+        }
+        person.write_all(typed.as_bytes()).unwrap();
+        running.end().await.with_code(0);
+        let requests = server.requests();
+        let last = ChatRequest::of(requests.last().unwrap());
+        let told = last.results()[0];
+        if made {
+            assert!(told.contains("created: nightly-tests, next at "), "{told}");
+            assert!(told.contains("Nothing runs jobs now: the person starts"), "{told}");
+            let job = job(&lab, "nightly-tests");
+            assert_eq!(job["tools"], json!(["list_dir", "read_file", "search_files"]));
+            let work = lab.work("").canonicalize().unwrap();
+            assert_eq!(job["cwd"], work.to_str().unwrap().trim_end_matches('/'));
+        } else {
+            assert!(told.contains("denied by user"), "{told}");
+            assert!(!lab.path("home/cron/jobs").exists());
+        }
+    }
+}
+
+#[tokio::test]
+async fn without_a_person_the_tool_is_not_sent_and_makes_nothing() {
+    let lab = Lab::new();
+    let server = model(calls_in_order(vec![("cronjob", nightly())])).await;
+    lab.run(&server, &["--approve", "auto", "Go"]).end().await.with_code(0);
+    let requests = server.requests();
+    assert!(!ChatRequest::of(&requests[0]).tools().contains(&"cronjob"));
+    let last = ChatRequest::of(requests.last().unwrap());
+    let told = last.results()[0];
+    assert!(told.contains("cannot be used now: nobody can be asked"), "{told}");
+    assert!(!lab.path("home/cron/jobs").exists());
+}
+
+#[tokio::test]
+async fn a_job_runs_in_a_fresh_session_and_its_answer_goes_where_it_says() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home")).unwrap();
+    let config = json!({"messaging": {"targets": {"log": {"file": lab.path("log")}}}});
+    fs::write(lab.path("home/config.yaml"), config.to_string()).unwrap();
+    let server = model(|_| MockAnswer::reply(&Reply::text("m", "All is well."))).await;
+    add(&lab, "hello", &["-t", "file_read", "--output", "log"]).await;
+    let triggered = deputize(&lab, &["cron", "trigger", "hello"]).await.with_code(0);
+    assert!(triggered.err.contains("nothing runs jobs now"), "{}", triggered.err);
+    let daemon = daemon(&lab, &server, &[]);
+    daemon.says("hello completed, session ").await;
+    // One program runs the jobs.
+    let second = deputize(&lab, &["cron", "run", "-m", "offline"]).await.with_code(2);
+    assert!(
+        second.err.contains("another program runs the jobs already (process "),
+        "{}",
+        second.err
+    );
+    let ended = stop(daemon).await;
+    assert!(ended.err.contains("hello starts, on request"), "{}", ended.err);
+    let requests = server.requests();
+    let asked = ChatRequest::of(&requests[0]);
+    assert_eq!(asked.tools(), ["list_dir", "read_file", "search_files"]);
+    assert!(requests[0].text().contains("Say hello."));
+    let last = &history(&lab, "hello")["last"];
+    assert_eq!((&last["status"], &last["attempts"]), (&json!("completed"), &json!(1)));
+    let answer = fs::read_to_string(last["output"].as_str().unwrap()).unwrap();
+    assert!(answer.starts_with("# hello\n\ncompleted, "), "{answer}");
+    assert!(answer.ends_with("\n\nAll is well.\n"), "{answer}");
+    let log = fs::read_to_string(lab.path("log")).unwrap();
+    assert!(log.ends_with(" hello completed: All is well.\n"), "{log}");
+    assert_eq!(last["session"], lab.session());
+    let shown = deputize(&lab, &["cron", "show", "hello"]).await.with_code(0);
+    assert!(shown.out.contains("last run   completed at "), "{}", shown.out);
+}
+
+#[tokio::test]
+async fn a_job_has_no_more_tools_than_its_maker_and_nobody_approves_its_calls() {
+    let lab = Lab::new();
+    add(&lab, "bound", &["-t", "file,terminal"]).await;
+    let file = lab.path("home/cron/jobs/bound.json");
+    let mut job = job(&lab, "bound");
+    job["tools"] = json!(["read_file", "terminal"]);
+    fs::write(&file, job.to_string()).unwrap();
+    let run = ("terminal", json!({"command": "touch ran"}));
+    for (set, ran) in [(&[][..], false), (&["--set", "cron.approvals=auto"][..], true)] {
+        let server = model(calls_in_order(vec![run.clone()])).await;
+        deputize(&lab, &["cron", "trigger", "bound"]).await.with_code(0);
+        let daemon = daemon(&lab, &server, set);
+        daemon.says("bound completed").await;
+        stop(daemon).await;
+        let requests = server.requests();
+        assert_eq!(ChatRequest::of(&requests[0]).tools(), ["read_file", "terminal"]);
+        assert_eq!(lab.work("ran").exists(), ran);
+    }
+    let server = model(|_| MockAnswer::reply(&Reply::text("m", "Done."))).await;
+    deputize(&lab, &["cron", "trigger", "bound"]).await.with_code(0);
+    let daemon = daemon(&lab, &server, &["-t", "file"]);
+    daemon.says("bound failed: ").await;
+    let ended = stop(daemon).await;
+    assert!(ended.err.contains("toolset `terminal` is not among `toolsets`"), "{}", ended.err);
+    assert_eq!(server.requests().len(), 0);
+}
+
+#[tokio::test]
+async fn what_a_kill_leaves_is_decided_by_the_policy_and_no_process_is_left() {
+    let lab = Lab::new();
+    add(&lab, "again", &["-t", "file_read", "--missed", "once"]).await;
+    add(&lab, "not", &["-t", "file_read"]).await;
+    for name in ["again", "not"] {
+        deputize(&lab, &["cron", "trigger", name]).await.with_code(0);
+    }
+    let hanging = model(|_| hang()).await;
+    let killed = daemon(&lab, &hanging, &[]);
+    killed.says("again starts").await;
+    killed.says("not starts").await;
+    killed.signal(Signal::KILL);
+    killed.end().await;
+    for name in ["again", "not"] {
+        assert_eq!(history(&lab, name)["last"]["status"], "running", "written before it began");
+    }
+    let server = model(|_| MockAnswer::reply(&Reply::text("m", "Done."))).await;
+    let daemon = daemon(&lab, &server, &[]);
+    daemon.says("again starts, again, because the run before broke off").await;
+    daemon.says("again completed").await;
+    let ended = stop(daemon).await;
+    assert!(!ended.err.contains("not starts"), "{}", ended.err);
+    assert_eq!(server.requests().len(), 1);
+    assert_eq!(history(&lab, "again")["last"]["attempts"], 2);
+    assert_eq!(lab.processes(), Vec::new());
+}
+
+#[tokio::test]
+async fn a_signal_ends_runs_and_a_limit_one_that_takes_too_long() {
+    let lab = Lab::new();
+    add(&lab, "long", &["-t", "file_read"]).await;
+    let hanging = model(|_| hang()).await;
+    for (set, status) in [
+        (&[][..], "interrupted"),
+        (&["--set", "cron.timeout_seconds=1"][..], "timeout"),
+        (&["--set", "inactivity_timeout_seconds=1"][..], "timeout"),
+    ] {
+        deputize(&lab, &["cron", "trigger", "long"]).await.with_code(0);
+        let daemon = daemon(&lab, &hanging, set);
+        daemon.says("long starts").await;
+        if status == "timeout" {
+            daemon.says("long timeout").await;
+        }
+        stop(daemon).await;
+        assert_eq!(history(&lab, "long")["last"]["status"], status, "{set:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_person_adds_lists_edits_pauses_and_deletes_jobs() {
+    let lab = Lab::new();
+    let empty = deputize(&lab, &["cron", "list"]).await.with_code(0);
+    assert!((empty.out + &empty.err).contains("there are no jobs"));
+    add(&lab, "a", &["-t", "file"]).await;
+    let listed = deputize(&lab, &["cron", "list"]).await.with_code(0);
+    assert!(listed.out.contains("every 9d") && listed.out.contains("Say hello."), "{}", listed.out);
+    deputize(&lab, &["cron", "pause", "a"]).await.with_code(0);
+    let all = deputize(&lab, &["cron", "list", "--json"]).await.with_code(0);
+    let all: Value = serde_json::from_str(&all.out).unwrap();
+    assert_eq!((&all[0]["next"], &all[0]["job"]["paused"]), (&Value::Null, &json!(true)));
+    deputize(&lab, &["cron", "resume", "a"]).await.with_code(0);
+    let edit = async |editor: &str| {
+        let mut command = lab.deputize(&["cron", "edit", "a"]);
+        command.env("EDITOR", editor);
+        RunningProgram::start(command).end().await
+    };
+    edit("sed -i 's/hello/goodbye/'").await.with_code(0);
+    assert_eq!(job(&lab, "a")["prompt"], "Say goodbye.");
+    let broken = edit("sed -i 's/every 9d/every moon/'").await.with_code(2);
+    assert!(broken.err.contains("that is no job: ") && broken.err.contains("your text is in"));
+    let renamed = edit("sed -i 's/\"a\"/\"b\"/'").await.with_code(2);
+    assert!(renamed.err.contains("a job keeps its name"), "{}", renamed.err);
+    let raced = edit(&format!("{} cron pause a; :", crate::program::PROGRAM)).await.with_code(2);
+    assert!(raced.err.contains("`a` was changed meanwhile"), "{}", raced.err);
+    assert_eq!(job(&lab, "a")["prompt"], "Say goodbye.");
+    for (args, fault) in [
+        (
+            &["add", "a", "x", "--schedule", "every 1h", "-t", "file"][..],
+            "there is a job `a` already",
+        ),
+        (&["add", "B", "x", "--schedule", "every 1h", "-t", "file"], "is not the name of a job"),
+        (&["add", "b", "x", "--schedule", "soon", "-t", "file"], "`soon` is no schedule"),
+        (&["add", "b", "x", "--schedule", "every 1h", "-t", "moon"], "there is no toolset `moon`"),
+        (&["add", "b", " ", "--schedule", "every 1h", "-t", "file"], "`prompt` is empty"),
+        (
+            &["add", "b", "x", "--schedule", "every 1h", "-t", "file", "--output", "team"],
+            "there is no message target `team`",
+        ),
+        (&["show", "c"], "there is no job `c`; there are: a"),
+        (&["trigger", "c"], "there is no job `c`"),
+        (&["rm", "../a"], "is not the name of a job"),
+    ] {
+        let refused = deputize(&lab, &[&["cron"][..], args].concat()).await.with_code(2);
+        assert!(refused.err.contains(fault), "{args:?}: {}", refused.err);
+    }
+    deputize(&lab, &["cron", "rm", "a"]).await.with_code(0);
+    assert!(!lab.path("home/cron/jobs/a.json").exists());
+}
+
+#[tokio::test]
+async fn the_commands_of_the_page_work() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/tools/cron.md");
+    let page = fs::read_to_string(page).unwrap();
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home")).unwrap();
+    let (_, settings) = blocks(&page, "yaml config")[0];
+    fs::write(lab.path("home/config.yaml"), settings).unwrap();
+    deputize(&lab, &["config", "check"]).await.with_code(0);
+    let mut ran = 0;
+    for line in blocks(&page, "sh")[0].1.lines().filter(|line| !line.contains("cron run")) {
+        let line = line.split(" #").next().unwrap();
+        let mut command = lab.command("bash");
+        command.env("EDITOR", "true");
+        let program = crate::program::PROGRAM;
+        command.args(["-euc", &format!("deputize() {{ {program} \"$@\"; }}\n{line}")]);
+        RunningProgram::start(command).end().await.with_code(0);
+        ran += 1;
+    }
+    assert_eq!(ran, 8);
+}
