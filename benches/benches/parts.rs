@@ -63,7 +63,7 @@ fn catalog() -> Catalog {
 
 fn call(step: u32) -> (Reply, ToolResult) {
     let reply = Reply::calls("m", [("read_file", json!({"path": format!("src/{step}.rs")}))]);
-    let id = CallId { step, slot: 0 };
+    let id = CallId::new(step, 0);
     let secret = FrameSecret::new(&[7; 16]);
     let agent = AgentId::root(&SessionId::literal("bench"));
     let content = "    let value = compute(&input, \"text\")?;\n".repeat(50);
@@ -162,7 +162,7 @@ fn frame_64_kb(bencher: Bencher<'_, '_>, kind: &str) {
     let content = line.repeat(64 * 1024 / line.len());
     let agent = AgentId::root(&SessionId::literal("bench"));
     let secret = FrameSecret::new(&[7; 16]);
-    let id = CallId { step: 1, slot: 0 };
+    let id = CallId::new(1, 0);
     let source = TextSource::Tool("terminal".to_owned());
     bencher
         .counter(BytesCount::of_str(&content))

@@ -43,7 +43,7 @@ fn framed(text: &str) {
     let agent = AgentId::root(&SessionId::literal("s"));
     let secret = FrameSecret::new(&[7; 16]);
     let source = TextSource::Tool(text.to_owned());
-    let framed = frame_for_model(&secret, &agent, CallId { step: 1, slot: 0 }, &source, text);
+    let framed = frame_for_model(&secret, &agent, CallId::new(1, 0), &source, text);
     for framed in [framed, frame_quote(&source, text)] {
         let framed = framed.as_str();
         let (head, rest) = framed.split_once(">\n").expect("a first line");

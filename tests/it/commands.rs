@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 
+use deputize_requirements::{program, require};
 use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -62,6 +63,8 @@ async fn with_session(lab: &Lab) -> String {
 
 #[tokio::test]
 async fn tools_and_toolsets() {
+    // Without it, one of the tools cannot be used.
+    require!(program("python3"));
     let lab = Lab::new();
     let told = transcript(
         &lab,
@@ -93,6 +96,7 @@ async fn tools_and_toolsets() {
 
 #[tokio::test]
 async fn toolsets_are_chosen_in_the_persons_file() {
+    require!(program("python3"));
     let lab = Lab::new();
     let file = lab.path("home/config.yaml");
     write(&file, "# mine\nmodel: offline   # no key\n");
@@ -109,6 +113,7 @@ async fn toolsets_are_chosen_in_the_persons_file() {
             &["tools", "disable", "skills"],
             &["tools", "disable", "todo"],
             &["tools", "disable", "web"],
+            &["tools", "disable", "code_execution"],
             &["tools", "disable", "terminal"],
             &["tools", "enable", "delegation", "--set", "toolsets=[file]"],
             &["tools", "enable", "delegation"],

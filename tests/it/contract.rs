@@ -10,6 +10,7 @@ use deputize_core::{
     Availability, BoxFuture, Cancel, Catalog, Effects, ResourceMap, Tool, ToolCallResult, ToolCx,
     ToolSpec,
 };
+use deputize_requirements::{program, require};
 use deputize_testkit::{
     CallRule, CheckReport, ContractRule, HttpRequest, MockAnswer, MockServer, SpecRule, ToolCheck,
     Violation, Violations,
@@ -158,6 +159,15 @@ async fn commands_keep_the_contract() {
     let calls = calls.map(|command| json!({"command": command}));
     let checked = checked(DescribedTool::of("terminal"), &calls).await.unwrap();
     assert_eq!((checked.calls, checked.advice), (18, Vec::new()));
+}
+
+#[tokio::test]
+async fn scripts_keep_the_contract() {
+    require!(program("python3"));
+    let late = json!({"code": "import time\ntime.sleep(0.2)\nopen('new', 'w')\nprint('late')"});
+    let failed = json!({"code": "1 / 0"});
+    let checked = checked(DescribedTool::of("execute_code"), &[late, failed]).await.unwrap();
+    assert_eq!((checked.calls, advice(&checked)), (9, Vec::new()));
 }
 
 #[tokio::test]

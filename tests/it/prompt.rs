@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use deputize_core::model::Reply;
+use deputize_requirements::{program, require};
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
@@ -264,6 +265,8 @@ async fn the_first_request_is_small() {
 
 #[tokio::test]
 async fn a_whole_request_of_a_parent_and_its_child() {
+    // Without it, the parent lacks one of the tools.
+    require!(program("python3"));
     let lab = Lab::new();
     std::fs::write(lab.work("AGENTS.md"), "Use tabs.\n").unwrap();
     let server = model(family).await;

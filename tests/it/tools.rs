@@ -1,6 +1,7 @@
 //! The built-in tools through `deputize run`, and the pages of the guide about them.
 
 mod clarify;
+mod code;
 mod cron;
 mod files;
 mod memory;

@@ -233,7 +233,7 @@ mod tests {
         CallDetails::of(&serde_json::from_value(fields).unwrap())
     }
 
-    const CALL: CallId = CallId { step: 1, slot: 0 };
+    const CALL: CallId = CallId::new(1, 0);
 
     #[test]
     fn what_the_input_and_a_change_have_both_is_short_enough_to_be_asked() {

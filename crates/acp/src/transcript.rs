@@ -191,7 +191,7 @@ impl Transcript {
 impl TranscriptState {
     /// Returns the next call id.
     fn next_call(&mut self) -> CallId {
-        let call = CallId { step: self.turn, slot: self.calls };
+        let call = CallId::new(self.turn, self.calls);
         self.calls += 1;
         call
     }

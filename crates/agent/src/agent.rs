@@ -105,11 +105,12 @@ struct Handlers {
     hooks: Vec<Arc<dyn Hook>>,
 }
 
-/// Who owns commands, and what they get of the environment.
+/// Who owns commands, what they get of the environment, and how long scripts run.
 #[cfg(feature = "tools")]
 struct Commands {
     processes: Arc<deputize_tools::Processes>,
     env: BTreeMap<OsString, OsString>,
+    code: deputize_tools::CodeLimits,
 }
 
 impl std::fmt::Debug for Agent {
@@ -272,6 +273,7 @@ impl Agent {
             };
             settings.get_or_insert_with(|| deputize_tools::Settings {
                 commands,
+                code: self.commands.code.clone(),
                 ..deputize_tools::Settings::default()
             });
             #[cfg(feature = "web")]

@@ -119,6 +119,8 @@ pub use deputize_delegate::{
 };
 pub use deputize_documents::ProfileLibrary;
 pub use deputize_runtime::SessionSnapshot;
+#[cfg(feature = "tools")]
+pub use deputize_tools::CodeLimits;
 #[cfg(feature = "acp")]
 pub use external::{external_agent_name, external_agents, use_external_agent};
 #[cfg(feature = "tools")]

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use deputize_agent::{
-    Agent, AgentBuilder, AgentModel, BuildError, ChildModels, DelegationConfig, ProfileLibrary,
+    Agent, AgentBuilder, AgentModel, BuildError, ChildModels, CodeLimits, DelegationConfig,
+    ProfileLibrary,
 };
 use deputize_core::budget::Budget;
 use deputize_core::hook::HookPoint;
@@ -13,6 +14,7 @@ use deputize_core::model::Reply;
 use deputize_core::outcome::ExitReason;
 use deputize_core::policy::ApprovalAnswer;
 use deputize_core::{Cancel, CancelReason, Event, Status};
+use deputize_requirements::{program, require};
 use deputize_testkit::{
     MockAnswer as HttpAnswer, MockServer, ScriptedModel, ScriptedTurn, SeenRequest,
 };
@@ -104,6 +106,26 @@ async fn a_command_runs_when_the_program_says_so_and_some_never_do() {
         never.approve(|_| ApprovalAnswer::yes("test")).build().unwrap().run("Go.").await.text;
     let text = text.unwrap();
     assert!(text.contains("never runs here"), "{text}");
+}
+
+#[tokio::test]
+async fn a_script_calls_the_agents_tools_when_the_program_says_so() {
+    require!(program("python3"));
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("notes.txt"), "seven\n").unwrap();
+    let script = || {
+        let code = "print(6 * len(read_file('notes.txt')))\nread_file('notes.txt')";
+        call("execute_code", json!({ "code": code }))
+    };
+    let (nobody, _) = builder(dir.path(), script());
+    let text = nobody.build().unwrap().run("Count.").await.text.unwrap();
+    assert!(!text.contains("36"), "{text}");
+
+    let limits = CodeLimits { calls: 1, ..CodeLimits::default() };
+    let asked = builder(dir.path(), script()).0.code_limits(limits);
+    let asked = asked.approve(|_| ApprovalAnswer::yes("test")).build().unwrap();
+    let text = asked.run("Count.").await.text.unwrap();
+    assert!(text.contains("36\n") && text.contains("a script may make 1 call: "), "{text}");
 }
 
 #[tokio::test]

@@ -151,7 +151,7 @@ impl ToolHarness {
     pub fn cx(&self) -> ToolCx {
         let slot = self.calls.fetch_add(1, Ordering::Relaxed);
         ToolCx {
-            call: CallId { step: 1, slot },
+            call: CallId::new(1, slot),
             agent: Arc::clone(&self.agent),
             cancel: self.cancel.clone(),
         }

@@ -31,7 +31,7 @@ pub(crate) fn tools() -> Arc<Catalog> {
 }
 
 /// The first call of the first step.
-pub(crate) const CALL: CallId = CallId { step: 1, slot: 0 };
+pub(crate) const CALL: CallId = CallId::new(1, 0);
 
 pub(crate) fn child(index: u32) -> AgentId {
     root().child(CALL, index)

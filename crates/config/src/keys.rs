@@ -51,6 +51,8 @@ pub struct Config {
     pub approvals: Approvals,
     /// The terminal tool.
     pub terminal: TerminalConfig,
+    /// Scripts of the tool execute_code.
+    pub code_execution: CodeExecutionConfig,
     /// How changes of files under the agent are treated.
     pub file_state: FileState,
     /// Fetching pages of the web.
@@ -97,6 +99,7 @@ impl Default for Config {
             budget: Budget::default(),
             approvals: Approvals::default(),
             terminal: TerminalConfig::default(),
+            code_execution: CodeExecutionConfig::default(),
             file_state: FileState::default(),
             fetch: FetchConfig::default(),
             search: SearchConfig::default(),
@@ -159,6 +162,27 @@ pub struct Approvals {
 pub struct TerminalConfig {
     /// Directory in which terminals start, an absolute path. Empty: the agent's.
     pub cwd: String,
+}
+
+/// Scripts of the tool execute_code.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct CodeExecutionConfig {
+    /// Seconds that a script may run, without the time in which its calls wait for an approval.
+    #[schemars(range(min = 1, max = 3600))]
+    pub timeout_seconds: u32,
+    /// Calls that a script may make.
+    #[schemars(range(max = 1000))]
+    pub max_calls: u32,
+    /// Bytes of a script's output that the model gets.
+    #[schemars(range(min = 1024, max = 500_000))]
+    pub output_bytes: u32,
+}
+
+impl Default for CodeExecutionConfig {
+    fn default() -> Self {
+        Self { timeout_seconds: 300, max_calls: 50, output_bytes: 50_000 }
+    }
 }
 
 /// How changes of files under the agent are treated.

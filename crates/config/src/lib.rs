@@ -70,8 +70,9 @@ pub use delegation::Delegation;
 pub use former::remove_former_keys;
 pub use hooks::Hooks;
 pub use keys::{
-    Approvals, Config, CronApprovals, CronConfig, FetchConfig, FileState, Journal, Limits,
-    PrefillMessage, PrefillRole, SearchBackend, SearchConfig, TerminalConfig, ToolsetEntry,
+    Approvals, CodeExecutionConfig, Config, CronApprovals, CronConfig, FetchConfig, FileState,
+    Journal, Limits, PrefillMessage, PrefillRole, SearchBackend, SearchConfig, TerminalConfig,
+    ToolsetEntry,
 };
 pub use known::server_url;
 pub use known::{OFFLINE, UrlFault};

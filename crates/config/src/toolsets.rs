@@ -10,7 +10,7 @@ use super::tree::{PlacedEntry, PlacedValue, Value};
 use crate::hint::format_command;
 
 /// Toolsets of later versions: naming one is no mistake.
-pub const LATER: [&str; 2] = ["browser", "code"];
+pub const LATER: [&str; 1] = ["browser"];
 
 /// What the names of MCP servers' toolsets begin with.
 pub const SERVERS: &str = "mcp-";

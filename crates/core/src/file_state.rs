@@ -381,7 +381,7 @@ mod tests {
     fn a_write_needs_the_version_that_is_there() {
         let ledger = FileLedger::default();
         let me = AgentId::root(&SessionId::literal("s"));
-        let other = me.child(crate::CallId { step: 1, slot: 0 }, 0);
+        let other = me.child(crate::CallId::new(1, 0), 0);
         let path = Path::new("/w/a");
         let old = FileVersion::of(b"old");
         let new = FileVersion::of(b"new");
@@ -403,7 +403,7 @@ mod tests {
         );
         assert_eq!(
             ledger.last_write(path),
-            Some((me.child(crate::CallId { step: 1, slot: 0 }, 0), new.clone()))
+            Some((me.child(crate::CallId::new(1, 0), 0), new.clone()))
         );
         assert_eq!(ledger.read_by(&me), [(path.to_owned(), old)]);
         ledger.record_read(&me, path, new);
@@ -429,7 +429,7 @@ mod tests {
         let me = AgentId::root(&SessionId::literal("s"));
         ledger.record_read(&me, other, FileVersion::of(b"x"));
         for index in 0..100 {
-            let child = me.child(crate::CallId { step: 1, slot: 0 }, index);
+            let child = me.child(crate::CallId::new(1, 0), index);
             let path = PathBuf::from(format!("/w/{index}"));
             let _guard = ledger.lock_path(&path);
             assert!(ledger.path_lock(&path).is_locked(), "one write at a time");
@@ -489,7 +489,7 @@ mod tests {
         let ledger = FileLedger::default();
         let path = Path::new("/w/a");
         let me = AgentId::root(&SessionId::literal("s"));
-        let other = me.child(crate::CallId { step: 1, slot: 0 }, 0);
+        let other = me.child(crate::CallId::new(1, 0), 0);
         let old = FileVersion::of(b"old");
         let new = FileVersion::of(b"new");
         let unknown = Err(StaleWrite::Partly { lines: None });

@@ -39,6 +39,7 @@
 //! | [`model`], [`message`], [`prompt`], [`context_use`] | requests and replies, conversations, prompts |
 //! | [`mod@tool`], [`schema`], [`origin`], [`excerpt`] | tools, their arguments, where they come from, large results |
 //! | [`policy`], [`hook`], [`protected_path`], [`file_state`] | what judges and watches calls and files |
+//! | [`nested_call`] | calls that a running call makes of its agent's tools |
 //! | [`event`], [`clock`], [`future`], [`name`] | the stream of facts, time, futures, identifiers |
 //! | [`budget`], [`rate_limit`], [`retry`] | costs, waiting and trying again |
 //! | [`answer`], [`sanitize`] | typed answers, and text that is safe to show or send |
@@ -75,6 +76,7 @@ pub mod memory;
 pub mod message;
 pub mod model;
 pub mod name;
+pub mod nested_call;
 pub mod origin;
 pub mod outcome;
 pub mod outside_sources;

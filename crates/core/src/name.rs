@@ -108,18 +108,50 @@ name! {
     SessionId, "session id"
 }
 
-/// ID of one call of one step, derived by this program, so that it is the same after a resume.
+/// ID of a call, derived by this program, so that it is the same after a resume: that of one call
+/// of one step, or of a call that such a call made itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId {
     /// The step (model request) whose reply made the call, from 1.
     pub step: u32,
     /// Index of the call in that step, from 0.
     pub slot: u32,
+    /// For a nested call, its number among those of the call that made it, from 1; `None` for a
+    /// call of the model.
+    pub nested: Option<u32>,
+}
+
+impl CallId {
+    /// Returns the ID of a call of the model.
+    #[must_use]
+    pub const fn new(step: u32, slot: u32) -> Self {
+        Self { step, slot, nested: None }
+    }
+
+    /// Returns the ID of the nested call with this number, from 1, of a call of the model.
+    ///
+    /// ```
+    /// use deputize_core::CallId;
+    /// let nested = CallId::new(3, 0).nested_call(2);
+    /// assert_eq!(nested.to_string(), "call_3_0_2");
+    /// assert_eq!(nested.outer_call(), Some(CallId::new(3, 0)));
+    /// ```
+    #[must_use]
+    pub const fn nested_call(self, number: u32) -> Self {
+        Self { nested: Some(number), ..self }
+    }
+
+    /// Returns the call that made this one; `None` for a call of the model.
+    #[must_use]
+    pub fn outer_call(self) -> Option<Self> {
+        self.nested.map(|_| Self::new(self.step, self.slot))
+    }
 }
 
 impl fmt::Display for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "call_{}_{}", self.step, self.slot)
+        write!(f, "call_{}_{}", self.step, self.slot)?;
+        self.nested.map_or(Ok(()), |number| write!(f, "_{number}"))
     }
 }
 
@@ -128,8 +160,12 @@ impl std::str::FromStr for CallId {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parse = || {
-            let (step, slot) = text.strip_prefix("call_")?.split_once('_')?;
-            Some(Self { step: step.parse().ok()?, slot: slot.parse().ok()? })
+            let (step, rest) = text.strip_prefix("call_")?.split_once('_')?;
+            let (slot, nested) = match rest.split_once('_') {
+                Some((slot, number)) => (slot, Some(number.parse().ok()?)),
+                None => (rest, None),
+            };
+            Some(Self { nested, ..Self::new(step.parse().ok()?, slot.parse().ok()?) })
         };
         parse()
             .ok_or_else(|| NameError { kind: "call id", found: for_exact_line(text, SHOWN_CHARS) })
@@ -173,7 +209,7 @@ impl AgentId {
     /// ```
     /// use deputize_core::{AgentId, CallId, SessionId};
     /// let session = SessionId::new("s1")?;
-    /// let child = AgentId::root(&session).child(CallId { step: 1, slot: 0 }, 0);
+    /// let child = AgentId::root(&session).child(CallId::new(1, 0), 0);
     /// assert_eq!(child.session(), session);
     /// # Ok::<(), deputize_core::name::NameError>(())
     /// ```
@@ -264,25 +300,32 @@ mod tests {
 
     #[test]
     fn a_call_id_survives_its_text_form() {
-        let id = CallId { step: 3, slot: 11 };
+        let id = CallId::new(3, 11);
         assert_eq!(id.to_string(), "call_3_11");
         assert_eq!("call_3_11".parse::<CallId>().unwrap(), id);
+        let nested = id.nested_call(2);
+        assert_eq!(nested.to_string(), "call_3_11_2");
+        assert_eq!("call_3_11_2".parse::<CallId>().unwrap(), nested);
+        assert_eq!((nested.outer_call(), id.outer_call()), (Some(id), None));
+        assert!(id < nested && nested < CallId::new(3, 12));
         assert!("call_3".parse::<CallId>().is_err());
+        assert!("call_3_1_".parse::<CallId>().is_err());
+        assert!("call_3_1_1_1".parse::<CallId>().is_err());
         assert!("call_-1_2".parse::<CallId>().is_err());
     }
 
     #[test]
     fn a_child_is_named_by_the_call_that_spawned_it() {
         let root = AgentId::root(&SessionId::literal("s1"));
-        let child = root.child(CallId { step: 2, slot: 0 }, 1);
-        let grandchild = child.child(CallId { step: 1, slot: 3 }, 0);
+        let child = root.child(CallId::new(2, 0), 1);
+        let grandchild = child.child(CallId::new(1, 3), 0);
         assert_eq!(grandchild.as_str(), "s1/2.0.1/1.3.0");
         assert_eq!(grandchild.ancestors().collect::<Vec<_>>(), [child, root]);
     }
 
     #[test]
     fn the_first_end_of_a_child_is_written_as_its_id() {
-        let child = AgentId::root(&SessionId::literal("s1")).child(CallId { step: 2, slot: 0 }, 1);
+        let child = AgentId::root(&SessionId::literal("s1")).child(CallId::new(2, 0), 1);
         for (number, text) in [(1, "s1/2.0.1"), (2, "s1/2.0.1#2"), (31, "s1/2.0.1#31")] {
             let end = ChildEndId { child: child.clone(), number };
             assert_eq!(serde_json::to_value(&end).unwrap(), text);

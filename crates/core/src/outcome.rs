@@ -309,8 +309,8 @@ mod tests {
 
     #[test]
     fn a_program_below_may_have_changed_files_unseen() {
-        let agent = AgentId::root(&SessionId::literal("s")).child(CallId { step: 1, slot: 0 }, 0);
-        let low = agent.child(CallId { step: 1, slot: 0 }, 0);
+        let agent = AgentId::root(&SessionId::literal("s")).child(CallId::new(1, 0), 0);
+        let low = agent.child(CallId::new(1, 0), 0);
         let model = "t/m".to_owned();
         let mut outcome = Outcome::not_started(agent, model, Status::Completed, String::new());
         assert!(!outcome.may_change_unseen());

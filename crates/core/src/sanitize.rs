@@ -104,7 +104,7 @@ impl fmt::Debug for FrameSecret {
 /// let secret = FrameSecret::new(&[7; 16]);
 /// let agent = AgentId::root(&SessionId::literal("s"));
 /// let source = TextSource::Tool("read_file".into());
-/// let text = frame_for_model(&secret, &agent, CallId { step: 1, slot: 0 }, &source, "1\u{1b}[31mred");
+/// let text = frame_for_model(&secret, &agent, CallId::new(1, 0), &source, "1\u{1b}[31mred");
 /// assert!(text.as_str().starts_with("<tool:read_file "));
 /// assert!(text.as_str().ends_with("[1 terminal sequence removed]"));
 /// ```
@@ -273,7 +273,7 @@ mod tests {
     fn framed(call: u32, content: &str) -> String {
         let agent = AgentId::root(&SessionId::literal("s"));
         let secret = FrameSecret::new(&[1; 16]);
-        let call = CallId { step: call, slot: 0 };
+        let call = CallId::new(call, 0);
         frame_for_model(&secret, &agent, call, &TextSource::Tool("t".into()), content).into_string()
     }
 
@@ -290,8 +290,7 @@ mod tests {
     #[test]
     fn a_person_sees_no_frame_wherever_it_stands_and_all_that_looks_like_one() {
         let agent = AgentId::root(&SessionId::literal("s"));
-        let boundary =
-            frame_boundary(&FrameSecret::new(&[1; 16]), &agent, CallId { step: 1, slot: 0 });
+        let boundary = frame_boundary(&FrameSecret::new(&[1; 16]), &agent, CallId::new(1, 0));
         let frame = framed(1, "one\ntwo");
         let alike = "<tool:t abc>\nx < y\n</abc>";
         let cases = [

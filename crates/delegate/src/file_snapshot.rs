@@ -193,7 +193,7 @@ mod tests {
         }
 
         fn child(&self, index: u32) -> AgentId {
-            self.parent.child(CallId { step: 1, slot: 0 }, index)
+            self.parent.child(CallId::new(1, 0), index)
         }
 
         fn write(&self, by: &AgentId, name: &str, text: &str) {

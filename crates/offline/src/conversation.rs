@@ -241,7 +241,7 @@ mod tests {
     }
 
     fn tool(status: CallStatus) -> Arc<Message> {
-        let call = CallId { step: 1, slot: 0 };
+        let call = CallId::new(1, 0);
         let text = ModelText::own("x");
         Arc::new(Message::Tool(ToolResult { call, status, text, fingerprint: String::new() }))
     }

@@ -50,7 +50,7 @@ mod tests {
 
     fn framed(content: &str) -> String {
         let agent = AgentId::root(&SessionId::literal("s"));
-        let call = CallId { step: 1, slot: 0 };
+        let call = CallId::new(1, 0);
         let source = TextSource::Tool("t".into());
         frame_for_model(&FrameSecret::new(&[1; 16]), &agent, call, &source, content).into_string()
     }

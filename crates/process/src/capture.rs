@@ -48,20 +48,24 @@ impl Window {
     }
 }
 
-/// The output of one command.
+/// Keeps the output of one command while it is written: both ends in memory, and all of it in a spill
+/// file if it exceeds the limits.
 #[derive(Debug)]
-pub(crate) struct Capture {
+pub struct OutputCapture {
     window: Window,
     spill: Option<SpillFile>,
     disk: Option<SpillWriter>,
 }
 
-impl Capture {
-    pub(crate) fn new(limits: OutputLimits, spill: Option<SpillFile>) -> Self {
+impl OutputCapture {
+    /// Creates a capture within these limits; without a spill file, what exceeds them is counted only.
+    #[must_use]
+    pub fn new(limits: OutputLimits, spill: Option<SpillFile>) -> Self {
         Self { window: Window::new(limits), spill, disk: None }
     }
 
-    pub(crate) async fn push(&mut self, bytes: &[u8]) {
+    /// Adds bytes to the output. Must be called inside a tokio runtime.
+    pub async fn push(&mut self, bytes: &[u8]) {
         if self.disk.is_none()
             && !self.window.holds(bytes.len())
             && let Some(spill) = &self.spill
@@ -78,8 +82,8 @@ impl Capture {
         }
     }
 
-    /// Waits at most `patience` for the disk.
-    pub(crate) async fn finish(self, patience: Duration) -> (Output, Option<Spill>) {
+    /// Returns the output and its spill file. Waits at most `patience` for the disk.
+    pub async fn finish(self, patience: Duration) -> (Output, Option<Spill>) {
         let spill = match (self.disk, self.spill) {
             (Some(disk), Some(spill)) => Some(disk.finish(&spill.path, patience).await),
             _ => None,
@@ -164,7 +168,7 @@ mod tests {
         spill: Option<SpillFile>,
         chunks: &[&[u8]],
     ) -> (Output, Option<Spill>) {
-        let mut capture = Capture::new(limits, spill);
+        let mut capture = OutputCapture::new(limits, spill);
         for chunk in chunks {
             capture.push(chunk).await;
         }

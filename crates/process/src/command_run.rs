@@ -11,7 +11,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio_util::sync::CancellationToken;
 
-use crate::capture::Capture;
+use crate::capture::OutputCapture;
 use crate::command::{Command, Stdin};
 use crate::launcher::{CommandEnds, Launcher, Side};
 use crate::outcome::{Background, CommandOutcome, Exit, StateReport};
@@ -79,7 +79,7 @@ impl<'a> CommandRun<'a> {
         cancel: &CancellationToken,
     ) -> CommandOutcome {
         let Pipes { mut output, feed, mut report } = pipes;
-        let mut capture = Capture::new(command.output, command.spill);
+        let mut capture = OutputCapture::new(command.output, command.spill);
         let mut reported = ReportBuffer::new(&command.stdin);
         let cancelled = EitherCancel { cancel, launcher: self.launcher };
         let (exit, ended, complete) = {
@@ -209,7 +209,7 @@ impl<O: Future<Output = ()>, S: Future<Output = ()>> Streams<'_, O, S> {
     }
 }
 
-async fn read_output(output: &mut Receiver, capture: &mut Capture) {
+async fn read_output(output: &mut Receiver, capture: &mut OutputCapture) {
     let mut buffer = vec![0; CHUNK];
     loop {
         // An error of a pipe's reading end is its end.

@@ -69,6 +69,7 @@ mod channel;
 mod command;
 mod command_leaders;
 mod command_run;
+mod connected_program;
 mod containment;
 mod environment;
 mod fault_injection;
@@ -106,10 +107,12 @@ mod tree;
 mod tree_kill;
 mod tree_signal;
 
+pub use capture::OutputCapture;
 pub use command::{
     Command, HEAD_LIMIT, OutputLimits, SPILL_LIMIT, SpillFile, Stdin, TAIL_LIMIT, TIME_LIMIT,
 };
 pub use command_run::DRAIN_LIMIT;
+pub use connected_program::ConnectedProgram;
 pub use containment::Containment;
 pub use environment::{base_env, drop_hooks, is_hook};
 pub use helper::{Helper, HelperError, helper_main, this_program};

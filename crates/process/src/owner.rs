@@ -6,6 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::command::Command;
 use crate::command_run::CommandRun;
+use crate::connected_program::ConnectedProgram;
 use crate::interactive::{CommandIo, InteractiveCommand};
 use crate::launcher::Launcher;
 use crate::outbox::Outbox;
@@ -62,6 +63,16 @@ impl Owner {
     /// If the program was not started.
     pub async fn open(&self, command: &Command) -> Result<Service, SpawnError> {
         Service::start(&self.0, command).await
+    }
+
+    /// Starts a program that talks to this one through a socket. Must be called inside a tokio
+    /// runtime with IO. The input, output and time limits of `command` do not apply.
+    ///
+    /// # Errors
+    ///
+    /// If the program was not started.
+    pub async fn connect(&self, command: &Command) -> Result<ConnectedProgram, SpawnError> {
+        ConnectedProgram::start(&self.0, command).await
     }
 
     /// Starts a command whose input is written and whose output is read while it runs. Must be

@@ -89,7 +89,7 @@ impl ServiceProcess {
     }
 }
 
-fn output_pipe() -> io::Result<(Receiver, io::PipeWriter)> {
+pub(crate) fn output_pipe() -> io::Result<(Receiver, io::PipeWriter)> {
     let (ours, theirs) = io::pipe()?;
     Ok((Receiver::from_owned_fd(OwnedFd::from(ours))?, theirs))
 }

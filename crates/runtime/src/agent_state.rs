@@ -425,6 +425,12 @@ impl AgentState {
         self.calls.started.get(&call)
     }
 
+    /// Returns the nested calls that have started and have no result.
+    pub(crate) fn nested_calls(&self) -> Vec<(CallId, StartedCall)> {
+        let nested = self.calls.started.iter().filter(|(id, _)| id.nested.is_some());
+        nested.map(|(id, call)| (*id, call.clone())).collect()
+    }
+
     /// Returns whether a call started agents.
     pub(crate) fn has_accepted(&self, call: CallId) -> bool {
         self.calls.accepted.contains(&call)

@@ -289,7 +289,7 @@ mod tests {
     use super::*;
 
     fn child(parent: &AgentId, index: u32) -> AgentId {
-        parent.child(CallId { step: 1, slot: 0 }, index)
+        parent.child(CallId::new(1, 0), index)
     }
 
     #[test]

@@ -445,7 +445,7 @@ mod tests {
 
     /// A task of the first call of the top agent.
     fn task(top: &AgentSpec, task_index: u32) -> AgentSpec {
-        let call = CallId { step: 1, slot: 0 };
+        let call = CallId::new(1, 0);
         AgentSpec {
             id: top.id.child(call, task_index),
             parent: Some(top.id.clone()),

@@ -310,6 +310,7 @@ mod tests {
             ("delegate_control", r#"{"action":"list"}"#, "list children"),
             ("memory", r#"{"action":"add","text":"Tea."}"#, "add fact Tea."),
             ("skills_list", "{}", "list skills"),
+            ("execute_code", r#"{"code":"print(1)\nexit()"}"#, "run Python print(1) ⏎ exit()"),
             ("skill_view", r#"{"name":"notes"}"#, "read skill notes"),
             ("skill_manage", r#"{"action":"edit","name":"notes"}"#, "edit skill notes"),
             (
@@ -328,7 +329,7 @@ mod tests {
         let arguments = serde_json::json!({
             "path": "a", "pattern": "a", "command": "a", "content": "a", "old": "a", "new": "b",
             "patch": "a", "items": ["a"], "url": "a", "query": "a",
-            "question": "a", "action": "a", "name": "a", "text": "a",
+            "question": "a", "action": "a", "name": "a", "text": "a", "code": "a",
         });
         for entry in catalog.iter() {
             let name = entry.name().as_str();

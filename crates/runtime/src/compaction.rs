@@ -345,7 +345,7 @@ mod tests {
         let called = Message::Assistant(AssistantMessage::default());
         let result = |bytes: usize| {
             Message::Tool(ToolResult {
-                call: CallId { step: 1, slot: 0 },
+                call: CallId::new(1, 0),
                 status: CallStatus::Ok,
                 text: ModelText::own("x".repeat(bytes)),
                 fingerprint: String::new(),

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use deputize_core::event::JournalError;
 use deputize_core::message::UserMessage;
+use deputize_core::nested_call::NestedCalls;
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::Run;
 use deputize_core::{BoxFuture, CancelReason, Event, Message, Outcome, Status, describe_error};
@@ -22,6 +23,7 @@ use crate::hook::{StartRefusal, blocked, blocked_start};
 use crate::inbox::Inbox;
 use crate::model_call::ModelCaller;
 use crate::models::ModelRoute;
+use crate::nested_runner::NestedRunner;
 use crate::orphan::end_orphans;
 use crate::outcome::outcome_of;
 use crate::program_start::denied_start;
@@ -54,6 +56,7 @@ struct DriverEnd {
 
 impl Driver {
     pub(crate) fn new(cx: Arc<AgentContext>, routes: Vec<ModelRoute>) -> Self {
+        cx.view.store.share(Arc::new(NestedCalls::new(NestedRunner::new(&cx))));
         Self {
             caller: ModelCaller::new(&cx, routes),
             tools: ToolRunner::new(&cx),

@@ -97,7 +97,7 @@ mod tests {
     #[test]
     fn nothing_runs_between_two_processes_and_children_share_their_time() {
         let top = AgentId::root(&SessionId::literal("s"));
-        let call = CallId { step: 1, slot: 0 };
+        let call = CallId::new(1, 0);
         let [first, second] = [0, 1].map(|index| top.child(call, index));
         let record = |at: u64, agent: &AgentId, event| {
             let parent = agent.ancestors().next();

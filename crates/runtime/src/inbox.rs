@@ -75,7 +75,7 @@ impl Inbox {
             None => ToolOutput::text(outcome.text.clone().unwrap_or_default()),
         };
         // No call of the parent's is numbered so: the frame is of no tool's result.
-        let call = CallId { step: 0, slot: 0 };
+        let call = CallId::new(0, 0);
         let source = output.source.clone();
         let source = source.unwrap_or_else(|| TextSource::Child(outcome.agent.to_string()));
         let content = parts.secrets.scrub(&output.content);

@@ -177,25 +177,35 @@ async fn end_orphan(
     Ok(outcome)
 }
 
-/// Returns the calls that had started when the program ended and do not run again.
+/// Returns the calls that had started when the program ended and do not run again: nested ones
+/// before the calls that made them.
 pub(crate) fn lost_calls(state: &AgentState, catalog: &Catalog) -> Vec<(CallId, StartedCall)> {
-    let Step::Call(open) = state.run().step() else { return Vec::new() };
+    let mut lost = state.nested_calls();
+    let Step::Call(open) = state.run().step() else { return lost };
     let started = open.into_iter().filter_map(|call| {
         let started = state.started_call(call.id)?;
         Some((call.id, started.clone()))
     });
     let runs_again =
         |call, started: &StartedCall| runs_again(started, state.has_accepted(call), catalog);
-    started.filter(|(call, started)| !runs_again(*call, started)).collect()
+    lost.extend(started.filter(|(call, started)| !runs_again(*call, started)));
+    lost
 }
 
 /// Returns whether a call that had started may run again. Where it started agents, another tool may
 /// take it up.
 fn runs_again(call: &StartedCall, accepted: bool, catalog: &Catalog) -> bool {
-    let entry = accepted.then(|| catalog.spawner(&call.tool)).flatten();
     let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
-    let entry = entry.or_else(|| catalog.get(&call.tool));
-    entry.is_some_and(|entry| entry.tool.may_repeat(&arguments))
+    match accepted.then(|| catalog.spawner(&call.tool)).flatten() {
+        Some(entry) => entry.tool.may_repeat(&arguments),
+        None => may_repeat(call, catalog),
+    }
+}
+
+/// Returns whether the tool of a call says that it may be repeated.
+pub(crate) fn may_repeat(call: &StartedCall, catalog: &Catalog) -> bool {
+    let arguments = serde_json::from_str(&call.arguments).unwrap_or_default();
+    catalog.get(&call.tool).is_some_and(|entry| entry.tool.may_repeat(&arguments))
 }
 
 /// Puts on record what became of what was under way when the program ended. A request is over,

@@ -10,7 +10,7 @@ use crate::agent_context::AgentContext;
 use crate::hook::StartRefusal;
 
 /// Call id of the question before an external agent starts. No call of such an agent has this id.
-const START: CallId = CallId { step: 0, slot: 0 };
+const START: CallId = CallId::new(0, 0);
 
 /// Asks whether a program of its own may start, which then does what it wants: what it does not ask
 /// for nobody decides. Returns how it ends if it may not.

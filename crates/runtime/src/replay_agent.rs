@@ -134,6 +134,12 @@ impl ReplayAgent {
             }
             // A program of its own tells of its calls; no loop of ours asked for them.
             Event::ToolStart { .. } | Event::ToolEnd(_) if self.is_program() => Ok(()),
+            Event::ToolStart { call, .. } if call.nested.is_some() => {
+                self.is_nested_in(record, &step, *call)
+            }
+            Event::ToolEnd(end) if end.result.call.nested.is_some() => {
+                self.is_nested_in(record, &step, end.result.call)
+            }
             Event::ToolStart { call, tool, arguments } => {
                 let NextStep::Call(open) = step else { return Err(self.otherwise(record)) };
                 let same = open.iter().any(|open| {
@@ -155,6 +161,21 @@ impl ReplayAgent {
             }
             Event::AgentEnd(outcome) => self.ends_so(record, outcome),
             _ => Ok(()),
+        }
+    }
+
+    /// Checks that the call that made a nested one has no result yet. Nested calls are not made
+    /// again: their results went to that call, whose result is recorded.
+    fn is_nested_in(
+        &self,
+        record: &Record,
+        step: &NextStep,
+        nested: CallId,
+    ) -> Result<(), ReplayOver> {
+        let outer = nested.outer_call();
+        match step {
+            NextStep::Call(open) if open.iter().any(|open| Some(open.id) == outer) => Ok(()),
+            _ => Err(self.otherwise(record)),
         }
     }
 

@@ -49,7 +49,7 @@ mod tests {
         let path = PathBuf::from("/w/f");
         let version = FileVersion::of(b"x");
         let read = |whole| {
-            let call = CallId { step: 1, slot: 0 };
+            let call = CallId::new(1, 0);
             let status = CallStatus::Ok;
             let text = ModelText::own("");
             let path = path.clone();

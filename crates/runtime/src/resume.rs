@@ -17,7 +17,7 @@ use deputize_core::{
 
 use crate::agent_state::StartedCall;
 use crate::launch::resume_agent;
-use crate::orphan::{lost_calls, settle_interrupted};
+use crate::orphan::{lost_calls, may_repeat, settle_interrupted};
 use crate::session_inner::SessionInner;
 use crate::session_run::{kept_until, record_end, record_start, run_to_end, signal_below};
 use crate::stored_agent::StoredAgent;
@@ -88,7 +88,9 @@ impl Recovery {
 
 fn unknown_calls(agent: &StoredAgent, catalog: &Catalog) -> Vec<UnknownCall> {
     let lost = lost_calls(&agent.state.read(), catalog);
-    let unknown = lost.into_iter().map(|(_, StartedCall { tool, arguments })| UnknownCall {
+    // A nested call that may be repeated has changed nothing.
+    let lost = lost.into_iter().filter(|(_, call)| !may_repeat(call, catalog));
+    let unknown = lost.map(|(_, StartedCall { tool, arguments })| UnknownCall {
         agent: agent.spec.id.clone(),
         tool,
         arguments,

@@ -7,6 +7,10 @@ use deputize_core::{Cancel, CancelReason};
 
 /// Time that work has to settle after it was cancelled.
 pub(crate) const GRACE: Duration = Duration::from_millis(1200);
+/// The same for a nested call: less than that of the call that made it, which has to put an end on
+/// record after it.
+pub(crate) const NESTED_GRACE: Duration = Duration::from_millis(800);
+const _: () = assert!(NESTED_GRACE.as_millis() < GRACE.as_millis());
 /// Additional grace for each level of agents below.
 pub(crate) const GRACE_PER_LEVEL: Duration = Duration::from_millis(150);
 /// Limit on the levels that count, so that an interrupt ends within two seconds.

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::event::{JournalError, ToolEnd};
-use deputize_core::message::CallStatus;
+use deputize_core::message::{CallStatus, ModelText};
+use deputize_core::nested_call::{NestedResult, QuestionListener};
 use deputize_core::policy::{Denial, Question, Verdict};
 use deputize_core::sanitize::{TextSource, frame_boundary};
 use deputize_core::step_calls::{StepCall, StepCalls};
@@ -20,9 +21,10 @@ use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
 
 use crate::agent_context::AgentContext;
+use crate::agent_state::StartedCall;
 use crate::orphan::is_unreported;
 use crate::session_config::SyncMode;
-use crate::settle::{GRACE, GRACE_PER_LEVEL, MAX_GRACE_LEVELS, settle};
+use crate::settle::{GRACE, GRACE_PER_LEVEL, MAX_GRACE_LEVELS, NESTED_GRACE, settle};
 
 mod denial;
 mod hooks;
@@ -49,11 +51,18 @@ struct AdmittedCall<'a> {
 /// Runs the tool calls of one agent.
 pub(crate) struct ToolRunner {
     cx: Arc<AgentContext>,
+    /// For a nested call: who is told while it waits for an answer.
+    on_question: Option<QuestionListener>,
 }
 
 impl ToolRunner {
     pub(crate) fn new(cx: &Arc<AgentContext>) -> Self {
-        Self { cx: Arc::clone(cx) }
+        Self { cx: Arc::clone(cx), on_question: None }
+    }
+
+    /// Returns the runner of one nested call.
+    pub(crate) fn for_nested_call(cx: &Arc<AgentContext>, on_question: QuestionListener) -> Self {
+        Self { cx: Arc::clone(cx), on_question: Some(on_question) }
     }
 
     /// Brings a result for every open call. Calls that may run side by side do; one that may
@@ -77,11 +86,11 @@ impl ToolRunner {
         Ok(())
     }
 
-    fn is_parallel(&self, call: &ToolCall) -> bool {
+    pub(crate) fn is_parallel(&self, call: &ToolCall) -> bool {
         self.tool_of(call).is_none_or(|entry| entry.tool.spec().parallel)
     }
 
-    fn spawns(&self, call: &ToolCall) -> bool {
+    pub(crate) fn spawns(&self, call: &ToolCall) -> bool {
         self.tool_of(call).is_some_and(|entry| entry.tool.spec().spawns)
     }
 
@@ -146,38 +155,77 @@ impl ToolRunner {
     /// One call, from the model's words to a result on record.
     async fn one(&self, call: &ToolCall, work: &Cancel) -> Result<(), JournalError> {
         let started = Instant::now();
-        let mut done = match self.admit(call, work).await? {
-            Err(refused) => refused,
-            Ok(AdmittedCall { entry, arguments, marks }) => {
-                let start = self.cx.shared.bus.record(
-                    &self.cx.view.spec,
-                    Event::ToolStart {
-                        call: call.id,
-                        tool: call.name.clone(),
-                        arguments: call.arguments.clone(),
-                    },
-                )?;
-                if !entry.tool.may_repeat(&arguments)
-                    && self.cx.shared.parts.record.sync == SyncMode::Turn
-                {
-                    self.cx.shared.bus.durable(start.seq).await?;
-                }
-                self.cx.sync(start.seq).await?;
-                let _in_call = self.cx.handle.progress.mark_tool_call(call.id, &call.name);
-                let shown = hooks::shown_after(&self.cx, &arguments);
-                let mut done = self.run_tool(call, entry, arguments, work).await;
-                hooks::after_tool(&self.cx, call, shown, &mut done, work).await?;
-                done.add(restored_note(marks));
-                done
-            }
-        };
+        let mut done = self.finish(call, work).await?;
+        self.end_nested_calls(call.id)?;
         let accepted = self.cx.state.read().has_accepted(call.id);
         if accepted {
             done.add(is_unreported(&self.cx.shared, self.cx.view.id(), call.id));
         }
         let took = self.ran_earlier(call.id) + started.elapsed();
-        let ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        self.record_end(call, done, ms).await
+        self.record_end(self.tool_end(call, done, took)).await
+    }
+
+    /// Makes a nested call, puts it on record, and returns its result.
+    pub(crate) async fn run_nested(
+        &self,
+        call: &ToolCall,
+        work: &Cancel,
+    ) -> Result<NestedResult, JournalError> {
+        let started = Instant::now();
+        let done = self.finish(call, work).await?;
+        let secrets = &self.cx.shared.parts.secrets;
+        let scrub = |text: &String| secrets.scrub(text).into_owned();
+        let output = (done.status == CallStatus::Ok).then_some(&done.output);
+        let output = output.map(|it| (scrub(&it.content), it.notes.iter().map(scrub).collect()));
+        let end = self.tool_end(call, done, started.elapsed());
+        // The text of a call that failed has its content and its notes, behind the reason.
+        let (content, notes) = output.unwrap_or_else(|| {
+            let text = end.content();
+            (text.strip_prefix("error: ").unwrap_or(&text).to_owned(), Vec::new())
+        });
+        let facts = end.facts.clone();
+        let result = NestedResult { status: end.result.status, content, notes, facts };
+        self.record_end(end).await?;
+        Ok(result)
+    }
+
+    /// Puts an end on record for each nested call that was given up together with the call that
+    /// made it.
+    fn end_nested_calls(&self, outer: CallId) -> Result<(), JournalError> {
+        let nested = self.cx.state.read().nested_calls();
+        for (call, started) in nested.into_iter().filter(|(id, _)| id.outer_call() == Some(outer)) {
+            let text = "given up with the call that made it: its outcome is unknown";
+            let end = unknown_end(call, started, text);
+            self.cx.shared.bus.record(&self.cx.view.spec, Event::ToolEnd(Box::new(end)))?;
+        }
+        Ok(())
+    }
+
+    /// Runs a call, if it may run, to its result.
+    async fn finish(&self, call: &ToolCall, work: &Cancel) -> Result<FinishedCall, JournalError> {
+        let AdmittedCall { entry, arguments, marks } = match self.admit(call, work).await? {
+            Err(refused) => return Ok(refused),
+            Ok(admitted) => admitted,
+        };
+        let start = self.cx.shared.bus.record(
+            &self.cx.view.spec,
+            Event::ToolStart {
+                call: call.id,
+                tool: call.name.clone(),
+                arguments: call.arguments.clone(),
+            },
+        )?;
+        if !entry.tool.may_repeat(&arguments) && self.cx.shared.parts.record.sync == SyncMode::Turn
+        {
+            self.cx.shared.bus.durable(start.seq).await?;
+        }
+        self.cx.sync(start.seq).await?;
+        let _in_call = self.cx.handle.progress.mark_tool_call(call.id, &call.name);
+        let shown = hooks::shown_after(&self.cx, &arguments);
+        let mut done = self.run_tool(call, entry, arguments, work).await;
+        hooks::after_tool(&self.cx, call, shown, &mut done, work).await?;
+        done.add(restored_note(marks));
+        Ok(done)
     }
 
     fn read_arguments(&self, entry: &CatalogEntry, call: &ToolCall) -> Result<Value, String> {
@@ -231,6 +279,7 @@ impl ToolRunner {
             Verdict::Allow | Verdict::Deny(_) => Ok(Ok(AdmittedCall { entry, arguments, marks })),
             Verdict::Ask { class, reason } => {
                 let question = Question { class, reason, ..self.question(call, entry, &arguments) };
+                let _waits = WaitForAnswer::begin(self.on_question.clone());
                 let answer =
                     self.cx.shared.approvals.decide(&self.cx.view, &question, work).await?;
                 if answer.allowed {
@@ -288,7 +337,10 @@ impl ToolRunner {
         let future = AssertUnwindSafe(entry.tool.call(arguments, &cx)).catch_unwind();
         let limit = entry.tool.spec().time_limit;
         let levels = self.cx.view.authority.spawn_depth().min(MAX_GRACE_LEVELS);
-        let grace = GRACE + GRACE_PER_LEVEL * levels;
+        let grace = match call.id.nested {
+            Some(_) => NESTED_GRACE,
+            None => GRACE + GRACE_PER_LEVEL * levels,
+        };
         let result = match settle(std::pin::pin!(future), &cx.cancel, limit, grace).await {
             Some(Ok(result)) => result,
             Some(Err(_)) => {
@@ -316,18 +368,36 @@ impl ToolRunner {
         done
     }
 
-    async fn record_end(
-        &self,
-        call: &ToolCall,
-        done: FinishedCall,
-        ms: u64,
-    ) -> Result<(), JournalError> {
-        let spec = &self.cx.view.spec;
-        let bus = &self.cx.shared.bus;
+    /// Returns the end of a call for the record.
+    fn tool_end(&self, call: &ToolCall, done: FinishedCall, took: Duration) -> ToolEnd {
         let facts = done.output.facts.into_iter();
         let secrets = &self.cx.shared.parts.secrets;
-        let facts: Vec<ToolEffect> = facts.map(|fact| scrubbed_fact(secrets, fact)).collect();
-        for fact in &facts {
+        // Nothing else can have it in it: it cannot be guessed.
+        let boundary =
+            frame_boundary(&self.cx.shared.parts.record.secret, self.cx.view.id(), call.id);
+        let framed = done.text.as_str().contains(&boundary);
+        ToolEnd {
+            tool: call.name.clone(),
+            boundary: framed.then_some(boundary),
+            result: ToolResult {
+                call: call.id,
+                status: done.status,
+                text: done.text,
+                fingerprint: done.fingerprint,
+            },
+            args_bytes: call.arguments.len() as u64,
+            ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
+            facts: facts.map(|fact| scrubbed_fact(secrets, fact)).collect(),
+            display: done.output.display.map(|display| scrubbed_display(secrets, display)),
+            error: done.error.map(|error| secrets.scrub(&error).into_owned()),
+        }
+    }
+
+    /// Records the end of a call, after what it did to files.
+    async fn record_end(&self, end: ToolEnd) -> Result<(), JournalError> {
+        let spec = &self.cx.view.spec;
+        let bus = &self.cx.shared.bus;
+        for fact in &end.facts {
             match fact.clone() {
                 ToolEffect::FileRead { path, version, .. } => {
                     bus.record(spec, Event::FileRead { path, version })?;
@@ -343,27 +413,43 @@ impl ToolRunner {
                 | ToolEffect::ShellMoved { .. } => {}
             }
         }
-        // Nothing else can have it in it: it cannot be guessed.
-        let boundary =
-            frame_boundary(&self.cx.shared.parts.record.secret, self.cx.view.id(), call.id);
-        let framed = done.text.as_str().contains(&boundary);
-        let end = Box::new(ToolEnd {
-            tool: call.name.clone(),
-            boundary: framed.then_some(boundary),
-            result: ToolResult {
-                call: call.id,
-                status: done.status,
-                text: done.text,
-                fingerprint: done.fingerprint,
-            },
-            args_bytes: call.arguments.len() as u64,
-            ms,
-            facts,
-            display: done.output.display.map(|display| scrubbed_display(secrets, display)),
-            error: done.error.map(|error| secrets.scrub(&error).into_owned()),
-        });
-        let record = bus.record(spec, Event::ToolEnd(end))?;
+        let record = bus.record(spec, Event::ToolEnd(Box::new(end)))?;
         self.cx.sync(record.seq).await
+    }
+}
+
+/// Returns the end of a call that had started, and of which nothing else is known.
+fn unknown_end(call: CallId, started: StartedCall, text: &str) -> ToolEnd {
+    ToolEnd {
+        result: ToolResult {
+            call,
+            status: CallStatus::Cancelled,
+            text: ModelText::own(text),
+            fingerprint: String::new(),
+        },
+        args_bytes: started.arguments.len() as u64,
+        tool: started.tool,
+        ms: 0,
+        facts: Vec::new(),
+        display: None,
+        error: None,
+        boundary: None,
+    }
+}
+
+/// The time in which a call waits for the answer to a question.
+struct WaitForAnswer(Option<QuestionListener>);
+
+impl WaitForAnswer {
+    fn begin(listener: Option<QuestionListener>) -> Self {
+        listener.iter().for_each(|listener| listener(true));
+        Self(listener)
+    }
+}
+
+impl Drop for WaitForAnswer {
+    fn drop(&mut self) {
+        self.0.iter().for_each(|listener| listener(false));
     }
 }
 

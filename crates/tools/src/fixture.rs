@@ -7,12 +7,15 @@ use std::sync::Arc;
 
 use deputize_core::agent::{AgentLimits, AgentSpec, Role};
 use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::event::JournalError;
 use deputize_core::file_state::FileLedger;
+use deputize_core::message::CallStatus;
 use deputize_core::model::ModelOptions;
+use deputize_core::nested_call::{NestedCall, NestedCaller, NestedCalls, NestedResult};
 use deputize_core::tool::{NoAgents, SessionView};
 use deputize_core::{
-    AgentId, AgentView, Authority, CallId, Cancel, Catalog, Display, ResourceMap, SessionId,
-    ToolCallResult, ToolCx, ToolError, ToolOutput, TypedTool, erase,
+    AgentId, AgentView, Authority, BoxFuture, CallId, Cancel, Catalog, Display, ResourceMap,
+    SessionId, ToolCallResult, ToolCx, ToolError, ToolOutput, TypedTool, erase,
 };
 use deputize_requirements::{check, harness_name, root};
 use serde_json::Value;
@@ -80,7 +83,7 @@ impl ToolFixture {
 
     /// A second agent of the same session with rights of its own.
     pub(crate) fn child(&self, grant: &Grant) -> ToolCx {
-        let id = self.cx.agent.id().child(CallId { step: 9, slot: 0 }, 0);
+        let id = self.cx.agent.id().child(CallId::new(9, 0), 0);
         context(id, &self.root(), grant, Arc::clone(&self.cx.agent.session))
     }
 
@@ -149,6 +152,40 @@ impl ToolFixture {
     }
 }
 
+/// Makes nested calls of all tools of this crate, without asking anybody.
+pub(crate) struct CatalogCaller(Catalog);
+
+impl CatalogCaller {
+    /// Gives an agent such calls.
+    pub(crate) fn give(cx: &ToolCx) {
+        let caller = Self(Catalog::linked(&[crate::LINK]).unwrap());
+        cx.agent.store.get_or_insert_with(|| NestedCalls::new(caller));
+    }
+}
+
+impl NestedCaller for CatalogCaller {
+    fn call<'a>(
+        &'a self,
+        call: NestedCall<'a>,
+    ) -> BoxFuture<'a, Result<NestedResult, JournalError>> {
+        Box::pin(async move {
+            let id = call.outer.call.nested_call(call.number);
+            let cx = ToolCx { call: id, ..call.outer.clone() };
+            let Some(entry) = self.0.get(call.tool) else {
+                return Ok(NestedResult::refused("there is no such tool"));
+            };
+            let arguments = serde_json::from_str(call.arguments).unwrap();
+            let (status, output) = match entry.tool.call(arguments, &cx).await {
+                Ok(output) => (CallStatus::Ok, output),
+                Err(ToolError::Cancelled(output)) => (CallStatus::Cancelled, *output),
+                Err(error) => (CallStatus::Error, ToolOutput::text(error.to_string())),
+            };
+            let ToolOutput { content, notes, facts, .. } = output;
+            Ok(NestedResult { status, content, notes, facts })
+        })
+    }
+}
+
 /// Calls a tool.
 pub(crate) async fn result<T: TypedTool>(cx: &ToolCx, tool: T, arguments: Value) -> ToolCallResult {
     let mut cx = cx.clone();
@@ -193,7 +230,7 @@ fn context(id: AgentId, cwd: &Path, grant: &Grant, session: Arc<SessionView>) ->
         store: ResourceMap::default(),
         session,
     };
-    ToolCx { call: CallId { step: 1, slot: 0 }, agent: Arc::new(agent), cancel: Cancel::new() }
+    ToolCx { call: CallId::new(1, 0), agent: Arc::new(agent), cancel: Cancel::new() }
 }
 
 fn show_output(output: &ToolOutput) -> String {

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use deputize_core::Cancel;
 
+use crate::execute_code::message::{ScriptCallReader, line};
 use crate::matching::{Edit, EditScope, NoMatch};
 use crate::search::{CancellableFile, MatchDisplay, Search, SearchPage};
 
@@ -103,4 +104,36 @@ pub fn search(
     let seen = search.file("f", CancellableFile { file, cancel: &cancel }, &mut page);
     let (found, shown) = page.counts();
     Ok(seen.map(|_| (found, shown, page.text())))
+}
+
+/// The lines of a script.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ScriptLines {
+    /// Those that are calls, each as JSON.
+    pub calls: Vec<String>,
+    /// The remark on the first one that is none, with which reading ends.
+    pub fault: Option<String>,
+}
+
+/// Returns what a script writes to the connection of its calls, in these pieces.
+#[must_use]
+pub fn script_lines<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> ScriptLines {
+    let mut reader = ScriptCallReader::default();
+    let mut calls = Vec::new();
+    for piece in pieces {
+        reader.push(piece);
+        loop {
+            match reader.next_call() {
+                Ok(None) => break,
+                Ok(Some(call)) => {
+                    let value = serde_json::json!({
+                        "id": call.id, "tool": call.tool, "arguments": call.arguments,
+                    });
+                    calls.push(String::from_utf8_lossy(&line(&value)).into_owned());
+                }
+                Err(error) => return ScriptLines { calls, fault: Some(error.note()) },
+            }
+        }
+    }
+    ScriptLines { calls, fault: None }
 }

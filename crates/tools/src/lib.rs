@@ -32,6 +32,7 @@ mod clarify;
 mod cronjob;
 mod diff;
 mod edit_file;
+mod execute_code;
 mod existing_file;
 mod file_updates;
 #[cfg(test)]
@@ -67,6 +68,7 @@ mod todo;
 mod walk;
 mod write_file;
 
+pub use execute_code::find_python;
 pub use memory::{
     ENTRY_CHARS, MEMORY_BYTES, MEMORY_TOOL, MemoryFileError, MemoryFiles, MemorySettings,
     MemoryTopic,
@@ -78,9 +80,10 @@ pub use send_message::{
     NotificationTerminal, WebhookTarget,
 };
 pub use settings::{
-    BACKGROUND_COMMANDS, BackgroundLimits, COMMAND_MAX_SECONDS, COMMAND_SECONDS, CommandSettings,
-    EDIT_BYTES, FILE_BYTES, FileLimits, INPUT_BYTES, LINE_BYTES, LIST_ENTRIES, READ_BYTES,
-    READ_LINES, SEARCH_MATCHES, SPILL_BYTES, Settings, WAIT_SECONDS,
+    BACKGROUND_COMMANDS, BackgroundLimits, CODE_CALLS, CODE_OUTPUT_BYTES, CODE_SECONDS,
+    COMMAND_MAX_SECONDS, COMMAND_SECONDS, CodeLimits, CommandSettings, EDIT_BYTES, FILE_BYTES,
+    FileLimits, INPUT_BYTES, LINE_BYTES, LIST_ENTRIES, READ_BYTES, READ_LINES, SEARCH_MATCHES,
+    SPILL_BYTES, Settings, WAIT_SECONDS,
 };
 
 pub use skills::bundled_skills;
@@ -145,6 +148,7 @@ mod tests {
                 "clarify/clarify",
                 "cronjob/cronjob",
                 "file/edit_file",
+                "code_execution/execute_code",
                 "file/list_dir",
                 "memory/memory",
                 "terminal/process",
@@ -171,6 +175,7 @@ mod tests {
         let commands = CommandSettings { env, ..CommandSettings::default() };
         let bench = fixture::ToolFixture::with(Settings { commands, ..Settings::default() });
         let catalog = Catalog::linked(&[LINK]).unwrap();
+        fixture::CatalogCaller::give(&bench.cx);
         for name in [
             "read_file",
             "apply_patch",

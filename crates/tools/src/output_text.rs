@@ -1,6 +1,9 @@
 //! The output of commands as text for models.
 
-use deputize_process::Output;
+use deputize_core::describe_error;
+use deputize_process::{Output, Spill};
+
+use crate::spill::SpillError;
 
 /// Returns output as text, with a mark where some is left out.
 pub(crate) fn output_text(written: &Output) -> String {
@@ -19,4 +22,30 @@ pub(crate) fn output_text(written: &Output) -> String {
 fn whole_characters(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
     text.trim_end_matches('\u{fffd}').to_owned()
+}
+
+/// Returns a note on where the omitted output is.
+pub(crate) fn omitted_note(
+    written: &Output,
+    spill: Option<&Spill>,
+    not_kept: Option<SpillError>,
+) -> String {
+    let head = format!("{} of {} bytes of output left out", written.omitted(), written.total);
+    match spill {
+        None => {
+            let why =
+                not_kept.map_or_else(String::new, |why| format!(": {}", describe_error(&why)));
+            format!("{head}; they are not kept{why}")
+        }
+        Some(Spill { path, written, problem: None, .. }) => {
+            format!("{head}; all {written} are in {}", path.display())
+        }
+        Some(Spill { path, written, problem: Some(problem), .. }) => {
+            format!(
+                "{head}; the first {written} are in {}: {}",
+                path.display(),
+                describe_error(problem)
+            )
+        }
+    }
 }

@@ -35,6 +35,13 @@ pub const INPUT_BYTES: usize = 64 * 1024;
 /// Seconds that a call waits for a background command, unless set or asked otherwise.
 pub const WAIT_SECONDS: u32 = 60;
 
+/// Seconds that a script of `execute_code` may run, unless set otherwise.
+pub const CODE_SECONDS: u32 = 300;
+/// Calls that a script may make, unless set otherwise.
+pub const CODE_CALLS: u32 = 50;
+/// Bytes of a script's output that a result has, unless set otherwise.
+pub const CODE_OUTPUT_BYTES: usize = 50_000;
+
 /// Bytes of all long outputs of a session that are kept on disk, unless set otherwise.
 pub const SPILL_BYTES: u64 = 512 * 1024 * 1024;
 
@@ -59,6 +66,8 @@ pub struct Settings {
     pub on_stale_write: OnStaleWrite,
     /// What holds for commands of `terminal`.
     pub commands: CommandSettings,
+    /// Limits of scripts of `execute_code`.
+    pub code: CodeLimits,
     /// Bytes of all long outputs of a session that are kept on disk; what is more is only counted.
     pub spill_bytes: u64,
 }
@@ -71,6 +80,7 @@ impl Default for Settings {
             search_matches: SEARCH_MATCHES,
             on_stale_write: OnStaleWrite::default(),
             commands: CommandSettings::default(),
+            code: CodeLimits::default(),
             spill_bytes: SPILL_BYTES,
         }
     }
@@ -149,6 +159,32 @@ impl Default for BackgroundLimits {
             commands: BACKGROUND_COMMANDS,
             input_bytes: INPUT_BYTES,
             wait_seconds: WAIT_SECONDS,
+            setting_names: SettingNames::default(),
+        }
+    }
+}
+
+/// Limits of scripts of `execute_code`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CodeLimits {
+    /// Seconds that a script may run, with its calls. Time in which a call waits for an approval does
+    /// not count.
+    pub seconds: u32,
+    /// Calls that a script may make.
+    pub calls: u32,
+    /// Bytes of a script's output that a result has.
+    pub output_bytes: usize,
+    /// The host's names of the settings `code_seconds`, `code_calls` and `code_output_bytes`, if it
+    /// has them.
+    pub setting_names: SettingNames,
+}
+
+impl Default for CodeLimits {
+    fn default() -> Self {
+        Self {
+            seconds: CODE_SECONDS,
+            calls: CODE_CALLS,
+            output_bytes: CODE_OUTPUT_BYTES,
             setting_names: SettingNames::default(),
         }
     }

@@ -15,14 +15,14 @@ use deputize_core::{
 };
 use deputize_process::{
     Background, CommandIo, CommandOutcome, Exit, Owner, Script, Shell, ShellOutcome, ShellState,
-    Spill, StateChange, base_env,
+    StateChange, base_env,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::sync::Mutex;
 
 use crate::background::{BackgroundCommands, NewCommand};
-use crate::output_text::output_text;
+use crate::output_text::{omitted_note, output_text};
 use crate::processes::Processes;
 use crate::shell_state;
 use crate::shown::{count, shown};
@@ -337,10 +337,9 @@ fn settle_result(exit: Exit, seconds: u32, output: ToolOutput) -> ToolCallResult
 /// Returns the command's output, with notes.
 fn output(finished: &CommandOutcome, not_kept: Option<SpillError>) -> ToolOutput {
     let written = &finished.output;
-    let left_out = written.omitted();
     let mut output = ToolOutput::text(output_text(written));
-    if left_out > 0 {
-        output.notes.push(rest(written.total, left_out, finished.spill.as_ref(), not_kept));
+    if written.omitted() > 0 {
+        output.notes.push(omitted_note(written, finished.spill.as_ref(), not_kept));
     }
     // Of the other ends the refusal itself tells.
     if let Exit::Code(_) | Exit::Signal(_) = finished.exit {
@@ -363,28 +362,6 @@ fn output(finished: &CommandOutcome, not_kept: Option<SpillError>) -> ToolOutput
         output.notes.push(format!("could not be ended: process {}", left.join(", ")));
     }
     output
-}
-
-/// Returns a note on where the omitted output is.
-fn rest(total: u64, left_out: u64, spill: Option<&Spill>, not_kept: Option<SpillError>) -> String {
-    let head = format!("{left_out} of {total} bytes of output left out");
-    match spill {
-        None => {
-            let why =
-                not_kept.map_or_else(String::new, |why| format!(": {}", describe_error(&why)));
-            format!("{head}; they are not kept{why}")
-        }
-        Some(Spill { path, written, problem: None, .. }) => {
-            format!("{head}; all {written} are in {}", path.display())
-        }
-        Some(Spill { path, written, problem: Some(problem), .. }) => {
-            format!(
-                "{head}; the first {written} are in {}: {}",
-                path.display(),
-                describe_error(problem)
-            )
-        }
-    }
 }
 
 fn state_notes(state: &StateChange) -> Option<String> {

@@ -174,7 +174,7 @@ impl LibraryState {
     /// Returns the context of a call: as much of the host's agent as crosses the boundary.
     fn cx(&self, about: &CallInfo) -> ToolCx {
         let session = self.session(about);
-        let call = about.call.parse().unwrap_or(CallId { step: 1, slot: 0 });
+        let call = about.call.parse().unwrap_or(CallId::new(1, 0));
         let spec = self.spec(about, &session.id);
         let authority = Authority::root(&*self.catalog, &spec.grant);
         let agent = AgentView {

@@ -172,7 +172,9 @@ async fn an_orchestrator_reads_the_same_of_its_own_children() {
         _ => say("Looked."),
     })
     .await;
-    run(&lab, &server, &["delegation.max_spawn_depth=2"], "Go").await;
+    // All but scripts: the words for an agent that has them name them, and no child has them.
+    let toolsets = "toolsets=[clarify, delegation, file, memory, skills, terminal, todo, web]";
+    run(&lab, &server, &["delegation.max_spawn_depth=2", toolsets], "Go").await;
     let requests = server.requests();
     let top = of(&requests, "Go");
     let middle = of(&requests, "Look at one");

@@ -4,6 +4,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeSet;
 
 use deputize_core::model::Reply;
+use deputize_requirements::{program, require};
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
@@ -173,6 +174,8 @@ async fn a_server_that_does_not_say_what_it_has_now_is_waited_for_once() {
 
 #[tokio::test]
 async fn a_child_that_begins_later_has_what_was_approved_and_its_server_still_has() {
+    // Without it, one of the tools cannot be used.
+    require!(program("python3"));
     for (fault, note) in [
         ("loses its tool", None),
         ("newer: loses its tool", None),
@@ -194,8 +197,8 @@ async fn a_child_that_begins_later_has_what_was_approved_and_its_server_still_ha
         assert!(names(&top[0]).contains(&ECHO.to_owned()), "{fault}");
         assert_eq!(child.len(), 1, "{fault}: {}", ended.err);
         assert!(!names(&child[0]).contains(&ECHO.to_owned()), "{fault}");
-        // Nor what serves to hand work on, a list of its own, a memory, or skills to write.
-        assert_eq!(child[0].as_array().unwrap().len() + 5, top[0].as_array().unwrap().len());
+        // Nor what serves to hand work on, a list of its own, a memory, skills to write, or scripts.
+        assert_eq!(child[0].as_array().unwrap().len() + 6, top[0].as_array().unwrap().len());
         let words = format!("no child has the tool {ECHO}: changed since this agent began");
         assert!(ended.out.contains(&words), "{fault}: {}", ended.out);
         let start = &ended.events("agent.start")[1]["tools"];

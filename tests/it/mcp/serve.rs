@@ -5,7 +5,7 @@ use std::fs;
 use std::sync::Arc;
 
 use deputize_core::model::Reply;
-use deputize_requirements::require;
+use deputize_requirements::{program, require};
 use deputize_testkit::{MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -125,6 +125,8 @@ async fn a_delegation_gives_an_entry_for_each_child() {
 
 #[tokio::test]
 async fn what_is_offered_follows_a_changed_setting_as_calls_do() {
+    // Without it, one of the toolsets has no tool that can be used.
+    require!(program("python3"));
     require!(npm("mcp").await);
     let lab = Lab::new();
     let server = reader().await;
@@ -141,7 +143,10 @@ async fn what_is_offered_follows_a_changed_setting_as_calls_do() {
         let sets = &list[0]["inputSchema"]["properties"]["toolsets"]["description"];
         sets.as_str().unwrap().rsplit(": ").next().unwrap().to_owned()
     };
-    assert_eq!(sets(&lists[0]), "delegation, file, memory, skills, terminal, todo, web.");
+    assert_eq!(
+        sets(&lists[0]),
+        "code_execution, delegation, file, memory, skills, terminal, todo, web."
+    );
     assert_eq!(sets(&lists[1]), "file.");
     let error = seen["error"].as_str().unwrap();
     assert!(error.contains("there is no tool \"delegate\"; there are: run"), "{error}");

@@ -276,7 +276,7 @@ impl SessionUpdates {
             updates.push(self.text_update(&reply.text));
         }
         for (slot, raw) in (0..).zip(&reply.calls) {
-            let id = CallId { step: iteration, slot };
+            let id = CallId::new(iteration, slot);
             let agent = self.root.clone();
             updates.push(self.announce(&agent, id, &raw.name, &raw.arguments));
         }

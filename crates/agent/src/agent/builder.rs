@@ -64,6 +64,8 @@ pub struct AgentBuilder {
 struct LimitSettings {
     budget: Budget,
     max_iterations: u32,
+    #[cfg(feature = "tools")]
+    code: deputize_tools::CodeLimits,
 }
 
 /// Who answers questions and sees what happens.
@@ -97,7 +99,12 @@ impl AgentBuilder {
             profiles: None,
             sessions: None,
             system_prompt: String::new(),
-            limits: LimitSettings { budget: Budget::default(), max_iterations: MAX_ITERATIONS },
+            limits: LimitSettings {
+                budget: Budget::default(),
+                max_iterations: MAX_ITERATIONS,
+                #[cfg(feature = "tools")]
+                code: deputize_tools::CodeLimits::default(),
+            },
             handlers: HandlerSettings::default(),
             env: BuilderEnv { env: None, clock: Arc::new(SystemClock) },
         }
@@ -237,6 +244,19 @@ impl AgentBuilder {
         self
     }
 
+    /// Limits the scripts of the tool `execute_code`, which comes with the built-in tools. Each
+    /// script needs a yes, as a command does.
+    ///
+    /// ```
+    /// use deputize_agent::{Agent, CodeLimits};
+    /// let builder = Agent::builder().code_limits(CodeLimits { seconds: 60, ..CodeLimits::default() });
+    /// ```
+    #[cfg(feature = "tools")]
+    pub fn code_limits(mut self, limits: deputize_tools::CodeLimits) -> Self {
+        self.limits.code = limits;
+        self
+    }
+
     /// Answers the agent's questions, such as whether a command may run, by a function. Without
     /// this call every answer is no.
     pub fn approve(
@@ -305,7 +325,11 @@ impl AgentBuilder {
             cwd,
         };
         #[cfg(feature = "tools")]
-        let commands = Commands { processes: Arc::new(crate::helper::processes()), env };
+        let commands = Commands {
+            processes: Arc::new(crate::helper::processes()),
+            env,
+            code: self.limits.code.clone(),
+        };
         let cx = ExtensionContext {
             cwd: &workspace.cwd.clone(),
             mode: self.mode(),

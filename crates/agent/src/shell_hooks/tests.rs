@@ -13,7 +13,7 @@ use super::*;
 
 const SESSION: SessionId = SessionId::literal("s1");
 /// The first call of the first step.
-const CALL: CallId = CallId { step: 1, slot: 0 };
+const CALL: CallId = CallId::new(1, 0);
 
 fn parent() -> AgentSpec {
     AgentSpec {

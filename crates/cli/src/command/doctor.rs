@@ -3,6 +3,7 @@
 mod extensions;
 mod messaging;
 mod models;
+mod python;
 mod storage;
 
 use deputize_core::authority::ApproverMode;
@@ -226,5 +227,7 @@ fn machine(around: &ProcessEnv) -> Vec<Check> {
         Err(found) => Check::less("open files", found),
     };
     let sandbox = "none in this version; commands need approval (--approve)".to_owned();
-    vec![program("bash"), program("git"), processes, open_files, Check::less("sandbox", sandbox)]
+    let sandbox = Check::less("sandbox", sandbox);
+    let python = python::check(around);
+    vec![program("bash"), program("git"), python, processes, open_files, sandbox]
 }

@@ -109,7 +109,7 @@ pub(super) fn planned(
     arguments: &Value,
 ) -> Result<DelegationPlan, CliError> {
     let reading = read(arguments, &composition.assembly.delegation);
-    let call = CallId { step: 1, slot: 0 };
+    let call = CallId::new(1, 0);
     let planned = plan(reading, call, ParentView::of(parent), &composition.assembly.delegation)
         .map_err(|error| match error {
             PlanError::Refused(refusal) => {

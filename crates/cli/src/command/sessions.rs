@@ -305,7 +305,7 @@ fn agent_text<'s>(stored: &'s StoredSession, agent: &AgentId, text: &'s str) -> 
 /// Returns the message of another agent's end without the frames that are for models.
 fn delivery(stored: &StoredSession, agent: &AgentId, text: &str) -> String {
     // No call is numbered so: the frame is of no tool's result.
-    let text = remove_frame(&stored.header.secret, agent, CallId { step: 0, slot: 0 }, text);
+    let text = remove_frame(&stored.header.secret, agent, CallId::new(0, 0), text);
     let line = |line: &str| children_unframed(line).unwrap_or_else(|| line.to_owned());
     text.lines().map(line).collect::<Vec<_>>().join("\n")
 }

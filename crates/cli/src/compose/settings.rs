@@ -219,6 +219,16 @@ pub(super) fn tool_settings(from: &AssemblyInput<'_>) -> deputize_tools::Setting
             cwd: Some(&config.terminal.cwd).filter(|cwd| !cwd.is_empty()).map(PathBuf::from),
             ..deputize_tools::CommandSettings::default()
         },
+        code: deputize_tools::CodeLimits {
+            seconds: config.code_execution.timeout_seconds,
+            calls: config.code_execution.max_calls,
+            output_bytes: config.code_execution.output_bytes as usize,
+            setting_names: SettingNames::from_iter([
+                ("code_seconds", "code_execution.timeout_seconds"),
+                ("code_calls", "code_execution.max_calls"),
+                ("code_output_bytes", "code_execution.output_bytes"),
+            ]),
+        },
         ..deputize_tools::Settings::default()
     }
 }

@@ -280,7 +280,7 @@ fn model_response(
     estimated: bool,
 ) -> EventBody<'_> {
     let call = |(slot, raw): (u32, &'_ deputize_core::model::RawCall)| EventCall {
-        id: CallId { step: iteration, slot },
+        id: CallId::new(iteration, slot),
         name: raw.name.clone(),
         args: arguments(&raw.arguments),
     };

@@ -95,7 +95,7 @@ mod tests {
         snapshot.set_progress(&root(), CALL, "two\nlines");
         assert_eq!(text(&snapshot), format!("{before}: two lines"));
         // Another call has said nothing, and one that has ended says nothing more.
-        let other = CallId { step: 1, slot: 1 };
+        let other = CallId::new(1, 1);
         snapshot.set_progress(&root(), other, "x");
         records.add(&root(), returned(CALL, "count", CallStatus::Ok, "2", Vec::new()));
         snapshot.apply(records.records.last().unwrap());

@@ -66,7 +66,7 @@ impl CallGroups {
     }
 
     /// Returns what to show of a call that starts: the call, the line of its group, or `None`
-    /// where that line is shown already.
+    /// where that line is shown already. A nested call stands below the one that made it.
     pub(super) fn start_call(
         &mut self,
         agent: &AgentId,
@@ -75,6 +75,9 @@ impl CallGroups {
         arguments: &str,
     ) -> Option<String> {
         let words = describe_call(&self.tools, tool, arguments);
+        if call.nested.is_some() {
+            return Some(format!("  {words}"));
+        }
         let Some(step) = self.steps.get_mut(agent) else { return Some(words) };
         let Some(line) = step.lines.get_mut(tool) else { return Some(words) };
         step.running.insert(call, words);

@@ -172,7 +172,7 @@ mod tests {
     fn failed_agents_stand_by_their_path_with_their_whole_reason() {
         let mut writer = TestWriter::default();
         assert_eq!(told(&writer), "");
-        let below = child(1).child(CallId { step: 2, slot: 0 }, 0);
+        let below = child(1).child(CallId::new(2, 0), 0);
         for (agent, goal) in [
             (root(), "All"),
             (child(0), "a"),

@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn agents_of_two_calls_are_distinguished() {
         let mut reasons = ShownReasons::default();
-        let call = deputize_core::CallId { step: 1, slot: 1 };
+        let call = deputize_core::CallId::new(1, 1);
         for agent in [root().child(call, 0), child(0)] {
             let words =
                 words_of_error(&mut reasons, &agent, ExitReason::Error, ("no such model", None));

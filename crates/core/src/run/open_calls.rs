@@ -45,7 +45,7 @@ impl OpenCalls {
 /// Returns the calls of a reply, with IDs.
 pub(super) fn calls_of(reply: &Reply, step: u32) -> Vec<ToolCall> {
     let call = |(slot, raw): (u32, &RawCall)| ToolCall {
-        id: CallId { step, slot },
+        id: CallId::new(step, slot),
         name: raw.name.clone(),
         arguments: raw.arguments.clone(),
     };

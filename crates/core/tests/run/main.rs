@@ -149,7 +149,7 @@ fn a_fork_begins_with_what_was_said_before_the_call_and_counts_its_own_steps() {
     assert_eq!(run.step(), Step::Ask { iteration: 3, tools: ToolChoice::Auto });
     run.apply(Input::Reply(&calls(&["a"])));
     let Step::Call(open) = run.step() else { panic!("{run:?}") };
-    assert_eq!(open[0].id, CallId { step: 3, slot: 0 });
+    assert_eq!(open[0].id, CallId::new(3, 0));
     answer_calls(&mut run, "y");
     run.apply(Input::Reply(&calls(&["a"])));
     answer_calls(&mut run, "z");
@@ -174,7 +174,7 @@ fn each_end_of_a_child_is_told_once() {
 /// Returns the message that reports a child's end.
 fn ended(index: u32) -> UserMessage {
     let root = AgentId::root(&SessionId::literal("s"));
-    let child = root.child(CallId { step: 1, slot: 0 }, index);
+    let child = root.child(CallId::new(1, 0), index);
     UserMessage { text: format!("{child} has ended"), from: Some(ChildEndId { child, number: 1 }) }
 }
 

@@ -15,7 +15,7 @@ mod profiles;
 
 const TOOLS: &str = "file/read_file file/write_file web/web_fetch mcp-git/git_log core/todo \
     delegation/delegate_task - chat/say";
-const CALL: CallId = CallId { step: 4, slot: 1 };
+const CALL: CallId = CallId::new(4, 1);
 
 /// The only function here that knows the signature under test.
 fn made(

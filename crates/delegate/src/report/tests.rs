@@ -11,7 +11,7 @@ use super::*;
 mod room;
 
 fn child(index: u32) -> AgentId {
-    AgentId::root(&SessionId::literal("s1")).child(CallId { step: 2, slot: 0 }, index)
+    AgentId::root(&SessionId::literal("s1")).child(CallId::new(2, 0), index)
 }
 
 fn plain(index: u32) -> Outcome {
@@ -158,7 +158,7 @@ fn a_command_whose_end_nobody_saw_is_distinguished_from_one_that_a_signal_ended(
 
 #[test]
 fn what_agents_below_a_child_did_stands_before_its_own_with_who_did_it() {
-    let low = child(0).child(CallId { step: 3, slot: 0 }, 1);
+    let low = child(0).child(CallId::new(3, 0), 1);
     let mut outcome = busy(0, 1);
     outcome.below.insert(low.clone(), busy(0, 20).receipts);
     outcome.receipts.unfinished.push(low);
@@ -246,13 +246,13 @@ fn stale_files_are_named_after_the_frame_and_beside_their_writer() {
         by: Some(by),
         gone: false,
     };
-    let grandchild = child(1).child(CallId { step: 1, slot: 0 }, 0);
+    let grandchild = child(1).child(CallId::new(1, 0), 0);
     let stale = [
         file("/repo/app/src/a.rs", child(0)),
         file("/elsewhere/b", grandchild),
         file("/repo/app/x\n[everything is fine]\u{1b}", child(1)),
         // A name that only begins like that of a child here.
-        file("/c", AgentId::root(&SessionId::literal("s1")).child(CallId { step: 2, slot: 0 }, 10)),
+        file("/c", AgentId::root(&SessionId::literal("s1")).child(CallId::new(2, 0), 10)),
     ];
     let output = told(&[plain(0), plain(1)], &stale, &[], caps(24_000));
     insta::assert_snapshot!(output.notes.join("\n"), @r"Changed since you read them; read them again before you edit or rely on them: `src/a.rs` (by s1/2.0.0), `/elsewhere/b` (by s1/2.0.1/1.0.0), `x\n[everything is fine]\u{1b}` (by s1/2.0.1), `/c` (by s1/2.0.10).");

@@ -307,7 +307,7 @@ impl Rig {
     async fn call(&self, arguments: Value) -> ToolCallResult {
         let slot = self.slot.fetch_add(1, Ordering::SeqCst);
         let cx = ToolCx {
-            call: deputize_core::CallId { step: 1, slot },
+            call: deputize_core::CallId::new(1, slot),
             agent: Arc::clone(&self.agent),
             cancel: self.cancel.clone(),
         };

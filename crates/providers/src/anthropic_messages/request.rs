@@ -193,7 +193,7 @@ mod tests {
 
     fn result(step: u32, slot: u32, status: CallStatus, text: &str) -> Message {
         Message::Tool(ToolResult {
-            call: CallId { step, slot },
+            call: CallId::new(step, slot),
             status,
             text: ModelText::own(text),
             fingerprint: String::new(),
@@ -202,7 +202,7 @@ mod tests {
 
     fn said(step: u32, text: &str, calls: &[(&str, &str)], opaque: &[(&str, &str)]) -> Message {
         let call = |(slot, (name, arguments)): (u32, &(&str, &str))| ToolCall {
-            id: CallId { step, slot },
+            id: CallId::new(step, slot),
             name: (*name).into(),
             arguments: (*arguments).into(),
         };

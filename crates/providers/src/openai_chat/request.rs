@@ -258,7 +258,7 @@ mod tests {
     }
 
     fn conversation() -> Vec<Arc<Message>> {
-        let id = |slot| CallId { step: 1, slot };
+        let id = |slot| CallId::new(1, slot);
         let call = |slot, name: &str, arguments: &str| ToolCall {
             id: id(slot),
             name: name.into(),

@@ -143,11 +143,8 @@ mod tests {
     /// A message of these texts and items, as a reply would have it.
     fn message(slots: Vec<OutputSlot>, texts: &[String]) -> AssistantMessage {
         let calls = slots.iter().map(|it| if let OutputSlot::Calls(n) = it { *n } else { 0 });
-        let call = |slot| ToolCall {
-            id: CallId { step: 1, slot },
-            name: "f".into(),
-            arguments: "{}".into(),
-        };
+        let call =
+            |slot| ToolCall { id: CallId::new(1, slot), name: "f".into(), arguments: "{}".into() };
         let calls = u32::try_from(calls.sum::<usize>()).unwrap();
         AssistantMessage {
             text: texts.join(BETWEEN),

@@ -266,13 +266,13 @@ mod tests {
     }
 
     fn call(slot: u32, name: &str, arguments: &str) -> ToolCall {
-        let id = CallId { step: 1, slot };
+        let id = CallId::new(1, slot);
         ToolCall { id, name: name.into(), arguments: arguments.into() }
     }
 
     fn result(slot: u32, text: &str) -> Message {
         Message::Tool(ToolResult {
-            call: CallId { step: 1, slot },
+            call: CallId::new(1, slot),
             status: CallStatus::Ok,
             text: ModelText::own(text),
             fingerprint: String::new(),

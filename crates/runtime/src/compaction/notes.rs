@@ -183,7 +183,7 @@ mod tests {
     fn what_is_on_record_stands_in_the_message() {
         let version = FileVersion::of(b"new");
         let old = FileVersion::of(b"old");
-        let call = CallId { step: 2, slot: 0 };
+        let call = CallId::new(2, 0);
         let root = AgentId::root(&SessionId::literal("s"));
         let child = |task: u32, doing, goal: &str| AgentSummary {
             id: root.child(call, task),

@@ -133,6 +133,10 @@ impl RecordOrder {
 
 impl RecordedAgent {
     fn start(&mut self, id: &AgentId, call: CallId, tool: &str) -> Result<(), String> {
+        if let Some(outer) = call.outer_call() {
+            let runs = self.calls.contains_key(&outer);
+            ensure(runs, || format!("call {call} of agent {id} begins outside of call {outer}"))?;
+        }
         let twice = self.calls.insert(call, tool.to_owned()).is_some();
         let what = || format!("call {call} of agent {id} begins a second time");
         ensure(!twice || self.old.remove(&call), what)

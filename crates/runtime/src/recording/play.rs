@@ -19,7 +19,7 @@ use parking_lot::{Mutex, MutexGuard};
 use super::error::{ReplayError, ReplayPosition};
 use super::excerpt::said;
 use super::read::Recording;
-use super::tools::recorded_catalog;
+use super::tools::{recorded_catalog, usable_catalog};
 
 /// A recording that is being played. Records are made in the recorded order: each by its agent,
 /// when all before it have been made. All agents are polled in one task, so that it is known
@@ -213,13 +213,17 @@ impl Playback {
         Arc::new(recorded_catalog(now, &self.recording, of_call))
     }
 
-    /// The tools that an agent had. The top agent has those of the program, as it is played.
+    /// The tools that an agent had. The top agent has those of the program, as it is played; of those
+    /// that not every machine can use, the ones that it had.
     pub(crate) fn tools_of(&self, agent: &AgentId, now: &Arc<Catalog>) -> Arc<Catalog> {
-        let is_child = |start: &&AgentStart| start.spec.id == *agent && start.spec.depth > 0;
-        if !self.recording.starts().any(|start| is_child(&start)) {
-            return Arc::clone(now);
+        let is_agent = |start: &&AgentStart| start.spec.id == *agent;
+        match self.recording.starts().find(is_agent) {
+            None => Arc::clone(now),
+            Some(start) if start.spec.depth == 0 => {
+                Arc::new(usable_catalog(now, &self.recording, start))
+            }
+            Some(_) => Arc::new(recorded_catalog(now, &self.recording, is_agent)),
         }
-        Arc::new(recorded_catalog(now, &self.recording, is_child))
     }
 
     /// Polls the top agent and all that it starts, until the top agent's end, a fault, or until

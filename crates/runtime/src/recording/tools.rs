@@ -7,8 +7,8 @@ use std::sync::Arc;
 use deputize_core::event::AgentStart;
 use deputize_core::tool::ToolIndex;
 use deputize_core::{
-    Availability, BoxFuture, Catalog, CatalogEntry, ResourceMap, Tool, ToolCallResult, ToolCx,
-    ToolDecl, ToolError, ToolName, ToolSpec,
+    AgentView, Availability, BoxFuture, Catalog, CatalogEntry, ResourceMap, Tool, ToolCallResult,
+    ToolCx, ToolDecl, ToolError, ToolName, ToolSpec,
 };
 use serde_json::Value;
 
@@ -74,6 +74,50 @@ fn recorded_index(index: &ToolIndex, list: &[ToolDecl]) -> Option<ToolIndex> {
         call: recorded(&index.call)?,
         most_bytes: 0,
     })
+}
+
+/// Returns the current tools. Whether one can be used that depends on the machine, or on its person,
+/// is an input: it can be used if the agent of this start had it.
+pub(crate) fn usable_catalog(now: &Catalog, recording: &Recording, start: &AgentStart) -> Catalog {
+    let list = recording.texts.get(&start.tools).map_or("", |text| &**text);
+    let list: Vec<ToolDecl> = serde_json::from_str(list).unwrap_or_default();
+    let had = |entry: &CatalogEntry| list.iter().any(|tool| tool.name == *entry.name());
+    let settings = ResourceMap::default();
+    let depends = |entry: &CatalogEntry| {
+        entry.tool.spec().usable == Availability::Yes
+            && entry.tool.availability(&settings) != Availability::Yes
+    };
+    let mut catalog = now.filtered(|entry| !depends(entry));
+    for entry in now.iter().filter(|entry| depends(entry)) {
+        let usable = match had(entry) {
+            true => Availability::Yes,
+            false => Availability::No("it could not be used when this was recorded".to_owned()),
+        };
+        let spec = ToolSpec { usable, ..entry.tool.spec().clone() };
+        let tool = Arc::new(UsableTool { spec, tool: Arc::clone(&entry.tool) });
+        let _unique_as_before = catalog.insert(CatalogEntry { tool, ..entry.clone() });
+    }
+    catalog
+}
+
+/// A tool of the program whose use does not depend on the machine. A replay never calls it.
+struct UsableTool {
+    spec: ToolSpec,
+    tool: Arc<dyn Tool>,
+}
+
+impl Tool for UsableTool {
+    fn spec(&self) -> &ToolSpec {
+        &self.spec
+    }
+
+    fn call<'a>(&'a self, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
+        Box::pin(async { Err(ToolError::refused("a replay calls no tool")) })
+    }
+
+    fn declare(&self, agent: &AgentView) -> Option<ToolDecl> {
+        self.tool.declare(agent)
+    }
 }
 
 /// A tool as it was described. A replay never calls it.

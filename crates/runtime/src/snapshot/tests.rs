@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::session::top_agent;
 
-const CALL: CallId = CallId { step: 1, slot: 0 };
+const CALL: CallId = CallId::new(1, 0);
 
 fn top() -> AgentId {
     AgentId::root(&SessionId::literal("s1"))
@@ -239,7 +239,7 @@ fn a_child_waits_for_its_slot_until_it_begins_and_after_a_resume() {
 
 #[test]
 fn work_is_the_calls_that_run_or_the_last_request() {
-    let other = CallId { step: 1, slot: 1 };
+    let other = CallId::new(1, 1);
     let mut snapshot = fold(&[started(&top())]);
     let mut work = |event| {
         snapshot.apply(&record(&top(), event));
@@ -423,7 +423,7 @@ fn an_agent_that_works_long_takes_no_more_than_one_that_works_short() {
     let size = |steps: u32| {
         let mut snapshot = fold(&[started(&top())]);
         for step in 1..=steps {
-            let id = CallId { step, slot: 0 };
+            let id = CallId::new(step, 0);
             let arguments = format!(r#"{{"text":"{}"}}"#, "x".repeat(10_000));
             for event in [
                 request("p/m"),

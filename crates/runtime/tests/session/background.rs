@@ -222,7 +222,7 @@ async fn killed_after_any_record_each_message_that_was_left_is_read_once() {
     let dir = SessionDir::new(folder.path());
     let id = SessionId::literal("s");
     let session = Session::create(&dir, id.clone(), parts(&world, rule)).unwrap();
-    let kid = AgentId::root(&id).child(CallId { step: 1, slot: 0 }, 0);
+    let kid = AgentId::root(&id).child(CallId::new(1, 0), 0);
     let tells = async {
         until("the child waits", || {
             count(&world, |agent, event| agent != "s" && matches!(event, Event::ToolStart { .. }))
@@ -299,7 +299,7 @@ async fn a_message_is_read_before_a_closing_answer_and_refused_while_it_is_given
     let dir = SessionDir::new(folder.path());
     let id = SessionId::literal("s");
     let session = Session::create(&dir, id.clone(), parts).unwrap();
-    let kid = AgentId::root(&id).child(CallId { step: 1, slot: 0 }, 0);
+    let kid = AgentId::root(&id).child(CallId::new(1, 0), 0);
     let tells = async {
         let says = |text: &str| session.view().control.message(&kid, text.to_owned());
         until("a rest", || rests(&world) == 1).await;

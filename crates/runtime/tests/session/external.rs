@@ -56,7 +56,7 @@ impl Agent for ProgramRun {
         Box::pin(async move {
             self.world.done.lock().push(self.spec.task.clone());
             let call = ExternalToolCall {
-                call: CallId { step: 1, slot: 0 },
+                call: CallId::new(1, 0),
                 tool: "poke".into(),
                 arguments: json!({"key": "sk-12345678"}),
             };
@@ -81,14 +81,14 @@ impl Agent for ProgramRun {
             }
             if self.spec.task.starts_with("program toils") {
                 for slot in 1..10_003 {
-                    let call = ExternalToolCall { call: CallId { step: 1, slot }, ..call.clone() };
+                    let call = ExternalToolCall { call: CallId::new(1, slot), ..call.clone() };
                     self.host.on_call_start(&call);
                     self.host.on_call_end(&call, CallStatus::Ok, "");
                 }
             }
             if self.spec.task.starts_with("program talks") {
                 self.host.on_text(&"y".repeat(1_000_000));
-                let first = ExternalToolCall { call: CallId { step: 1, slot: 7 }, ..call.clone() };
+                let first = ExternalToolCall { call: CallId::new(1, 7), ..call.clone() };
                 self.host.on_call_start(&first);
                 self.host.on_call_end(&first, deputize_core::message::CallStatus::Ok, "");
                 self.host.on_text("Before the call.");

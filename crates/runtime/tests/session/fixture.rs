@@ -73,7 +73,7 @@ impl Observer for Watch {
     }
 }
 
-type Act = for<'a> fn(&'a World, Value, &'a ToolCx) -> BoxFuture<'a, ToolCallResult>;
+pub(crate) type Act = for<'a> fn(&'a World, Value, &'a ToolCx) -> BoxFuture<'a, ToolCallResult>;
 
 struct ActTool {
     spec: ToolSpec,
@@ -96,7 +96,7 @@ impl Tool for ActTool {
     }
 }
 
-fn decl(name: &str) -> ToolDecl {
+pub(crate) fn decl(name: &str) -> ToolDecl {
     let schema = json!({
         "type": "object",
         "properties": {"n": {"type": "integer"}, "list": {"type": "array", "items": {"type": "string"}}, "command": {"type": "string"}},
@@ -240,12 +240,17 @@ pub(crate) fn catalog(world: &Arc<World>) -> Catalog {
     ];
     let mut catalog = Catalog::default();
     for (spec, act) in tools {
-        let tool = Arc::new(ActTool { spec, world: Arc::clone(world), act });
-        let toolset = ToolsetName::literal("test");
-        let origin = Origin::Linked { krate: "test".into() };
-        catalog.insert(CatalogEntry { toolset, origin, tool }).unwrap();
+        insert_tool(&mut catalog, world, spec, act);
     }
     catalog
+}
+
+/// Adds a tool that acts by a function.
+pub(crate) fn insert_tool(catalog: &mut Catalog, world: &Arc<World>, spec: ToolSpec, act: Act) {
+    let tool = Arc::new(ActTool { spec, world: Arc::clone(world), act });
+    let toolset = ToolsetName::literal("test");
+    let origin = Origin::Linked { krate: "test".into() };
+    catalog.insert(CatalogEntry { toolset, origin, tool }).unwrap();
 }
 
 pub(crate) fn parts<F>(world: &Arc<World>, rule: F) -> SessionConfig

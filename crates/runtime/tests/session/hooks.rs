@@ -277,7 +277,7 @@ async fn the_end_of_a_child_that_was_stopped_is_reported_too() {
         let session = session.unwrap();
         let authority = authority(session.catalog());
         let stopped = async {
-            let child = AgentId::root(session.id()).child(CallId { step: 1, slot: 0 }, 0);
+            let child = AgentId::root(session.id()).child(CallId::new(1, 0), 0);
             let waits = |world: &World| {
                 let records = world.records.lock();
                 records.iter().any(|record| {

@@ -46,7 +46,7 @@ fn is_child(request: &Request<'_>) -> bool {
 }
 
 fn kid() -> AgentId {
-    AgentId::root(&SessionId::literal("s")).child(CallId { step: 1, slot: 0 }, 0)
+    AgentId::root(&SessionId::literal("s")).child(CallId::new(1, 0), 0)
 }
 
 /// Runs a parent with a background child that does this. Gives the child's outcome, its answers,

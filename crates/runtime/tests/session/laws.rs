@@ -30,7 +30,7 @@ fn counted(world: &World) -> BTreeMap<CallId, u32> {
         match &record.event {
             Event::ModelResponse { iteration, reply, .. } => {
                 for slot in 0..u32::try_from(reply.calls.len()).unwrap() {
-                    results.insert(CallId { step: *iteration, slot }, 0);
+                    results.insert(CallId::new(*iteration, slot), 0);
                 }
             }
             Event::ToolEnd(end) => *results.get_mut(&end.result.call).unwrap() += 1,

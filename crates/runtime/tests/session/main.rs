@@ -19,6 +19,7 @@ mod kill;
 mod late_message;
 mod laws;
 mod limits;
+mod nested;
 mod rate_limiter_waiters;
 mod snapshot;
 mod stored;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-const CALL: CallId = CallId { step: 1, slot: 0 };
+const CALL: CallId = CallId::new(1, 0);
 
 fn root() -> AgentId {
     AgentId::root(&SessionId::literal("s"))
@@ -200,7 +200,7 @@ fn a_child_gets_one_note_after_five_calls_or_some_time_and_one_at_its_end() {
     assert_eq!(json(bench.0.tick()), Vec::<Value>::new(), "nothing has happened yet");
     let mut notes = Vec::new();
     for slot in 0..12 {
-        let call = CallId { step: 2, slot };
+        let call = CallId::new(2, slot);
         notes.extend(bench.take(&child(), starts(call, "read_file")));
         notes.extend(bench.take(&child(), returns(call, "read_file")));
     }

@@ -132,7 +132,7 @@ mod tests {
     fn a_child_is_reported_every_five_calls_or_two_seconds_and_at_its_end() {
         let mut writer = TestWriter::default();
         let call = |n: u32| Event::ToolStart {
-            call: CallId { step: n, slot: 0 },
+            call: CallId::new(n, 0),
             tool: "read_file".to_owned(),
             arguments: format!("{{\"path\":\"{n}\"}}"),
         };

@@ -155,13 +155,13 @@ fn people_see_content_without_the_frames_that_are_for_the_model() {
         session_with(&framed(CALL, TextSource::Tool("read_file".into()), "one <b>\ntwo"));
     let summary = frame_quote(&TextSource::Child("s1/1.0.0".into()), "Sorted three.").into_string();
     let results = json!({"results": [{"status": "completed", "summary": summary}]}).to_string();
-    let call = CallId { step: 2, slot: 0 };
+    let call = CallId::new(2, 0);
     let source = TextSource::Tool("delegate_task".into());
     let text = framed(call, source.clone(), &results);
     writer.add(&root(), called(call, "delegate_task", "{}"));
     let status = deputize_core::message::CallStatus::Ok;
     writer.add(&root(), returned(call, "delegate_task", status, &text, Vec::new()));
-    let ended = framed(CallId { step: 0, slot: 0 }, source, &results);
+    let ended = framed(CallId::new(0, 0), source, &results);
     let text = format!("Your background child s1/1.0.0 has ended: completed.\n{ended}");
     writer.add(
         &root(),

@@ -143,7 +143,7 @@ fn calls_side_by_side_are_counted() {
     let mut writer = TestWriter::default();
     writer.add(&root(), started(&root(), "Read"));
     for slot in 0..3 {
-        writer.add(&root(), called(CallId { step: 1, slot }, "read_file", r#"{"path":"a"}"#));
+        writer.add(&root(), called(CallId::new(1, slot), "read_file", r#"{"path":"a"}"#));
     }
     assert!(draw(&writer, 60, 5).contains("read a (+2)"));
 }

@@ -31,7 +31,7 @@ fn session() -> TestWriter {
     writer.add(&kid, called(CALL, "read_file", r#"{"path":"src/a.rs"}"#));
     writer.add(&kid, returned(CALL, "read_file", CallStatus::Ok, "fn a() {}", Vec::new()));
     writer.add(&below, started(&below, "Check"));
-    let second = CallId { step: 2, slot: 0 };
+    let second = CallId::new(2, 0);
     writer.add(&below, called(second, "terminal", r#"{"command":"cargo\u001b[2J check"}"#));
     let text = "denied: no user to ask";
     writer.add(&below, returned(second, "terminal", CallStatus::Denied, text, Vec::new()));
@@ -72,12 +72,12 @@ fn many_calls_of_one_step_take_one_line_and_failures_one_each() {
     writer.add(&root(), started(&root(), "a"));
     writer.add(&root(), replied(1, "", &calls));
     for (slot, (tool, arguments)) in (0..).zip(&calls) {
-        writer.add(&root(), called(CallId { step: 1, slot }, tool, arguments));
+        writer.add(&root(), called(CallId::new(1, slot), tool, arguments));
     }
     for (slot, (tool, _)) in (0..).zip(&calls) {
         let status = if slot == 7 { CallStatus::Error } else { CallStatus::Ok };
         let text = "not found: src/a7.rs";
-        writer.add(&root(), returned(CallId { step: 1, slot }, tool, status, text, Vec::new()));
+        writer.add(&root(), returned(CallId::new(1, slot), tool, status, text, Vec::new()));
     }
     let failed = "read src/a7.rs\nread_file error: not found: src/a7.rs";
     let commands = ["run make"; 7].join("\n");
@@ -86,6 +86,21 @@ fn many_calls_of_one_step_take_one_line_and_failures_one_each() {
     let every = print(&writer, Detail::Verbose);
     assert_eq!(every.matches("\nread src/a").count(), 120, "{every}");
     assert_eq!(print(&writer, Detail::Quiet), "");
+}
+
+#[test]
+fn a_nested_call_stands_below_the_one_that_made_it() {
+    let code = r#"{"code":"go()"}"#;
+    let nested = CALL.nested_call(1);
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "a"));
+    writer.add(&root(), replied(1, "", &[("execute_code", code)]));
+    writer.add(&root(), called(CALL, "execute_code", code));
+    writer.add(&root(), called(nested, "read_file", r#"{"path":"a.md"}"#));
+    let text = "not found: a.md";
+    writer.add(&root(), returned(nested, "read_file", CallStatus::Error, text, Vec::new()));
+    let shown = "run Python go()\n  read a.md\nread_file error: not found: a.md";
+    assert_eq!(print(&writer, Detail::Normal), shown);
 }
 
 #[test]
@@ -101,7 +116,7 @@ fn a_cancelled_call_is_shown_without_the_text_for_the_model() {
 fn a_call_that_was_approved_without_asking_is_shown_once() {
     let mut writer = TestWriter::default();
     writer.add(&root(), started(&root(), "a"));
-    let other = CallId { step: 1, slot: 1 };
+    let other = CallId::new(1, 1);
     for (call, by) in [(CALL, ApprovalAnswer::AUTO), (other, "user")] {
         let command = "make all".to_owned();
         let class = "command".to_owned();

@@ -163,8 +163,7 @@ fn where_there_is_hardly_room_the_report_says_how_each_child_ended() {
 /// Children of a session as the program names them, that wrote nothing and answer at length.
 fn large_batch(children: u32, end: &Outcome) -> (Value, Vec<String>) {
     let root = AgentId::root(&SessionId::literal("20260102-030405-abcdef"));
-    let named =
-        |index| Outcome { agent: root.child(CallId { step: 1, slot: 0 }, index), ..end.clone() };
+    let named = |index| Outcome { agent: root.child(CallId::new(1, 0), index), ..end.clone() };
     let outcomes: Vec<Outcome> = (0..children).map(named).collect();
     let kept = |outcome: &Outcome| {
         let name = outcome.agent.as_str().replace('/', "~");

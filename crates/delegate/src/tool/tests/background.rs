@@ -49,10 +49,10 @@ async fn a_background_child_is_reported_as_one_that_was_waited_for() {
 async fn stopping_all_must_be_said_and_lists_are_read_leniently() {
     let rig = Rig::new(DelegationConfig::default());
     let control = crate::ControlTool::new().unwrap();
-    let child = rig.agent.id().child(deputize_core::CallId { step: 1, slot: 0 }, 0);
+    let child = rig.agent.id().child(deputize_core::CallId::new(1, 0), 0);
     *rig.home.known.lock() = vec![child.clone()];
     let cx = ToolCx {
-        call: deputize_core::CallId { step: 2, slot: 0 },
+        call: deputize_core::CallId::new(2, 0),
         agent: Arc::clone(&rig.agent),
         cancel: rig.cancel.clone(),
     };
@@ -81,10 +81,10 @@ async fn a_call_of_delegate_control_is_read_as_one_of_delegate_task() {
     let rig = Rig::new(DelegationConfig::default());
     let control = crate::ControlTool::new().unwrap();
     assert!(control.reads_itself());
-    let child = rig.agent.id().child(deputize_core::CallId { step: 1, slot: 0 }, 0);
+    let child = rig.agent.id().child(deputize_core::CallId::new(1, 0), 0);
     *rig.home.known.lock() = vec![child.clone()];
     let cx = ToolCx {
-        call: deputize_core::CallId { step: 2, slot: 0 },
+        call: deputize_core::CallId::new(2, 0),
         agent: Arc::clone(&rig.agent),
         cancel: rig.cancel.clone(),
     };

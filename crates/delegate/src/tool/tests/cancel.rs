@@ -65,7 +65,7 @@ async fn a_call_that_is_dropped_gives_its_place_back() {
 #[tokio::test]
 async fn what_a_child_of_an_earlier_process_came_to_is_reported_in_a_call_that_is_cancelled_too() {
     let rig = Rig::new(DelegationConfig::default());
-    let begun = rig.agent.id().child(deputize_core::CallId { step: 1, slot: 0 }, 0);
+    let begun = rig.agent.id().child(deputize_core::CallId::new(1, 0), 0);
     *rig.home.known.lock() = vec![begun];
     rig.cancel.cancel(CancelReason::Interrupted);
     let Err(ToolError::Cancelled(output)) = rig.call(tasks(&["a", "b"])).await else { panic!() };

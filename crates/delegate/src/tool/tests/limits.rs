@@ -106,8 +106,8 @@ async fn children_of_an_earlier_process_count_and_the_limit_is_named() {
         ..DelegationConfig::default()
     });
     let root = rig.agent.id().clone();
-    let earlier = root.child(deputize_core::CallId { step: 9, slot: 0 }, 0);
-    let below = earlier.child(deputize_core::CallId { step: 1, slot: 0 }, 0);
+    let earlier = root.child(deputize_core::CallId::new(9, 0), 0);
+    let below = earlier.child(deputize_core::CallId::new(1, 0), 0);
     *rig.home.known.lock() = vec![earlier, below];
     let told = refusal(rig.call(tasks(&["a", "b"])).await);
     assert!(told.contains("2 were started and the limit is 3"), "{told}");
@@ -120,7 +120,7 @@ async fn children_of_an_earlier_process_count_and_the_limit_is_named() {
         ..DelegationConfig::default()
     });
     *rig.home.known.lock() =
-        (0..199).map(|n| root.child(deputize_core::CallId { step: 9, slot: 0 }, n)).collect();
+        (0..199).map(|n| root.child(deputize_core::CallId::new(9, 0), n)).collect();
     let told = refusal(rig.call(tasks(&["a", "b"])).await);
     let part = "199 were started and the limit is 200 (for all below this agent";
     assert!(told.contains(part), "{told}");

@@ -1,0 +1,181 @@
+//! The calls of a running script.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use deputize_core::event::JournalError;
+use deputize_core::nested_call::{NestedCall, NestedCalls, NestedResult};
+use deputize_core::{BoxFuture, ToolCx};
+use futures_util::stream::{FuturesUnordered, StreamExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::UnixStream;
+
+use super::clock::ScriptClock;
+use super::message::{ScriptCall, ScriptCallError, ScriptCallReader, reply_line};
+use crate::CodeLimits;
+use crate::shown::{count, shown};
+
+/// The tools that a script may call.
+const TOOLS: [&str; 7] =
+    ["edit_file", "read_file", "search_files", "terminal", "web_fetch", "web_search", "write_file"];
+/// Bytes read at once.
+const CHUNK: usize = 64 * 1024;
+/// Bytes of replies that may wait for a script to read them. Nothing is read from it meanwhile.
+const WAITING_BYTES: usize = 1024 * 1024;
+
+/// A reply, with the number of its call.
+type Reply = Result<(u64, NestedResult), JournalError>;
+
+/// The calls of one script.
+pub(super) struct ScriptCalls<'a> {
+    /// Context of the script. Its calls are cancelled with it.
+    cx: &'a ToolCx,
+    caller: Arc<NestedCalls>,
+    limits: &'a CodeLimits,
+    clock: &'a ScriptClock,
+    /// Calls so far.
+    made: u32,
+    running: FuturesUnordered<BoxFuture<'a, Reply>>,
+}
+
+/// What the calls of a script came to.
+#[derive(Debug)]
+pub(super) struct CallsEnd {
+    /// Number of calls.
+    pub(super) made: u32,
+    /// What the script wrote that was no call.
+    pub(super) fault: Option<ScriptCallError>,
+}
+
+impl<'a> ScriptCalls<'a> {
+    pub(super) fn new(cx: &'a ToolCx, limits: &'a CodeLimits, clock: &'a ScriptClock) -> Self {
+        let caller = cx.agent.store.get_or_insert_with(NestedCalls::default);
+        Self { cx, caller, limits, clock, made: 0, running: FuturesUnordered::new() }
+    }
+
+    /// Sends the first line, and serves calls until the script closes its end and all have ended.
+    ///
+    /// # Errors
+    /// When the journal takes no records.
+    pub(super) async fn serve(
+        mut self,
+        socket: UnixStream,
+        start: Vec<u8>,
+    ) -> Result<CallsEnd, JournalError> {
+        let (mut incoming, mut outgoing) = socket.into_split();
+        let mut replies = ReplyQueue::default();
+        replies.push(start);
+        let mut reader = ScriptCallReader::default();
+        let mut fault = None;
+        let mut is_open = true;
+        let mut buffer = vec![0; CHUNK];
+        while is_open || !self.running.is_empty() {
+            tokio::select! {
+                biased;
+                Some(reply) = self.running.next() => {
+                    let (id, result) = reply?;
+                    replies.push(reply_line(id, &result));
+                }
+                written = outgoing.write(replies.next()), if is_open && !replies.is_empty() => {
+                    is_open = written.is_ok();
+                    replies.take(written.unwrap_or_default());
+                }
+                read = incoming.read(&mut buffer), if is_open && replies.bytes < WAITING_BYTES => {
+                    match buffer.get(..read.unwrap_or(0)) {
+                        None | Some([]) => is_open = false,
+                        Some(piece) => reader.push(piece),
+                    }
+                    fault = self.begin_calls(&mut reader, &mut replies).err();
+                    is_open &= fault.is_none();
+                }
+            }
+            if !is_open {
+                // Whoever waits for a reply learns that there will be none.
+                let _closed = outgoing.shutdown().await;
+            }
+        }
+        Ok(CallsEnd { made: self.made, fault })
+    }
+
+    /// Begins the calls whose lines are complete.
+    fn begin_calls(
+        &mut self,
+        reader: &mut ScriptCallReader,
+        replies: &mut ReplyQueue,
+    ) -> Result<(), ScriptCallError> {
+        while let Some(call) = reader.next_call()? {
+            match self.refusal(&call) {
+                Some(why) => replies.push(reply_line(call.id, &NestedResult::refused(why))),
+                None => self.begin(call),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns why a call is not made; `None` if it is.
+    fn refusal(&self, call: &ScriptCall) -> Option<String> {
+        if !TOOLS.contains(&call.tool.as_str()) {
+            let tool = shown(&call.tool);
+            return Some(format!("a script cannot call {tool}, only {}", TOOLS.join(", ")));
+        }
+        let most = self.limits.calls;
+        (self.made >= most).then(|| {
+            let name = self.limits.setting_names.note("code_calls");
+            format!("a script may make {}{name}: print what you have", count(most.into(), "call"))
+        })
+    }
+
+    fn begin(&mut self, call: ScriptCall) {
+        self.made += 1;
+        let number = self.made;
+        let caller = Arc::clone(&self.caller);
+        let outer = self.cx;
+        let on_question = self.clock.question_listener();
+        self.running.push(Box::pin(async move {
+            let ScriptCall { id, tool, arguments } = call;
+            // Values that were read from JSON can be written.
+            let arguments = serde_json::to_string(&arguments).unwrap_or_default();
+            let call =
+                NestedCall { outer, number, tool: &tool, arguments: &arguments, on_question };
+            let result = caller.caller().call(call).await?;
+            Ok((id, result))
+        }));
+    }
+}
+
+/// Lines that wait to be written.
+#[derive(Debug, Default)]
+struct ReplyQueue {
+    lines: VecDeque<Vec<u8>>,
+    /// Bytes of the first line that are written.
+    written: usize,
+    /// Bytes that wait.
+    bytes: usize,
+}
+
+impl ReplyQueue {
+    fn push(&mut self, line: Vec<u8>) {
+        self.bytes += line.len();
+        self.lines.push_back(line);
+    }
+
+    const fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Returns what is to be written next.
+    fn next(&self) -> &[u8] {
+        let first = self.lines.front();
+        first.and_then(|line| line.get(self.written..)).unwrap_or_default()
+    }
+
+    /// Takes out so many bytes, which are written.
+    fn take(&mut self, written: usize) {
+        self.bytes -= written.min(self.bytes);
+        self.written += written;
+        if self.lines.front().is_some_and(|line| line.len() <= self.written) {
+            self.lines.pop_front();
+            self.written = 0;
+        }
+    }
+}
