@@ -73,7 +73,7 @@ fn a_toolset_that_is_none_is_refused_and_one_of_a_later_version_is_passed_over()
     let error = bench.compose(&["toolsets=[flie]"]).err().unwrap();
     assert!(
         error.starts_with(
-            "there is no toolset `flie`; there are: clarify, code_execution, coding, delegation"
+            "there is no toolset `flie`; there are: clarify, code_execution, coding, cronjob"
         ),
         "{error}"
     );
