@@ -47,7 +47,7 @@ impl RunJob for Agent {
                 .tools
                 .names
                 .iter()
-                .filter(|name| catalog.get(name.as_str()).is_some_and(|entry| is_given(entry)));
+                .filter(|name| catalog.get(name.as_str()).is_some_and(&is_given));
             let tools: BTreeSet<ToolName> = tools.cloned().collect();
             let narrow = |spec: AgentSpec| AgentSpec {
                 tools: spec.tools.into_iter().filter(|name| tools.contains(name)).collect(),
