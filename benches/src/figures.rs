@@ -10,6 +10,7 @@ use crate::Options;
 use crate::calls;
 use crate::lab::{Lab, Run};
 use crate::script::Script;
+use crate::session_search;
 use crate::spread::Spread;
 use crate::table::{Goal, Report, Row};
 
@@ -26,6 +27,8 @@ pub(crate) enum Figure {
     Waiting,
     /// The size of the program.
     Binary,
+    /// A search over many sessions, and the first one, which builds the index.
+    Search,
     /// A call of one tool: linked, loaded, in a process of its own, behind an MCP server.
     Calls,
 }
@@ -43,8 +46,12 @@ const MORE_RUNS: usize = 2;
 pub(crate) fn measure(bench: &Path, program: &Path, options: &Options) -> io::Result<Report> {
     let wanted = |figure| options.only.is_empty() || options.only.contains(&figure);
     let mut report = Report::default();
-    if options.only != [Figure::Calls] {
+    let is_alone = |figure: &Figure| matches!(figure, Figure::Calls | Figure::Search);
+    if options.only.is_empty() || !options.only.iter().all(is_alone) {
         of_program(&Lab::new(bench, program)?, options, &wanted, &mut report)?;
+    }
+    if wanted(Figure::Search) {
+        session_search::measure(options.sessions, options.runs, &mut report)?;
     }
     if wanted(Figure::Calls) {
         calls::measure(bench, options.runs, &mut report)?;
@@ -81,7 +88,7 @@ fn of_program(
 }
 
 impl Report {
-    fn row(
+    pub(crate) fn row(
         &mut self,
         figure: &str,
         unit: &'static str,

@@ -14,6 +14,7 @@ mod figures;
 mod lab;
 mod script;
 mod serve;
+mod session_search;
 mod spread;
 mod table;
 
@@ -39,6 +40,9 @@ struct Options {
     /// Children of the fan-outs.
     #[arg(long, value_delimiter = ',', default_values_t = [50, 500, 2000])]
     children: Vec<u64>,
+    /// Sessions that are searched.
+    #[arg(long, default_value_t = 1000)]
+    sessions: u64,
     /// Print JSON with every single value.
     #[arg(long)]
     json: bool,

@@ -8,7 +8,8 @@ use serde_json::Value;
 fn the_smallest_measurement_gives_every_figure() {
     let bench = env!("CARGO_BIN_EXE_deputize-bench");
     // It is the program that it measures, so that nothing else need be built.
-    let smallest = ["--program", bench, "--runs", "1", "--children", "2", "--json"];
+    let smallest =
+        ["--program", bench, "--runs", "1", "--children", "2", "--sessions", "3", "--json"];
     let output = Command::new(bench).args(smallest).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
@@ -32,6 +33,10 @@ fn the_smallest_measurement_gives_every_figure() {
             "a waiting child of 2, first request",
             "a waiting child of 2, last request",
             "program file",
+            "a search over 3 sessions",
+            "such a search for a word that is in most texts",
+            "such a search after one of them went on",
+            "the first such search, which builds the index",
             "a call: linked",
             "a call: a plugin in this process",
             "a call: an isolated plugin",

@@ -7,6 +7,7 @@
 pub mod cuts;
 pub mod meter;
 pub mod pieces;
+pub mod session_file;
 pub mod stream;
 
 /// Fails unless a text is one line of bounded length that a terminal shows as it is.

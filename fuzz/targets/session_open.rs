@@ -17,6 +17,7 @@ use deputize_core::{
 };
 use deputize_delegate::{DelegateTool, DelegationConfig};
 use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::session_file::{checksum, written};
 use deputize_runtime::{
     Continue, FileTail, Header, Session, SessionConfig, SessionDir, SessionError, StoredSession,
     SyncMode,
@@ -51,40 +52,6 @@ fuzz_target!(|input: &[u8]| {
     let _spec = stored.root_spec();
     taken_up(&dir, &stored, &bytes, folder.path());
 });
-
-/// The file that an input stands for.
-fn written(input: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(2 * input.len());
-    let mut seq = 0;
-    for line in input.split_inclusive(|byte| *byte == b'\n') {
-        let Some((b'+' | b'*', record)) = line.split_first() else {
-            bytes.extend_from_slice(line);
-            seq += u64::from(line.starts_with(b"{\"seq\""));
-            continue;
-        };
-        let durable = if line.starts_with(b"*") { seq } else { 0 };
-        let (record, end) = match record.strip_suffix(b"\n") {
-            Some(record) => (record, "}\n"),
-            None => (record, "}"),
-        };
-        let len = record.len();
-        let crc = checksum(record, durable);
-        let durable = if durable > 0 { format!("\"durable\":{durable},") } else { String::new() };
-        let head =
-            format!("{{\"seq\":{seq},{durable}\"len\":{len},\"crc\":\"{crc:08x}\",\"record\":");
-        bytes.extend_from_slice(head.as_bytes());
-        bytes.extend_from_slice(record);
-        bytes.extend_from_slice(end.as_bytes());
-        seq += 1;
-    }
-    bytes
-}
-
-/// The CRC-32 of a record, and of the number of durable ones before it, where that is said.
-fn checksum(record: &[u8], durable: u64) -> u32 {
-    let number = durable.to_le_bytes();
-    crc32fast::hash(&[record, if durable > 0 { &number } else { &[] }].concat())
-}
 
 /// What must be read of a file, by the form in which records are written.
 struct Expected {

@@ -4,6 +4,7 @@ use std::fs;
 use std::future::ready;
 use std::sync::Arc;
 
+use deputize_agent::session_index::SessionSearchSettings;
 use deputize_core::person::{AskPerson, Person, PersonAnswer, PersonQuestion};
 use deputize_core::sanitize::Secrets;
 use deputize_core::{
@@ -11,6 +12,7 @@ use deputize_core::{
     ToolSpec,
 };
 use deputize_requirements::{program, require};
+use deputize_runtime::SessionDir;
 use deputize_testkit::{
     CallRule, CheckReport, ContractRule, HttpRequest, MockAnswer, MockServer, SpecRule, ToolCheck,
     Violation, Violations,
@@ -116,6 +118,7 @@ async fn checked(tool: DescribedTool, calls: &[Value]) -> Result<CheckReport, Vi
         .lend(settings)
         .lend(MemorySettings { files: Some(files) })
         .lend(bundled_skills().with_user(dir.path().join("skills")))
+        .lend(SessionSearchSettings::new(SessionDir::new(dir.path().join("sessions"))))
         .lend(Person::new(Arc::new(FirstOption)));
     let check = calls.iter().cloned().fold(check, ToolCheck::call);
     soon("the check", check.run()).await
@@ -221,6 +224,12 @@ async fn jobs_keep_the_contract() {
     let check = ToolCheck::new(&tool).call(json!({"action": "list"}));
     let check = check.lend(JobSettings { store, person_available: true, ..JobSettings::default() });
     let checked = soon("the check", check.run()).await.unwrap();
+    assert_eq!((checked.calls, advice(&checked)), (6, Vec::new()));
+}
+
+#[tokio::test]
+async fn the_search_over_sessions_keeps_the_contract() {
+    let checked = checked(DescribedTool::of("session_search"), &[]).await.unwrap();
     assert_eq!((checked.calls, advice(&checked)), (6, Vec::new()));
 }
 

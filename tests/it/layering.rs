@@ -7,7 +7,7 @@ use cargo_metadata::semver::VersionReq;
 use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 
 /// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
-const ARROWS: [(&str, &[&str]); 26] = [
+const ARROWS: [(&str, &[&str]); 27] = [
     ("deputize-core", &["deputize-macros"]),
     ("deputize-macros", &[]),
     ("deputize-cron", &["deputize-core"]),
@@ -38,6 +38,7 @@ const ARROWS: [(&str, &[&str]); 26] = [
         ],
     ),
     ("deputize-web", &["deputize-core"]),
+    ("deputize-session-index", &["deputize-core", "deputize-runtime"]),
     ("deputize-delegate", &["deputize-core", "deputize-workflow"]),
     (
         "deputize-testkit",
@@ -62,6 +63,7 @@ const ARROWS: [(&str, &[&str]); 26] = [
             "deputize-process",
             "deputize-providers",
             "deputize-runtime",
+            "deputize-session-index",
             "deputize-tools",
         ],
     ),
@@ -93,6 +95,7 @@ const ARROWS: [(&str, &[&str]); 26] = [
             "deputize-process",
             "deputize-providers",
             "deputize-runtime",
+            "deputize-session-index",
             "deputize-tools",
             "deputize-web",
         ],
@@ -194,6 +197,7 @@ fn what_an_embedder_compiles_is_as_the_page_says() {
         ("`http` (on", &["--no-default-features", "--features", "http"]),
         ("`http` and `tools`", &[]),
         ("the same with `web`", &["--features", "web"]),
+        ("the same with `session-search`", &["--features", "session-search"]),
         ("the same with `mcp`", &["--features", "mcp"]),
         ("the same with `cron`", &["--features", "cron"]),
         ("the same with `plugins`", &["--features", "plugins"]),

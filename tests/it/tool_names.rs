@@ -8,8 +8,14 @@ use deputize_core::Catalog;
 
 /// Crates that may name tools: those that have them, and the model by rule, which calls tools by
 /// their names as any model does.
-const MAY_NAME: [&str; 5] =
-    ["crates/tools", "crates/web", "crates/offline", "crates/testkit", "crates/macros"];
+const MAY_NAME: [&str; 6] = [
+    "crates/tools",
+    "crates/web",
+    "crates/session-index",
+    "crates/offline",
+    "crates/testkit",
+    "crates/macros",
+];
 
 /// The places left that name a tool, the prefix of servers' tools, or a usual argument, with the
 /// reason. The list must not grow.
@@ -19,7 +25,16 @@ const LEFT: [(&str, &[&str]); 10] = [
     // Some tools no child has, whoever brings them.
     (
         "crates/delegate/src/toolset.rs",
-        &["clarify", "cronjob", "execute_code", "memory", "send_message", "skill_manage", "todo"],
+        &[
+            "clarify",
+            "cronjob",
+            "execute_code",
+            "memory",
+            "send_message",
+            "session_search",
+            "skill_manage",
+            "todo",
+        ],
     ),
     // Words that stand for nothing in a goal.
     ("crates/delegate/src/placeholder.rs", &["todo"]),

@@ -7,6 +7,7 @@ mod files;
 mod memory;
 mod messages;
 mod process;
+mod session_search;
 mod skills;
 mod todo;
 mod toolsets;

@@ -285,6 +285,10 @@ impl Agent {
             // All sessions share one owner of commands, which starts at the first command.
             settings.share(Arc::clone(&self.commands.processes));
         }
+        #[cfg(feature = "session-search")]
+        settings.get_or_insert_with(|| {
+            deputize_session_index::SessionSearchSettings::new(self.sessions.dir.clone())
+        });
         let models = self.models.models.clone();
         let secrets = self.models.secrets.clone();
         let mut config = SessionConfig {

@@ -54,6 +54,7 @@
 //! | run a shell command at a point | [`AgentBuilder::shell_hook`] |
 //! | let it send messages | [`AgentBuilder::message_targets`] |
 //! | let it make jobs, and run them (feature `cron`) | `AgentBuilder::jobs` |
+//! | search past sessions (feature `session-search`) | `AgentBuilder::session_search` |
 //! | use MCP servers (feature `mcp`) | `AgentBuilder::mcp_servers` |
 //! | use dynamic plugins (feature `plugins`) | `AgentBuilder::plugin` |
 //! | have another program as children (feature `acp`) | `AgentBuilder::external_agent` |
@@ -69,6 +70,7 @@
 //! | `http` | yes | models by name and by address |
 //! | `tools` | yes | the settings of the built-in tools, the owner of their commands, and hooks that are shell commands |
 //! | `web` | no | the tools of `deputize-tools` that read and search the web, and their settings |
+//! | `session-search` | no | search over past sessions, with SQLite |
 //! | `mcp` | no | the tools of MCP servers |
 //! | `plugins` | no | dynamic plugins |
 //! | `cron` | no | jobs that run later |
@@ -119,6 +121,8 @@ pub use deputize_delegate::{
 };
 pub use deputize_documents::ProfileLibrary;
 pub use deputize_runtime::SessionSnapshot;
+#[cfg(feature = "session-search")]
+pub use deputize_session_index as session_index;
 #[cfg(feature = "tools")]
 pub use deputize_tools::CodeLimits;
 #[cfg(feature = "acp")]

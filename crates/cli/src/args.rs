@@ -454,6 +454,18 @@ pub(crate) enum Sessions {
         #[arg(long, value_name = "AGENT")]
         agent: Option<String>,
     },
+    /// Search the conversations of all sessions
+    Search {
+        /// Words to find; words in double quotes stand together
+        #[arg(required = true, value_name = "WORD")]
+        words: Vec<String>,
+        /// Print at most this many sessions
+        #[arg(long, value_name = "N", default_value_t = 20)]
+        limit: usize,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
     /// Resume a session, like `run --resume SESSION`
     Resume(Box<Resume>),
     /// Print a session without known secrets

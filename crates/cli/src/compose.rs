@@ -55,6 +55,8 @@ pub(crate) use model::{
 pub(crate) use prices::{DollarLimits, MissingPrice};
 pub(crate) use prompt_environment::PromptEnvironment;
 pub(crate) use resolved_models::ResolvedModels;
+#[cfg(feature = "session-search")]
+use settings::session_search;
 use settings::{
     add_composites, check_composites, limits, options, prefill, tool_settings, toolsets,
 };
@@ -169,6 +171,8 @@ pub(crate) struct AssembledProgram {
     web: deputize_web::Settings,
     pub(crate) messages: MessageSettings,
     jobs: JobSettings,
+    #[cfg(feature = "session-search")]
+    session_search: deputize_session_index::SessionSearchSettings,
     /// Its MCP servers, which all its sessions share.
     pub(crate) servers: Servers,
 }
@@ -359,6 +363,8 @@ impl AssembledProgram {
             web: web::settings(config, from.surroundings)?,
             messages: messaging::settings(config, from.surroundings, &from.clock),
             jobs,
+            #[cfg(feature = "session-search")]
+            session_search: session_search(from.surroundings),
             servers,
         })
     }
@@ -414,6 +420,8 @@ impl AssembledProgram {
         settings.get_or_insert_with(|| self.web.clone());
         settings.get_or_insert_with(|| self.messages.clone());
         settings.get_or_insert_with(|| self.jobs.clone());
+        #[cfg(feature = "session-search")]
+        settings.get_or_insert_with(|| self.session_search.clone());
         if self.assembly.delegation.approvals.person_available {
             let terminal = Arc::new(TerminalApprover::without_screen());
             settings.get_or_insert_with(|| Person::new(terminal));
@@ -435,6 +443,8 @@ impl AssembledProgram {
         config.tools.settings.get_or_insert_with(|| web);
         config.tools.settings.get_or_insert_with(|| messages);
         config.tools.settings.get_or_insert_with(|| jobs);
+        #[cfg(feature = "session-search")]
+        config.tools.settings.get_or_insert_with(|| self.session_search.clone());
         config.tools.settings.get_or_insert_with(|| self.servers.clone());
         config
     }

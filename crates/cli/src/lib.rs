@@ -14,7 +14,9 @@
 //!
 //! # Features and stability
 //!
-//! No features.
+//! | feature | by default | what it adds |
+//! | --- | --- | --- |
+//! | `session-search` | no | search over past sessions, with SQLite |
 //!
 //! Stability: to build on. A change that breaks a program waits for the next minor version,
 //! after a version in which the old form is deprecated where that is possible. The command line

@@ -221,6 +221,6 @@ pub use session_control::{ControlError, SessionControl};
 pub use snapshot::{AgentSnapshot, SessionSnapshot, SnapshotObserver};
 pub use store::{
     Disk, DiskFile, FileDamage, FileTail, Header, OPENINGS_LIMIT, OpenError, OpeningCount,
-    ReadError, RealDisk, SLOW_SYNC, SessionDir, SessionFile, SessionSummary, SpokenText,
-    StoredSession,
+    PositionError, ReadError, RealDisk, RecordPosition, SLOW_SYNC, SessionDir, SessionFile,
+    SessionSummary, SpokenText, StoredSession,
 };

@@ -12,6 +12,7 @@ mod file;
 mod opening;
 mod read;
 mod real;
+mod record_reader;
 mod summary;
 
 pub use dir::SessionDir;
@@ -20,6 +21,7 @@ pub use file::{SLOW_SYNC, SessionFile};
 pub use opening::{OPENINGS_LIMIT, OpeningCount};
 pub use read::{FileDamage, FileTail, ReadError, SpokenText, StoredSession};
 pub use real::RealDisk;
+pub use record_reader::{PositionError, RecordPosition};
 pub use summary::SessionSummary;
 
 pub(crate) use read::{DAMAGE_CHARS, no_json, out_of_row};

@@ -307,3 +307,28 @@ async fn an_answer_that_cannot_be_printed_is_a_failure() {
         assert!(ended.err.contains("cannot write to standard output"), "{output}: {}", ended.err);
     }
 }
+
+#[tokio::test]
+async fn a_search_over_sessions_on_a_full_disk_says_so_and_works_when_there_is_room() {
+    let lab = Lab::new();
+    let disk = require!(Disk::mount(&lab, &lab.path("home"), "size=8m").await);
+    let server = model(|_| text("The parser is done.")).await;
+    disk.run(&lab, &server, &["Fix the parser"]).await.with_code(0);
+    let ballast = disk.path(&lab.path("home/ballast"));
+    fill(&ballast);
+    let search = || RunningProgram::start(disk.deputize(&lab, &["sessions", "search", "parser"]));
+    let ended = search().end().await.with_code(1);
+    let index = lab.path("home/sessions/.search");
+    assert!(
+        ended.err.contains(&format!("`{}` (make room on its disk)", index.display())),
+        "{}",
+        ended.err
+    );
+    fs::remove_file(ballast).unwrap();
+    let ended = search().end().await.with_code(0);
+    assert!(ended.out.contains("Fix the **parser**"), "{}", ended.out);
+    // What is in the index is found without any room.
+    fill(&disk.path(&lab.path("home/ballast")));
+    let ended = search().end().await.with_code(0);
+    assert!(ended.out.contains("Fix the **parser**"), "{}", ended.out);
+}

@@ -197,8 +197,9 @@ async fn a_child_that_begins_later_has_what_was_approved_and_its_server_still_ha
         assert!(names(&top[0]).contains(&ECHO.to_owned()), "{fault}");
         assert_eq!(child.len(), 1, "{fault}: {}", ended.err);
         assert!(!names(&child[0]).contains(&ECHO.to_owned()), "{fault}");
-        // Nor what serves to hand work on, a list of its own, a memory, skills to write, or scripts.
-        assert_eq!(child[0].as_array().unwrap().len() + 6, top[0].as_array().unwrap().len());
+        // Nor what serves to hand work on, a list of its own, a memory, past sessions, skills to write, or
+        // scripts.
+        assert_eq!(child[0].as_array().unwrap().len() + 7, top[0].as_array().unwrap().len());
         let words = format!("no child has the tool {ECHO}: changed since this agent began");
         assert!(ended.out.contains(&words), "{fault}: {}", ended.out);
         let start = &ended.events("agent.start")[1]["tools"];

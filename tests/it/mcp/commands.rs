@@ -215,7 +215,7 @@ async fn a_server_that_no_agent_is_given_is_listed_as_such_until_it_is_enabled()
     let lab = Lab::new();
     fs::create_dir_all(lab.path("home")).unwrap();
     let file = "model: offline\n\
-                toolsets: [clarify, code_execution, cronjob, file, memory, messaging, skills, terminal, todo, web]\n";
+                toolsets: [clarify, code_execution, cronjob, file, memory, messaging, session_search, skills, terminal, todo, web]\n";
     fs::write(lab.path("home/config.yaml"), file).unwrap();
     let why =
         "no agent is given it: `toolsets` is a list without mcp-w (deputize tools enable mcp-w)";
@@ -245,7 +245,7 @@ async fn a_server_that_no_agent_is_given_is_listed_as_such_until_it_is_enabled()
     let some = deputize(&lab, &["tools", "enable", "mcp-w"]).await.with_code(0);
     assert!(
         some.err.contains(
-            "is now [clarify, code_execution, cronjob, file, memory, messaging, skills, terminal, todo, web, mcp-w]"
+            "is now [clarify, code_execution, cronjob, file, memory, messaging, session_search, skills, terminal, todo, web, mcp-w]"
         ),
         "{}",
         some.err

@@ -145,7 +145,7 @@ async fn what_is_offered_follows_a_changed_setting_as_calls_do() {
     };
     assert_eq!(
         sets(&lists[0]),
-        "code_execution, delegation, file, memory, skills, terminal, todo, web."
+        "code_execution, delegation, file, memory, session_search, skills, terminal, todo, web."
     );
     assert_eq!(sets(&lists[1]), "file.");
     let error = seen["error"].as_str().unwrap();

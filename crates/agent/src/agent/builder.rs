@@ -137,6 +137,13 @@ impl AgentBuilder {
         self
     }
 
+    /// Lets the agent search its past sessions, which [`AgentBuilder::sessions`] keeps. Its children
+    /// cannot.
+    #[cfg(feature = "session-search")]
+    pub fn session_search(self) -> Self {
+        self.tools(deputize_session_index::LINK)
+    }
+
     /// Adds the tools of a dynamic plugin. One that runs in a process of its own needs
     /// [`run_as_helper`](crate::run_as_helper) in `main`. Plugins that were not described before
     /// are loaded when the agent is built.

@@ -27,6 +27,8 @@ use crate::task::attachment::words_of;
 
 mod markdown;
 mod result_words;
+#[cfg(feature = "session-search")]
+mod search;
 mod show;
 
 /// Limit on a goal where sessions are listed in an error, in characters.
@@ -58,6 +60,13 @@ pub(crate) fn sessions(
             let wanted = agent.as_deref().or(path);
             show::show(&stored, &linked_catalog(links), holder.as_ref(), wanted)
         }
+        #[cfg(feature = "session-search")]
+        Sessions::Search { words, limit, json } => {
+            let secrets = environment_secrets(around);
+            search::search(dir, &words.join(" "), *limit, *json, &secrets)
+        }
+        #[cfg(not(feature = "session-search"))]
+        Sessions::Search { .. } => Err(CliError::usage(NoSearch)),
         Sessions::Resume(_) => Ok(()),
         Sessions::Export { session, format } => export(around, &read(&dir, session)?.0, *format),
         Sessions::Rm { sessions } => {
@@ -67,6 +76,12 @@ pub(crate) fn sessions(
         }
     }
 }
+
+/// The program has no search over sessions.
+#[cfg(not(feature = "session-search"))]
+#[derive(Debug, thiserror::Error)]
+#[error("this program was built without search over sessions, the feature `session-search`")]
+struct NoSearch;
 
 /// Why a name stands for no session.
 #[derive(Debug, thiserror::Error)]

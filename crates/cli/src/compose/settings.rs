@@ -197,6 +197,13 @@ pub(crate) fn memory_files(around: &ProcessEnv, secrets: Secrets) -> Option<Memo
     Some(MemoryFiles::new(state.join(MEMORY_TOOL), secrets))
 }
 
+/// Returns where past sessions are searched.
+#[cfg(feature = "session-search")]
+pub(super) fn session_search(around: &ProcessEnv) -> deputize_session_index::SessionSearchSettings {
+    let index = around.sessions().ok().map(deputize_session_index::SessionIndex::new);
+    deputize_session_index::SessionSearchSettings { index }
+}
+
 pub(super) fn tool_settings(from: &AssemblyInput<'_>) -> deputize_tools::Settings {
     let config = from.config;
     deputize_tools::Settings {

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use deputize_core::SessionId;
 use parking_lot::Mutex;
+use serde_json::value::RawValue;
 
 use super::disk::{Disk, DiskFile};
 use super::file::{SLOW_SYNC, opened};
 use super::opening::OpeningCount;
 use super::read::{ReadError, StoredSession, read};
 use super::real::RealDisk;
+use super::record_reader::{PositionError, RecordPosition, read_records};
 use super::summary::{SessionSummary, summarize};
 
 /// The folder that session files lie in: `ID.jsonl`, and beside it the folder `ID` for long
@@ -134,6 +136,23 @@ impl SessionDir {
     /// When there is none, or it is not one that this program reads.
     pub fn summary(&self, id: &SessionId) -> Result<SessionSummary, ReadError> {
         summarize(&*self.disk, &self.file(id))
+    }
+
+    /// Reads the good records of a session behind a position, or all of them: each with its number, as
+    /// it is stored.
+    /// Returns the position behind the last one; the same position if there are none. It changes
+    /// nothing, and the session may be in use.
+    ///
+    /// # Errors
+    /// When there is none, it is not one that this program reads, or the record of the position is
+    /// not there any more.
+    pub fn read_records(
+        &self,
+        id: &SessionId,
+        after: Option<RecordPosition>,
+        record: &mut dyn FnMut(u64, &RawValue),
+    ) -> Result<Option<RecordPosition>, PositionError> {
+        read_records(&*self.disk, &self.file(id), after, record)
     }
 
     /// Removes a session and its long outputs.

@@ -1,6 +1,6 @@
 //! The interface to the storage. A simulation replaces it.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read as _};
 use std::path::{Path, PathBuf};
 
 use deputize_core::BoxFuture;
@@ -34,6 +34,16 @@ pub trait Disk: Send + Sync {
     /// # Errors
     /// When there is none, it is something else, or the storage fails.
     fn read(&self, path: &Path) -> io::Result<Box<dyn BufRead>>;
+
+    /// The bytes of a regular file from one on; none if it is shorter.
+    ///
+    /// # Errors
+    /// As those of [`Disk::read`].
+    fn read_from(&self, path: &Path, from: u64) -> io::Result<Box<dyn BufRead>> {
+        let mut reader = self.read(path)?;
+        io::copy(&mut reader.by_ref().take(from), &mut io::sink())?;
+        Ok(reader)
+    }
 
     /// The names of the regular files in a folder, in any order; those that are not UTF-8 are
     /// left out.

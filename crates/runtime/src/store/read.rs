@@ -21,7 +21,7 @@ use crate::agent_states::AgentStates;
 use crate::stored_spec::stored_spec;
 
 /// Limit on a line, in bytes.
-const LONGEST_LINE: u64 = 256 * 1024 * 1024;
+pub(super) const LONGEST_LINE: u64 = 256 * 1024 * 1024;
 
 /// Why a session cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -323,6 +323,12 @@ fn whole(line: &[u8], seq: u64) -> Result<RecordLine<'_>, String> {
     Ok(line)
 }
 
+/// Returns the record of a line with its end, if it is good and has this number.
+pub(super) fn record_of_line(line: &[u8], seq: u64) -> Option<&RawValue> {
+    let is_ended = line.last() == Some(&b'\n');
+    is_ended.then(|| whole(line, seq).ok()).flatten().map(|line| line.record)
+}
+
 /// A session file as [`scan`] reads it.
 pub(super) struct SessionScan<T> {
     pub(super) header: Header,
@@ -448,7 +454,7 @@ fn durable_before(line: &[u8]) -> Option<u64> {
     (crc == line.crc).then_some(line.durable)
 }
 
-fn parse_header(path: &Path, line: &[u8]) -> Result<Header, ReadError> {
+pub(super) fn parse_header(path: &Path, line: &[u8]) -> Result<Header, ReadError> {
     #[derive(Deserialize)]
     struct Format {
         format: u32,

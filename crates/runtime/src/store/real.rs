@@ -39,11 +39,17 @@ impl Disk for RealDisk {
     }
 
     fn read(&self, path: &Path) -> io::Result<Box<dyn BufRead>> {
+        self.read_from(path, 0)
+    }
+
+    fn read_from(&self, path: &Path, from: u64) -> io::Result<Box<dyn BufRead>> {
         // Opening a pipe would wait for a writer.
         if !fs::metadata(path)?.is_file() {
             return Err(io::Error::other("it is not a regular file"));
         }
-        Ok(Box::new(BufReader::new(File::open(path)?)))
+        let mut file = File::open(path)?;
+        file.seek(SeekFrom::Start(from))?;
+        Ok(Box::new(BufReader::new(file)))
     }
 
     fn files(&self, folder: &Path) -> io::Result<Vec<String>> {

@@ -1,0 +1,156 @@
+//! Looks words up in an index that is up to date.
+
+use deputize_core::SessionId;
+use rusqlite::{Connection, OptionalExtension as _, Row, params};
+
+use crate::entry::EntryKind;
+use crate::query::SearchQuery;
+use crate::results::{FoundSession, FoundText, SearchLimits, SearchResults, UnreadSession};
+use crate::session_fold::SessionFold;
+use crate::snippet::{FOUND, FOUND_END, Snippet};
+
+/// The most texts that are looked at, best first, to fill the sessions of a result.
+const LOOKED_AT: usize = 400;
+/// Words of a snippet.
+const SNIPPET_WORDS: u32 = 28;
+
+/// Calls are short, which counts as a better match than they are.
+const FIND: &str = "
+    SELECT entry.id, entry.session, session.name, entry.seq, entry.at, entry.agent, entry.kind
+    FROM body JOIN entry ON entry.id = body.rowid JOIN session ON session.id = entry.session
+    WHERE body MATCH ?1 AND entry.session <> ?2
+    ORDER BY bm25(body) * CASE entry.kind WHEN 'call' THEN 0.5 ELSE 1.0 END,
+        entry.at DESC, session.name DESC, entry.seq
+    LIMIT ?3";
+
+/// A search in an index.
+pub(crate) struct Search<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) query: &'a SearchQuery,
+    /// A session that is left out.
+    pub(crate) except: Option<&'a SessionId>,
+    pub(crate) limits: SearchLimits,
+}
+
+/// A text that matches.
+struct Match {
+    id: i64,
+    session: i64,
+    name: String,
+    seq: i64,
+    at: i64,
+    agent: String,
+    kind: String,
+}
+
+impl Match {
+    fn of_row(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get(0)?,
+            session: row.get(1)?,
+            name: row.get(2)?,
+            seq: row.get(3)?,
+            at: row.get(4)?,
+            agent: row.get(5)?,
+            kind: row.get(6)?,
+        })
+    }
+}
+
+impl Search<'_> {
+    pub(crate) fn run(&self) -> rusqlite::Result<SearchResults> {
+        let mut expression = self.query.all();
+        let mut matches = self.matches(&expression)?;
+        let mut has_some_words = false;
+        if matches.is_empty() && self.query.has_several() {
+            expression = self.query.any();
+            matches = self.matches(&expression)?;
+            has_some_words = !matches.is_empty();
+        }
+        let mut has_more = matches.len() == LOOKED_AT;
+        let mut sessions: Vec<(i64, FoundSession)> = Vec::new();
+        for found in matches {
+            let Some(session) = self.session_of(&found, &mut sessions)? else {
+                has_more = true;
+                continue;
+            };
+            if session.texts.len() == self.limits.texts {
+                has_more = true;
+                continue;
+            }
+            session.texts.extend(self.text(&found, &expression)?);
+        }
+        let sessions = sessions.into_iter().map(|(_, session)| session).collect();
+        Ok(SearchResults { sessions, has_some_words, has_more, unread: self.unread()? })
+    }
+
+    fn matches(&self, expression: &str) -> rusqlite::Result<Vec<Match>> {
+        let except = match self.except {
+            Some(session) => self
+                .connection
+                .query_row("SELECT id FROM session WHERE name = ?1", [session.as_str()], |row| {
+                    row.get(0)
+                })
+                .optional()?,
+            None => None,
+        };
+        let mut rows = self.connection.prepare(FIND)?;
+        let most = i64::try_from(LOOKED_AT).unwrap_or(i64::MAX);
+        rows.query_map(params![expression, except.unwrap_or(-1_i64), most], Match::of_row)?
+            .collect()
+    }
+
+    /// Returns the session of a match among those found; `None` if there is no room for another.
+    fn session_of<'s>(
+        &self,
+        found: &Match,
+        sessions: &'s mut Vec<(i64, FoundSession)>,
+    ) -> rusqlite::Result<Option<&'s mut FoundSession>> {
+        let index = sessions.iter().position(|(id, _)| *id == found.session);
+        let index = match index {
+            Some(index) => index,
+            None if sessions.len() == self.limits.sessions => return Ok(None),
+            None => {
+                let Ok(session) = SessionId::new(found.name.clone()) else { return Ok(None) };
+                let SessionFold { begun, goal, outside, .. } =
+                    stored_fold(self.connection, found.session)?;
+                let outside = outside.into_iter().collect();
+                let begun = begun.unwrap_or_default();
+                let session = FoundSession { session, begun, goal, outside, texts: Vec::new() };
+                sessions.push((found.session, session));
+                sessions.len() - 1
+            }
+        };
+        Ok(sessions.get_mut(index).map(|(_, session)| session))
+    }
+
+    fn text(&self, found: &Match, expression: &str) -> rusqlite::Result<Option<FoundText>> {
+        let sql = "SELECT snippet(body, 0, ?3, ?4, '…', ?5) FROM body
+            WHERE body MATCH ?1 AND rowid = ?2";
+        let values =
+            params![expression, found.id, FOUND.to_string(), FOUND_END.to_string(), SNIPPET_WORDS];
+        let snippet: Option<String> =
+            self.connection.query_row(sql, values, |row| row.get(0)).optional()?;
+        Ok(snippet.zip(EntryKind::from_name(&found.kind)).map(|(snippet, kind)| FoundText {
+            record: found.seq.unsigned_abs(),
+            at: found.at.unsigned_abs(),
+            agent: found.agent.clone(),
+            kind,
+            snippet: Snippet::new(&snippet),
+        }))
+    }
+
+    fn unread(&self) -> rusqlite::Result<Vec<UnreadSession>> {
+        let sql = "SELECT name, fault FROM session WHERE fault IS NOT NULL ORDER BY name";
+        let mut rows = self.connection.prepare(sql)?;
+        let unread = |row: &Row<'_>| Ok(UnreadSession { session: row.get(0)?, why: row.get(1)? });
+        rows.query_map([], unread)?.collect()
+    }
+}
+
+/// Returns what is known of a session.
+pub(crate) fn stored_fold(connection: &Connection, id: i64) -> rusqlite::Result<SessionFold> {
+    let sql = "SELECT state FROM session WHERE id = ?1";
+    let state: String = connection.query_row(sql, [id], |row| row.get(0))?;
+    Ok(serde_json::from_str(&state).unwrap_or_default())
+}

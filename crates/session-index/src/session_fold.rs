@@ -1,0 +1,172 @@
+//! Takes from the records of a session what is searched.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use deputize_core::ToolEffect;
+use deputize_core::agent::AgentSpec;
+use deputize_core::sanitize::for_terminal_line;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::entry::{Entry, EntryKind};
+use crate::words::visible;
+
+/// The name of the tool that searches sessions.
+pub const TOOL_NAME: &str = "session_search";
+
+/// Bytes of an argument up to which it is searched; longer ones are contents.
+const ARGUMENT_BYTES: usize = 500;
+/// Characters of a session's goal that are kept.
+const GOAL_CHARS: usize = 200;
+/// Characters of the name of an agent or a source that are kept.
+const NAME_CHARS: usize = 200;
+
+/// What is known of a session behind some of its records: enough to go on with the next one.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct SessionFold {
+    /// Unix time of its first record, in milliseconds.
+    pub(crate) begun: Option<u64>,
+    /// The first task of the top agent.
+    pub(crate) goal: String,
+    /// What its agents read from outside of the machine.
+    pub(crate) outside: BTreeSet<String>,
+    /// Agents whose first message, which repeats their task, is still to come.
+    opening: BTreeSet<String>,
+}
+
+/// A record, with of its event only what `E` names.
+#[derive(Deserialize)]
+struct IndexedRecord<'r, E> {
+    at: u64,
+    #[serde(borrow)]
+    agent: Cow<'r, str>,
+    depth: u32,
+    event: E,
+}
+
+#[derive(Deserialize)]
+struct EventType<'r> {
+    #[serde(rename = "type", borrow)]
+    name: Cow<'r, str>,
+}
+
+#[derive(Deserialize)]
+struct StartFields {
+    spec: AgentSpec,
+}
+
+#[derive(Deserialize)]
+struct MessageFields {
+    text: String,
+    #[serde(default)]
+    from: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct ReplyFields {
+    reply: ReplyWords,
+}
+
+#[derive(Deserialize)]
+struct ReplyWords {
+    text: String,
+}
+
+#[derive(Deserialize)]
+struct CallFields {
+    tool: String,
+    arguments: String,
+}
+
+#[derive(Deserialize)]
+struct ResultFields {
+    #[serde(default)]
+    facts: Vec<Value>,
+}
+
+#[derive(Deserialize)]
+struct EndFields {
+    #[serde(default)]
+    external: bool,
+    #[serde(default)]
+    text: Option<String>,
+}
+
+/// The part of a record's event that `E` names; `None` if the record is of another shape, as one
+/// of a newer program may be.
+fn event<'r, E: Deserialize<'r>>(record: &'r RawValue) -> Option<E> {
+    serde_json::from_str::<IndexedRecord<'r, E>>(record.get()).ok().map(|record| record.event)
+}
+
+impl SessionFold {
+    /// Applies the next record, which has this number. Returns what is to be searched of it.
+    pub(crate) fn apply(&mut self, seq: u64, record: &RawValue) -> Option<Entry> {
+        let IndexedRecord { at, agent, depth, event: EventType { name } } =
+            serde_json::from_str(record.get()).ok()?;
+        self.begun.get_or_insert(at);
+        let (kind, text) = match name.as_ref() {
+            "agent.start" => self.start(&event::<StartFields>(record)?.spec, &agent, depth),
+            "message" => {
+                let MessageFields { text, from } = event(record)?;
+                // What a child says is found where it said it.
+                let is_repeated = self.opening.remove(agent.as_ref()) || from.is_some();
+                (!is_repeated).then_some((asked(depth), text))
+            }
+            "model.response" => Some((EntryKind::Reply, event::<ReplyFields>(record)?.reply.text)),
+            "tool.start" => call_words(&event(record)?).map(|words| (EntryKind::Call, words)),
+            "tool.end" => {
+                self.read_outside(event::<ResultFields>(record)?.facts);
+                None
+            }
+            "agent.end" => {
+                let EndFields { external, text } = event(record)?;
+                text.filter(|_| external).map(|text| (EntryKind::Reply, text))
+            }
+            _ => None,
+        }?;
+        let text = visible(&text);
+        let agent = agent.split_once('/').map_or("", |(_, path)| path);
+        let agent = for_terminal_line(agent, NAME_CHARS);
+        (!text.trim().is_empty()).then_some(Entry { seq, at, agent, kind, text })
+    }
+
+    fn start(&mut self, spec: &AgentSpec, agent: &str, depth: u32) -> Option<(EntryKind, String)> {
+        self.opening.insert(agent.to_owned());
+        // What the host put around the person's words is the same in many sessions.
+        let text = if depth == 0 { spec.request() } else { &spec.goal };
+        if depth == 0 && self.goal.is_empty() {
+            self.goal = for_terminal_line(&spec.goal, GOAL_CHARS);
+        }
+        Some((asked(depth), text.to_owned()))
+    }
+
+    fn read_outside(&mut self, facts: Vec<Value>) {
+        for fact in facts {
+            if let Ok(ToolEffect::OutsideRead { source }) = serde_json::from_value(fact) {
+                self.outside.insert(for_terminal_line(&source, NAME_CHARS));
+            }
+        }
+    }
+}
+
+/// What a message for an agent at this depth is.
+const fn asked(depth: u32) -> EntryKind {
+    if depth == 0 { EntryKind::Prompt } else { EntryKind::Task }
+}
+
+/// Returns the tool of a call and its short arguments; `None` for earlier searches, which would be
+/// found for their own words.
+fn call_words(call: &CallFields) -> Option<String> {
+    if call.tool == TOOL_NAME {
+        return None;
+    }
+    let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let texts = arguments.as_object().into_iter().flatten().filter_map(|(_, value)| value.as_str());
+    let short = texts.filter(|text| (1..=ARGUMENT_BYTES).contains(&text.len()));
+    Some(std::iter::once(call.tool.as_str()).chain(short).collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+use super::*;
+use crate::fixture::{agent_start, record};
+
+fn entries(fold: &mut SessionFold, records: &[String]) -> Vec<String> {
+    let apply = |(seq, record): (u64, &String)| {
+        let raw: Box<RawValue> = RawValue::from_string(record.clone()).unwrap();
+        fold.apply(seq, &raw)
+    };
+    let line = |entry: Entry| {
+        let Entry { seq, agent, kind, text, .. } = entry;
+        format!("{seq} {} [{agent}] {text}", kind.as_str())
+    };
+    (0..).zip(records).filter_map(apply).map(line).collect()
+}
+
+/// A session with a child and an external agent, and records of no known shape.
+fn records() -> Vec<String> {
+    let child = "s/1.0.0";
+    let fact = serde_json::json!({"fact": "outside_read", "source": "web:a.example"});
+    [
+        record(0, "s", &serde_json::json!({"type": "session.start", "cwd": "/"})),
+        record(1, "s", &agent_start("s", "Fix the\nbuild")),
+        record(2, "s", &serde_json::json!({"type": "message", "text": "[date]\nFix the\nbuild"})),
+        record(3, "s", &serde_json::json!({"type": "model.response", "reply": {"text": " \n"}})),
+        record(
+            4,
+            "s",
+            &serde_json::json!({"type": "tool.start", "tool": "terminal",
+            "arguments": r#"{"command": "cargo build", "seconds": 5, "content": ""}"#}),
+        ),
+        record(
+            5,
+            "s",
+            &serde_json::json!({"type": "tool.end", "tool": "terminal",
+            "result": {"text": "error[E0308]"}, "facts": [fact, {"fact": "new"}]}),
+        ),
+        record(6, child, &agent_start(child, "Look around")),
+        record(7, child, &serde_json::json!({"type": "message", "text": "Look around"})),
+        record(8, child, &serde_json::json!({"type": "message", "text": "And\u{1b}[2J there"})),
+        record(
+            9,
+            child,
+            &serde_json::json!({"type": "model.response",
+            "reply": {"text": "Seen."}}),
+        ),
+        record(10, child, &serde_json::json!({"type": "agent.end", "text": "Seen."})),
+        record(
+            11,
+            "s",
+            &serde_json::json!({"type": "message", "text": "ended",
+            "from": "s/1.0.0"}),
+        ),
+        record(12, "s", &serde_json::json!({"type": "message", "text": "Thanks"})),
+        record(
+            13,
+            "s/1.0.1",
+            &serde_json::json!({"type": "agent.end", "external": true,
+            "text": "Its own words"}),
+        ),
+        record(
+            14,
+            "s",
+            &serde_json::json!({"type": "tool.start", "tool": TOOL_NAME,
+            "arguments": r#"{"query": "build"}"#}),
+        ),
+        record(15, "s", &serde_json::json!({"type": "model.response", "reply": 3})),
+        record(16, "s", &serde_json::json!({"type": "agent.start", "spec": {}})),
+        record(17, "s", &serde_json::json!({"type": "unheard.of"})),
+    ]
+    .into()
+}
+
+#[test]
+fn words_of_people_and_agents_are_searched_and_results_are_not() {
+    let mut fold = SessionFold::default();
+    insta::assert_snapshot!(entries(&mut fold, &records()).join("\n"), @"
+    1 prompt [] Fix the
+    build
+    4 call [] terminal cargo build
+    6 task [1.0.0] Look around
+    8 task [1.0.0] And there
+    9 reply [1.0.0] Seen.
+    12 prompt [] Thanks
+    13 reply [1.0.1] Its own words
+    ");
+    assert_eq!(fold.goal, "Fix the build");
+    assert_eq!(fold.outside, BTreeSet::from(["web:a.example".to_owned()]));
+    assert_eq!(fold.begun, Some(0));
+}
