@@ -22,8 +22,8 @@ use serde_json::{Value, json};
 
 use crate::fixture::{World, authority, decl, insert_tool, parts, spec};
 
-/// Makes the calls of `list`, each `TOOL ARGUMENTS`, one after the other, or at once if `n` is 1;
-/// then waits for its cancel if `command` is `wait`.
+/// Makes the calls of `list`, each `TOOL ARGUMENTS`, one after the other, or at once if `n` is 1. A
+/// call that takes longer than a minute is dropped.
 fn nest<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {
     Box::pin(async move {
         let calls: Vec<String> = serde_json::from_value(arguments["list"].clone()).unwrap();
@@ -37,7 +37,10 @@ fn nest<'a>(world: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a,
                     questions.fetch_add(1, Ordering::SeqCst);
                 });
                 let call = NestedCall { outer: cx, number, tool, arguments, on_question };
-                let result = nested.caller().call(call).await.unwrap();
+                let minute = std::time::Duration::from_secs(60);
+                let result = tokio::time::timeout(minute, nested.caller().call(call)).await;
+                let Ok(result) = result else { return "dropped".to_owned() };
+                let result = result.unwrap();
                 format!("{}: {} {:?}", result.status.as_str(), result.content, result.notes)
             }
         };
@@ -207,13 +210,31 @@ async fn nested_calls_run_side_by_side_where_their_tools_allow_it() {
     let parts = nesting(&world, &["wait {}", r#"look {"n": 77}"#], true);
     run_nested(folder.path(), parts, &Cancel::new()).await;
     assert_eq!(world.done()[1], r#"ok: released []"#);
+}
 
+#[tokio::test(start_paused = true)]
+async fn a_nested_call_that_may_not_run_side_by_side_waits_for_the_others() {
     let folder = tempfile::tempdir().unwrap();
     let world = Arc::new(World::default());
-    let parts = nesting(&world, &["act {}", "look {}", "act {}", "look {}"], true);
-    run_nested(folder.path(), parts, &Cancel::new()).await;
-    // The outer one, and one more.
-    assert_eq!(world.most_running.load(Ordering::SeqCst), 2);
+    let parts = nesting(&world, &["wait {}", "act {}"], true);
+    let cancel = Cancel::new();
+    let stop = async {
+        tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+        assert_eq!(world.done(), Vec::<String>::new(), "the first one still runs");
+        cancel.cancel(CancelReason::Interrupted);
+    };
+    tokio::join!(run_nested(folder.path(), parts, &cancel), stop);
+    assert!(!world.done().iter().any(|done| done.starts_with("act ")), "{:?}", world.done());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_nested_call_that_was_dropped_has_an_end_before_the_one_that_made_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = Arc::new(World::default());
+    run_nested(folder.path(), nesting(&world, &["wait {}"], false), &Cancel::new()).await;
+    assert_eq!(world.done()[0], "dropped");
+    let ends = ["end call_1_0_1 cancelled", "end call_1_0 ok"];
+    assert_eq!(calls(&world.records.lock())[2..], ends);
 }
 
 #[tokio::test(start_paused = true)]
