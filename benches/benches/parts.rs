@@ -69,13 +69,22 @@ fn call(step: u32) -> (Reply, ToolResult) {
     let content = "    let value = compute(&input, \"text\")?;\n".repeat(50);
     let source = TextSource::Tool("read_file".to_owned());
     let text = frame_for_model(&secret, &agent, id, &source, &content);
-    (reply, ToolResult { call: id, status: CallStatus::Ok, text, fingerprint: step.to_string() })
+    (
+        reply,
+        ToolResult {
+            call: id,
+            status: CallStatus::Ok,
+            text,
+            fingerprint: step.to_string(),
+            images: Vec::new(),
+        },
+    )
 }
 
 /// A run after so many steps that read 2 KB each.
 fn conversation(steps: u32) -> Run {
     let mut run = Run::new(AgentLimits { max_iterations: 1_000, time_ms: 0, wrap_up_ms: 0 }, []);
-    run.apply(Input::Message(&UserMessage { text: "Begin.".to_owned(), from: None }));
+    run.apply(Input::Message(&UserMessage::new("Begin.".to_owned())));
     for step in 1..=steps {
         let (reply, result) = call(step);
         run.apply(Input::Reply(&reply));
@@ -125,7 +134,7 @@ fn fold_of_20_steps(bencher: Bencher<'_, '_>) {
     let steps: Vec<_> = (1..=20).map(call).collect();
     bencher.counter(ItemsCount::new(steps.len())).bench(|| {
         let mut run = Run::new(AgentLimits { max_iterations: 99, time_ms: 0, wrap_up_ms: 0 }, []);
-        run.apply(Input::Message(&UserMessage { text: "Begin.".to_owned(), from: None }));
+        run.apply(Input::Message(&UserMessage::new("Begin.".to_owned())));
         for (reply, result) in black_box(&steps) {
             run.apply(Input::Reply(reply));
             run.apply(Input::Result { tool: "read_file", args_bytes: 2, result });
@@ -143,7 +152,7 @@ fn journal_append(bencher: Bencher<'_, '_>) {
     let header = Header { format: 0, session: session.clone(), created: 0, secret };
     let file = SessionFile::create(&SessionDir::new(folder.path()), &header).unwrap();
     let text = "A line of a message, with \"quotes\".\n".repeat(55);
-    let event = Event::Message(UserMessage { text, from: None });
+    let event = Event::Message(UserMessage::new(text));
     let agent = AgentId::root(&session);
     let mut record = Record { seq: 0, at: 1, agent, parent: None, depth: 0, event };
     bencher.bench_local(move || {

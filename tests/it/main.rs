@@ -18,6 +18,7 @@ mod delegation_page;
 mod docs;
 mod faults;
 mod hooks;
+mod images;
 mod kill;
 mod layering;
 mod log;

@@ -16,5 +16,6 @@ mod runs;
 mod serve;
 mod start;
 
+pub(crate) use desk::set as set_server;
 pub(crate) use installed::{install, node, npm};
 pub(crate) use real::{blocking, remote as everything_by_http};

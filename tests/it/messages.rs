@@ -27,7 +27,7 @@ fn model(endpoint: Endpoint) -> AnthropicMessages {
 }
 
 async fn ask(model: &AnthropicMessages) -> Result<Reply, deputize_core::model::ModelError> {
-    let user = UserMessage { text: "Hello.".into(), from: None };
+    let user = UserMessage::new("Hello.");
     let request = Request {
         model: "m-1",
         system: &[],

@@ -51,7 +51,7 @@ fn refused(endpoint: Endpoint) -> String {
 }
 
 fn messages() -> Vec<Arc<Message>> {
-    vec![Arc::new(Message::User(UserMessage { text: "Hello.".into(), from: None }))]
+    vec![Arc::new(Message::User(UserMessage::new("Hello.")))]
 }
 
 fn request<'a>(messages: &'a [Arc<Message>], options: &'a ModelOptions) -> Request<'a> {
@@ -452,7 +452,7 @@ async fn hundreds_of_streams_at_once_stay_apart() {
     for n in 0..all {
         let model = Arc::clone(&model);
         tasks.spawn(async move {
-            let message = Message::User(UserMessage { text: format!("number {n}"), from: None });
+            let message = Message::User(UserMessage::new(format!("number {n}")));
             let messages = [Arc::new(message)];
             let options = ModelOptions::default();
             let request = request(&messages, &options);

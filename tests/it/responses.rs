@@ -33,7 +33,7 @@ async fn ask(model: &OpenAiResponses) -> Result<Reply, ModelError> {
 }
 
 async fn ask_with(model: &OpenAiResponses, options: &ModelOptions) -> Result<Reply, ModelError> {
-    let user = UserMessage { text: "Hello.".into(), from: None };
+    let user = UserMessage::new("Hello.");
     let request = Request {
         model: "m-1",
         system: &[],

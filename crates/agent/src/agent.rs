@@ -10,6 +10,7 @@ use std::sync::Arc;
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::ApproverMode;
 use deputize_core::hook::Hook;
+use deputize_core::image::Image;
 use deputize_core::outcome::ValueError;
 use deputize_core::rate_limit::RateLimiter;
 use deputize_core::sanitize::Secrets;
@@ -144,6 +145,19 @@ impl Agent {
     /// Runs a task to its end or until it is cancelled.
     pub async fn run_until(&self, task: &str, cancel: &Cancel) -> Outcome {
         self.run_spec(|spec| spec, task, None, cancel).await
+    }
+
+    /// Runs a task with images, which its model sees with the words. With the feature `images`,
+    /// [`ImageReader`](crate::image::ImageReader) makes them of files. A model without vision fails
+    /// the task.
+    pub async fn run_with_images(
+        &self,
+        task: &str,
+        images: impl IntoIterator<Item = Image>,
+    ) -> Outcome {
+        let images = images.into_iter().collect();
+        let change = |spec| AgentSpec { images, ..spec };
+        self.run_spec(change, task, None, &Cancel::new()).await
     }
 
     /// Runs a task to its end and records everything from outside in a new file, so that

@@ -50,6 +50,10 @@ impl Model for CappedModel {
         self.model.takes_tokens()
     }
 
+    fn sees_images(&self, model: &str) -> bool {
+        self.model.sees_images(model)
+    }
+
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
         let model = self.model.for_one_agent()?;
         Some(Arc::new(Self { model, most: self.most }))

@@ -45,6 +45,7 @@
 //! | get a value of a type | [`Agent::answer`] |
 //! | go on with a session | [`Agent::resume`] |
 //! | cancel | [`Agent::run_until`] |
+//! | show images with a task | [`Agent::run_with_images`] |
 //! | see faults and what happens when | any subscriber of `tracing`, such as `tracing-subscriber` |
 //! | use a model of your own | [`AgentModel::value`] |
 //! | set everything of a model's endpoint | [`AgentModel::endpoint`] |
@@ -70,6 +71,7 @@
 //! | `http` | yes | models by name and by address |
 //! | `tools` | yes | the settings of the built-in tools, the owner of their commands, and hooks that are shell commands |
 //! | `web` | no | the tools of `deputize-tools` that read and search the web, and their settings |
+//! | `images` | no | images that `read_file` and MCP servers show to models that see them |
 //! | `session-search` | no | search over past sessions, with SQLite |
 //! | `mcp` | no | the tools of MCP servers |
 //! | `plugins` | no | dynamic plugins |
@@ -120,6 +122,8 @@ pub use deputize_delegate::{
     DelegationOptions,
 };
 pub use deputize_documents::ProfileLibrary;
+#[cfg(feature = "images")]
+pub use deputize_image as image;
 pub use deputize_runtime::SessionSnapshot;
 #[cfg(feature = "session-search")]
 pub use deputize_session_index as session_index;

@@ -186,6 +186,7 @@ fn spec(id: AgentId, dir: PathBuf, catalog: &Catalog) -> AgentSpec {
         goal: "Test a tool.".to_owned(),
         task: "Test a tool.".to_owned(),
         model: "bench/none".to_owned(),
+        images: Vec::new(),
         model_pinned: false,
         options: ModelOptions::default(),
         system: Vec::new(),

@@ -41,6 +41,8 @@ pub struct ProviderEntry {
     /// (`reasoning_content`, `openai-chat` only): some servers refuse a tool loop without it, some
     /// refuse the field. Absent: at deepseek.com only.
     pub echo_reasoning: Option<bool>,
+    /// Whether the models see images. Absent: as their makers say, of known providers.
+    pub vision: Option<bool>,
     /// File with certificate authorities (PEM) to trust beside the system's: an absolute path, or
     /// one that begins with `~/`.
     pub ca_file: Option<String>,

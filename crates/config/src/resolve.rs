@@ -310,6 +310,7 @@ fn http(
         body: BodyOptions {
             streaming: entry.streaming.unwrap_or(true),
             echo_reasoning: entry.echo_reasoning,
+            vision: entry.vision,
             extra: extra(entry, meant),
         },
         ca_file: entry.ca_file.clone(),

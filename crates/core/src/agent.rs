@@ -25,6 +25,9 @@ pub enum AttachError {
     /// The agent may not use this model.
     #[error("this agent may not use the model `{0}`: name another one, or leave `model` out")]
     ModelRefused(String),
+    /// The task has images, and the model sees none.
+    #[error("the task has images, and the model `{0}` sees none: name a model that does")]
+    NoVision(String),
     /// The budget is in dollars and the price of the model is unknown.
     #[error(
         "the budget is in dollars and the price of `{model}` is not known: set it{setting}, or \

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::answer::with_schema;
 use crate::authority::{ApproverMode, Grant};
+use crate::image::Image;
 use crate::message::Message;
 use crate::model::ModelOptions;
 use crate::name::{AgentId, CallId, ToolName, ToolsetName};
@@ -90,6 +91,9 @@ pub struct AgentSpec {
     pub goal: String,
     /// Its first message.
     pub task: String,
+    /// Images that its model sees with the first message.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
     /// The model, as `PROVIDER/MODEL`.
     pub model: String,
     /// Whether settings or a call named its model, so that it is not inherited. Its fallbacks are
@@ -161,7 +165,8 @@ impl AgentSpec {
     pub fn with_further_task(self, goal: &str) -> Self {
         let task = format!("{FURTHER_TASK}\n{goal}");
         let goal = goal.to_owned();
-        let spec = Self { task, goal, context: None, background: true, ..self };
+        let images = Vec::new();
+        let spec = Self { task, goal, images, context: None, background: true, ..self };
         match spec.output_schema.clone() {
             Some(schema) => spec.answering(schema),
             None => spec,

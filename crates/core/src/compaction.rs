@@ -180,7 +180,7 @@ mod tests {
     }
 
     fn asked(bytes: usize) -> Arc<Message> {
-        Arc::new(Message::User(UserMessage { text: "x".repeat(bytes), from: None }))
+        Arc::new(Message::User(UserMessage::new("x".repeat(bytes))))
     }
 
     fn choose(

@@ -72,6 +72,7 @@ pub mod external_agent;
 pub mod file_state;
 pub mod future;
 pub mod hook;
+pub mod image;
 pub mod memory;
 pub mod message;
 pub mod model;

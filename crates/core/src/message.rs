@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::image::Image;
 use crate::name::{CallId, ChildEndId};
 
 /// Text that a model reads. A separate type, so that text for the operator (errors, logs) cannot
@@ -52,7 +53,18 @@ pub enum Message {
 }
 
 impl Message {
-    /// Returns the bytes of its text, with its calls and what goes back to the provider.
+    /// Returns the images that a model sees with it.
+    #[must_use]
+    pub fn images(&self) -> &[Image] {
+        match self {
+            Self::User(user) => &user.images,
+            Self::Tool(result) => &result.images,
+            Self::Assistant(_) => &[],
+        }
+    }
+
+    /// Returns the bytes of its text, with its calls and what goes back to the provider. Images
+    /// count as the text that takes as many tokens.
     #[must_use]
     pub fn text_bytes(&self) -> u64 {
         let bytes = match self {
@@ -64,7 +76,7 @@ impl Message {
             }
             Self::Tool(result) => result.text.as_str().len(),
         };
-        bytes as u64
+        bytes as u64 + self.images().iter().map(Image::text_bytes).sum::<u64>()
     }
 }
 
@@ -77,6 +89,17 @@ pub struct UserMessage {
     /// each report exactly once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<ChildEndId>,
+    /// Images that the model sees with the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
+}
+
+impl UserMessage {
+    /// Creates a message with only text.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self { text: text.into(), from: None, images: Vec::new() }
+    }
 }
 
 /// A message that the model wrote.
@@ -180,4 +203,7 @@ pub struct ToolResult {
     /// First 16 hexadecimal digits of the SHA-256 of the content without its frame, so that equal
     /// results have equal fingerprints although frames differ.
     pub fingerprint: String,
+    /// Images that the model sees with the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
 }

@@ -236,6 +236,12 @@ pub trait Model: Send + Sync {
         false
     }
 
+    /// Returns whether the model of this name at its provider sees images. One that does not is sent
+    /// conversations without them.
+    fn sees_images(&self, _model: &str) -> bool {
+        false
+    }
+
     /// Returns the same model for one agent alone, if that makes a difference: with several keys,
     /// each agent stays with one until the value is dropped. `None` if it is the same for all.
     ///
@@ -261,6 +267,10 @@ impl<M: Model + ?Sized> Model for Arc<M> {
 
     fn takes_tokens(&self) -> bool {
         (**self).takes_tokens()
+    }
+
+    fn sees_images(&self, model: &str) -> bool {
+        (**self).sees_images(model)
     }
 
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {

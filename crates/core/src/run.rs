@@ -71,7 +71,7 @@ struct Retries {
 /// use deputize_core::run::{Input, Run, Step};
 /// let mut run = Run::new(AgentLimits { max_iterations: 9, time_ms: 0, wrap_up_ms: 0 }, []);
 /// assert_eq!(run.step(), Step::Rest);
-/// run.apply(Input::Message(&UserMessage { text: "Hello".into(), from: None }));
+/// run.apply(Input::Message(&UserMessage::new("Hello")));
 /// assert!(matches!(run.step(), Step::Ask { iteration: 1, .. }));
 /// run.apply(Input::Reply(&Reply::text("m", "Good day.")));
 /// let Step::Done(end) = run.step() else { panic!() };
@@ -469,7 +469,8 @@ impl Run {
         let calls: Vec<ToolCall> = open.without_result().cloned().collect();
         for ToolCall { id: call, name, arguments } in calls {
             let text = ModelText::own(text.trim_end());
-            let result = ToolResult { call, status, text, fingerprint: String::new() };
+            let result =
+                ToolResult { call, status, text, fingerprint: String::new(), images: Vec::new() };
             self.result(ToolTrace::new(&name, arguments.len() as u64, &result), &result);
         }
     }

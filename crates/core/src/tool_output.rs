@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use crate::denial::Denial;
+use crate::image::Image;
 use crate::message::ModelText;
 use crate::sanitize::TextSource;
 use crate::tool_effect::ToolEffect;
@@ -60,6 +61,8 @@ pub struct ToolOutput {
     pub notes: Vec<String>,
     /// Effects that the host observed.
     pub facts: Vec<ToolEffect>,
+    /// Images that the model sees after the content. A model without vision sees none.
+    pub images: Vec<Image>,
     /// How the result may be shown.
     pub display: Option<Display>,
     /// Whether the call only waited. The same result again is then no repetition.

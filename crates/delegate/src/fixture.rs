@@ -99,6 +99,7 @@ fn top(tools: Vec<ToolName>, grant: Grant) -> AgentSpec {
         goal: "Everything.".to_owned(),
         task: "Everything.".to_owned(),
         model: "local/qwen3".to_owned(),
+        images: Vec::new(),
         model_pinned: false,
         options: ModelOptions::default(),
         system: Vec::new(),

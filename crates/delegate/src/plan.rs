@@ -429,6 +429,7 @@ fn spec(
         spawned_by: Some(by),
         task: first,
         goal: task.goal,
+        images: Vec::new(),
         model_pinned: own.is_some() || parent.spec.model_pinned,
         model: own.unwrap_or_else(|| parent.spec.model.clone()),
         options,

@@ -4,9 +4,12 @@ use std::fs::OpenOptions;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+use deputize_core::image::ImageFormat;
 use deputize_core::{ToolCx, ToolOutput};
 use serde_json::Value;
 use tokio::task::spawn_blocking;
+
+use crate::image_shower::ImageShower;
 
 /// Limit on text for the model, in bytes; longer text is stored whole in a file.
 pub const TEXT_BYTES: usize = 256 * 1024;
@@ -30,6 +33,8 @@ pub(crate) struct ContentReader<'a> {
 pub(crate) struct Content {
     output: ToolOutput,
     files: Vec<ContentFile>,
+    /// Shows images, where the model sees them.
+    images: Option<ImageShower>,
 }
 
 /// A part of an answer for a file of the session.
@@ -40,17 +45,33 @@ struct ContentFile {
     note: usize,
     /// That note if the file is not written, without the error.
     failure: String,
+    /// Whether a model that sees images is shown it.
+    is_image: bool,
 }
 
 impl Content {
-    /// Writes the files, and returns the rest. A note says which one could not be written.
+    /// Writes the files, and returns the rest with the images. A note says which one could not be
+    /// written or shown.
     pub(crate) async fn store(self) -> ToolOutput {
-        let Self { mut output, files } = self;
-        for ContentFile { path, bytes, note, failure } in files {
-            let written = spawn_blocking(move || write_new(&path, &bytes)).await;
-            let written = written.map_err(io::Error::other).flatten();
-            if let (Err(error), Some(note)) = (written, output.notes.get_mut(note)) {
+        let Self { mut output, files, images } = self;
+        for ContentFile { path, bytes, note, failure, is_image } in files {
+            let shower = images.clone().filter(|_| is_image);
+            let work = spawn_blocking(move || {
+                (write_new(&path, &bytes), shower.map(|shower| shower.show(&bytes)))
+            });
+            let (written, shown) =
+                work.await.unwrap_or_else(|lost| (Err(io::Error::other(lost)), None));
+            let Some(note) = output.notes.get_mut(note) else { continue };
+            if let Err(error) = written {
                 *note = format!("{failure}: {error}");
+            }
+            match shown {
+                Some(Ok((image, about))) => {
+                    note.push_str(&format!("; {about}"));
+                    output.images.push(image);
+                }
+                Some(Err(why)) => note.push_str(&format!("; not shown: {why}")),
+                None => {}
             }
         }
         output
@@ -211,7 +232,7 @@ impl<'a> ContentReader<'a> {
         }
     }
 
-    /// Adds a part for a file of the session: models here read text.
+    /// Adds a part for a file of the session. A model that sees images is shown one too.
     fn bytes(&mut self, data: &str, mime: &str, kind: &str) {
         if self.files.len() == KEPT {
             self.left_out.above_limit += 1;
@@ -240,7 +261,9 @@ impl<'a> ContentReader<'a> {
     }
 
     fn add_file(&mut self, path: PathBuf, bytes: Vec<u8>, note: String, failure: String) {
-        self.files.push(ContentFile { path, bytes, note: self.notes.len(), failure });
+        let note_place = self.notes.len();
+        let is_image = ImageFormat::of_head(&bytes).is_some();
+        self.files.push(ContentFile { path, bytes, note: note_place, failure, is_image });
         self.notes.push(note);
     }
 
@@ -257,7 +280,7 @@ impl<'a> ContentReader<'a> {
             self.add_file(path, whole, note, format!("{about}, and not kept"));
         }
         let output = ToolOutput { content, notes: self.notes, ..ToolOutput::default() };
-        Content { output, files: self.files }
+        Content { output, files: self.files, images: ImageShower::of(self.cx) }
     }
 }
 

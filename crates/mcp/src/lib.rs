@@ -30,6 +30,7 @@
 //!
 //! | feature | by default | what it adds |
 //! | --- | --- | --- |
+//! | `images` | no | shows images of results to models that see them |
 //! | `fuzz` | no | opens what the fuzz targets need; nothing else may use it |
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
@@ -45,6 +46,7 @@ pub mod fuzz;
 mod handshake;
 mod http;
 mod http_request;
+mod image_shower;
 mod json;
 mod list_request;
 mod listing;

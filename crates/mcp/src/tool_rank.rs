@@ -9,6 +9,8 @@ use serde_json::Value;
 const WEIGHTS: [f64; 3] = [4.0, 1.0, 0.5];
 /// Part of the weight of a word that only begins with the one of the query, or the other way round.
 const PREFIX_PART: f64 = 0.5;
+/// Limit on the words of a query.
+const QUERY_WORDS: usize = 64;
 /// Fewest characters of a word that may be the beginning of another.
 const PREFIX_CHARS: usize = 3;
 
@@ -70,7 +72,7 @@ fn words(text: &str) -> BTreeSet<String> {
 pub(crate) fn rank<'e>(tools: &[&'e CatalogEntry], query: &str) -> Vec<&'e CatalogEntry> {
     let of_tools: Vec<ToolWords> = tools.iter().map(|entry| ToolWords::of(entry)).collect();
     let mut scores = vec![0.0; tools.len()];
-    for word in words(query) {
+    for word in words(query).into_iter().take(QUERY_WORDS) {
         let weights: Vec<f64> = of_tools.iter().map(|tool| tool.weight(&word)).collect();
         let have = weights.iter().filter(|weight| **weight > 0.0).count();
         let rarity = (1.0 + ratio(tools.len(), have)).ln();

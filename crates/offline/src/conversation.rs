@@ -237,13 +237,19 @@ mod tests {
     use super::*;
 
     fn user(text: &str) -> Arc<Message> {
-        Arc::new(Message::User(UserMessage { text: text.into(), from: None }))
+        Arc::new(Message::User(UserMessage::new(text)))
     }
 
     fn tool(status: CallStatus) -> Arc<Message> {
         let call = CallId::new(1, 0);
         let text = ModelText::own("x");
-        Arc::new(Message::Tool(ToolResult { call, status, text, fingerprint: String::new() }))
+        Arc::new(Message::Tool(ToolResult {
+            call,
+            status,
+            text,
+            fingerprint: String::new(),
+            images: Vec::new(),
+        }))
     }
 
     #[test]

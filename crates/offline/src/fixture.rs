@@ -51,7 +51,7 @@ pub(super) fn talk_in(
     let tools: Vec<Arc<ToolDecl>> = tools.iter().map(|name| Arc::new(declaration(name))).collect();
     let limits = AgentLimits { max_iterations: most_steps, time_ms: 0, wrap_up_ms: 0 };
     let mut run = Run::new(limits, []);
-    run.apply(Input::Message(&UserMessage { text: task.to_owned(), from: None }));
+    run.apply(Input::Message(&UserMessage::new(task.to_owned())));
     let mut made = Vec::new();
     let agent = AgentId::root(&SessionId::literal("s"));
     loop {
@@ -82,7 +82,8 @@ pub(super) fn talk_in(
                     let note = if note.is_empty() { String::new() } else { format!("\n[{note}]") };
                     let text = ModelText::own(format!("{framed}{note}"));
                     let fingerprint = String::new();
-                    let result = ToolResult { call: call.id, status, text, fingerprint };
+                    let result =
+                        ToolResult { call: call.id, status, text, fingerprint, images: Vec::new() };
                     let (tool, args_bytes) = (&*call.name, call.arguments.len() as u64);
                     run.apply(Input::Result { tool, args_bytes, result: &result });
                     made.push((call.name, arguments));

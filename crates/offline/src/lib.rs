@@ -17,7 +17,7 @@
 //! use std::sync::Arc;
 //!
 //! # tokio::runtime::Builder::new_current_thread().build()?.block_on(async {
-//! let asked = Message::User(UserMessage { text: "Tell me a joke".into(), from: None });
+//! let asked = Message::User(UserMessage::new("Tell me a joke"));
 //! let request = Request {
 //!     model: "offline",
 //!     system: &[],

@@ -147,6 +147,10 @@ impl Model for AnthropicMessages {
         true
     }
 
+    fn sees_images(&self, model: &str) -> bool {
+        self.dialect.vision.sees_images(model)
+    }
+
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
         let remote = self.remote.for_one_agent()?;
         let dialect = self.dialect.clone();

@@ -35,7 +35,8 @@ fn room(request: &Request<'_>) -> usize {
             }
             Message::Tool(result) => result.text.as_str().len(),
         };
-        text + AROUND
+        let images = message.images().iter().map(|image| image.base64().len() + AROUND);
+        text + AROUND + images.sum::<usize>()
     });
     let texts: usize = system.chain(tools).chain(messages).sum();
     texts + texts / 16 + AROUND

@@ -63,13 +63,15 @@ pub struct BodyOptions {
     /// Whether reasoning goes back with a message that made calls, in Chat Completions;
     /// `None`: as is known of the address.
     pub echo_reasoning: Option<bool>,
+    /// Whether the models see images; `None`: as their makers say.
+    pub vision: Option<bool>,
     /// More fields.
     pub extra: BTreeMap<String, Value>,
 }
 
 impl Default for BodyOptions {
     fn default() -> Self {
-        Self { streaming: true, echo_reasoning: None, extra: BTreeMap::new() }
+        Self { streaming: true, echo_reasoning: None, vision: None, extra: BTreeMap::new() }
     }
 }
 

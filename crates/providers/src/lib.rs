@@ -53,6 +53,7 @@ mod stream;
 mod stream_error;
 mod stream_status;
 mod text;
+mod vision;
 mod wire;
 
 pub use anthropic_messages::AnthropicMessages;
@@ -69,4 +70,5 @@ pub use secret::{Key, Secret};
 pub use server_error::ServerError;
 pub use stream_error::{ForeignBody, ReplyTooLarge, StreamError};
 pub use stream_status::{StreamEnd, StreamStatus};
+pub use vision::{Vision, publishes_vision};
 pub use wire::{Wire, WireDialect};

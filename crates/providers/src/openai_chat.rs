@@ -109,6 +109,10 @@ impl Model for OpenAiChat {
         true
     }
 
+    fn sees_images(&self, model: &str) -> bool {
+        self.dialect.vision.sees_images(model)
+    }
+
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
         let remote = self.remote.for_one_agent()?;
         let dialect = self.dialect.clone();

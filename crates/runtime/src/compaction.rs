@@ -293,7 +293,7 @@ impl SummaryWork<'_> {
         let prefill = conversation.iter().take(self.part.first);
         let part = conversation.iter().take(self.part.end).skip(from);
         let text = SUMMARY_REQUEST.trim_end().to_owned();
-        let request = Arc::new(Message::User(UserMessage { text, from: None }));
+        let request = Arc::new(Message::User(UserMessage::new(text)));
         prefill.chain(part).cloned().chain([request]).collect()
     }
 }
@@ -340,8 +340,7 @@ mod tests {
 
     #[test]
     fn the_later_half_begins_with_no_result() {
-        let asked =
-            |bytes: usize| Message::User(UserMessage { text: "x".repeat(bytes), from: None });
+        let asked = |bytes: usize| Message::User(UserMessage::new("x".repeat(bytes)));
         let called = Message::Assistant(AssistantMessage::default());
         let result = |bytes: usize| {
             Message::Tool(ToolResult {
@@ -349,6 +348,7 @@ mod tests {
                 status: CallStatus::Ok,
                 text: ModelText::own("x".repeat(bytes)),
                 fingerprint: String::new(),
+                images: Vec::new(),
             })
         };
         let messages: Vec<_> =

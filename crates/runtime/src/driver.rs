@@ -188,7 +188,9 @@ impl Driver {
             return Ok(false);
         }
         let text = cx.shared.parts.secrets.scrub(&cx.spec().task).into_owned();
-        cx.record(Event::Message(UserMessage { text, from: None })).await?;
+        let images = cx.spec().images.clone();
+        let message = UserMessage { images, ..UserMessage::new(text) };
+        cx.record(Event::Message(message)).await?;
         let names = &cx.shared.parts.children.setting_names;
         let late = || TimeShortage::BeforeItBegan.describe(names).into();
         let late = cx.time.is_spent().then(late);

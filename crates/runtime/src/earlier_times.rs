@@ -104,7 +104,7 @@ mod tests {
             let depth = u32::from(parent.is_some());
             Record { seq: 0, at: at * 1000, agent: agent.clone(), parent, depth, event }
         };
-        let message = || Event::Message(UserMessage { text: String::new(), from: None });
+        let message = || Event::Message(UserMessage::new(String::new()));
         let tool = || Event::ToolStart { call, tool: String::new(), arguments: String::new() };
         let start = || {
             Event::SessionStart(SessionStart {

@@ -297,6 +297,7 @@ impl ExternalAgentHost for ExternalReporter {
             status,
             text: ModelText::own(text),
             fingerprint: String::new(),
+            images: Vec::new(),
         };
         let ms = u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX);
         let facts = Vec::new();

@@ -53,10 +53,10 @@ impl Inbox {
         for child in ended {
             let text = self.child_message(&child).await;
             let from = Some(child.id);
-            self.cx.record(Event::Message(UserMessage { text, from })).await?;
+            self.cx.record(Event::Message(UserMessage { text, from, images: Vec::new() })).await?;
         }
         while let Some(text) = self.next_message() {
-            self.cx.record(Event::Message(UserMessage { text, from: None })).await?;
+            self.cx.record(Event::Message(UserMessage::new(text))).await?;
         }
         Ok(())
     }

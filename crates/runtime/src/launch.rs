@@ -5,6 +5,7 @@ use std::sync::Arc;
 use deputize_core::agent::{AgentSpec, AttachError};
 use deputize_core::authority::Grant;
 use deputize_core::future::poll_once;
+use deputize_core::image::Vision;
 use deputize_core::{AgentView, Authority, Cancel, ChildEndId, Outcome, describe_error};
 use tracing::{Instrument as _, info_span};
 
@@ -40,6 +41,10 @@ pub(crate) fn start(
     cancel: Cancel,
 ) -> Result<ReadyAgent, AttachError> {
     let routes = shared.routes(&spec, &authority)?;
+    // A replay has no routes.
+    if !spec.images.is_empty() && routes.first().is_some_and(|route| !sees_images(route)) {
+        return Err(AttachError::NoVision(spec.model));
+    }
     let view = shared.view_of(spec, authority);
     if shared.play.is_none() {
         shared
@@ -48,8 +53,19 @@ pub(crate) fn start(
             .map_err(|error| AttachError::Journal(describe_error(&error)))?;
     }
     let earlier = EarlierTime::default();
+    set_vision(&view, &routes);
     let cx = Arc::new(AgentContext::new(Arc::clone(shared), view, earlier, cancel));
     Ok(ReadyAgent { cx, routes, place: None })
+}
+
+/// Tells an agent's tools whether its own model sees images. A model that it falls back on and that
+/// sees none is sent the conversation without them.
+fn set_vision(view: &AgentView, routes: &[ModelRoute]) {
+    view.store.get_or_insert_with(Vision::default).set(routes.first().is_some_and(sees_images));
+}
+
+fn sees_images(route: &ModelRoute) -> bool {
+    route.model.sees_images(&route.at_provider)
 }
 
 /// Makes a child that is not in the journal.
@@ -92,6 +108,7 @@ pub(crate) fn resume_agent(
     if let Some(view) = Arc::get_mut(&mut view) {
         view.declared = stored.declared;
     }
+    set_vision(&view, &routes);
     let cx = Arc::new(AgentContext::new(Arc::clone(shared), view, stored.earlier, cancel));
     Ok(ReadyAgent { cx, routes, place: None })
 }

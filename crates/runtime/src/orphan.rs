@@ -239,6 +239,7 @@ pub(crate) fn settle_interrupted(
                 status: CallStatus::Error,
                 text: ModelText::own(text),
                 fingerprint: String::new(),
+                images: Vec::new(),
             },
             tool,
             args_bytes: arguments.len() as u64,

@@ -332,8 +332,10 @@ impl ReplayAgent {
             // The first message follows from what made the agent: a request shows whether that
             // is what was recorded.
             Event::Message(message) if !begun && message.from.is_none() => {
-                let text = self.cx.view.spec.task.clone();
-                state.replay(&Event::Message(UserMessage { text, from: None }));
+                let spec = &self.cx.view.spec;
+                let images = spec.images.clone();
+                let message = UserMessage { images, ..UserMessage::new(spec.task.clone()) };
+                state.replay(&Event::Message(message));
             }
             event => state.replay(event),
         }

@@ -56,7 +56,13 @@ mod tests {
             let version = version.clone();
             Event::ToolEnd(Box::new(ToolEnd {
                 tool: "read_file".to_owned(),
-                result: ToolResult { call, status, text, fingerprint: String::new() },
+                result: ToolResult {
+                    call,
+                    status,
+                    text,
+                    fingerprint: String::new(),
+                    images: Vec::new(),
+                },
                 args_bytes: 0,
                 ms: 0,
                 facts: vec![ToolEffect::FileRead { path, version, whole }],

@@ -211,7 +211,7 @@ async fn submit(
     let moment = HookEvent::UserPromptSubmit { prompt: &text };
     let asked = Box::pin(shared.hooks.run(spec, moment, cancel));
     let Some(reason) = asked.await? else {
-        shared.bus.record(spec, Event::Message(UserMessage { text, from: None }))?;
+        shared.bus.record(spec, Event::Message(UserMessage::new(text)))?;
         return Ok(None);
     };
     let reason = crate::hook::message_blocked(&reason);

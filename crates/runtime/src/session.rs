@@ -336,6 +336,7 @@ pub fn top_agent(session: &SessionId, model: &str, task: &str, cwd: &Path) -> Ag
         goal: task.to_owned(),
         task: task.to_owned(),
         model: model.to_owned(),
+        images: Vec::new(),
         model_pinned: false,
         options: ModelOptions::default(),
         system: Vec::new(),

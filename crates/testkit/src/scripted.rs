@@ -200,7 +200,7 @@ mod tests {
     use super::*;
 
     async fn ask(model: &ScriptedModel, text: &str, cancel: &Cancel) -> Result<Reply, ModelError> {
-        let message = Message::User(UserMessage { text: text.into(), from: None });
+        let message = Message::User(UserMessage::new(text));
         let request = Request {
             model: "m",
             system: &["You help.".into()],

@@ -203,6 +203,7 @@ fn context(id: AgentId, cwd: &Path, grant: &Grant, session: Arc<SessionView>) ->
         goal: String::new(),
         task: String::new(),
         model: String::new(),
+        images: Vec::new(),
         model_pinned: false,
         options: ModelOptions::default(),
         system: Vec::new(),

@@ -3,11 +3,14 @@
 use std::io::Read;
 
 use deputize_core::file_state::{FileVersion, ReadRange};
+use deputize_core::image::{ImageFormat, Vision};
 use deputize_core::tool::spec_of;
 use deputize_core::{
     ArgumentRole, Example, Subject, ToolCallResult, ToolCx, ToolEffect, ToolError, ToolKind,
     ToolOutput, ToolSpec, TypedTool,
 };
+#[cfg(feature = "images")]
+use deputize_image::ImageReader;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
@@ -23,7 +26,7 @@ use crate::text::{Charset, HEAD, Utf8Check, guess};
 /// Bytes that are read at once.
 const CHUNK: usize = 64 * 1024;
 
-const DESCRIPTION: &str = "Read a text file. Each line comes as its number, a tab and the text. \
+const DESCRIPTION: &str = "Read a text file, or see an image. Each line comes as its number, a tab and the text. \
     Long files come in pages. Read a file before changing it.";
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -69,7 +72,10 @@ impl TypedTool for ReadFile {
 
     async fn run(&self, args: Args, cx: &ToolCx) -> ToolCallResult {
         // Another thread would have to be woken, which takes longer than to read a small file.
-        if let Some((place, content)) = read_in_memory(cx, &args.path) {
+        let in_memory = read_in_memory(cx, &args.path);
+        // To decode an image takes longer.
+        let in_memory = in_memory.filter(|(_, content)| ImageFormat::of_head(content).is_none());
+        if let Some((place, content)) = in_memory {
             let length = content.len() as u64;
             return FileReader::new(cx, &place, length).page(&args, content.as_slice());
         }
@@ -78,6 +84,13 @@ impl TypedTool for ReadFile {
 }
 
 deputize_core::register_tool!("file", ReadFile);
+
+/// What is in a file.
+enum FileContent {
+    Text(FilePage),
+    /// All bytes of an image.
+    Image(Vec<u8>),
+}
 
 /// A page of a file and what the whole file is.
 struct FilePage {
@@ -125,7 +138,10 @@ impl<'a> FileReader<'a> {
             bytes: limits.read_bytes,
             line_bytes: limits.line_bytes,
         };
-        let reading = self.read(content, page)?;
+        let reading = match self.read(content, page)? {
+            FileContent::Text(reading) => reading,
+            FileContent::Image(bytes) => return self.image(&bytes),
+        };
         let output = output(self.place, page, &reading)?;
         let path = self.place.path();
         let version = reading.version;
@@ -137,7 +153,7 @@ impl<'a> FileReader<'a> {
     }
 
     /// Reads a file to its end, because its version is that of all its bytes, and keeps a page.
-    fn read(&self, file: impl Read, page: PageBounds) -> Result<FilePage, ToolError> {
+    fn read(&self, file: impl Read, page: PageBounds) -> Result<FileContent, ToolError> {
         let limits = &self.limits;
         self.check_size(self.length, limits.file_bytes)?;
         let mut file = file.take(limits.file_bytes + 1);
@@ -146,15 +162,7 @@ impl<'a> FileReader<'a> {
         let got = self.fill(&mut file, &mut head)?;
         head.truncate(got);
         let Some(charset) = Charset::of_head(&head) else {
-            let what = guess(&head);
-            let path = self.place.shown();
-            // The system gives some files no length, however much comes of them.
-            let length = match self.length.max(got as u64) {
-                more if more > self.length && got == HEAD => format!("at least {more} bytes"),
-                length => count(length, "byte"),
-            };
-            let words = format!("binary file ({what}, {length}): {path}; this shows text only");
-            return Err(ToolError::refused(words));
+            return self.binary(head, file);
         };
         let utf16 = matches!(charset, Charset::Utf16Le | Charset::Utf16Be);
         let mut pager = Pager::new(page, !utf16);
@@ -195,7 +203,59 @@ impl<'a> FileReader<'a> {
             other => other,
         };
         let sha256 = data_encoding::HEXLOWER.encode(&sum.finalize());
-        Ok(FilePage { paged: pager.finish(), charset, version: FileVersion { sha256, bytes } })
+        let version = FileVersion { sha256, bytes };
+        Ok(FileContent::Text(FilePage { paged: pager.finish(), charset, version }))
+    }
+
+    /// Returns the bytes of an image, if the model sees images; refuses any other file that is no
+    /// text, by its first bytes.
+    fn binary(&self, head: Vec<u8>, mut rest: impl Read) -> Result<FileContent, ToolError> {
+        let got = head.len() as u64;
+        let is_image = ImageFormat::of_head(&head).is_some();
+        let sees_images = is_image && sees_images(self.cx);
+        if sees_images {
+            let mut bytes = head;
+            let path = self.place.shown();
+            let read = rest.read_to_end(&mut bytes);
+            read.map_err(|error| PathError::of("read", path, error))?;
+            return Ok(FileContent::Image(bytes));
+        }
+        // The system gives some files no length, however much comes of them.
+        let length = match self.length.max(got) {
+            more if more > self.length && got == HEAD as u64 => format!("at least {more} bytes"),
+            length => count(length, "byte"),
+        };
+        let reads_images = cfg!(feature = "images");
+        let why = match is_image && reads_images {
+            true => "your model sees no images",
+            false => "this shows text only",
+        };
+        let what = guess(&head);
+        let path = self.place.shown();
+        Err(ToolError::refused(format!("binary file ({what}, {length}): {path}; {why}")))
+    }
+
+    /// Shows an image, of which the agent then has seen all.
+    #[cfg(feature = "images")]
+    fn image(&self, bytes: &[u8]) -> ToolCallResult {
+        let path = self.place.shown();
+        let agent = &self.cx.agent;
+        let reader = agent.session.settings.get_or_insert_with(ImageReader::default);
+        let read = reader.read(bytes);
+        let read = read.map_err(|why| ToolError::refused(format!("{path}: {why}")))?;
+        let sha256 = data_encoding::HEXLOWER.encode(&Sha256::digest(bytes));
+        let version = FileVersion { sha256, bytes: bytes.len() as u64 };
+        let note = format!("{path}: {read}, {}", count(version.bytes, "byte"));
+        let path = self.place.path();
+        agent.session.files.record_read(agent.id(), &path, version.clone());
+        let fact = ToolEffect::FileRead { path, version, whole: true };
+        Ok(ToolOutput { images: vec![read.image], ..ToolOutput::default() }.note(note).fact(fact))
+    }
+
+    #[cfg(not(feature = "images"))]
+    fn image(&self, _: &[u8]) -> ToolCallResult {
+        let path = self.place.shown();
+        Err(ToolError::refused(format!("{path} is an image; this program shows text only")))
     }
 
     /// Fills a buffer as far as the file goes.
@@ -220,6 +280,11 @@ impl<'a> FileReader<'a> {
         let instead = "search_files finds lines in it, or take a part with the terminal";
         Err(PathError::TooLarge { path, bytes, limit, instead })
     }
+}
+
+/// Whether the agent's model sees images, and this program reads them.
+fn sees_images(cx: &ToolCx) -> bool {
+    cfg!(feature = "images") && cx.agent.store.get_or_insert_with(Vision::default).sees_images()
 }
 
 /// Returns the part of the file on the page.
@@ -401,10 +466,13 @@ mod tests {
     #[tokio::test]
     async fn a_binary_file_is_named_and_not_shown() {
         let png = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
-        assert_eq!(
-            read_of(png).await,
-            "refused: binary file (PNG image, 16 bytes): f; this shows text only"
+        let refused = read_of(png).await;
+        assert!(
+            refused.starts_with("refused: binary file (PNG image, 16 bytes): f; "),
+            "{refused}"
         );
+        let refused = read_of(b"\x7fELF\0\0").await;
+        assert!(refused.ends_with("(ELF program or library, 6 bytes): f; this shows text only"));
     }
 
     #[tokio::test]

@@ -233,6 +233,7 @@ impl LibraryState {
             goal: String::new(),
             task: String::new(),
             model: String::new(),
+            images: Vec::new(),
             model_pinned: false,
             options: ModelOptions::default(),
             system: Vec::new(),

@@ -39,7 +39,7 @@ pub(super) async fn caller() -> MockServer {
     .await
 }
 
-pub(super) fn set(fault: &str) -> String {
+pub(crate) fn set(fault: &str) -> String {
     format!("mcp_servers.w={}", json!({"command": SERVER, "args": [fault]}))
 }
 

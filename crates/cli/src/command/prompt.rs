@@ -319,7 +319,7 @@ fn tools(view: &AgentView) -> Result<String, CliError> {
 
 /// The first request, to the byte.
 fn body(view: &AgentView, asked: &ModelSelection) -> Result<Vec<u8>, CliError> {
-    let message = UserMessage { text: view.spec.task.clone(), from: None };
+    let message = UserMessage::new(view.spec.task.clone());
     let mut messages: Vec<Arc<Message>> = view.spec.prefill.iter().cloned().map(Arc::new).collect();
     messages.push(Arc::new(Message::User(message)));
     let request = Request {

@@ -151,7 +151,7 @@ pub(super) fn prefill(config: &Config) -> Vec<Message> {
     let message = |message: &PrefillMessage| {
         let text = message.content.clone();
         match message.role {
-            PrefillRole::User => Message::User(UserMessage { text, from: None }),
+            PrefillRole::User => Message::User(UserMessage::new(text)),
             PrefillRole::Assistant => {
                 Message::Assistant(AssistantMessage { text, ..AssistantMessage::default() })
             }

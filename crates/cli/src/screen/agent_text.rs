@@ -106,8 +106,7 @@ mod tests {
     #[test]
     fn a_later_message_is_what_the_top_agent_is_about() {
         let mut records = TestWriter::default();
-        let message =
-            |text: &str| Event::Message(UserMessage { text: text.to_owned(), from: None });
+        let message = |text: &str| Event::Message(UserMessage::new(text.to_owned()));
         records.add(&root(), started(&root(), "Sort")).add(&root(), message("Sort"));
         let goal = |records: &TestWriter| {
             let snapshot = SessionSnapshot::of(Arc::default(), &records.records);

@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn those_of_an_earlier_task_of_the_session_are_left_out() {
         let mut writer = TestWriter::default();
-        let message = || Event::Message(UserMessage { text: "All".to_owned(), from: None });
+        let message = || Event::Message(UserMessage::new("All".to_owned()));
         writer.add(&root(), started(&root(), "All")).add(&root(), message());
         writer.add(&child(0), started(&child(0), "a")).add(&child(0), failed(&child(0), "no"));
         // A message while it works, and a resume that says nothing new, begin no other task.

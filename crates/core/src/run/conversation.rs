@@ -87,7 +87,7 @@ impl Conversation {
             part.keeps(at - 1)
         });
         let text = text.to_owned();
-        self.push(Message::User(UserMessage { text, from: None }));
+        self.push(Message::User(UserMessage::new(text)));
         self.messages.extend(tail);
         let moved = |at: usize| part.keeps(at).then(|| part.position_after(at));
         self.requests = self.requests.iter().copied().filter_map(moved).collect();
@@ -117,7 +117,7 @@ impl Conversation {
     /// Adds a message of the host.
     pub(super) fn push_host(&mut self, text: &str) {
         let text = text.trim_end().to_owned();
-        self.push(Message::User(UserMessage { text, from: None }));
+        self.push(Message::User(UserMessage::new(text)));
     }
 
     /// Adds a message once the open calls have results.

@@ -26,7 +26,7 @@ fn started(max_iterations: u32) -> Run {
 }
 
 fn message(text: &str) -> UserMessage {
-    UserMessage { text: text.into(), from: None }
+    UserMessage::new(text)
 }
 
 fn calls(names: &[&str]) -> Reply {
@@ -53,6 +53,7 @@ fn result(call: deputize_core::CallId, words: &str) -> ToolResult {
         status: CallStatus::Ok,
         text: ModelText::own(words),
         fingerprint: words.into(),
+        images: Vec::new(),
     }
 }
 
@@ -175,7 +176,11 @@ fn each_end_of_a_child_is_told_once() {
 fn ended(index: u32) -> UserMessage {
     let root = AgentId::root(&SessionId::literal("s"));
     let child = root.child(CallId::new(1, 0), index);
-    UserMessage { text: format!("{child} has ended"), from: Some(ChildEndId { child, number: 1 }) }
+    UserMessage {
+        text: format!("{child} has ended"),
+        from: Some(ChildEndId { child, number: 1 }),
+        images: Vec::new(),
+    }
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::thinking;
 use super::turns::{RequestBlock, SideTurn, began_without_thinking, turns};
 use crate::body::json_bytes;
 use crate::endpoint::{Endpoint, EndpointError};
+use crate::vision::Vision;
 
 /// The output limit of a request that names none; this wire has no requests without.
 pub const DEFAULT_MAX_TOKENS: u32 = 32_000;
@@ -29,6 +30,8 @@ const CACHE: &str = "cache_control";
 pub struct Dialect {
     /// Whether the reply is asked for as a stream.
     pub streaming: bool,
+    /// Which models see images.
+    pub vision: Vision,
     /// More fields of the body. One that we would send too replaces ours; null leaves it out.
     /// `cache_control` is the value of each cache breakpoint; null: there are none.
     pub extra: BTreeMap<String, Value>,
@@ -36,7 +39,7 @@ pub struct Dialect {
 
 impl Default for Dialect {
     fn default() -> Self {
-        Self { streaming: true, extra: BTreeMap::new() }
+        Self { streaming: true, vision: Vision::default(), extra: BTreeMap::new() }
     }
 }
 
@@ -49,7 +52,11 @@ impl Dialect {
         if let Some(field) = RESERVED.into_iter().find(|it| endpoint.body.extra.contains_key(*it)) {
             return Err(EndpointError::Extra { provider: endpoint.name.clone(), field });
         }
-        Ok(Self { streaming: endpoint.body.streaming, extra: endpoint.body.extra.clone() })
+        Ok(Self {
+            streaming: endpoint.body.streaming,
+            vision: Vision::of(endpoint),
+            extra: endpoint.body.extra.clone(),
+        })
     }
 }
 
@@ -87,7 +94,8 @@ pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     let texts: Vec<_> = system_texts(request).collect();
     let mut system: Vec<_> = texts.iter().map(|text| RequestBlock::text(text)).collect();
     mark(&mut tools, &mut system, cache);
-    let messages = turns(request.messages, cache);
+    let conversation = dialect.vision.messages(request);
+    let messages = turns(&conversation, cache);
     let mut options = options(request, dialect);
     if began_without_thinking(&messages) {
         options.retain(|key, value| *key != "thinking" || value["type"] != "enabled");
@@ -168,6 +176,7 @@ fn tool(decl: &ToolDecl) -> ToolParam<'_> {
 mod tests {
     use std::sync::Arc;
 
+    use deputize_core::image::Image;
     use deputize_core::message::{
         AssistantMessage, CallStatus, ModelText, OpaqueBlock, UserMessage,
     };
@@ -188,7 +197,7 @@ mod tests {
     }
 
     fn user(text: &str) -> Message {
-        Message::User(UserMessage { text: text.into(), from: None })
+        Message::User(UserMessage::new(text))
     }
 
     fn result(step: u32, slot: u32, status: CallStatus, text: &str) -> Message {
@@ -197,6 +206,7 @@ mod tests {
             status,
             text: ModelText::own(text),
             fingerprint: String::new(),
+            images: Vec::new(),
         })
     }
 
@@ -262,6 +272,38 @@ mod tests {
 
     fn body(messages: &[Message]) -> String {
         body_of(&SYSTEM, messages, ToolChoice::Auto, &Dialect::default())
+    }
+
+    fn image() -> Image {
+        let size = deputize_core::image::ImageSize { width: 2, height: 1 };
+        Image::new(deputize_core::image::ImageFormat::Png, size, b"pixels")
+    }
+
+    /// A message of a user and a result of a call, each with an image.
+    fn shown() -> Vec<Message> {
+        let mut messages = conversation();
+        if let Message::User(user) = &mut messages[0] {
+            user.images.push(image());
+        }
+        if let Message::Tool(result) = &mut messages[3] {
+            result.images.push(image());
+        }
+        messages
+    }
+
+    #[test]
+    fn images_stand_in_the_message_and_in_the_result() {
+        let dialect = Dialect { vision: Vision::all(true), ..Dialect::default() };
+        let body = body_of(&SYSTEM, &shown(), ToolChoice::Auto, &dialect);
+        let (_, messages) = body.split_once(r#""messages":"#).unwrap();
+        insta::assert_snapshot!(messages.replace("},{", "},\n{"));
+    }
+
+    #[test]
+    fn a_model_without_vision_reads_that_there_are_images() {
+        let body = body(&shown());
+        assert!(!body.contains(r#""type":"image""#), "{body}");
+        assert_eq!(body.matches("[an image stands here, which you cannot see]").count(), 2);
     }
 
     #[test]

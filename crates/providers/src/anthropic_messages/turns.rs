@@ -1,7 +1,9 @@
 //! A conversation as this wire has it: user and assistant in turn, each with blocks.
 
+use std::iter;
 use std::sync::Arc;
 
+use deputize_core::image::Image;
 use deputize_core::message::{AssistantMessage, CallStatus, OpaqueBlock};
 use deputize_core::{CallId, Message, ToolCall, ToolResult};
 use serde::{Deserialize, Serialize};
@@ -49,6 +51,11 @@ pub(super) enum TypedBlock<'a> {
         #[serde(skip_serializing_if = "Option::is_none")]
         cache_control: Option<&'a Value>,
     },
+    Image {
+        source: ImageSource<'a>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<&'a Value>,
+    },
     ToolUse {
         id: CallId,
         name: String,
@@ -58,7 +65,7 @@ pub(super) enum TypedBlock<'a> {
     },
     ToolResult {
         tool_use_id: CallId,
-        content: &'a str,
+        content: ResultContent<'a>,
         #[serde(skip_serializing_if = "std::ops::Not::not")]
         is_error: bool,
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -66,23 +73,57 @@ pub(super) enum TypedBlock<'a> {
     },
 }
 
+/// The result of a call: blocks where there are images.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(super) enum ResultContent<'a> {
+    Text(&'a str),
+    Blocks(Vec<TypedBlock<'a>>),
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum ImageSource<'a> {
+    Base64 { media_type: &'static str, data: &'a str },
+}
+
+impl<'a> TypedBlock<'a> {
+    const fn text(text: &'a str) -> Self {
+        Self::Text { text, cache_control: None }
+    }
+
+    fn image(image: &'a Image) -> Self {
+        let media_type = image.format().media_type();
+        let source = ImageSource::Base64 { media_type, data: image.base64() };
+        Self::Image { source, cache_control: None }
+    }
+}
+
 impl<'a> RequestBlock<'a> {
     pub(super) const fn text(text: &'a str) -> Self {
-        Self::Own(TypedBlock::Text { text, cache_control: None })
+        Self::Own(TypedBlock::text(text))
     }
 
     /// Makes a breakpoint of it; says whether it can be one.
     pub(super) const fn mark(&mut self, cache: Option<&'a Value>) -> bool {
         let Self::Own(own) = self else { return false };
         let (TypedBlock::Text { cache_control, .. }
+        | TypedBlock::Image { cache_control, .. }
         | TypedBlock::ToolUse { cache_control, .. }
         | TypedBlock::ToolResult { cache_control, .. }) = own;
         *cache_control = cache;
         true
     }
 
-    fn result(call: CallId, text: &'a str, is_error: bool) -> Self {
-        let content = if text.trim().is_empty() { NO_TEXT } else { text };
+    fn result(call: CallId, text: &'a str, images: &'a [Image], is_error: bool) -> Self {
+        let text = if text.trim().is_empty() { NO_TEXT } else { text };
+        let content = match images {
+            [] => ResultContent::Text(text),
+            images => {
+                let images = images.iter().map(TypedBlock::image);
+                ResultContent::Blocks(iter::once(TypedBlock::text(text)).chain(images).collect())
+            }
+        };
         Self::Own(TypedBlock::ToolResult {
             tool_use_id: call,
             content,
@@ -117,7 +158,7 @@ pub(super) fn turns<'a>(
     let mut turns = TurnBuilder::default();
     for message in messages {
         match &**message {
-            Message::User(user) => turns.user(&user.text),
+            Message::User(user) => turns.user(&user.text, &user.images),
             Message::Tool(result) => turns.result(result),
             Message::Assistant(said) => turns.assistant(said),
         }
@@ -159,7 +200,9 @@ struct TurnBuilder<'a> {
 }
 
 impl<'a> TurnBuilder<'a> {
-    fn user(&mut self, text: &'a str) {
+    fn user(&mut self, text: &'a str, images: &'a [Image]) {
+        let images = images.iter().map(|image| RequestBlock::Own(TypedBlock::image(image)));
+        self.texts.extend(images);
         if !text.trim().is_empty() {
             self.texts.push(RequestBlock::text(text));
         }
@@ -170,11 +213,13 @@ impl<'a> TurnBuilder<'a> {
         match self.open.iter().position(|call| *call == result.call) {
             Some(place) => {
                 self.open.remove(place);
-                let failed = result.status != CallStatus::Ok;
-                self.results.push(RequestBlock::result(result.call, text, failed));
+                let images = &result.images;
+                // Servers take nothing but text in a failed result; its text says that it failed.
+                let failed = result.status != CallStatus::Ok && images.is_empty();
+                self.results.push(RequestBlock::result(result.call, text, images, failed));
             }
             // Servers refuse a result whose call is not in the turn before.
-            None => self.user(text),
+            None => self.user(text, &result.images),
         }
     }
 
@@ -193,7 +238,7 @@ impl<'a> TurnBuilder<'a> {
         let texts = std::mem::take(&mut self.texts);
         if !content.is_empty() || !texts.is_empty() {
             let open = self.open.drain(..);
-            content.extend(open.map(|call| RequestBlock::result(call, NO_RESULT, true)));
+            content.extend(open.map(|call| RequestBlock::result(call, NO_RESULT, &[], true)));
             content.extend(texts);
             self.push(Role::User, content);
         }

@@ -1,8 +1,11 @@
 //! From a request to its bytes: the same request always gives the same bytes, and a
 //! conversation that grew by messages gives bytes that grew in one place.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use deputize_core::image::Image;
 use deputize_core::message::{AssistantMessage, OpaqueBlock};
 use deputize_core::model::{ModelOptions, Request, ToolChoice};
 use deputize_core::schema::Schema;
@@ -16,6 +19,7 @@ use super::extra_members::{self, ReturnedExtras};
 use crate::body::json_bytes;
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::sendable;
+use crate::vision::Vision;
 
 /// Fields that are ours alone.
 const RESERVED: [&str; 5] = ["model", "stream", "tools", "messages", "tool_choice"];
@@ -29,6 +33,8 @@ pub struct Dialect {
     pub max_completion_tokens: bool,
     /// Whether reasoning goes back with the message that made calls.
     pub echo_reasoning: bool,
+    /// Which models see images.
+    pub vision: Vision,
     /// More fields of the body. One that we would send too replaces ours; null leaves it out.
     pub extra: BTreeMap<String, Value>,
 }
@@ -39,6 +45,7 @@ impl Default for Dialect {
             streaming: true,
             max_completion_tokens: false,
             echo_reasoning: false,
+            vision: Vision::default(),
             extra: BTreeMap::new(),
         }
     }
@@ -61,6 +68,7 @@ impl Dialect {
             streaming: endpoint.body.streaming,
             max_completion_tokens: within("openai.com") || within("openai.azure.com"),
             echo_reasoning: endpoint.body.echo_reasoning.unwrap_or_else(|| within("deepseek.com")),
+            vision: Vision::of(endpoint),
             extra: endpoint.body.extra.clone(),
         })
     }
@@ -102,7 +110,7 @@ enum MessageParam<'a> {
         content: String,
     },
     User {
-        content: &'a str,
+        content: UserContent<'a>,
     },
     Assistant {
         content: Option<&'a str>,
@@ -119,6 +127,42 @@ enum MessageParam<'a> {
         tool_call_id: String,
         content: &'a str,
     },
+}
+
+/// What a user says: parts where there are images, which only a user can show.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum UserContent<'a> {
+    Text(&'a str),
+    Parts(Vec<Part<'a>>),
+}
+
+impl<'a> UserContent<'a> {
+    fn new(text: &'a str, images: &[Image]) -> Self {
+        if images.is_empty() {
+            return Self::Text(text);
+        }
+        let text = (!text.is_empty()).then(|| Part::Text { text: Cow::Borrowed(text) });
+        Self::Parts(text.into_iter().chain(images.iter().map(Part::image)).collect())
+    }
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part<'a> {
+    Text { text: Cow<'a, str> },
+    ImageUrl { image_url: ImageUrl },
+}
+
+#[derive(Serialize)]
+struct ImageUrl {
+    url: String,
+}
+
+impl Part<'_> {
+    fn image(image: &Image) -> Self {
+        Self::ImageUrl { image_url: ImageUrl { url: image.data_url() } }
+    }
 }
 
 #[derive(Serialize)]
@@ -142,8 +186,9 @@ struct CallFunction<'a> {
 pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     let system = request.system.join("\n\n");
     let system = (!system.is_empty()).then_some(MessageParam::System { content: system });
-    let returned = ReturnedExtras::of(request.messages.iter().map(|message| &**message));
-    let lines = request.messages.iter().map(|message| line(message, dialect, &returned));
+    let conversation = dialect.vision.messages(request);
+    let returned = ReturnedExtras::of(conversation.iter().map(|message| &**message));
+    let lines = lines(&conversation, dialect, &returned);
     let body = RequestBody {
         model: request.model,
         stream: dialect.streaming,
@@ -192,13 +237,47 @@ fn tool(decl: &ToolDecl) -> ToolParam<'_> {
     ToolParam { kind: "function", function }
 }
 
+/// The messages of a conversation. A result of a tool is text in this wire, so images of results
+/// are a user's message behind the results of their step.
+fn lines<'a>(
+    conversation: &'a [Arc<Message>],
+    dialect: &Dialect,
+    returned: &'a ReturnedExtras<'_>,
+) -> Vec<MessageParam<'a>> {
+    let mut lines = Vec::with_capacity(conversation.len() + 1);
+    let mut images = Vec::new();
+    for message in conversation {
+        if !matches!(**message, Message::Tool(_)) {
+            lines.extend(shown_images(&mut images));
+        }
+        lines.push(line(message, dialect, returned));
+        if let Message::Tool(result) = &**message
+            && !result.images.is_empty()
+        {
+            let text = format!("Images of the result of {}:", returned.id(result.call));
+            images.push(Part::Text { text: Cow::Owned(text) });
+            images.extend(result.images.iter().map(Part::image));
+        }
+    }
+    lines.extend(shown_images(&mut images));
+    lines
+}
+
+fn shown_images<'a>(images: &mut Vec<Part<'a>>) -> Option<MessageParam<'a>> {
+    let images = std::mem::take(images);
+    let shown = |images| MessageParam::User { content: UserContent::Parts(images) };
+    (!images.is_empty()).then(|| shown(images))
+}
+
 fn line<'a>(
     message: &'a Message,
     dialect: &Dialect,
     returned: &'a ReturnedExtras<'_>,
 ) -> MessageParam<'a> {
     match message {
-        Message::User(user) => MessageParam::User { content: &user.text },
+        Message::User(user) => {
+            MessageParam::User { content: UserContent::new(&user.text, &user.images) }
+        }
         Message::Assistant(assistant) => assistant_line(assistant, dialect, returned),
         Message::Tool(result) => MessageParam::Tool {
             tool_call_id: returned.id(result.call),
@@ -240,8 +319,6 @@ fn call<'a>(call: &'a ToolCall, returned: &'a ReturnedExtras<'_>) -> CallParam<'
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use deputize_core::message::{CallStatus, ModelText, UserMessage};
     use deputize_core::{CallId, ToolName, ToolResult};
 
@@ -270,11 +347,12 @@ mod tests {
                 status: CallStatus::Ok,
                 text: ModelText::own(text),
                 fingerprint: String::new(),
+                images: Vec::new(),
             })
         };
         let opaque = OpaqueBlock::new;
         [
-            Message::User(UserMessage { text: "Read \"a\".".into(), from: None }),
+            Message::User(UserMessage::new("Read \"a\".")),
             Message::Assistant(AssistantMessage {
                 text: String::new(),
                 reasoning: "Hm.".into(),
@@ -322,6 +400,39 @@ mod tests {
         let dialect = Dialect { echo_reasoning: true, ..Dialect::default() };
         let body = body(&conversation(), ToolChoice::None, &dialect);
         insta::assert_snapshot!(body.replace("},{", "},\n{"));
+    }
+
+    /// A message of a user and a result of a call, each with an image.
+    fn shown() -> Vec<Arc<Message>> {
+        let image = || {
+            let size = deputize_core::image::ImageSize { width: 2, height: 1 };
+            Image::new(deputize_core::image::ImageFormat::Png, size, b"pixels")
+        };
+        let [mut asked, said, mut result, other, ..] = <[_; 5]>::try_from(conversation()).unwrap();
+        if let Message::User(user) = Arc::make_mut(&mut asked) {
+            user.images.push(image());
+        }
+        if let Message::Tool(result) = Arc::make_mut(&mut result) {
+            result.images.extend([image(), image()]);
+        }
+        vec![asked, said, result, other]
+    }
+
+    #[test]
+    fn images_stand_where_a_user_may_show_them() {
+        let dialect = Dialect { vision: Vision::all(true), ..Dialect::default() };
+        let body = body(&shown(), ToolChoice::Auto, &dialect);
+        let (_, messages) = body.split_once(r#""messages":"#).unwrap();
+        insta::assert_snapshot!(messages.replace("},{", "},\n{"));
+    }
+
+    #[test]
+    fn a_model_without_vision_reads_that_there_are_images() {
+        let body = body(&shown(), ToolChoice::Auto, &Dialect::default());
+        assert!(!body.contains("image_url"), "{body}");
+        for note in ["[an image stands here, which you cannot see]", "[2 images stand here, "] {
+            assert!(body.contains(note), "{body}");
+        }
     }
 
     #[test]

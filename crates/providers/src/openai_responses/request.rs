@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use deputize_core::image::Image;
 use deputize_core::model::{ModelOptions, Request, ToolChoice};
 use deputize_core::schema::Schema;
 use deputize_core::{CallId, Message, ToolDecl};
@@ -14,6 +15,7 @@ use super::order::{OutputPiece, pieces};
 use crate::body::json_bytes;
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::sendable;
+use crate::vision::Vision;
 
 /// Fields that are ours alone: those that we fill, and those by which a server would answer
 /// with something else than the whole reply to the whole conversation.
@@ -37,13 +39,15 @@ const NOT_REASONING: [&str; 3] = ["gpt-3", "gpt-4", "chatgpt-"];
 pub struct Dialect {
     /// Whether the reply is asked for as a stream.
     pub streaming: bool,
+    /// Which models see images.
+    pub vision: Vision,
     /// More fields of the body. One that we would send too replaces ours; null leaves it out.
     pub extra: BTreeMap<String, Value>,
 }
 
 impl Default for Dialect {
     fn default() -> Self {
-        Self { streaming: true, extra: BTreeMap::new() }
+        Self { streaming: true, vision: Vision::default(), extra: BTreeMap::new() }
     }
 }
 
@@ -56,7 +60,11 @@ impl Dialect {
         if let Some(field) = RESERVED.into_iter().find(|it| endpoint.body.extra.contains_key(*it)) {
             return Err(EndpointError::Extra { provider: endpoint.name.clone(), field });
         }
-        Ok(Self { streaming: endpoint.body.streaming, extra: endpoint.body.extra.clone() })
+        Ok(Self {
+            streaming: endpoint.body.streaming,
+            vision: Vision::of(endpoint),
+            extra: endpoint.body.extra.clone(),
+        })
     }
 }
 
@@ -107,7 +115,7 @@ enum InputItem<'a> {
         status: Option<&'static str>,
         #[serde(skip_serializing_if = "Option::is_none")]
         phase: Option<String>,
-        content: [Content<'a>; 1],
+        content: Vec<Content<'a>>,
     },
     FunctionCall {
         call_id: CallId,
@@ -116,22 +124,41 @@ enum InputItem<'a> {
     },
     FunctionCallOutput {
         call_id: CallId,
-        output: &'a str,
+        output: CallOutput<'a>,
     },
+}
+
+/// The result of a call: parts where there are images.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum CallOutput<'a> {
+    Text(&'a str),
+    Parts(Vec<Content<'a>>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Content<'a> {
     InputText { text: &'a str },
+    InputImage { image_url: String },
     OutputText { text: &'a str, annotations: [(); 0] },
+}
+
+impl<'a> Content<'a> {
+    /// What a user or a tool says and shows.
+    fn input(text: &'a str, images: &[Image]) -> Vec<Self> {
+        let shown = |image: &Image| Content::InputImage { image_url: image.data_url() };
+        let text = (!text.is_empty() || images.is_empty()).then_some(Content::InputText { text });
+        text.into_iter().chain(images.iter().map(shown)).collect()
+    }
 }
 
 /// Returns the bytes of a request: one JSON object.
 #[must_use]
 pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     let system = request.system.join("\n\n");
-    let input = request.messages.iter().enumerate();
+    let conversation = dialect.vision.messages(request);
+    let input = conversation.iter().enumerate();
     let body = RequestBody {
         model: request.model,
         stream: dialect.streaming,
@@ -205,7 +232,7 @@ fn entries(place: usize, message: &Message) -> Vec<InputEntry<'_>> {
             role: "user",
             status: None,
             phase: None,
-            content: [Content::InputText { text: &user.text }],
+            content: Content::input(&user.text, &user.images),
         })],
         Message::Assistant(assistant) => {
             let pieces = pieces(assistant).into_iter().enumerate();
@@ -215,7 +242,10 @@ fn entries(place: usize, message: &Message) -> Vec<InputEntry<'_>> {
         }
         Message::Tool(result) => vec![InputEntry::Ours(InputItem::FunctionCallOutput {
             call_id: result.call,
-            output: result.text.as_str(),
+            output: match result.text.as_str() {
+                text if result.images.is_empty() => CallOutput::Text(text),
+                text => CallOutput::Parts(Content::input(text, &result.images)),
+            },
         })],
     }
 }
@@ -229,7 +259,7 @@ fn output_entry(piece: OutputPiece<'_>, id: String) -> InputEntry<'_> {
             role: "assistant",
             status: Some("completed"),
             phase: (!phase.is_empty()).then_some(phase),
-            content: [Content::OutputText { text, annotations: [] }],
+            content: vec![Content::OutputText { text, annotations: [] }],
         }),
         OutputPiece::Call(call) => InputEntry::Ours(InputItem::FunctionCall {
             call_id: call.id,
@@ -262,7 +292,7 @@ mod tests {
     }
 
     fn user(text: &str) -> Message {
-        Message::User(UserMessage { text: text.into(), from: None })
+        Message::User(UserMessage::new(text))
     }
 
     fn call(slot: u32, name: &str, arguments: &str) -> ToolCall {
@@ -276,6 +306,7 @@ mod tests {
             status: CallStatus::Ok,
             text: ModelText::own(text),
             fingerprint: String::new(),
+            images: Vec::new(),
         })
     }
 
@@ -303,6 +334,38 @@ mod tests {
         .into_iter()
         .map(Arc::new)
         .collect()
+    }
+
+    fn image() -> Image {
+        let size = deputize_core::image::ImageSize { width: 2, height: 1 };
+        Image::new(deputize_core::image::ImageFormat::Png, size, b"pixels")
+    }
+
+    /// A message of a user and a result of a call, each with an image.
+    fn shown() -> Vec<Arc<Message>> {
+        let mut messages = conversation();
+        if let Message::User(user) = Arc::make_mut(&mut messages[0]) {
+            user.images.push(image());
+        }
+        if let Message::Tool(result) = Arc::make_mut(&mut messages[2]) {
+            result.images.push(image());
+        }
+        messages
+    }
+
+    #[test]
+    fn images_stand_in_the_message_and_in_the_result() {
+        let dialect = Dialect { vision: Vision::all(true), ..Dialect::default() };
+        let body = body(&shown(), ToolChoice::Auto, &dialect);
+        let (_, input) = body.split_once(r#""input":"#).unwrap();
+        insta::assert_snapshot!(input.replace("},{", "},\n{"));
+    }
+
+    #[test]
+    fn a_model_without_vision_reads_that_there_are_images() {
+        let body = body(&shown(), ToolChoice::Auto, &Dialect::default());
+        assert!(!body.contains("input_image"), "{body}");
+        assert_eq!(body.matches("[an image stands here, which you cannot see]").count(), 2);
     }
 
     #[test]
@@ -393,7 +456,7 @@ mod tests {
         let extra =
             |json: Value| -> BTreeMap<String, Value> { serde_json::from_value(json).unwrap() };
         let fields = json!({"include": null, "max_output_tokens": 7, "prompt_cache_key": "k"});
-        let dialect = Dialect { extra: extra(fields), streaming: false };
+        let dialect = Dialect { extra: extra(fields), streaming: false, ..Dialect::default() };
         let body = body(&[], ToolChoice::Auto, &dialect);
         let head = r#"{"model":"m","stream":false,"max_output_tokens":7,"prompt_cache_key":"k","reasoning":{"effort":"low","summary":"auto"},"store":false,"tools""#;
         assert!(body.starts_with(head), "{body}");

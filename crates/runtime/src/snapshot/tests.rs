@@ -97,7 +97,7 @@ fn result(call: CallId, status: CallStatus, facts: Vec<ToolEffect>) -> Event {
     let fingerprint = String::new();
     Event::ToolEnd(Box::new(ToolEnd {
         tool: "look".to_owned(),
-        result: ToolResult { call, status, text, fingerprint },
+        result: ToolResult { call, status, text, fingerprint, images: Vec::new() },
         args_bytes: 2,
         ms: 1,
         facts,
@@ -123,7 +123,7 @@ fn end(agent: &AgentId, status: Status) -> Event {
 }
 
 fn message(text: &str) -> Event {
-    Event::Message(UserMessage { text: text.to_owned(), from: None })
+    Event::Message(UserMessage::new(text.to_owned()))
 }
 
 /// A tool that starts agents.
@@ -321,6 +321,7 @@ fn a_message_after_the_end_of_a_turn_begins_the_next_one() {
     let delivery = UserMessage {
         text: "done".to_owned(),
         from: Some(ChildEndId { child: child(&top(), 0), number: 1 }),
+        images: Vec::new(),
     };
     assert_eq!(turn(Event::Message(delivery)), (0, Some("faster".to_owned())));
     assert_eq!(turn(message("now the tests")), (1, Some("now the tests".to_owned())));

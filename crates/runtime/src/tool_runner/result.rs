@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use deputize_core::image::Image;
 use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::policy::Denial;
 use deputize_core::sanitize::{Secrets, TextSource, clean, for_terminal_line, frame_for_model};
@@ -21,6 +22,10 @@ use crate::recorded_path::recorded_path;
 const MOST_OWN_BYTES: usize = 8 * 1024;
 /// Limit on a result for a model, in bytes; tools have smaller limits of their own.
 const MOST_RESULT_BYTES: usize = 512 * 1024;
+/// Limit on the images of a result.
+const MOST_IMAGES: usize = 8;
+/// Limit on the images of a result together, in bytes of base64.
+const MOST_IMAGE_BYTES: usize = 8 * 1024 * 1024;
 /// Limit on a tool's notes, in bytes.
 const MOST_NOTES_BYTES: usize = 64 * 1024;
 
@@ -145,6 +150,7 @@ pub(super) fn done(
             (CallStatus::Error, Some(lead), ToolOutput::default(), Some(describe_error(&error)))
         }
     };
+    let output = bound_images(output);
     let (text, mut fingerprint) = text(cx, call, lead.as_deref(), &output);
     if output.waited {
         // No other call has it.
@@ -193,9 +199,29 @@ fn text(
         hash.update(part.as_bytes());
         hash.update([0]);
     }
+    output.images.iter().for_each(|image| hash.update(image.base64().as_bytes()));
     let sum = hash.finalize();
     let fingerprint = data_encoding::HEXLOWER.encode(sum.get(..8).unwrap_or_default());
     (ModelText::own(parts.join("\n")), fingerprint)
+}
+
+/// Leaves out images above the limits of a result, with a remark.
+fn bound_images(mut output: ToolOutput) -> ToolOutput {
+    let mut bytes = 0;
+    let mut fits = |image: &Image| {
+        bytes += image.base64().len();
+        bytes <= MOST_IMAGE_BYTES
+    };
+    let kept = output.images.iter().take(MOST_IMAGES).take_while(|image| fits(image)).count();
+    if kept < output.images.len() {
+        let left_out = output.images.len() - kept;
+        output.images.truncate(kept);
+        output = output.note(format!(
+            "{left_out} images left out: a result has at most {MOST_IMAGES}, of {} MiB together",
+            MOST_IMAGE_BYTES / (1024 * 1024)
+        ));
+    }
+    output
 }
 
 /// Cleans an unframed error text of a tool or plugin, and cuts it at the limit with a mark.

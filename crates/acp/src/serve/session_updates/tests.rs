@@ -40,6 +40,7 @@ fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         goal: goal.to_owned(),
         task: goal.to_owned(),
         model: "mock".to_owned(),
+        images: Vec::new(),
         model_pinned: false,
         options: ModelOptions::default(),
         system: Vec::new(),
@@ -77,7 +78,7 @@ fn returns(call: CallId, tool: &str) -> Event {
     let text = ModelText::own("what it gave");
     Event::ToolEnd(Box::new(ToolEnd {
         tool: tool.to_owned(),
-        result: ToolResult { call, status, text, fingerprint: String::new() },
+        result: ToolResult { call, status, text, fingerprint: String::new(), images: Vec::new() },
         args_bytes: 2,
         ms: 1,
         facts: Vec::new(),

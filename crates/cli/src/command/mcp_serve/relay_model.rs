@@ -87,6 +87,10 @@ impl Model for RelayModel {
         self.model.most_output(options)
     }
 
+    fn sees_images(&self, model: &str) -> bool {
+        self.model.sees_images(model)
+    }
+
     fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
         let model = self.model.for_one_agent()?;
         Some(Arc::new(Self { hands_on: self.hands_on.clone(), model }))

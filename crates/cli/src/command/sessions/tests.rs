@@ -41,11 +41,11 @@ fn session_with(result: &str) -> TestWriter {
     };
     writer.add(&root(), Event::SessionStart(start));
     writer.add(&root(), started(&root(), "Tidy\u{1b}[2J up"));
-    writer.add(&root(), Event::Message(UserMessage { text: "Tidy up".to_owned(), from: None }));
+    writer.add(&root(), Event::Message(UserMessage::new("Tidy up".to_owned())));
     writer.add(&root(), replied(1, "I look.", &[("delegate_task", r#"{"goal":"Sort"}"#)]));
     writer.add(&root(), called(CALL, "delegate_task", r#"{"goal":"Sort"}"#));
     writer.add(&child(0), started(&child(0), "Sort"));
-    writer.add(&child(0), Event::Message(UserMessage { text: "Sort".to_owned(), from: None }));
+    writer.add(&child(0), Event::Message(UserMessage::new("Sort".to_owned())));
     writer.add(&child(0), replied(1, "Sorted.", &[]));
     writer.add(&child(0), ended(&child(0), Status::Completed, ExitReason::Completed));
     let status = deputize_core::message::CallStatus::Ok;
@@ -165,7 +165,11 @@ fn people_see_content_without_the_frames_that_are_for_the_model() {
     let text = format!("Your background child s1/1.0.0 has ended: completed.\n{ended}");
     writer.add(
         &root(),
-        Event::Message(UserMessage { text, from: Some(ChildEndId { child: child(0), number: 1 }) }),
+        Event::Message(UserMessage {
+            text,
+            from: Some(ChildEndId { child: child(0), number: 1 }),
+            images: Vec::new(),
+        }),
     );
     let (_folder, stored) = stored(&writer);
     let texts = [show::shown(&stored, &tools(), None, None).unwrap(), markdown::markdown(&stored)];
@@ -235,7 +239,7 @@ fn the_records_of_a_session_are_folded_once() {
     let mut writer = TestWriter::default();
     writer.add(&root(), started(&root(), "All"));
     let text = "Sort the imports".to_owned();
-    writer.add(&root(), Event::Message(deputize_core::message::UserMessage { text, from: None }));
+    writer.add(&root(), Event::Message(deputize_core::message::UserMessage::new(text)));
     let (_dir, stored) = stored(&writer);
     let first = || stored.messages(&root()).unwrap().into_iter().next().unwrap();
     assert!(std::sync::Arc::ptr_eq(&first(), &first()));

@@ -30,7 +30,7 @@ fn every_event() -> TestWriter {
         }),
     );
     writer.add(&top, started(&top, "Tidy up"));
-    writer.add(&top, Event::Message(UserMessage { text: "Tidy up".to_owned(), from: None }));
+    writer.add(&top, Event::Message(UserMessage::new("Tidy up".to_owned())));
     writer.add(
         &top,
         Event::ModelRequest { iteration: 1, messages: 1, bytes: 4321, model: "p/m".to_owned() },
@@ -52,7 +52,10 @@ fn every_event() -> TestWriter {
         returned(CALL, "delegate_task", CallStatus::Ok, r#"{"results":[]}"#, Vec::new()),
     );
     let from = Some(ChildEndId { child: kid, number: 1 });
-    writer.add(&top, Event::Message(UserMessage { text: "It is done.".to_owned(), from }));
+    writer.add(
+        &top,
+        Event::Message(UserMessage { text: "It is done.".to_owned(), from, images: Vec::new() }),
+    );
     let mistakes = "/n: \"x\" is not of type \"integer\"".to_owned();
     writer.add(&top, Event::AnswerRejected { mistakes });
     writer.add(&top, Event::AgentWrapUp { limit: WrapUpReason::Time, budget: None });

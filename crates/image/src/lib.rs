@@ -1,0 +1,24 @@
+//! Images for the models of Deputize agents: foreign bytes are decoded, checked and made small
+//! enough for every provider.
+//!
+//! ```
+//! use deputize_image::{ImageReader, ImageError};
+//!
+//! let error = ImageReader::default().read(b"GIF89a and no more").unwrap_err();
+//! assert!(matches!(error, ImageError::Broken { .. }));
+//! ```
+//!
+//! PNG, JPEG, WebP and GIF are read. The size of an image is known before it is decoded, and bounds
+//! the memory that decoding takes. This crate deliberately reads no other formats, shows no
+//! animations, and keeps no metadata of an image that it scales.
+//!
+//! Stability: settling. A minor version may change it, and the changelog says how to follow.
+
+mod error;
+mod limits;
+mod reader;
+mod scale;
+
+pub use error::ImageError;
+pub use limits::ImageLimits;
+pub use reader::{ImageReader, ReadImage};

@@ -1,0 +1,320 @@
+//! From foreign bytes to an image that a model can be sent.
+
+use std::fmt;
+use std::io::Cursor;
+
+use deputize_core::Resource;
+use deputize_core::image::{Image, ImageFormat, ImageSize};
+use deputize_core::sanitize::for_terminal_line;
+use image::metadata::Orientation;
+use image::{DynamicImage, ImageDecoder as _, Limits};
+use parking_lot::Mutex;
+
+use crate::error::ImageError;
+use crate::limits::ImageLimits;
+use crate::scale::shrink;
+
+/// Characters of a decoder's words in an error.
+const WHY_CHARS: usize = 200;
+
+/// Reads images, one at a time: what decoding takes is taken once, however many agents read.
+#[derive(Debug, Default)]
+pub struct ImageReader {
+    limits: ImageLimits,
+    one: Mutex<()>,
+}
+
+impl Resource for ImageReader {}
+
+/// An image as a model is shown it, and what it was before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReadImage {
+    /// The image.
+    pub image: Image,
+    /// The format of the file.
+    pub format: ImageFormat,
+    /// The size in the file, upright.
+    pub size: ImageSize,
+}
+
+/// What it is, and how it is shown where that is another format or size.
+impl fmt::Display for ReadImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} image, {} pixels", self.format.name(), self.size)?;
+        let shown = (self.image.format(), self.image.size());
+        match shown == (self.format, self.size) {
+            true => Ok(()),
+            false => write!(f, ", shown as {}, {}", shown.0.name(), shown.1),
+        }
+    }
+}
+
+impl ImageReader {
+    /// Creates a reader with these limits.
+    #[must_use]
+    pub fn new(limits: ImageLimits) -> Self {
+        Self { limits, one: Mutex::default() }
+    }
+
+    /// Returns its limits.
+    #[must_use]
+    pub const fn limits(&self) -> ImageLimits {
+        self.limits
+    }
+
+    /// Decodes an image and makes it small enough. Bytes of a whole file that is small already are
+    /// kept. This takes up to a second and belongs on a thread that may block.
+    ///
+    /// # Errors
+    /// When the bytes are no whole image of a known format, or above a limit.
+    pub fn read(&self, bytes: &[u8]) -> Result<ReadImage, ImageError> {
+        let most = self.limits.file_bytes;
+        if bytes.len() > most {
+            return Err(ImageError::Bytes { bytes: bytes.len(), most });
+        }
+        let format = ImageFormat::of_head(bytes).ok_or(ImageError::Format)?;
+        let _alone = self.one.lock();
+        let decoded = self.decode(format, bytes)?;
+        let size = size_of(&decoded.pixels);
+        let is_small = size.width.max(size.height) <= self.limits.side
+            && bytes.len() <= self.limits.shown_bytes;
+        let image = if is_small && decoded.upright && is_still(format, bytes) {
+            Image::new(format, size, bytes)
+        } else {
+            shrink(decoded.pixels, format, &self.limits)?
+        };
+        Ok(ReadImage { image, format, size })
+    }
+
+    fn decode(&self, format: ImageFormat, bytes: &[u8]) -> Result<DecodedImage, ImageError> {
+        let broken = |error: image::ImageError| ImageError::Broken {
+            format,
+            why: for_terminal_line(&error.to_string(), WHY_CHARS),
+        };
+        let mut limits = Limits::no_limits();
+        limits.max_alloc = Some(self.limits.memory);
+        let mut reader = image::ImageReader::with_format(Cursor::new(bytes), codec(format));
+        reader.limits(limits);
+        let mut decoder = reader.into_decoder().map_err(broken)?;
+        let (width, height) = decoder.dimensions();
+        let size = ImageSize { width, height };
+        if size.pixels() > self.limits.pixels {
+            return Err(ImageError::Pixels { size, most: self.limits.pixels });
+        }
+        let turn = decoder.orientation().unwrap_or(Orientation::NoTransforms);
+        let mut pixels = DynamicImage::from_decoder(decoder).map_err(broken)?;
+        pixels.apply_orientation(turn);
+        Ok(DecodedImage { pixels, upright: turn == Orientation::NoTransforms })
+    }
+}
+
+/// An image as pixels.
+struct DecodedImage {
+    pixels: DynamicImage,
+    /// Whether the file has it upright, and not turned by its metadata.
+    upright: bool,
+}
+
+fn size_of(pixels: &DynamicImage) -> ImageSize {
+    ImageSize { width: pixels.width(), height: pixels.height() }
+}
+
+const fn codec(format: ImageFormat) -> image::ImageFormat {
+    match format {
+        ImageFormat::Gif => image::ImageFormat::Gif,
+        ImageFormat::Jpeg => image::ImageFormat::Jpeg,
+        ImageFormat::Webp => image::ImageFormat::WebP,
+        // A new format is read as a PNG file until it has its line here, and refused.
+        _ => image::ImageFormat::Png,
+    }
+}
+
+/// Whether all providers take the file: none takes every animation. An animated GIF cannot be told
+/// from others by its beginning.
+fn is_still(format: ImageFormat, bytes: &[u8]) -> bool {
+    const ANIMATED: u8 = 0b10;
+    let extended = bytes.get(12..16) == Some(b"VP8X");
+    match format {
+        ImageFormat::Gif => false,
+        ImageFormat::Webp => !extended || bytes.get(20).is_some_and(|flags| flags & ANIMATED == 0),
+        _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use data_encoding::BASE64;
+    use image::{ImageFormat as Codec, Rgb, RgbImage, Rgba, RgbaImage};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A file with an image of this format.
+    fn file(image: impl Into<DynamicImage>, codec: Codec) -> Vec<u8> {
+        let mut bytes = Cursor::new(Vec::new());
+        image.into().write_to(&mut bytes, codec).unwrap();
+        bytes.into_inner()
+    }
+
+    /// An image whose left upper quarter is red, and the rest blue.
+    fn corner(width: u32, height: u32) -> RgbImage {
+        RgbImage::from_fn(width, height, |x, y| match x < width / 2 && y < height / 2 {
+            true => Rgb([255, 0, 0]),
+            false => Rgb([0, 0, 255]),
+        })
+    }
+
+    fn noise(width: u32, height: u32) -> RgbaImage {
+        let mut state = 1_u32;
+        RgbaImage::from_fn(width, height, |_, _| {
+            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            let [red, green, blue, _] = state.to_be_bytes();
+            Rgba([red, green, blue, 255])
+        })
+    }
+
+    fn read(bytes: &[u8]) -> ReadImage {
+        ImageReader::default().read(bytes).unwrap()
+    }
+
+    fn bytes_of(read: &ReadImage) -> Vec<u8> {
+        BASE64.decode(read.image.base64().as_bytes()).unwrap()
+    }
+
+    fn pixels_of(read: &ReadImage) -> RgbImage {
+        image::load_from_memory(&bytes_of(read)).unwrap().into_rgb8()
+    }
+
+    #[test]
+    fn a_small_image_is_shown_as_it_is() {
+        for codec in [Codec::Png, Codec::Jpeg, Codec::WebP] {
+            let bytes = file(corner(80, 60), codec);
+            let read = read(&bytes);
+            assert_eq!(bytes_of(&read), bytes, "{codec:?}");
+            assert_eq!((read.size.width, read.size.height), (80, 60));
+        }
+        assert_eq!(
+            read(&file(corner(80, 60), Codec::Png)).to_string(),
+            "PNG image, 80 × 60 pixels"
+        );
+    }
+
+    #[test]
+    fn a_gif_is_shown_as_a_png_file_of_its_first_picture() {
+        let read = read(&file(corner(80, 60), Codec::Gif));
+        assert_eq!(read.to_string(), "GIF image, 80 × 60 pixels, shown as PNG, 80 × 60");
+        assert_eq!(pixels_of(&read).get_pixel(5, 5), &Rgb([255, 0, 0]));
+    }
+
+    #[test]
+    fn a_large_image_is_scaled_with_its_proportions() {
+        for (codec, shown) in [(Codec::Png, "PNG"), (Codec::Jpeg, "JPEG"), (Codec::WebP, "PNG")] {
+            let read = read(&file(corner(3000, 1500), codec));
+            assert!(read.to_string().ends_with(&format!("shown as {shown}, 1568 × 784")), "{read}");
+            let pixels = pixels_of(&read);
+            let [red, _, blue] = pixels.get_pixel(10, 10).0;
+            assert!(red > 200 && blue < 60, "{red} {blue}");
+        }
+        let thin = read(&file(corner(4000, 1), Codec::Png));
+        assert_eq!((thin.image.size().width, thin.image.size().height), (1568, 1));
+    }
+
+    #[test]
+    fn an_image_that_stays_long_becomes_a_jpeg_file_and_smaller() {
+        let read = read(&file(noise(1600, 1600), Codec::Png));
+        assert_eq!(read.image.format(), ImageFormat::Jpeg);
+        assert!(bytes_of(&read).len() <= ImageLimits::default().shown_bytes);
+        let few = ImageLimits { shown_bytes: 300, ..ImageLimits::default() };
+        let error = ImageReader::new(few).read(&file(noise(64, 64), Codec::Png)).unwrap_err();
+        assert_eq!(error, ImageError::Scaled { most: 300 });
+    }
+
+    #[test]
+    fn what_is_transparent_stays_so_or_is_white() {
+        let clear = RgbaImage::from_pixel(2000, 20, Rgba([0, 0, 0, 0]));
+        let shown = read(&file(clear.clone(), Codec::Png));
+        let pixels = image::load_from_memory(&bytes_of(&shown)).unwrap().into_rgba8();
+        assert_eq!(pixels.get_pixel(0, 0).0[3], 0);
+        let jpeg = shrink(clear.into(), ImageFormat::Jpeg, &ImageLimits::default()).unwrap();
+        let pixels = image::load_from_memory(&BASE64.decode(jpeg.base64().as_bytes()).unwrap());
+        assert_eq!(pixels.unwrap().into_rgb8().get_pixel(3, 3), &Rgb([255, 255, 255]));
+    }
+
+    #[test]
+    fn a_photo_that_its_metadata_turn_is_shown_upright() {
+        // The tag of the orientation with the value 6: a quarter to the right.
+        let exif = b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x01\0\0\0\x06\0\0\0\0\0\0\0";
+        let jpeg = file(corner(80, 60), Codec::Jpeg);
+        let length = u16::try_from(exif.len() + 2).unwrap().to_be_bytes();
+        let turned = [&jpeg[..2], &[0xff, 0xe1], &length, exif, &jpeg[2..]].concat();
+        let read = read(&turned);
+        assert_eq!((read.size.width, read.size.height), (60, 80));
+        let [red, _, blue] = pixels_of(&read).get_pixel(50, 5).0;
+        assert!(red > 200 && blue < 60, "the red corner is on the right: {red} {blue}");
+    }
+
+    #[test]
+    fn an_animation_is_no_still() {
+        let extended = |flags| [b"RIFF\0\0\0\0WEBPVP8X\x0a\0\0\0".as_slice(), &[flags]].concat();
+        assert!(is_still(ImageFormat::Webp, &extended(0b1_0000)));
+        assert!(!is_still(ImageFormat::Webp, &extended(0b1_0010)));
+        assert!(is_still(ImageFormat::Webp, b"RIFF\0\0\0\0WEBPVP8L"));
+    }
+
+    #[test]
+    fn what_is_no_image_or_too_large_is_refused() {
+        let refused = |bytes: &[u8]| ImageReader::default().read(bytes).unwrap_err().to_string();
+        assert_eq!(refused(b"BM"), "it is neither PNG, JPEG, WebP nor GIF");
+        for codec in [Codec::Png, Codec::Jpeg, Codec::WebP, Codec::Gif] {
+            let mut bytes = file(corner(80, 60), codec);
+            bytes.truncate(bytes.len() / 2);
+            let error = ImageReader::default().read(&bytes);
+            assert!(matches!(error, Err(ImageError::Broken { .. })), "{codec:?}: {error:?}");
+        }
+        let few = ImageLimits { file_bytes: 10, ..ImageLimits::default() };
+        let error = ImageReader::new(few).read(&[0; 11]).unwrap_err();
+        assert_eq!(error.to_string(), "it has 11 bytes; at most 10 are read");
+    }
+
+    #[test]
+    fn a_file_that_says_it_is_huge_is_refused_before_it_is_decoded() {
+        let mut bytes = file(corner(8, 8), Codec::Png);
+        bytes[16..24].copy_from_slice(&[0, 0, 0x75, 0x30, 0, 0, 0x75, 0x30]);
+        let sum = crc32(&bytes[12..29]);
+        bytes[29..33].copy_from_slice(&sum.to_be_bytes());
+        let error = ImageReader::default().read(&bytes).unwrap_err().to_string();
+        assert_eq!(error, "it has 30000 × 30000 pixels; at most 50000000 are read");
+    }
+
+    /// The checksum of a chunk of a PNG file.
+    fn crc32(bytes: &[u8]) -> u32 {
+        let step = |sum: u32, byte: &u8| {
+            (0..8).fold(sum ^ u32::from(*byte), |sum, _| match sum & 1 {
+                1 => (sum >> 1) ^ 0xedb8_8320,
+                _ => sum >> 1,
+            })
+        };
+        !bytes.iter().fold(u32::MAX, step)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn a_damaged_file_is_shown_or_refused(
+            which in 0..4_usize,
+            damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20),
+        ) {
+            let codec = [Codec::Png, Codec::Jpeg, Codec::WebP, Codec::Gif][which];
+            let mut bytes = file(corner(40, 30), codec);
+            for (place, byte) in damage {
+                let place = place.index(bytes.len());
+                bytes[place] = byte;
+            }
+            let limits = ImageLimits { pixels: 1_000_000, ..ImageLimits::default() };
+            if let Ok(read) = ImageReader::new(limits).read(&bytes) {
+                prop_assert!(read.image.size().width <= limits.side);
+            }
+        }
+    }
+}
