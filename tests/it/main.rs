@@ -11,6 +11,7 @@ mod background;
 mod cli;
 mod commands;
 mod compaction;
+mod constrained;
 mod contract;
 mod control;
 mod delegation;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use deputize_providers::Wire;
+use deputize_providers::{ToolCalling, Wire};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -41,6 +41,9 @@ pub struct ProviderEntry {
     /// (`reasoning_content`, `openai-chat` only): some servers refuse a tool loop without it, some
     /// refuse the field. Absent: at deepseek.com only.
     pub echo_reasoning: Option<bool>,
+    /// How the models call tools: `native`, or `constrained` for models that cannot. Then each answer
+    /// follows a JSON Schema that is one of the tools (`openai-chat` only).
+    pub tools: ToolCalling,
     /// Whether the models see images. Absent: as their makers say, of known providers.
     pub vision: Option<bool>,
     /// File with certificate authorities (PEM) to trust beside the system's: an absolute path, or

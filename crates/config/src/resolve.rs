@@ -310,6 +310,7 @@ fn http(
         body: BodyOptions {
             streaming: entry.streaming.unwrap_or(true),
             echo_reasoning: entry.echo_reasoning,
+            tools: entry.tools,
             vision: entry.vision,
             extra: extra(entry, meant),
         },

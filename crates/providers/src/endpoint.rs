@@ -7,6 +7,8 @@ use std::time::Duration;
 use deputize_core::sanitize::Secrets;
 use reqwest::Url;
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::limits::ReplyLimit;
@@ -55,6 +57,20 @@ pub struct EndpointTimeouts {
     pub idle: Duration,
 }
 
+/// How models at an address call tools.
+#[derive(
+    Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "lowercase")]
+pub enum ToolCalling {
+    /// As the wire has it.
+    #[default]
+    Native,
+    /// Not at all: each reply follows a JSON Schema (`response_format`) that is one of the tools or
+    /// an answer. For Chat Completions.
+    Constrained,
+}
+
 /// What the body of a request has at some address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BodyOptions {
@@ -63,6 +79,8 @@ pub struct BodyOptions {
     /// Whether reasoning goes back with a message that made calls, in Chat Completions;
     /// `None`: as is known of the address.
     pub echo_reasoning: Option<bool>,
+    /// How the models call tools.
+    pub tools: ToolCalling,
     /// Whether the models see images; `None`: as their makers say.
     pub vision: Option<bool>,
     /// More fields.
@@ -71,7 +89,13 @@ pub struct BodyOptions {
 
 impl Default for BodyOptions {
     fn default() -> Self {
-        Self { streaming: true, echo_reasoning: None, vision: None, extra: BTreeMap::new() }
+        Self {
+            streaming: true,
+            echo_reasoning: None,
+            tools: ToolCalling::Native,
+            vision: None,
+            extra: BTreeMap::new(),
+        }
     }
 }
 
@@ -185,6 +209,16 @@ impl Endpoint {
         }
         for (name, value) in &self.headers {
             secrets.add(name, value);
+        }
+    }
+
+    /// Checks that tools are called as the wire has it.
+    pub(crate) fn check_native_tools(&self) -> Result<(), EndpointError> {
+        match self.body.tools {
+            ToolCalling::Native => Ok(()),
+            ToolCalling::Constrained => {
+                Err(EndpointError::Constrained { provider: self.name.clone() })
+            }
         }
     }
 
@@ -327,6 +361,12 @@ pub enum EndpointError {
         provider: String,
         /// The field.
         field: &'static str,
+    },
+    /// Its models cannot call tools, and its wire has no other way.
+    #[error("provider {provider}: `constrained` tools need Chat Completions")]
+    Constrained {
+        /// Which provider.
+        provider: String,
     },
     /// Its proxy cannot be used.
     #[error("provider {provider}: proxy cannot be used: {problem}")]

@@ -59,7 +59,8 @@ mod wire;
 pub use anthropic_messages::AnthropicMessages;
 pub use context_window::published_context_window;
 pub use endpoint::{
-    BodyOptions, CaBundle, Endpoint, EndpointError, EndpointTimeouts, KeyHeader, Proxy, is_loopback,
+    BodyOptions, CaBundle, Endpoint, EndpointError, EndpointTimeouts, KeyHeader, Proxy,
+    ToolCalling, is_loopback,
 };
 pub use http::{HttpClient, ModelListing, http_client};
 pub use known::{KNOWN_PROVIDERS, KnownProvider, known_provider};

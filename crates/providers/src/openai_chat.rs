@@ -19,6 +19,7 @@
 //! reasoning too; it was passed on as text by then. Further on such a tag is text.
 
 mod calls;
+mod constrained;
 mod content;
 mod details;
 mod extra_members;
@@ -98,7 +99,14 @@ impl Model for OpenAiChat {
             parser: ChatParser::new(request.model),
             offers_tools: offers_tools(request),
         };
-        Box::pin(exchange(&self.remote, ask, live, cancel))
+        if !self.dialect.constrained {
+            return Box::pin(exchange(&self.remote, ask, live, cancel));
+        }
+        Box::pin(async move {
+            let mut live = |delta: Delta<'_>| live(constrained::shown(request, delta));
+            let reply = exchange(&self.remote, ask, &mut live, cancel).await?;
+            Ok(constrained::read_reply(request, reply))
+        })
     }
 
     fn most_output(&self, options: &ModelOptions) -> Option<u32> {

@@ -18,7 +18,7 @@ async fn every_example_is_accepted_without_a_warning_and_names_a_model() {
     let page = page();
     let blocks: Vec<&str> =
         page.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
-    assert_eq!(blocks.len(), 16, "a block for each section");
+    assert_eq!(blocks.len(), 18, "a block for each section");
     let lab = Lab::new();
     // The file of authorities that the page names is read when it is checked.
     let authority = rcgen::generate_simple_self_signed(["ca.example".to_owned()]).unwrap();

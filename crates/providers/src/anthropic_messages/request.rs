@@ -47,11 +47,12 @@ impl Dialect {
     /// Returns what an endpoint says.
     ///
     /// # Errors
-    /// When an extra field is one of those that are ours alone.
+    /// When an extra field is one of those that are ours alone, or its models call no tools.
     pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
         if let Some(field) = RESERVED.into_iter().find(|it| endpoint.body.extra.contains_key(*it)) {
             return Err(EndpointError::Extra { provider: endpoint.name.clone(), field });
         }
+        endpoint.check_native_tools()?;
         Ok(Self {
             streaming: endpoint.body.streaming,
             vision: Vision::of(endpoint),

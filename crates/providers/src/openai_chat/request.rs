@@ -15,9 +15,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::WIRE;
+use super::constrained::ConstrainedRequest;
 use super::extra_members::{self, ReturnedExtras};
 use crate::body::json_bytes;
-use crate::endpoint::{Endpoint, EndpointError};
+use crate::endpoint::{Endpoint, EndpointError, ToolCalling};
 use crate::sendable;
 use crate::vision::Vision;
 
@@ -33,6 +34,8 @@ pub struct Dialect {
     pub max_completion_tokens: bool,
     /// Whether reasoning goes back with the message that made calls.
     pub echo_reasoning: bool,
+    /// Whether models cannot call tools: their replies follow a JSON Schema instead.
+    pub constrained: bool,
     /// Which models see images.
     pub vision: Vision,
     /// More fields of the body. One that we would send too replaces ours; null leaves it out.
@@ -45,6 +48,7 @@ impl Default for Dialect {
             streaming: true,
             max_completion_tokens: false,
             echo_reasoning: false,
+            constrained: false,
             vision: Vision::default(),
             extra: BTreeMap::new(),
         }
@@ -68,6 +72,7 @@ impl Dialect {
             streaming: endpoint.body.streaming,
             max_completion_tokens: within("openai.com") || within("openai.azure.com"),
             echo_reasoning: endpoint.body.echo_reasoning.unwrap_or_else(|| within("deepseek.com")),
+            constrained: endpoint.body.tools == ToolCalling::Constrained,
             vision: Vision::of(endpoint),
             extra: endpoint.body.extra.clone(),
         })
@@ -142,7 +147,7 @@ impl<'a> UserContent<'a> {
         if images.is_empty() {
             return Self::Text(text);
         }
-        let text = (!text.is_empty()).then(|| Part::Text { text: Cow::Borrowed(text) });
+        let text = (!text.is_empty()).then_some(Part::Text { text: Cow::Borrowed(text) });
         Self::Parts(text.into_iter().chain(images.iter().map(Part::image)).collect())
     }
 }
@@ -184,6 +189,18 @@ struct CallFunction<'a> {
 /// Returns the bytes of a request: one JSON object.
 #[must_use]
 pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
+    if !dialect.constrained || request.tools.is_empty() {
+        return native_body(request, dialect);
+    }
+    let constrained = ConstrainedRequest::new(request);
+    let mut extra = dialect.extra.clone();
+    let format = constrained.response_format.clone();
+    extra.extend(format.map(|format| ("response_format".to_owned(), format)));
+    native_body(&constrained.request(request), &Dialect { extra, ..dialect.clone() })
+}
+
+/// Returns the bytes of a request to a model that calls tools.
+fn native_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     let system = request.system.join("\n\n");
     let system = (!system.is_empty()).then_some(MessageParam::System { content: system });
     let conversation = dialect.vision.messages(request);
@@ -520,7 +537,8 @@ mod tests {
         };
         assert!(Dialect::of(&told("http://localhost/v1", true)).unwrap().echo_reasoning);
         assert!(!Dialect::of(&told("https://api.deepseek.com", false)).unwrap().echo_reasoning);
-        assert_eq!(of("http://127.0.0.1:1/v1"), Dialect::default());
+        let plain = Dialect { vision: Vision::default(), ..of("http://127.0.0.1:1/v1") };
+        assert_eq!(plain, Dialect::default());
     }
 
     #[test]

@@ -55,11 +55,12 @@ impl Dialect {
     /// Returns what is known of an endpoint.
     ///
     /// # Errors
-    /// When an extra field is one of those that are ours alone.
+    /// When an extra field is one of those that are ours alone, or its models call no tools.
     pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
         if let Some(field) = RESERVED.into_iter().find(|it| endpoint.body.extra.contains_key(*it)) {
             return Err(EndpointError::Extra { provider: endpoint.name.clone(), field });
         }
+        endpoint.check_native_tools()?;
         Ok(Self {
             streaming: endpoint.body.streaming,
             vision: Vision::of(endpoint),
@@ -140,14 +141,18 @@ enum CallOutput<'a> {
 #[serde(tag = "type", rename_all = "snake_case")]
 enum Content<'a> {
     InputText { text: &'a str },
-    InputImage { image_url: String },
+    InputImage { detail: &'static str, image_url: String },
     OutputText { text: &'a str, annotations: [(); 0] },
 }
 
 impl<'a> Content<'a> {
     /// What a user or a tool says and shows.
     fn input(text: &'a str, images: &[Image]) -> Vec<Self> {
-        let shown = |image: &Image| Content::InputImage { image_url: image.data_url() };
+        let shown = |image: &Image| Content::InputImage {
+            // Some servers do not take an image without it.
+            detail: "auto",
+            image_url: image.data_url(),
+        };
         let text = (!text.is_empty() || images.is_empty()).then_some(Content::InputText { text });
         text.into_iter().chain(images.iter().map(shown)).collect()
     }
