@@ -27,9 +27,9 @@ pub(crate) const FILE_BYTES: u64 = 512 * 1024;
 pub(crate) enum Grammar {
     Rust,
     Python,
-    TypeScript,
-    /// TypeScript with elements in it. JavaScript is read by it too: a grammar less in the program.
-    Tsx,
+    /// JavaScript and TypeScript, by the grammar of TypeScript with elements. Without elements
+    /// `<T>x` is a type assertion and is not understood; a grammar of its own for that is 1.3 MB.
+    Script,
     Go,
     C,
     Java,
@@ -42,8 +42,7 @@ impl Grammar {
         Some(match extension {
             "rs" => Self::Rust,
             "py" | "pyi" | "pyw" => Self::Python,
-            "ts" | "mts" | "cts" => Self::TypeScript,
-            "tsx" | "js" | "jsx" | "mjs" | "cjs" => Self::Tsx,
+            "ts" | "tsx" | "mts" | "cts" | "js" | "jsx" | "mjs" | "cjs" => Self::Script,
             "go" => Self::Go,
             "c" | "h" => Self::C,
             "java" => Self::Java,
@@ -55,8 +54,7 @@ impl Grammar {
         match self {
             Self::Rust => tree_sitter_rust::LANGUAGE,
             Self::Python => tree_sitter_python::LANGUAGE,
-            Self::TypeScript => tree_sitter_typescript::LANGUAGE_TYPESCRIPT,
-            Self::Tsx => tree_sitter_typescript::LANGUAGE_TSX,
+            Self::Script => tree_sitter_typescript::LANGUAGE_TSX,
             Self::Go => tree_sitter_go::LANGUAGE,
             Self::C => tree_sitter_c::LANGUAGE,
             Self::Java => tree_sitter_java::LANGUAGE,
@@ -117,7 +115,7 @@ pub(crate) fn outline(grammar: Grammar, text: &str, test_file: bool) -> Outline 
     let mut out = match grammar {
         Grammar::Rust => rust::outline(source),
         Grammar::Python => python::outline(source, test_file),
-        Grammar::TypeScript | Grammar::Tsx => script::outline(source, test_file),
+        Grammar::Script => script::outline(source, test_file),
         Grammar::Go => go::outline(source, test_file),
         Grammar::C => c::outline(source),
         Grammar::Java => java::outline(source),

@@ -129,12 +129,12 @@ mod tests {
                 vec![Use, Definition, Definition, Definition, Use],
             ),
             (
-                Grammar::Tsx,
+                Grammar::Script,
                 "import { kite } from 'a';\nconst kite = 1;\nfunction kite() {}\nkite();\nclass A { kite() {} }\n",
                 vec![Use, Definition, Definition, Use, Definition],
             ),
             (
-                Grammar::TypeScript,
+                Grammar::Script,
                 "interface A { kite(): void }\ntype kite = 1;\nlet a: kite;\n",
                 vec![Definition, Definition, Use],
             ),

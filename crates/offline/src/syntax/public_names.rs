@@ -41,7 +41,7 @@ pub(crate) fn public_names(grammar: Grammar, text: &str, header: bool) -> Option
     let mut all = match grammar {
         Grammar::Rust => of_rust(source),
         Grammar::Python => of_python(source),
-        Grammar::TypeScript | Grammar::Tsx => of_script(source),
+        Grammar::Script => of_script(source),
         Grammar::Go => of_go(source),
         Grammar::C => of_c(source, header),
         Grammar::Java => of_java(source),
