@@ -107,7 +107,7 @@ fn write_session(dir: &SessionDir, number: u64, words: &mut Words) -> io::Result
     let spec = top_agent(&session, "local/m", &goal, Path::new("/work"));
     let start: Value = json!({"type": "agent.start", "spec": spec, "system": [], "tools": ""});
     add(serde_json::from_value(start)?)?;
-    add(Event::Message(UserMessage { text: goal, from: None }))?;
+    add(Event::Message(UserMessage::new(goal)))?;
     for step in 1..=STEPS {
         let call = CallId::new(step, 0);
         let arguments = json!({"path": words.text(1).trim()}).to_string();
@@ -130,6 +130,7 @@ fn write_session(dir: &SessionDir, number: u64, words: &mut Words) -> io::Result
                 status: CallStatus::Ok,
                 text: ModelText::own(words.text(RESULT_WORDS)),
                 fingerprint: String::new(),
+                images: Vec::new(),
             },
             args_bytes: 0,
             ms: 1,
@@ -148,7 +149,7 @@ fn add_prompt(dir: &SessionDir, number: u64) -> io::Result<()> {
     let (file, stored) = SessionFile::open(dir, &session).map_err(io::Error::other)?;
     let seq = stored.records.len() as u64;
     let agent = AgentId::root(&session);
-    let event = Event::Message(UserMessage { text: "And again.".into(), from: None });
+    let event = Event::Message(UserMessage::new("And again."));
     let record = Record { seq, at: 1_800_000_000_000, agent, parent: None, depth: 0, event };
     file.append(&record).map_err(io::Error::other)
 }

@@ -68,7 +68,7 @@ async fn a_model_sees_a_file_that_it_reads() {
     let requests = server.requests();
     assert_eq!(images(&requests[0]), Vec::<String>::new());
     let url = format!("data:image/png;base64,{PIXEL}");
-    assert_eq!(images(&requests[1]), [url.clone()]);
+    assert_eq!(images(&requests[1]), std::slice::from_ref(&url));
 
     // The session and its recording have it.
     let again = caller("read_file", json!({"path": "none"})).await;

@@ -40,7 +40,7 @@ pub(crate) fn started(session: &str, goal: &str) -> Event {
 }
 
 pub(crate) fn said(text: &str) -> Event {
-    Event::Message(UserMessage { text: text.to_owned(), from: None })
+    Event::Message(UserMessage::new(text))
 }
 
 pub(crate) fn replied(text: &str) -> Event {
@@ -62,6 +62,7 @@ pub(crate) fn fetched(source: &str) -> Event {
             status: CallStatus::Ok,
             text: ModelText::own("page"),
             fingerprint: String::new(),
+            images: Vec::new(),
         },
         args_bytes: 0,
         ms: 0,
