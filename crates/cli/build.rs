@@ -22,15 +22,16 @@ fn main() {
         // it says so and goes on.
         println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
     }
-    let order = Path::new(&variable("CARGO_MANIFEST_DIR")).join(ORDER);
-    if variable("PROFILE") == "release" && order.exists() {
-        // What a run calls lies together, so that it maps that and not a page of everything. Names
-        // that this compiler or these features do not make are passed over.
-        let options = [
-            format!("-Wl,--symbol-ordering-file={}", order.display()),
-            "-Wl,--no-warn-symbol-ordering".to_owned(),
-            "-Wl,--icf=all".to_owned(),
-        ];
+    if variable("PROFILE") == "release" {
+        // Functions with the same code become one.
+        let mut options = vec!["-Wl,--icf=all".to_owned()];
+        let order = Path::new(&variable("CARGO_MANIFEST_DIR")).join(ORDER);
+        if order.exists() {
+            // What a run calls lies together, so that it maps that and not a page of everything.
+            // Names that this compiler or these features do not make are passed over.
+            options.push(format!("-Wl,--symbol-ordering-file={}", order.display()));
+            options.push("-Wl,--no-warn-symbol-ordering".to_owned());
+        }
         if links_with(&options) {
             for option in options {
                 println!("cargo::rustc-link-arg-bins={option}");

@@ -12,6 +12,10 @@
 //! the memory that decoding takes. This crate deliberately reads no other formats, shows no
 //! animations, and keeps no metadata of an image that it scales.
 //!
+//! # Features and stability
+//!
+//! No features.
+//!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
 mod error;

@@ -17,6 +17,7 @@
 //! | feature | by default | what it adds |
 //! | --- | --- | --- |
 //! | `cron` | no | the tool `cronjob` |
+//! | `images` | no | `read_file` shows images to models that see them |
 //! | `web` | no | the toolset `web`, which is a crate of its own |
 //! | `fuzz` | no | opens what the fuzz targets need; nothing else may use it |
 //!
