@@ -4,8 +4,8 @@
 //! ```
 //! use deputize_image::{ImageReader, ImageError};
 //!
-//! let error = ImageReader::default().read(b"GIF89a and no more").unwrap_err();
-//! assert!(matches!(error, ImageError::Broken { .. }));
+//! let error = ImageReader::default().read(b"no image").unwrap_err();
+//! assert_eq!(error, ImageError::Format);
 //! ```
 //!
 //! PNG, JPEG, WebP and GIF are read. The size of an image is known before it is decoded, and bounds
