@@ -26,7 +26,7 @@ pub struct NestedCall<'a> {
     pub tool: &'a str,
     /// The arguments as JSON; they need not match the tool's schema.
     pub arguments: &'a str,
-    /// Who is told while the call waits for an answer.
+    /// Called when the call begins and ceases to wait for an answer.
     pub on_question: QuestionListener,
 }
 

@@ -77,7 +77,7 @@ struct Runs<'a> {
     names: BTreeSet<JobName>,
     slots: &'a Semaphore,
     cancel: &'a Cancel,
-    /// The faults that were told, so that each is told once.
+    /// The faults that were reported, so that each is reported once.
     told: BTreeSet<String>,
 }
 

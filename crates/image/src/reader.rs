@@ -129,7 +129,7 @@ const fn codec(format: ImageFormat) -> image::ImageFormat {
     }
 }
 
-/// Whether all providers take the file: none takes every animation. An animated GIF cannot be told
+/// Whether all providers take the file: none takes every animation. An animated GIF cannot be distinguished
 /// from others by its beginning.
 fn is_still(format: ImageFormat, bytes: &[u8]) -> bool {
     const ANIMATED: u8 = 0b10;

@@ -51,7 +51,7 @@ struct AdmittedCall<'a> {
 /// Runs the tool calls of one agent.
 pub(crate) struct ToolRunner {
     cx: Arc<AgentContext>,
-    /// For a nested call: who is told while it waits for an answer.
+    /// For a nested call: called with `true` when it begins to wait for an answer, with `false` when it ceases.
     on_question: Option<QuestionListener>,
 }
 

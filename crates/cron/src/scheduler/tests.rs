@@ -92,7 +92,7 @@ impl SchedulerFixture {
     }
 
     /// Serves for a while with runs that take a while each. Returns when runs began, and what was
-    /// told.
+    /// reported.
     async fn serve(&self, span: Duration, takes: Duration) -> (Vec<String>, Vec<String>) {
         let runner = SleepingRunner { clock: &self.clock, takes, runs: Mutex::default() };
         let told = Mutex::new(Vec::new());

@@ -20,7 +20,7 @@ impl ScriptClock {
         Self { limit, questions: watch::Sender::new(0) }
     }
 
-    /// Returns a function that is told when a question begins and ends.
+    /// Returns a function to call when a question begins and ends.
     pub(crate) fn question_listener(&self) -> QuestionListener {
         let questions = self.questions.clone();
         Arc::new(move |begins| {

@@ -95,7 +95,7 @@ impl RunJob for SessionRunner {
     }
 }
 
-/// What is told of an event, with its time.
+/// Returns the line that reports an event, with its time.
 fn line(event: &JobEvent<'_>, zone: &TimeZone) -> String {
     let now = timestamp(SystemClock.now_ms()).to_zoned(zone.clone());
     let now = now.strftime("%Y-%m-%d %H:%M:%S");
