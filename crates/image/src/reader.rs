@@ -129,8 +129,8 @@ const fn codec(format: ImageFormat) -> image::ImageFormat {
     }
 }
 
-/// Whether all providers take the file: none takes every animation. An animated GIF cannot be distinguished
-/// from others by its beginning.
+/// Whether all providers take the file: none takes every animation. The beginning of a GIF does not
+/// say whether it is animated.
 fn is_still(format: ImageFormat, bytes: &[u8]) -> bool {
     const ANIMATED: u8 = 0b10;
     let extended = bytes.get(12..16) == Some(b"VP8X");

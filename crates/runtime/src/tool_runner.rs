@@ -51,7 +51,7 @@ struct AdmittedCall<'a> {
 /// Runs the tool calls of one agent.
 pub(crate) struct ToolRunner {
     cx: Arc<AgentContext>,
-    /// For a nested call: called with `true` when it begins to wait for an answer, with `false` when it ceases.
+    /// For a nested call: called when it begins to wait for an answer, and when it ceases to.
     on_question: Option<QuestionListener>,
 }
 
