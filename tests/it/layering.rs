@@ -7,7 +7,7 @@ use cargo_metadata::semver::VersionReq;
 use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 
 /// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
-const ARROWS: [(&str, &[&str]); 28] = [
+const ARROWS: [(&str, &[&str]); 29] = [
     ("deputize-core", &["deputize-macros"]),
     ("deputize-macros", &[]),
     ("deputize-cron", &["deputize-core"]),
@@ -40,6 +40,7 @@ const ARROWS: [(&str, &[&str]); 28] = [
         ],
     ),
     ("deputize-web", &["deputize-core"]),
+    ("deputize-browser", &["deputize-core", "deputize-process", "deputize-tools", "deputize-web"]),
     ("deputize-session-index", &["deputize-core", "deputize-runtime"]),
     ("deputize-delegate", &["deputize-core", "deputize-workflow"]),
     (
@@ -56,6 +57,7 @@ const ARROWS: [(&str, &[&str]); 28] = [
         "deputize-agent",
         &[
             "deputize-acp",
+            "deputize-browser",
             "deputize-core",
             "deputize-cron",
             "deputize-delegate",
@@ -86,6 +88,7 @@ const ARROWS: [(&str, &[&str]); 28] = [
         &[
             "deputize-acp",
             "deputize-agent",
+            "deputize-browser",
             "deputize-check",
             "deputize-config",
             "deputize-core",
@@ -200,6 +203,7 @@ fn what_an_embedder_compiles_is_as_the_page_says() {
         ("`http` (on", &["--no-default-features", "--features", "http"]),
         ("`http` and `tools`", &[]),
         ("the same with `web`", &["--features", "web"]),
+        ("the same with `browser`", &["--features", "browser"]),
         ("the same with `session-search`", &["--features", "session-search"]),
         ("the same with `mcp`", &["--features", "mcp"]),
         ("the same with `cron`", &["--features", "cron"]),

@@ -8,9 +8,10 @@ use deputize_core::Catalog;
 
 /// Crates that may name tools: those that have them, and the model by rule, which calls tools by
 /// their names as any model does.
-const MAY_NAME: [&str; 6] = [
+const MAY_NAME: [&str; 7] = [
     "crates/tools",
     "crates/web",
+    "crates/browser",
     "crates/session-index",
     "crates/offline",
     "crates/testkit",

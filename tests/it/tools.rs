@@ -1,5 +1,6 @@
 //! The built-in tools through `deputize run`, and the pages of the guide about them.
 
+mod browser;
 mod clarify;
 mod code;
 mod cron;

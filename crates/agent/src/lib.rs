@@ -56,6 +56,7 @@
 //! | let it send messages | [`AgentBuilder::message_targets`] |
 //! | let it make jobs, and run them (feature `cron`) | `AgentBuilder::jobs` |
 //! | search past sessions (feature `session-search`) | `AgentBuilder::session_search` |
+//! | use pages in a browser (feature `browser`) | `AgentBuilder::browser` |
 //! | use MCP servers (feature `mcp`) | `AgentBuilder::mcp_servers` |
 //! | use dynamic plugins (feature `plugins`) | `AgentBuilder::plugin` |
 //! | have another program as children (feature `acp`) | `AgentBuilder::external_agent` |
@@ -73,6 +74,7 @@
 //! | `web` | no | the tools of `deputize-tools` that read and search the web, and their settings |
 //! | `images` | no | images that `read_file` and MCP servers show to models that see them |
 //! | `session-search` | no | search over past sessions, with SQLite |
+//! | `browser` | no | pages in a Chromium of the machine |
 //! | `mcp` | no | the tools of MCP servers |
 //! | `plugins` | no | dynamic plugins |
 //! | `cron` | no | jobs that run later |
@@ -83,6 +85,8 @@
 mod agent;
 mod assembly;
 mod base_prompt;
+#[cfg(feature = "browser")]
+mod browser;
 mod capped_model;
 mod delegation;
 mod deny_list;
@@ -117,6 +121,8 @@ pub use capped_model::{cap_options, cap_output};
 pub use delegation::{DelegationError, add_delegation_tools};
 #[cfg(feature = "acp")]
 pub use deputize_acp::AcpProgram;
+#[cfg(feature = "browser")]
+pub use deputize_browser::{BrowserLimits, BrowserSettings};
 pub use deputize_delegate::{
     ChildApprovals, ChildModels, ChildToolsets, DelegationConfig, DelegationHost, DelegationLimits,
     DelegationOptions,

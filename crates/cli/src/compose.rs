@@ -27,7 +27,7 @@ use deputize_runtime::{Models, SessionConfig, SystemClock};
 use deputize_tools::{MemorySettings, MessageSettings};
 
 use crate::approve::TerminalApprover;
-use crate::config::{Config, LoadedConfig, ModelOverrides, PluginEntry, Sources};
+use crate::config::{BROWSER_TOOLSET, Config, LoadedConfig, ModelOverrides, PluginEntry, Sources};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
 use crate::task::attachment::message;
@@ -55,10 +55,13 @@ pub(crate) use model::{
 pub(crate) use prices::{DollarLimits, MissingPrice};
 pub(crate) use prompt_environment::PromptEnvironment;
 pub(crate) use resolved_models::ResolvedModels;
+#[cfg(feature = "browser")]
+use settings::browser;
 #[cfg(feature = "session-search")]
 use settings::session_search;
 use settings::{
-    add_composites, check_composites, limits, options, prefill, tool_settings, toolsets,
+    add_composites, browser_warning, check_composites, limits, options, prefill, tool_settings,
+    toolsets,
 };
 pub(crate) use settings::{memory_files, profile_library, skill_library};
 pub(crate) use top_profile::{TopProfile, profile_error, profile_warnings};
@@ -171,6 +174,8 @@ pub(crate) struct AssembledProgram {
     web: deputize_web::Settings,
     pub(crate) messages: MessageSettings,
     jobs: JobSettings,
+    #[cfg(feature = "browser")]
+    browser: deputize_browser::BrowserSettings,
     #[cfg(feature = "session-search")]
     session_search: deputize_session_index::SessionSearchSettings,
     /// Its MCP servers, which all its sessions share.
@@ -228,12 +233,20 @@ pub(crate) fn linked_catalog(links: &[ToolCrate]) -> Catalog {
     catalog
 }
 
+/// Returns the tools of the linked crates that the configuration does not turn off. What is off is
+/// not even listed.
+fn linked(from: &AssemblyInput<'_>) -> Result<Catalog, CliError> {
+    let catalog = Catalog::linked(from.links).map_err(CliError::usage)?;
+    let has_browser = from.config.browser.enabled;
+    Ok(catalog.filtered(|entry| has_browser || entry.toolset.as_str() != BROWSER_TOOLSET))
+}
+
 /// Returns the tools without those of plugins, whose names must not collide with them.
 pub(crate) fn without_plugins(from: &AssemblyInput<'_>) -> Result<Catalog, CliError> {
     // The names of tools do not depend on what children are told.
     let found = PromptEnvironment::read(from, &mut Vec::new());
     let delegation = delegation::policy(from, &found, Vec::new(), &mut Vec::new());
-    let mut catalog = Catalog::linked(from.links).map_err(CliError::usage)?;
+    let mut catalog = linked(from)?;
     add_delegation_tools(&mut catalog, &delegation, &from.clock).map_err(CliError::usage)?;
     Ok(catalog)
 }
@@ -284,7 +297,7 @@ impl AssembledProgram {
     pub(crate) fn new(from: &AssemblyInput<'_>) -> Result<Self, CliError> {
         let mut warnings = Vec::new();
         let found = PromptEnvironment::read(from, &mut warnings);
-        let linked = Catalog::linked(from.links).map_err(CliError::usage)?;
+        let linked = linked(from)?;
         let mut found = found.with_guidance(from, &linked, &mut warnings);
         let loader = plugins::loader(from.surroundings);
         let describe =
@@ -292,6 +305,7 @@ impl AssembledProgram {
         let described = from.config.plugins.iter().map(describe);
         found.plugins = described.collect::<Result<_, _>>().map_err(CliError::usage)?;
         warnings.extend(plugins::unset(from.config, from.surroundings));
+        warnings.extend(browser_warning(from.config));
         Self::compose(from, found, linked, warnings).map_err(CliError::usage)
     }
 
@@ -300,8 +314,7 @@ impl AssembledProgram {
         from: &AssemblyInput<'_>,
         found: PromptEnvironment,
     ) -> Result<Self, CliError> {
-        let linked = Catalog::linked(from.links).map_err(CliError::usage)?;
-        Self::compose(from, found, linked, Vec::new()).map_err(CliError::usage)
+        Self::compose(from, found, linked(from)?, Vec::new()).map_err(CliError::usage)
     }
 
     fn compose(
@@ -363,6 +376,8 @@ impl AssembledProgram {
             web: web::settings(config, from.surroundings)?,
             messages: messaging::settings(config, from.surroundings, &from.clock),
             jobs,
+            #[cfg(feature = "browser")]
+            browser: browser(config),
             #[cfg(feature = "session-search")]
             session_search: session_search(from.surroundings),
             servers,
@@ -420,6 +435,8 @@ impl AssembledProgram {
         settings.get_or_insert_with(|| self.web.clone());
         settings.get_or_insert_with(|| self.messages.clone());
         settings.get_or_insert_with(|| self.jobs.clone());
+        #[cfg(feature = "browser")]
+        settings.get_or_insert_with(|| self.browser.clone());
         #[cfg(feature = "session-search")]
         settings.get_or_insert_with(|| self.session_search.clone());
         if self.assembly.delegation.approvals.person_available {
@@ -443,6 +460,8 @@ impl AssembledProgram {
         config.tools.settings.get_or_insert_with(|| web);
         config.tools.settings.get_or_insert_with(|| messages);
         config.tools.settings.get_or_insert_with(|| jobs);
+        #[cfg(feature = "browser")]
+        config.tools.settings.get_or_insert_with(|| self.browser.clone());
         #[cfg(feature = "session-search")]
         config.tools.settings.get_or_insert_with(|| self.session_search.clone());
         config.tools.settings.get_or_insert_with(|| self.servers.clone());

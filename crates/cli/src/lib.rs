@@ -16,6 +16,7 @@
 //!
 //! | feature | by default | what it adds |
 //! | --- | --- | --- |
+//! | `browser` | no | a browser for agents, which is a Chromium of the machine |
 //! | `session-search` | no | search over past sessions, with SQLite |
 //!
 //! Stability: to build on. A change that breaks a program waits for the next minor version,

@@ -57,6 +57,8 @@ pub struct Config {
     pub file_state: FileState,
     /// Fetching pages of the web.
     pub fetch: FetchConfig,
+    /// The browser that agents use, in a program built with it.
+    pub browser: BrowserConfig,
     /// The search engine.
     pub search: SearchConfig,
     /// Where agents send messages.
@@ -102,6 +104,7 @@ impl Default for Config {
             code_execution: CodeExecutionConfig::default(),
             file_state: FileState::default(),
             fetch: FetchConfig::default(),
+            browser: BrowserConfig::default(),
             search: SearchConfig::default(),
             messaging: MessagingConfig::default(),
             cron: CronConfig::default(),
@@ -212,6 +215,28 @@ impl Default for FetchConfig {
         let max_bytes = u32::try_from(deputize_web::MAX_BYTES).unwrap_or(u32::MAX);
         let timeout_seconds = deputize_web::TIMEOUT_SECONDS;
         Self { allow_hosts: Vec::new(), timeout_seconds, max_bytes }
+    }
+}
+
+/// The browser that agents use. Which hosts may have private addresses is in `fetch.allow_hosts`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct BrowserConfig {
+    /// Whether agents may use a browser.
+    pub enabled: bool,
+    /// Path of a Chromium. Empty: one is looked for in PATH.
+    pub program: String,
+    /// Seconds that a page may take to load.
+    #[schemars(range(min = 1, max = 300))]
+    pub timeout_seconds: u32,
+    /// Browsers of a session that run at once. Each agent has one at most.
+    #[schemars(range(min = 1, max = 100))]
+    pub max_browsers: u32,
+}
+
+impl Default for BrowserConfig {
+    fn default() -> Self {
+        Self { enabled: false, program: String::new(), timeout_seconds: 30, max_browsers: 4 }
     }
 }
 

@@ -70,9 +70,9 @@ pub use delegation::Delegation;
 pub use former::remove_former_keys;
 pub use hooks::Hooks;
 pub use keys::{
-    Approvals, CodeExecutionConfig, Config, CronApprovals, CronConfig, FetchConfig, FileState,
-    Journal, Limits, PrefillMessage, PrefillRole, SearchBackend, SearchConfig, TerminalConfig,
-    ToolsetEntry,
+    Approvals, BrowserConfig, CodeExecutionConfig, Config, CronApprovals, CronConfig, FetchConfig,
+    FileState, Journal, Limits, PrefillMessage, PrefillRole, SearchBackend, SearchConfig,
+    TerminalConfig, ToolsetEntry,
 };
 pub use known::server_url;
 pub use known::{OFFLINE, UrlFault};
@@ -95,5 +95,7 @@ pub use schema::json_schema;
 pub use secret::Secret;
 pub use show::render_check;
 pub use show::{Output, Verb, VerbError, run};
-pub use toolsets::{LATER as LATER_TOOLSETS, SERVERS as SERVER_TOOLSETS};
+pub use toolsets::{
+    BROWSER as BROWSER_TOOLSET, LATER as LATER_TOOLSETS, SERVERS as SERVER_TOOLSETS,
+};
 pub use tree::{MAX_ALIASES, MAX_DEPTH, MAX_VALUES};

@@ -22,6 +22,7 @@ pub(super) fn check(config: &PlacedValue, found: &mut Findings) {
     plugin::check(config, found);
     programs_of_the_environment(config, found);
     terminal_cwd(config, found);
+    browser_program(config, found);
     web(config, found);
     messaging::check(config, found);
 }
@@ -80,6 +81,21 @@ fn terminal_cwd(config: &PlacedValue, found: &mut Findings) {
         &cwd.place,
         format!("`terminal.cwd`: `{shown}` {fault}; leave it out for the agent's own directory"),
     );
+}
+
+fn browser_program(config: &PlacedValue, found: &mut Findings) {
+    let Some(program) = config.at(&["browser", "program"]) else { return };
+    let Some(text) = program.text().filter(|text| !text.is_empty()) else { return };
+    if !Path::new(text).is_absolute() {
+        let shown = shown(text);
+        found.error(
+            &program.place,
+            format!(
+                "`browser.program`: `{shown}` is not an absolute path; leave it out to look for a \
+                 browser in PATH"
+            ),
+        );
+    }
 }
 
 fn providers(config: &PlacedValue, found: &mut Findings) {

@@ -9,8 +9,11 @@ use super::place::{listed, nearest, shown};
 use super::tree::{PlacedEntry, PlacedValue, Value};
 use crate::hint::format_command;
 
-/// Toolsets of later versions: naming one is no mistake.
-pub const LATER: [&str; 1] = ["browser"];
+/// Toolsets of later versions, and those that a program may be built without: naming one is no mistake.
+pub const LATER: [&str; 1] = [BROWSER];
+
+/// The toolset that `browser.enabled` turns on.
+pub const BROWSER: &str = "browser";
 
 /// What the names of MCP servers' toolsets begin with.
 pub const SERVERS: &str = "mcp-";
@@ -44,7 +47,13 @@ pub(super) fn check(config: &PlacedValue, known: &BTreeSet<String>, found: &mut 
     for (key, list) in lists.into_iter().chain(included) {
         for item in list.into_iter().flat_map(PlacedValue::items) {
             let Value::Text(name) = &item.value else { continue };
+            let is_off = name == BROWSER && !has_browser(config);
+            if known.contains(name) && !is_off {
+                continue;
+            }
             if known.contains(name) {
+                let message = format!("`{key}`: toolset `{BROWSER}` is off: set `browser.enabled`");
+                found.warn(&item.place, message);
                 continue;
             }
             if LATER.contains(&name.as_str()) {
@@ -75,6 +84,11 @@ pub(super) fn check(config: &PlacedValue, known: &BTreeSet<String>, found: &mut 
             }
         }
     }
+}
+
+fn has_browser(config: &PlacedValue) -> bool {
+    let enabled = config.at(&["browser", "enabled"]);
+    enabled.is_some_and(|enabled| matches!(enabled.value, Value::Bool(true)))
 }
 
 /// Returns the toolsets that the configuration makes.

@@ -89,6 +89,23 @@ pub enum UrlDenial {
     },
 }
 
+/// Why a host has no address that may be asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ResolveError {
+    /// It may not be asked.
+    #[error(transparent)]
+    Denied(#[from] UrlDenial),
+    /// Its name is unknown.
+    #[error("{host} cannot be resolved: {problem}")]
+    Unknown {
+        /// The host.
+        host: String,
+        /// What the system says.
+        problem: String,
+    },
+}
+
 impl UrlDenial {
     /// Returns whether allowing the host would lift this.
     #[must_use]
@@ -203,6 +220,31 @@ impl AddressPolicy {
         let host = host_of(url).unwrap_or_default();
         let port = url.port_or_known_default().unwrap_or_default();
         resolved.iter().try_for_each(|address| self.check_address(&host, port, address.ip()))
+    }
+
+    /// Returns the addresses that the name of a host resolves to, after checking the whole address
+    /// and each of them. Whoever connects to nothing else reaches only what was checked.
+    ///
+    /// # Errors
+    /// If the name is unknown, or it may not be asked.
+    pub async fn resolve(&self, url: &Url) -> Result<Vec<SocketAddr>, ResolveError> {
+        self.check(url)?;
+        let port = url.port_or_known_default().unwrap_or_default();
+        if let Some(address) = address_of(url) {
+            return Ok(vec![SocketAddr::new(address, port)]);
+        }
+        let host = host_of(url).unwrap_or_default();
+        let found = tokio::net::lookup_host((host.as_str(), port)).await;
+        let found = found.map(Iterator::collect::<Vec<_>>);
+        let problem = match found {
+            Ok(found) if !found.is_empty() => {
+                self.check_resolved(url, &found)?;
+                return Ok(found);
+            }
+            Ok(_) => "it has no address".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        Err(ResolveError::Unknown { host, problem })
     }
 
     fn check_address(&self, host: &str, port: u16, address: IpAddr) -> Result<(), UrlDenial> {

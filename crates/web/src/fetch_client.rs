@@ -12,7 +12,7 @@ use reqwest::{Client, Response};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use crate::address_policy::{AddressPolicy, UrlDenial, address_of, host_of};
+use crate::address_policy::{AddressPolicy, UrlDenial, host_of};
 use crate::fetch_error::FetchError;
 use crate::settings::Settings;
 
@@ -93,27 +93,16 @@ impl<'c> FetchClient<'c> {
 
     async fn send(&self, request: FetchRequest) -> Result<Response, FetchError> {
         let FetchRequest { url, headers, body } = request;
-        self.check_secrets(&url)?;
+        self.settings.check_secrets(&url)?;
         self.policy.check(&url)?;
         let host = host_of(&url).unwrap_or_default();
-        let client = client(&url, &resolve(self.policy, &url, &host).await?)?;
+        let client = client(&url, &self.policy.resolve(&url).await?)?;
         let request = match body {
             None => client.get(url),
             Some(body) => client.post(url).body(body),
         };
         let response = request.headers(headers).send().await;
         response.map_err(|error| FetchError::connection(&host, &error))
-    }
-
-    /// Fails if a secret stands in an address, as it is or escaped.
-    fn check_secrets(&self, url: &Url) -> Result<(), UrlDenial> {
-        let plain = percent_decoded(url.as_str());
-        for text in [url.as_str(), plain.as_str()] {
-            if let Some(name) = self.settings.secret_in(text) {
-                return Err(UrlDenial::Secret { name });
-            }
-        }
-        Ok(())
     }
 
     async fn read(&self, url: Url, mut response: Response) -> Result<FetchedPage, FetchError> {
@@ -159,27 +148,6 @@ impl<'c> FetchClient<'c> {
             done = timeout_at(self.deadline, part) => done.unwrap_or_else(|_| Err(late())),
         }
     }
-}
-
-/// Resolves the name of an address. Every answer must be allowed.
-pub(crate) async fn resolve(
-    policy: &AddressPolicy,
-    url: &Url,
-    host: &str,
-) -> Result<Vec<SocketAddr>, FetchError> {
-    if address_of(url).is_some() {
-        return Ok(Vec::new());
-    }
-    let unresolved = |problem| FetchError::Resolve { host: host.to_owned(), problem };
-    let port = url.port_or_known_default().unwrap_or_default();
-    let found = tokio::net::lookup_host((host, port)).await;
-    let found = found.map_err(|error| unresolved(error.to_string()))?;
-    let found: Vec<SocketAddr> = found.collect();
-    if found.is_empty() {
-        return Err(unresolved("it has no address".to_owned()));
-    }
-    policy.check_resolved(url, &found)?;
-    Ok(found)
 }
 
 /// Returns the address that a redirect leads to, if it may be asked.
@@ -231,22 +199,6 @@ pub(crate) fn shown(url: &Url) -> String {
     for_terminal_line(url.as_str(), 500)
 }
 
-fn percent_decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        let digits = rest.clone().take(2).map(char::from).collect::<String>();
-        match u8::from_str_radix(&digits, 16) {
-            Ok(decoded) if byte == b'%' && digits.len() == 2 => {
-                bytes.push(decoded);
-                rest.nth(1);
-            }
-            _ => bytes.push(byte),
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -283,10 +235,5 @@ mod tests {
         [::1] resolves to a private address (::1)
         the redirect leads to something that is no address
         ");
-    }
-
-    #[test]
-    fn addresses_are_decoded_once() {
-        assert_eq!(percent_decoded("a%41%zz%2525%"), "aA%zz%25%");
     }
 }

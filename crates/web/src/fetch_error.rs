@@ -6,7 +6,7 @@ use deputize_core::ToolError;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::setting_names::SettingNames;
 
-use crate::address_policy::UrlDenial;
+use crate::address_policy::{ResolveError, UrlDenial};
 
 /// The most characters of a text from outside in an error.
 const SHOWN_CHARS: usize = 300;
@@ -38,6 +38,15 @@ pub(crate) enum FetchError {
     Client(String),
     #[error("cancelled")]
     Cancelled,
+}
+
+impl From<ResolveError> for FetchError {
+    fn from(error: ResolveError) -> Self {
+        match error {
+            ResolveError::Denied(denied) => Self::Denied(denied),
+            ResolveError::Unknown { host, problem } => Self::Resolve { host, problem },
+        }
+    }
 }
 
 impl FetchError {

@@ -29,6 +29,7 @@ mod converter;
 mod fetch_client;
 mod fetch_error;
 mod media_type;
+mod percent_decode;
 mod post;
 mod public_address;
 mod search;
@@ -36,7 +37,7 @@ mod settings;
 mod web_fetch;
 mod web_search;
 
-pub use address_policy::{AddressPolicy, AllowedHost, AllowedHostError, UrlDenial};
+pub use address_policy::{AddressPolicy, AllowedHost, AllowedHostError, ResolveError, UrlDenial};
 pub use converter::{Converter, converter_main};
 pub use post::{PostError, PostRequest, check_post, post_json};
 pub use public_address::{AddressKind, address_kind};

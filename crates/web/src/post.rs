@@ -1,6 +1,5 @@
 //! JSON documents for addresses that the person chose, such as webhooks.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use deputize_core::Cancel;
@@ -9,8 +8,8 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 use url::Url;
 
-use crate::address_policy::{AddressPolicy, UrlDenial, address_of, host_of};
-use crate::fetch_client::{client, resolve};
+use crate::address_policy::{AddressPolicy, ResolveError, UrlDenial, host_of};
+use crate::fetch_client::client;
 use crate::fetch_error::FetchError;
 
 /// A JSON document for an address that the person chose: its host may be private and its port any,
@@ -64,10 +63,10 @@ pub async fn post_json(request: &PostRequest, cancel: &Cancel) -> Result<u16, Po
     let host = host_of(&url).unwrap_or_default();
     let found = tokio::select! {
         () = cancel.cancelled() => return Err(PostError::NotSent("cancelled".to_owned())),
-        found = timeout(request.timeout, resolve(&policy, &url, &host)) => found,
+        found = timeout(request.timeout, policy.resolve(&url)) => found,
     };
     let late = || PostError::NotSent("its name was not resolved in time".to_owned());
-    let found = found.map_err(|_| late())?.map_err(not_sent)?;
+    let found = found.map_err(|_| late())?.map_err(unresolved)?;
     let client = client(&url, &found).map_err(not_sent)?;
     let send = client.post(url).headers(headers).body(request.body.clone()).send();
     let sent = tokio::select! {
@@ -96,17 +95,17 @@ pub async fn post_json(request: &PostRequest, cancel: &Cancel) -> Result<u16, Po
 pub async fn check_post(url: &Url, limit: Duration) -> Result<(), PostError> {
     let policy = AddressPolicy::of_person(url);
     policy.check(url)?;
-    let host = host_of(url).unwrap_or_default();
     let late = |_| PostError::NotSent(format!("no connection within {} s", limit.as_secs()));
     let connect = async {
-        let mut found = resolve(&policy, url, &host).await.map_err(not_sent)?;
-        let port = url.port_or_known_default().unwrap_or_default();
-        let literal = address_of(url).map(|address| SocketAddr::new(address, port));
-        found.extend(literal);
+        let found = policy.resolve(url).await.map_err(unresolved)?;
         let connected = TcpStream::connect(&*found).await;
         connected.map(drop).map_err(|error| PostError::NotSent(error.to_string()))
     };
     timeout(limit, connect).await.map_err(late)?
+}
+
+fn unresolved(error: ResolveError) -> PostError {
+    not_sent(error.into())
 }
 
 fn not_sent(error: FetchError) -> PostError {

@@ -8,8 +8,9 @@ use deputize_core::setting_names::SettingNames;
 use deputize_core::{Resource, ToolCx};
 use url::Url;
 
-use crate::address_policy::AddressPolicy;
+use crate::address_policy::{AddressPolicy, UrlDenial};
 use crate::converter::Converter;
+use crate::percent_decode::percent_decoded;
 
 /// Seconds of one fetch with all its redirects, unless set otherwise.
 pub const TIMEOUT_SECONDS: u32 = 30;
@@ -41,6 +42,27 @@ impl Settings {
     /// Returns those of the session that a call belongs to.
     pub(crate) fn of(cx: &ToolCx) -> Arc<Self> {
         cx.agent.session.settings.get_or_insert_with(Self::default)
+    }
+
+    /// Reads an address as `web_fetch` does, and checks everything but what its name resolves to.
+    ///
+    /// # Errors
+    /// If it is no address, may not be asked, or has a secret in it.
+    pub fn check_url(&self, text: &str) -> Result<Url, UrlDenial> {
+        let url = self.fetch.policy.parse(text)?;
+        self.check_secrets(&url)?;
+        Ok(url)
+    }
+
+    /// Fails if a secret stands in an address, as it is or escaped.
+    pub(crate) fn check_secrets(&self, url: &Url) -> Result<(), UrlDenial> {
+        let plain = percent_decoded(url.as_str());
+        for text in [url.as_str(), plain.as_str()] {
+            if let Some(name) = self.secret_in(text) {
+                return Err(UrlDenial::Secret { name });
+            }
+        }
+        Ok(())
     }
 
     /// Returns the name of a secret that stands in a text; `None` if there is none. The arguments of

@@ -144,6 +144,14 @@ impl AgentBuilder {
         self.tools(deputize_session_index::LINK)
     }
 
+    /// Lets the agent and its children use pages in a browser, which is a Chromium of this machine. A
+    /// click and a typed text need a yes. Addresses are judged as those that `web_fetch` gets.
+    #[cfg(feature = "browser")]
+    pub fn browser(mut self, settings: deputize_browser::BrowserSettings) -> Self {
+        self.extensions.push(Box::new(crate::browser::AgentBrowsers(settings)));
+        self.tools(deputize_browser::LINK)
+    }
+
     /// Adds the tools of a dynamic plugin. One that runs in a process of its own needs
     /// [`run_as_helper`](crate::run_as_helper) in `main`. Plugins that were not described before
     /// are loaded when the agent is built.

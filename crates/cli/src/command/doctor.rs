@@ -1,5 +1,7 @@
 //! `deputize doctor`: what works on this machine.
 
+#[cfg(feature = "browser")]
+mod browser;
 mod extensions;
 mod messaging;
 mod models;
@@ -105,6 +107,8 @@ pub(crate) fn doctor(
                 let here = AssemblyInput::here(links, &loaded.config, around, &sources);
                 checks.extend(check_profiles(&profile_library(&here)));
                 checks.extend(messaging::checks(&composition.messages)?);
+                #[cfg(feature = "browser")]
+                checks.extend(browser::check(composition, around));
             }
             checks.extend(external_agent(&loaded.config, around));
             let hooks = faults(&loaded.config.hooks, around).into_iter();

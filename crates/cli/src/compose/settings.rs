@@ -204,6 +204,34 @@ pub(super) fn session_search(around: &ProcessEnv) -> deputize_session_index::Ses
     deputize_session_index::SessionSearchSettings { index }
 }
 
+/// Returns how agents use browsers.
+#[cfg(feature = "browser")]
+pub(super) fn browser(config: &Config) -> deputize_browser::BrowserSettings {
+    let set = &config.browser;
+    deputize_browser::BrowserSettings {
+        enabled: set.enabled,
+        program: Some(&set.program).filter(|path| !path.is_empty()).map(PathBuf::from),
+        limits: deputize_browser::BrowserLimits {
+            browsers: set.max_browsers as usize,
+            timeout: seconds(set.timeout_seconds),
+            ..deputize_browser::BrowserLimits::default()
+        },
+        setting_names: SettingNames::from_iter([
+            ("allow_hosts", "fetch.allow_hosts"),
+            ("browser_enabled", "browser.enabled"),
+            ("browser_program", "browser.program"),
+        ]),
+    }
+}
+
+/// Returns a warning if the configuration asks for a browser that this program does not have.
+pub(super) fn browser_warning(config: &Config) -> Option<String> {
+    let is_missing = config.browser.enabled && cfg!(not(feature = "browser"));
+    let warning =
+        "`browser.enabled`: this program was built without a browser, the feature `browser`";
+    is_missing.then(|| warning.to_owned())
+}
+
 pub(super) fn tool_settings(from: &AssemblyInput<'_>) -> deputize_tools::Settings {
     let config = from.config;
     deputize_tools::Settings {

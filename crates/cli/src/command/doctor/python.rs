@@ -42,7 +42,7 @@ pub(super) fn check(around: &ProcessEnv) -> Check {
 }
 
 /// Runs a command, and returns its end with the beginning of its output.
-fn run(command: Command, around: &ProcessEnv) -> Result<(Exit, String), String> {
+pub(super) fn run(command: Command, around: &ProcessEnv) -> Result<(Exit, String), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| error.to_string())?;
     let processes = Processes::with(setup(around.open_files));

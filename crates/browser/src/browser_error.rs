@@ -1,0 +1,93 @@
+//! Why a browser did not do what it was told.
+
+use std::error::Error;
+
+use deputize_core::sanitize::for_terminal_line;
+use deputize_core::setting_names::SettingNames;
+use deputize_core::{ToolError, describe_error};
+use deputize_process::SpawnError;
+use deputize_web::UrlDenial;
+
+use crate::devtools::DevToolsError;
+use crate::element_refs::RefError;
+
+/// The most characters of a text from outside in an error.
+const SHOWN_CHARS: usize = 300;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BrowserError {
+    #[error("{0}")]
+    Missing(String),
+    #[error("no page is open: open one with an address")]
+    NoPage,
+    #[error("{0} browsers of this session run already: an agent must close its browser first")]
+    TooMany(usize),
+    #[error("the browser was not started")]
+    Spawn(#[source] Box<dyn Error + Send + Sync>),
+    #[error("the browser ended at its start: {said}")]
+    NotStarted { said: String },
+    #[error("denied: {0}")]
+    Denied(#[from] UrlDenial),
+    #[error("{url} was not loaded: {problem}")]
+    NotLoaded { url: String, problem: String },
+    #[error(transparent)]
+    Ref(#[from] RefError),
+    /// The element cannot be used so.
+    #[error("{element}: {problem}")]
+    Element { element: String, problem: String },
+    #[error("the page has ended by itself, or its process crashed: open it again")]
+    PageGone,
+    #[error("the browser did not answer within {0} s and was ended: open the page again")]
+    Hangs(u64),
+    #[error("cancelled")]
+    Cancelled,
+    #[error(transparent)]
+    DevTools(#[from] DevToolsError),
+}
+
+impl From<SpawnError> for BrowserError {
+    fn from(error: SpawnError) -> Self {
+        Self::Spawn(error.into())
+    }
+}
+
+impl BrowserError {
+    pub(crate) fn not_loaded(url: &str, problem: &str) -> Self {
+        let shown = |text: &str| for_terminal_line(text, SHOWN_CHARS);
+        Self::NotLoaded { url: shown(url), problem: shown(problem) }
+    }
+
+    pub(crate) fn element(element: &str, problem: impl Into<String>) -> Self {
+        let element = for_terminal_line(element, SHOWN_CHARS);
+        Self::Element { element, problem: problem.into() }
+    }
+
+    /// Returns whether the browser cannot go on after this.
+    pub(crate) const fn ends_browser(&self) -> bool {
+        matches!(
+            self,
+            Self::Hangs(_)
+                | Self::NotStarted { .. }
+                | Self::PageGone
+                | Self::DevTools(DevToolsError::Closed)
+        )
+    }
+
+    /// Returns the error of a call, with the host's name of a setting that would allow it.
+    pub(crate) fn into_tool_error(self, names: &SettingNames) -> ToolError {
+        match self {
+            Self::Cancelled => ToolError::Cancelled(Box::default()),
+            Self::Denied(denied) if denied.is_liftable() => {
+                let remedy = match names.name("allow_hosts") {
+                    "" => String::new(),
+                    name => format!(". The user can allow it in {name}."),
+                };
+                ToolError::refused(format!("denied: {denied}{remedy}"))
+            }
+            Self::DevTools(
+                error @ (DevToolsError::Refused { .. } | DevToolsError::Answer { .. }),
+            ) => ToolError::failed(error),
+            error => ToolError::refused(describe_error(&error)),
+        }
+    }
+}

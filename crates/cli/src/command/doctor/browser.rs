@@ -1,0 +1,37 @@
+//! Whether agents can use a browser: it is asked for its version.
+
+use deputize_browser::{ChromiumProgram, runs_without_sandbox};
+use deputize_process::{Command, Exit, base_env};
+
+use super::Check;
+use super::python::run;
+use crate::compose::AssembledProgram;
+use crate::process_env::ProcessEnv;
+
+const WHAT: &str = "browser";
+
+/// Checks the browser, if it is turned on.
+pub(super) fn check(composition: &AssembledProgram, around: &ProcessEnv) -> Option<Check> {
+    if !composition.config.browser.enabled {
+        return None;
+    }
+    let found = match ChromiumProgram::find(&composition.tool_settings()) {
+        Ok(found) => found,
+        Err(why) => return Some(Check::less(WHAT, why)),
+    };
+    let mut command = Command::new(found.path(), "/");
+    command.args = vec!["--version".into()];
+    command.env = base_env(&around.os_env);
+    let path = found.path().display();
+    Some(match run(command, around) {
+        Ok((Exit::Code(0), version)) if runs_without_sandbox() => {
+            let found = format!(
+                "{version}, {path}: as root it runs without its own sandbox; use another user"
+            );
+            Check::less(WHAT, found)
+        }
+        Ok((Exit::Code(0), version)) => Check::new(WHAT, Ok(format!("{version}, {path}"))),
+        Ok((exit, said)) => Check::less(WHAT, format!("{path} does not run: {exit}: {said}")),
+        Err(why) => Check::less(WHAT, format!("{path} does not run: {why}")),
+    })
+}
