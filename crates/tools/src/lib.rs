@@ -57,6 +57,7 @@ mod profiles;
 mod read_file;
 mod search;
 mod search_files;
+mod search_threads;
 mod send_message;
 mod settings;
 mod shell_state;

@@ -78,14 +78,12 @@ impl Search {
             .build(&pattern_of_marks(pattern))
             .map_err(PatternError::Bad)?;
         let context = if let MatchDisplay::Lines(context) = show { context } else { 0 };
-        let searcher = SearcherBuilder::new()
-            .line_terminator(LineTerminator::crlf())
-            .before_context(context)
-            .after_context(context)
-            .binary_detection(BinaryDetection::quit(0))
-            .heap_limit(Some(LINE_MEMORY))
-            .build();
-        Ok(Self { matcher, searcher, show })
+        Ok(Self { matcher, searcher: searcher(context), show })
+    }
+
+    /// The pattern, for a [`MatchCounter`].
+    pub(crate) fn matcher(&self) -> RegexMatcher {
+        self.matcher.clone()
     }
 
     /// Looks through a file. Lines found go to the page, unless the file is binary.
@@ -118,6 +116,72 @@ impl Search {
             page.take(part, context > 0);
         }
         Ok(FileContent::Matches(matches))
+    }
+}
+
+/// A searcher of lines, with so many around each.
+fn searcher(context: usize) -> Searcher {
+    SearcherBuilder::new()
+        .line_terminator(LineTerminator::crlf())
+        .before_context(context)
+        .after_context(context)
+        .binary_detection(BinaryDetection::quit(0))
+        .heap_limit(Some(LINE_MEMORY))
+        .build()
+}
+
+/// Counts the lines of files that match a pattern.
+#[derive(Debug)]
+pub(crate) struct MatchCounter {
+    matcher: RegexMatcher,
+    searcher: Searcher,
+}
+
+impl MatchCounter {
+    pub(crate) fn new(matcher: RegexMatcher) -> Self {
+        Self { matcher, searcher: searcher(0) }
+    }
+
+    /// Looks through a file: to its end, or only for whether a line matches.
+    pub(crate) fn file(
+        &mut self,
+        file: CancellableFile<'_>,
+        extent: CountExtent,
+    ) -> io::Result<FileContent> {
+        let mut sink = CountSink { found: 0, extent, binary: false };
+        self.searcher.search_reader(&self.matcher, file, &mut sink)?;
+        let CountSink { found, binary, .. } = sink;
+        Ok(if binary { FileContent::Binary } else { FileContent::Matches(found) })
+    }
+}
+
+/// How far to count in a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CountExtent {
+    /// To the first line that matches.
+    First,
+    /// To the end.
+    All,
+}
+
+/// Counts what the searcher finds in one file.
+struct CountSink {
+    found: u64,
+    extent: CountExtent,
+    binary: bool,
+}
+
+impl Sink for CountSink {
+    type Error = io::Error;
+
+    fn matched(&mut self, _: &Searcher, _: &SinkMatch<'_>) -> io::Result<bool> {
+        self.found += 1;
+        Ok(self.extent == CountExtent::All)
+    }
+
+    fn binary_data(&mut self, _: &Searcher, _: u64) -> io::Result<bool> {
+        self.binary = true;
+        Ok(false)
     }
 }
 
@@ -158,14 +222,28 @@ impl SearchPage {
         Self { offset, limit, bytes, taken: SearchResults::default() }
     }
 
-    /// Adds a line that is a thing found by itself.
-    pub(crate) fn add(&mut self, line: &str) {
+    /// Adds a line that is a thing found by itself. It is made only if it may be shown.
+    pub(crate) fn add(&mut self, line: impl FnOnce() -> String) {
+        if self.taken.found < self.offset || self.taken.full {
+            return self.add_found(1);
+        }
+        let line = line();
         let mut part = SearchResults::default();
         if self.shows_next(&mut part, line.len() + 1) {
-            part.lines.push(line.to_owned());
+            part.lines.push(line);
         }
         part.found = 1;
         self.take(part, false);
+    }
+
+    /// Counts so many results that are not shown.
+    pub(crate) fn add_found(&mut self, results: u64) {
+        self.taken.found += results;
+    }
+
+    /// Whether nothing more is shown, whatever is found.
+    pub(crate) fn is_full(&self) -> bool {
+        self.taken.full
     }
 
     /// Returns the number of results found, and of those shown.

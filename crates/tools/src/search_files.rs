@@ -1,6 +1,6 @@
 //! `search_files`: lines by pattern, files by name.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use deputize_core::sanitize::glob_of_marks;
 use deputize_core::tool::spec_of;
@@ -14,8 +14,9 @@ use serde::Deserialize;
 
 use crate::Settings;
 use crate::blocking::blocking;
-use crate::granted_path::{Access, GrantedPath, open_beneath};
+use crate::granted_path::{Access, GrantedPath};
 use crate::search::{CancellableFile, FileContent, MatchDisplay, Search, SearchPage};
+use crate::search_threads::{FileLook, FileLooker, SearchThreads, open_regular};
 use crate::shown::count;
 use crate::walk::{EntryKind, Walk, relative};
 
@@ -161,13 +162,14 @@ impl Glob {
         Ok(Self { matcher: glob.compile_matcher(), by_name: !plain.contains('/') })
     }
 
-    /// Whether a file is one of them: its path is taken from where the search begins, or from
-    /// the working directory.
-    fn is_match(&self, searched: &Path, cwd: &Path, file: &Path) -> bool {
+    /// Whether a file in this place is one of them: its path is taken from where the search begins,
+    /// or from the working directory.
+    fn is_match(&self, place: &GrantedPath, cwd: &Path, rel: &Path) -> bool {
         if self.by_name {
-            return file.file_name().is_some_and(|name| self.matcher.is_match(name));
+            return rel.file_name().is_some_and(|name| self.matcher.is_match(name));
         }
-        [searched, cwd]
+        let file = place.absolute(rel);
+        [place.path().as_path(), cwd]
             .iter()
             .filter_map(|from| file.strip_prefix(from).ok())
             .any(|path| self.matcher.is_match(path))
@@ -210,41 +212,83 @@ impl SearchRun<'_> {
         }
         place.check_readable_directory("search")?;
         let mut walk = Walk::new(place, usize::MAX, false);
-        for entry in walk.by_ref() {
+        self.tree(&mut walk);
+        self.tally.unread_directories = walk.unreadable;
+        Ok(walk.left_out)
+    }
+
+    /// Goes through a tree: threads look through its files, and this one takes what they saw in
+    /// the order of the walk.
+    fn tree(&mut self, walk: &mut Walk<'_>) {
+        let Some(search) = &self.search else {
+            return self.each_file(walk, |run, rel| run.take(&rel, FileLook::Counted(1)));
+        };
+        let looker = FileLooker::new(self.place.root(), search, self.show, &self.cx.cancel);
+        std::thread::scope(|scope| {
+            let mut threads = SearchThreads::new(scope, &looker);
+            self.each_file(walk, |run, rel| {
+                for (rel, look) in threads.add(rel) {
+                    run.take(&rel, look);
+                }
+                looker.count_all_if(run.page.is_full());
+            });
+            for (rel, look) in threads.rest() {
+                self.take(&rel, look);
+                looker.count_all_if(self.page.is_full());
+            }
+        });
+    }
+
+    /// Does something with each file of a walk that the glob means.
+    fn each_file(&mut self, walk: &mut Walk<'_>, mut with: impl FnMut(&mut Self, PathBuf)) {
+        for entry in walk {
             if self.cx.cancel.is_cancelled() {
                 break;
             }
             match entry.kind {
                 EntryKind::Directory => {}
-                EntryKind::File => self.file(&entry.rel),
+                EntryKind::File if self.is_meant(&entry.rel) => with(self, entry.rel),
+                EntryKind::File => {}
                 EntryKind::Link => self.tally.links += 1,
                 EntryKind::Special => self.tally.special += 1,
             }
         }
-        self.tally.unread_directories = walk.unreadable;
-        Ok(walk.left_out)
     }
 
-    fn file(&mut self, rel: &Path) {
-        let path = self.place.absolute(rel);
+    fn is_meant(&self, rel: &Path) -> bool {
         let cwd = &self.cx.agent.spec.cwd;
-        if self.glob.as_ref().is_some_and(|glob| !glob.is_match(&self.place.path(), cwd, &path)) {
+        self.glob.as_ref().is_none_or(|glob| glob.is_match(self.place, cwd, rel))
+    }
+
+    /// Looks through one file by itself.
+    fn file(&mut self, rel: &Path) {
+        if !self.is_meant(rel) {
             return;
         }
-        self.tally.files += 1;
-        let name = relative(cwd, &path);
-        let seen = match &mut self.search {
-            None => Some(FileContent::Matches(1)),
+        let look = match &self.search {
+            None => FileLook::Counted(1),
             Some(search) => {
-                let file = open_beneath(self.place.root(), rel)
-                    .ok()
-                    .filter(|file| file.metadata().is_ok_and(|meta| meta.is_file()));
                 let cancel = &self.cx.cancel;
-                file.and_then(|file| {
-                    let file = CancellableFile { file: file.into_std(), cancel };
-                    search.file(&name, file, &mut self.page).ok()
-                })
+                let looker = FileLooker::new(self.place.root(), search, self.show, cancel);
+                looker.look(&mut looker.counter(), rel)
             }
+        };
+        self.take(rel, look);
+    }
+
+    /// Counts what was seen in a file, and shows what belongs on the page.
+    fn take(&mut self, rel: &Path, look: FileLook) {
+        self.tally.files += 1;
+        let seen = match look {
+            FileLook::Matches => self.lines(rel),
+            FileLook::Counted(matches) => {
+                if let MatchDisplay::Lines(_) = self.show {
+                    self.page.add_found(matches);
+                }
+                Some(FileContent::Matches(matches))
+            }
+            FileLook::Binary => Some(FileContent::Binary),
+            FileLook::Unreadable => None,
         };
         match seen {
             None if self.cx.cancel.is_cancelled() => {}
@@ -254,18 +298,25 @@ impl SearchRun<'_> {
             Some(FileContent::Matches(matches)) => {
                 self.tally.with_matches += 1;
                 self.tally.matches += matches;
+                let (cwd, place) = (&self.cx.agent.spec.cwd, self.place);
+                let name = || relative(cwd, &place.absolute(rel));
                 match self.show {
                     MatchDisplay::Lines(_) => {}
-                    MatchDisplay::Count => self.page.add(&format!("{name}:{matches}")),
-                    MatchDisplay::Any => self.page.add(&format!("{name}\t{}", self.bytes(rel))),
+                    MatchDisplay::Count => self.page.add(|| format!("{}:{matches}", name())),
+                    MatchDisplay::Any => {
+                        self.page.add(|| format!("{}\t{}", name(), bytes(place, rel)));
+                    }
                 }
             }
         }
     }
 
-    fn bytes(&self, rel: &Path) -> String {
-        let meta = self.place.root().symlink_metadata(rel);
-        meta.map_or_else(|_| "?".to_owned(), |meta| meta.len().to_string())
+    /// Puts the lines of a file that match on the page.
+    fn lines(&mut self, rel: &Path) -> Option<FileContent> {
+        let name = relative(&self.cx.agent.spec.cwd, &self.place.absolute(rel));
+        let file = open_regular(self.place.root(), rel)?;
+        let file = CancellableFile { file, cancel: &self.cx.cancel };
+        self.search.as_mut()?.file(&name, file, &mut self.page).ok()
     }
 
     fn report(&self, left_out: u64, ended_early: bool) -> ToolOutput {
@@ -317,6 +368,12 @@ impl SearchRun<'_> {
             None => head,
         }
     }
+}
+
+/// The size of a file, as it is shown.
+fn bytes(place: &GrantedPath, rel: &Path) -> String {
+    let meta = place.root().symlink_metadata(rel);
+    meta.map_or_else(|_| "?".to_owned(), |meta| meta.len().to_string())
 }
 
 #[cfg(test)]
@@ -464,6 +521,45 @@ mod tests {
         let counts = ["a", "b", "c"].map(|file| format!("{file}:40"));
         let all: Vec<_> = ["a", "b", "c"].into_iter().flat_map(lines).chain(counts).collect();
         assert_eq!(seen, all);
+    }
+
+    #[tokio::test]
+    async fn what_threads_saw_comes_in_the_order_of_the_paths() {
+        let bench = ToolFixture::new();
+        let mut lines = Vec::new();
+        let mut counts = Vec::new();
+        // Several batches: files without a match, with one and with many, and binary ones.
+        for file in 0..1_000 {
+            let name = format!("d{:02}/f{file:04}", file / 50);
+            let matches = if file % 7 == 0 { file % 40 } else { 0 };
+            let mut text = "nothing\n".to_owned();
+            for line in 0..matches {
+                text += &format!("needle {line}\n");
+                lines.push(format!("{name}:{}:needle {line}", line + 2));
+            }
+            if matches > 0 {
+                counts.push(format!("{name}:{matches}"));
+            }
+            let text = if file % 101 == 5 { "needle\0".to_owned() } else { text };
+            bench.put(&name, text);
+        }
+        let binary =
+            |file: &str| (0..1_000).any(|n| n % 101 == 5 && file.contains(&format!("f{n:04}:")));
+        lines.retain(|line| !binary(line));
+        counts.retain(|line| !binary(line));
+        for (mode, all) in [("content", &lines), ("count", &counts)] {
+            for offset in [0, 3, all.len() - 5] {
+                let arguments =
+                    json!({"pattern": "needle", "mode": mode, "limit": 30, "offset": offset});
+                let text = search_in(&bench, arguments).await;
+                let (shown, notes) = text.split_once("\n[").unwrap();
+                let wanted: Vec<_> = all.iter().skip(offset).take(30).cloned().collect();
+                assert_eq!(shown.lines().collect::<Vec<_>>(), wanted, "{mode} from {offset}");
+                let head = format!("{} matches in {} files", lines.len(), counts.len());
+                assert!(notes.starts_with(&head), "{notes}");
+                assert!(notes.contains("[skipped: 10 binary files]"), "{notes}");
+            }
+        }
     }
 
     #[tokio::test]

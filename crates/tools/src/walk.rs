@@ -75,7 +75,7 @@ impl<'p> Walk<'p> {
         above.reverse();
         if start != Path::new(".") {
             for dir in above {
-                rules = Some(walk.rules(dir, rules));
+                rules = walk.rules(dir, rules, |_| true);
             }
             let by_name = |part: &Path| walk.leaves_out(part, true, rules.as_ref());
             if start.ancestors().filter(|part| part.file_name().is_some()).any(by_name) {
@@ -94,7 +94,6 @@ impl<'p> Walk<'p> {
             self.unreadable += 1;
             return;
         };
-        let rules = if self.hidden { None } else { Some(self.rules(dir, above)) };
         let mut names: Vec<(OsString, EntryKind)> = Vec::new();
         for entry in entries {
             match entry.and_then(|entry| Ok((entry.file_name(), kind(entry.file_type()?)))) {
@@ -102,7 +101,18 @@ impl<'p> Walk<'p> {
                 Err(_) => self.unreadable += 1,
             }
         }
-        names.sort_by(|a, b| b.0.cmp(&a.0));
+        let rules = if self.hidden {
+            None
+        } else {
+            // Most directories have no such file.
+            let has = |file: &str| {
+                let first = file.split('/').next().unwrap_or(file);
+                names.iter().any(|(name, _)| name == first)
+            };
+            self.rules(dir, above, has)
+        };
+        // No two of a directory are equal.
+        names.sort_unstable_by(|a, b| b.0.cmp(&a.0));
         for (name, kind) in names {
             let rel = dir.join(name);
             if !self.hidden && self.leaves_out(&rel, kind == EntryKind::Directory, rules.as_ref()) {
@@ -129,10 +139,16 @@ impl<'p> Walk<'p> {
         rel.file_name().is_some_and(hidden)
     }
 
-    /// The rules in a directory, below those above it.
-    fn rules(&mut self, dir: &Path, above: Option<Arc<IgnoreRules>>) -> Arc<IgnoreRules> {
-        let own = IGNORE_FILES.iter().filter_map(|name| self.rules_of(dir, name)).collect();
-        Arc::new(IgnoreRules { own, above })
+    /// The rules in a directory, below those above it, from the files that it has.
+    fn rules(
+        &mut self,
+        dir: &Path,
+        above: Option<Arc<IgnoreRules>>,
+        has: impl Fn(&str) -> bool,
+    ) -> Option<Arc<IgnoreRules>> {
+        let files = IGNORE_FILES.iter().filter(|file| has(file));
+        let own: Vec<_> = files.filter_map(|file| self.rules_of(dir, file)).collect();
+        if own.is_empty() { above } else { Some(Arc::new(IgnoreRules { own, above })) }
     }
 
     fn rules_of(&mut self, dir: &Path, name: &str) -> Option<Gitignore> {
