@@ -1,6 +1,6 @@
 //! Arguments of calls, as models and servers write them.
 
-use serde_json::Value;
+use crate::json::Json;
 
 /// How far a JSON object has come, kept up with each piece: looking at the whole text again
 /// and again would take the square of its length.
@@ -49,10 +49,10 @@ impl ObjectProgress {
 }
 
 /// The text of arguments; some servers give an object in its place.
-pub(crate) fn text_of(value: Option<&Value>) -> String {
+pub(crate) fn text_of(value: Option<&Json<'_>>) -> String {
     match value {
-        None | Some(Value::Null) => String::new(),
-        Some(Value::String(text)) => text.clone(),
+        None | Some(Json::Null) => String::new(),
+        Some(Json::String(text)) => text.clone().into_owned(),
         Some(other) => other.to_string(),
     }
 }

@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_json::{Map, Value};
+use serde_json::{Number, Value};
 
 use crate::limits::{JSON_DEPTH, JSON_VALUES};
 
@@ -26,12 +26,143 @@ pub(crate) enum JsonError {
     Syntax(serde_json::Error),
 }
 
-/// A JSON value. Of doubled keys the last holds.
+/// A JSON value and what is known of its texts.
 #[derive(Debug)]
-pub(crate) struct MarkedJson {
-    pub(crate) value: Value,
+pub(crate) struct MarkedJson<'t> {
+    pub(crate) value: Json<'t>,
     /// Whether texts in it hold marks for lone surrogates.
     pub(crate) marked: bool,
+}
+
+/// A JSON value that borrows from its text. An event of a stream is read once and dropped: a
+/// [`Value`] would allocate each key and hash it.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) enum Json<'t> {
+    #[default]
+    Null,
+    Bool(bool),
+    Number(Number),
+    String(Cow<'t, str>),
+    Array(Vec<Self>),
+    Object(Members<'t>),
+}
+
+/// The members of an object, in the order of the text.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Members<'t>(Vec<(Cow<'t, str>, Json<'t>)>);
+
+impl<'t, const N: usize> From<[(&'t str, Json<'t>); N]> for Members<'t> {
+    fn from(members: [(&'t str, Json<'t>); N]) -> Self {
+        Self(members.map(|(key, value)| (Cow::Borrowed(key), value)).into())
+    }
+}
+
+impl<'t> Members<'t> {
+    /// Returns the member of this key. Of doubled keys the last holds.
+    pub(crate) fn get(&self, key: &str) -> Option<&Json<'t>> {
+        self.0.iter().rfind(|(own, _)| own == key).map(|(_, value)| value)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, &Json<'t>)> {
+        self.0.iter().map(|(key, value)| (&**key, value))
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'t> Json<'t> {
+    /// Returns a member, if this is an object that has it.
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        self.as_object().and_then(|members| members.get(key))
+    }
+
+    pub(crate) fn as_str(&self) -> Option<&str> {
+        if let Self::String(text) = self { Some(text) } else { None }
+    }
+
+    pub(crate) fn as_u64(&self) -> Option<u64> {
+        if let Self::Number(number) = self { number.as_u64() } else { None }
+    }
+
+    pub(crate) fn as_f64(&self) -> Option<f64> {
+        if let Self::Number(number) = self { number.as_f64() } else { None }
+    }
+
+    pub(crate) const fn as_array(&self) -> Option<&[Self]> {
+        if let Self::Array(items) = self { Some(items.as_slice()) } else { None }
+    }
+
+    pub(crate) const fn as_object(&self) -> Option<&Members<'t>> {
+        if let Self::Object(members) = self { Some(members) } else { None }
+    }
+
+    pub(crate) const fn is_null(&self) -> bool {
+        matches!(self, Self::Null)
+    }
+
+    pub(crate) const fn is_string(&self) -> bool {
+        matches!(self, Self::String(_))
+    }
+
+    pub(crate) const fn is_array(&self) -> bool {
+        matches!(self, Self::Array(_))
+    }
+
+    pub(crate) const fn is_object(&self) -> bool {
+        matches!(self, Self::Object(_))
+    }
+
+    /// Returns it as a value that owns its texts.
+    pub(crate) fn to_value(&self) -> Value {
+        match self {
+            Self::Null => Value::Null,
+            Self::Bool(value) => Value::Bool(*value),
+            Self::Number(number) => Value::Number(number.clone()),
+            Self::String(text) => Value::String(text.clone().into_owned()),
+            Self::Array(items) => items.iter().map(Self::to_value).collect(),
+            Self::Object(members) => {
+                members.iter().map(|(key, value)| (key.to_owned(), value.to_value())).collect()
+            }
+        }
+    }
+
+    fn into_owned(self) -> Json<'static> {
+        match self {
+            Self::Null => Json::Null,
+            Self::Bool(value) => Json::Bool(value),
+            Self::Number(number) => Json::Number(number),
+            Self::String(text) => Json::String(Cow::Owned(text.into_owned())),
+            Self::Array(items) => Json::Array(items.into_iter().map(Self::into_owned).collect()),
+            Self::Object(Members(members)) => {
+                let owned = |(key, value): (Cow<'_, str>, Self)| {
+                    (Cow::Owned(key.into_owned()), value.into_owned())
+                };
+                Json::Object(Members(members.into_iter().map(owned).collect()))
+            }
+        }
+    }
+}
+
+impl<'t> From<&'t str> for Json<'t> {
+    fn from(text: &'t str) -> Self {
+        Self::String(Cow::Borrowed(text))
+    }
+}
+
+#[cfg(test)]
+impl From<Value> for Json<'static> {
+    fn from(value: Value) -> Self {
+        parse(&value.to_string()).unwrap().value.into_owned()
+    }
+}
+
+/// Writes it as JSON.
+impl fmt::Display for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_value().fmt(f)
+    }
 }
 
 /// The lone surrogate that a character of a marked text stands for.
@@ -41,20 +172,26 @@ pub(crate) fn surrogate_of(mark: char) -> Option<u16> {
 }
 
 /// Reads one JSON text.
-pub(crate) fn parse(text: &str) -> Result<MarkedJson, JsonError> {
+pub(crate) fn parse(text: &str) -> Result<MarkedJson<'_>, JsonError> {
     let scan = TextScan::of(text)?;
     let marked = !scan.lone.is_empty() && !scan.holds_marks;
-    let text = scan.mend(text);
+    let value = match scan.mend(text) {
+        Cow::Borrowed(text) => value_of(text)?,
+        Cow::Owned(text) => value_of(&text)?.into_owned(),
+    };
+    Ok(MarkedJson { value, marked })
+}
+
+fn value_of(text: &str) -> Result<Json<'_>, JsonError> {
     let left = Cell::new(JSON_VALUES);
-    let mut deserializer = serde_json::Deserializer::from_str(&text);
+    let mut deserializer = serde_json::Deserializer::from_str(text);
     let value = CountedNode { left: &left }
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value));
-    match value {
-        Ok(value) => Ok(MarkedJson { value, marked }),
-        Err(_) if left.get() == 0 => Err(JsonError::TooManyValues),
-        Err(error) => Err(JsonError::Syntax(error)),
-    }
+    value.map_err(|error| match left.get() {
+        0 => JsonError::TooManyValues,
+        _ => JsonError::Syntax(error),
+    })
 }
 
 /// What one pass over the bytes of a JSON text found.
@@ -162,63 +299,90 @@ impl CountedNode<'_> {
 }
 
 impl<'de> DeserializeSeed<'de> for CountedNode<'_> {
-    type Value = Value;
+    type Value = Json<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Json<'de>, D::Error> {
         self.count()?;
         deserializer.deserialize_any(self)
     }
 }
 
 impl<'de> Visitor<'de> for CountedNode<'_> {
-    type Value = Value;
+    type Value = Json<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON value")
     }
 
-    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
-        Ok(Value::Bool(value))
+    fn visit_bool<E>(self, value: bool) -> Result<Json<'de>, E> {
+        Ok(Json::Bool(value))
     }
 
-    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
-        Ok(Value::from(value))
+    fn visit_i64<E>(self, value: i64) -> Result<Json<'de>, E> {
+        Ok(Json::Number(value.into()))
     }
 
-    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
-        Ok(Value::from(value))
+    fn visit_u64<E>(self, value: u64) -> Result<Json<'de>, E> {
+        Ok(Json::Number(value.into()))
     }
 
-    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        Ok(Value::from(value))
+    fn visit_f64<E>(self, value: f64) -> Result<Json<'de>, E> {
+        Ok(Number::from_f64(value).map_or(Json::Null, Json::Number))
     }
 
-    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
-        Ok(Value::String(value.to_owned()))
+    fn visit_borrowed_str<E>(self, value: &'de str) -> Result<Json<'de>, E> {
+        Ok(Json::String(Cow::Borrowed(value)))
     }
 
-    fn visit_string<E>(self, value: String) -> Result<Value, E> {
-        Ok(Value::String(value))
+    fn visit_str<E>(self, value: &str) -> Result<Json<'de>, E> {
+        Ok(Json::String(Cow::Owned(value.to_owned())))
     }
 
-    fn visit_unit<E>(self) -> Result<Value, E> {
-        Ok(Value::Null)
+    fn visit_unit<E>(self) -> Result<Json<'de>, E> {
+        Ok(Json::Null)
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Json<'de>, A::Error> {
         let mut array = Vec::new();
         while let Some(item) = items.next_element_seed(self)? {
             array.push(item);
         }
-        Ok(Value::Array(array))
+        Ok(Json::Array(array))
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
-        let mut object = Map::new();
-        while let Some(key) = members.next_key::<String>()? {
-            object.insert(key, members.next_value_seed(self)?);
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Json<'de>, A::Error> {
+        let mut object = Vec::new();
+        while let Some(key) = members.next_key_seed(MemberKey)? {
+            object.push((key, members.next_value_seed(self)?));
         }
-        Ok(Value::Object(object))
+        Ok(Json::Object(Members(object)))
+    }
+}
+
+/// Reads a key, which serde would copy.
+struct MemberKey;
+
+impl<'de> DeserializeSeed<'de> for MemberKey {
+    type Value = Cow<'de, str>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_str(self)
+    }
+}
+
+impl<'de> Visitor<'de> for MemberKey {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_borrowed_str<E>(self, key: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(key))
+    }
+
+    fn visit_str<E>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(key.to_owned()))
     }
 }
 
@@ -233,7 +397,8 @@ mod tests {
     #[test]
     fn the_last_of_doubled_keys_holds() {
         let json = parse(r#"{"a":1,"a":2}"#).unwrap();
-        assert_eq!(json.value, serde_json::json!({"a": 2}));
+        assert_eq!(json.value.get("a").and_then(Json::as_u64), Some(2));
+        assert_eq!(json.value.to_value(), serde_json::json!({"a": 2}));
     }
 
     #[test]
@@ -248,7 +413,8 @@ mod tests {
     #[test]
     fn characters_that_look_like_marks_are_not_taken_for_them() {
         for own in ["\u{10f03d}".to_owned(), r"\udbfc\udc3d".to_owned()] {
-            let json = parse(&format!(r#""{own}\ud83d""#)).unwrap();
+            let text = format!(r#""{own}\ud83d""#);
+            let json = parse(&text).unwrap();
             assert!(!json.marked);
             assert_eq!(json.value.as_str().unwrap(), "\u{10f03d}\u{fffd}");
         }

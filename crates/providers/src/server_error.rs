@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use deputize_core::model::{FailureKind, RawCall};
 use deputize_core::truncate::truncate_bytes;
-use serde_json::Value;
 
+use crate::json::{Json, Members};
 use crate::limits::UNREADABLE_CALL_BYTES;
 use crate::line::{page_title, truncate_to_line};
 use crate::retry_after;
@@ -139,13 +139,12 @@ impl ServerError {
         let text = body.trim();
         let value = crate::json::parse(text).map(|json| json.value).ok();
         let value = value.map(|value| match value {
-            Value::Array(items) => items.into_iter().next().unwrap_or_default(),
+            Json::Array(items) => items.into_iter().next().unwrap_or_default(),
             other => other,
         });
-        let told = value.as_ref().and_then(Value::as_object).map(|object| {
-            let error = object.get("error").filter(|error| !error.is_null());
-            let error = error.or_else(|| object.get("detail"));
-            Self::of_value(error.unwrap_or(&Value::Object(object.clone())))
+        let told = value.as_ref().filter(|value| value.is_object()).map(|value| {
+            let error = value.get("error").filter(|error| !error.is_null());
+            Self::of_value(error.or_else(|| value.get("detail")).unwrap_or(value))
         });
         let mut error = told.unwrap_or_else(|| Self::words(text));
         if error.message.is_empty() && !text.starts_with('<') {
@@ -168,22 +167,22 @@ impl ServerError {
     }
 
     /// From an error object inside a reply, or the words in its place.
-    pub(crate) fn of_value(value: &Value) -> Self {
-        let Value::Object(error) = value else {
+    pub(crate) fn of_value(value: &Json<'_>) -> Self {
+        let Json::Object(error) = value else {
             return match value {
-                Value::String(words) => Self::words(words),
+                Json::String(words) => Self::words(words),
                 other => Self::words(&other.to_string()),
             };
         };
-        let word = |key: &str| error.get(key).and_then(Value::as_str).filter(|it| !it.is_empty());
+        let word = |key: &str| error.get(key).and_then(Json::as_str).filter(|it| !it.is_empty());
         let number = |key: &str| {
-            let status = error.get(key).and_then(Value::as_u64);
+            let status = error.get(key).and_then(Json::as_u64);
             let status = status.or_else(|| word(key).and_then(|word| word.parse().ok()));
             status.and_then(|n| u16::try_from(n).ok()).filter(|n| (400..600).contains(n))
         };
         let words = word("message").or_else(|| word("detail")).or_else(|| word("msg"));
         let mut message = words.map(truncate_to_line).unwrap_or_default();
-        let upstream = error.get("metadata").and_then(|it| it.get("raw")).and_then(Value::as_str);
+        let upstream = error.get("metadata").and_then(|it| it.get("raw")).and_then(Json::as_str);
         if let Some(upstream) = upstream {
             message = format!("{message}: {}", truncate_to_line(upstream));
         }
@@ -231,24 +230,24 @@ impl ServerError {
     }
 
     /// Returns the failure that a part of a reply reports, if any.
-    pub(crate) fn within(value: &Value) -> Option<Self> {
-        let told = |error: &&Value| match error {
-            Value::Null | Value::Bool(false) => false,
-            Value::String(words) => !words.is_empty(),
-            Value::Object(members) => !members.is_empty(),
-            Value::Bool(true) | Value::Number(_) | Value::Array(_) => true,
+    pub(crate) fn within(value: &Json<'_>) -> Option<Self> {
+        let told = |error: &&Json<'_>| match error {
+            Json::Null | Json::Bool(false) => false,
+            Json::String(words) => !words.is_empty(),
+            Json::Object(members) => !members.is_empty(),
+            Json::Bool(true) | Json::Number(_) | Json::Array(_) => true,
         };
         if let Some(error) = value.get("error").filter(told) {
             return Some(Self::of_value(error));
         }
-        let is_one = value.get("object").and_then(Value::as_str) == Some("error");
+        let is_one = value.get("object").and_then(Json::as_str) == Some("error");
         is_one.then(|| Self::of_value(value))
     }
 
     /// From the data of an event that is named an error.
     pub(crate) fn of_event(data: &str) -> Self {
         let value = crate::json::parse(data).map(|json| json.value).ok();
-        let value = value.filter(Value::is_object);
+        let value = value.filter(Json::is_object);
         let told =
             value.map(|value| Self::within(&value).unwrap_or_else(|| Self::of_value(&value)));
         told.unwrap_or_else(|| Self::words(data))
@@ -323,9 +322,9 @@ impl ServerError {
 }
 
 /// Returns the wait that an error requests in a field of its own.
-fn waits(error: &serde_json::Map<String, Value>) -> Option<Duration> {
+fn waits(error: &Members<'_>) -> Option<Duration> {
     let within = |key: &str| error.get("metadata").and_then(|it| it.get(key));
-    let number = |key: &str| error.get(key).or_else(|| within(key)).and_then(Value::as_f64);
+    let number = |key: &str| error.get(key).or_else(|| within(key)).and_then(Json::as_f64);
     let seconds = ["retry_after", "retry_after_seconds"].into_iter().find_map(number);
     let seconds = number("retry_after_ms").map(|ms| ms / 1000.0).or(seconds)?;
     retry_after::seconds(seconds)
@@ -342,7 +341,8 @@ mod tests {
 
     #[test]
     fn a_code_that_blames_the_request_is_not_tried_again() {
-        let kind = |code: &str| ServerError::of_value(&serde_json::json!({"code": code})).kind();
+        let kind =
+            |code: &str| ServerError::of_value(&serde_json::json!({"code": code}).into()).kind();
         for code in ["content_policy_violation", "invalid_image_format", "unsupported_value"] {
             assert_eq!(kind(code), FailureKind::Fatal, "{code}");
         }
@@ -498,7 +498,7 @@ mod tests {
     #[test]
     fn an_error_inside_a_reply_is_taken_by_its_code() {
         use serde_json::json;
-        let kind = |json: Value| ServerError::of_value(&json).kind();
+        let kind = |json: serde_json::Value| ServerError::of_value(&json.into()).kind();
         assert_eq!(kind(json!({"code": "429", "message": "x"})), FailureKind::Transient);
         assert_eq!(kind(json!({"code": 401, "message": "x"})), FailureKind::Unavailable);
         assert_eq!(kind(json!({"type": "invalid_request_error"})), FailureKind::Fatal);
@@ -573,7 +573,7 @@ mod tests {
     #[test]
     fn an_error_may_say_when_to_come_again() {
         use serde_json::json;
-        let waits = |json: Value| ServerError::of_value(&json).retry_after;
+        let waits = |json: serde_json::Value| ServerError::of_value(&json.into()).retry_after;
         let seconds = |n| Some(Duration::from_secs(n));
         assert_eq!(waits(json!({"retry_after": 7})), seconds(7));
         assert_eq!(waits(json!({"retry_after_ms": 3000, "retry_after": 7})), seconds(3));
@@ -586,7 +586,7 @@ mod tests {
     fn a_long_upstream_text_is_cut_and_said() {
         let raw = "y".repeat(2000);
         let json = serde_json::json!({"message": "Provider returned error", "code": 502, "metadata": {"raw": raw}});
-        let error = ServerError::of_value(&json).to_string();
+        let error = ServerError::of_value(&json.into()).to_string();
         assert!(error.starts_with("HTTP 502: Provider returned error: yyy"));
         assert!(error.ends_with("(1500 more characters)"));
     }

@@ -2,9 +2,8 @@
 //! with it on the other. No IO here, and no clock.
 
 use deputize_core::model::{Delta, Reply, Usage};
-use serde_json::Value;
 
-use crate::json;
+use crate::json::{self, Json};
 use crate::limits::{ERROR_BODY_BYTES, ReplyLimit};
 use crate::line::{page_title, truncate_to_line};
 use crate::sse::{SseDecoder, SseEvent};
@@ -252,8 +251,8 @@ fn other_than(own: &str, text: &str) -> Option<&'static str> {
         "message_stop",
     ];
     let value = json::parse(text).ok()?.value;
-    let word = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
-    let has_list = |key: &str| value.get(key).is_some_and(Value::is_array);
+    let word = |key: &str| value.get(key).and_then(Json::as_str).unwrap_or_default();
+    let has_list = |key: &str| value.get(key).is_some_and(Json::is_array);
     let kind = word("type");
     let api = if has_list("choices") {
         OPENAI_CHAT

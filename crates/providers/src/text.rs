@@ -76,7 +76,8 @@ mod tests {
         let mut text = Utf16Text::default();
         let mut grown = String::new();
         for piece in pieces {
-            let json = crate::json::parse(&format!("\"{piece}\"")).unwrap();
+            let quoted = format!("\"{piece}\"");
+            let json = crate::json::parse(&quoted).unwrap();
             grown.push_str(text.push(json.value.as_str().unwrap(), json.marked));
         }
         let whole = text.into_string();

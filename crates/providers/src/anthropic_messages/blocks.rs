@@ -11,6 +11,7 @@ use super::block::{BlockKind, OpaquePart, PartialBlock, PartialCall, Thinking};
 use super::layout::{self, BlockSlot};
 use super::piece::StartPiece;
 use crate::arguments::text_of;
+use crate::json::Json;
 use crate::limits::{CALLS, ITEMS};
 use crate::stream::DeltaFn;
 use crate::stream_error::{ReplyTooLarge, StreamError};
@@ -182,7 +183,7 @@ impl Blocks {
             self.push(index, BlockKind::Thinking(Thinking { rest, ..Thinking::default() }))?;
         }
         let grown = self.think(index, piece.word("thinking"), piece.marked, live)?;
-        if piece.value.get("signature").is_some_and(Value::is_string) {
+        if piece.value.get("signature").is_some_and(Json::is_string) {
             self.sign(index, piece)?;
         }
         if !again {
@@ -328,7 +329,7 @@ impl Blocks {
         });
         let Some(other) = found else { return false };
         let compaction = other.compaction.get_or_insert_default();
-        if let Some(text) = piece.value.get("content").and_then(Value::as_str) {
+        if let Some(text) = piece.value.get("content").and_then(Json::as_str) {
             compaction.content.get_or_insert_default().push(text, piece.marked);
         }
         let encrypted = piece.word("encrypted_content");

@@ -5,11 +5,12 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::arguments::text_of;
+use crate::json::Json;
 use crate::text::Utf16Text;
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StartPiece<'e> {
-    pub(super) value: &'e Value,
+    pub(super) value: &'e Json<'e>,
     /// Its bytes, where they can be taken as they are.
     pub(super) raw: Option<&'e str>,
     /// Whether texts in it hold marks for lone surrogates.
@@ -19,7 +20,7 @@ pub(super) struct StartPiece<'e> {
 impl StartPiece<'_> {
     /// A member that is a text; empty if it is none.
     pub(super) fn word(&self, key: &str) -> &str {
-        self.value.get(key).and_then(Value::as_str).unwrap_or_default()
+        self.value.get(key).and_then(Json::as_str).unwrap_or_default()
     }
 
     /// All of it as JSON, as received if that is possible.
@@ -45,7 +46,7 @@ impl StartPiece<'_> {
         }
         let raw = self.raw.and_then(|raw| serde_json::from_str::<Input<'_>>(raw).ok());
         match (raw.and_then(|it| it.input), self.value.get("input")) {
-            (Some(raw), Some(Value::Object(_) | Value::Array(_))) => raw.get().to_owned(),
+            (Some(raw), Some(Json::Object(_) | Json::Array(_))) => raw.get().to_owned(),
             (_, value) if self.marked => strip_marks(&text_of(value)),
             (_, value) => text_of(value),
         }

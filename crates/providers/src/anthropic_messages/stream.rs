@@ -1,12 +1,11 @@
 //! From events to a reply.
 
 use deputize_core::model::{Finish, Reply, Usage};
-use serde_json::Value;
 
 use super::blocks::Blocks;
 use super::piece::{self, StartPiece};
 use super::usage::UsageCount;
-use crate::json::{self, JsonError, MarkedJson};
+use crate::json::{self, Json, JsonError, MarkedJson};
 use crate::server_error::ServerError;
 use crate::sse::SseEvent;
 use crate::stream::{DeltaFn, EventParser, each_line_is_whole};
@@ -49,18 +48,18 @@ enum StopReason {
 /// The JSON of one event, and its text.
 #[derive(Clone, Copy)]
 struct StreamEvent<'e> {
-    value: &'e Value,
+    value: &'e Json<'e>,
     text: &'e str,
     marked: bool,
 }
 
 impl<'e> StreamEvent<'e> {
-    fn new(json: &'e MarkedJson, text: &'e str) -> Self {
+    fn new(json: &'e MarkedJson<'e>, text: &'e str) -> Self {
         Self { value: &json.value, text, marked: json.marked }
     }
 
     fn kind(&self) -> Option<&'e str> {
-        self.value.get("type").and_then(Value::as_str)
+        self.value.get("type").and_then(Json::as_str)
     }
 
     /// The text, where blocks in it can be taken as they are.
@@ -73,7 +72,7 @@ impl<'e> StreamEvent<'e> {
         index.as_u64().or_else(|| index.as_str()?.trim().parse().ok())
     }
 
-    fn piece(&self, value: &'e Value, raw: Option<&'e str>) -> StartPiece<'e> {
+    fn piece(&self, value: &'e Json<'e>, raw: Option<&'e str>) -> StartPiece<'e> {
         StartPiece { value, raw, marked: self.marked }
     }
 }
@@ -121,12 +120,12 @@ impl MessagesParser {
         match event.kind().unwrap_or(name) {
             "message_start" => self.start(value.get("message").unwrap_or(value))?,
             "content_block_start" => {
-                let block = value.get("content_block").unwrap_or(&Value::Null);
+                let block = value.get("content_block").unwrap_or(&Json::Null);
                 let piece = event.piece(block, piece::block(event.raw()));
                 self.grow(|blocks| blocks.start(event.index(), &piece, live))?;
             }
             "content_block_delta" => {
-                let piece = event.piece(value.get("delta").unwrap_or(&Value::Null), None);
+                let piece = event.piece(value.get("delta").unwrap_or(&Json::Null), None);
                 self.grow(|blocks| blocks.delta(event.index(), &piece, live))?;
             }
             "content_block_stop" => self.blocks.stop(event.index()),
@@ -161,8 +160,8 @@ impl MessagesParser {
         Ok(())
     }
 
-    fn start(&mut self, message: &Value) -> Result<(), StreamError> {
-        let id = message.get("id").and_then(Value::as_str).filter(|id| !id.is_empty());
+    fn start(&mut self, message: &Json<'_>) -> Result<(), StreamError> {
+        let id = message.get("id").and_then(Json::as_str).filter(|id| !id.is_empty());
         let other = id.is_some() && id != self.id.as_deref();
         if other && !self.blocks.is_empty() {
             let words = "another message began inside the reply";
@@ -178,18 +177,18 @@ impl MessagesParser {
     }
 
     /// Takes what stands at the head of a message.
-    fn head(&mut self, message: &Value) {
-        let model = message.get("model").and_then(Value::as_str).filter(|it| !it.is_empty());
+    fn head(&mut self, message: &Json<'_>) {
+        let model = message.get("model").and_then(Json::as_str).filter(|it| !it.is_empty());
         if let Some(model) = model {
             model.clone_into(&mut self.model);
         }
         self.usage.take(message.get("usage"));
     }
 
-    fn stopped(&mut self, told: &Value) -> Result<(), StreamError> {
-        let reason = told.get("stop_reason").and_then(Value::as_str).unwrap_or_default();
+    fn stopped(&mut self, told: &Json<'_>) -> Result<(), StreamError> {
+        let reason = told.get("stop_reason").and_then(Json::as_str).unwrap_or_default();
         let details = told.get("stop_details");
-        let words = details.and_then(|it| it.get("explanation")).and_then(Value::as_str);
+        let words = details.and_then(|it| it.get("explanation")).and_then(Json::as_str);
         if let Some(words) = words {
             words.clone_into(&mut self.explanation);
         }
@@ -211,7 +210,7 @@ impl MessagesParser {
         self.head(message);
         self.stopped(message)?;
         match message.get("content") {
-            Some(Value::Array(blocks)) => {
+            Some(Json::Array(blocks)) => {
                 let raw = piece::items(event.raw(), blocks.len());
                 for (index, (block, raw)) in (0..).zip(blocks.iter().zip(raw)) {
                     let piece = event.piece(block, raw);
@@ -219,8 +218,9 @@ impl MessagesParser {
                     self.blocks.stop(Some(index));
                 }
             }
-            Some(text @ Value::String(_)) => {
-                let delta = serde_json::json!({"type": "text_delta", "text": text});
+            Some(text @ Json::String(_)) => {
+                let delta = [("type", Json::from("text_delta")), ("text", text.clone())];
+                let delta = Json::Object(delta.into());
                 let piece = StartPiece { value: &delta, raw: None, marked: event.marked };
                 self.blocks.delta(None, &piece, live)?;
             }

@@ -1,7 +1,8 @@
 //! Tokens, as the events of a reply tell them bit by bit.
 
 use deputize_core::model::Usage;
-use serde_json::Value;
+
+use crate::json::Json;
 
 /// The usage so far. Servers report numbers at the start, at the end or at both, with zeros for
 /// unknown ones: the last number that is not zero counts.
@@ -22,17 +23,15 @@ pub(super) struct UsageCount {
 
 impl UsageCount {
     /// Takes a `usage` object, or what is in its place.
-    pub(super) fn take(&mut self, usage: Option<&Value>) {
+    pub(super) fn take(&mut self, usage: Option<&Json<'_>>) {
         let Some(usage) = usage else { return };
-        if let Some([.., last]) =
-            usage.get("iterations").and_then(Value::as_array).map(Vec::as_slice)
-        {
+        if let Some([.., last]) = usage.get("iterations").and_then(Json::as_array) {
             let mut counted = Self::default();
             counted.take(Some(last));
             self.context_input = Some(counted.usage().input).filter(|input| *input > 0);
             self.iterations = Some(Box::new(Self::sum(usage.get("iterations"))));
         }
-        let number = |key: &str| usage.get(key).and_then(Value::as_u64);
+        let number = |key: &str| usage.get(key).and_then(Json::as_u64);
         let within = |group: &str, key: &str| usage.get(group)?.get(key)?.as_u64();
         let lived = ["ephemeral_5m_input_tokens", "ephemeral_1h_input_tokens"];
         let lived = lived.into_iter().filter_map(|key| within("cache_creation", key));
@@ -54,9 +53,9 @@ impl UsageCount {
     }
 
     /// The sum over a list of usages.
-    fn sum(iterations: Option<&Value>) -> Self {
+    fn sum(iterations: Option<&Json<'_>>) -> Self {
         let mut sum = Self::default();
-        for usage in iterations.and_then(Value::as_array).into_iter().flatten() {
+        for usage in iterations.and_then(Json::as_array).into_iter().flatten() {
             let mut one = Self::default();
             one.take(Some(usage));
             sum.input = sum.input.saturating_add(one.input);

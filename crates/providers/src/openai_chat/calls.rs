@@ -2,11 +2,11 @@
 
 use deputize_core::message::OpaqueBlock;
 use deputize_core::model::RawCall;
-use serde_json::Value;
 
 use super::details::ReasoningDetails;
 use super::extra_members::ExtraMembers;
 use crate::arguments::{self, ObjectProgress, is_object, mended};
+use crate::json::Json;
 use crate::limits::CALLS;
 use crate::stream_error::{ReplyTooLarge, StreamError};
 use crate::text::Utf16Text;
@@ -35,9 +35,9 @@ struct CallPiece<'v> {
 }
 
 impl<'v> CallPiece<'v> {
-    fn of(value: &'v Value) -> Self {
+    fn of(value: &'v Json<'v>) -> Self {
         let function = value.get("function").unwrap_or(value);
-        let text = |value: Option<&'v Value>| value.and_then(Value::as_str).unwrap_or_default();
+        let text = |value: Option<&'v Json<'v>>| value.and_then(Json::as_str).unwrap_or_default();
         let index = value.get("index");
         let index = index.and_then(|it| it.as_u64().or_else(|| it.as_str()?.trim().parse().ok()));
         let arguments = arguments::text_of(function.get("arguments"));
@@ -59,7 +59,7 @@ impl Calls {
     /// grew, if it changed anything.
     pub(super) fn add(
         &mut self,
-        value: &Value,
+        value: &Json<'_>,
         raw: Option<&str>,
         marked: bool,
     ) -> Result<Option<usize>, StreamError> {
@@ -199,14 +199,15 @@ mod tests {
         for piece in pieces {
             let mut words = piece.splitn(4, ' ').map(|word| (word != "-").then_some(word));
             let mut next = || words.next().flatten();
-            let index = next().map(|index| serde_json::from_str::<Value>(index).unwrap());
+            let index =
+                next().map(|index| serde_json::from_str::<serde_json::Value>(index).unwrap());
             let id = next();
             let name = next();
             let arguments = next();
             let json = serde_json::json!({
                 "index": index, "id": id, "function": {"name": name, "arguments": arguments},
             });
-            calls.add(&json, None, false).unwrap();
+            calls.add(&json.into(), None, false).unwrap();
         }
         let show = |call: RawCall| format!("{}{}", call.name, call.arguments);
         let calls = calls.finish(&ReasoningDetails::default()).0;
@@ -289,10 +290,10 @@ mod tests {
         let mut calls = Calls::default();
         let call = |n: usize| serde_json::json!({"index": n, "function": {"name": "f"}});
         for n in 0..CALLS {
-            calls.add(&call(n), None, false).unwrap();
+            calls.add(&call(n).into(), None, false).unwrap();
         }
         assert!(matches!(
-            calls.add(&call(CALLS), None, false),
+            calls.add(&call(CALLS).into(), None, false),
             Err(StreamError::TooLarge(ReplyTooLarge::Calls))
         ));
         assert_eq!(calls.finish(&ReasoningDetails::default()).0.len(), CALLS);

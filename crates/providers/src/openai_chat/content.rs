@@ -1,9 +1,9 @@
 //! The texts of a reply: its answer, its reasoning and its refusal.
 
 use deputize_core::model::Delta;
-use serde_json::Value;
 
 use super::thought_splitter::{ContentPart, ThoughtSplitter, split_unopened, split_whole};
+use crate::json::Json;
 use crate::stream::DeltaFn;
 use crate::text::Utf16Text;
 
@@ -29,14 +29,14 @@ impl ChatContent {
     /// Adds a piece of the content, a text or a list of parts; returns whether it held anything.
     pub(super) fn add(
         &mut self,
-        content: Option<&Value>,
+        content: Option<&Json<'_>>,
         marked: bool,
         live: &mut DeltaFn<'_>,
     ) -> bool {
         let mut grown = false;
         match content {
-            Some(Value::String(text)) => grown = self.add_text(text, marked, live),
-            Some(Value::Array(parts)) => {
+            Some(Json::String(text)) => grown = self.add_text(text, marked, live),
+            Some(Json::Array(parts)) => {
                 for part in parts {
                     grown |= self.add_part(part, marked, live);
                 }
@@ -62,9 +62,9 @@ impl ChatContent {
         !self.refusal.push(piece, marked).is_empty()
     }
 
-    fn add_part(&mut self, part: &Value, marked: bool, live: &mut DeltaFn<'_>) -> bool {
-        let text = |value: &Value| value.get("text").and_then(Value::as_str).map(str::to_owned);
-        if let Some(thoughts) = part.get("thinking").and_then(Value::as_array) {
+    fn add_part(&mut self, part: &Json<'_>, marked: bool, live: &mut DeltaFn<'_>) -> bool {
+        let text = |value: &Json<'_>| value.get("text").and_then(Json::as_str).map(str::to_owned);
+        if let Some(thoughts) = part.get("thinking").and_then(Json::as_array) {
             let thought: String = thoughts.iter().filter_map(text).collect();
             return self.add_reasoning(&thought, marked, live);
         }

@@ -6,6 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::WIRE;
+use crate::json::Json;
 use crate::limits::ITEMS;
 use crate::stream_error::{ReplyTooLarge, StreamError};
 
@@ -27,7 +28,7 @@ struct ReasoningDetail {
 impl ReasoningDetails {
     /// Takes the blocks of one piece of a message; `text` is the JSON of the whole event.
     /// Pieces of one text are joined; all else (signatures, encrypted blocks) stays as it came.
-    pub(super) fn add(&mut self, values: &[Value], text: &str) -> Result<(), StreamError> {
+    pub(super) fn add(&mut self, values: &[Json<'_>], text: &str) -> Result<(), StreamError> {
         let raw =
             received_details(text).filter(|raw| raw.len() == values.len()).unwrap_or_default();
         let mut raw = raw.into_iter();
@@ -72,9 +73,9 @@ impl ReasoningDetails {
 }
 
 impl ReasoningDetail {
-    fn new(value: &Value, raw: Option<String>, bytes: usize) -> Self {
+    fn new(value: &Json<'_>, raw: Option<String>, bytes: usize) -> Self {
         if is_text(value) {
-            return Self { value: value.clone(), raw, bytes };
+            return Self { value: value.to_value(), raw, bytes };
         }
         Self { value: Value::Null, raw: raw.or_else(|| Some(value.to_string())), bytes }
     }
@@ -90,7 +91,7 @@ impl ReasoningDetail {
         self.raw.unwrap_or_default()
     }
 
-    fn join(&mut self, piece: &Value, bytes: usize) {
+    fn join(&mut self, piece: &Json<'_>, bytes: usize) {
         self.raw = None;
         self.bytes += bytes;
         let (Some(whole), Some(piece)) = (self.value.as_object_mut(), piece.as_object()) else {
@@ -98,26 +99,27 @@ impl ReasoningDetail {
         };
         for (key, value) in piece.iter().filter(|(_, value)| !value.is_null()) {
             match (whole.get_mut(key), value) {
-                (Some(Value::String(text)), Value::String(more)) if key == "text" => {
+                (Some(Value::String(text)), Json::String(more)) if key == "text" => {
                     text.push_str(more);
                 }
                 _ => {
-                    whole.insert(key.clone(), value.clone());
+                    whole.insert(key.to_owned(), value.to_value());
                 }
             }
         }
     }
 }
 
-fn is_text(block: &Value) -> bool {
-    block.get("type").and_then(Value::as_str) == Some("reasoning.text")
+fn is_text(block: &Json<'_>) -> bool {
+    block.get("type").and_then(Json::as_str) == Some("reasoning.text")
 }
 
 /// Whether a piece goes on with the text before it. A signature ends a text.
-fn joins(last: &Value, piece: &Value) -> bool {
-    is_text(last)
+fn joins(last: &Value, piece: &Json<'_>) -> bool {
+    // Only texts are kept as values.
+    !last.is_null()
         && is_text(piece)
-        && last.get("index") == piece.get("index")
+        && last.get("index") == piece.get("index").map(Json::to_value).as_ref()
         && last.get("signature").is_none_or(Value::is_null)
 }
 
@@ -161,7 +163,8 @@ mod tests {
 
     #[test]
     fn their_number_is_limited() {
-        let block = serde_json::json!({"type": "reasoning.encrypted", "data": "x"});
+        let block: Json<'_> =
+            serde_json::json!({"type": "reasoning.encrypted", "data": "x"}).into();
         let mut details = ReasoningDetails::default();
         for _ in 0..ITEMS {
             details.add(std::slice::from_ref(&block), "").unwrap();
@@ -176,7 +179,7 @@ mod tests {
 
     #[test]
     fn pieces_of_one_text_are_one_block() {
-        let piece = serde_json::json!({"type": "reasoning.text", "text": "x"});
+        let piece: Json<'_> = serde_json::json!({"type": "reasoning.text", "text": "x"}).into();
         let mut details = ReasoningDetails::default();
         for _ in 0..=ITEMS {
             details.add(std::slice::from_ref(&piece), "").unwrap();

@@ -15,6 +15,7 @@ use serde_json::value::RawValue;
 
 use super::WIRE;
 use super::details::message;
+use crate::json::{Json, Members};
 
 /// The members of a call that are read here.
 const USUAL: [&str; 6] = ["index", "id", "type", "function", "name", "arguments"];
@@ -25,7 +26,7 @@ pub(super) struct ExtraMembers(BTreeMap<String, String>);
 
 impl ExtraMembers {
     /// Takes what is not usual in a piece of a call. A later piece counts for more.
-    pub(super) fn take(&mut self, value: &Value, raw: Option<&str>) {
+    pub(super) fn take(&mut self, value: &Json<'_>, raw: Option<&str>) {
         let mut odd = odd(value).peekable();
         if odd.peek().is_none() {
             return;
@@ -34,7 +35,7 @@ impl ExtraMembers {
         for (key, value) in odd {
             let bytes = raw.as_ref().and_then(|raw| raw.get(key));
             let bytes = bytes.map_or_else(|| value.to_string(), |raw| raw.get().to_owned());
-            self.0.insert(key.clone(), bytes);
+            self.0.insert(key.to_owned(), bytes);
         }
     }
 
@@ -55,13 +56,13 @@ impl ExtraMembers {
 
 /// Takes the `extra_content` of a message, or of a piece of one, as received where the event's shape
 /// is the plain one. A later piece counts for more.
-pub(super) fn take_of_message(kept: &mut Option<String>, delta: &Value, text: &str) {
+pub(super) fn take_of_message(kept: &mut Option<String>, delta: &Json<'_>, text: &str) {
     #[derive(Deserialize)]
     struct ExtraContent<'a> {
         #[serde(borrow)]
         extra_content: &'a RawValue,
     }
-    let is_empty = |value: &Value| value.as_object().is_none_or(serde_json::Map::is_empty);
+    let is_empty = |value: &Json<'_>| value.as_object().is_none_or(Members::is_empty);
     let Some(value) = delta.get("extra_content").filter(|value| !is_empty(value)) else { return };
     let raw =
         message(text).and_then(|raw| serde_json::from_str::<ExtraContent<'_>>(raw.get()).ok());
@@ -84,7 +85,7 @@ pub(super) fn returned_with(said: &AssistantMessage) -> Option<&RawValue> {
 
 /// The calls of an event as received, where one of them holds more than the usual, and the
 /// event's shape is the plain one.
-pub(super) fn received<'e>(calls: &[Value], text: &'e str) -> Vec<&'e str> {
+pub(super) fn received<'e>(calls: &[Json<'_>], text: &'e str) -> Vec<&'e str> {
     #[derive(Deserialize)]
     struct CallList<'a> {
         #[serde(borrow)]
@@ -100,9 +101,9 @@ pub(super) fn received<'e>(calls: &[Value], text: &'e str) -> Vec<&'e str> {
 }
 
 /// The members of a call that are not usual.
-fn odd(call: &Value) -> impl Iterator<Item = (&String, &Value)> {
-    let members = call.as_object().into_iter().flatten();
-    members.filter(|(key, value)| !USUAL.contains(&key.as_str()) && !value.is_null())
+fn odd<'v>(call: &'v Json<'v>) -> impl Iterator<Item = (&'v str, &'v Json<'v>)> {
+    let members = call.as_object().into_iter().flat_map(Members::iter);
+    members.filter(|(key, value)| !USUAL.contains(key) && !value.is_null())
 }
 
 /// What goes back with the calls of a conversation.

@@ -1,13 +1,12 @@
 //! From events to a reply.
 
 use deputize_core::model::{Delta, Finish, Reply, Usage};
-use serde_json::Value;
 
 use super::calls::Calls;
 use super::content::{ChatContent, ReplyTexts};
 use super::details::ReasoningDetails;
 use super::extra_members;
-use crate::json::{self, JsonError, MarkedJson};
+use crate::json::{self, Json, JsonError, MarkedJson};
 use crate::server_error::ServerError;
 use crate::sse::SseEvent;
 use crate::stream::{DeltaFn, EventParser, each_line_is_whole};
@@ -47,7 +46,7 @@ struct ChoiceEnd {
 /// The JSON of one event, and its text.
 #[derive(Clone, Copy)]
 struct StreamEvent<'e> {
-    json: &'e MarkedJson,
+    json: &'e MarkedJson<'e>,
     text: &'e str,
 }
 
@@ -67,7 +66,7 @@ impl ChatParser {
             return self.end_with_error(error);
         }
         if self.served.is_none() {
-            let model = chunk.get("model").and_then(Value::as_str).filter(|it| !it.is_empty());
+            let model = chunk.get("model").and_then(Json::as_str).filter(|it| !it.is_empty());
             self.served = model.map(str::to_owned);
         }
         let choice = first_choice(chunk);
@@ -92,7 +91,7 @@ impl ChatParser {
 
     fn choice(
         &mut self,
-        choice: &Value,
+        choice: &Json<'_>,
         event: StreamEvent<'_>,
         live: &mut DeltaFn<'_>,
     ) -> Result<StreamStatus, StreamError> {
@@ -108,7 +107,7 @@ impl ChatParser {
             None => false,
         };
         self.end.went_on |= grown && self.end.finish.is_some();
-        let reason = choice.get("finish_reason").and_then(Value::as_str).unwrap_or_default();
+        let reason = choice.get("finish_reason").and_then(Json::as_str).unwrap_or_default();
         let open = self.end.finish.is_none();
         match finish(reason) {
             Ok(finish) => self.end.finish = finish.or(self.end.finish),
@@ -121,12 +120,12 @@ impl ChatParser {
     /// Takes a piece of the message; says whether it held anything.
     fn delta(
         &mut self,
-        delta: &Value,
+        delta: &Json<'_>,
         event: StreamEvent<'_>,
         live: &mut DeltaFn<'_>,
     ) -> Result<bool, StreamError> {
         let marked = event.json.marked;
-        let text = |key: &str| delta.get(key).and_then(Value::as_str).unwrap_or_default();
+        let text = |key: &str| delta.get(key).and_then(Json::as_str).unwrap_or_default();
         // Some servers send the same reasoning under both names.
         let thought = ["reasoning_content", "reasoning"].map(text);
         let thought = thought.into_iter().find(|it| !it.is_empty()).unwrap_or_default();
@@ -134,13 +133,13 @@ impl ChatParser {
         grown |= self.content.add(delta.get("content"), marked, live);
         grown |= self.content.add_refusal(text("refusal"), marked);
         extra_members::take_of_message(&mut self.own, delta, event.text);
-        if let Some(Value::Array(details)) = delta.get("reasoning_details") {
+        if let Some(Json::Array(details)) = delta.get("reasoning_details") {
             grown |= !details.is_empty();
             self.details.add(details, event.text)?;
         }
         let calls = match delta.get("tool_calls") {
-            Some(Value::Array(calls)) => calls.as_slice(),
-            Some(call @ Value::Object(_)) => std::slice::from_ref(call),
+            Some(Json::Array(calls)) => calls.as_slice(),
+            Some(call @ Json::Object(_)) => std::slice::from_ref(call),
             _ => &[],
         };
         let old_style = delta.get("function_call").filter(|it| it.is_object());
@@ -279,9 +278,9 @@ impl EventParser for ChatParser {
 }
 
 /// The choice that counts: number 0, or the first without a number.
-fn first_choice(chunk: &Value) -> Option<&Value> {
+fn first_choice<'v>(chunk: &'v Json<'v>) -> Option<&'v Json<'v>> {
     let choices = chunk.get("choices")?.as_array()?;
-    let number = |choice: &Value| choice.get("index").and_then(Value::as_u64);
+    let number = |choice: &Json<'_>| choice.get("index").and_then(Json::as_u64);
     choices.iter().filter(|it| it.is_object()).find(|choice| number(choice).unwrap_or(0) == 0)
 }
 
@@ -289,7 +288,7 @@ fn first_choice(chunk: &Value) -> Option<&Value> {
 fn without_choices(text: &str) -> StreamError {
     let value = json::parse(text.trim()).map(|json| json.value).unwrap_or_default();
     let has = |key: &str| value.get(key).is_some();
-    let object = value.get("object").and_then(Value::as_str).unwrap_or_default();
+    let object = value.get("object").and_then(Json::as_str).unwrap_or_default();
     if has("choices") || has("usage") || object.starts_with("chat.completion") {
         return StreamError::NoChoices;
     }
@@ -309,8 +308,8 @@ fn finish(reason: &str) -> Result<Option<Finish>, ServerError> {
     })
 }
 
-fn read_usage(usage: &Value) -> Usage {
-    let number = |value: Option<&Value>| value.and_then(Value::as_u64);
+fn read_usage(usage: &Json<'_>) -> Usage {
+    let number = |value: Option<&Json<'_>>| value.and_then(Json::as_u64);
     let within = |group: &str, key: &str| number(usage.get(group).and_then(|it| it.get(key)));
     let cached = within("prompt_tokens_details", "cached_tokens");
     let cached = cached.or_else(|| number(usage.get("prompt_cache_hit_tokens"))).unwrap_or(0);

@@ -1,22 +1,20 @@
 //! One event of a stream, and what it speaks of.
 
-use serde_json::Value;
-
 use super::item::TextPart;
 use super::items::ItemAddress;
-use crate::json::MarkedJson;
+use crate::json::{Json, MarkedJson};
 
 /// The JSON of one event, its text and its name.
 #[derive(Clone, Copy)]
 pub(super) struct ResponseEvent<'e> {
-    pub(super) json: &'e MarkedJson,
+    pub(super) json: &'e MarkedJson<'e>,
     pub(super) text: &'e str,
     pub(super) name: &'e str,
 }
 
 impl<'e> ResponseEvent<'e> {
     /// A member of it.
-    pub(super) fn get(self, key: &str) -> Option<&'e Value> {
+    pub(super) fn get(self, key: &str) -> Option<&'e Json<'e>> {
         self.json.value.get(key)
     }
 
@@ -47,6 +45,6 @@ impl<'e> ResponseEvent<'e> {
 }
 
 /// A member that is a text; empty where there is none.
-pub(super) fn word<'v>(value: &'v Value, key: &str) -> &'v str {
-    value.get(key).and_then(Value::as_str).unwrap_or_default()
+pub(super) fn word<'v>(value: &'v Json<'v>, key: &str) -> &'v str {
+    value.get(key).and_then(Json::as_str).unwrap_or_default()
 }

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::Value;
-
 use crate::arguments;
+use crate::json::Json;
 use crate::limits::PARTS;
 use crate::stream_error::{ReplyTooLarge, StreamError};
 use crate::text::Utf16Text;
@@ -110,11 +109,11 @@ impl PartialItem {
 
     /// Reads an item as a server wrote it; `raw` are its bytes.
     pub(super) fn read(
-        value: &Value,
+        value: &Json<'_>,
         marked: bool,
         raw: Option<&str>,
     ) -> Result<Option<Self>, StreamError> {
-        let word = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+        let word = |key: &str| value.get(key).and_then(Json::as_str).unwrap_or_default();
         let has = |key: &str| value.get(key).is_some();
         let kind = match word("type") {
             "message" => ItemKind::Message,
@@ -159,15 +158,15 @@ impl PartialItem {
     /// Reads a list of parts, or the bare text in its place.
     fn read_texts(
         &mut self,
-        parts: Option<&Value>,
+        parts: Option<&Json<'_>>,
         part: TextPart,
         marked: bool,
     ) -> Result<(), StreamError> {
         match parts {
-            Some(Value::String(text)) => self.push((part, 0), text, marked).map(drop),
-            Some(Value::Array(parts)) => {
+            Some(Json::String(text)) => self.push((part, 0), text, marked).map(drop),
+            Some(Json::Array(parts)) => {
                 for (number, value) in (0..).zip(parts) {
-                    let refusal = value.get("refusal").and_then(Value::as_str);
+                    let refusal = value.get("refusal").and_then(Json::as_str);
                     let refusal = refusal.filter(|_| part == TextPart::Text);
                     let text = value.as_str().or_else(|| value.get("text")?.as_str());
                     let part = if refusal.is_some() { TextPart::Refusal } else { part };

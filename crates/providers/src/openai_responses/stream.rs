@@ -1,7 +1,6 @@
 //! From events to a reply.
 
 use deputize_core::model::{Delta, Finish, RawCall, Reply, Usage};
-use serde_json::Value;
 
 use super::delta_sender::DeltaSender;
 use super::event::{ResponseEvent, word};
@@ -10,7 +9,7 @@ use super::items::{PartialItems, TextGrowth};
 use super::order::{BETWEEN, OutputSlot, to_opaque};
 use super::raw;
 use crate::arguments::{self, mended};
-use crate::json::{self, JsonError};
+use crate::json::{self, Json, JsonError};
 use crate::server_error::ServerError;
 use crate::sse::SseEvent;
 use crate::stream::{DeltaFn, EventParser, OPENAI_CHAT, each_line_is_whole};
@@ -106,7 +105,7 @@ impl ResponsesParser {
             | "response.failed"
             | "response.cancelled"
             | "response.done" => {
-                return self.response(event, event.get("response").unwrap_or(&Value::Null), live);
+                return self.response(event, event.get("response").unwrap_or(&Json::Null), live);
             }
             "" | "message" => return self.nameless(event, live),
             _ => self.text(event, live)?,
@@ -121,13 +120,13 @@ impl ResponsesParser {
         live: &mut DeltaFn<'_>,
     ) -> Result<StreamStatus, StreamError> {
         let value = &event.json.value;
-        let is_response = |value: &&Value| {
-            word(value, "object") == "response" || value.get("output").is_some_and(Value::is_array)
+        let is_response = |value: &&Json<'_>| {
+            word(value, "object") == "response" || value.get("output").is_some_and(Json::is_array)
         };
         match Some(value).filter(is_response).or_else(|| event.get("response").filter(is_response))
         {
             Some(response) => self.response(event, response, live),
-            None if value.get("choices").is_some_and(Value::is_array) => {
+            None if value.get("choices").is_some_and(Json::is_array) => {
                 Err(ForeignBody::OtherApi { api: OPENAI_CHAT }.into())
             }
             None => Ok(StreamStatus::More),
@@ -135,7 +134,7 @@ impl ResponsesParser {
     }
 
     /// Takes what a response says of itself.
-    fn head(&mut self, response: Option<&Value>) {
+    fn head(&mut self, response: Option<&Json<'_>>) {
         let Some(response) = response else { return };
         let model = word(response, "model");
         if !model.is_empty() {
@@ -146,7 +145,7 @@ impl ResponsesParser {
         }
         let status = word(response, "status");
         let is_background =
-            status == "queued" || response.get("background") == Some(&Value::Bool(true));
+            status == "queued" || response.get("background") == Some(&Json::Bool(true));
         if !status.is_empty() && (is_background || self.background.is_some()) {
             self.background = Some(status.to_owned());
         }
@@ -156,7 +155,7 @@ impl ResponsesParser {
     fn response(
         &mut self,
         event: ResponseEvent<'_>,
-        response: &Value,
+        response: &Json<'_>,
         live: &mut DeltaFn<'_>,
     ) -> Result<StreamStatus, StreamError> {
         self.begun = true;
@@ -180,7 +179,7 @@ impl ResponsesParser {
             return Err(StreamError::Background { status: status.to_owned() });
         }
         self.head(Some(response));
-        if let Some(output) = response.get("output").and_then(Value::as_array) {
+        if let Some(output) = response.get("output").and_then(Json::as_array) {
             self.output(output, event, live)?;
         }
         let reason = response.get("incomplete_details").map_or("", |it| word(it, "reason"));
@@ -201,7 +200,7 @@ impl ResponsesParser {
 
     fn output(
         &mut self,
-        output: &[Value],
+        output: &[Json<'_>],
         event: ResponseEvent<'_>,
         live: &mut DeltaFn<'_>,
     ) -> Result<(), StreamError> {
@@ -273,7 +272,7 @@ impl ResponsesParser {
         };
         let text = |field: &str| match event.get(field) {
             given if part == TextPart::Arguments => arguments::text_of(given),
-            Some(Value::String(text)) => text.clone(),
+            Some(Json::String(text)) => text.clone().into_owned(),
             Some(given) => word(given, "text").to_owned(),
             None => String::new(),
         };
@@ -473,8 +472,8 @@ fn join(whole: &mut String, text: &str) {
     whole.push_str(text);
 }
 
-fn read_usage(usage: &Value) -> Usage {
-    let number = |value: Option<&Value>| value.and_then(Value::as_u64);
+fn read_usage(usage: &Json<'_>) -> Usage {
+    let number = |value: Option<&Json<'_>>| value.and_then(Json::as_u64);
     let either = |names: [&str; 2]| names.into_iter().find_map(|name| number(usage.get(name)));
     let within = |names: [&str; 2], key: &str| {
         let mut groups = names.into_iter().filter_map(|name| usage.get(name));
