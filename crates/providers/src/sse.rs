@@ -12,6 +12,8 @@ use crate::stream_status::StreamStatus;
 const FIELDS: [&[u8]; 4] = [b"data", b"event", b"id", b"retry"];
 /// Limit on the stored part of a body that is not a stream of events, in bytes.
 const PLAIN_BYTES: usize = 4 * 1024;
+/// Bytes of room that an event leaves to the next one.
+const KEPT_ROOM: usize = 4 * 1024;
 
 /// One event: its name (mostly empty) and its data.
 #[derive(Debug, Clone, Copy)]
@@ -166,14 +168,17 @@ impl SseDecoder {
     }
 
     fn dispatch(&mut self, sink: &mut Sink<'_>) -> Result<StreamStatus, StreamError> {
-        let name = std::mem::take(&mut self.name);
-        let data = std::mem::take(&mut self.data);
-        let data = String::from_utf8_lossy(&data);
-        let data = data.trim();
-        if data.is_empty() {
-            return Ok(StreamStatus::More);
+        let Self { name, data, .. } = self;
+        let text = String::from_utf8_lossy(data);
+        let event = SseEvent { name: &String::from_utf8_lossy(name), data: text.trim() };
+        let flow = if event.data.is_empty() { Ok(StreamStatus::More) } else { sink(event) };
+        drop(text);
+        // The next event uses the room again, but for that of a large one.
+        for room in [name, data] {
+            room.clear();
+            room.shrink_to(KEPT_ROOM);
         }
-        sink(SseEvent { name: &String::from_utf8_lossy(&name), data })
+        flow
     }
 }
 

@@ -147,11 +147,11 @@ impl<P: EventParser> ReplyBytes<P> {
                 let unmeasured = &mut self.unmeasured;
                 let limit = &self.limit;
                 decoder.feed(bytes, &mut |event| {
+                    *unmeasured += event.data.len();
+                    let flow = parser.event(event, live)?;
                     if parser.moves() == 0 && other_api.is_none() {
                         *other_api = other_than(P::API, event.data);
                     }
-                    *unmeasured += event.data.len();
-                    let flow = parser.event(event, live)?;
                     if *unmeasured >= MEASURE_EVERY {
                         *unmeasured = 0;
                         check_limit(parser, limit)?;

@@ -1,12 +1,12 @@
 //! The states of all agents of a session, as a fold of its records.
 
-use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::hook::HookPoint;
 use deputize_core::{AgentId, CancelReason, Event, Message, Record};
+use indexmap::IndexMap;
 use parking_lot::{Mutex, MutexGuard};
 
 use crate::agent_state::AgentState;
@@ -59,7 +59,7 @@ impl SharedState {
 
 /// The states of all agents of a session, folded from its records.
 #[derive(Debug, Default)]
-pub(crate) struct AgentStates(Mutex<BTreeMap<AgentId, SharedState>>);
+pub(crate) struct AgentStates(Mutex<IndexMap<AgentId, SharedState>>);
 
 impl AgentStates {
     /// Folds the records of a session.
@@ -69,7 +69,7 @@ impl AgentStates {
         states
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<AgentId, SharedState>> {
+    fn lock(&self) -> MutexGuard<'_, IndexMap<AgentId, SharedState>> {
         self.0.lock()
     }
 
@@ -91,7 +91,7 @@ impl AgentStates {
 
     /// Forgets an agent whose state nobody will ask for again.
     pub(crate) fn remove(&self, agent: &AgentId) {
-        self.lock().remove(agent);
+        self.lock().swap_remove(agent);
     }
 
     /// Applies a record to the agents that it is about.
@@ -121,13 +121,13 @@ impl AgentStates {
 }
 
 fn parent_of<'s>(
-    states: &'s BTreeMap<AgentId, SharedState>,
+    states: &'s IndexMap<AgentId, SharedState>,
     spec: &AgentSpec,
 ) -> Option<&'s SharedState> {
     spec.parent.as_ref().and_then(|parent| states.get(parent))
 }
 
-fn start_agent(states: &mut BTreeMap<AgentId, SharedState>, spec: &AgentSpec) {
+fn start_agent(states: &mut IndexMap<AgentId, SharedState>, spec: &AgentSpec) {
     let new = SharedState::new(spec, parent_of(states, spec));
     if let Some(parent) = parent_of(states, spec) {
         let mut parent = parent.lock();
@@ -140,7 +140,7 @@ fn start_agent(states: &mut BTreeMap<AgentId, SharedState>, spec: &AgentSpec) {
 }
 
 /// Records that an agent was stopped, and with it those below it.
-fn stop(states: &BTreeMap<AgentId, SharedState>, id: &AgentId, reason: CancelReason) {
+fn stop(states: &IndexMap<AgentId, SharedState>, id: &AgentId, reason: CancelReason) {
     for (other, state) in states {
         if other == id {
             state.lock().stop(reason);

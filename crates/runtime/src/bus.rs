@@ -22,6 +22,9 @@ pub(crate) struct Bus {
     observers: Vec<Arc<dyn Observer>>,
     states: Arc<AgentStates>,
     state: Mutex<JournalState>,
+    /// Held while a record is folded and shown. It is taken before `state` is let go, so that
+    /// records keep their order while the next one is stored.
+    showing: Mutex<()>,
 }
 
 /// State of a journal.
@@ -61,7 +64,7 @@ impl Bus {
         states: Arc<AgentStates>,
         state: JournalState,
     ) -> Self {
-        Self { clock, journal, observers, states, state: Mutex::new(state) }
+        Self { clock, journal, observers, states, state: Mutex::new(state), showing: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, JournalState> {
@@ -74,7 +77,7 @@ impl Bus {
     /// When it could not be kept. Then nobody is shown it, and nothing may act on it.
     pub(crate) fn record(&self, spec: &AgentSpec, event: Event) -> Result<Record, JournalError> {
         let whose = RecordOwner::of(spec);
-        self.put(&mut self.lock(), whose, event)
+        self.put(self.lock(), whose, event)
     }
 
     /// Keeps a fact about the parent of an agent that is a child, and shows it.
@@ -92,7 +95,7 @@ impl Bus {
             parent: above.next(),
             depth: child.depth.saturating_sub(1),
         };
-        self.put(&mut self.lock(), whose, event)
+        self.put(self.lock(), whose, event)
     }
 
     /// Records the making of an agent, with those of its texts that the journal lacks.
@@ -111,7 +114,7 @@ impl Bus {
             texts: std::collections::BTreeMap::new(),
         };
         let tools = Arc::<str>::from(serde_json::to_string(tools).unwrap_or_default());
-        let mut state = self.lock();
+        let state = self.lock();
         for (text, is_tools) in spec.system.iter().map(|text| (text, false)).chain([(&tools, true)])
         {
             let hash = data_encoding::HEXLOWER.encode(&Sha256::digest(text.as_bytes()));
@@ -124,15 +127,12 @@ impl Bus {
                 start.system.push(hash);
             }
         }
-        let new: Vec<String> = start.texts.keys().cloned().collect();
-        self.put(&mut state, RecordOwner::of(spec), Event::AgentStart(Box::new(start)))?;
-        state.texts.extend(new);
-        Ok(())
+        self.put(state, RecordOwner::of(spec), Event::AgentStart(Box::new(start))).map(drop)
     }
 
     fn put(
         &self,
-        state: &mut JournalState,
+        mut state: MutexGuard<'_, JournalState>,
         whose: RecordOwner,
         event: Event,
     ) -> Result<Record, JournalError> {
@@ -149,11 +149,17 @@ impl Bus {
             return Err(error);
         }
         state.next += 1;
+        if let Event::AgentStart(start) = &record.event {
+            state.texts.extend(start.texts.keys().cloned());
+        }
+        let showing = self.showing.lock();
+        drop(state);
         self.states.apply(&record);
         log_record(&record);
         for observer in &self.observers {
             observer.on_record(&record);
         }
+        drop(showing);
         Ok(record)
     }
 

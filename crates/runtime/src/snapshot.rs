@@ -20,6 +20,8 @@ use deputize_core::message::UserMessage;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{AgentId, CallId, Catalog, Event, Outcome, Record, Status, ToolEffect};
 
+use indexmap::IndexMap;
+
 pub use agent::{AgentExit, AgentSnapshot, AgentTimes, AgentUsage, AgentWork, Stall};
 pub use calls::{AgentCalls, CallApproval, CallBlock, CallDecision, EndedCall, RunningCall};
 pub use changes::{
@@ -67,9 +69,9 @@ const PROGRESS_CHARS: usize = 300;
 pub struct SessionSnapshot {
     tools: Arc<Catalog>,
     keeps_outcomes: bool,
-    agents: BTreeMap<AgentId, AgentSnapshot>,
+    agents: IndexMap<AgentId, AgentSnapshot>,
     /// The children of each agent, in the order they started.
-    children: BTreeMap<AgentId, Vec<AgentId>>,
+    children: IndexMap<AgentId, Vec<AgentId>>,
     /// Agents whose parent has not started, in the order they started.
     roots: Vec<AgentId>,
     unstarted: Vec<UnstartedTask>,

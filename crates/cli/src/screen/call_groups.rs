@@ -6,7 +6,6 @@ use std::sync::Arc;
 use deputize_core::model::RawCall;
 use deputize_core::sanitize::for_verbatim_line;
 use deputize_core::{AgentId, ArgumentRole, CallId, Catalog, ToolKind, ToolSpec};
-use deputize_runtime::describe_call;
 use serde_json::Value;
 
 use crate::wording::count;
@@ -40,6 +39,10 @@ impl CallGroups {
 
     /// Replaces the step of an agent by one with these calls.
     pub(super) fn begin_step(&mut self, agent: &AgentId, calls: &[RawCall]) {
+        if calls.len() < MIN_GROUP {
+            self.steps.remove(agent);
+            return;
+        }
         let read: Vec<_> =
             calls.iter().map(|call| self.tools.read_call(&call.name, &call.arguments)).collect();
         let mut by_tool: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
@@ -65,16 +68,15 @@ impl CallGroups {
         self.steps.insert(agent.clone(), step);
     }
 
-    /// Returns what to show of a call that starts: the call, the line of its group, or `None`
+    /// Returns what to show of a call that starts: its words, the line of its group, or `None`
     /// where that line is shown already. A nested call stands below the one that made it.
     pub(super) fn start_call(
         &mut self,
         agent: &AgentId,
         call: CallId,
         tool: &str,
-        arguments: &str,
+        words: String,
     ) -> Option<String> {
-        let words = describe_call(&self.tools, tool, arguments);
         if call.nested.is_some() {
             return Some(format!("  {words}"));
         }

@@ -19,13 +19,21 @@ const REMARK_CHARS: usize = 300;
 const NUMBERED_TASKS: usize = 10;
 
 /// Returns the line for the end of a call; `None` for a success, unless `detail` is verbose.
-pub(super) fn returned(line: ScreenLine, end: &ToolEnd, detail: Detail) -> Option<ScreenLine> {
-    let tool = for_terminal_line(&end.tool, REMARK_CHARS);
+pub(super) fn returned(
+    line: impl FnOnce() -> ScreenLine,
+    end: &ToolEnd,
+    detail: Detail,
+) -> Option<ScreenLine> {
     let status = end.result.status;
+    if status == CallStatus::Ok && detail != Detail::Verbose {
+        return None;
+    }
+    let line = line();
+    let tool = for_terminal_line(&end.tool, REMARK_CHARS);
     if status == CallStatus::Ok {
         let bytes = end.result.text.as_str().len();
         let text = format!("  {tool}: {bytes} bytes in {}", seconds(end.ms));
-        return (detail == Detail::Verbose).then(|| line.with(Style::Dim, text));
+        return Some(line.with(Style::Dim, text));
     }
     if status == CallStatus::Cancelled && detail != Detail::Verbose {
         return Some(line.with(Style::Bad, format!("{tool} cancelled")));
@@ -48,7 +56,7 @@ pub(super) fn has_no_row(end: &ToolEnd) -> bool {
 }
 
 /// Returns a line for each reason why tasks of a call got no agent, with their numbers.
-pub(super) fn not_begun(line: &ScreenLine, end: &ToolEnd) -> Vec<ScreenLine> {
+pub(super) fn not_begun(line: impl Fn() -> ScreenLine, end: &ToolEnd) -> Vec<ScreenLine> {
     let mut reasons: BTreeMap<&str, Vec<u32>> = BTreeMap::new();
     for fact in &end.facts {
         if let ToolEffect::NotBegun { error, task_index, .. } = fact {
@@ -58,7 +66,7 @@ pub(super) fn not_begun(line: &ScreenLine, end: &ToolEnd) -> Vec<ScreenLine> {
     let told = |(why, tasks): (&str, Vec<u32>)| {
         let text = format!("{} not begun: ", task_numbers(&tasks));
         let why = for_terminal_line(why, REMARK_CHARS);
-        line.clone().with(Style::Asking, text).with(Style::Plain, why)
+        line().with(Style::Asking, text).with(Style::Plain, why)
     };
     reasons.into_iter().map(told).collect()
 }

@@ -97,7 +97,7 @@ impl Plain {
         if let Event::ToolEnd(end) = &record.event
             && detail != Detail::Quiet
         {
-            lines.extend(not_begun(&agent_line(snapshot, &record.agent), end));
+            lines.extend(not_begun(|| agent_line(snapshot, &record.agent), end));
         }
         if detail == Detail::Quiet {
             lines.extend(self.long_wait(snapshot, record));
@@ -110,8 +110,11 @@ impl Plain {
                 let line = |words| agent_line(snapshot, &record.agent).with(Style::Bad, words);
                 lines.extend(refused.filter(|_| detail != Detail::Quiet).map(line));
             }
-            Event::ToolStart { call, tool, arguments } if detail != Detail::Quiet => {
-                let words = self.groups.start_call(&record.agent, *call, tool, arguments);
+            Event::ToolStart { call, tool, .. } if detail != Detail::Quiet => {
+                let agent = snapshot.agent(&record.agent);
+                let running = agent.and_then(|agent| agent.calls.running(*call));
+                let words = running.map(|running| running.text.clone()).unwrap_or_default();
+                let words = self.groups.start_call(&record.agent, *call, tool, words);
                 let line = |words| agent_line(snapshot, &record.agent).with(Style::Plain, words);
                 lines.extend(words.map(line));
             }
@@ -324,7 +327,7 @@ fn worth(
         Event::Hook(run) if is_block_of_call(run) && detail != Detail::Verbose => None,
         Event::Hook(run) => hook(line(), run, detail),
         _ if detail == Detail::Quiet => None,
-        Event::ToolEnd(end) => returned(line(), end, detail),
+        Event::ToolEnd(end) => returned(line, end, detail),
         Event::ProcessStart(start) => dim(process_start_words(start)),
         Event::ProcessEnd(end) => dim(process_end_words(end)),
         Event::ModelRetry { attempt, of, reason, wait_ms } => {
