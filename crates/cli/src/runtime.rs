@@ -10,6 +10,7 @@ use std::time::Duration;
 use rustix::process::{Resource, getrlimit};
 
 use tokio::runtime::Runtime;
+use tokio::task::spawn_blocking;
 
 use crate::exit::CliError;
 use crate::stdio::PrintError;
@@ -43,7 +44,8 @@ pub(crate) fn threads() -> Result<Runtime, CliError> {
         .enable_all()
         .build()
         .map_err(CliError::failed)?;
-    runtime.spawn_blocking(|| ());
+    // A worker makes it, while this thread goes on.
+    runtime.spawn(async { drop(spawn_blocking(|| ())) });
     Ok(runtime)
 }
 

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, OnceLock};
 
-use serde::Deserialize;
 use serde_json::Value;
-use serde_json::value::RawValue;
 
 #[cfg(test)]
 mod generate;
@@ -18,24 +16,24 @@ const TEXT: &str = include_str!("schema.json");
 static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(TEXT).expect("the configuration's schema is JSON"));
 
-/// The keys that a file may begin with. The text of each is read when it is asked for: most runs
-/// set few.
-#[expect(clippy::expect_used, reason = "it is a constant, and a test reads it")]
-static SECTIONS: LazyLock<BTreeMap<&'static str, Section>> =
-    LazyLock::new(|| serde_json::from_str::<Root>(TEXT).expect("it has properties").properties);
+/// The schemas that were asked for: most runs set few keys.
+static SECTIONS: LazyLock<BTreeMap<&'static str, Section>> = LazyLock::new(|| {
+    let line = |line: &'static str| {
+        let (key, text) = line.strip_prefix('"')?.split_once("\":")?;
+        Some((key, Section { text, schema: OnceLock::new() }))
+    };
+    // The file has a line for each, so that not all of it is read as JSON.
+    let lines = TEXT.split_once(PROPERTIES).map(|(_, rest)| rest.lines().map_while(line));
+    lines.into_iter().flatten().collect()
+});
 
-#[derive(Deserialize)]
-struct Root {
-    #[serde(borrow)]
-    properties: BTreeMap<&'static str, Section>,
-}
+/// What stands before the lines of the sections.
+const PROPERTIES: &str = "\"properties\":{\n";
 
-#[derive(Deserialize)]
-#[serde(transparent)]
+/// The schema of a key that a file may begin with.
 struct Section {
-    #[serde(borrow)]
-    text: &'static RawValue,
-    #[serde(skip)]
+    /// With what stands behind it on its line.
+    text: &'static str,
     schema: OnceLock<Value>,
 }
 
@@ -49,7 +47,8 @@ pub fn json_schema() -> &'static Value {
 #[expect(clippy::expect_used, reason = "it is a part of a constant, and a test reads all")]
 pub(super) fn section(key: &str) -> Option<&'static Value> {
     let section = SECTIONS.get(key)?;
-    let read = || serde_json::from_str(section.text.get()).expect("a section is JSON");
+    let read = || serde_json::Deserializer::from_str(section.text).into_iter().next();
+    let read = || read().and_then(Result::ok).expect("a section is JSON");
     Some(section.schema.get_or_init(read))
 }
 

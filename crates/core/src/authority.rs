@@ -99,11 +99,12 @@ pub enum ToolDenial {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Authority {
-    tools: BTreeMap<ToolName, Arc<Binding>>,
+    /// Shared with the parent where both have the same.
+    tools: Arc<BTreeMap<ToolName, Arc<Binding>>>,
     read: BTreeSet<PathBuf>,
     write: BTreeSet<PathBuf>,
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    kept: BTreeSet<PathBuf>,
+    #[serde(skip_serializing_if = "has_no_paths")]
+    kept: Arc<BTreeSet<PathBuf>>,
     network: bool,
     approver: ApproverMode,
     spawn_depth: u32,
@@ -124,10 +125,10 @@ impl Authority {
         let tools = tools.into_iter().map(Into::into).filter(|tool| wanted(tool.name));
         let bound = |tool: ToolIdentity<'_>| (tool.name.clone(), Arc::new(Binding::of(tool)));
         Self {
-            tools: tools.map(bound).collect(),
+            tools: Arc::new(tools.map(bound).collect()),
             read: grant.read.clone().unwrap_or_default(),
             write: grant.write.clone().unwrap_or_default(),
-            kept: BTreeSet::new(),
+            kept: Arc::default(),
             network: grant.network.unwrap_or(false),
             approver: grant.approver.unwrap_or(ApproverMode::Deny),
             spawn_depth: grant.spawn_depth.unwrap_or(0),
@@ -140,20 +141,24 @@ impl Authority {
     /// are, for this agent and its descendants. A relative path applies in every directory.
     #[must_use]
     pub fn with_protected_paths(mut self, paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        self.kept.extend(paths);
+        Arc::make_mut(&mut self.kept).extend(paths);
         self
     }
 
     /// Returns the rights that are both held here and requested; never more than either.
     #[must_use]
     pub fn intersect(&self, grant: &Grant) -> Self {
-        let wanted = |name: &ToolName| grant.tools.as_ref().is_none_or(|some| some.contains(name));
-        let tools = self.tools.iter().filter(|(name, _)| wanted(name));
+        let mut tools = Arc::clone(&self.tools);
+        if let Some(wanted) = &grant.tools
+            && !tools.keys().all(|name| wanted.contains(name))
+        {
+            Arc::make_mut(&mut tools).retain(|name, _| wanted.contains(name));
+        }
         Self {
-            tools: tools.map(|(name, binding)| (name.clone(), Arc::clone(binding))).collect(),
+            tools,
             read: intersect_roots(&self.read, grant.read.as_ref()),
             write: intersect_roots(&self.write, grant.write.as_ref()),
-            kept: self.kept.clone(),
+            kept: Arc::clone(&self.kept),
             network: self.network && grant.network.unwrap_or(true),
             approver: grant.approver.map_or(self.approver, |asked| asked.min(self.approver)),
             spawn_depth: grant.spawn_depth.map_or(self.spawn_depth, |n| n.min(self.spawn_depth)),
@@ -244,7 +249,7 @@ impl Authority {
     /// write. A tool that follows links also checks the target.
     #[must_use]
     pub fn protects(&self, path: &Path) -> Option<ProtectedPath> {
-        ProtectedPath::by_name(path).or_else(|| ProtectedPath::by_place(path, &self.kept))
+        ProtectedPath::by_name(path).or_else(|| ProtectedPath::by_place(path, &*self.kept))
     }
 
     fn has_write_root(&self, path: &Path) -> bool {
@@ -280,6 +285,10 @@ impl Authority {
     pub fn may_use_model(&self, model: &str) -> bool {
         self.models.as_ref().is_none_or(|some| some.contains(model))
     }
+}
+
+fn has_no_paths(paths: &Arc<BTreeSet<PathBuf>>) -> bool {
+    paths.is_empty()
 }
 
 /// Returns the trees that lie in both sets of trees.

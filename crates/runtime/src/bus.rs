@@ -64,7 +64,14 @@ impl Bus {
         states: Arc<AgentStates>,
         state: JournalState,
     ) -> Self {
-        Self { clock, journal, observers, states, state: Mutex::new(state), showing: Mutex::default() }
+        Self {
+            clock,
+            journal,
+            observers,
+            states,
+            state: Mutex::new(state),
+            showing: Mutex::default(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, JournalState> {

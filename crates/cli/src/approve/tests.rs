@@ -29,7 +29,7 @@ fn terminal() -> (File, TerminalApprover) {
     grantpt(&person_end).unwrap();
     unlockpt(&person_end).unwrap();
     let name = ptsname(&person_end, Vec::new()).unwrap().into_string().unwrap();
-    let screen = Screen::start(Surface {
+    let screen = Screen::new(Surface {
         out: Box::new(io::sink()),
         size: None,
         live: false,
@@ -42,7 +42,7 @@ fn terminal() -> (File, TerminalApprover) {
         clock: Arc::new(FixedClock(0)),
     });
     let person = TerminalApprover {
-        screen: Some(Arc::new(screen.unwrap())),
+        screen: Some(Arc::new(screen)),
         terminal: PathBuf::from(name),
         turn: Mutex::new(()),
     };

@@ -23,13 +23,16 @@ struct QueueFull {
     most: usize,
 }
 
-/// A stream with its own writer thread. A failed write or a full queue cancels the run.
+/// A stream with its own writer thread, which begins with the first bytes. A failed write or a full
+/// queue cancels the run.
 pub(crate) struct StdoutQueue {
     shared: Arc<QueueShared>,
 }
 
 struct QueueShared {
     state: Mutex<QueueState>,
+    /// What the thread will write to, until it begins.
+    out: Mutex<Option<Box<dyn Write + Send>>>,
     /// Signals new bytes, or that the owner is gone.
     more: Condvar,
     /// Signals that everything is written, or that writing failed.
@@ -54,19 +57,13 @@ struct QueueState {
 }
 
 impl StdoutQueue {
-    /// Starts writing to `out`, for a run that `cancel` ends. The queue holds up to `most` bytes.
-    pub(crate) fn start(
-        out: Box<dyn Write + Send>,
-        most: usize,
-        cancel: Cancel,
-    ) -> io::Result<Self> {
+    /// Returns an empty queue to `out`, for a run that `cancel` ends. It holds up to `most` bytes.
+    pub(crate) fn new(out: Box<dyn Write + Send>, most: usize, cancel: Cancel) -> Self {
         let state = Mutex::default();
+        let out = Mutex::new(Some(out));
         let more = Condvar::new();
         let written = Notify::new();
-        let shared = Arc::new(QueueShared { state, more, written, most, cancel });
-        let mine = Arc::clone(&shared);
-        thread::Builder::new().name("output".to_owned()).spawn(move || mine.write(out))?;
-        Ok(Self { shared })
+        Self { shared: Arc::new(QueueShared { state, out, more, written, most, cancel }) }
     }
 
     /// Appends bytes to the queue. Bytes after the end are dropped.
@@ -89,6 +86,7 @@ impl StdoutQueue {
         state.waiting.push_back(bytes);
         drop(state);
         self.shared.more.notify_all();
+        self.shared.begin();
     }
 
     /// Waits until everything is written, or writing failed. It waits without limit for a reader
@@ -132,25 +130,41 @@ impl QueueShared {
         self.state.lock()
     }
 
+    /// Makes the thread that writes, unless there is one.
+    fn begin(self: &Arc<Self>) {
+        let Some(out) = self.out.lock().take() else { return };
+        let mine = Arc::clone(self);
+        let thread = thread::Builder::new().name("output".to_owned());
+        if let Err(error) = thread.spawn(move || mine.write(out)) {
+            self.close(error);
+        }
+    }
+
     /// Writes the queue, one piece at a time and without the lock.
     fn write(&self, mut out: Box<dyn Write + Send>) {
         while let Some(bytes) = self.next() {
             let done = out.write_all(&bytes).and_then(|()| out.flush());
-            let mut state = self.lock();
-            state.bytes -= bytes.len();
             if let Err(error) = done {
-                state.waiting.clear();
-                state.bytes = 0;
-                state.closed = true;
-                state.gone = error.kind() == io::ErrorKind::BrokenPipe;
-                if !state.gone {
-                    state.failure.get_or_insert(error);
-                }
-                drop(state);
-                self.cancel.cancel(CancelReason::Interrupted);
-                break;
+                self.close(error);
+                return;
             }
+            self.lock().bytes -= bytes.len();
         }
+        self.written.notify_waiters();
+    }
+
+    /// Drops what waits: it cannot be written.
+    fn close(&self, error: io::Error) {
+        let mut state = self.lock();
+        state.waiting.clear();
+        state.bytes = 0;
+        state.closed = true;
+        state.gone = error.kind() == io::ErrorKind::BrokenPipe;
+        if !state.gone {
+            state.failure.get_or_insert(error);
+        }
+        drop(state);
+        self.cancel.cancel(CancelReason::Interrupted);
         self.written.notify_waiters();
     }
 
@@ -194,7 +208,7 @@ pub(crate) mod tests {
     fn a_reader_that_stalls_holds_nobody_up_until_too_much_waits() {
         let (mut reader, writer) = stalled();
         let cancel = Cancel::new();
-        let outlet = StdoutQueue::start(writer, 10, cancel.clone()).unwrap();
+        let outlet = StdoutQueue::new(writer, 10, cancel.clone());
         outlet.push(b"123456".to_vec());
         outlet.push(b"7890".to_vec());
         assert_eq!((outlet.left(), cancel.is_cancelled()), (10, false));
@@ -218,7 +232,7 @@ pub(crate) mod tests {
     #[test]
     fn one_piece_may_be_longer_than_what_may_wait() {
         let (mut reader, writer) = io::pipe().unwrap();
-        let outlet = StdoutQueue::start(Box::new(writer), 3, Cancel::new()).unwrap();
+        let outlet = StdoutQueue::new(Box::new(writer), 3, Cancel::new());
         outlet.push(b"longer".to_vec());
         wait(outlet.written());
         drop(outlet);
@@ -231,7 +245,7 @@ pub(crate) mod tests {
     fn what_cannot_be_written_ends_the_run_and_is_reported_once() {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
         let cancel = Cancel::new();
-        let outlet = StdoutQueue::start(Box::new(full), 100, cancel.clone()).unwrap();
+        let outlet = StdoutQueue::new(Box::new(full), 100, cancel.clone());
         outlet.push(b"one".to_vec());
         outlet.push(b"two".to_vec());
         wait(cancel.cancelled());

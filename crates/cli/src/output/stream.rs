@@ -95,7 +95,7 @@ mod tests {
     }
 
     fn stream(out: Box<dyn Write + Send>, most: usize, cancel: &Cancel) -> EventStream {
-        let out = Arc::new(StdoutQueue::start(out, most, cancel.clone()).unwrap());
+        let out = Arc::new(StdoutQueue::new(out, most, cancel.clone()));
         EventStream::new(out, Projection::default(), Arc::new(FixedClock(0)), true)
     }
 

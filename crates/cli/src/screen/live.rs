@@ -1,6 +1,5 @@
 //! The screen: a tree that is redrawn in place on a terminal, plain lines elsewhere.
 
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -29,6 +28,8 @@ pub(crate) struct Screen {
 
 struct ScreenShared {
     state: Mutex<ScreenState>,
+    /// What the thread will draw with, until it begins.
+    drawer: Mutex<Option<ScreenWriter>>,
     /// There may be something to draw.
     wake: Condvar,
     /// The drawer has nothing to do: for threads, and for tasks.
@@ -37,22 +38,21 @@ struct ScreenShared {
 }
 
 impl Screen {
-    /// A screen that shows nothing yet. It draws from a thread of its own.
-    pub(crate) fn start(mut surface: Surface) -> io::Result<Self> {
+    /// A screen that shows nothing yet. It draws from a thread of its own, which begins when there
+    /// is something to draw.
+    pub(crate) fn new(mut surface: Surface) -> Self {
         surface.live &= surface.detail != Detail::Quiet;
         let tools = Arc::clone(&surface.tools);
         let mut state = ScreenState::new(Arc::clone(&tools), surface.detail, surface.live);
         state.plain = Plain::new(tools, surface.unasked).with_answer_printed(surface.prints_answer);
-        let shared = Arc::new(ScreenShared {
+        let shared = ScreenShared {
             state: Mutex::new(state),
+            drawer: Mutex::new(Some(ScreenWriter::new(surface))),
             wake: Condvar::new(),
             still: Condvar::new(),
             settled: Notify::new(),
-        });
-        let mine = Arc::clone(&shared);
-        let drawer = ScreenWriter::new(surface);
-        thread::Builder::new().name("screen".to_owned()).spawn(move || mine.draw(drawer))?;
-        Ok(Self { shared })
+        };
+        Self { shared: Arc::new(shared) }
     }
 
     /// Returns how many agents below the top one have completed with an answer.
@@ -78,7 +78,8 @@ impl Screen {
             state.drawing.held = false;
         }
         state.drawing.pauses += 1;
-        self.shared.wake.notify_all();
+        drop(state);
+        self.shared.wake();
         PausedScreen(Arc::clone(&self.shared))
     }
 
@@ -93,7 +94,8 @@ impl Screen {
         let mut state = self.shared.lock();
         state.lines.push(line);
         state.drawing.dirty = true;
-        self.shared.wake.notify_all();
+        drop(state);
+        self.shared.wake();
     }
 
     /// Prints that an agent has waited this long for the first byte of a reply.
@@ -109,7 +111,8 @@ impl Screen {
         if state.drawing.end == DrawState::No {
             state.drawing.end = DrawState::Asked;
         }
-        self.shared.wake.notify_all();
+        drop(state);
+        self.shared.wake();
     }
 
     /// Waits until everything is shown. It waits without limit for a stopped terminal.
@@ -129,7 +132,7 @@ impl Drop for Screen {
     fn drop(&mut self) {
         self.finish();
         self.shared.lock().drawing.closed = true;
-        self.shared.wake.notify_all();
+        self.shared.wake();
     }
 }
 
@@ -142,19 +145,19 @@ impl Observer for Screen {
         drop(state);
         // A drawer that is woken for each record contends with the run for the lock.
         if news {
-            self.shared.wake.notify_all();
+            self.shared.wake();
         }
     }
 
     fn on_delta(&self, agent: &AgentId, delta: Delta<'_>) {
         if self.shared.lock().take_delta(agent, delta) {
-            self.shared.wake.notify_all();
+            self.shared.wake();
         }
     }
 
     fn on_progress(&self, agent: &AgentId, call: CallId, text: &str) {
         if self.shared.lock().take_progress(agent, call, text) {
-            self.shared.wake.notify_all();
+            self.shared.wake();
         }
     }
 }
@@ -182,13 +185,27 @@ impl Drop for PausedScreen {
         state.drawing.pauses = state.drawing.pauses.saturating_sub(1);
         state.drawing.dirty = true;
         drop(state);
-        self.0.wake.notify_all();
+        self.0.wake();
     }
 }
 
 impl ScreenShared {
     fn lock(&self) -> MutexGuard<'_, ScreenState> {
         self.state.lock()
+    }
+
+    /// Has the thread look for something to draw; makes it if there is none.
+    fn wake(self: &Arc<Self>) {
+        self.wake.notify_all();
+        let Some(drawer) = self.drawer.lock().take() else { return };
+        let mine = Arc::clone(self);
+        let thread = thread::Builder::new().name("screen".to_owned());
+        if thread.spawn(move || mine.draw(drawer)).is_err() {
+            // Nothing can be shown, so nobody waits until it is.
+            self.lock().drawing.without_thread = true;
+            self.still.notify_all();
+            self.settled.notify_waiters();
+        }
     }
 
     /// Draws pending changes, without the lock, until the owner is gone.

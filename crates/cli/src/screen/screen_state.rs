@@ -41,6 +41,8 @@ pub(super) struct DrawProgress {
     pub(super) writing: bool,
     /// The owner has gone.
     pub(super) closed: bool,
+    /// No thread could be made that draws.
+    pub(super) without_thread: bool,
 }
 
 /// Whether the drawing is over.
@@ -116,10 +118,12 @@ impl ScreenState {
     }
 
     pub(super) fn is_held(&self) -> bool {
-        !self.drawing.writing && (self.drawing.held || self.drawing.end == DrawState::Drawn)
+        let is_off = self.drawing.held || self.drawing.end == DrawState::Drawn;
+        self.drawing.without_thread || !self.drawing.writing && is_off
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        !self.drawing.writing && self.lines.is_empty() && self.drawing.end != DrawState::Asked
+        let is_shown = self.lines.is_empty() && self.drawing.end != DrawState::Asked;
+        self.drawing.without_thread || !self.drawing.writing && is_shown
     }
 }

@@ -91,10 +91,9 @@ impl RunHarness {
         let unusable = |error| CliError::failed(PrintError(error));
         let cancel = Cancel::new();
         let surface = surface(around, options, cwd, composition).map_err(unusable)?;
-        let screen = Arc::new(Screen::start(surface).map_err(unusable)?);
-        let out = own(io::stdout())
-            .and_then(|out| StdoutQueue::start(Box::new(out), WAITING_BYTES, cancel.clone()));
-        let out = Arc::new(out.map_err(unusable)?);
+        let screen = Arc::new(Screen::new(surface));
+        let out = Box::new(own(io::stdout()).map_err(unusable)?);
+        let out = Arc::new(StdoutQueue::new(out, WAITING_BYTES, cancel.clone()));
         let mut results = SessionSnapshot::default().keep_outcomes();
         let mut projection = Projection::new(Some(layout_name(composition)));
         for record in before {

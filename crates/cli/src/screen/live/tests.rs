@@ -5,7 +5,7 @@ use deputize_core::message::CallStatus;
 use deputize_core::outcome::ExitReason;
 use deputize_core::{Event, Status};
 
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::PathBuf;
 
 use super::super::frame::frame;
@@ -153,7 +153,7 @@ fn surface(out: Box<dyn Write + Send>, detail: Detail, live: bool) -> Surface {
 
 fn screen(detail: Detail, live: bool) -> (Screen, Sink) {
     let sink = Sink::default();
-    (Screen::start(surface(Box::new(sink.clone()), detail, live)).unwrap(), sink)
+    (Screen::new(surface(Box::new(sink.clone()), detail, live)), sink)
 }
 
 fn end(screen: &Screen) {
@@ -376,7 +376,7 @@ fn quiet_shows_errors_only_on_a_terminal_too() {
 fn a_screen_whose_terminal_is_gone_ends_all_the_same() {
     let (reader, writer) = io::pipe().unwrap();
     drop(reader);
-    let screen = Screen::start(surface(Box::new(writer), Detail::Verbose, true)).unwrap();
+    let screen = Screen::new(surface(Box::new(writer), Detail::Verbose, true));
     session().records.iter().for_each(|record| screen.on_record(record));
     end(&screen);
 }
@@ -385,7 +385,7 @@ fn a_screen_whose_terminal_is_gone_ends_all_the_same() {
 fn a_terminal_that_is_stopped_holds_nobody_up() {
     for live in [false, true] {
         let (_reader, writer) = stalled();
-        let screen = Screen::start(surface(writer, Detail::Normal, live)).unwrap();
+        let screen = Screen::new(surface(writer, Detail::Normal, live));
         session().records.iter().for_each(|record| screen.on_record(record));
         let paused = screen.pause();
         assert!(!paused.wait(&AtomicBool::new(true)), "the tree is still there");
