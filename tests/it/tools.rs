@@ -15,7 +15,7 @@ mod toolsets;
 mod web;
 
 use deputize_core::model::Reply;
-use deputize_testkit::MockAnswer;
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::Value;
 
 use crate::program::ChatRequest;
@@ -30,6 +30,15 @@ fn calls_in_order(
         }
         None => MockAnswer::reply(&Reply::text("served-1", "Done.")),
     }
+}
+
+/// What the model of a run that has ended read of its calls, which were so many.
+fn results_read(server: &MockServer, count: usize) -> Vec<String> {
+    let requests = server.requests();
+    let last = ChatRequest::of(requests.last().unwrap());
+    let results: Vec<String> = last.results().into_iter().map(str::to_owned).collect();
+    assert_eq!(results.len(), count);
+    results
 }
 
 /// What stands in the code blocks of a page whose first line begins with `kind`, in order, with

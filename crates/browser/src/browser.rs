@@ -131,7 +131,7 @@ struct Attached {
     session_id: String,
 }
 
-/// Takes the first page of a browser, and has what happens there told. Returns its session.
+/// Takes the first page of a browser and turns on its events. Returns its session.
 async fn open_page(devtools: &DevTools, watch: &PageWatch) -> Result<String, BrowserError> {
     let targets: Targets = devtools.call(None, "Target.getTargets", &json!({})).await?;
     let page = targets.target_infos.into_iter().find(|target| target.kind == "page");

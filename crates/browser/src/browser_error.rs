@@ -1,4 +1,4 @@
-//! Why a browser did not do what it was told.
+//! Why a browser did not do what was asked of it.
 
 use std::error::Error;
 
@@ -77,12 +77,8 @@ impl BrowserError {
     pub(crate) fn into_tool_error(self, names: &SettingNames) -> ToolError {
         match self {
             Self::Cancelled => ToolError::Cancelled(Box::default()),
-            Self::Denied(denied) if denied.is_liftable() => {
-                let remedy = match names.name("allow_hosts") {
-                    "" => String::new(),
-                    name => format!(". The user can allow it in {name}."),
-                };
-                ToolError::refused(format!("denied: {denied}{remedy}"))
+            Self::Denied(denied) => {
+                ToolError::refused(format!("denied: {}", denied.with_remedy(names)))
             }
             Self::DevTools(
                 error @ (DevToolsError::Refused { .. } | DevToolsError::Answer { .. }),

@@ -13,7 +13,7 @@ pub(crate) struct ElementRefs {
     by_number: BTreeMap<u32, ElementRef>,
 }
 
-/// An element that a model was told of.
+/// An element that a model has read about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ElementRef {
     /// Its node, as the browser numbers them.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
+use deputize_core::setting_names::SettingNames;
 use url::{Host, Url};
 
 use crate::public_address::{AddressKind, address_kind};
@@ -108,9 +109,19 @@ pub enum ResolveError {
 
 impl UrlDenial {
     /// Returns whether allowing the host would lift this.
-    #[must_use]
-    pub const fn is_liftable(&self) -> bool {
+    const fn is_liftable(&self) -> bool {
         matches!(self, Self::Port { .. } | Self::Private { .. })
+    }
+
+    /// Returns the denial, with the host's name of a setting that would lift it.
+    #[must_use]
+    pub fn with_remedy(&self, names: &SettingNames) -> String {
+        match names.name("allow_hosts") {
+            name if !name.is_empty() && self.is_liftable() => {
+                format!("{self}. The user can allow it in {name}.")
+            }
+            _ => self.to_string(),
+        }
     }
 }
 

@@ -66,12 +66,8 @@ impl FetchError {
     pub(crate) fn into_tool_error(self, names: &SettingNames) -> ToolError {
         match self {
             Self::Cancelled => ToolError::Cancelled(Box::default()),
-            Self::Denied(denied) if denied.is_liftable() => {
-                let remedy = match names.name("allow_hosts") {
-                    "" => String::new(),
-                    name => format!(". The user can allow it in {name}."),
-                };
-                ToolError::refused(format!("fetch denied: {denied}{remedy}"))
+            Self::Denied(denied) => {
+                ToolError::refused(format!("fetch denied: {}", denied.with_remedy(names)))
             }
             error => ToolError::refused(error.to_string()),
         }

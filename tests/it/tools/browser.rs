@@ -12,7 +12,7 @@ use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{blocks, calls_in_order};
+use super::{blocks, calls_in_order, results_read};
 use crate::program::{ChatRequest, Lab, RunningProgram, model, soon};
 
 /// Holds that Chromium runs here: it is in PATH, and the user may start its sandbox or is root.
@@ -101,11 +101,7 @@ async fn results(
     fs::create_dir_all(lab.path("tmp")).unwrap();
     command.env("TMPDIR", lab.path("tmp"));
     RunningProgram::start(command).end().await.with_code(0);
-    let requests = server.requests();
-    let last = ChatRequest::of(requests.last().unwrap());
-    let results: Vec<String> = last.results().into_iter().map(str::to_owned).collect();
-    assert_eq!(results.len(), count);
-    results
+    results_read(&server, count)
 }
 
 #[tokio::test]

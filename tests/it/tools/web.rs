@@ -7,7 +7,7 @@ use std::time::Duration;
 use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
 use serde_json::{Value, json};
 
-use super::{blocks, calls_in_order};
+use super::{blocks, calls_in_order, results_read};
 use crate::program::{ChatRequest, Lab, RunningProgram, model};
 
 /// A PDF file with one page that has one line.
@@ -72,11 +72,7 @@ async fn fetched(lab: &Lab, set: &[String], calls: Vec<Value>) -> Vec<String> {
     let mut command = lab.run_command(&server, &args);
     command.env("SITE_TOKEN", "tok-of-this-site");
     RunningProgram::start(command).end().await.with_code(0);
-    let requests = server.requests();
-    let last = ChatRequest::of(requests.last().unwrap());
-    let results: Vec<String> = last.results().into_iter().map(str::to_owned).collect();
-    assert_eq!(results.len(), count);
-    results
+    results_read(&server, count)
 }
 
 fn port(server: &MockServer) -> String {
