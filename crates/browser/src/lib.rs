@@ -17,7 +17,9 @@
 //!
 //! # Features and stability
 //!
-//! No features for use; `fuzz` is for this repository.
+//! | feature | by default | what it adds |
+//! | --- | --- | --- |
+//! | `fuzz` | no | opens what the fuzz targets need; nothing else may use it |
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
