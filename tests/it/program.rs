@@ -174,6 +174,41 @@ impl Lab {
     }
 }
 
+/// The processes that one has started, and those that they have started, each with its arguments.
+/// Every user may read these, also of a program that lets nobody read its environment.
+pub(crate) fn processes_below(ancestor: Pid) -> Vec<(Pid, String)> {
+    let entries = fs::read_dir("/proc").unwrap().flatten();
+    let all: Vec<Process> = entries.filter_map(|entry| process(&entry)).collect();
+    let mut found = vec![(ancestor, String::new())];
+    let mut next = 0;
+    while let Some((parent, _)) = found.get(next).cloned() {
+        let children = all.iter().filter(|process| process.parent == parent);
+        found.extend(children.map(|process| (process.pid, process.arguments.clone())));
+        next += 1;
+    }
+    found.split_off(1)
+}
+
+/// Returns the arguments of a process; nothing if it has ended.
+pub(crate) fn arguments_of(pid: Pid) -> String {
+    let arguments = fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
+    String::from_utf8_lossy(&arguments).replace('\0', " ")
+}
+
+struct Process {
+    pid: Pid,
+    parent: Pid,
+    arguments: String,
+}
+
+fn process(entry: &fs::DirEntry) -> Option<Process> {
+    let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
+    let status = fs::read_to_string(entry.path().join("status")).ok()?;
+    let parent = status.lines().find_map(|line| line.strip_prefix("PPid:"))?;
+    let parent = Pid::from_raw(parent.trim().parse().ok()?)?;
+    Some(Process { pid, parent, arguments: arguments_of(pid) })
+}
+
 impl Drop for Lab {
     fn drop(&mut self) {
         for (pid, _) in self.processes() {
@@ -392,6 +427,23 @@ impl ChatRequest {
         let messages = self.0["messages"].as_array().map_or(&[][..], Vec::as_slice);
         let mine = messages.iter().filter(|message| message["role"] == role);
         mine.map(|message| message["content"].as_str().unwrap_or_default()).collect()
+    }
+
+    /// The addresses of the images in it.
+    fn image_urls(&self) -> impl Iterator<Item = &str> {
+        let messages = self.0["messages"].as_array().into_iter().flatten();
+        let parts = messages.flat_map(|it| it["content"].as_array().into_iter().flatten());
+        parts.filter_map(|part| part["image_url"]["url"].as_str())
+    }
+
+    /// How many images it holds.
+    pub(crate) fn image_count(&self) -> usize {
+        self.image_urls().count()
+    }
+
+    /// How many bytes of it are images.
+    pub(crate) fn image_bytes(&self) -> usize {
+        self.image_urls().map(str::len).sum()
     }
 
     /// The system text.

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::{caller, configure, library, results};
-use crate::program::{ChatRequest, Lab, model, soon};
+use crate::program::{ChatRequest, Lab, arguments_of, model, processes_below, soon};
 
 fn nothing() -> serde_json::Value {
     json!({})
@@ -211,17 +211,21 @@ async fn nothing_is_left_of_an_isolated_plugin_when_the_program_is_killed() {
         let server = caller(&[("rude", json!({"how": "spin"}))]).await;
         let running = lab.run(&server, &["--output", "events", "go"]);
         running.event("tool.start", |_| true).await;
-        let host = || lab.processes().into_iter().any(|(_, what)| what.contains("__plugin-host"));
-        soon("the plugin's process", async {
-            while !host() {
-                tokio::task::yield_now().await;
+        let host = soon("the plugin's process", async {
+            loop {
+                let below = processes_below(running.pid());
+                let host = below.into_iter().find(|(_, what)| what.contains("__plugin-host"));
+                match host {
+                    Some((pid, _)) => break pid,
+                    None => tokio::task::yield_now().await,
+                }
             }
         })
         .await;
         running.signal(signal);
         running.end().await;
         soon("the end of the plugin's process", async {
-            while !lab.processes().is_empty() {
+            while arguments_of(host).contains("__plugin-host") || !lab.processes().is_empty() {
                 tokio::task::yield_now().await;
             }
         })
