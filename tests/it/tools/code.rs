@@ -6,9 +6,10 @@ use std::path::Path;
 
 use deputize_core::model::Reply;
 use deputize_requirements::{program, require};
-use deputize_testkit::MockAnswer;
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
+use super::web::{allowing, engine, port, site};
 use super::{blocks, calls_in_order};
 use crate::kill::{kill, resume};
 use crate::program::{ChatRequest, Lab, RunningProgram, model, sees};
@@ -59,6 +60,77 @@ async fn the_script_of_the_page_prints_what_it_says() {
     replay.env("PATH", "/nowhere");
     let replayed = RunningProgram::start(replay).end().await.with_code(0);
     assert_eq!(calls(&replayed.events("tool.start")), started);
+}
+
+#[tokio::test]
+async fn a_script_searches_and_reads_the_web_as_its_agent_does() {
+    require!(program("python3"));
+    let lab = Lab::new();
+    let open = MockServer::start_with(site).await.unwrap();
+    let closed = MockServer::start_with(site).await.unwrap();
+    let engine = MockServer::start_with(engine).await.unwrap();
+    let code = format!(
+        "site = 'http://127.0.0.1:{}'\n\
+         for hit in web_search('kites & strings', limit=2):\n    \
+             print(hit['title'], hit['url'], hit['snippet'], sep='|')\n\
+         page = web_fetch(site + '/moved')\n\
+         print('**fly**' in page, page.notes == [f'final address: {{site}}/page'])\n\
+         print('Kites in print' in web_fetch(site + '/file'))\n\
+         end = web_fetch(site + '/plain', offset=219995)\n\
+         print(repr(end), end.notes)\n\
+         for url in [site + '/gone', 'http://127.0.0.1:{}/page', site + '/page?tok-of-this-site']:\n    \
+             try:\n        web_fetch(url)\n    \
+             except ToolError as error:\n        print(error.status, error)\n",
+        port(&open),
+        port(&closed)
+    );
+    let server = model(calls_in_order(script(&code))).await;
+    let base = format!("search.base_url=http://127.0.0.1:{}", port(&engine));
+    let allowed = allowing(&open);
+    let set = ["--set", &base, "--set", "search.backend=searxng", "--set", &allowed, "Go"];
+    let mut command = lab.run_command(&server, &[&AUTO[..], &set].concat());
+    command.env("SITE_TOKEN", "tok-of-this-site");
+    let ended = RunningProgram::start(command).end().await.with_code(0);
+    let requests = server.requests();
+    let last = ChatRequest::of(requests.last().unwrap());
+    let told = last.results()[0];
+    for part in [
+        "Page 1|https://example.org/1|Some words.\nPage 2|https://example.org/2|Some words.\n",
+        "True True\nTrue\n'6789\\n' ['final address: ",
+        "/plain', 'bytes 219995 to 220000 of 220000']\n",
+        "/gone answered 404",
+        "fetch denied: 127.0.0.1 resolves to a private address",
+        "SITE_TOKEN in it, a secret",
+    ] {
+        assert!(told.contains(part), "{part}: {told}");
+    }
+    assert!(!told.contains("**fly**"), "the page stays in the script: {told}");
+    assert_eq!(closed.requests().len(), 0);
+    assert!(open.requests().iter().all(|it| !it.path.contains("tok-of")));
+    let started = calls(&ended.events("tool.start"));
+    assert_eq!(started.len(), 8, "{started:?}");
+    assert_eq!(started[1], "call_1_0_1 web_search");
+    // What the web says is marked where it enters the record.
+    let stored = fs::read_to_string(lab.session_file()).unwrap();
+    let is_marked = |line: &&str| {
+        line.contains("\"tool.end\"") && line.contains("\"source\":\"web:127.0.0.1\"")
+    };
+    assert_eq!(stored.lines().filter(is_marked).count(), 4, "{stored}");
+}
+
+#[tokio::test]
+async fn many_calls_of_a_script_take_one_line_on_the_screen() {
+    require!(program("python3"));
+    let lab = Lab::new();
+    fs::write(lab.work("a.md"), "one").unwrap();
+    let code = "for number in range(50):\n    try:\n        \
+                read_file('a.md' if number != 7 else 'missing.md')\n    \
+                except ToolError:\n        print('one is missing')\n";
+    let server = model(calls_in_order(script(code))).await;
+    let ended = lab.run(&server, &["--approve", "auto", "Go"]).end().await.with_code(0);
+    let shown = "\n  read missing.md\nread_file error: not found: missing.md\n  calls: 50\n";
+    assert!(ended.err.contains(shown), "{}", ended.err);
+    assert!(!ended.err.contains("  read a.md"), "{}", ended.err);
 }
 
 #[tokio::test]

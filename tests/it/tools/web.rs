@@ -39,7 +39,7 @@ fn pdf(text: &str) -> Vec<u8> {
 }
 
 /// A site of several documents.
-fn site(request: &HttpRequest) -> MockAnswer {
+pub(super) fn site(request: &HttpRequest) -> MockAnswer {
     let html = |body: &str| MockAnswer::body("text/html; charset=utf-8", body);
     match request.path.as_str() {
         "/page" => {
@@ -75,12 +75,12 @@ async fn fetched(lab: &Lab, set: &[String], calls: Vec<Value>) -> Vec<String> {
     results_read(&server, count)
 }
 
-fn port(server: &MockServer) -> String {
+pub(super) fn port(server: &MockServer) -> String {
     let base = server.base_url();
     base.trim_end_matches("/v1").rsplit(':').next().unwrap().to_owned()
 }
 
-fn allowing(server: &MockServer) -> String {
+pub(super) fn allowing(server: &MockServer) -> String {
     format!("fetch.allow_hosts=[\"127.0.0.1:{0}\",\"localhost:{0}\"]", port(server))
 }
 
@@ -192,7 +192,7 @@ async fn documents_that_do_harm_end_alone() {
 }
 
 /// A search engine that knows two pages, in the three formats.
-fn engine(request: &HttpRequest) -> MockAnswer {
+pub(super) fn engine(request: &HttpRequest) -> MockAnswer {
     let hit = |n: u8, words: &str| json!({"title": format!("Page {n}"), "url": format!("https://example.org/{n}"), words: "Some words."});
     let hits = |words| [hit(1, words), hit(2, words)];
     MockAnswer::json(&match request.path.split('?').next().unwrap() {

@@ -10,14 +10,18 @@ use crate::task::attachment::words_of;
 
 /// Maximum number of characters of a goal or a question.
 const GOAL_CHARS: usize = 200;
+/// Stands before the goal of an agent that began with its parent's conversation.
+pub(crate) const FORK: &str = "[fork] ";
 /// Maximum number of characters of what a running call says of itself.
 const PROGRESS_CHARS: usize = 120;
 
-/// Returns what an agent is about, on one line. A later message of the person is what the top agent
+/// Returns what an agent is about, on one line, with a mark if it began with its parent's
+/// conversation. A later message of the person is what the top agent
 /// is about from then on.
 pub(super) fn goal_text(snapshot: &SessionSnapshot, agent: &AgentSnapshot) -> String {
     let message = snapshot.latest_message().filter(|_| agent.depth == 0);
-    for_terminal_line(message.map_or(&agent.goal, words_of), GOAL_CHARS)
+    let goal = for_terminal_line(message.map_or(&agent.goal, words_of), GOAL_CHARS);
+    if agent.is_fork { format!("{FORK}{goal}") } else { goal }
 }
 
 /// Returns what an agent does now, or how it failed. Empty if it completed; why the top agent failed
@@ -60,14 +64,21 @@ fn work_text(agent: &AgentSnapshot) -> String {
     }
 }
 
-/// Returns the call that has run longest, what it says of itself, and how many others run.
+/// Returns the call that has run longest, what it says of itself, and how many others run. A script
+/// is shown behind the call that it waits for.
 fn calls_text(agent: &AgentSnapshot) -> String {
-    let [call, others @ ..] = agent.calls.running.as_slice() else { return String::new() };
+    let running = agent.calls.running.as_slice();
+    let Some(first) = running.first() else { return String::new() };
+    let nested = running.iter().find(|call| call.call.outer_call() == Some(first.call));
+    let call = nested.unwrap_or(first);
     let mut text = call.text.clone();
     if let Some(progress) = &call.progress {
         text = format!("{text}: {}", for_terminal_line(progress, PROGRESS_CHARS));
     }
-    match others.len() {
+    if let Some(number) = nested.and_then(|call| call.call.nested) {
+        text = format!("{text} (call {number} of: {})", first.text);
+    }
+    match running.len() - 1 - usize::from(nested.is_some()) {
         0 => text,
         more => format!("{text} (+{more})"),
     }
@@ -101,6 +112,24 @@ mod tests {
         snapshot.apply(records.records.last().unwrap());
         snapshot.set_progress(&root(), CALL, "three");
         assert_eq!(text(&snapshot), "thinking");
+    }
+
+    #[test]
+    fn a_script_is_shown_behind_the_call_that_it_waits_for() {
+        let mut records = TestWriter::default();
+        records.add(&root(), started(&root(), "Count."));
+        records.add(&root(), called(CALL, "execute_code", r#"{"code":"go()"}"#));
+        let text = |records: &TestWriter| {
+            activity_text(SessionSnapshot::of(tools(), &records.records).top().unwrap())
+        };
+        assert_eq!(text(&records), "run Python go()");
+        let [first, second] = [1, 2].map(|number| CALL.nested_call(number));
+        records.add(&root(), called(first, "read_file", r#"{"path":"a.md"}"#));
+        records.add(&root(), returned(first, "read_file", CallStatus::Ok, "", Vec::new()));
+        records.add(&root(), called(second, "read_file", r#"{"path":"b.md"}"#));
+        assert_eq!(text(&records), "read b.md (call 2 of: run Python go())");
+        records.add(&root(), called(CallId::new(1, 1), "read_file", r#"{"path":"c.md"}"#));
+        assert_eq!(text(&records), "read b.md (call 2 of: run Python go()) (+1)");
     }
 
     #[test]

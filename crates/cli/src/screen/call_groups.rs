@@ -1,4 +1,5 @@
-//! Groups the calls of one step, so that many calls of one tool take one line.
+//! Groups the calls of one step, so that many calls of one tool take one line, and those of a script
+//! one too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,6 +21,16 @@ const NAME_CHARS: usize = 60;
 pub(super) struct CallGroups {
     tools: Arc<Catalog>,
     steps: BTreeMap<AgentId, CallStep>,
+    scripts: BTreeMap<(AgentId, CallId), NestedCallGroup>,
+}
+
+/// The calls that a running call has made.
+#[derive(Debug, Default)]
+struct NestedCallGroup {
+    /// Number of those that have ended.
+    ended: usize,
+    /// The words of each one that runs and was not shown.
+    running: BTreeMap<CallId, String>,
 }
 
 /// The grouped calls of one step.
@@ -69,7 +80,7 @@ impl CallGroups {
     }
 
     /// Returns what to show of a call that starts: its words, the line of its group, or `None`
-    /// where that line is shown already. A nested call stands below the one that made it.
+    /// where that line is shown already. A nested call is only counted, unless it runs a command.
     pub(super) fn start_call(
         &mut self,
         agent: &AgentId,
@@ -77,8 +88,13 @@ impl CallGroups {
         tool: &str,
         words: String,
     ) -> Option<String> {
-        if call.nested.is_some() {
-            return Some(format!("  {words}"));
+        if let Some(outer) = call.outer_call() {
+            let words = nested_words(&words);
+            if !self.tools.spec(tool).is_none_or(is_groupable) {
+                return Some(words);
+            }
+            self.script(agent, outer).running.insert(call, words);
+            return None;
         }
         let Some(step) = self.steps.get_mut(agent) else { return Some(words) };
         let Some(line) = step.lines.get_mut(tool) else { return Some(words) };
@@ -88,13 +104,36 @@ impl CallGroups {
 
     /// Returns the words of a grouped call that ends, which were not shown.
     pub(super) fn end_call(&mut self, agent: &AgentId, call: CallId) -> Option<String> {
-        self.steps.get_mut(agent)?.running.remove(&call)
+        match call.outer_call() {
+            None => self.steps.get_mut(agent)?.running.remove(&call),
+            Some(outer) => {
+                let script = self.script(agent, outer);
+                script.ended += 1;
+                script.running.remove(&call)
+            }
+        }
+    }
+
+    /// Returns the line that counts the calls which a call has made, when it ends.
+    pub(super) fn end_script(&mut self, agent: &AgentId, call: CallId) -> Option<String> {
+        let script = self.scripts.remove(&(agent.clone(), call))?;
+        Some(format!("  calls: {}", script.ended))
     }
 
     /// Forgets an agent that has ended.
     pub(super) fn end_agent(&mut self, agent: &AgentId) {
         self.steps.remove(agent);
+        self.scripts.retain(|(of, _), _| of != agent);
     }
+
+    fn script(&mut self, agent: &AgentId, outer: CallId) -> &mut NestedCallGroup {
+        self.scripts.entry((agent.clone(), outer)).or_default()
+    }
+}
+
+/// Returns what to show of a nested call, which stands below the one that made it.
+pub(super) fn nested_words(words: &str) -> String {
+    format!("  {words}")
 }
 
 /// Whether calls of a tool can share a line. Each command and each delegation is shown.

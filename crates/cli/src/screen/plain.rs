@@ -17,7 +17,7 @@ use deputize_runtime::SessionSnapshot;
 
 use super::Detail;
 use super::agent_text::goal_text;
-use super::call_groups::CallGroups;
+use super::call_groups::{CallGroups, nested_words};
 use super::call_result::{not_begun, returned};
 use super::line::{ScreenLine, Style};
 use super::refused_calls::{is_block_of_call, refusal_words};
@@ -106,7 +106,9 @@ impl Plain {
             // The warning showed the whole call already.
             Event::ToolStart { call, .. }
                 if is_approved_unasked(snapshot, &record.agent, *call) => {}
-            Event::ToolEnd(_) if refused.is_some() => {
+            Event::ToolEnd(end) if refused.is_some() => {
+                // It counts among the calls of its script.
+                self.groups.end_call(&record.agent, end.result.call);
                 let line = |words| agent_line(snapshot, &record.agent).with(Style::Bad, words);
                 lines.extend(refused.filter(|_| detail != Detail::Quiet).map(line));
             }
@@ -114,7 +116,10 @@ impl Plain {
                 let agent = snapshot.agent(&record.agent);
                 let running = agent.and_then(|agent| agent.calls.running(*call));
                 let words = running.map(|running| running.text.clone()).unwrap_or_default();
-                let words = self.groups.start_call(&record.agent, *call, tool, words);
+                let words = match (call.nested, detail) {
+                    (Some(_), Detail::Verbose) => Some(nested_words(&words)),
+                    _ => self.groups.start_call(&record.agent, *call, tool, words),
+                };
                 let line = |words| agent_line(snapshot, &record.agent).with(Style::Plain, words);
                 lines.extend(words.map(line));
             }
@@ -134,27 +139,30 @@ impl Plain {
         refusal_words(snapshot.agent(&record.agent)?, end, self.unasked)
     }
 
-    /// Follows the steps of agents, and returns the line of a grouped call that failed.
+    /// Follows the steps of agents, and returns the lines of a call that ends: its words if it failed
+    /// and they were not shown, and how many calls it has made.
     fn group_calls(
         &mut self,
         snapshot: &SessionSnapshot,
         record: &Record,
         detail: Detail,
-    ) -> Option<ScreenLine> {
+    ) -> Vec<ScreenLine> {
+        let line = |words| agent_line(snapshot, &record.agent).with(Style::Plain, words);
         match &record.event {
             Event::ModelResponse { reply, .. } if detail == Detail::Normal => {
                 self.groups.begin_step(&record.agent, &reply.calls);
             }
             Event::ToolEnd(end) => {
-                let words = self.groups.end_call(&record.agent, end.result.call)?;
                 let failed = end.result.status != CallStatus::Ok;
-                return failed
-                    .then(|| agent_line(snapshot, &record.agent).with(Style::Plain, words));
+                let words = self.groups.end_call(&record.agent, end.result.call);
+                let made = self.groups.end_script(&record.agent, end.result.call);
+                let made = made.filter(|_| detail == Detail::Normal);
+                return words.filter(|_| failed).into_iter().chain(made).map(line).collect();
             }
             Event::AgentEnd(_) => self.groups.end_agent(&record.agent),
             _ => {}
         }
-        None
+        Vec::new()
     }
 
     /// Returns the line for a wait that lasts [`QUIET_WAIT_MS`] longer than what was shown of the

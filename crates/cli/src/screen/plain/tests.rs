@@ -89,18 +89,52 @@ fn many_calls_of_one_step_take_one_line_and_failures_one_each() {
 }
 
 #[test]
-fn a_nested_call_stands_below_the_one_that_made_it() {
+fn the_calls_of_a_script_are_counted_and_failures_and_commands_shown() {
     let code = r#"{"code":"go()"}"#;
-    let nested = CALL.nested_call(1);
     let mut writer = TestWriter::default();
     writer.add(&root(), started(&root(), "a"));
     writer.add(&root(), replied(1, "", &[("execute_code", code)]));
     writer.add(&root(), called(CALL, "execute_code", code));
-    writer.add(&root(), called(nested, "read_file", r#"{"path":"a.md"}"#));
-    let text = "not found: a.md";
-    writer.add(&root(), returned(nested, "read_file", CallStatus::Error, text, Vec::new()));
-    let shown = "run Python go()\n  read a.md\nread_file error: not found: a.md";
+    for number in 1..=49 {
+        let nested = CALL.nested_call(number);
+        let path = format!(r#"{{"path":"{number}.md"}}"#);
+        writer.add(&root(), called(nested, "read_file", &path));
+        let status = if number == 7 { CallStatus::Error } else { CallStatus::Ok };
+        let text = "not found: 7.md";
+        writer.add(&root(), returned(nested, "read_file", status, text, Vec::new()));
+    }
+    let command = CALL.nested_call(50);
+    writer.add(&root(), called(command, "terminal", r#"{"command":"make"}"#));
+    writer.add(&root(), returned(command, "terminal", CallStatus::Ok, "", Vec::new()));
+    writer.add(&root(), returned(CALL, "execute_code", CallStatus::Ok, "", Vec::new()));
+    let shown = "run Python go()\n  read 7.md\nread_file error: not found: 7.md\n  run make\n  \
+                 calls: 50";
     assert_eq!(print(&writer, Detail::Normal), shown);
+    let every = print(&writer, Detail::Verbose);
+    assert_eq!((every.matches("  read ").count(), every.matches("calls: ").count()), (49, 0));
+    assert_eq!(print(&writer, Detail::Quiet), "");
+}
+
+#[test]
+fn refused_calls_of_a_script_count_and_a_script_without_calls_has_no_line() {
+    let code = r#"{"code":"go()"}"#;
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "a"));
+    let second = CallId::new(1, 1);
+    writer.add(&root(), called(CALL, "execute_code", code));
+    writer.add(&root(), called(second, "execute_code", code));
+    let nested = CALL.nested_call(1);
+    let (command, class) = ("make".to_owned(), "command".to_owned());
+    let reason = "commands ask".to_owned();
+    writer.add(&root(), Event::ApprovalRequest { call: nested, command, class, reason });
+    let (decision, by) = ("deny".to_owned(), "user".to_owned());
+    writer.add(&root(), Event::ApprovalDecision { call: nested, decision, by });
+    writer.add(&root(), returned(nested, "terminal", CallStatus::Denied, "denied", Vec::new()));
+    writer.add(&root(), returned(second, "execute_code", CallStatus::Ok, "", Vec::new()));
+    writer.add(&root(), returned(CALL, "execute_code", CallStatus::Ok, "", Vec::new()));
+    let shown = print(&writer, Detail::Normal);
+    assert!(shown.starts_with("run Python go()\nrun Python go()\n"), "{shown}");
+    assert!(shown.ends_with("\n  calls: 1") && shown.matches("calls: ").count() == 1, "{shown}");
 }
 
 #[test]
