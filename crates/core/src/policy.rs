@@ -66,7 +66,8 @@ pub struct Question {
     pub tool: ToolName,
     /// The complete command.
     pub command: String,
-    /// The other arguments of the call, where the command is one of several.
+    /// The other arguments of the call, where the command is one of several, and what the tool adds
+    /// for the person.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub arguments: Map<String, Value>,
     /// The working directory.

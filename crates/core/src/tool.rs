@@ -3,8 +3,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use serde::Deserialize as _;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::future::BoxFuture;
 use crate::resource::ResourceMap;
@@ -69,6 +70,13 @@ pub trait Tool: Send + Sync {
     /// value, and text that is no JSON arrives as a string.
     fn reads_itself(&self) -> bool {
         false
+    }
+
+    /// Returns what a person who is asked about a call must know beside its arguments, such as the
+    /// job that it names: texts by their names. Called off the asynchronous threads, so it may read
+    /// files.
+    fn question_details(&self, _arguments: &Value, _agent: &AgentView) -> Map<String, Value> {
+        Map::new()
     }
 
     /// Returns whether a call with these arguments may be repeated if a crash left it without a
@@ -139,6 +147,12 @@ pub trait TypedTool: Send + Sync + 'static {
         None
     }
 
+    /// Returns what a person who is asked must know beside the arguments; see
+    /// [`Tool::question_details`].
+    fn question_details(&self, _args: Self::Args, _agent: &AgentView) -> Map<String, Value> {
+        Map::new()
+    }
+
     /// Runs a call; see [`Tool::call`].
     fn run(&self, args: Self::Args, cx: &ToolCx) -> impl Future<Output = ToolCallResult> + Send;
 }
@@ -171,6 +185,11 @@ impl<T: TypedTool> Tool for ErasedTool<T> {
 
     fn declare(&self, agent: &AgentView) -> Option<ToolDecl> {
         self.tool.declare(agent)
+    }
+
+    fn question_details(&self, arguments: &Value, agent: &AgentView) -> Map<String, Value> {
+        let args = T::Args::deserialize(arguments);
+        args.map(|args| self.tool.question_details(args, agent)).unwrap_or_default()
     }
 
     fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {

@@ -17,6 +17,7 @@ use deputize_core::{
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Map, Value};
+use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
 
@@ -278,7 +279,8 @@ impl ToolRunner {
         match verdict {
             Verdict::Allow | Verdict::Deny(_) => Ok(Ok(AdmittedCall { entry, arguments, marks })),
             Verdict::Ask { class, reason } => {
-                let question = Question { class, reason, ..self.question(call, entry, &arguments) };
+                let question = self.question(call, entry, &arguments).await;
+                let question = Question { class, reason, ..question };
                 let _waits = WaitForAnswer::begin(self.on_question.clone());
                 let answer =
                     self.cx.shared.approvals.decide(&self.cx.view, &question, work).await?;
@@ -308,8 +310,12 @@ impl ToolRunner {
     }
 
     /// Returns what is asked about a call, without the class and the reason of the question.
-    fn question(&self, call: &ToolCall, entry: &CatalogEntry, arguments: &Value) -> Question {
-        let (command, others) = shown_call(entry.tool.spec(), arguments);
+    async fn question(&self, call: &ToolCall, entry: &CatalogEntry, arguments: &Value) -> Question {
+        let (command, mut others) = shown_call(entry.tool.spec(), arguments);
+        let (tool, view) = (Arc::clone(&entry.tool), Arc::clone(&self.cx.view));
+        let parsed = arguments.clone();
+        let details = spawn_blocking(move || tool.question_details(&parsed, &view)).await;
+        others.extend(details.unwrap_or_default());
         Question {
             agent: self.cx.view.id().clone(),
             goal: self.cx.view.spec.goal.clone(),

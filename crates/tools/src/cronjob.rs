@@ -5,16 +5,18 @@ use std::collections::BTreeSet;
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::{Secrets, for_terminal_line};
 use deputize_core::tool::spec_of;
+use deputize_core::truncate::truncate_bytes;
 use deputize_core::{
-    ArgumentRole, Availability, CatalogEntry, Effects, Example, HarmlessCalls, ResourceMap,
-    Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolName, ToolOutput, ToolSpec,
-    ToolsetName, TypedTool,
+    AgentView, ArgumentRole, Availability, CatalogEntry, Effects, Example, HarmlessCalls,
+    ResourceMap, Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolName, ToolOutput,
+    ToolSpec, ToolsetName, TypedTool, describe_error,
 };
 use deputize_cron::{
     Job, JobName, JobSettings, JobStore, JobStoreError, RunStatus, Schedule, next_time, timestamp,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
+use serde_json::{Map, Value};
 
 use crate::blocking::{blocking, still_wanted};
 use crate::send_message::MessageSettings;
@@ -24,6 +26,8 @@ const NO_STORE: &str = "this program keeps no jobs";
 const NOBODY: &str = "nobody can be asked, and each job needs a person's yes";
 /// Characters of a prompt in a list.
 const PROMPT_CHARS: usize = 100;
+/// Bytes of a prompt in a question about its job.
+const QUESTION_BYTES: usize = 2048;
 
 const DESCRIPTION: &str = "Jobs that run later or repeatedly, in sessions of their own.";
 
@@ -91,6 +95,19 @@ impl TypedTool for CronJob {
             (None, _) => Availability::No(NO_STORE.to_owned()),
             (Some(_), false) => Availability::No(NOBODY.to_owned()),
             (Some(_), true) => Availability::Yes,
+        }
+    }
+
+    fn question_details(&self, args: Args, agent: &AgentView) -> Map<String, Value> {
+        let settings = agent.session.settings.get_or_insert_with(JobSettings::default);
+        let name = args.name.and_then(|name| name.parse::<JobName>().ok());
+        let (Some(store), Some(name)) = (&settings.store, name) else { return Map::new() };
+        let detail = |name: &str, text: String| (name.to_owned(), Value::String(text));
+        match store.get(&name) {
+            Ok(job) => present_job(&job).map(|(name, text)| detail(name, text)).collect(),
+            // The call will say so.
+            Err(JobStoreError::Unknown { .. }) => Map::new(),
+            Err(error) => [detail("present job", describe_error(&error))].into_iter().collect(),
         }
     }
 
@@ -298,6 +315,22 @@ impl JobCall<'_> {
             command => format!(". Nothing runs jobs now: the person starts `{command}`"),
         }
     }
+}
+
+/// Returns what a person must know of the job that a call names.
+fn present_job(job: &Job) -> impl Iterator<Item = (&'static str, String)> {
+    let shown = truncate_bytes(&job.prompt, QUESTION_BYTES);
+    let rest = job.prompt.len() - shown.len();
+    let rest = if rest == 0 { String::new() } else { format!("… ({rest} bytes more)") };
+    let paused = if job.paused { " (paused)" } else { "" };
+    let output = job.output.clone().map(|target| ("present output", target));
+    let lines = [
+        ("present schedule", format!("{}{paused}", job.schedule)),
+        ("present prompt", format!("{shown}{rest}")),
+        ("present toolsets", job.toolsets.join(", ")),
+        ("present folder", job.cwd.display().to_string()),
+    ];
+    lines.into_iter().chain(output)
 }
 
 fn given<'t>(text: Option<&'t str>, name: &str) -> Result<&'t str, ToolError> {

@@ -90,6 +90,41 @@ async fn a_job_of_a_model_always_asks_a_person_who_sees_all_of_it() {
 }
 
 #[tokio::test]
+async fn a_question_about_a_job_shows_what_it_does_now() {
+    let long = "Look. ".repeat(500);
+    for action in ["pause", "resume", "run", "remove", "update"] {
+        let lab = Lab::new();
+        add(&lab, "reports", &["-t", "file_read"]).await;
+        let file = lab.path("home/cron/jobs/reports.json");
+        let mut before = job(&lab, "reports");
+        before["prompt"] = json!(format!("Send\nreports.\u{202e} {long}"));
+        fs::write(&file, before.to_string()).unwrap();
+        let mut call = json!({"action": action, "name": "reports"});
+        if action == "update" {
+            call["schedule"] = json!("every 2h");
+            call["prompt"] = json!("Something else.");
+            call["toolsets"] = json!(["file_read"]);
+        }
+        let server = model(calls_in_order(vec![("cronjob", call)])).await;
+        let (mut person, running) = lab.on_terminal(&server, &["Go"]);
+        let screen = sees(&person, "Run it? [y/N] ").await;
+        let screen = screen.replace("\r\n", "\n");
+        for part in [
+            "with present schedule: \"every 9d\"\n",
+            "with present prompt: \"Send\\nreports.\\u{202e} Look. Look.",
+            " bytes more)\"\n",
+            "with present toolsets: \"file_read\"\n",
+            "with present folder: ",
+        ] {
+            assert!(screen.contains(part), "{action}: {part}: {screen}");
+        }
+        person.write_all(b"n\n").unwrap();
+        running.end().await.with_code(0);
+        assert_eq!(job(&lab, "reports"), before);
+    }
+}
+
+#[tokio::test]
 async fn without_a_person_the_tool_is_not_sent_and_makes_nothing() {
     let lab = Lab::new();
     let server = model(calls_in_order(vec![("cronjob", nightly())])).await;
