@@ -226,6 +226,7 @@ impl Agent {
         }
         let next = Continue {
             message: message.map(str::to_owned),
+            images: Vec::new(),
             model: Some(self.models.name.clone()),
             approver: Some(self.handlers.mode),
             max_iterations: None,

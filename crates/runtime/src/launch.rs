@@ -42,7 +42,7 @@ pub(crate) fn start(
 ) -> Result<ReadyAgent, AttachError> {
     let routes = shared.routes(&spec, &authority)?;
     // A replay has no routes.
-    if !spec.images.is_empty() && routes.first().is_some_and(|route| !sees_images(route)) {
+    if !spec.images.is_empty() && routes.first().is_some_and(|route| !route.sees_images()) {
         return Err(AttachError::NoVision(spec.model));
     }
     let view = shared.view_of(spec, authority);
@@ -61,11 +61,9 @@ pub(crate) fn start(
 /// Tells an agent's tools whether its own model sees images. A model that it falls back on and that
 /// sees none is sent the conversation without them.
 fn set_vision(view: &AgentView, routes: &[ModelRoute]) {
-    view.store.get_or_insert_with(Vision::default).set(routes.first().is_some_and(sees_images));
-}
-
-fn sees_images(route: &ModelRoute) -> bool {
-    route.model.sees_images(&route.at_provider)
+    view.store
+        .get_or_insert_with(Vision::default)
+        .set(routes.first().is_some_and(ModelRoute::sees_images));
 }
 
 /// Makes a child that is not in the journal.

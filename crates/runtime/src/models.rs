@@ -22,6 +22,12 @@ pub(crate) struct ModelRoute {
     pub(crate) context_window: Option<u32>,
 }
 
+impl ModelRoute {
+    pub(crate) fn sees_images(&self) -> bool {
+        self.model.sees_images(&self.at_provider)
+    }
+}
+
 /// Models by the name that agents use, `PROVIDER/MODEL`.
 #[derive(Clone, Default)]
 pub struct Models {
@@ -88,6 +94,12 @@ impl Models {
     pub(crate) fn may_serve(&self, spec: &AgentSpec, other: &str, at_provider: &str) -> bool {
         let known = other == spec.model || self.fallback_of(spec).iter().any(|name| name == other);
         known && self.routes.get(other).is_none_or(|route| route.at_provider == at_provider)
+    }
+
+    /// Returns whether the model of this name sees images; `false` if there is none.
+    #[must_use]
+    pub fn sees_images(&self, name: &str) -> bool {
+        self.route(name).is_some_and(ModelRoute::sees_images)
     }
 
     pub(crate) fn route(&self, name: &str) -> Option<&ModelRoute> {

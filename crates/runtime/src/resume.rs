@@ -7,6 +7,7 @@ use deputize_core::agent::AgentSpec;
 use deputize_core::authority::ApproverMode;
 use deputize_core::event::JournalError;
 use deputize_core::hook::HookEvent;
+use deputize_core::image::Image;
 use deputize_core::message::UserMessage;
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::Step;
@@ -51,6 +52,9 @@ pub enum ResumeError {
     /// It has no agent.
     #[error("session `{0}` has no agent to continue: it ended before it began; start a new one")]
     Empty(SessionId),
+    /// The message has images, and the model sees none.
+    #[error("the model `{0}` sees no images, and the message has some")]
+    NoVision(String),
     /// Its file.
     #[error(transparent)]
     Journal(#[from] JournalError),
@@ -61,6 +65,8 @@ pub enum ResumeError {
 pub struct Continue {
     /// The person's new message, if any.
     pub message: Option<String>,
+    /// Images that the model sees with the message.
+    pub images: Vec<Image>,
     /// Another model for the top agent, if any.
     pub model: Option<String>,
     /// How the top agent's questions are now answered, if in another way.
@@ -125,6 +131,9 @@ pub(crate) async fn resume_top_agent(
     if let Some(approver) = how.approver {
         stored.spec.approver = approver;
     }
+    if !how.images.is_empty() && !shared.parts.models.sees_images(&stored.spec.model) {
+        return Err(ResumeError::NoVision(stored.spec.model));
+    }
     record_start(shared, &stored.spec)?;
     settle_interrupted(shared, &stored)?;
     // A first message that a crash kept from the record comes before anything else.
@@ -134,7 +143,7 @@ pub(crate) async fn resume_top_agent(
         (state.has_begun(), state.outcome().is_some())
     };
     if !begun && (!ended || how.message.is_none()) {
-        let task = stored.spec.task.clone();
+        let task = message_of(stored.spec.task.clone(), stored.spec.images.clone());
         if let Some(blocked) = submit(shared, &stored.spec, task, cancel).await? {
             return Ok(blocked);
         }
@@ -151,7 +160,8 @@ pub(crate) async fn resume_top_agent(
             shared.bus.record(&stored.spec, Event::AgentResume { max_iterations, task: None })?;
         }
         let text = shared.parts.secrets.scrub(&text).into_owned();
-        if let Some(blocked) = submit(shared, &stored.spec, text, cancel).await? {
+        let message = message_of(text, how.images);
+        if let Some(blocked) = submit(shared, &stored.spec, message, cancel).await? {
             return Ok(blocked);
         }
     }
@@ -201,17 +211,21 @@ fn is_owed(shared: &SessionInner, parent: &StoredAgent) -> bool {
     })
 }
 
+fn message_of(text: String, images: Vec<Image>) -> UserMessage {
+    UserMessage { images, ..UserMessage::new(text) }
+}
+
 /// Puts a message of the person on record, unless a hook blocks it: then that is the end.
 async fn submit(
     shared: &SessionInner,
     spec: &AgentSpec,
-    text: String,
+    message: UserMessage,
     cancel: &Cancel,
 ) -> Result<Option<Outcome>, JournalError> {
-    let moment = HookEvent::UserPromptSubmit { prompt: &text };
+    let moment = HookEvent::UserPromptSubmit { prompt: &message.text };
     let asked = Box::pin(shared.hooks.run(spec, moment, cancel));
     let Some(reason) = asked.await? else {
-        shared.bus.record(spec, Event::Message(UserMessage::new(text)))?;
+        shared.bus.record(spec, Event::Message(message))?;
         return Ok(None);
     };
     let reason = crate::hook::message_blocked(&reason);

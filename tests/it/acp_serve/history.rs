@@ -1,11 +1,14 @@
 //! History for editors: the list of sessions, a title, and the whole conversation.
 
+use std::fs;
+
 use deputize_core::model::Reply;
 use deputize_testkit::{Barrier, MockAnswer};
 use serde_json::{Value, json};
 
 use super::editor::{Editor, command};
 use super::{calls, stop_reason, text};
+use crate::images::{PIXEL, images};
 use crate::program::{Lab, RunningProgram, model};
 
 #[tokio::test]
@@ -139,6 +142,79 @@ async fn a_reply_that_was_cut_is_reported_where_it_was_said() {
     let export = sessions(&["export", &session, "--format", "markdown"]).await;
     let whole = format!("\n### Agent (cut off)\n\n{cut}\n\n### User\n\nSecond\n");
     assert!(export.contains(&whole), "{export}");
+}
+
+#[tokio::test]
+async fn images_of_the_editor_reach_a_model_that_sees_them_and_come_back() {
+    let lab = Lab::new();
+    let server = model(|_| text("I see.")).await;
+    let sees = ["--set", "providers.openai.vision=true"];
+    let mut editor = Editor::start(command(&lab, &server, &sees));
+    let capabilities = editor.hello().await["result"]["agentCapabilities"].clone();
+    assert_eq!(capabilities["promptCapabilities"]["image"], true, "{capabilities}");
+    let session = editor.open(&lab).await;
+    let image = json!({"type": "image", "mimeType": "image/png", "data": PIXEL});
+    let said = |prompt: Value| json!({"sessionId": session, "prompt": prompt});
+    let look = said(json!([{"type": "text", "text": "Look at "}, image]));
+    for turn in 0..2 {
+        assert_eq!(stop_reason(&editor.ask("session/prompt", look.clone()).await), "end_turn");
+        let seen = images(server.requests().last().unwrap());
+        assert_eq!(seen, vec![format!("data:image/png;base64,{PIXEL}"); turn + 1]);
+    }
+    assert!(server.requests()[0].text().contains("Look at [image 1]"));
+    // What is no image is refused and begins no turn.
+    for (data, why) in [("AAAA", "neither PNG, JPEG, WebP nor GIF"), ("!", "it is no base64")] {
+        let image = json!({"type": "image", "mimeType": "image/png", "data": data});
+        let refused = editor.ask("session/prompt", said(json!([image]))).await;
+        let refused = refused["error"]["message"].as_str().unwrap_or_default().to_owned();
+        assert!(refused.contains("image 1 of the message: ") && refused.contains(why), "{refused}");
+    }
+    assert_eq!(server.requests().len(), 2);
+    editor.leave().await;
+
+    let mut editor = Editor::start(command(&lab, &server, &sees));
+    editor.hello().await;
+    let load = json!({"sessionId": session, "cwd": lab.work(""), "mcpServers": []});
+    editor.ask("session/load", load.clone()).await;
+    let told = editor.updates.iter().map(|(_, update)| update);
+    let told = told.filter(|update| update["content"]["type"] == "image");
+    let told: Vec<&str> = told.map(|chunk| chunk["content"]["data"].as_str().unwrap()).collect();
+    assert_eq!(told, [PIXEL, PIXEL]);
+    editor.leave().await;
+
+    // A model that sees none: the editor is told, and its image refused.
+    let mut editor = Editor::start(command(&lab, &server, &[]));
+    let capabilities = editor.hello().await["result"]["agentCapabilities"].clone();
+    assert_eq!(capabilities["promptCapabilities"]["image"], false, "{capabilities}");
+    editor.ask("session/load", load).await;
+    let refused = editor.ask("session/prompt", look).await;
+    let refused = refused["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(refused.contains("the model of this session sees none"), "{refused}");
+    editor.leave().await;
+}
+
+#[tokio::test]
+async fn an_image_whose_message_a_crash_kept_from_the_record_is_sent_after_it() {
+    let lab = Lab::new();
+    let server = model(|_| text("I see.")).await;
+    let sees = ["--set", "providers.openai.vision=true"];
+    let (mut editor, session) = Editor::with_session(&lab, &server, &sees).await;
+    let image = json!({"type": "image", "mimeType": "image/png", "data": PIXEL});
+    let prompt = json!([{"type": "text", "text": "Look at "}, image]);
+    editor.ask("session/prompt", json!({"sessionId": session, "prompt": prompt})).await;
+    editor.leave().await;
+    let file = lab.session_file();
+    let stored = fs::read_to_string(&file).unwrap();
+    let begun = stored.find("\"agent.start\"").unwrap();
+    let end = begun + stored[begun..].find('\n').unwrap() + 1;
+    fs::write(&file, &stored[..end]).unwrap();
+
+    let server = model(|_| text("I see.")).await;
+    let resume = [&sees[..], &["--resume", &session]].concat();
+    lab.run(&server, &resume).end().await.with_code(0);
+    let sent = server.requests();
+    assert!(sent[0].text().contains("Look at [image 1]"), "{}", sent[0].text());
+    assert_eq!(images(&sent[0]), [format!("data:image/png;base64,{PIXEL}")]);
 }
 
 #[tokio::test]

@@ -33,7 +33,7 @@ mod session_updates;
 
 pub use prompt::words_of;
 pub use session_host::{
-    Conversation, HostError, McpServerSpec, McpTransport, SessionFacts, SessionHost,
+    Conversation, EditorImage, HostError, McpServerSpec, McpTransport, SessionFacts, SessionHost,
     SessionListing, SessionRequest, TurnRequest,
 };
 
@@ -131,7 +131,9 @@ fn answer(
 ) -> Result<(), Error> {
     let sessions = Arc::clone(manager);
     match request {
-        ClientRequest::InitializeRequest(_) => responder.cast().respond(hello(who)),
+        ClientRequest::InitializeRequest(_) => later(manager, responder, async move {
+            Ok(hello(who, sessions.sessions.takes_images().await))
+        }),
         ClientRequest::NewSessionRequest(new) => later(manager, responder, async move {
             let cwd = directory(&new.cwd, &new.additional_directories)?;
             let place = SessionRequest { cwd, stored: None, servers: servers(new.mcp_servers)? };
@@ -182,15 +184,16 @@ fn later<T: JsonRpcResponse + Send>(
     Ok(())
 }
 
-fn hello(who: ServerIdentity) -> InitializeResponse {
+fn hello(who: ServerIdentity, takes_images: bool) -> InitializeResponse {
     let sessions = SessionCapabilities::new()
         .list(SessionListCapabilities::new())
         .resume(SessionResumeCapabilities::new())
         .close(SessionCloseCapabilities::new())
         .delete(SessionDeleteCapabilities::new());
+    let prompts = PromptCapabilities::new().embedded_context(true).image(takes_images);
     let capabilities = AgentCapabilities::new()
         .load_session(true)
-        .prompt_capabilities(PromptCapabilities::new().embedded_context(true))
+        .prompt_capabilities(prompts)
         .mcp_capabilities(McpCapabilities::new().http(true))
         .session_capabilities(sessions);
     // There is one version; whoever wants another is told of it.

@@ -6,7 +6,7 @@ use agent_client_protocol::v1::schema::{
 use deputize_core::sanitize::{TextSource, for_exact_line, frame_quote};
 use url::Url;
 
-use super::session_host::HostError;
+use super::session_host::{EditorImage, HostError};
 
 /// Limit on a message, in bytes.
 pub(crate) const PROMPT_BYTES: usize = 1024 * 1024;
@@ -15,14 +15,28 @@ pub(crate) const PROMPT_BYTES: usize = 1024 * 1024;
 const PLACE_CHARS: usize = 4096;
 /// Prefix of an attachment's name in its frame.
 const ATTACHED: &str = "editor:";
+/// Limit on the images of a message.
+const MOST_IMAGES: usize = 20;
 /// Text after the place of an attachment in the message.
 const NAMED: &str = "` (attached below)";
 
-/// The message as the agent reads it. What is attached stands after the person's words, framed;
-/// what is linked is named.
-pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, HostError> {
+/// A message as the agent reads it.
+#[derive(Debug)]
+pub(crate) struct PromptContent {
+    /// The person's words, and after them what is attached, framed. What is linked is named, and so
+    /// is each image.
+    pub(crate) text: String,
+    pub(crate) images: Vec<EditorImage>,
+}
+
+/// Reads a message. Images are refused unless the session takes them.
+pub(crate) fn read_prompt(
+    blocks: &[ContentBlock],
+    takes_images: bool,
+) -> Result<PromptContent, HostError> {
     let mut words = String::new();
     let mut attached = Vec::new();
+    let mut images = Vec::new();
     for block in blocks {
         match block {
             ContentBlock::Text(text) => words.push_str(&text.text),
@@ -39,7 +53,11 @@ pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, HostError> {
                 }
                 _ => return Err(not_taken("a resource of an unknown kind")),
             },
-            ContentBlock::Image(_) => return Err(not_taken("an image")),
+            ContentBlock::Image(_) if !takes_images => return Err(no_images()),
+            ContentBlock::Image(image) => {
+                images.push(EditorImage { base64: image.data.clone() });
+                words.push_str(&format!("[image {}]", images.len()));
+            }
             ContentBlock::Audio(_) => return Err(not_taken("a sound")),
             _ => return Err(not_taken("a block of an unknown kind")),
         }
@@ -49,6 +67,12 @@ pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, HostError> {
     if text.trim().is_empty() {
         return Err(HostError::Asked("the message is empty".to_owned()));
     }
+    if images.len() > MOST_IMAGES {
+        return Err(HostError::Asked(format!(
+            "the message has {} images, and at most {MOST_IMAGES} are taken: send fewer",
+            images.len()
+        )));
+    }
     let bytes = text.len();
     if bytes > PROMPT_BYTES {
         return Err(HostError::Asked(format!(
@@ -56,7 +80,7 @@ pub(crate) fn text_of(blocks: &[ContentBlock]) -> Result<String, HostError> {
              material into a file and name it"
         )));
     }
-    Ok(text)
+    Ok(PromptContent { text, images })
 }
 
 /// Returns the person's words, without what the host attached to them.
@@ -125,6 +149,14 @@ fn not_taken(what: &str) -> HostError {
     HostError::Asked(format!("the message holds {what}; this agent takes text, and names of files"))
 }
 
+fn no_images() -> HostError {
+    HostError::Asked(
+        "the message holds an image, and the model of this session sees none: leave it out, or \
+         start a session with a model that sees images (`vision` of its provider says that one does)"
+            .to_owned(),
+    )
+}
+
 fn link_text(name: &str, uri: &str) -> String {
     match place(uri) {
         place if place == name => format!("`{name}`"),
@@ -152,6 +184,28 @@ mod tests {
     use agent_client_protocol::v1::schema::{BlobResourceContents, ImageContent, ResourceLink};
 
     use super::*;
+
+    fn text_of(blocks: &[ContentBlock]) -> Result<String, HostError> {
+        read_prompt(blocks, true).map(|prompt| prompt.text)
+    }
+
+    #[test]
+    fn images_are_named_where_they_stand_and_follow_as_they_came() {
+        let image = |data: &str| ContentBlock::Image(ImageContent::new(data, "image/png"));
+        let blocks = ["Compare ".into(), image("AAAA"), " with ".into(), image("BBBB")];
+        let prompt = read_prompt(&blocks, true).unwrap();
+        assert_eq!(prompt.text, "Compare [image 1] with [image 2]");
+        let images: Vec<&str> = prompt.images.iter().map(|it| it.base64.as_str()).collect();
+        assert_eq!(images, ["AAAA", "BBBB"]);
+        assert_eq!(read_prompt(&[image("AAAA")], true).unwrap().text, "[image 1]");
+        let refused = read_prompt(&blocks, false).unwrap_err().to_string();
+        assert!(refused.contains("the model of this session sees none"), "{refused}");
+        let many = read_prompt(&vec![image("AAAA"); MOST_IMAGES + 1], true).unwrap_err();
+        assert_eq!(
+            many.to_string(),
+            "the message has 21 images, and at most 20 are taken: send fewer"
+        );
+    }
 
     fn attached(uri: &str, text: &str) -> ContentBlock {
         let text = TextResourceContents::new(text, uri);
@@ -217,8 +271,6 @@ mod tests {
     #[test]
     fn what_cannot_be_taken_is_refused_with_its_reason() {
         let refused = |blocks: &[ContentBlock]| text_of(blocks).unwrap_err().to_string();
-        let image = ContentBlock::Image(ImageContent::new("AAAA", "image/png"));
-        assert!(refused(&["look".into(), image]).contains("holds an image; this agent takes text"));
         let blob = BlobResourceContents::new("AAAA", "file:///w/x.bin");
         let blob = EmbeddedResourceResource::BlobResourceContents(blob);
         let blob = ContentBlock::Resource(EmbeddedResource::new(blob));

@@ -18,6 +18,12 @@ pub trait SessionHost: Send + Sync {
     /// The stored sessions, newest first: those of one directory, or all.
     fn list(&self, cwd: Option<PathBuf>) -> BoxFuture<'_, Result<Vec<SessionListing>, HostError>>;
 
+    /// Returns whether messages may hold images, as editors are told at the start: whether the model of
+    /// a new session in the program's directory sees them.
+    fn takes_images(&self) -> BoxFuture<'_, bool> {
+        Box::pin(async { false })
+    }
+
     /// Removes a stored session. One that does not exist is none.
     fn delete(&self, id: SessionId) -> BoxFuture<'_, Result<(), HostError>>;
 }
@@ -92,6 +98,8 @@ pub struct SessionFacts {
     pub catalog: Arc<Catalog>,
     /// How the top agent's questions are answered until the editor says otherwise.
     pub mode: ApproverMode,
+    /// Whether its messages may hold images: its model sees them.
+    pub takes_images: bool,
     /// Notes for the person before the first turn.
     pub notes: Vec<String>,
 }
@@ -102,10 +110,25 @@ impl fmt::Debug for SessionFacts {
     }
 }
 
+/// An image in a message of the person, as the editor sent it: nothing of it is checked.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EditorImage {
+    /// The bytes of its file in base64, at most 32 MiB.
+    pub base64: String,
+}
+
+impl fmt::Debug for EditorImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EditorImage({} bytes)", self.base64.len())
+    }
+}
+
 /// One message of the person, and who watches the turn that it begins.
 pub struct TurnRequest {
-    /// The person's message.
+    /// The person's message, with `[image 1]` where the first image stands.
     pub text: String,
+    /// Its images; none unless [`SessionFacts::takes_images`].
+    pub images: Vec<EditorImage>,
     /// Who sees the records.
     pub observer: Arc<dyn Observer>,
     /// Who is asked. The top agent's mode is `ask`: who answers knows the mode that the editor

@@ -24,7 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use super::editor_approver::EditorApprover;
 use super::pending_messages::PendingMessages;
-use super::prompt::{text_of, words_of};
+use super::prompt::{PromptContent, read_prompt, words_of};
 use super::session_host::{Conversation, HostError, SessionHost, SessionRequest, TurnRequest};
 use super::session_updates::{SessionUpdates, chunk};
 
@@ -180,10 +180,11 @@ impl SessionManager {
     ) -> Result<(), Error> {
         let id = request.session_id.to_string();
         let begun = self.session(&id).and_then(|open| {
-            let text = text_of(&request.prompt)?;
-            Ok((open.begin(&self.end, &id)?, text))
+            let takes_images = open.conversation.facts().takes_images;
+            let prompt = read_prompt(&request.prompt, takes_images)?;
+            Ok((open.begin(&self.end, &id)?, prompt))
         });
-        let (turn, text) = match begun {
+        let (turn, prompt) = match begun {
             Ok(begun) => begun,
             Err(error) => return responder.respond_with_error(error),
         };
@@ -192,7 +193,7 @@ impl SessionManager {
             let dropped = responder.cancellation();
             let cancel = turn.1.clone();
             let ended = {
-                let mut work = Box::pin(manager.turn(&turn, text, &id, &connection));
+                let mut work = Box::pin(manager.turn(&turn, prompt, &id, &connection));
                 tokio::select! {
                     ended = &mut work => ended,
                     () = dropped.cancelled() => {
@@ -211,11 +212,12 @@ impl SessionManager {
     async fn turn(
         &self,
         turn: &TurnGuard,
-        text: String,
+        prompt: PromptContent,
         id: &str,
         connection: &ConnectionTo<Client>,
     ) -> Result<PromptResponse, Error> {
         let TurnGuard(open, cancel) = turn;
+        let PromptContent { text, images } = prompt;
         let facts = open.conversation.facts();
         let title = SessionInfoUpdate::new().title(for_terminal_line(words_of(&text), TITLE_CHARS));
         let telling = Arc::clone(&open.telling);
@@ -242,7 +244,8 @@ impl SessionManager {
             telling,
         });
         let watch = Arc::clone(&observer) as Arc<dyn Observer>;
-        let turn = TurnRequest { text, observer: watch, approver, cancel: cancel.clone() };
+        let cancel_turn = cancel.clone();
+        let turn = TurnRequest { text, images, observer: watch, approver, cancel: cancel_turn };
         let mut work = std::pin::pin!(open.conversation.turn(turn));
         let mut tick = tokio::time::interval(TICK);
         let ended = loop {

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use agent_client_protocol::v1::schema::{
-    ContentBlock, ContentChunk, MessageId, SessionUpdate, ToolCallContent, ToolCallStatus,
-    ToolCallUpdateFields, ToolKind,
+    ContentBlock, ContentChunk, ImageContent, MessageId, SessionUpdate, ToolCallContent,
+    ToolCallStatus, ToolCallUpdateFields, ToolKind,
 };
-use deputize_core::event::{AgentStart, LogLevel, ToolEnd};
+use deputize_core::event::{AgentStart, LogLevel, RequestPurpose, ToolEnd};
+use deputize_core::image::Image;
 use deputize_core::message::{CallStatus, UserMessage};
 use deputize_core::model::{Delta, ModelError, Reply};
 use deputize_core::run::{BudgetUnit, WrapUpReason};
@@ -149,7 +150,7 @@ impl SessionUpdates {
         match &record.event {
             Event::AgentStart(start) => self.opened = Some(opening_call(start)),
             Event::Message(message) => return self.message(message),
-            Event::ModelRequest { .. } => {
+            Event::ModelRequest { purpose: RequestPurpose::Turn, .. } => {
                 let broken = std::mem::take(&mut self.reply.broken);
                 let request = record.seq;
                 self.reply = StreamedReply { request, broken, ..StreamedReply::default() };
@@ -249,7 +250,10 @@ impl SessionUpdates {
             Some((request, whole)) if *whole == message.text => request,
             _ => &message.text,
         };
-        let blocks = blocks_of(text).into_iter();
+        let image = |image: &Image| {
+            ContentBlock::Image(ImageContent::new(image.base64(), image.format().media_type()))
+        };
+        let blocks = blocks_of(text).into_iter().chain(message.images.iter().map(image));
         blocks.map(|block| SessionUpdate::UserMessageChunk(ContentChunk::new(block))).collect()
     }
 

@@ -16,8 +16,8 @@ use super::first_listing::{FirstListing, first_look};
 use super::run::{flags, go_on_with, overrides, staff};
 use crate::args::{RunOptions, Settings};
 use crate::compose::{
-    AssembledProgram, AssemblyInput, ResolvedModels, external, given_secrets, load_config,
-    redact_in_log,
+    AssembledProgram, AssemblyInput, ModelSelection, ResolvedModels, external, given_secrets,
+    load_config, redact_in_log,
 };
 use crate::config::{Config, LoadedConfig, ModelOverrides, Sources};
 use crate::exit::CliError;
@@ -83,6 +83,14 @@ impl SharedAssembly {
         let sources = self.sources(cwd)?;
         let loaded = load_config(&self.around, &sources)?;
         Ok((sources, loaded))
+    }
+
+    /// Returns whether the model of a new session in the program's directory sees images.
+    pub(super) fn sees_images(&self) -> Result<bool, CliError> {
+        let (_, loaded) = self.load(&self.around.cwd(None)?)?;
+        let overrides = overrides(&self.options.model);
+        let asked = ModelSelection::of(&loaded.config, &overrides).map_err(CliError::usage)?;
+        Ok(asked.sees_images())
     }
 
     /// Assembles a session from what is known of its servers, without asking them.

@@ -14,7 +14,7 @@ use deputize_offline::{NAME, Offline};
 use deputize_providers::limits::ReplyLimit;
 use deputize_providers::{
     CaBundle, Endpoint as HttpEndpoint, HttpClient, Key, Secret, Wire, WireDialect,
-    published_context_window,
+    published_context_window, publishes_vision,
 };
 
 use super::{external, options};
@@ -133,6 +133,18 @@ pub(crate) struct ModelSelection {
 }
 
 impl ModelSelection {
+    /// Returns whether the top agent's model sees images. No key is looked for.
+    pub(crate) fn sees_images(&self) -> bool {
+        let Some((choice, _)) = self.choices.first() else { return false };
+        match &choice.endpoint {
+            Endpoint::Offline => false,
+            Endpoint::Http(at) => {
+                let published = || publishes_vision(&choice.provider, &choice.model);
+                at.body.vision.unwrap_or_else(published)
+            }
+        }
+    }
+
     /// Those of a configuration. No key is looked for.
     ///
     /// # Errors

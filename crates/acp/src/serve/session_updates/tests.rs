@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use deputize_core::agent::{AgentLimits, AgentSpec, Role, SpawnedBy};
 use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::event::RequestPurpose;
 use deputize_core::message::ModelText;
 use deputize_core::model::ModelOptions;
 use deputize_core::{Catalog, Outcome, SessionId, Status, ToolResult};
@@ -24,6 +25,7 @@ fn facts() -> SessionFacts {
         id: SessionId::literal("s"),
         cwd: "/w".into(),
         catalog: Arc::new(Catalog::default()),
+        takes_images: false,
         mode: ApproverMode::Ask,
         notes: Vec::new(),
     }
@@ -115,7 +117,13 @@ fn json(updates: impl IntoIterator<Item = SessionUpdate>) -> Vec<Value> {
 }
 
 fn asks(iteration: u32) -> Event {
-    Event::ModelRequest { iteration, messages: 1, bytes: 1, model: String::new() }
+    Event::ModelRequest {
+        iteration,
+        messages: 1,
+        bytes: 1,
+        model: String::new(),
+        purpose: RequestPurpose::Turn,
+    }
 }
 
 fn replies(reply: Reply) -> Event {

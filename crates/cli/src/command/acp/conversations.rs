@@ -5,13 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use data_encoding::BASE64;
 use deputize_acp::serve::{
-    Conversation, HostError, SessionFacts, SessionHost, SessionListing, SessionRequest,
-    TurnRequest, words_of,
+    Conversation, EditorImage, HostError, SessionFacts, SessionHost, SessionListing,
+    SessionRequest, TurnRequest, words_of,
 };
+use deputize_agent::image::ImageReader;
 use deputize_agent::new_session_id;
 use deputize_core::authority::ApproverMode;
 use deputize_core::event::ModelEndpoint;
+use deputize_core::image::Image;
 use deputize_core::{
     BoxFuture, Clock as _, Event, Observer, Outcome, Record, Resource as _, SessionId,
 };
@@ -46,6 +49,15 @@ impl SessionHost for AcpSessions {
     fn list(&self, cwd: Option<PathBuf>) -> BoxFuture<'_, Result<Vec<SessionListing>, HostError>> {
         let shared = Arc::clone(&self.0);
         Box::pin(blocking(move || list_sessions(&shared, cwd.as_deref())))
+    }
+
+    fn takes_images(&self) -> BoxFuture<'_, bool> {
+        let shared = Arc::clone(&self.0);
+        Box::pin(async move {
+            // What is wrong with the configuration a new session says.
+            let sees = spawn_blocking(move || shared.sees_images().unwrap_or_default());
+            sees.await.unwrap_or_default()
+        })
     }
 
     fn delete(&self, id: SessionId) -> BoxFuture<'_, Result<(), HostError>> {
@@ -139,6 +151,7 @@ impl AcpConversation {
             catalog: Arc::clone(&begun.composition.assembly.tools.catalog),
             // Somebody is at the editor, so questions are asked unless something else is said.
             mode: loaded.config.approvals.mode,
+            takes_images: begun.chosen.models.sees_images(&begun.chosen.name),
             notes,
         };
         let endpoint = endpoint(begun.overrides.clone());
@@ -155,7 +168,13 @@ impl AcpConversation {
     }
 
     /// Takes the message: as the first of a new session, or as the next of one that is stored.
-    async fn run(&self, turn: TurnRequest, idle: &Arc<Inactivity>) -> Result<Outcome, HostError> {
+    async fn run(
+        &self,
+        mut turn: TurnRequest,
+        idle: &Arc<Inactivity>,
+    ) -> Result<Outcome, HostError> {
+        let sent = std::mem::take(&mut turn.images);
+        let images = if sent.is_empty() { Vec::new() } else { read_images(sent).await? };
         let id = &self.facts.id;
         let dir = &self.shared.dir;
         let SessionStartup { composition, chosen, .. } = &self.begun;
@@ -171,6 +190,7 @@ impl AcpConversation {
             self.is_stored.store(true, Ordering::Release);
             let mut spec = composition.assembly.top_agent(id, &chosen.name, &turn.text, mode);
             spec.options = chosen.options.clone();
+            spec.images = images;
             let run = session.run(spec, authority, &turn.cancel);
             return Ok(self.watch(&session, run).await);
         }
@@ -179,6 +199,7 @@ impl AcpConversation {
         let (session, _) = Session::open(dir, id.clone(), parts).map_err(host_error)?;
         let how = Continue {
             message: Some(turn.text),
+            images,
             model: Some(chosen.name.clone()),
             approver: Some(mode),
             max_iterations: Some(composition.config.max_iterations),
@@ -246,6 +267,23 @@ impl Conversation for AcpConversation {
     fn close(&self) -> BoxFuture<'_, ()> {
         self.begun.composition.servers.close()
     }
+}
+
+/// Decodes and checks the images of a message, apart from those who talk.
+async fn read_images(sent: Vec<EditorImage>) -> Result<Vec<Image>, HostError> {
+    let reader = ImageReader::default();
+    blocking(move || {
+        let read = |(number, image): (usize, EditorImage)| {
+            let refused = |why: String| {
+                HostError::Asked(format!("image {} of the message: {why}", number + 1))
+            };
+            let bytes = BASE64.decode(image.base64.as_bytes());
+            let bytes = bytes.map_err(|error| refused(format!("it is no base64: {error}")))?;
+            reader.read(&bytes).map(|read| read.image).map_err(|error| refused(error.to_string()))
+        };
+        sent.into_iter().enumerate().map(read).collect()
+    })
+    .await
 }
 
 /// Where the top agent's model is reached, when that is not its provider's own address.

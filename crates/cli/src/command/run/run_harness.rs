@@ -211,6 +211,7 @@ impl RunHarness {
         let material = plan.material.as_ref().map(|it| it.text.as_str());
         let how = Continue {
             message: plan.task.map(|words| message(material, &words)),
+            images: Vec::new(),
             model: Some(plan.model),
             approver: Some(plan.mode),
             max_iterations: Some(composition.config.max_iterations),
