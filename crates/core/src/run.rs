@@ -127,6 +127,12 @@ impl Run {
         }
     }
 
+    /// Drops the messages of an agent that has ended. It does not go on: whoever wants that folds its
+    /// records into a new run.
+    pub fn forget_messages(&mut self) {
+        self.conversation.forget_messages();
+    }
+
     /// Returns the next action.
     #[must_use]
     pub fn step(&self) -> Step<'_> {

@@ -330,7 +330,7 @@ async fn continue_child(
         let id = &child.id;
         snapshots.add(id, &before);
         let task = FurtherTask { call: cx.call, goal: goal.clone() };
-        if let Err(error) = control.continue_child(agent, id, &task) {
+        if let Err(error) = control.continue_child(agent, id, &task).await {
             snapshots.remove(id);
             let remedy = format!("{error}; {}", remedy(&error));
             let code = CallErrorCode::Agents;

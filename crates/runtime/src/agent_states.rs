@@ -51,6 +51,17 @@ impl SharedState {
         self.lock().run().messages().to_vec()
     }
 
+    /// Lets the messages of an agent go that has ended. Its records have them.
+    pub(crate) fn release_messages(&self) {
+        self.lock().release_messages();
+    }
+
+    /// Takes the state that the records give, with the messages.
+    pub(crate) fn restore(&self, folded: &Self) {
+        let folded = folded.lock().clone();
+        *self.lock() = folded;
+    }
+
     /// Applies an event of this agent that a recording has.
     pub(crate) fn replay(&self, event: &Event) {
         self.lock().apply(event);

@@ -6,26 +6,36 @@ use deputize_core::agent::{AgentSpec, AttachError, ContinueError, FurtherTask};
 use deputize_core::run::Step;
 use deputize_core::{AgentId, AgentView, Event, describe_error};
 
+use tokio::task::spawn_blocking;
+
 use crate::agent_handle::AgentHandle;
-use crate::agent_states::SharedState;
+use crate::agent_states::{AgentStates, SharedState};
 use crate::earlier_times::EarlierTime;
 use crate::launch::{ReadyAgent, launch_background, resume_agent};
 use crate::session_inner::SessionInner;
 use crate::stored_agent::StoredAgent;
 
-/// Gives an ended child a further task: it goes on in the background. In a replay the recording has
-/// shown that it may, and has its records.
-pub(crate) fn continue_child(
+/// Gives an ended child of a replay a further task. The recording has shown that it may, and has its
+/// records.
+pub(crate) fn continue_recorded(
     shared: &Arc<SessionInner>,
     parent: &AgentView,
     child: &AgentId,
     task: &FurtherTask,
 ) -> Result<(), ContinueError> {
     let handle = parent_handle(shared, parent)?;
-    if shared.play.is_some() {
-        launch_background(ready(shared, parent, child, task)?, parent, handle);
-        return Ok(());
-    }
+    launch_background(ready(shared, parent, child, task)?, parent, handle);
+    Ok(())
+}
+
+/// Gives an ended child a further task: it goes on in the background.
+pub(crate) async fn continue_child(
+    shared: &Arc<SessionInner>,
+    parent: &AgentView,
+    child: &AgentId,
+    task: &FurtherTask,
+) -> Result<(), ContinueError> {
+    let handle = parent_handle(shared, parent)?;
     let (spec, state) = ended_child(shared, parent, child)?;
     check_conversation(shared, &spec, &state)?;
     let goal = shared.parts.secrets.scrub(&task.goal).into_owned();
@@ -36,6 +46,8 @@ pub(crate) fn continue_child(
         return Err(AttachError::Paused(by).into());
     }
     handle.reopen_child(child)?;
+    let read = read_messages(shared, child, &state).await;
+    read.inspect_err(|_| handle.forget_child(child))?;
     let max_iterations = spec.limits.max_iterations;
     let begun = ready(shared, parent, child, &task).and_then(|agent| {
         let event = Event::AgentResume { max_iterations, task: Some(task) };
@@ -46,6 +58,33 @@ pub(crate) fn continue_child(
     let agent = begun.inspect_err(|_| handle.forget_child(child))?;
     launch_background(agent, parent, handle);
     Ok(())
+}
+
+/// Reads the messages of a child from the session file, if they were let go.
+async fn read_messages(
+    shared: &Arc<SessionInner>,
+    child: &AgentId,
+    state: &SharedState,
+) -> Result<(), ContinueError> {
+    if !state.read().is_released() {
+        return Ok(());
+    }
+    let session = Arc::clone(shared);
+    let read = spawn_blocking(move || session.stored()).await;
+    let stored = match read {
+        Ok(Ok(stored)) => stored,
+        Ok(Err(error)) => return Err(unread(&describe_error(&error))),
+        Err(error) => return Err(unread(&error.to_string())),
+    };
+    match AgentStates::of(&stored.records).get(child) {
+        Some(folded) => state.restore(&folded),
+        None => return Err(unread("it is not in it")),
+    }
+    Ok(())
+}
+
+fn unread(why: &str) -> ContinueError {
+    ContinueError::Conversation(format!("the session file cannot be read: {why}"))
 }
 
 fn parent_handle(

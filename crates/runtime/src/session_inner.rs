@@ -34,6 +34,7 @@ use crate::models::{ModelRoute, Models};
 use crate::rate_limiters::RateLimiters;
 use crate::recording::Playback;
 use crate::session_config::{ChildConfig, RecordConfig, RequestConfig, SessionConfig};
+use crate::store::{ReadError, StoredSession, read};
 use crate::stored_agent::StoredAgent;
 use crate::time_limit::TimeLimit;
 use crate::validate::Checker;
@@ -263,11 +264,21 @@ impl SessionInner {
         view.declared = declare(&view);
         Arc::new(view)
     }
-    /// Keeps a child that has ended, if it may get a further task; forgets it otherwise.
+    /// Reads the session's file, as far as it is written.
+    pub(crate) fn stored(&self) -> Result<StoredSession, ReadError> {
+        read(&*self.approvals.disk, &self.path)
+    }
+
+    /// Keeps a child that has ended, if it may get a further task; forgets it otherwise. What is kept
+    /// has no messages: the session file has them.
     pub(crate) fn keep_continuable(&self, ended: StoredAgent) {
         let lifecycle = self.parts.children.lifecycle.as_ref();
         let may_continue = lifecycle.is_some_and(|lifecycle| lifecycle.continues_children());
         if may_continue && ended.spec.depth > 0 {
+            // A replay has no file to read them from.
+            if self.play.is_none() {
+                ended.state.release_messages();
+            }
             self.tree().continuable.insert(ended.spec.id.clone(), ended);
         } else {
             self.states.remove(&ended.spec.id);

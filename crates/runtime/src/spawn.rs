@@ -103,15 +103,17 @@ impl AgentControl for Spawner {
         })
     }
 
-    fn continue_child(
-        &self,
-        parent: &AgentView,
-        child: &AgentId,
-        task: &FurtherTask,
-    ) -> Result<(), ContinueError> {
-        let unknown = || ContinueError::Unknown(child.clone());
-        let shared = self.shared.upgrade().ok_or_else(unknown)?;
-        continue_child(&shared, parent, child, task)
+    fn continue_child<'a>(
+        &'a self,
+        parent: &'a AgentView,
+        child: &'a AgentId,
+        task: &'a FurtherTask,
+    ) -> BoxFuture<'a, Result<(), ContinueError>> {
+        Box::pin(async move {
+            let unknown = || ContinueError::Unknown(child.clone());
+            let shared = self.shared.upgrade().ok_or_else(unknown)?;
+            continue_child(&shared, parent, child, task).await
+        })
     }
 }
 

@@ -24,7 +24,7 @@ pub use real::RealDisk;
 pub use record_reader::{PositionError, RecordPosition};
 pub use summary::SessionSummary;
 
-pub(crate) use read::{DAMAGE_CHARS, no_json, out_of_row};
+pub(crate) use read::{DAMAGE_CHARS, no_json, out_of_row, read};
 
 use deputize_core::SessionId;
 use deputize_core::sanitize::FrameSecret;

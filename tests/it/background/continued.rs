@@ -3,18 +3,21 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use deputize_core::authority::Grant;
 use deputize_core::clock::FixedClock;
-use deputize_core::model::{Reply, Usage};
+use deputize_core::model::{Delta, ModelError, Reply, Request, Usage};
 use deputize_core::sanitize::FrameSecret;
-use deputize_core::{AgentId, Authority, Cancel, Catalog, Event, Message, SessionId, Status};
+use deputize_core::{
+    AgentId, Authority, BoxFuture, Cancel, Catalog, Event, Message, Model, SessionId, Status,
+};
 use deputize_delegate::{
-    BackgroundPolicy, ControlTool, DelegateTool, DelegationConfig, DelegationOptions,
+    BackgroundPolicy, ControlTool, DelegateTool, DelegationConfig, DelegationOptions, OverLimit,
 };
 use deputize_runtime::{Continue, Session, SessionConfig, SessionDir, StoredSession};
 use deputize_testkit::{Barrier, MockAnswer, ScriptedModel, ScriptedTurn, SeenRequest};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::{QUEUE, call, child, delivered, run, tasks, text, told};
@@ -252,10 +255,17 @@ fn parts() -> SessionConfig {
         };
         Some(reply.into())
     };
-    let policy = DelegationConfig {
+    parts_of(in_background(), Arc::new(ScriptedModel::rule(rule)))
+}
+
+fn in_background() -> DelegationConfig {
+    DelegationConfig {
         options: DelegationOptions { background: true, ..DelegationOptions::default() },
         ..DelegationConfig::default()
-    };
+    }
+}
+
+fn parts_of(policy: DelegationConfig, model: Arc<dyn Model>) -> SessionConfig {
     let mut catalog = Catalog::default();
     let delegate = DelegateTool::new(policy.clone(), Arc::new(FixedClock(5))).unwrap();
     catalog.insert(delegate.into_entry()).unwrap();
@@ -265,8 +275,93 @@ fn parts() -> SessionConfig {
     let mut parts = SessionConfig { clock, ..SessionConfig::new(catalog) };
     parts.children.lifecycle = Some(Arc::new(lifecycle));
     parts.record.secret = FrameSecret::new(&[1; 16]);
-    parts.models.insert("t/m", "m", Arc::new(ScriptedModel::rule(rule)));
+    parts.models.insert("t/m", "m", model);
     parts
+}
+
+/// A model of a parent that starts children, and gives one of them a further task when all have
+/// ended. It remembers which messages of children there were, without keeping them.
+#[derive(Default)]
+struct MessageCounter {
+    seen: Mutex<Vec<Weak<Message>>>,
+    /// The conversations of the child that goes on, as texts.
+    talks: Mutex<Vec<Vec<String>>>,
+    /// Messages of children that were in memory when all had ended, of so many.
+    alive: Mutex<Option<(usize, usize)>>,
+}
+
+/// Children of that parent.
+const COUNTED: usize = 30;
+
+impl MessageCounter {
+    fn answer(&self, request: &Request<'_>) -> Reply {
+        let texts: Vec<String> = request.messages.iter().map(|it| format!("{it:?}")).collect();
+        let is_child = request.system.iter().any(|block| block.contains("YOUR TASK:"));
+        if is_child {
+            let messages = request.messages.iter().map(Arc::downgrade);
+            self.seen.lock().extend(messages);
+            if request.system.iter().any(|block| block.contains("count 0.")) {
+                self.talks.lock().push(texts);
+            }
+            return Reply::text("m", "Counted.");
+        }
+        let is_end = |it: &&Arc<Message>| matches!(&***it, Message::User(it) if it.from.is_some());
+        let told = request.messages.iter().filter(is_end).count();
+        let replies = texts.iter().filter(|text| text.starts_with("Assistant")).count();
+        match (replies, told) {
+            (0, _) => {
+                let tasks: Vec<Value> =
+                    (0..COUNTED).map(|n| json!({"goal": format!("count {n}.")})).collect();
+                let arguments = json!({"tasks": tasks, "background": true});
+                Reply::calls("m", [("delegate_task", arguments)])
+            }
+            (_, COUNTED) if self.alive.lock().is_none() => {
+                let seen = self.seen.lock();
+                let alive = seen.iter().filter(|message| message.strong_count() > 0).count();
+                *self.alive.lock() = Some((alive, seen.len()));
+                let arguments =
+                    json!({"action": "continue", "agents": ["s/1.0.0"], "message": "And more."});
+                Reply::calls("m", [("delegate_control", arguments)])
+            }
+            _ => Reply::text("m", "Noted."),
+        }
+    }
+}
+
+impl Model for MessageCounter {
+    fn reply<'a>(
+        &'a self,
+        request: &'a Request<'a>,
+        _: &'a mut (dyn FnMut(Delta<'_>) + Send),
+        _: &'a Cancel,
+    ) -> BoxFuture<'a, Result<Reply, ModelError>> {
+        Box::pin(async { Ok(self.answer(request)) })
+    }
+}
+
+#[tokio::test]
+async fn conversations_of_ended_children_are_in_the_session_file_alone_and_go_on() {
+    let home = tempfile::tempdir().unwrap();
+    let dir = SessionDir::new(home.path());
+    let model = Arc::new(MessageCounter::default());
+    let mut policy = in_background();
+    policy.limits.over_limit = OverLimit::Queue;
+    let parts = parts_of(policy, Arc::clone(&model) as _);
+    let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
+    let spec = session.top_agent("t/m", "go", home.path());
+    let grant = Grant { spawn_depth: Some(1), spawn_number: Some(99), ..Grant::default() };
+    let authority = Authority::root(session.catalog(), &grant);
+    let outcome = session.run(spec, authority, &Cancel::new()).await;
+    assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
+    let (alive, seen) = model.alive.lock().unwrap();
+    assert_eq!(alive, 0, "of {seen} messages");
+    assert!(seen >= COUNTED);
+    // What goes on is what there was.
+    let talks = model.talks.lock();
+    let [first, second] = &talks[..] else { panic!("{talks:#?}") };
+    assert_eq!(second[..first.len()], first[..]);
+    assert!(second[first.len()].contains("Counted."), "{second:#?}");
+    assert!(second.last().unwrap().contains("And more."), "{second:#?}");
 }
 
 fn authority(catalog: &Catalog) -> Authority {

@@ -45,6 +45,13 @@ impl Conversation {
         Self { messages, prefill, ..Self::new([]) }
     }
 
+    /// Drops the messages, and where which one stands.
+    pub(super) fn forget_messages(&mut self) {
+        self.messages = Vec::new();
+        self.requests = Vec::new();
+        self.turn_request = None;
+    }
+
     pub(super) fn messages(&self) -> &[Arc<Message>] {
         &self.messages
     }

@@ -250,13 +250,13 @@ impl AgentControl for Home {
         Box::pin(std::future::ready(()))
     }
 
-    fn continue_child(
-        &self,
-        _: &AgentView,
-        _: &AgentId,
-        _: &FurtherTask,
-    ) -> Result<(), ContinueError> {
-        Err(ContinueError::Running)
+    fn continue_child<'a>(
+        &'a self,
+        _: &'a AgentView,
+        _: &'a AgentId,
+        _: &'a FurtherTask,
+    ) -> BoxFuture<'a, Result<(), ContinueError>> {
+        Box::pin(std::future::ready(Err(ContinueError::Running)))
     }
 }
 

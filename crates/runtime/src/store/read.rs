@@ -404,7 +404,7 @@ impl<T> RecordScan<T> {
 }
 
 /// Reads a session file.
-pub(super) fn read(disk: &dyn Disk, path: &Path) -> Result<StoredSession, ReadError> {
+pub(crate) fn read(disk: &dyn Disk, path: &Path) -> Result<StoredSession, ReadError> {
     let scanned = scan(disk, path, |record| serde_json::from_str(record.get()))?;
     let SessionScan { header, records, tail, damage, good_bytes, durable_bytes, .. } = scanned;
     let states = OnceLock::new();

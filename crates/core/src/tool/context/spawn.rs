@@ -135,12 +135,12 @@ pub trait AgentControl: Send + Sync {
     ///
     /// # Errors
     /// If the child does not exist, runs, was stopped, or may not run now.
-    fn continue_child(
-        &self,
-        parent: &AgentView,
-        child: &AgentId,
-        task: &FurtherTask,
-    ) -> Result<(), ContinueError>;
+    fn continue_child<'a>(
+        &'a self,
+        parent: &'a AgentView,
+        child: &'a AgentId,
+        task: &'a FurtherTask,
+    ) -> BoxFuture<'a, Result<(), ContinueError>>;
 }
 
 /// A session without agents: nothing can be attached, and there is nothing to control.
@@ -197,13 +197,13 @@ impl AgentControl for NoAgents {
         Box::pin(ready(()))
     }
 
-    fn continue_child(
-        &self,
-        _: &AgentView,
-        child: &AgentId,
-        _: &FurtherTask,
-    ) -> Result<(), ContinueError> {
-        Err(ContinueError::Unknown(child.clone()))
+    fn continue_child<'a>(
+        &'a self,
+        _: &'a AgentView,
+        child: &'a AgentId,
+        _: &'a FurtherTask,
+    ) -> BoxFuture<'a, Result<(), ContinueError>> {
+        Box::pin(std::future::ready(Err(ContinueError::Unknown(child.clone()))))
     }
 }
 
