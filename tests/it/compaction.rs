@@ -113,6 +113,34 @@ async fn a_task_longer_than_the_models_context_comes_to_its_end() {
 }
 
 #[tokio::test]
+async fn the_request_for_a_summary_is_on_record_with_its_purpose() {
+    let lab = lab();
+    let reader = Arc::new(Reader::default());
+    let server = server(&reader, false).await;
+    let args =
+        ["--set", SET_WINDOW, "--output", "events", "--record", "../t.jsonl", "Read all files"];
+    let ended = lab.run(&server, &args).end().await.with_code(0);
+    let requests = ended.events("model.request");
+    assert_eq!(requests.len(), server.requests().len(), "each request is on record");
+    let (summaries, turns): (Vec<_>, Vec<_>) =
+        requests.iter().partition(|request| request["purpose"] == "summary");
+    assert!(turns.iter().all(|request| request["purpose"].is_null()), "{turns:?}");
+    let compactions = ended.events("compaction");
+    assert_eq!(summaries.len(), compactions.len());
+    for (summary, compaction) in summaries.iter().zip(&compactions) {
+        let next = turns.iter().find(|it| it["seq"].as_u64() > compaction["seq"].as_u64()).unwrap();
+        assert_eq!(summary["iteration"], next["iteration"]);
+        assert_eq!(compaction["seq"].as_u64().unwrap() - summary["seq"].as_u64().unwrap(), 1);
+        assert!(summary["bytes"].as_u64() > next["bytes"].as_u64(), "{summary} {next}");
+    }
+    drop(server);
+    let again = ["run", "--replay", "../t.jsonl", "--output", "events"];
+    let played =
+        crate::program::RunningProgram::start(lab.deputize(&again)).end().await.with_code(0);
+    assert_eq!(played.out, ended.out);
+}
+
+#[tokio::test]
 async fn a_killed_program_goes_on_after_a_compaction() {
     let lab = lab();
     let reader = Arc::new(Reader::default());

@@ -64,6 +64,20 @@ async fn what_prompt_prints_is_what_is_sent() {
     assert_eq!(printed, line_of(of(&requests, "Look at two")[0]));
 }
 
+#[tokio::test]
+async fn what_a_compaction_asks_for_is_printed() {
+    let lab = Lab::new();
+    let server = model(family).await;
+    let printed = prompt(&lab, &server, &["--compaction"]).await;
+    insta::assert_snapshot!(printed);
+    let whole = prompt(&lab, &server, &["--compaction", "--json", "Look around"]).await;
+    let whole: Value = serde_json::from_str(&whole).unwrap();
+    let messages = whole["messages"].as_array().unwrap();
+    let last = messages.last().unwrap()["content"].as_str().unwrap();
+    assert_eq!((last, messages.len()), (printed.trim_end(), 3));
+    assert_eq!(whole["tool_choice"], "none");
+}
+
 /// A request as it was sent, as a line.
 fn line_of(request: &HttpRequest) -> String {
     format!("{}\n", request.text())

@@ -255,6 +255,9 @@ pub(crate) struct Prompt {
     /// Print the whole request as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print what a compaction asks for; with --json, its request after this message alone
+    #[arg(long, conflicts_with_all = ["system", "tools"])]
+    pub(crate) compaction: bool,
     #[command(flatten)]
     pub(crate) child: ChildPrompt,
     /// Profile of the agent; with --child, the one that the call names

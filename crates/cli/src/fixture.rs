@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use deputize_core::agent::{AgentLimits, AgentSpec, Role, SpawnedBy};
 use deputize_core::authority::{ApproverMode, Grant};
-use deputize_core::event::{AgentStart, ToolEnd};
+use deputize_core::event::{AgentStart, RequestPurpose, ToolEnd};
 use deputize_core::file_state::FileVersion;
 use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::model::{Finish, ModelOptions, RawCall, Reply, Usage};
@@ -113,7 +113,13 @@ pub(crate) fn usage(input: u64) -> Usage {
 
 /// A request to a model.
 pub(crate) fn asked(iteration: u32) -> Event {
-    Event::ModelRequest { iteration, messages: 1, bytes: 1, model: "local/m".to_owned() }
+    Event::ModelRequest {
+        iteration,
+        messages: 1,
+        bytes: 1,
+        model: "local/m".to_owned(),
+        purpose: RequestPurpose::Turn,
+    }
 }
 
 /// A reply with calls, each as `(tool, arguments)`.

@@ -69,6 +69,7 @@ impl Observer for ReplyWaits {
             Event::ModelResponse { .. }
             | Event::ModelError { .. }
             | Event::ModelRetry { .. }
+            | Event::Compaction(_)
             | Event::AgentEnd(_) => self.end(&record.agent),
             _ => {}
         }

@@ -70,7 +70,8 @@ pub enum Event {
     /// An attempt of a request was sent.
     #[serde(rename = "model.request")]
     ModelRequest {
-        /// Number of the request, from 1 for each agent.
+        /// Number of the request, from 1 for each agent; for a summary, of the request that waits for
+        /// it.
         iteration: u32,
         /// Number of messages.
         messages: u64,
@@ -79,6 +80,9 @@ pub enum Event {
         /// The model that is asked, as agents name it; empty in older records.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         model: String,
+        /// What the reply is for.
+        #[serde(default, skip_serializing_if = "RequestPurpose::is_turn")]
+        purpose: RequestPurpose,
     },
     /// A whole reply arrived.
     #[serde(rename = "model.response")]
@@ -281,6 +285,7 @@ impl Event {
     pub fn input(&self) -> Option<Input<'_>> {
         match self {
             Self::Message(message) => Some(Input::Message(message)),
+            Self::ModelRequest { purpose: RequestPurpose::Summary, .. } => None,
             Self::ModelRequest { model, .. } => Some(Input::Request(model)),
             Self::ModelResponse { reply, .. } => Some(Input::Reply(reply)),
             Self::ModelError { error, retried: false, .. } => Some(Input::Failed(error)),
@@ -318,6 +323,24 @@ impl Event {
             | Self::Log { .. }
             | Self::SessionEnd { .. } => None,
         }
+    }
+}
+
+/// What a request to a model is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RequestPurpose {
+    /// The next step of the agent's turn.
+    #[default]
+    Turn,
+    /// The summary of a compaction. A [`Event::Compaction`] or [`Event::ModelError`] follows.
+    Summary,
+}
+
+impl RequestPurpose {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it")]
+    const fn is_turn(&self) -> bool {
+        matches!(self, Self::Turn)
     }
 }
 

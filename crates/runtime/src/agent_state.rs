@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use deputize_core::agent::AgentSpec;
 use deputize_core::budget::{Cost, TokenEstimator};
 use deputize_core::compaction::Compaction;
+use deputize_core::event::RequestPurpose;
 use deputize_core::model::{ModelError, Reply, ToolChoice, Usage};
 use deputize_core::outcome::Receipts;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
@@ -206,6 +207,8 @@ struct AgentEndState {
     session_ended: bool,
     /// Number of ends after which it got a further task.
     earlier_ends: u32,
+    /// Whether its messages were let go after its end. Not on record.
+    released: bool,
 }
 
 impl AgentEndState {
@@ -327,6 +330,9 @@ impl AgentState {
     fn apply_to_model_use(&mut self, event: &Event) {
         let used = &mut self.model_use;
         match event {
+            Event::ModelRequest { purpose: RequestPurpose::Summary, .. } => {
+                used.requests = used.requests.saturating_add(1);
+            }
             Event::ModelRequest { model, bytes, .. } => {
                 used.tokens.record_request(*bytes);
                 used.pending = Some(PendingRequest { model: model.clone(), bytes: *bytes });
@@ -368,6 +374,17 @@ impl AgentState {
             }
             _ => {}
         }
+    }
+
+    /// Lets the messages of an agent go that has ended.
+    pub(crate) fn release_messages(&mut self) {
+        self.run.forget_messages();
+        self.ending.released = true;
+    }
+
+    /// Returns whether its messages are in its records alone.
+    pub(crate) const fn is_released(&self) -> bool {
+        self.ending.released
     }
 
     /// Returns the agent's loop.
@@ -544,7 +561,6 @@ impl ModelUse {
         self.compactions.record_compaction(compaction.bytes_before);
         self.tokens.record_compaction();
         self.context_tokens = self.tokens.guess(compaction.bytes_after);
-        self.requests = self.requests.saturating_add(1);
         self.cost += compaction.request.cost();
     }
 

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use deputize_core::budget::Cost;
 use deputize_core::compaction::{Compaction, CompactionLimits, ReplacedPart, SummaryRequest};
-use deputize_core::event::{JournalError, LogLevel};
+use deputize_core::event::{JournalError, LogLevel, RequestPurpose};
 use deputize_core::message::UserMessage;
 use deputize_core::model::{Delta, FailureKind, Finish, ModelError, Reply, Request, ToolChoice};
-use deputize_core::rate_limit::NextAttempt;
-use deputize_core::{Event, Message};
+use deputize_core::rate_limit::{NextAttempt, Permit};
+use deputize_core::{Cancel, Event, Message};
 use tokio::time::Instant;
 
 use crate::agent_context::AgentContext;
 use crate::models::ModelRoute;
+use crate::prompt::summary_request;
 use crate::readable_messages::readable_by;
 use crate::request_budget::{ReplyCost, RequestBudget};
 use crate::request_size::request_bytes;
@@ -22,8 +23,6 @@ use crate::retry_waits::RetryWaits;
 mod notes;
 
 use notes::compacted_message;
-
-const SUMMARY_REQUEST: &str = include_str!("../prompts/summary_request.md");
 
 /// After so many compactions in a row that won little, or that failed, no more are made.
 pub(crate) const MOST_USELESS: u32 = 3;
@@ -197,7 +196,7 @@ impl SummaryWork<'_> {
                 return Ok(SummaryResult::Interrupted);
             }
             let begun = Instant::now();
-            let failed = match self.attempt(&conversation, from, budget).await {
+            let failed = match self.attempt(&conversation, from, budget).await? {
                 Ok((reply, cost)) => {
                     return Ok(SummaryResult::Written(Box::new(self.summary(reply, cost, begun))));
                 }
@@ -247,13 +246,15 @@ impl SummaryWork<'_> {
         conversation: &[Arc<Message>],
         from: usize,
         budget: &mut RequestBudget,
-    ) -> Result<(Reply, ReplyCost), Box<FailedSummary>> {
-        let unsent =
-            |error| Box::new(FailedSummary { error, cost: None, next: NextAttempt::GiveUp });
-        self.cx.check_model(&self.route.name).map_err(unsent)?;
+    ) -> Result<Result<(Reply, ReplyCost), Box<FailedSummary>>, JournalError> {
         let work = self.cx.cancel.child();
-        let pass = self.cx.shared.parts.requests.rate_limiter.acquire(&self.route.name, &work);
-        let mut pass = self.cx.time.bound(&work, pass).await.map_err(unsent)?;
+        let mut pass = match self.permit(&work).await {
+            Ok(pass) => pass,
+            Err(error) => {
+                let next = NextAttempt::GiveUp;
+                return Ok(Err(Box::new(FailedSummary { error, cost: None, next })));
+            }
+        };
         let messages = self.messages(conversation, from);
         let messages = readable_by(&messages, &self.route.name);
         let options = budget.limited_options().into_owned();
@@ -266,7 +267,9 @@ impl SummaryWork<'_> {
             tool_choice: ToolChoice::None,
             options: &options,
         };
-        budget.begin_summary(request_bytes(&request));
+        let bytes = request_bytes(&request);
+        budget.begin_summary(bytes);
+        self.cx.shared.bus.record(spec, self.request_event(&request, bytes))?;
         let mut arrived: Option<u64> = None;
         let mut live = |delta: Delta<'_>| self.cx.count_delta(delta, &mut *pass, &mut arrived);
         let reply = self.route.model.reply(&request, &mut live, &work);
@@ -286,13 +289,30 @@ impl SummaryWork<'_> {
             }
         };
         budget.end_summary();
-        settled
+        Ok(settled)
+    }
+
+    /// Waits until the request may be sent.
+    async fn permit(&self, work: &Cancel) -> Result<Box<dyn Permit>, ModelError> {
+        self.cx.check_model(&self.route.name)?;
+        let pass = self.cx.shared.parts.requests.rate_limiter.acquire(&self.route.name, work);
+        self.cx.time.bound(work, pass).await
+    }
+
+    fn request_event(&self, request: &Request<'_>, bytes: u64) -> Event {
+        Event::ModelRequest {
+            iteration: self.cx.state.read().run().iterations() + 1,
+            messages: request.messages.len() as u64,
+            bytes,
+            model: self.route.name.clone(),
+            purpose: RequestPurpose::Summary,
+        }
     }
 
     fn messages(&self, conversation: &[Arc<Message>], from: usize) -> Vec<Arc<Message>> {
         let prefill = conversation.iter().take(self.part.first);
         let part = conversation.iter().take(self.part.end).skip(from);
-        let text = SUMMARY_REQUEST.trim_end().to_owned();
+        let text = summary_request().to_owned();
         let request = Arc::new(Message::User(UserMessage::new(text)));
         prefill.chain(part).cloned().chain([request]).collect()
     }

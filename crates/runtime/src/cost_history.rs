@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use deputize_core::budget::{Cost, OutputEstimator, TaskCost, TaskCostEstimator, TokenEstimator};
+use deputize_core::event::RequestPurpose;
 use deputize_core::model::Usage;
 use deputize_core::outcome::ExitReason;
 use deputize_core::{AgentId, Event, Outcome, Record, Status};
@@ -52,7 +53,7 @@ impl CostHistory {
         let mut continued: BTreeSet<&AgentId> = BTreeSet::new();
         for record in records {
             match &record.event {
-                Event::ModelRequest { model, bytes, .. } => {
+                Event::ModelRequest { model, bytes, purpose: RequestPurpose::Turn, .. } => {
                     requests.insert(&record.agent, (model, *bytes));
                 }
                 Event::ModelResponse { reply, estimated: false, .. } => {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use deputize_core::budget::Cost;
-use deputize_core::event::{JournalError, LogLevel};
+use deputize_core::event::{JournalError, LogLevel, RequestPurpose};
 use deputize_core::model::{Delta, FailureKind, ModelError, Reply, Request, ToolChoice};
 use deputize_core::rate_limit::NextAttempt;
 use deputize_core::run::Run;
@@ -341,6 +341,7 @@ impl ModelCaller {
                 messages: request.messages.len() as u64,
                 bytes: request_bytes(&request),
                 model: route.name.clone(),
+                purpose: RequestPurpose::Turn,
             },
         )?;
         let mut shown = DeltaRedactor::new(&self.cx.shared.parts.secrets);

@@ -34,6 +34,7 @@ const DIRECTORY: &str = include_str!("../prompts/directory.md");
 const TERMINAL: &str = include_str!("../prompts/terminal.md");
 const EDITOR: &str = include_str!("../prompts/editor.md");
 const PIPE: &str = include_str!("../prompts/pipe.md");
+const SUMMARY_REQUEST: &str = include_str!("../prompts/summary_request.md");
 
 /// Limit on a project file in a prompt, in bytes.
 pub const PROJECT_FILE_BYTES: usize = 16 * 1024;
@@ -41,6 +42,17 @@ pub const PROJECT_FILE_BYTES: usize = 16 * 1024;
 pub const PROJECT_BYTES: usize = 48 * 1024;
 /// A file that would be shown in fewer bytes than this is named instead.
 const PROJECT_FILE_LEAST: usize = 1024;
+
+/// Returns the message by which a compaction requests a summary. It stands behind the messages that
+/// the summary is to replace, and the model may call no tool.
+///
+/// ```
+/// assert!(deputize_runtime::prompt::summary_request().contains("## Open"));
+/// ```
+#[must_use]
+pub fn summary_request() -> &'static str {
+    SUMMARY_REQUEST.trim_end()
+}
 
 /// Everything that the base prompt depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -51,8 +51,8 @@ pub(crate) fn log_record(record: &Record) {
 
 fn log_request(agent: &AgentId, seq: u64, event: &Event) {
     match event {
-        Event::ModelRequest { messages, bytes, model, .. } => {
-            debug!(seq, %agent, model, messages, bytes, "request sent");
+        Event::ModelRequest { messages, bytes, model, purpose, .. } => {
+            debug!(seq, %agent, model, messages, bytes, ?purpose, "request sent");
         }
         Event::ModelResponse { reply, ms, .. } => {
             let usage = &reply.usage;

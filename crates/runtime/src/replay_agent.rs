@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
+use deputize_core::event::RequestPurpose;
 use deputize_core::hook::{HookDecision, HookPoint};
 use deputize_core::message::{CallStatus, UserMessage};
 use deputize_core::model::{Request, ToolChoice};
@@ -17,6 +18,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::agent_context::AgentContext;
 use crate::agent_state::NextStep;
+use crate::continuation::continue_recorded;
 use crate::outcome::{host_fault, outcome_of};
 use crate::readable_messages::readable_by;
 use crate::recording::{Playback, ReplayError, ReplayOver, ReplayPosition, compare, said};
@@ -119,6 +121,11 @@ impl ReplayAgent {
         let step = self.cx.next_step();
         match &record.event {
             Event::AgentStart(start) if record.depth > 0 => self.starts_so(record, &start.spec),
+            // A replay takes the recorded summary.
+            Event::ModelRequest { purpose: RequestPurpose::Summary, .. } => match step {
+                NextStep::Ask { .. } => Ok(()),
+                _ => Err(self.otherwise(record)),
+            },
             Event::ModelRequest { iteration, .. } => match step {
                 NextStep::Ask { iteration: now, tools } if now == *iteration => {
                     self.request(record, now, tools)
@@ -271,7 +278,7 @@ impl ReplayAgent {
         let view = &self.cx.view;
         let fail = |now: String| self.fail(record, now);
         if let Some((child, task)) = self.play.continued(view.id(), call) {
-            let continued = view.session.control.continue_child(view, child, task);
+            let continued = continue_recorded(&self.cx.shared, view, child, task);
             return continued.map_err(|error| fail(describe_error(&error)));
         }
         if !self.play.spawns(view.id(), call) {

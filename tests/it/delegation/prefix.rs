@@ -231,6 +231,18 @@ async fn no_two_calls_of_a_fork_have_one_id_and_its_costs_are_its_own() {
     let starts = ended.events("agent.start");
     let histories: Vec<&Value> = starts.iter().map(|start| &start["history"]).collect();
     assert_eq!(histories, [&Value::Null, &json!("fork"), &json!("fork")]);
+    let show = |args: &[&str]| {
+        let command = lab.deputize(&[&["sessions", "show"], args].concat());
+        async { RunningProgram::start(command).end().await.with_code(0).out }
+    };
+    let session = lab.session();
+    let tree = show(&[&session]).await;
+    assert_eq!(tree.matches("  [fork] ").count(), 2, "{tree}");
+    let child = show(&[&session, "--agent", starts[1]["agent"].as_str().unwrap()]).await;
+    assert!(child.contains("\nhistory: fork (its conversation begins"), "{child}");
+    let agents = lab.deputize(&["agents", &session, "--json"]);
+    let agents = RunningProgram::start(agents).end().await.with_code(0).out;
+    assert_eq!(agents.matches("\"history\": \"fork\"").count(), 2, "{agents}");
     let top = with_task(&requests, "Look around");
     let result = ChatRequest::of(top[2]).results()[1].to_owned();
     let line = result.lines().find(|line| line.starts_with('{')).unwrap();

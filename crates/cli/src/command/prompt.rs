@@ -11,6 +11,7 @@ use deputize_core::message::UserMessage;
 use deputize_core::model::{Request, ToolChoice};
 use deputize_core::{AgentView, CallId, Message, SessionId, ToolCrate, ToolName};
 use deputize_delegate::{DelegationPlan, ParentView, PlanError, Refusal, TOOLSET, plan, read};
+use deputize_runtime::prompt::summary_request;
 use serde_json::{Value, json};
 
 use crate::args::{ChildPrompt, Prompt, Role};
@@ -292,8 +293,12 @@ fn describe_refusal(refusal: &Refusal) -> String {
 
 fn show(view: &AgentView, asked: &ModelSelection, args: &Prompt) -> Result<(), CliError> {
     if args.json {
-        let body = String::from_utf8(body(view, asked)?).map_err(CliError::failed)?;
+        let body = body(view, asked, args.compaction)?;
+        let body = String::from_utf8(body).map_err(CliError::failed)?;
         return print(&format!("{body}\n"));
+    }
+    if args.compaction {
+        return print(&format!("{}\n", summary_request()));
     }
     let system = view.spec.system.join("\n\n");
     let tools = tools(view)?;
@@ -317,17 +322,18 @@ fn tools(view: &AgentView) -> Result<String, CliError> {
     Ok(out)
 }
 
-/// The first request, to the byte.
-fn body(view: &AgentView, asked: &ModelSelection) -> Result<Vec<u8>, CliError> {
-    let message = UserMessage::new(view.spec.task.clone());
+/// The first request, to the byte; or the one for a summary of the task's message.
+fn body(view: &AgentView, asked: &ModelSelection, summary: bool) -> Result<Vec<u8>, CliError> {
     let mut messages: Vec<Arc<Message>> = view.spec.prefill.iter().cloned().map(Arc::new).collect();
-    messages.push(Arc::new(Message::User(message)));
+    let request = summary.then(|| summary_request().to_owned());
+    let texts = [view.spec.task.clone()].into_iter().chain(request);
+    messages.extend(texts.map(|text| Arc::new(Message::User(UserMessage::new(text)))));
     let request = Request {
         model: &view.spec.model,
         system: &view.spec.system,
         tools: &view.declared,
         messages: &messages,
-        tool_choice: ToolChoice::Auto,
+        tool_choice: if summary { ToolChoice::None } else { ToolChoice::Auto },
         options: &view.spec.options,
     };
     asked.body(&request)

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 
 use crate::agent_name::short;
 use crate::output::events::time;
+use crate::screen::agent_text::FORK;
 use crate::screen::summary::{dollars, running, tokens};
 
 /// Titles of the columns of [`AgentTable::rows`].
@@ -105,6 +106,7 @@ impl<'s> AgentTable<'s> {
             "goal": agent.goal,
             "role": agent.role.as_str(),
             "profile": agent.profile,
+            "history": agent.is_fork.then_some("fork"),
             "status": self.status(agent),
             "model": agent.model,
             "current_tool": current_tool(agent),
@@ -130,7 +132,7 @@ impl<'s> AgentTable<'s> {
             tokens(agent.usage.tokens.input + agent.usage.tokens.output),
             dollars(agent.usage.cost.known_usd()).unwrap_or_default(),
             running(agent.elapsed_ms(self.until)),
-            agent.goal.clone(),
+            if agent.is_fork { format!("{FORK}{}", agent.goal) } else { agent.goal.clone() },
         ]
     }
 }
@@ -153,7 +155,7 @@ fn tokens_json(usage: Usage) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use deputize_core::event::SessionStart;
+    use deputize_core::event::{RequestPurpose, SessionStart};
     use deputize_core::model::{FailureKind, ModelError};
     use deputize_core::outcome::ExitReason;
     use deputize_core::run::WrapUpReason;
@@ -216,7 +218,13 @@ mod tests {
         };
         let asks = || {
             let model = "p/m".to_owned();
-            Event::ModelRequest { iteration: 1, messages: 1, bytes: 1, model }
+            Event::ModelRequest {
+                iteration: 1,
+                messages: 1,
+                bytes: 1,
+                model,
+                purpose: RequestPurpose::Turn,
+            }
         };
         assert_eq!(told(&child(0), asks()), "running");
         assert_eq!(told(&root(), again()), "waiting");
@@ -238,7 +246,16 @@ mod tests {
             let model = model.to_owned();
             let messages = 1;
             let bytes = 1;
-            writer.add(&root(), Event::ModelRequest { iteration: 1, messages, bytes, model });
+            writer.add(
+                &root(),
+                Event::ModelRequest {
+                    iteration: 1,
+                    messages,
+                    bytes,
+                    model,
+                    purpose: RequestPurpose::Turn,
+                },
+            );
             if replies {
                 writer.add(&root(), replied(1, "", &[]));
             }

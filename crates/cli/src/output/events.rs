@@ -7,7 +7,7 @@ use std::sync::Arc;
 use deputize_core::agent::FurtherTask;
 use deputize_core::budget::{Cost, shown_usd};
 use deputize_core::compaction::Compaction;
-use deputize_core::event::{AgentStart, SessionStart, ToolEnd};
+use deputize_core::event::{AgentStart, RequestPurpose, SessionStart, ToolEnd};
 use deputize_core::hook::HookRun;
 use deputize_core::message::UserMessage;
 use deputize_core::model::{Delta, FailureKind, Finish, ModelError, Reply, Usage};
@@ -75,11 +75,9 @@ impl Projection {
                 EventBody::MessageLeft { bytes: text.len(), preview: preview(text) }
             }
             Event::ExternalText { text } => external_text(text),
-            Event::ModelRequest { iteration, messages, bytes, .. } => EventBody::ModelRequest {
-                iteration: *iteration,
-                messages: *messages,
-                bytes: *bytes,
-            },
+            Event::ModelRequest { iteration, messages, bytes, purpose, .. } => {
+                model_request(*iteration, *messages, *bytes, *purpose)
+            }
             Event::ModelResponse { iteration, reply, ms, cost_usd, estimated } => {
                 model_response(*iteration, reply, *ms, *cost_usd, *estimated)
             }
@@ -270,6 +268,16 @@ fn session_end(
     let usage = EventTokens::from(usage);
     let cost_usd = cost_usd.map(shown_usd);
     EventBody::SessionEnd { status, exit_code, usage, cost_usd }
+}
+
+fn model_request<'r>(
+    iteration: u32,
+    messages: u64,
+    bytes: u64,
+    purpose: RequestPurpose,
+) -> EventBody<'r> {
+    let purpose = (purpose == RequestPurpose::Summary).then_some("summary");
+    EventBody::ModelRequest { iteration, messages, bytes, purpose }
 }
 
 fn model_response(

@@ -1,6 +1,7 @@
 //! Differences and records in words.
 
 use deputize_core::Event;
+use deputize_core::event::RequestPurpose;
 use imara_diff::{Algorithm, Diff, InternedInput};
 
 /// Lines shown around what differs.
@@ -98,6 +99,9 @@ pub(crate) fn said(event: &Event) -> String {
     match event {
         Event::AgentStart(start) => {
             format!("the start of an agent for `{}`", window(first_line(&start.spec.goal), 0))
+        }
+        Event::ModelRequest { purpose: RequestPurpose::Summary, .. } => {
+            "its request for a summary".to_owned()
         }
         Event::ModelRequest { iteration, .. } => format!("its request {iteration} to the model"),
         Event::ModelResponse { iteration, .. } => format!("the reply to its request {iteration}"),

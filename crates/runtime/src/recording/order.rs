@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use deputize_core::event::ToolEnd;
+use deputize_core::event::{RequestPurpose, ToolEnd};
 use deputize_core::message::CallStatus;
 use deputize_core::{AgentId, CallId, Event, Record};
 
@@ -100,7 +100,7 @@ impl RecordOrder {
                     format!("agent {id} gets a further task and was not made before it")
                 })
             }
-            Event::ModelRequest { iteration, .. } => {
+            Event::ModelRequest { iteration, purpose: RequestPurpose::Turn, .. } => {
                 let free = !std::mem::replace(&mut agent.asks, true);
                 ensure(free, || {
                     format!(

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::clock::FixedClock;
-use deputize_core::event::AgentStart;
+use deputize_core::event::{AgentStart, RequestPurpose};
 use deputize_core::{AgentId, Event, Record, SessionId};
 use serde::Deserialize;
 use serde_json::Value;
@@ -147,7 +147,11 @@ impl Recording {
     /// The model that an agent asks first.
     pub(crate) fn asks(&self, agent: &AgentId) -> Option<&str> {
         self.records().find_map(|record| match &record.event {
-            Event::ModelRequest { model, .. } if record.agent == *agent => Some(model.as_str()),
+            Event::ModelRequest { model, purpose: RequestPurpose::Turn, .. }
+                if record.agent == *agent =>
+            {
+                Some(model.as_str())
+            }
             _ => None,
         })
     }
@@ -236,7 +240,7 @@ impl RecordingScan {
             RecordingLine::Record(record) => {
                 self.number_of(&record)?;
                 self.order.record(&record)?;
-                if let Event::ModelRequest { .. } = record.event {
+                if let Event::ModelRequest { purpose: RequestPurpose::Turn, .. } = record.event {
                     let sent = self.pending.remove(&record.agent);
                     let sent = sent.ok_or("what the request sent does not stand before it")?;
                     self.recording.sent.insert(record.seq, sent);

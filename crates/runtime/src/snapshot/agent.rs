@@ -2,6 +2,7 @@
 
 use deputize_core::agent::{AgentActivity, AgentSpec, Role, SpawnedBy};
 use deputize_core::budget::Cost;
+use deputize_core::event::RequestPurpose;
 use deputize_core::model::Usage;
 use deputize_core::outcome::ExitReason;
 use deputize_core::process::ProcessStart;
@@ -31,6 +32,8 @@ pub struct AgentSnapshot {
     pub role: Role,
     /// The name of its profile; `None` if it has none.
     pub profile: Option<String>,
+    /// Whether it began with its parent's conversation.
+    pub is_fork: bool,
     /// Tools that it sees and lacks only because nobody approves their calls.
     pub unapproved: Vec<ToolName>,
     /// The call that started it.
@@ -157,6 +160,7 @@ impl AgentSnapshot {
             goal: for_terminal_line(&spec.goal, GOAL_CHARS),
             role: spec.role,
             profile: spec.profile.clone(),
+            is_fork: spec.is_fork,
             unapproved: spec.unapproved.clone(),
             spawned_by: spec.spawned_by.clone(),
             model: spec.model.clone(),
@@ -176,7 +180,11 @@ impl AgentSnapshot {
         self.calls.apply(event, tools);
         match event {
             // Agents know it by this name; its server may call it something else in replies.
-            Event::ModelRequest { model, .. } if !model.is_empty() => self.model.clone_from(model),
+            Event::ModelRequest { model, purpose: RequestPurpose::Turn, .. }
+                if !model.is_empty() =>
+            {
+                self.model.clone_from(model);
+            }
             Event::AgentResume { task, .. } => {
                 self.exit = None;
                 if let Some(task) = task {
@@ -283,7 +291,9 @@ impl AgentSnapshot {
 impl AgentUsage {
     fn apply(&mut self, event: &Event) {
         match event {
-            Event::ModelRequest { .. } => self.requests = self.requests.saturating_add(1),
+            Event::ModelRequest { purpose: RequestPurpose::Turn, .. } => {
+                self.requests = self.requests.saturating_add(1);
+            }
             Event::ModelResponse { iteration, reply, cost_usd, .. } => {
                 self.iteration = *iteration;
                 self.replies = self.replies.saturating_add(1);

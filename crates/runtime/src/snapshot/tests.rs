@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use deputize_core::agent::{AgentActivity, AgentSpec, SpawnedBy};
+use deputize_core::event::RequestPurpose;
 use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::model::{Finish, RawCall, Reply, Usage};
 use deputize_core::run::WrapUpReason;
@@ -71,7 +72,13 @@ fn session_start() -> Event {
 }
 
 fn request(model: &str) -> Event {
-    Event::ModelRequest { iteration: 1, messages: 1, bytes: 1, model: model.to_owned() }
+    Event::ModelRequest {
+        iteration: 1,
+        messages: 1,
+        bytes: 1,
+        model: model.to_owned(),
+        purpose: RequestPurpose::Turn,
+    }
 }
 
 fn reply(cost_usd: Option<f64>) -> Event {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use deputize_core::budget::Cost;
 use deputize_core::compaction::SummaryRequest;
-use deputize_core::event::SessionStart;
+use deputize_core::event::{RequestPurpose, SessionStart};
 use deputize_core::model::Usage;
 use deputize_core::{SessionId, Status};
 use serde::Deserialize;
@@ -85,6 +85,8 @@ struct Spec {
 struct ModelRequest {
     #[serde(default)]
     model: String,
+    #[serde(default)]
+    purpose: RequestPurpose,
 }
 
 #[derive(Deserialize)]
@@ -137,8 +139,8 @@ impl SummaryFold {
             "agent.start" if depth > 0 => self.children += 1,
             "agent.start" => self.goal = event::<AgentStart>(record)?.spec.goal,
             "model.request" if depth == 0 => {
-                let ModelRequest { model } = event(record)?;
-                if !model.is_empty() {
+                let ModelRequest { model, purpose } = event(record)?;
+                if !model.is_empty() && purpose == RequestPurpose::Turn {
                     self.model = model;
                 }
             }

@@ -16,6 +16,7 @@ use crate::control::agent_table::stored_snapshot;
 use crate::control::lock_holders::SessionHolder;
 use crate::exit::CliError;
 use crate::invocation::format_resume;
+use crate::screen::agent_text::FORK;
 use crate::screen::changes::unseen_words;
 use crate::screen::summary::{compaction_words, dollars, seconds, tokens};
 use crate::stdio::{output_columns, print, wrap_lines};
@@ -181,9 +182,10 @@ fn row(agent: &ShownAgent<'_>) -> String {
     let error = agent.outcome.and_then(|outcome| outcome.error.as_deref());
     let error = error.map(|error| format!("{indent}  {}\n", for_terminal_line(error, error.len())));
     format!(
-        "{indent}{} {}  {}{}\n{}",
+        "{indent}{} {}  {}{}{}\n{}",
         mark(agent.outcome),
         short(agent.id),
+        if agent.spec.is_fork { FORK } else { "" },
         for_terminal_line(&agent.spec.goal, GOAL_CHARS),
         time.unwrap_or_default(),
         error.unwrap_or_default()
@@ -307,6 +309,9 @@ fn describe_child(spec: &AgentSpec) -> String {
     );
     if let Some(profile) = &spec.profile {
         out.push_str(&format!("profile: {}\n", for_terminal_line(profile, GOAL_CHARS)));
+    }
+    if spec.is_fork {
+        out.push_str("history: fork (its conversation begins with that of its parent)\n");
     }
     let indented = |text: &str| {
         let lines =

@@ -92,7 +92,13 @@ pub(super) enum EventBody<'r> {
     #[serde(rename = "external.text")]
     ExternalText { bytes: usize, preview: String },
     #[serde(rename = "model.request")]
-    ModelRequest { iteration: u32, messages: u64, bytes: u64 },
+    ModelRequest {
+        iteration: u32,
+        messages: u64,
+        bytes: u64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        purpose: Option<&'static str>,
+    },
     #[serde(rename = "model.delta")]
     Delta {
         #[serde(skip_serializing_if = "Option::is_none")]

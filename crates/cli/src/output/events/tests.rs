@@ -1,5 +1,5 @@
 use deputize_core::budget::Cost;
-use deputize_core::event::LogLevel;
+use deputize_core::event::{LogLevel, RequestPurpose};
 use deputize_core::message::{CallStatus, UserMessage};
 use deputize_core::outcome::ExitReason;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
@@ -33,7 +33,13 @@ fn every_event() -> TestWriter {
     writer.add(&top, Event::Message(UserMessage::new("Tidy up".to_owned())));
     writer.add(
         &top,
-        Event::ModelRequest { iteration: 1, messages: 1, bytes: 4321, model: "p/m".to_owned() },
+        Event::ModelRequest {
+            iteration: 1,
+            messages: 1,
+            bytes: 4321,
+            model: "p/m".to_owned(),
+            purpose: RequestPurpose::Turn,
+        },
     );
     let broken = ModelError {
         status: Some(503),
