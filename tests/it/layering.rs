@@ -7,11 +7,12 @@ use cargo_metadata::semver::VersionReq;
 use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 
 /// The arrows of ARCHITECTURE.md: a crate of ours, and those of ours it builds on.
-const ARROWS: [(&str, &[&str]); 29] = [
+const ARROWS: [(&str, &[&str]); 30] = [
     ("deputize-core", &["deputize-macros"]),
     ("deputize-macros", &[]),
-    ("deputize-cron", &["deputize-core"]),
+    ("deputize-cron", &["deputize-core", "deputize-file-lock"]),
     ("deputize-documents", &["deputize-core"]),
+    ("deputize-file-lock", &[]),
     ("deputize-image", &["deputize-core"]),
     ("deputize-plugin", &["deputize-core"]),
     ("deputize-plugin-archive", &["deputize-core", "deputize-plugin"]),
@@ -34,6 +35,7 @@ const ARROWS: [(&str, &[&str]); 29] = [
             "deputize-core",
             "deputize-cron",
             "deputize-documents",
+            "deputize-file-lock",
             "deputize-image",
             "deputize-process",
             "deputize-web",
@@ -41,7 +43,7 @@ const ARROWS: [(&str, &[&str]); 29] = [
     ),
     ("deputize-web", &["deputize-core"]),
     ("deputize-browser", &["deputize-core", "deputize-process", "deputize-tools", "deputize-web"]),
-    ("deputize-session-index", &["deputize-core", "deputize-runtime"]),
+    ("deputize-session-index", &["deputize-core", "deputize-file-lock", "deputize-runtime"]),
     ("deputize-delegate", &["deputize-core", "deputize-workflow"]),
     (
         "deputize-testkit",

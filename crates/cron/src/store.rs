@@ -5,6 +5,7 @@ use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use deputize_file_lock::{LockError, lock};
 use serde::Serialize;
 
 use crate::job::{Job, JobName};
@@ -14,9 +15,11 @@ use crate::run_record::JobHistory;
 pub const MOST_JOBS: usize = 200;
 /// Bytes of a file at most.
 const FILE_BYTES: u64 = 256 * 1024;
-/// How often the lock of the program that runs the jobs is tried, and the pause between.
-const LOCK_ATTEMPTS: u32 = 10;
-const LOCK_PAUSE: Duration = Duration::from_millis(5);
+/// How long another process that changes jobs is waited for.
+const LOCK_LIMIT: Duration = Duration::from_secs(20);
+/// How long the lock of the program that runs the jobs is waited for: somebody who asks whether it is
+/// held holds it for a moment.
+const DAEMON_LIMIT: Duration = Duration::from_millis(50);
 /// What the names of files end with.
 const ENDING: &str = "json";
 
@@ -53,7 +56,7 @@ pub enum JobStoreError {
     #[error("another program runs the jobs already{}", .0.map(|pid| format!(" (process {pid})")).unwrap_or_default())]
     Busy(Option<u32>),
     /// A file cannot be read or written.
-    #[error("`{}` cannot be used", path.display())]
+    #[error("`{}` cannot be used{}", path.display(), remedy(source))]
     Io {
         /// The file.
         path: PathBuf,
@@ -64,6 +67,14 @@ pub enum JobStoreError {
 
 fn there_are(known: &[String]) -> String {
     if known.is_empty() { String::new() } else { format!("; there are: {}", known.join(", ")) }
+}
+
+/// Returns what to do where that is known.
+fn remedy(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => " (make room on its disk)",
+        _ => "",
+    }
 }
 
 /// The jobs of a person, in a folder.
@@ -275,20 +286,12 @@ impl JobStore {
         let path = self.folder.join(".daemon");
         let failed = |source| JobStoreError::Io { path: path.clone(), source };
         private_folder(&self.folder).map_err(failed)?;
-        let mut file = open_lock(&path).map_err(failed)?;
-        for attempt in 0.. {
-            match file.try_lock() {
-                Ok(()) => break,
-                // Somebody who asks whether it is held holds it for a moment.
-                Err(TryLockError::WouldBlock) if attempt < LOCK_ATTEMPTS => {
-                    std::thread::sleep(LOCK_PAUSE);
-                }
-                Err(TryLockError::WouldBlock) => {
-                    return Err(JobStoreError::Busy(read_pid(&mut file)));
-                }
-                Err(TryLockError::Error(source)) => return Err(failed(source)),
-            }
-        }
+        let file = open_lock(&path).map_err(failed)?;
+        let mut file = match lock(file, DAEMON_LIMIT, || false) {
+            Ok(file) => file,
+            Err(LockError::Busy) => return Err(JobStoreError::Busy(read_pid(&path))),
+            Err(error) => return Err(failed(error.into())),
+        };
         file.set_len(0).map_err(failed)?;
         write!(file, "{}", std::process::id()).map_err(failed)?;
         Ok(DaemonLock(file))
@@ -320,13 +323,11 @@ impl JobStore {
     /// Waits for the lock of the folder, which is held until the file is dropped.
     fn lock(&self) -> Result<File, JobStoreError> {
         let path = self.folder.join(".lock");
-        let lock = || {
+        let wait = || {
             private_folder(&self.folder)?;
-            let file = open_lock(&path)?;
-            file.lock()?;
-            Ok(file)
+            Ok(lock(open_lock(&path)?, LOCK_LIMIT, || false)?)
         };
-        lock().map_err(|source| JobStoreError::Io { path: path.clone(), source })
+        wait().map_err(|source| JobStoreError::Io { path: path.clone(), source })
     }
 }
 
@@ -341,9 +342,9 @@ fn private_folder(folder: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)
 }
 
-fn read_pid(file: &mut File) -> Option<u32> {
+fn read_pid(path: &Path) -> Option<u32> {
     let mut text = String::new();
-    file.take(20).read_to_string(&mut text).ok()?;
+    File::open(path).ok()?.take(20).read_to_string(&mut text).ok()?;
     text.parse().ok()
 }
 

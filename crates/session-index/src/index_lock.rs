@@ -1,18 +1,17 @@
 //! The lock that one process at a time has on an index.
 
-use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, SystemTime};
 
 use deputize_core::Cancel;
+use deputize_file_lock::{LockError, lock};
 
 use crate::error::IndexError;
 
 /// How long another process is waited for: longer than it takes to build an index of many sessions.
 const WAIT: Duration = Duration::from_secs(60);
-/// Time between two looks at the lock.
-const PAUSE: Duration = Duration::from_millis(5);
 
 /// The lock on an index, held until it is dropped. With it, nobody else has the index open.
 #[derive(Debug)]
@@ -28,22 +27,13 @@ impl IndexLock {
 
     fn acquire_within(folder: &Path, cancel: &Cancel, wait: Duration) -> Result<Self, IndexError> {
         let file = open(folder).map_err(|error| IndexError::index(folder, error.into()))?;
-        let since = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Self { file }),
-                Err(TryLockError::Error(error)) => {
-                    return Err(IndexError::index(folder, error.into()));
-                }
-                Err(TryLockError::WouldBlock) if cancel.is_cancelled() => {
-                    return Err(IndexError::Cancelled);
-                }
-                Err(TryLockError::WouldBlock) if since.elapsed() >= wait => {
-                    let path = folder.to_owned();
-                    return Err(IndexError::InUse { path, seconds: wait.as_secs() });
-                }
-                Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
+        match lock(file, wait, || cancel.is_cancelled()) {
+            Ok(file) => Ok(Self { file }),
+            Err(LockError::Cancelled) => Err(IndexError::Cancelled),
+            Err(LockError::Busy) => {
+                Err(IndexError::InUse { path: folder.to_owned(), seconds: wait.as_secs() })
             }
+            Err(error) => Err(IndexError::index(folder, io::Error::from(error).into())),
         }
     }
 

@@ -70,6 +70,45 @@ impl Disk {
 }
 
 #[tokio::test]
+async fn on_a_full_disk_jobs_stay_as_they_were_and_the_error_says_what_to_do() {
+    let lab = Lab::new();
+    let home = lab.path("home");
+    let disk = require!(Disk::mount(&lab, &home, "size=256k").await);
+    let cron = async |args: &[&str]| {
+        let args = [&["cron"], args].concat();
+        RunningProgram::start(disk.deputize(&lab, &args)).end().await
+    };
+    let add = |name| ["add", name, "Say hello.", "--schedule", "every 9d", "-t", "file_read"];
+    cron(&add("kept")).await.with_code(0);
+    cron(&["trigger", "kept"]).await.with_code(0);
+    let ballast = disk.path(&home.join("ballast"));
+    let mut rest = fs::File::create(&ballast).unwrap();
+    while rest.write(&[0; 512]).is_ok_and(|count| count > 0) {}
+    let files = || {
+        let folder = disk.path(&home.join("cron"));
+        let of = |name: &str| fs::read_dir(folder.join(name)).unwrap();
+        let all = of("jobs").chain(of("history")).map(|entry| entry.unwrap().path());
+        let mut all: Vec<_> = all.map(|path| (path.clone(), fs::read(path).unwrap())).collect();
+        all.sort();
+        all
+    };
+    let before = files();
+    for args in [&add("other")[..], &["pause", "kept"], &["trigger", "kept"], &["run"]] {
+        let ended = cron(args).await.with_code(1);
+        for part in ["No space left on device", "(make room on its disk)", "/cron/"] {
+            assert!(ended.err.contains(part), "{args:?}: {part}: {}", ended.err);
+        }
+        assert_eq!(files(), before, "{args:?}");
+    }
+    let listed = cron(&["list"]).await.with_code(0).out;
+    assert!(listed.contains("kept") && !listed.contains("other"), "{listed}");
+    fs::remove_file(ballast).unwrap();
+    cron(&add("other")).await.with_code(0);
+    cron(&["pause", "kept"]).await.with_code(0);
+    assert!(cron(&["list"]).await.with_code(0).out.contains("paused"));
+}
+
+#[tokio::test]
 async fn a_disk_that_fills_stops_the_turn_and_keeps_what_was_acknowledged() {
     let lab = Lab::new();
     let home = lab.path("home");

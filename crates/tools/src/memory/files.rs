@@ -3,17 +3,21 @@
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use deputize_core::memory::{Memory, MemoryError};
 use deputize_core::sanitize::{Secrets, clean};
 use deputize_core::{AgentId, BoxFuture, Outcome};
 use deputize_documents::read_text;
+use deputize_file_lock::lock;
 
 use super::entry::{BULLET, key_in, marked, parse, text_of, unmarked};
 use super::topic::{ENTRY_CHARS, MEMORY_BYTES, MemoryFileError, MemoryTopic};
 
 /// Bytes of a file that a person wrote; a longer one is not read.
 const READ_BYTES: u64 = 1024 * 1024;
+/// How long another process that writes is waited for.
+const LOCK_LIMIT: Duration = Duration::from_secs(20);
 
 /// The memory of a person's agents: `user.md` and `work.md` in a folder.
 ///
@@ -235,9 +239,7 @@ impl MemoryFiles {
     /// Waits for the lock of the folder, which is held until the file is dropped.
     fn lock(&self) -> io::Result<File> {
         fs::create_dir_all(&self.folder)?;
-        let lock = File::create(self.folder.join(".lock"))?;
-        lock.lock()?;
-        Ok(lock)
+        Ok(lock(File::create(self.folder.join(".lock"))?, LOCK_LIMIT, || false)?)
     }
 }
 

@@ -1,23 +1,20 @@
 //! Files that messages are appended to.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use deputize_core::sanitize::for_terminal;
+use deputize_file_lock::lock;
 use jiff::Timestamp;
 use rustix::fs::{Access, OFlags, access};
-
-/// Interval at which a lock of another process is tried again.
-const LOCK_LOOK: Duration = Duration::from_millis(10);
 
 /// Appends a message with its time: a line, and further lines of it indented. The whole message is
 /// written or nothing of it. Processes that write at the same time wait for each other, up to a limit.
 pub(super) fn append(path: &Path, text: &str, now_ms: u64, limit: Duration) -> io::Result<()> {
-    let mut file = open(path)?;
-    lock(&file, limit)?;
+    let mut file = lock(open(path)?, limit, || false)?;
     let end = file.seek(SeekFrom::End(0))?;
     let entry = entry(text, now_ms);
     // The line of a program that was killed, or of another program, may have no end.
@@ -39,21 +36,6 @@ pub(super) fn check(path: &Path) -> io::Result<()> {
             access(folder, Access::WRITE_OK | Access::EXEC_OK).map_err(io::Error::from)
         }
         Err(error) => Err(error),
-    }
-}
-
-/// Waits for the lock of a file, which is held until the file is dropped.
-fn lock(file: &File, limit: Duration) -> io::Result<()> {
-    let end = Instant::now() + limit;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(()),
-            Err(TryLockError::Error(error)) => return Err(error),
-            Err(TryLockError::WouldBlock) if Instant::now() >= end => {
-                return Err(io::Error::other("another process holds its lock"));
-            }
-            Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_LOOK),
-        }
     }
 }
 
