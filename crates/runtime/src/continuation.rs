@@ -5,7 +5,6 @@ use std::sync::Arc;
 use deputize_core::agent::{AgentSpec, AttachError, ContinueError, FurtherTask};
 use deputize_core::run::Step;
 use deputize_core::{AgentId, AgentView, Event, describe_error};
-
 use tokio::task::spawn_blocking;
 
 use crate::agent_handle::AgentHandle;
@@ -15,20 +14,8 @@ use crate::launch::{ReadyAgent, launch_background, resume_agent};
 use crate::session_inner::SessionInner;
 use crate::stored_agent::StoredAgent;
 
-/// Gives an ended child of a replay a further task. The recording has shown that it may, and has its
-/// records.
-pub(crate) fn continue_recorded(
-    shared: &Arc<SessionInner>,
-    parent: &AgentView,
-    child: &AgentId,
-    task: &FurtherTask,
-) -> Result<(), ContinueError> {
-    let handle = parent_handle(shared, parent)?;
-    launch_background(ready(shared, parent, child, task)?, parent, handle);
-    Ok(())
-}
-
-/// Gives an ended child a further task: it goes on in the background.
+/// Gives an ended child a further task: it goes on in the background. In a replay the recording has
+/// shown that it may, and has its records; nothing is waited for then.
 pub(crate) async fn continue_child(
     shared: &Arc<SessionInner>,
     parent: &AgentView,
@@ -36,6 +23,10 @@ pub(crate) async fn continue_child(
     task: &FurtherTask,
 ) -> Result<(), ContinueError> {
     let handle = parent_handle(shared, parent)?;
+    if shared.play.is_some() {
+        launch_background(ready(shared, parent, child, task)?, parent, handle);
+        return Ok(());
+    }
     let (spec, state) = ended_child(shared, parent, child)?;
     check_conversation(shared, &spec, &state)?;
     let goal = shared.parts.secrets.scrub(&task.goal).into_owned();

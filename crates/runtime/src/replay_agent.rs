@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use deputize_core::agent::AgentSpec;
+use deputize_core::agent::{AgentSpec, ContinueError};
 use deputize_core::event::RequestPurpose;
 use deputize_core::hook::{HookDecision, HookPoint};
 use deputize_core::message::{CallStatus, UserMessage};
@@ -14,11 +14,11 @@ use deputize_core::{
     AgentId, BoxFuture, CallId, Event, Message, Outcome, Record, Status, ToolCall, ToolCx,
     describe_error,
 };
+use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
 use crate::agent_context::AgentContext;
 use crate::agent_state::NextStep;
-use crate::continuation::continue_recorded;
 use crate::outcome::{host_fault, outcome_of};
 use crate::readable_messages::readable_by;
 use crate::recording::{Playback, ReplayError, ReplayOver, ReplayPosition, compare, said};
@@ -278,7 +278,11 @@ impl ReplayAgent {
         let view = &self.cx.view;
         let fail = |now: String| self.fail(record, now);
         if let Some((child, task)) = self.play.continued(view.id(), call) {
-            let continued = continue_recorded(&self.cx.shared, view, child, task);
+            // In a replay nothing is read for it, so it is ready at once.
+            let continued = view.session.control.continue_child(view, child, task).now_or_never();
+            let continued = continued.unwrap_or_else(|| {
+                Err(ContinueError::Conversation("it is not in the recording".to_owned()))
+            });
             return continued.map_err(|error| fail(describe_error(&error)));
         }
         if !self.play.spawns(view.id(), call) {
