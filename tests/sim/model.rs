@@ -71,8 +71,11 @@ impl SimModel {
             let (old, new) = messages.split_at(same.min(messages.len()));
             let mut left = before.iter();
             let begins = match summary {
-                // What stays of the older messages stands before the summary, in its order.
-                Some(_) => old.iter().all(|message| left.any(|one| one == message)),
+                // What stays of the older messages stands before the summary, in its order. A power cut
+                // may have taken the request before, but not the summary of an earlier life.
+                Some(_) => {
+                    before.is_empty() || old.iter().all(|message| left.any(|one| one == message))
+                }
                 None => *old == *before,
             };
             if !begins {

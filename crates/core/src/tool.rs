@@ -73,10 +73,13 @@ pub trait Tool: Send + Sync {
     }
 
     /// Returns what a person who is asked about a call must know beside its arguments, such as the
-    /// job that it names: texts by their names. Called off the asynchronous threads, so it may read
-    /// files.
-    fn question_details(&self, _arguments: &Value, _agent: &AgentView) -> Map<String, Value> {
-        Map::new()
+    /// job that it names: texts by their names.
+    fn question_details<'a>(
+        &'a self,
+        _arguments: &'a Value,
+        _agent: &'a AgentView,
+    ) -> BoxFuture<'a, Map<String, Value>> {
+        Box::pin(std::future::ready(Map::new()))
     }
 
     /// Returns whether a call with these arguments may be repeated if a crash left it without a
@@ -149,8 +152,12 @@ pub trait TypedTool: Send + Sync + 'static {
 
     /// Returns what a person who is asked must know beside the arguments; see
     /// [`Tool::question_details`].
-    fn question_details(&self, _args: Self::Args, _agent: &AgentView) -> Map<String, Value> {
-        Map::new()
+    fn question_details(
+        &self,
+        _args: Self::Args,
+        _agent: &AgentView,
+    ) -> impl Future<Output = Map<String, Value>> + Send {
+        std::future::ready(Map::new())
     }
 
     /// Runs a call; see [`Tool::call`].
@@ -187,9 +194,16 @@ impl<T: TypedTool> Tool for ErasedTool<T> {
         self.tool.declare(agent)
     }
 
-    fn question_details(&self, arguments: &Value, agent: &AgentView) -> Map<String, Value> {
-        let args = T::Args::deserialize(arguments);
-        args.map(|args| self.tool.question_details(args, agent)).unwrap_or_default()
+    fn question_details<'a>(
+        &'a self,
+        arguments: &'a Value,
+        agent: &'a AgentView,
+    ) -> BoxFuture<'a, Map<String, Value>> {
+        match T::Args::deserialize(arguments) {
+            Ok(args) => Box::pin(self.tool.question_details(args, agent)),
+            // The call will say so.
+            Err(_) => Box::pin(std::future::ready(Map::new())),
+        }
     }
 
     fn call<'a>(&'a self, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, ToolCallResult> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use deputize_core::agent::{AgentSpec, AttachError, ContinueError, FurtherTask};
 use deputize_core::run::Step;
 use deputize_core::{AgentId, AgentView, Event, describe_error};
-use tokio::task::spawn_blocking;
+use tokio::sync::oneshot;
 
 use crate::agent_handle::AgentHandle;
 use crate::agent_states::{AgentStates, SharedState};
@@ -60,12 +60,14 @@ async fn read_messages(
     if !state.read().is_released() {
         return Ok(());
     }
+    let (give, take) = oneshot::channel();
     let session = Arc::clone(shared);
-    let read = spawn_blocking(move || session.stored()).await;
-    let stored = match read {
+    let work = move || drop(give.send(session.stored()));
+    shared.approvals.disk.run_long(Box::new(work)).await;
+    let stored = match take.await {
         Ok(Ok(stored)) => stored,
         Ok(Err(error)) => return Err(unread(&describe_error(&error))),
-        Err(error) => return Err(unread(&error.to_string())),
+        Err(_) => return Err(unread("the program ends")),
     };
     match AgentStates::of(&stored.records).get(child) {
         Some(folded) => state.restore(&folded),

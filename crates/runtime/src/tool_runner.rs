@@ -17,7 +17,6 @@ use deputize_core::{
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use serde_json::{Map, Value};
-use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
 
@@ -312,10 +311,7 @@ impl ToolRunner {
     /// Returns what is asked about a call, without the class and the reason of the question.
     async fn question(&self, call: &ToolCall, entry: &CatalogEntry, arguments: &Value) -> Question {
         let (command, mut others) = shown_call(entry.tool.spec(), arguments);
-        let (tool, view) = (Arc::clone(&entry.tool), Arc::clone(&self.cx.view));
-        let parsed = arguments.clone();
-        let details = spawn_blocking(move || tool.question_details(&parsed, &view)).await;
-        others.extend(details.unwrap_or_default());
+        others.extend(entry.tool.question_details(arguments, &self.cx.view).await);
         Question {
             agent: self.cx.view.id().clone(),
             goal: self.cx.view.spec.goal.clone(),

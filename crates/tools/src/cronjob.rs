@@ -17,6 +17,7 @@ use deputize_cron::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use tokio::task::spawn_blocking;
 
 use crate::blocking::{blocking, still_wanted};
 use crate::send_message::MessageSettings;
@@ -98,16 +99,16 @@ impl TypedTool for CronJob {
         }
     }
 
-    fn question_details(&self, args: Args, agent: &AgentView) -> Map<String, Value> {
+    async fn question_details(&self, args: Args, agent: &AgentView) -> Map<String, Value> {
         let settings = agent.session.settings.get_or_insert_with(JobSettings::default);
         let name = args.name.and_then(|name| name.parse::<JobName>().ok());
-        let (Some(store), Some(name)) = (&settings.store, name) else { return Map::new() };
+        let (Some(store), Some(name)) = (settings.store.clone(), name) else { return Map::new() };
         let detail = |name: &str, text: String| (name.to_owned(), Value::String(text));
-        match store.get(&name) {
-            Ok(job) => present_job(&job).map(|(name, text)| detail(name, text)).collect(),
+        match spawn_blocking(move || store.get(&name)).await {
+            Ok(Ok(job)) => present_job(&job).map(|(name, text)| detail(name, text)).collect(),
             // The call will say so.
-            Err(JobStoreError::Unknown { .. }) => Map::new(),
-            Err(error) => [detail("present job", describe_error(&error))].into_iter().collect(),
+            Ok(Err(JobStoreError::Unknown { .. })) | Err(_) => Map::new(),
+            Ok(Err(error)) => [detail("present job", describe_error(&error))].into_iter().collect(),
         }
     }
 

@@ -59,6 +59,13 @@ pub trait Disk: Send + Sync {
     /// When the storage fails; the content is the same all the same.
     fn rewrite(&self, path: &Path, from: u64) -> io::Result<()>;
 
+    /// Runs work that uses this storage for long. A storage whose calls block a thread runs it on
+    /// one that may block; the others run it at once.
+    fn run_long(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()> {
+        work();
+        Box::pin(std::future::ready(()))
+    }
+
     /// Removes a file.
     ///
     /// # Errors

@@ -80,6 +80,13 @@ impl Disk for RealDisk {
         }
     }
 
+    fn run_long(&self, work: Box<dyn FnOnce() + Send>) -> BoxFuture<'static, ()> {
+        Box::pin(async {
+            // It fails only if the work panics, or if the program ends.
+            let _done = tokio::task::spawn_blocking(work).await;
+        })
+    }
+
     fn remove_file(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }
