@@ -24,7 +24,7 @@ const ARROWS: [(&str, &[&str]); 30] = [
     ("deputize-requirements", &[]),
     ("deputize-workflow", &[]),
     ("deputize-acp", &["deputize-core", "deputize-process", "deputize-runtime"]),
-    ("deputize-mcp", &["deputize-core", "deputize-image", "deputize-process"]),
+    ("deputize-mcp", &["deputize-core", "deputize-image", "deputize-process", "deputize-web"]),
     ("deputize-check", &["deputize-core"]),
     ("deputize-runtime", &["deputize-core"]),
     ("deputize-offline", &["deputize-core"]),

@@ -10,6 +10,7 @@ mod far;
 mod faults;
 mod index;
 mod installed;
+mod login;
 mod once;
 mod real;
 mod runs;

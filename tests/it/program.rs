@@ -306,6 +306,11 @@ impl RunningProgram {
         until("the lines", self.out.clone(), enough).await;
     }
 
+    /// Returns what it has printed on standard error so far.
+    pub(crate) fn err_text(&self) -> String {
+        String::from_utf8(self.err.borrow().0.clone()).unwrap()
+    }
+
     /// Waits for words on standard error.
     pub(crate) async fn says(&self, words: &str) {
         until(words, self.err.clone(), |text| text.contains(words).then_some(())).await;

@@ -16,7 +16,7 @@ mod skills;
 
 pub(crate) use acp::Acp;
 pub(crate) use cron::{CronAdd, CronCommand, CronRun};
-pub(crate) use mcp::{AddServer, Mcp, McpServe};
+pub(crate) use mcp::{AddServer, LoginArgs, Mcp, McpServe};
 pub(crate) use memory::MemoryCommand;
 pub(crate) use new::{NewCommand, Project};
 pub(crate) use profiles::Profiles;

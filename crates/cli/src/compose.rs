@@ -44,6 +44,7 @@ mod prices;
 mod prompt_environment;
 mod resolved_models;
 mod settings;
+pub(crate) mod sign_in;
 mod top_profile;
 mod web;
 

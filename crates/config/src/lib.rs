@@ -79,7 +79,7 @@ pub use known::{OFFLINE, UrlFault};
 pub use layer::{FlagValue, MAX_FILE_BYTES};
 pub use load::in_order;
 pub use load::{ConfigError, LoadedConfig, Sources, load};
-pub use mcp::{McpServer, ToolFilter};
+pub use mcp::{McpServer, ServerSignIn, ToolFilter};
 pub use messaging::{MessageTargetEntry, MessagingConfig};
 pub use place::nearest;
 pub use place::{ConfigPlace, ConfigSource, Problem};

@@ -25,6 +25,8 @@ pub struct McpServer {
     pub url: Option<String>,
     /// Headers sent with every request to `url`.
     pub headers: BTreeMap<String, Secret>,
+    /// How people sign in to `url`, where it does not say all of it itself.
+    pub oauth: ServerSignIn,
     /// Which of its tools are offered.
     pub tools: ToolFilter,
     /// Time limit in seconds from its start to the list of its tools.
@@ -52,6 +54,7 @@ impl Default for McpServer {
             cwd: None,
             url: None,
             headers: BTreeMap::new(),
+            oauth: ServerSignIn::default(),
             tools: ToolFilter::default(),
             start_timeout_seconds: Self::START_TIMEOUT_SECONDS,
             call_timeout_seconds: 120,
@@ -71,4 +74,21 @@ pub struct ToolFilter {
     /// Tools that you declare read-only: they run without approval. The server's own claims do not
     /// count.
     pub read_only: Vec<String>,
+}
+
+/// The sign-in to a server by OAuth. Most servers need none of this.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ServerSignIn {
+    /// Id of this program as a registered client. Without it, the program registers itself.
+    pub client_id: Option<String>,
+    /// Secret of that client, mostly `${NAME}`.
+    pub client_secret: Option<Secret>,
+    /// Scopes to ask for. Empty: what the server asks for.
+    pub scopes: Vec<String>,
+    /// Port of the redirect address `http://127.0.0.1:PORT/callback` that is registered for
+    /// `client_id`. 0: any.
+    pub redirect_port: u16,
+    /// Hosts of the sign-in that may have private addresses, as HOST or HOST:PORT.
+    pub allow_hosts: Vec<String>,
 }

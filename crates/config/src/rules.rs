@@ -361,7 +361,7 @@ fn mcp_servers(config: &PlacedValue, found: &mut Findings) {
         let path = format!("mcp_servers.{}", shown(name));
         let has = |key: &str| entry.node.entry(key);
         let (kind, misplaced): (_, &[&str]) = match (has("command"), has("url")) {
-            (Some(_), None) => ("command", &["headers"]),
+            (Some(_), None) => ("command", &["headers", "oauth"]),
             (None, Some(_)) => ("url", &["args", "env", "cwd"]),
             (None, None) => {
                 found.error(&entry.key, format!("`{path}` needs `command` or `url`"));
@@ -395,6 +395,25 @@ fn mcp_servers(config: &PlacedValue, found: &mut Findings) {
             found.error(&url.node.place, format!("`{path}.url` {fault}"));
         }
         headers_rule(&path, &entry.node, found);
+        sign_in_rule(&path, &entry.node, found);
+    }
+}
+
+/// Reports what a sign-in cannot be done with.
+fn sign_in_rule(path: &str, node: &PlacedValue, found: &mut Findings) {
+    let Some(oauth) = node.at(&["oauth"]) else { return };
+    for host in oauth.at(&["allow_hosts"]).into_iter().flat_map(PlacedValue::items) {
+        if let Some(Err(fault)) = host.text().map(str::parse::<AllowedHost>) {
+            found.error(&host.place, format!("`{path}.oauth.allow_hosts`: {fault}"));
+        }
+    }
+    let has = |key: &str| oauth.entry(key).filter(|entry| is_filled(&entry.node));
+    if has("client_id").is_some() {
+        return;
+    }
+    if let Some(alone) = has("client_secret") {
+        let message = format!("`{path}.oauth.client_secret` does nothing without `client_id`");
+        found.error(&alone.key, message);
     }
 }
 

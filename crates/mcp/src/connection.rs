@@ -31,7 +31,7 @@ use crate::http;
 use crate::request_error::RequestError;
 use crate::server::{ServerConfig, ServerTransport};
 use crate::stdio_transport::{ConnectionStatus, PipeTransport, StderrTail};
-use crate::transport_error::{from_service, root};
+use crate::transport_error::{from_service, request_error, root};
 
 /// Grace period for a server to exit by itself.
 const END_GRACE: Duration = Duration::from_millis(300);
@@ -153,7 +153,7 @@ impl Connection {
         let ends = |fault: McpErrorKind| (wrong(fault), NextHandshake::Nothing);
         match &server.reach {
             ServerTransport::Url { url, headers } => {
-                let transport = http::transport(url, headers).map_err(ends)?;
+                let transport = http::transport(server, url, headers).map_err(ends)?;
                 let heard = Arc::new(ConnectionStatus::default());
                 let handler = ConnectionHandler::new(root);
                 let running = agree(handler, transport, mode, discover_timeout).await;
@@ -476,7 +476,8 @@ where
             }
             other => describe_agreement_error(other),
         };
-        let unreached = matches!(error, ClientInitializeError::TransportError { .. });
+        let unreached = matches!(error, ClientInitializeError::TransportError { .. })
+            && said_in(&error).is_none();
         HandshakeError {
             why: deputize_core::sanitize::for_terminal_line(&why, 400),
             unreached,
@@ -485,8 +486,20 @@ where
     })
 }
 
+/// What is wrong in our own words, where a request of ours failed.
+fn said_in(error: &ClientInitializeError) -> Option<String> {
+    let ClientInitializeError::TransportError { error, .. } = error else { return None };
+    match request_error(error.error.downcast_ref()?)? {
+        RequestError::Way { said, .. } => Some(said.clone()),
+        _ => None,
+    }
+}
+
 /// Why agreeing failed, without the names that the library has for its parts.
 fn describe_agreement_error(error: &ClientInitializeError) -> String {
+    if let Some(said) = said_in(error) {
+        return said;
+    }
     match error {
         ClientInitializeError::TransportError { error, .. } => {
             match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {

@@ -6,7 +6,8 @@ use std::io;
 use std::sync::{Arc, Once};
 use std::time::Duration;
 
-use reqwest::header::{HeaderName, HeaderValue};
+use reqwest::StatusCode;
+use reqwest::header::{AUTHORIZATION, HeaderName, HeaderValue};
 use rmcp::model::{ClientJsonRpcMessage, ClientRequest};
 use rmcp::transport::StreamableHttpClientTransport;
 use rmcp::transport::common::client_side_sse::ExponentialBackoff;
@@ -14,10 +15,13 @@ use rmcp::transport::streamable_http_client::{
     StreamableHttpClient, StreamableHttpClientTransportConfig, StreamableHttpError,
 };
 
+use crate::access_tokens::TokenSource;
 use crate::error::McpErrorKind;
-use crate::http_request::{SESSION, SentRequest, mended_events, post, to_greeting};
+use crate::http_request::{SESSION, SentRequest, mended_events, read_answer, to_greeting, to_post};
+use crate::request_error::RequestError;
+use crate::server::ServerConfig;
 use crate::stdio_transport::LINE_BYTES;
-use crate::transport_error::{HttpError, PostResult, SseEvents, bottom};
+use crate::transport_error::{HttpError, PostResult, SseEvents, bottom, failed, unauthorized};
 
 /// Time limit for a connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -29,6 +33,7 @@ type HeaderMap = std::collections::HashMap<HeaderName, HeaderValue>;
 
 /// A connection to an address. No redirect is followed: a key must not wander.
 pub(crate) fn transport(
+    server: &ServerConfig,
     url: &str,
     headers: &BTreeMap<String, String>,
 ) -> Result<StreamableHttpClientTransport<McpHttpClient>, McpErrorKind> {
@@ -72,12 +77,69 @@ pub(crate) fn transport(
         value.set_sensitive(true);
         config.custom_headers.insert(header, value);
     }
-    Ok(StreamableHttpClientTransport::with_client(McpHttpClient(client), config))
+    // A header of the person's own is what they mean to be known by.
+    let is_known = config.custom_headers.contains_key(&AUTHORIZATION);
+    let tokens = server.tokens.clone().filter(|_| !is_known);
+    let sign_in = if is_known { "" } else { server.setting_names.name("sign_in") };
+    let client = McpHttpClient { client, tokens, sign_in: sign_in.into() };
+    Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
 /// The library's client, which makes the requests of calls itself: see [`crate::http_request`].
 #[derive(Debug, Clone)]
-pub(crate) struct McpHttpClient(reqwest::Client);
+pub(crate) struct McpHttpClient {
+    client: reqwest::Client,
+    tokens: Option<TokenSource>,
+    /// How a person signs in to the server; empty if the host has no word for it.
+    sign_in: Arc<str>,
+}
+
+impl McpHttpClient {
+    /// Returns the access token to send, other than one that was refused.
+    async fn token(&self, rejected: Option<&str>) -> Result<Option<String>, HttpError> {
+        let Some(tokens) = &self.tokens else { return Ok(None) };
+        let wrong = |said| failed(RequestError::Way { said, made: false, theirs: String::new() });
+        tokens.token(rejected).await.map_err(wrong)
+    }
+
+    /// Sends a message in the library's way; where the token is refused, once more with another.
+    async fn post_greeting(
+        &self,
+        uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session: Option<Arc<str>>,
+        headers: HeaderMap,
+        most: usize,
+    ) -> PostResult {
+        let send = |token: Option<String>| {
+            let (uri, message, session) = (Arc::clone(&uri), message.clone(), session.clone());
+            self.client.post_message_with_max_sse_event_size(
+                uri,
+                message,
+                session,
+                token,
+                headers.clone(),
+                most,
+            )
+        };
+        let token = self.token(None).await?;
+        let posted = send(token.clone()).await;
+        if !matches!(posted, Err(StreamableHttpError::AuthRequired(_))) {
+            return posted;
+        }
+        let posted = match self.token(Some(token.as_deref().unwrap_or_default())).await? {
+            Some(next) => send(Some(next)).await,
+            None => posted,
+        };
+        posted.map_err(|error| match error {
+            StreamableHttpError::AuthRequired(_) => {
+                let said = unauthorized(&self.sign_in);
+                failed(RequestError::Way { said, made: false, theirs: String::new() })
+            }
+            error => error,
+        })
+    }
+}
 
 impl StreamableHttpClient for McpHttpClient {
     type Error = reqwest::Error;
@@ -87,11 +149,11 @@ impl StreamableHttpClient for McpHttpClient {
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
         session: Option<Arc<str>>,
-        auth: Option<String>,
+        _: Option<String>,
         headers: HeaderMap,
     ) -> PostResult {
         let most = LINE_BYTES;
-        self.post_message_with_max_sse_event_size(uri, message, session, auth, headers, most).await
+        self.post_message_with_max_sse_event_size(uri, message, session, None, headers, most).await
     }
 
     async fn post_message_with_max_sse_event_size(
@@ -99,7 +161,7 @@ impl StreamableHttpClient for McpHttpClient {
         uri: Arc<str>,
         message: ClientJsonRpcMessage,
         session: Option<Arc<str>>,
-        auth: Option<String>,
+        _: Option<String>,
         headers: HeaderMap,
         most: usize,
     ) -> PostResult {
@@ -110,37 +172,48 @@ impl StreamableHttpClient for McpHttpClient {
             _ => None,
         };
         let Some((id, false)) = asked else {
-            let post = self
-                .0
-                .post_message_with_max_sse_event_size(uri, message, session, auth, headers, most);
-            let posted = post.await?;
+            let posted = self.post_greeting(uri, message, session, headers, most).await?;
             return match asked {
                 Some((id, _)) => to_greeting(posted, &id),
                 None => Ok(posted),
             };
         };
-        let request = self.0.post(&*uri).headers(headers.into_iter().collect());
-        let request = match auth {
-            Some(auth) => request.bearer_auth(auth),
-            None => request,
-        };
         let message = serde_json::to_vec(&message)?;
-        let request = match session.as_deref() {
-            Some(session) => request.header(SESSION, session),
-            None => request,
+        let headers: reqwest::header::HeaderMap = headers.into_iter().collect();
+        let send = |token: Option<&str>| {
+            let request = self.client.post(&*uri).headers(headers.clone());
+            let request = match token {
+                Some(token) => request.bearer_auth(token),
+                None => request,
+            };
+            let request = match session.as_deref() {
+                Some(session) => request.header(SESSION, session),
+                None => request,
+            };
+            to_post(request, message.clone()).send()
         };
-        let sent = SentRequest { id: &id, in_session: session.is_some() };
-        post(request, message, sent, most).await
+        let token = self.token(None).await?;
+        let mut response = send(token.as_deref()).await?;
+        // What is refused so was not done.
+        if response.status() == StatusCode::UNAUTHORIZED
+            && let Some(next) = self.token(Some(token.as_deref().unwrap_or_default())).await?
+        {
+            response = send(Some(&next)).await?;
+        }
+        let in_session = session.is_some();
+        let sent = SentRequest { id: &id, in_session, sign_in: &self.sign_in };
+        read_answer(response, sent, most).await
     }
 
     async fn delete_session(
         &self,
         uri: Arc<str>,
         session: Arc<str>,
-        auth: Option<String>,
+        _: Option<String>,
         headers: HeaderMap,
     ) -> Result<(), HttpError> {
-        self.0.delete_session(uri, session, auth, headers).await
+        let token = self.token(None).await?;
+        self.client.delete_session(uri, session, token, headers).await
     }
 
     async fn get_stream(
@@ -148,11 +221,11 @@ impl StreamableHttpClient for McpHttpClient {
         uri: Arc<str>,
         session: Option<Arc<str>>,
         last: Option<String>,
-        auth: Option<String>,
+        _: Option<String>,
         headers: HeaderMap,
     ) -> Result<SseEvents, HttpError> {
         let most = LINE_BYTES;
-        self.get_stream_with_max_sse_event_size(uri, session, last, auth, headers, most).await
+        self.get_stream_with_max_sse_event_size(uri, session, last, None, headers, most).await
     }
 
     async fn get_stream_with_max_sse_event_size(
@@ -160,14 +233,15 @@ impl StreamableHttpClient for McpHttpClient {
         uri: Arc<str>,
         session: Option<Arc<str>>,
         last: Option<String>,
-        auth: Option<String>,
+        _: Option<String>,
         headers: HeaderMap,
         most: usize,
     ) -> Result<SseEvents, HttpError> {
         let resumes = last.is_some();
+        let token = self.token(None).await?;
         let events = self
-            .0
-            .get_stream_with_max_sse_event_size(uri, session, last, auth, headers, most)
+            .client
+            .get_stream_with_max_sse_event_size(uri, session, last, token, headers, most)
             .await;
         match events {
             // What it does not know it will not know later: the stream ends, and who waits on it is told.

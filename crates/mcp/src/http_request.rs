@@ -15,7 +15,7 @@ use deputize_core::truncate::truncate_chars;
 use crate::json::{as_answer, error_in, mended, read, unreadable};
 use crate::request_error::RequestError;
 use crate::stdio_transport::UNASKED;
-use crate::transport_error::{PostResult, SseEvents, failed, refused, status};
+use crate::transport_error::{PostResult, SseEvents, failed, refused, status, unauthorized};
 
 /// Limit on an answer in JSON, in bytes.
 const ANSWER_BYTES: usize = 16 * 1024 * 1024;
@@ -30,20 +30,25 @@ pub(crate) struct SentRequest<'a> {
     pub(crate) id: &'a RequestId,
     /// Whether it is sent within a session.
     pub(crate) in_session: bool,
+    /// How a person signs in to the server; empty if the host has no word for it.
+    pub(crate) sign_in: &'a str,
 }
 
-/// Sends a request and reads its answer.
-pub(crate) async fn post(
-    request: RequestBuilder,
-    message: Vec<u8>,
-    SentRequest { id, in_session }: SentRequest<'_>,
-    event_bytes: usize,
-) -> PostResult {
-    let request = request
+/// Returns a request with its message.
+pub(crate) fn to_post(request: RequestBuilder, message: Vec<u8>) -> RequestBuilder {
+    request
         .header(ACCEPT, "text/event-stream, application/json")
         .header(CONTENT_TYPE, "application/json")
-        .body(message);
-    let response = request.send().await?;
+        .body(message)
+}
+
+/// Reads the answer to a request.
+pub(crate) async fn read_answer(
+    response: Response,
+    sent: SentRequest<'_>,
+    event_bytes: usize,
+) -> PostResult {
+    let SentRequest { id, .. } = sent;
     let code = response.status();
     let headers = response.headers();
     let kind = text(headers, CONTENT_TYPE.as_str());
@@ -52,7 +57,7 @@ pub(crate) async fn post(
     let named = text(headers, SESSION);
     if !code.is_success() {
         let said = body(response, FAILURE_BYTES).await.unwrap_or_default();
-        return failure(code, &said, id, in_session);
+        return failure(code, &said, sent);
     }
     if code == StatusCode::ACCEPTED || code == StatusCode::NO_CONTENT {
         return Ok(StreamableHttpPostResponse::Accepted);
@@ -88,7 +93,11 @@ async fn body(
 }
 
 /// Returns the result of a request that was answered with a failure status.
-fn failure(code: StatusCode, said: &str, id: &RequestId, in_session: bool) -> PostResult {
+fn failure(
+    code: StatusCode,
+    said: &str,
+    SentRequest { id, in_session, sign_in }: SentRequest<'_>,
+) -> PostResult {
     let answer = read(said);
     let error = answer.as_ref().and_then(error_in).map(|(error, _)| error);
     let theirs = error.as_ref().map_or_else(|| said.to_owned(), |error| error.message.to_string());
@@ -105,6 +114,7 @@ fn failure(code: StatusCode, said: &str, id: &RequestId, in_session: bool) -> Po
     };
     let answered = format!("the server answered {}", status(number));
     match (number, error) {
+        (401, _) if !sign_in.is_empty() => way(unauthorized(sign_in), false),
         (401 | 403, _) => way(refused(number), false),
         (404 | 405, _) => way(answered, false),
         (429, _) => way(format!("{answered}: wait before you repeat it"), false),
@@ -273,7 +283,7 @@ mod tests {
 
     fn failed_with(code: u16, said: &str, in_session: bool) -> String {
         let code = StatusCode::from_u16(code).unwrap();
-        describe(failure(code, said, &SEVEN, in_session))
+        describe(failure(code, said, SentRequest { id: &SEVEN, in_session, sign_in: "" }))
     }
 
     fn describe(posted: PostResult) -> String {

@@ -30,11 +30,13 @@
 //!
 //! | feature | by default | what it adds |
 //! | --- | --- | --- |
+//! | `oauth` | no | signs in to remote servers by OAuth, and keeps their tokens |
 //! | `images` | no | shows images of results to models that see them |
 //! | `fuzz` | no | opens what the fuzz targets need; nothing else may use it |
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
+mod access_tokens;
 mod approval_store;
 mod connection;
 mod connection_handler;
@@ -51,6 +53,8 @@ mod json;
 mod list_request;
 mod listing;
 mod names;
+#[cfg(feature = "oauth")]
+pub mod oauth;
 mod offer;
 mod request_error;
 pub mod serve;
@@ -63,6 +67,7 @@ mod tool_index;
 mod tool_rank;
 mod transport_error;
 
+pub use access_tokens::{AccessTokens, TokenSource};
 pub use approval_store::{ApprovalStore, ApprovalStoreError};
 pub use content::TEXT_BYTES;
 pub use error::{LaunchError, McpError, McpErrorKind, ProtocolViolation};

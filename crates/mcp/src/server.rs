@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tokio::task::spawn_blocking;
 
+use crate::access_tokens::TokenSource;
+
 /// A server as the person configured it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerConfig {
@@ -25,8 +27,12 @@ pub struct ServerConfig {
     pub names: Vec<String>,
     /// How long things may take.
     pub limits: ServerLimits,
-    /// The host's names of settings in errors, by the fields of the limits: `start`.
+    /// The host's names of settings in errors, by the fields of the limits: `start`; and by
+    /// `sign_in`, how a person signs in to the server.
     pub setting_names: SettingNames,
+    /// Where access tokens for its address come from; `None` if it needs none, or has one among
+    /// its headers.
+    pub tokens: Option<TokenSource>,
 }
 
 /// The word for the directory that agents work in.
@@ -68,7 +74,7 @@ impl ServerDirectory {
     }
 }
 
-fn create_private(path: &Path) -> io::Result<()> {
+pub(crate) fn create_private(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
@@ -208,6 +214,7 @@ impl ServerConfig {
             names,
             limits: ServerLimits::default(),
             setting_names: SettingNames::default(),
+            tokens: None,
         })
     }
 
@@ -225,7 +232,14 @@ impl ServerConfig {
             names,
             limits: ServerLimits::default(),
             setting_names: SettingNames::default(),
+            tokens: None,
         }
+    }
+
+    /// Returns the same with access tokens from there.
+    #[must_use]
+    pub fn with_tokens(self, tokens: TokenSource) -> Self {
+        Self { tokens: Some(tokens), ..self }
     }
 
     /// Returns the program or address for people, without arguments.

@@ -110,6 +110,18 @@ pub(crate) fn refused(code: u16) -> String {
     )
 }
 
+/// What a server says that wants a person to sign in, and how they do if the host has a word for it.
+pub(crate) fn unauthorized(sign_in: &str) -> String {
+    let how = if sign_in.is_empty() { String::new() } else { format!(": {sign_in}") };
+    format!("the server answered {}: a person has to sign in to it{how}", status(401))
+}
+
+/// Returns the request error in an error of the library, if there is one.
+pub(crate) fn request_error(error: &HttpError) -> Option<&RequestError> {
+    let StreamableHttpError::Io(error) = error else { return None };
+    Some(&error.get_ref()?.downcast_ref::<IoRequestError>()?.0)
+}
+
 pub(crate) fn status(code: u16) -> String {
     match StatusCode::from_u16(code).ok().and_then(|status| status.canonical_reason()) {
         Some(reason) => format!("HTTP {code} {reason}"),

@@ -24,6 +24,7 @@
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
 mod address_policy;
+mod checked_client;
 mod convert;
 mod converter;
 mod fetch_client;
@@ -38,6 +39,7 @@ mod web_fetch;
 mod web_search;
 
 pub use address_policy::{AddressPolicy, AllowedHost, AllowedHostError, ResolveError, UrlDenial};
+pub use checked_client::{CheckedClientError, checked_client};
 pub use converter::{Converter, converter_main};
 pub use post::{PostError, PostRequest, check_post, post_json};
 pub use public_address::{AddressKind, address_kind};

@@ -34,6 +34,15 @@ pub(crate) enum Mcp {
         #[command(flatten)]
         settings: Settings,
     },
+    /// Sign in to a server by its `url` (OAuth) in a browser; the token is kept for its owner
+    Login(LoginArgs),
+    /// Forget the sign-in to a server
+    Logout {
+        /// The server
+        name: String,
+        #[command(flatten)]
+        settings: Settings,
+    },
     /// Start a server, list its tools, and report the time
     Test {
         /// The server
@@ -84,6 +93,20 @@ pub(crate) struct AddServer {
     /// The server's program, with its arguments
     #[arg(last = true, value_name = "COMMAND", required_unless_present = "url")]
     pub(crate) command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoginArgs {
+    /// The server
+    pub(crate) name: String,
+    /// Only print the address; the address that the browser ends at may be pasted here
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+    /// Time limit of the sign-in
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) timeout: u32,
+    #[command(flatten)]
+    pub(crate) settings: Settings,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {

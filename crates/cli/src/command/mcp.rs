@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deputize_core::sanitize::{for_question, for_terminal_line};
+use deputize_mcp::oauth::SignInStatus;
 use deputize_mcp::{
     ApprovalStore, ServerChange, ServerConfig, ServerListing, ServerRecord, ServerTarget, look,
 };
@@ -15,6 +16,7 @@ use crate::args::{Mcp, Settings, View};
 use crate::command::print_list;
 use crate::compose::load_config;
 use crate::compose::mcp::{cards, not_given, server};
+use crate::compose::sign_in;
 use crate::config::{Config, LoadedConfig, Sources, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -26,6 +28,7 @@ use crate::wording::count;
 mod add;
 mod editor;
 mod file;
+mod login;
 pub(crate) mod show;
 
 /// Why a server is not dealt with.
@@ -51,6 +54,8 @@ pub(crate) fn mcp(around: &ProcessEnv, command: &Mcp) -> Result<(), CliError> {
         Mcp::List { view } => list(around, view),
         Mcp::Add(args) => add::add(around, args),
         Mcp::Remove { name, settings } => remove(around, name, settings),
+        Mcp::Login(args) => login::login(around, args),
+        Mcp::Logout { name, settings } => login::logout(around, name, settings),
         Mcp::Test { name, settings } => test(around, name, settings),
         Mcp::Review { name, yes, settings } => review(around, name, *yes, settings),
     }
@@ -113,7 +118,10 @@ fn list(around: &ProcessEnv, view: &View) -> Result<(), CliError> {
     for name in loaded.config.mcp_servers.keys() {
         rows.push(match ConfiguredServer::of(around, &loaded, name) {
             Ok(configured) => {
-                ServerRow::of(name, configured.server.start(), &configured.card).but(&loaded.config)
+                let row = ServerRow::of(name, configured.server.start(), &configured.card);
+                let entry = loaded.config.mcp_servers.get(name);
+                let sign_in = entry.and_then(|entry| sign_in::status(name, entry, around));
+                row.but(&loaded.config).with_sign_in(sign_in)
             }
             Err(error) => {
                 ServerRow { name: name.clone(), state: error.chain(), ..ServerRow::default() }
@@ -177,6 +185,19 @@ impl ServerRow {
         if let Some(why) = not_given(config, &self.name) {
             self.state = format!("{}, but {why}", self.state);
         }
+        self
+    }
+
+    /// The same with whether somebody is signed in to it.
+    fn with_sign_in(mut self, status: Option<SignInStatus>) -> Self {
+        let told = match status {
+            None => return self,
+            Some(SignInStatus::SignedIn) => "signed in".to_owned(),
+            Some(SignInStatus::Expired) => {
+                format!("the sign-in has expired: {}", sign_in::command(&self.name))
+            }
+        };
+        self.state = format!("{}; {told}", self.state);
         self
     }
 
@@ -346,6 +367,7 @@ fn remove(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), Cl
     left_where_it_started(around, name)?;
     match server {
         Ok(server) => {
+            sign_in::forget(name, around)?;
             let cards = cards(around)?;
             cards.remove(name, &server.start()).map(drop).map_err(CliError::failed)
         }

@@ -17,6 +17,7 @@ use deputize_mcp::{
 use deputize_process::{ProgramError, base_env};
 use deputize_tools::Processes;
 
+use super::sign_in;
 use crate::config::{Config, McpServer, Secret, UrlFault, server_url};
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -134,7 +135,11 @@ pub(crate) fn server(
         (None, Some(url)) => {
             let wrong = |fault| Unreachable::Address { server: name.to_owned(), fault };
             server_url(url).map_err(|fault| CliError::usage(wrong(fault)))?;
-            ServerConfig::url(name, url, filled("headers", &entry.headers)?)
+            let server = ServerConfig::url(name, url, filled("headers", &entry.headers)?);
+            match sign_in::tokens(name, entry, around)? {
+                Some(tokens) => server.with_tokens(tokens),
+                None => server,
+            }
         }
         (None, None) => return Err(CliError::usage(Unreachable::Nothing(name.to_owned()))),
     };
@@ -147,7 +152,8 @@ pub(crate) fn server(
     // Only what is configured: the rest of the environment differs from one terminal to the next.
     let names = entry.env.keys().chain(entry.headers.keys()).cloned().collect();
     let start = format!("mcp_servers.{name}.start_timeout_seconds (of `mcp add`: --start-timeout)");
-    let setting_names = SettingNames::from_iter([("start", start)]);
+    let setting_names =
+        SettingNames::from_iter([("start", start), ("sign_in", sign_in::command(name))]);
     Ok(ServerConfig { limits, names, setting_names, ..reached })
 }
 
@@ -165,7 +171,7 @@ fn value_of<'v>(
 }
 
 /// Replaces `${NAME}` by variables of the environment. Returns the name of one that is not set.
-pub(super) fn expand<'v>(value: &'v str, around: &ProcessEnv) -> Result<String, &'v str> {
+pub(crate) fn expand<'v>(value: &'v str, around: &ProcessEnv) -> Result<String, &'v str> {
     let mut out = String::new();
     let mut rest = value;
     while let Some((before, after)) = rest.split_once("${") {
@@ -189,6 +195,7 @@ pub(super) fn secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secret
         let secret = |(key, value): &(&String, &Secret)| {
             is_secret_name(key) || (value.expose().contains("${") && !entry.of_editor)
         };
+        sign_in::secrets(name, entry, around, secrets);
         let env = entry.env.iter().filter(secret);
         for (key, value) in env.chain(&entry.headers) {
             if let Ok(value) = value_of(entry, value, around) {

@@ -1,0 +1,145 @@
+//! `deputize mcp login` and `deputize mcp logout`.
+
+use std::ffi::OsStr;
+use std::io::BufRead as _;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use deputize_core::sanitize::for_terminal_line;
+use deputize_mcp::oauth::{Login, RedirectListener, StoredToken, TokenStore as _};
+use deputize_process::resolve_program;
+use deputize_runtime::SystemClock;
+use tokio::sync::mpsc;
+use url::Url;
+
+use super::{load_sources, missing};
+use crate::args::{LoginArgs, Settings};
+use crate::compose::sign_in::{client, forget, store};
+use crate::config::McpServer;
+use crate::exit::CliError;
+use crate::invocation::format_command;
+use crate::process_env::ProcessEnv;
+use crate::stdio::tell;
+
+/// Why nobody is signed in or out.
+#[derive(Debug, thiserror::Error)]
+enum LoginError {
+    #[error("mcp {0}: it is a program of this machine; only servers with a `url` have a sign-in")]
+    Program(String),
+    #[error("mcp {0}: its `headers` have an Authorization, which is sent instead of a sign-in")]
+    Header(String),
+    #[error("mcp {name}: nobody signed in within {seconds} s; nothing was changed")]
+    Late { name: String, seconds: u32 },
+    #[error("mcp {0}: nobody is signed in")]
+    NotSignedIn(String),
+}
+
+/// Signs in to a server, and keeps the token.
+pub(super) fn login(around: &ProcessEnv, args: &LoginArgs) -> Result<(), CliError> {
+    let (_, loaded) = load_sources(around, &args.settings)?;
+    let name = &args.name;
+    let entry = loaded.config.mcp_servers.get(name).ok_or_else(|| missing(name, &loaded))?;
+    let Some(url) = &entry.url else {
+        return Err(CliError::usage(LoginError::Program(name.clone())));
+    };
+    if entry.headers.keys().any(|header| header.eq_ignore_ascii_case("authorization")) {
+        return Err(CliError::usage(LoginError::Header(name.clone())));
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(CliError::failed)?;
+    let limit = Duration::from_secs(args.timeout.into());
+    let token = runtime.block_on(async {
+        let signed_in = tokio::time::timeout(limit, sign_in(around, args, entry, url)).await;
+        let late = |_| LoginError::Late { name: name.clone(), seconds: args.timeout };
+        signed_in.map_err(|error| CliError::failed(late(error))).flatten()
+    })?;
+    store(around)?.write(name, &token).map_err(CliError::failed)?;
+    let scopes = match token.scopes() {
+        [] => String::new(),
+        scopes => format!(", for {}", for_terminal_line(&scopes.join(" "), 200)),
+    };
+    tell(&format!("signed in: mcp {name}{scopes}"));
+    tell(&format!("note: `{} {name}` shows its tools", format_command("mcp review")));
+    Ok(())
+}
+
+async fn sign_in(
+    around: &ProcessEnv,
+    args: &LoginArgs,
+    entry: &McpServer,
+    url: &str,
+) -> Result<StoredToken, CliError> {
+    let client = client(&args.name, entry, around)?;
+    let listener = RedirectListener::bind(&client).await.map_err(CliError::failed)?;
+    let login = Login::start(url, &client, listener.url()).await.map_err(CliError::failed)?;
+    tell(&format!("sign in at this address:\n{}", login.address()));
+    if !args.no_browser && open_browser(around, login.address()) {
+        tell("a browser was opened with it");
+    }
+    let reads_input = args.no_browser || around.terminals.stdin;
+    if reads_input {
+        tell(
+            "if the browser is on another machine, its last page does not load: paste the address \
+             of that page here",
+        );
+    }
+    let mut pasted = if reads_input { pasted() } else { mpsc::channel(1).1 };
+    let redirected = tokio::select! {
+        url = listener.redirected() => url,
+        Some(url) = pasted.recv() => url,
+    };
+    login.finish(&redirected, &SystemClock).await.map_err(CliError::failed)
+}
+
+/// Receives the addresses that a person pastes. The thread ends with the program.
+fn pasted() -> mpsc::Receiver<Url> {
+    let (sender, receiver) = mpsc::channel(1);
+    std::thread::spawn(move || {
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            if line.trim().is_empty() {
+                continue;
+            }
+            let Ok(url) = Url::parse(line.trim()) else {
+                tell("that is not an address; paste all of it, from `http` on");
+                continue;
+            };
+            if sender.blocking_send(url).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+/// Opens a browser with the opener of the platform. Returns whether there is one.
+fn open_browser(around: &ProcessEnv, address: &Url) -> bool {
+    let is_mac = cfg!(target_os = "macos");
+    let has_screen = ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|name| around.var(name).is_some());
+    if !(is_mac || has_screen) {
+        return false;
+    }
+    let path = around.os_env.get(OsStr::new("PATH")).map(|path| path.as_os_str());
+    let opener = if is_mac { "open" } else { "xdg-open" };
+    let Ok(program) = resolve_program(OsStr::new(opener), path) else { return false };
+    let mut command = Command::new(program);
+    // No shell sees the address.
+    command.arg(address.as_str());
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // The browser is the person's, and stays open.
+    command.spawn().is_ok()
+}
+
+/// Forgets the token of a server.
+pub(super) fn logout(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliError> {
+    let (_, loaded) = load_sources(around, settings)?;
+    if forget(name, around)? {
+        tell(&format!(
+            "signed out: mcp {name}; the server itself may keep the sign-in for a while"
+        ));
+        return Ok(());
+    }
+    if loaded.config.mcp_servers.contains_key(name) {
+        return Err(CliError::usage(LoginError::NotSignedIn(name.to_owned())));
+    }
+    Err(missing(name, &loaded))
+}

@@ -1,0 +1,108 @@
+//! The sign-ins to MCP servers: where their tokens are, and how this program is known.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use deputize_core::Clock as _;
+use deputize_core::sanitize::Secrets;
+use deputize_mcp::TokenSource;
+use deputize_mcp::oauth::{
+    FileTokenStore, OAuthClient, SignInStatus, StoredTokens, TokenStore as _,
+};
+use deputize_runtime::SystemClock;
+
+use super::mcp::expand;
+use crate::config::McpServer;
+use crate::exit::CliError;
+use crate::invocation::format_command;
+use crate::process_env::ProcessEnv;
+
+/// Why this program cannot be made known to an authorization server.
+#[derive(Debug, thiserror::Error)]
+enum SignInError {
+    #[error(
+        "mcp {server}: `mcp_servers.{server}.oauth.client_secret` names the variable `{variable}`, which is not set"
+    )]
+    Variable { server: String, variable: String },
+}
+
+/// Returns the store of tokens, beside the sessions.
+pub(crate) fn store(around: &ProcessEnv) -> Result<FileTokenStore, CliError> {
+    let sessions = around.sessions()?;
+    let state = sessions.path().parent().unwrap_or(Path::new("."));
+    Ok(FileTokenStore::new(state.join("mcp").join("oauth")))
+}
+
+/// Returns the command by which a person signs in.
+pub(crate) fn command(name: &str) -> String {
+    format!("{} {name}", format_command("mcp login"))
+}
+
+/// Returns the address of a server to which a person can sign in: a configured one, by its address.
+fn address(entry: &McpServer) -> Option<&str> {
+    entry.url.as_deref().filter(|_| !entry.of_editor)
+}
+
+/// Returns where the token of a server comes from.
+pub(super) fn tokens(
+    name: &str,
+    entry: &McpServer,
+    around: &ProcessEnv,
+) -> Result<Option<TokenSource>, CliError> {
+    let Some(url) = address(entry) else { return Ok(None) };
+    let hosts = allowed_hosts(entry)?;
+    let store = Arc::new(store(around)?);
+    let tokens = StoredTokens::new(name, url, hosts, store, Arc::new(SystemClock));
+    Ok(Some(TokenSource::new(tokens)))
+}
+
+fn allowed_hosts(entry: &McpServer) -> Result<Vec<deputize_web::AllowedHost>, CliError> {
+    let hosts = entry.oauth.allow_hosts.iter().map(|host| host.parse());
+    hosts.collect::<Result<_, _>>().map_err(CliError::usage)
+}
+
+/// Returns this program as the client of the server's authorization server.
+pub(crate) fn client(
+    name: &str,
+    entry: &McpServer,
+    around: &ProcessEnv,
+) -> Result<OAuthClient, CliError> {
+    let oauth = &entry.oauth;
+    let secret = oauth.client_secret.as_ref().map(|secret| expand(secret.expose(), around));
+    let secret = secret.transpose().map_err(|variable| {
+        let variable = variable.to_owned();
+        CliError::usage(SignInError::Variable { server: name.to_owned(), variable })
+    })?;
+    Ok(OAuthClient {
+        name: "Deputize".to_owned(),
+        id: oauth.client_id.clone(),
+        secret,
+        scopes: oauth.scopes.clone(),
+        redirect_port: oauth.redirect_port,
+        allowed_hosts: allowed_hosts(entry)?,
+    })
+}
+
+/// Returns whether somebody is signed in to a server; `None` if nobody ever was.
+pub(crate) fn status(name: &str, entry: &McpServer, around: &ProcessEnv) -> Option<SignInStatus> {
+    let token = store(around).ok()?.read(name, address(entry)?).ok()??;
+    Some(token.status(SystemClock.now_ms()))
+}
+
+/// Adds the secrets of a sign-in.
+pub(super) fn secrets(name: &str, entry: &McpServer, around: &ProcessEnv, secrets: &mut Secrets) {
+    let label = format!("mcp_servers.{name}.oauth");
+    let given = entry.oauth.client_secret.as_ref();
+    if let Some(Ok(secret)) = given.map(|secret| expand(secret.expose(), around)) {
+        secrets.add(&label, &secret);
+    }
+    let Some(url) = address(entry) else { return };
+    // What cannot be read is told when it is used.
+    let Ok(Ok(Some(token))) = store(around).map(|store| store.read(name, url)) else { return };
+    token.secrets().for_each(|secret| secrets.add(&label, secret));
+}
+
+/// Forgets the sign-ins to all servers of a name. Returns whether there was one.
+pub(crate) fn forget(name: &str, around: &ProcessEnv) -> Result<bool, CliError> {
+    store(around)?.remove_all(name).map_err(CliError::failed)
+}

@@ -1,0 +1,48 @@
+//! Where the access tokens of a server come from.
+
+use std::fmt;
+use std::sync::Arc;
+
+use deputize_core::BoxFuture;
+
+/// Gives the access token of one server that is reached by HTTP.
+pub trait AccessTokens: Send + Sync {
+    /// Returns the token to send; `None` if nobody signed in, or the sign-in has ended. `rejected`
+    /// is what the server refused, which is not returned again: a token, or empty if none was sent.
+    ///
+    /// # Errors
+    /// In words for a person, if a token is there that can neither be read nor refreshed.
+    fn token<'a>(
+        &'a self,
+        rejected: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<Option<String>, String>>;
+}
+
+/// The access tokens of a server, as a part of its configuration.
+#[derive(Clone)]
+pub struct TokenSource(Arc<dyn AccessTokens>);
+
+impl TokenSource {
+    /// Takes the tokens from here.
+    pub fn new(tokens: impl AccessTokens + 'static) -> Self {
+        Self(Arc::new(tokens))
+    }
+
+    pub(crate) async fn token(&self, rejected: Option<&str>) -> Result<Option<String>, String> {
+        self.0.token(rejected).await
+    }
+}
+
+impl PartialEq for TokenSource {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl Eq for TokenSource {}
+
+impl fmt::Debug for TokenSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenSource(..)")
+    }
+}

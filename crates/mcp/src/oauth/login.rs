@@ -1,0 +1,290 @@
+//! A sign-in, from the server's address to a token.
+
+use std::fmt;
+use std::sync::Arc;
+
+use deputize_core::{Clock, describe_error};
+use deputize_web::AllowedHost;
+use rmcp::transport::auth::{
+    AuthError, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig,
+};
+use tracing::instrument::WithSubscriber as _;
+use tracing::subscriber::NoSubscriber;
+use url::Url;
+
+use super::error::OAuthError;
+use super::http::{OAuthHttp, without_query};
+use super::stored_token::StoredToken;
+use super::token_answer::TokenAnswer;
+
+/// This program as the client of an authorization server.
+#[derive(Clone, Default)]
+pub struct OAuthClient {
+    /// The name by which it registers itself, which the person reads when they sign in.
+    pub name: String,
+    /// The id that it has there; `None` for one that registers itself.
+    pub id: Option<String>,
+    /// The secret that goes with the id, if it has one.
+    pub secret: Option<String>,
+    /// The scopes to ask for; empty for what the server asks for.
+    pub scopes: Vec<String>,
+    /// The port of redirects, where one is registered with the id; 0 for any.
+    pub redirect_port: u16,
+    /// Hosts of the sign-in that may have private addresses.
+    pub allowed_hosts: Vec<AllowedHost>,
+}
+
+impl fmt::Debug for OAuthClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "OAuthClient({})", self.name)
+    }
+}
+
+/// A sign-in that waits for the person.
+pub struct Login {
+    manager: AuthorizationManager,
+    http: Arc<OAuthHttp>,
+    address: Url,
+    redirect: Url,
+    state: String,
+    /// What becomes of it, but for what the authorization server has yet to send.
+    token: StoredToken,
+}
+
+impl Login {
+    /// Asks a server where people sign in, and registers this client there if it has no id.
+    /// `redirect` is where the browser is sent afterwards.
+    ///
+    /// # Errors
+    /// If the server does not say where, or an address that it names may not be asked.
+    pub async fn start(
+        server: &str,
+        client: &OAuthClient,
+        redirect: &Url,
+    ) -> Result<Self, OAuthError> {
+        // The library logs what it sends, and codes and tokens are for no log.
+        Self::open(server, client, redirect).with_subscriber(NoSubscriber::default()).await
+    }
+
+    async fn open(server: &str, client: &OAuthClient, redirect: &Url) -> Result<Self, OAuthError> {
+        let url =
+            Url::parse(server).map_err(|error| OAuthError::address(server, error.to_string()))?;
+        let server = without_query(&url);
+        let http = Arc::new(OAuthHttp::new(&url, &client.allowed_hosts)?);
+        let of = &http;
+        let failed = |step| move |error: AuthError| failure(of, step, &error);
+        let asked = Arc::clone(&http);
+        let manager = AuthorizationManager::new_with_oauth_http_client(server.as_str(), asked);
+        let mut manager = manager.await.map_err(failed("the sign-in"))?;
+        let found = manager.resolve_metadata().await;
+        let found = found.map_err(failed("asking where to sign in"))?;
+        if !found.source.is_discovered() {
+            return Err(http.take_error().unwrap_or(OAuthError::NoMetadata));
+        }
+        let metadata = found.metadata;
+        check_endpoints(&http, &metadata).await?;
+        manager.set_metadata(metadata.clone());
+        let scopes = match client.scopes.as_slice() {
+            [] => manager.select_initial_scopes(&[]).await,
+            scopes => scopes.to_vec(),
+        };
+        let config = register(&mut manager, client, redirect, &scopes).await;
+        let config = config.map_err(failed("the registration of this client"))?;
+        let scope_names: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        let address = manager.get_authorization_url(&scope_names).await;
+        let address = address.map_err(failed("the sign-in"))?;
+        let address = Url::parse(&address)
+            .map_err(|error| OAuthError::address(&address, error.to_string()))?;
+        let parameter = |name: &str| {
+            let found = address.query_pairs().find(|(key, _)| key == name);
+            found.map(|(_, value)| value.into_owned()).unwrap_or_default()
+        };
+        let token = StoredToken {
+            server,
+            issuer: metadata.issuer.clone(),
+            token_endpoint: metadata.token_endpoint.clone(),
+            resource: parameter("resource"),
+            client_id: config.client_id,
+            secret_in_body: takes_secret_in_body(&metadata),
+            client_secret: config.client_secret,
+            access_token: String::new(),
+            refresh_token: None,
+            expires_at: None,
+            scopes,
+        };
+        let (redirect, state) = (redirect.clone(), parameter("state"));
+        Ok(Self { manager, http, address, redirect, state, token })
+    }
+
+    /// Returns the address at which the person signs in.
+    #[must_use]
+    pub const fn address(&self) -> &Url {
+        &self.address
+    }
+
+    /// Exchanges the code of a redirect for a token.
+    ///
+    /// # Errors
+    /// If the redirect is not the answer to this sign-in, or the authorization server refuses.
+    pub async fn finish(
+        self,
+        redirected: &Url,
+        clock: &dyn Clock,
+    ) -> Result<StoredToken, OAuthError> {
+        self.exchange(redirected, clock).with_subscriber(NoSubscriber::default()).await
+    }
+
+    async fn exchange(
+        self,
+        redirected: &Url,
+        clock: &dyn Clock,
+    ) -> Result<StoredToken, OAuthError> {
+        let answer = RedirectAnswer::read(redirected, &self.redirect, &self.state)?;
+        let begun = clock.now_ms() / 1000;
+        let (code, issuer) = (answer.code.as_str(), answer.issuer.as_deref());
+        let exchanged =
+            self.manager.exchange_code_for_token_with_issuer(code, &self.state, issuer).await;
+        let token = exchanged
+            .map_err(|error| failure(&self.http, "the exchange of the code for a token", &error))?;
+        let token = serde_json::to_vec(&token).unwrap_or_default();
+        Ok(self.token.with_answer(&TokenAnswer::parse(&token)?, begun))
+    }
+}
+
+impl fmt::Debug for Login {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Login({})", self.token.server)
+    }
+}
+
+/// What a redirect says.
+struct RedirectAnswer {
+    code: String,
+    issuer: Option<String>,
+}
+
+impl RedirectAnswer {
+    /// Reads a redirect that must go where it was to go, with the state of this sign-in.
+    fn read(redirected: &Url, expected: &Url, state: &str) -> Result<Self, OAuthError> {
+        let place = |url: &Url| {
+            (url.scheme().to_owned(), url.authority().to_owned(), url.path().to_owned())
+        };
+        if place(redirected) != place(expected) {
+            return Err(OAuthError::Redirect("it leads to another address"));
+        }
+        let values = |name: &str| {
+            let found = redirected.query_pairs().filter(|(key, _)| key == name);
+            found.map(|(_, value)| value.into_owned()).collect::<Vec<_>>()
+        };
+        let one = |name: &str| match values(name).as_slice() {
+            [] => Ok(None),
+            [value] => Ok(Some(value.clone())),
+            _ => Err(OAuthError::Redirect("a parameter is there twice")),
+        };
+        if one("state")?.as_deref() != Some(state) {
+            return Err(OAuthError::Redirect("its state is another one"));
+        }
+        if let Some(error) = one("error")? {
+            let words =
+                one("error_description")?.map_or(error.clone(), |it| format!("{error}: {it}"));
+            return Err(OAuthError::refused(&words));
+        }
+        let code = one("code")?.ok_or(OAuthError::Redirect("it has no code"))?;
+        Ok(Self { code, issuer: one("iss")? })
+    }
+}
+
+/// Checks the addresses that a token, a secret or a person is sent to.
+async fn check_endpoints(
+    http: &OAuthHttp,
+    metadata: &AuthorizationMetadata,
+) -> Result<(), OAuthError> {
+    let registration = metadata.registration_endpoint.as_deref();
+    let endpoints = [&*metadata.authorization_endpoint, &*metadata.token_endpoint];
+    for text in endpoints.into_iter().chain(registration) {
+        let url = Url::parse(text).map_err(|error| OAuthError::address(text, error.to_string()))?;
+        http.check(&url).await?;
+    }
+    Ok(())
+}
+
+/// Returns this client as the authorization server knows it.
+async fn register(
+    manager: &mut AuthorizationManager,
+    client: &OAuthClient,
+    redirect: &Url,
+    scopes: &[String],
+) -> Result<OAuthClientConfig, AuthError> {
+    let Some(id) = &client.id else {
+        let scopes: Vec<&str> = scopes.iter().map(String::as_str).collect();
+        return manager.register_client(&client.name, redirect.as_str(), &scopes).await;
+    };
+    let mut config = OAuthClientConfig::new(id, redirect.as_str());
+    config.client_secret.clone_from(&client.secret);
+    manager.configure_client(config.clone())?;
+    Ok(config)
+}
+
+/// Returns whether an authorization server takes the secret of a client in the body alone.
+fn takes_secret_in_body(metadata: &AuthorizationMetadata) -> bool {
+    let methods = metadata.additional_fields.get("token_endpoint_auth_methods_supported");
+    let methods = methods.and_then(|methods| methods.as_array());
+    let takes = |name: &str| {
+        methods.is_some_and(|methods| methods.iter().any(|method| method.as_str() == Some(name)))
+    };
+    takes("client_secret_post") && !takes("client_secret_basic")
+}
+
+/// Returns why a step failed: the error of its request, if that was what failed.
+fn failure(http: &OAuthHttp, step: &'static str, error: &AuthError) -> OAuthError {
+    http.take_error().unwrap_or_else(|| OAuthError::step(step, &describe_error(error)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_answer_to_this_sign_in_is_read() {
+        let expected = Url::parse("http://127.0.0.1:9/path").unwrap();
+        let read = |text: &str| {
+            let url = Url::parse(text).unwrap();
+            RedirectAnswer::read(&url, &expected, "s").map_or_else(
+                |error| error.to_string(),
+                |answer| format!("{} {:?}", answer.code, answer.issuer),
+            )
+        };
+        assert_eq!(read("http://127.0.0.1:9/path?code=c&state=s"), "c None");
+        assert_eq!(
+            read("http://127.0.0.1:9/path?state=s&iss=https://a&code=c%20d"),
+            "c d Some(\"https://a\")"
+        );
+        let wrong = |why: &str| format!("the redirect is not an answer to this sign-in: {why}");
+        assert_eq!(
+            read("http://127.0.0.1:8/path?code=c&state=s"),
+            wrong("it leads to another address")
+        );
+        assert_eq!(
+            read("http://127.0.0.1:9/other?code=c&state=s"),
+            wrong("it leads to another address")
+        );
+        for state in ["", "&state=", "&state=S"] {
+            assert_eq!(
+                read(&format!("http://127.0.0.1:9/path?code=c{state}")),
+                wrong("its state is another one")
+            );
+        }
+        assert_eq!(read("http://127.0.0.1:9/path?state=s"), wrong("it has no code"));
+        assert_eq!(
+            read("http://127.0.0.1:9/path?state=s&code=a&code=b"),
+            wrong("a parameter is there twice")
+        );
+        let refused =
+            read("http://127.0.0.1:9/path?state=s&error=access_denied&error_description=no%1b[2J");
+        assert!(
+            refused.starts_with("the authorization server refused: access_denied: no"),
+            "{refused}"
+        );
+        assert!(!refused.contains('\u{1b}'), "{refused}");
+    }
+}

@@ -1,0 +1,127 @@
+//! Receives the redirect by which a browser ends a sign-in.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+use url::Url;
+
+use super::login::OAuthClient;
+
+/// The most connections at once: browsers open some that they do not use.
+const CONNECTIONS: usize = 32;
+/// Time limit for the head of a request.
+const HEAD: Duration = Duration::from_secs(10);
+/// Time limit for the answer, once the redirect came.
+const ANSWER: Duration = Duration::from_secs(2);
+/// Pause after a failed accept.
+const PAUSE: Duration = Duration::from_millis(200);
+/// What the person reads in the browser.
+const RECEIVED: &str = "The sign-in was received. You can close this page and go back.\n";
+
+/// Listens on this machine for one redirect.
+#[derive(Debug)]
+pub struct RedirectListener {
+    listener: TcpListener,
+    url: Url,
+}
+
+impl RedirectListener {
+    /// Takes a port of this machine. A client that registers itself gets a random port and a path
+    /// that cannot be guessed; one with an id gets the path `/callback`, and the port that was
+    /// registered for it.
+    ///
+    /// # Errors
+    /// If the port cannot be had.
+    pub async fn bind(client: &OAuthClient) -> io::Result<Self> {
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, client.redirect_port));
+        let listener = TcpListener::bind(address).await.map_err(|error| {
+            io::Error::new(error.kind(), format!("cannot listen at {address}: {error}"))
+        })?;
+        let path = match client.id {
+            Some(_) => "callback".to_owned(),
+            None => {
+                let mut token = [0; 16];
+                getrandom::fill(&mut token).map_err(|error| io::Error::other(error.to_string()))?;
+                data_encoding::HEXLOWER.encode(&token)
+            }
+        };
+        let url = format!("http://{}/{path}", listener.local_addr()?);
+        let url = Url::parse(&url).map_err(io::Error::other)?;
+        Ok(Self { listener, url })
+    }
+
+    /// Returns the address that redirects go to.
+    #[must_use]
+    pub const fn url(&self) -> &Url {
+        &self.url
+    }
+
+    /// Waits for the redirect, answers it, and returns its address. Any other request is answered
+    /// with 404.
+    pub async fn redirected(&self) -> Url {
+        let (sender, mut redirected) = mpsc::channel(1);
+        let mut connections = JoinSet::new();
+        let url = loop {
+            let full = connections.len() >= CONNECTIONS;
+            tokio::select! {
+                Some(url) = redirected.recv() => break url,
+                Some(_) = connections.join_next() => {}
+                accepted = self.listener.accept(), if !full => match accepted {
+                    Ok((stream, _)) => {
+                        let (url, sender) = (Arc::new(self.url.clone()), sender.clone());
+                        connections.spawn(serve(stream, url, sender));
+                    }
+                    Err(_) => tokio::time::sleep(PAUSE).await,
+                },
+            }
+        };
+        // The browser reads the answer before its connection ends.
+        let _answered = tokio::time::timeout(ANSWER, connections.join_next()).await;
+        url
+    }
+}
+
+/// Serves one connection, and passes a redirect on.
+async fn serve(stream: TcpStream, expected: Arc<Url>, sender: mpsc::Sender<Url>) {
+    let answer = service_fn(|request: Request<Incoming>| {
+        let url = redirect_of(&request, &expected);
+        let sender = sender.clone();
+        async move {
+            let Some(url) = url else { return Ok(response(StatusCode::NOT_FOUND, "\n")) };
+            // Only the first one counts.
+            let _is_first = sender.try_send(url);
+            Ok::<_, Infallible>(response(StatusCode::OK, RECEIVED))
+        }
+    });
+    let serving = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .keep_alive(false)
+        .serve_connection(TokioIo::new(stream), answer);
+    let _browser_is_gone = serving.await;
+}
+
+/// Returns the address of a request that is the redirect.
+fn redirect_of(request: &Request<Incoming>, expected: &Url) -> Option<Url> {
+    let is_meant = request.method() == Method::GET && request.uri().path() == expected.path();
+    let mut url = expected.clone();
+    url.set_query(Some(request.uri().query()?));
+    is_meant.then_some(url)
+}
+
+fn response(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,398 @@
+//! Sign-in to a remote server: the program, a server with an authorization server beside it, and a
+//! browser that follows redirects.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use data_encoding::BASE64URL_NOPAD;
+use deputize_core::model::Reply;
+use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
+use parking_lot::Mutex;
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+
+use super::real::blocking;
+use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
+
+/// What the authorization server has issued.
+#[derive(Default)]
+struct Issued {
+    challenge: String,
+    /// Number of the token that is valid; 0 for none.
+    token: u32,
+    refreshes: u32,
+    /// Seconds that tokens are valid.
+    expires_in: u64,
+}
+
+/// What a server does otherwise than it should, by path and answer.
+type TwistFn = fn(&str, &str) -> Option<MockAnswer>;
+
+struct SignInFixture {
+    lab: Lab,
+    issued: Arc<Mutex<Issued>>,
+    _server: MockServer,
+}
+
+fn parameter(query: &str, name: &str) -> String {
+    let found = query.split('&').filter_map(|pair| pair.split_once('='));
+    let value = found.filter(|(key, _)| *key == name).map(|(_, value)| value).next();
+    let mut bytes = Vec::new();
+    let mut rest = value.unwrap_or_default().bytes();
+    while let Some(byte) = rest.next() {
+        let hex: String = rest.clone().take(2).map(char::from).collect();
+        match u8::from_str_radix(&hex, 16) {
+            Ok(decoded) if byte == b'%' => {
+                bytes.push(decoded);
+                rest.nth(1);
+            }
+            _ => bytes.push(byte),
+        }
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+fn answer(request: &HttpRequest, issued: &Mutex<Issued>) -> MockAnswer {
+    let base = format!("http://{}", request.header("host").unwrap());
+    let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
+    match path {
+        "/.well-known/oauth-protected-resource/mcp" => MockAnswer::json(&json!({
+            "resource": format!("{base}/mcp"), "authorization_servers": [base],
+        })),
+        "/.well-known/oauth-authorization-server" => MockAnswer::json(&json!({
+            "issuer": base,
+            "authorization_endpoint": format!("{base}/authorize"),
+            "token_endpoint": format!("{base}/token"),
+            "registration_endpoint": format!("{base}/register"),
+            "response_types_supported": ["code"],
+            "code_challenge_methods_supported": ["S256"],
+            "authorization_response_iss_parameter_supported": true,
+        })),
+        "/register" => {
+            let mut client = request.json();
+            client["client_id"] = json!("client-1");
+            MockAnswer::json(&client).status(201)
+        }
+        "/authorize" => {
+            assert_eq!(parameter(query, "client_id"), "client-1");
+            assert_eq!(parameter(query, "resource"), format!("{base}/mcp"));
+            assert_eq!(parameter(query, "code_challenge_method"), "S256");
+            issued.lock().challenge = parameter(query, "code_challenge");
+            let redirect = parameter(query, "redirect_uri");
+            let state = parameter(query, "state");
+            let to = format!("{redirect}?code=code-1&state={state}&iss={base}");
+            MockAnswer::body("text/plain", "").status(302).header("location", &to)
+        }
+        "/token" => token(&request.text(), &base, issued),
+        "/mcp" => served(request, &base, issued),
+        _ => MockAnswer::error(404, "nothing here"),
+    }
+}
+
+fn token(form: &str, base: &str, issued: &Mutex<Issued>) -> MockAnswer {
+    let mut issued = issued.lock();
+    let sent = |name: &str| parameter(form, name);
+    assert_eq!(sent("resource"), format!("{base}/mcp"), "{form}");
+    let is_good = match sent("grant_type").as_str() {
+        "authorization_code" => {
+            let sum = Sha256::digest(sent("code_verifier"));
+            sent("code") == "code-1" && BASE64URL_NOPAD.encode(&sum) == issued.challenge
+        }
+        "refresh_token" => {
+            issued.refreshes += 1;
+            sent("refresh_token") == format!("refresh-secret-{}", issued.token)
+        }
+        _ => false,
+    };
+    if !is_good {
+        return MockAnswer::json(&json!({"error": "invalid_grant"})).status(400);
+    }
+    issued.token += 1;
+    MockAnswer::json(&json!({
+        "access_token": format!("access-secret-{}", issued.token),
+        "refresh_token": format!("refresh-secret-{}", issued.token),
+        "token_type": "Bearer",
+        "expires_in": issued.expires_in,
+    }))
+}
+
+fn served(request: &HttpRequest, base: &str, issued: &Mutex<Issued>) -> MockAnswer {
+    let valid = format!("Bearer access-secret-{}", issued.lock().token);
+    if request.header("authorization") != Some(&valid) {
+        let place = format!("{base}/.well-known/oauth-protected-resource/mcp");
+        let challenge = format!("Bearer resource_metadata=\"{place}\"");
+        return MockAnswer::error(401, "who are you").header("www-authenticate", &challenge);
+    }
+    if request.method != "POST" {
+        return MockAnswer::error(405, "no stream");
+    }
+    let asked = request.json();
+    let result = match asked["method"].as_str().unwrap_or_default() {
+        "initialize" => json!({
+            "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
+            "serverInfo": {"name": "far", "version": "1"},
+        }),
+        "tools/list" => json!({"tools": [{"name": "go", "inputSchema": {"type": "object"}}]}),
+        "tools/call" => json!({"content": [{"type": "text", "text": "gone"}]}),
+        _ if asked["id"].is_null() => return MockAnswer::body("text/plain", "").status(202),
+        _ => {
+            let error = json!({"code": -32601, "message": "no such method"});
+            return MockAnswer::json(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": error}));
+        }
+    };
+    MockAnswer::json(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
+}
+
+/// The head of the answer to a GET.
+fn get(url: &str) -> String {
+    let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).unwrap();
+    text
+}
+
+impl SignInFixture {
+    async fn new(twist: TwistFn) -> Self {
+        let issued = Arc::new(Mutex::new(Issued { expires_in: 3600, ..Issued::default() }));
+        let of = Arc::clone(&issued);
+        let server = MockServer::start_with(move |request| {
+            let base = format!("http://{}", request.header("host").unwrap_or_default());
+            twist(&request.path, &base).unwrap_or_else(|| answer(request, &of))
+        });
+        let server = server.await.unwrap();
+        let lab = Lab::new();
+        fs::create_dir_all(lab.path("home")).unwrap();
+        let address = format!("http://{}/mcp", server.address());
+        let config = format!("mcp_servers:\n  far: {{ url: \"{address}\" }}\n");
+        fs::write(lab.path("home/config.yaml"), config).unwrap();
+        Self { lab, issued, _server: server }
+    }
+
+    async fn mcp(&self, args: &[&str]) -> ProgramEnd {
+        let args = [&["mcp"], args].concat();
+        RunningProgram::start(self.lab.deputize(&args)).end().await
+    }
+
+    /// Begins a sign-in, and returns it with the address for the browser.
+    async fn begin(&self) -> (RunningProgram, String) {
+        let mut command = self.lab.deputize(&["mcp", "login", "far", "--no-browser"]);
+        command.stdin(Stdio::piped());
+        let login = RunningProgram::start(command);
+        login.says("/authorize?").await;
+        login.says("paste the address").await;
+        let text = login.err_text();
+        let address = text.lines().find(|line| line.contains("/authorize?")).unwrap();
+        (login, address.trim().to_owned())
+    }
+
+    /// Where the browser is sent after the person has signed in.
+    async fn redirect(address: &str) -> String {
+        let address = address.to_owned();
+        let head = blocking(move || get(&address)).await;
+        let to = head.lines().find_map(|line| line.strip_prefix("location: "));
+        to.unwrap_or_else(|| panic!("{head}")).trim().to_owned()
+    }
+
+    async fn sign_in(&self) -> ProgramEnd {
+        let (login, address) = self.begin().await;
+        let redirect = Self::redirect(&address).await;
+        let page = blocking(move || get(&redirect)).await;
+        assert!(page.contains("You can close this page"), "{page}");
+        login.end().await
+    }
+
+    /// Runs an agent that calls the tool, and returns what the model got.
+    async fn call(&self) -> (String, ProgramEnd) {
+        let model = model(|asked: &ChatRequest| {
+            MockAnswer::reply(&match asked.replies() {
+                0 => Reply::calls("mock", [("mcp__far__go", json!({}))]),
+                _ => Reply::text("mock", asked.results().join("\n")),
+            })
+        })
+        .await;
+        let args = ["--approve", "auto", "--output", "events", "go"];
+        let ended = self.lab.run(&model, &args).end().await.with_code(0);
+        let text =
+            ended.events("model.response").pop().unwrap()["text"].as_str().unwrap().to_owned();
+        (text, ended)
+    }
+
+    fn token_files(&self) -> Vec<String> {
+        let folder = fs::read_dir(self.lab.path("home/mcp/oauth")).into_iter().flatten();
+        let paths = folder.map(|entry| entry.unwrap().path());
+        let tokens = paths.filter(|path| path.extension().is_some_and(|end| end == "json"));
+        tokens.map(|path| fs::read_to_string(path).unwrap()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_person_signs_in_and_agents_have_the_tools_until_they_sign_out() {
+    let far = SignInFixture::new(|_, _| None).await;
+    let refused = far.mcp(&["test", "far"]).await;
+    assert_ne!(refused.code, Some(0));
+    assert!(
+        refused.err.contains("HTTP 401 Unauthorized: a person has to sign in"),
+        "{}",
+        refused.err
+    );
+    assert!(refused.err.contains("deputize mcp login far"), "{}", refused.err);
+
+    let signed_in = far.sign_in().await.with_code(0);
+    assert!(signed_in.err.contains("signed in: mcp far"), "{}", signed_in.err);
+    far.mcp(&["review", "far", "--yes"]).await.with_code(0);
+    let listed = far.mcp(&["list"]).await.with_code(0);
+    assert!(listed.out.contains("ready; signed in"), "{}", listed.out);
+
+    let (told, first) = far.call().await;
+    assert!(told.contains("gone"), "{told}");
+    // The server refuses the token before its time: it is refreshed, and the call is made.
+    far.issued.lock().token = 7;
+    let file = far.lab.path("home/mcp/oauth");
+    let file = fs::read_dir(file).unwrap().map(|entry| entry.unwrap().path());
+    let file =
+        file.into_iter().find(|path| path.extension().is_some_and(|end| end == "json")).unwrap();
+    let stored = fs::read_to_string(&file).unwrap().replace("refresh-secret-1", "refresh-secret-7");
+    fs::write(&file, stored).unwrap();
+    let (told, second) = far.call().await;
+    assert!(told.contains("gone"), "{told}");
+    assert_eq!(far.issued.lock().refreshes, 1);
+    for ended in [&signed_in, &first, &second] {
+        for text in [&ended.out, &ended.err] {
+            assert!(!text.contains("-secret-"), "{text}");
+        }
+    }
+    let journal = fs::read_dir(far.lab.path("home/sessions")).unwrap();
+    for entry in journal.filter(|entry| entry.as_ref().unwrap().path().is_file()) {
+        let text = fs::read_to_string(entry.unwrap().path()).unwrap();
+        assert!(!text.contains("-secret-"), "{text}");
+    }
+
+    let out = far.mcp(&["logout", "far"]).await.with_code(0);
+    assert!(out.err.contains("signed out: mcp far"), "{}", out.err);
+    assert_eq!(far.token_files(), [""; 0]);
+    let again = far.mcp(&["logout", "far"]).await;
+    assert!(again.err.contains("nobody is signed in"), "{}", again.err);
+}
+
+#[tokio::test]
+async fn of_two_programs_one_refreshes_and_a_refused_refresh_ends_the_sign_in() {
+    let far = SignInFixture::new(|_, _| None).await;
+    far.issued.lock().expires_in = 1;
+    far.sign_in().await.with_code(0);
+    // Within a minute of its end a token is as good as expired.
+    far.issued.lock().expires_in = 3600;
+    let (one, two) = tokio::join!(far.mcp(&["test", "far"]), far.mcp(&["test", "far"]));
+    assert_eq!((one.code, two.code), (Some(0), Some(0)), "{} {}", one.err, two.err);
+    assert_eq!(far.issued.lock().refreshes, 1);
+
+    far.issued.lock().token = 9;
+    let ended = far.mcp(&["test", "far"]).await;
+    assert!(ended.err.contains("deputize mcp login far"), "{}", ended.err);
+    let listed = far.mcp(&["list"]).await.with_code(0);
+    assert!(listed.out.contains("sign-in has expired"), "{}", listed.out);
+}
+
+#[tokio::test]
+async fn a_redirect_that_answers_no_sign_in_of_ours_gives_no_token() {
+    let far = SignInFixture::new(|_, _| None).await;
+    let change: [(fn(&str) -> String, &str); 4] = [
+        (|url| url.replace("state=", "state=x"), "its state is another one"),
+        (|url| url.replace("iss=http://127", "iss=http://126"), "issuer mismatch"),
+        (|url| url.split("&iss=").next().unwrap().to_owned(), "missing required issuer"),
+        (|url| url.replace("code=code-1", "error=access_denied"), "refused: access_denied"),
+    ];
+    for (change, words) in change {
+        let (login, address) = far.begin().await;
+        let redirect = change(&SignInFixture::redirect(&address).await);
+        blocking(move || get(&redirect)).await;
+        let ended = login.end().await;
+        assert!(ended.err.contains(words), "{words}: {}", ended.err);
+        assert_ne!(ended.code, Some(0));
+        assert_eq!(far.token_files(), [""; 0]);
+    }
+}
+
+#[tokio::test]
+async fn a_pasted_address_signs_in_where_the_browser_is_elsewhere() {
+    let far = SignInFixture::new(|_, _| None).await;
+    let (mut login, address) = far.begin().await;
+    let redirect = SignInFixture::redirect(&address).await;
+    let mut input = login.stdin();
+    tokio::io::AsyncWriteExt::write_all(&mut input, format!("no address\n{redirect}\n").as_bytes())
+        .await
+        .unwrap();
+    let ended = login.end().await.with_code(0);
+    assert!(ended.err.contains("that is not an address"), "{}", ended.err);
+    assert_eq!(far.token_files().len(), 1);
+}
+
+#[tokio::test]
+async fn what_a_hostile_server_names_is_not_asked() {
+    const METADATA: &str = "/.well-known/oauth-authorization-server";
+    const RESOURCE: &str = "/.well-known/oauth-protected-resource/mcp";
+    let twists: [(TwistFn, &str); 6] = [
+        (
+            |path, base| {
+                (path == METADATA).then(|| {
+                    MockAnswer::json(&json!({
+                        "issuer": base, "authorization_endpoint": format!("{base}/authorize"),
+                        "token_endpoint": "https://10.1.2.3/token",
+                    }))
+                })
+            },
+            "10.1.2.3 resolves to a private address",
+        ),
+        (
+            |path, base| {
+                (path == METADATA).then(|| {
+                    MockAnswer::json(&json!({
+                        "issuer": base, "authorization_endpoint": "file:///etc/passwd",
+                        "token_endpoint": format!("{base}/token"),
+                    }))
+                })
+            },
+            "only https addresses are used",
+        ),
+        (
+            |path, _| {
+                let other = json!({"issuer": "https://other.example", "authorization_endpoint": "https://other.example/a", "token_endpoint": "https://other.example/t"});
+                (path == METADATA).then(|| MockAnswer::json(&other))
+            },
+            "issuer mismatch",
+        ),
+        (
+            |path, base| {
+                let other = json!({"resource": "https://other.example/mcp", "authorization_servers": [base]});
+                (path == RESOURCE).then(|| MockAnswer::json(&other))
+            },
+            "other.example",
+        ),
+        (
+            |path, _| {
+                (path == METADATA)
+                    .then(|| MockAnswer::body("application/json", "x".repeat(2_000_000)))
+            },
+            "answered with more than 1048576 bytes",
+        ),
+        (
+            |path, _| {
+                (path == METADATA).then(|| {
+                    MockAnswer::body("text/plain", "").status(302).header("location", METADATA)
+                })
+            },
+            "exceeded 10 redirects",
+        ),
+    ];
+    for (twist, words) in twists {
+        let far = SignInFixture::new(twist).await;
+        let ended = far.mcp(&["login", "far", "--no-browser"]).await;
+        assert_ne!(ended.code, Some(0), "{words}: {}", ended.err);
+        assert!(ended.err.contains(words), "{words}: {}", ended.err);
+        assert_eq!(far.token_files(), [""; 0]);
+    }
+}
