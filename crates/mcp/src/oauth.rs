@@ -43,6 +43,4 @@ pub use login::{Login, OAuthClient};
 pub use redirect::RedirectListener;
 pub use refresh::StoredTokens;
 pub use stored_token::{SignInStatus, StoredToken};
-#[cfg(feature = "fuzz")]
-pub(crate) use token_answer::TokenAnswer;
 pub use token_store::{FileTokenStore, TokenLock, TokenStore, TokenStoreError};
