@@ -3,9 +3,8 @@
 use reqwest::Client;
 use url::Url;
 
-use crate::address_policy::{AddressPolicy, UrlDenial, host_of};
-use crate::fetch_client::{client, resolve};
-use crate::fetch_error::FetchError;
+use crate::address_policy::{AddressPolicy, ResolveError, UrlDenial};
+use crate::fetch_client::client;
 
 /// Why there is no client for an address.
 #[derive(Debug, thiserror::Error)]
@@ -29,14 +28,9 @@ pub async fn checked_client(
     url: &Url,
 ) -> Result<Client, CheckedClientError> {
     policy.check(url)?;
-    let host = host_of(url).unwrap_or_default();
-    let resolved = resolve(policy, url, &host).await.map_err(unresolved)?;
-    client(url, &resolved).map_err(unresolved)
-}
-
-fn unresolved(error: FetchError) -> CheckedClientError {
-    match error {
-        FetchError::Denied(denial) => CheckedClientError::Denied(denial),
+    let resolved = policy.resolve(url).await.map_err(|error| match error {
+        ResolveError::Denied(denial) => CheckedClientError::Denied(denial),
         error => CheckedClientError::Unresolved(error.to_string()),
-    }
+    })?;
+    client(url, &resolved).map_err(|error| CheckedClientError::Unresolved(error.to_string()))
 }
