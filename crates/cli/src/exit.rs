@@ -85,6 +85,11 @@ impl CliError {
         format!("{}{hint}", self.chain())
     }
 
+    /// Returns the error behind it, if it is of this type.
+    pub(crate) fn source_as<E: Error + 'static>(&self) -> Option<&E> {
+        self.source.downcast_ref()
+    }
+
     /// Returns the exit code of the program.
     pub(crate) const fn exit(&self) -> Exit {
         self.exit

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Component, Path, PathBuf};
 
 use deputize_agent::add_secrets;
-use deputize_core::sanitize::Secrets;
+use deputize_core::sanitize::{RotatingSecrets, Secrets};
 use deputize_process::{OpenFiles, raise_open_files};
 use deputize_runtime::SessionDir;
 
@@ -37,6 +37,8 @@ pub(crate) struct ProcessEnv {
     /// Limit on open files, raised as far as possible; `None` if the system refused to say.
     pub(crate) open_files: Option<OpenFiles>,
     pub(crate) log: Log,
+    /// The secrets that change while the program runs.
+    pub(crate) rotating_secrets: RotatingSecrets,
 }
 
 /// Which of the standard streams are terminals.
@@ -91,6 +93,7 @@ impl ProcessEnv {
             person_available: can_ask(),
             open_files: raise_open_files().ok(),
             log: Log::default(),
+            rotating_secrets: RotatingSecrets::default(),
         })
     }
 
@@ -108,6 +111,7 @@ impl ProcessEnv {
             person_available: false,
             open_files: None,
             log: Log::default(),
+            rotating_secrets: RotatingSecrets::default(),
         }
     }
 

@@ -26,6 +26,7 @@ pub struct McpServer {
     /// Headers sent with every request to `url`.
     pub headers: BTreeMap<String, Secret>,
     /// How people sign in to `url`, where it does not say all of it itself.
+    #[serde(skip_serializing_if = "ServerSignIn::is_default")]
     pub oauth: ServerSignIn,
     /// Which of its tools are offered.
     pub tools: ToolFilter,
@@ -91,4 +92,10 @@ pub struct ServerSignIn {
     pub redirect_port: u16,
     /// Hosts of the sign-in that may have private addresses, as HOST or HOST:PORT.
     pub allow_hosts: Vec<String>,
+}
+
+impl ServerSignIn {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }

@@ -14,6 +14,7 @@ use crate::truncate::{truncate_chars, truncate_with_ellipsis};
 
 mod clean;
 mod marks;
+mod secrets;
 
 pub use crate::escape::{for_exact_line, for_question, for_verbatim_line, verbatim_start};
 pub use clean::{CleanText, clean, clean_json, restored_json, visible_json};
@@ -21,6 +22,7 @@ pub use marks::{
     AmbiguousMark, InertText, RestoredText, glob_of_marks, has_inert_mark, pattern_of_marks,
     restore_marks, restored_whole,
 };
+pub use secrets::{RotatingSecrets, Secrets};
 
 /// The source of a text. It grants nothing and only informs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,74 +199,6 @@ pub fn for_terminal_line(content: &str, most: usize) -> String {
     truncate_with_ellipsis(&text, most)
 }
 
-/// Secret values that must not leave the program, such as keys.
-#[derive(Clone, Default)]
-pub struct Secrets(Vec<(String, String)>);
-
-impl fmt::Debug for Secrets {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Secrets({} values)", self.0.len())
-    }
-}
-
-impl Secrets {
-    /// Shorter values are ignored: they would match innocent text.
-    pub const SHORTEST: usize = 8;
-    /// What stands in place of a value begins with this.
-    pub const MASK: &str = "[redacted:";
-
-    /// Adds a value, with the name that replaces it.
-    pub fn add(&mut self, name: &str, value: &str) {
-        if value.len() >= Self::SHORTEST {
-            self.0.push((value.to_owned(), format!("{}{name}]", Self::MASK)));
-        }
-    }
-
-    /// Adds the values that are not known yet.
-    pub fn add_all(&mut self, others: &Self) {
-        for value in &others.0 {
-            if !self.0.contains(value) {
-                self.0.push(value.clone());
-            }
-        }
-    }
-
-    /// Returns those values that look different in quotes, as they are escaped there.
-    #[must_use]
-    pub fn escape(&self) -> Self {
-        let escaped = |(value, mask): &(String, String)| {
-            let escaped = value.escape_debug().to_string();
-            (escaped != *value).then(|| (escaped, mask.clone()))
-        };
-        Self(self.0.iter().filter_map(escaped).collect())
-    }
-
-    /// Returns the text with all values replaced.
-    #[must_use]
-    pub fn scrub<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        let mut text = Cow::Borrowed(text);
-        for (value, mask) in &self.0 {
-            if text.contains(value.as_str()) {
-                text = Cow::Owned(text.replace(value.as_str(), mask));
-            }
-        }
-        text
-    }
-
-    /// Returns how many bytes at the end of a text may be the beginning of a value that continues
-    /// in the next piece.
-    #[must_use]
-    pub fn partial_len(&self, text: &str) -> usize {
-        let begun = |value: &str| {
-            let starts = value.char_indices().map(|(at, _)| at).rev();
-            starts
-                .filter(|at| *at > 0)
-                .find(|at| value.get(..*at).is_some_and(|part| text.ends_with(part)))
-        };
-        self.0.iter().filter_map(|(value, _)| begun(value)).max().unwrap_or_default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -321,16 +255,5 @@ mod tests {
     fn a_line_is_one_line_and_says_that_it_is_cut() {
         assert_eq!(for_terminal_line("a\n\tb  c", 80), "a b c");
         assert_eq!(for_terminal_line("abcdef", 4), "abc…");
-    }
-
-    #[test]
-    fn a_secret_is_replaced_by_its_name() {
-        let mut secrets = Secrets::default();
-        secrets.add("KEY", "sk-12345678");
-        secrets.add("SHORT", "abc");
-        assert_eq!(secrets.scrub("abc sk-12345678!"), "abc [redacted:KEY]!");
-        let begun =
-            ["", "x", "xs", "x sk-1234", "sk-12345678"].map(|text| secrets.partial_len(text));
-        assert_eq!(begun, [0, 0, 1, 7, 0]);
     }
 }

@@ -72,8 +72,8 @@ struct StartedProgram {
 #[derive(Debug)]
 struct HandshakeError {
     why: String,
-    /// Whether the server was never reached.
-    unreached: bool,
+    /// What kind of error it is, with the cause.
+    kind: fn(String) -> McpErrorKind,
     next: NextHandshake,
 }
 
@@ -157,10 +157,8 @@ impl Connection {
                 let heard = Arc::new(ConnectionStatus::default());
                 let handler = ConnectionHandler::new(root);
                 let running = agree(handler, transport, mode, discover_timeout).await;
-                let running = running.map_err(|HandshakeError { why, unreached, next }| {
-                    let kind = if unreached { McpErrorKind::Http } else { McpErrorKind::Handshake };
-                    (wrong(kind(why)), next)
-                })?;
+                let running = running
+                    .map_err(|HandshakeError { why, kind, next }| (wrong(kind(why)), next))?;
                 Ok(Self::new(server, running, heard, None))
             }
             ServerTransport::Program { path, args, env, cwd } => {
@@ -469,36 +467,35 @@ where
             | ClientInitializeError::TransportError { .. } => NextHandshake::OlderGreeting,
             _ => NextHandshake::Nothing,
         };
-        let why = match &error {
+        let cause = match &error {
             // The older greeting says more: servers answer it in words.
-            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
-                describe_agreement_error(fallback)
-            }
-            other => describe_agreement_error(other),
+            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => fallback,
+            other => other,
         };
-        let unreached = matches!(error, ClientInitializeError::TransportError { .. })
-            && said_in(&error).is_none();
-        HandshakeError {
-            why: deputize_core::sanitize::for_terminal_line(&why, 400),
-            unreached,
-            next,
-        }
+        let why = describe_agreement_error(cause);
+        let kind = match failed_request(cause) {
+            Some(RequestError::SignIn { .. }) => McpErrorKind::SignIn,
+            None if matches!(error, ClientInitializeError::TransportError { .. }) => {
+                McpErrorKind::Http
+            }
+            _ => McpErrorKind::Handshake,
+        };
+        HandshakeError { why: deputize_core::sanitize::for_terminal_line(&why, 400), kind, next }
     })
 }
 
-/// What is wrong in our own words, where a request of ours failed.
-fn said_in(error: &ClientInitializeError) -> Option<String> {
+/// Returns the request of ours that failed, if that was the cause.
+fn failed_request(error: &ClientInitializeError) -> Option<&RequestError> {
     let ClientInitializeError::TransportError { error, .. } = error else { return None };
-    match request_error(error.error.downcast_ref()?)? {
-        RequestError::Way { said, .. } => Some(said.clone()),
-        _ => None,
-    }
+    request_error(error.error.downcast_ref()?)
 }
 
 /// Why agreeing failed, without the names that the library has for its parts.
 fn describe_agreement_error(error: &ClientInitializeError) -> String {
-    if let Some(said) = said_in(error) {
-        return said;
+    if let Some(RequestError::SignIn { said, .. } | RequestError::Way { said, .. }) =
+        failed_request(error)
+    {
+        return said.clone();
     }
     match error {
         ClientInitializeError::TransportError { error, .. } => {

@@ -63,6 +63,9 @@ pub enum McpErrorKind {
     /// It cannot be reached by HTTP.
     #[error("it cannot be reached: {0}")]
     Http(String),
+    /// A person has to sign in to it first. Contains what it answered, and how to sign in.
+    #[error("{0}")]
+    SignIn(String),
     /// A header that HTTP does not carry.
     #[error("header `{0}` cannot be sent: check its name and its value")]
     Header(String),
@@ -124,6 +127,7 @@ impl McpErrorKind {
         match self {
             Self::Launch(_) => "its program did not start",
             Self::Http(_) => "it cannot be reached",
+            Self::SignIn(_) => "a person has to sign in",
             Self::Header(_) => "a header cannot be sent",
             Self::Slow { .. } => "it did not answer in time",
             Self::Handshake(_) => "its start failed",

@@ -44,3 +44,65 @@ pub async fn read(from: impl AsyncRead + Unpin + Send) -> ReadResult {
 pub fn answered(line: &[u8]) -> Option<String> {
     crate::serve::answered(line)
 }
+
+#[cfg(feature = "oauth")]
+mod oauth {
+    use reqwest::StatusCode;
+    use url::Url;
+
+    use crate::oauth::redirect_answer::RedirectAnswer;
+    use crate::oauth::token_answer::TokenAnswer;
+    use crate::oauth::token_refusal::TokenRefusal;
+    use crate::oauth::{OAuthError, StoredToken};
+
+    /// What a token endpoint grants.
+    #[derive(Debug, Clone, PartialEq, Eq)]
+    pub struct GrantedToken {
+        /// Its tokens.
+        pub tokens: Vec<String>,
+        /// How long the access token is valid, in seconds.
+        pub expires_in: Option<u64>,
+        /// The scopes.
+        pub scopes: Vec<String>,
+    }
+
+    /// Reads the success of a token endpoint.
+    ///
+    /// # Errors
+    /// As the sign-in tells it.
+    pub fn granted_token(body: &[u8]) -> Result<GrantedToken, OAuthError> {
+        let answer = TokenAnswer::parse(body)?;
+        let (expires_in, scopes) = (answer.expires_in(), answer.scopes().unwrap_or_default());
+        let tokens = std::iter::once(answer.access_token).chain(answer.refresh_token).collect();
+        Ok(GrantedToken { tokens, expires_in, scopes })
+    }
+
+    /// Reads the failure of a token endpoint, as the sign-in tells it; `None` if it has ended.
+    #[must_use]
+    pub fn token_refusal(body: &[u8]) -> Option<OAuthError> {
+        match TokenRefusal::parse(StatusCode::BAD_REQUEST, body) {
+            TokenRefusal::Ended(_) => None,
+            TokenRefusal::Failed(error) => Some(error),
+        }
+    }
+
+    /// Reads a redirect to an address with a state. Returns its code.
+    ///
+    /// # Errors
+    /// As the sign-in tells it.
+    pub fn redirect_code(
+        redirected: &Url,
+        expected: &Url,
+        state: &str,
+    ) -> Result<String, OAuthError> {
+        RedirectAnswer::read(redirected, expected, state).map(|answer| answer.code)
+    }
+
+    /// Reads the file of a token. Returns what is written of it; `None` if it is none.
+    #[must_use]
+    pub fn token_file(bytes: &[u8]) -> Option<Vec<u8>> {
+        serde_json::to_vec(&serde_json::from_slice::<StoredToken>(bytes).ok()?).ok()
+    }
+}
+#[cfg(feature = "oauth")]
+pub use oauth::{GrantedToken, granted_token, redirect_code, token_file, token_refusal};

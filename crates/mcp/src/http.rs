@@ -80,8 +80,10 @@ pub(crate) fn transport(
     // A header of the person's own is what they mean to be known by.
     let is_known = config.custom_headers.contains_key(&AUTHORIZATION);
     let tokens = server.tokens.clone().filter(|_| !is_known);
-    let sign_in = if is_known { "" } else { server.setting_names.name("sign_in") };
-    let client = McpHttpClient { client, tokens, sign_in: sign_in.into() };
+    let command = server.setting_names.name("sign_in");
+    let has_sign_in = tokens.is_some() || (!is_known && !command.is_empty());
+    let sign_in = has_sign_in.then(|| command.into());
+    let client = McpHttpClient { client, tokens, sign_in };
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
@@ -90,8 +92,9 @@ pub(crate) fn transport(
 pub(crate) struct McpHttpClient {
     client: reqwest::Client,
     tokens: Option<TokenSource>,
-    /// How a person signs in to the server; empty if the host has no word for it.
-    sign_in: Arc<str>,
+    /// How a person signs in to the server, empty if the host has no word for it; `None` if that is
+    /// not how it is used.
+    sign_in: Option<Arc<str>>,
 }
 
 impl McpHttpClient {
@@ -102,7 +105,7 @@ impl McpHttpClient {
         tokens.token(rejected).await.map_err(wrong)
     }
 
-    /// Sends a message in the library's way; where the token is refused, once more with another.
+    /// Sends a message in the library's way.
     async fn post_greeting(
         &self,
         uri: Arc<str>,
@@ -122,22 +125,28 @@ impl McpHttpClient {
                 most,
             )
         };
-        let token = self.token(None).await?;
-        let posted = send(token.clone()).await;
-        if !matches!(posted, Err(StreamableHttpError::AuthRequired(_))) {
-            return posted;
-        }
-        let posted = match self.token(Some(token.as_deref().unwrap_or_default())).await? {
-            Some(next) => send(Some(next)).await,
-            None => posted,
-        };
-        posted.map_err(|error| match error {
-            StreamableHttpError::AuthRequired(_) => {
-                let said = unauthorized(&self.sign_in);
-                failed(RequestError::Way { said, made: false, theirs: String::new() })
-            }
-            error => error,
+        self.send_with_token(send).await.map_err(|error| match is_unauthorized(&error) {
+            true => failed(unauthorized(self.sign_in.as_deref(), String::new())),
+            false => error,
         })
+    }
+
+    /// Sends a request in the library's way; where the token is refused, once more with another.
+    async fn send_with_token<T, F>(
+        &self,
+        send: impl Fn(Option<String>) -> F,
+    ) -> Result<T, HttpError>
+    where
+        F: Future<Output = Result<T, HttpError>>,
+    {
+        let token = self.token(None).await?;
+        let mut sent = send(token.clone()).await;
+        if sent.as_ref().is_err_and(is_unauthorized)
+            && let Some(next) = self.token(Some(token.as_deref().unwrap_or_default())).await?
+        {
+            sent = send(Some(next)).await;
+        }
+        sent
     }
 }
 
@@ -201,7 +210,7 @@ impl StreamableHttpClient for McpHttpClient {
             response = send(Some(&next)).await?;
         }
         let in_session = session.is_some();
-        let sent = SentRequest { id: &id, in_session, sign_in: &self.sign_in };
+        let sent = SentRequest { id: &id, in_session, sign_in: self.sign_in.as_deref() };
         read_answer(response, sent, most).await
     }
 
@@ -238,12 +247,12 @@ impl StreamableHttpClient for McpHttpClient {
         most: usize,
     ) -> Result<SseEvents, HttpError> {
         let resumes = last.is_some();
-        let token = self.token(None).await?;
-        let events = self
-            .client
-            .get_stream_with_max_sse_event_size(uri, session, last, token, headers, most)
-            .await;
-        match events {
+        let events = self.send_with_token(|token| {
+            let (uri, session, last) = (Arc::clone(&uri), session.clone(), last.clone());
+            let headers = headers.clone();
+            self.client.get_stream_with_max_sse_event_size(uri, session, last, token, headers, most)
+        });
+        match events.await {
             // What it does not know it will not know later: the stream ends, and who waits on it is told.
             Err(StreamableHttpError::Client(error))
                 if error.status().is_some_and(|status| status.is_client_error())
@@ -261,6 +270,17 @@ impl StreamableHttpClient for McpHttpClient {
 fn is_refused(error: &reqwest::Error) -> bool {
     let cause = bottom(error).downcast_ref::<io::Error>();
     cause.is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+}
+
+/// Whether a server does not know who asks.
+fn is_unauthorized(error: &HttpError) -> bool {
+    match error {
+        StreamableHttpError::AuthRequired(_) => true,
+        StreamableHttpError::Client(error) => error.status() == Some(StatusCode::UNAUTHORIZED),
+        // Without the header that belongs to it the library has only words for it.
+        StreamableHttpError::UnexpectedServerResponse(said) => said.starts_with("HTTP 401"),
+        _ => false,
+    }
 }
 
 /// Whether a request is one of those by which the library agrees with a server, in its own way.

@@ -30,8 +30,9 @@ pub(crate) struct SentRequest<'a> {
     pub(crate) id: &'a RequestId,
     /// Whether it is sent within a session.
     pub(crate) in_session: bool,
-    /// How a person signs in to the server; empty if the host has no word for it.
-    pub(crate) sign_in: &'a str,
+    /// How a person signs in to the server, empty if the host has no word for it; `None` if that is
+    /// not how it is used.
+    pub(crate) sign_in: Option<&'a str>,
 }
 
 /// Returns a request with its message.
@@ -114,8 +115,8 @@ fn failure(
     };
     let answered = format!("the server answered {}", status(number));
     match (number, error) {
-        (401, _) if !sign_in.is_empty() => way(unauthorized(sign_in), false),
-        (401 | 403, _) => way(refused(number), false),
+        (401, _) => Err(failed(unauthorized(sign_in, theirs))),
+        (403, _) => way(refused(number), false),
         (404 | 405, _) => way(answered, false),
         (429, _) => way(format!("{answered}: wait before you repeat it"), false),
         (400..=499, Some(error)) => {
@@ -283,7 +284,7 @@ mod tests {
 
     fn failed_with(code: u16, said: &str, in_session: bool) -> String {
         let code = StatusCode::from_u16(code).unwrap();
-        describe(failure(code, said, SentRequest { id: &SEVEN, in_session, sign_in: "" }))
+        describe(failure(code, said, SentRequest { id: &SEVEN, in_session, sign_in: None }))
     }
 
     fn describe(posted: PostResult) -> String {

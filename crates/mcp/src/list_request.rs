@@ -158,6 +158,9 @@ pub(crate) async fn listed(
                 ListError::RequestError(RequestError::Forgotten { .. }) => {
                     "it does not know the session that it has just begun".to_owned()
                 }
+                ListError::RequestError(RequestError::SignIn { said, .. }) => {
+                    return Err(McpError::new(server, McpErrorKind::SignIn(said)));
+                }
                 ListError::RequestError(RequestError::Way { said, theirs, .. }) => {
                     deputize_core::sanitize::for_terminal_line(&format!("{said} {theirs}"), 200)
                 }

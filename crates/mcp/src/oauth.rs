@@ -33,9 +33,11 @@ mod error;
 mod http;
 mod login;
 mod redirect;
+pub(crate) mod redirect_answer;
 mod refresh;
 mod stored_token;
-mod token_answer;
+pub(crate) mod token_answer;
+pub(crate) mod token_refusal;
 mod token_store;
 
 pub use error::OAuthError;

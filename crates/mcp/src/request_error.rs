@@ -25,6 +25,13 @@ pub(crate) enum RequestError {
         /// Whether the protocol has it that nothing was done then.
         undone: bool,
     },
+    /// A person has to sign in to the server first.
+    SignIn {
+        /// What, in words of ours.
+        said: String,
+        /// The server's message; empty if it sent none.
+        theirs: String,
+    },
     /// Something on the way to it failed.
     Way {
         /// What, in words of ours.
@@ -45,6 +52,7 @@ impl RequestError {
             Self::Refused { .. } => "refused",
             Self::Ended => "the server is gone",
             Self::Forgotten { .. } => "the server does not know the session any more",
+            Self::SignIn { .. } => "a person has to sign in",
             Self::Way { .. } => "the way to the server failed",
         }
     }

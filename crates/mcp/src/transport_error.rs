@@ -110,10 +110,15 @@ pub(crate) fn refused(code: u16) -> String {
     )
 }
 
-/// What a server says that wants a person to sign in, and how they do if the host has a word for it.
-pub(crate) fn unauthorized(sign_in: &str) -> String {
-    let how = if sign_in.is_empty() { String::new() } else { format!(": {sign_in}") };
-    format!("the server answered {}: a person has to sign in to it{how}", status(401))
+/// Returns the error of a server that does not know who asks. `sign_in` is how a person signs in,
+/// empty if the host has no word for it; `None` if that is not how the server is used.
+pub(crate) fn unauthorized(sign_in: Option<&str>, theirs: String) -> RequestError {
+    let Some(command) = sign_in else {
+        return RequestError::Way { said: refused(401), made: false, theirs };
+    };
+    let how = if command.is_empty() { String::new() } else { format!(": {command}") };
+    let said = format!("the server answered {}: a person has to sign in to it{how}", status(401));
+    RequestError::SignIn { said, theirs }
 }
 
 /// Returns the request error in an error of the library, if there is one.

@@ -4,13 +4,18 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::sync::Arc;
 
 use data_encoding::BASE64URL_NOPAD;
 use deputize_core::model::Reply;
-use deputize_testkit::{HttpRequest, MockAnswer, MockServer};
+use deputize_mcp::AccessTokens as _;
+use deputize_mcp::oauth::{FileTokenStore, StoredTokens};
+use deputize_runtime::SystemClock;
+use deputize_testkit::{Barrier, HttpRequest, MockAnswer, MockServer};
 use parking_lot::Mutex;
+use rustix::process::Signal;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
@@ -26,6 +31,10 @@ struct Issued {
     refreshes: u32,
     /// Seconds that tokens are valid.
     expires_in: u64,
+    /// Holds the answers to refreshes, if it is there.
+    gate: Option<Barrier>,
+    /// Where the server itself sends its clients, if it does.
+    moved_to: Option<String>,
 }
 
 /// What a server does otherwise than it should, by path and answer.
@@ -34,7 +43,7 @@ type TwistFn = fn(&str, &str) -> Option<MockAnswer>;
 struct SignInFixture {
     lab: Lab,
     issued: Arc<Mutex<Issued>>,
-    _server: MockServer,
+    server: MockServer,
 }
 
 fn parameter(query: &str, name: &str) -> String {
@@ -111,12 +120,16 @@ fn token(form: &str, base: &str, issued: &Mutex<Issued>) -> MockAnswer {
         return MockAnswer::json(&json!({"error": "invalid_grant"})).status(400);
     }
     issued.token += 1;
-    MockAnswer::json(&json!({
+    let answer = MockAnswer::json(&json!({
         "access_token": format!("access-secret-{}", issued.token),
         "refresh_token": format!("refresh-secret-{}", issued.token),
         "token_type": "Bearer",
         "expires_in": issued.expires_in,
-    }))
+    }));
+    match &issued.gate {
+        Some(gate) => answer.held_by(gate),
+        None => answer,
+    }
 }
 
 fn served(request: &HttpRequest, base: &str, issued: &Mutex<Issued>) -> MockAnswer {
@@ -125,6 +138,9 @@ fn served(request: &HttpRequest, base: &str, issued: &Mutex<Issued>) -> MockAnsw
         let place = format!("{base}/.well-known/oauth-protected-resource/mcp");
         let challenge = format!("Bearer resource_metadata=\"{place}\"");
         return MockAnswer::error(401, "who are you").header("www-authenticate", &challenge);
+    }
+    if let Some(place) = &issued.lock().moved_to {
+        return MockAnswer::body("text/plain", "").status(307).header("location", place);
     }
     if request.method != "POST" {
         return MockAnswer::error(405, "no stream");
@@ -136,7 +152,10 @@ fn served(request: &HttpRequest, base: &str, issued: &Mutex<Issued>) -> MockAnsw
             "serverInfo": {"name": "far", "version": "1"},
         }),
         "tools/list" => json!({"tools": [{"name": "go", "inputSchema": {"type": "object"}}]}),
-        "tools/call" => json!({"content": [{"type": "text", "text": "gone"}]}),
+        // It repeats the token, which nobody may see.
+        "tools/call" => {
+            json!({"content": [{"type": "text", "text": format!("gone with {valid}")}]})
+        }
         _ if asked["id"].is_null() => return MockAnswer::body("text/plain", "").status(202),
         _ => {
             let error = json!({"code": -32601, "message": "no such method"});
@@ -168,9 +187,18 @@ impl SignInFixture {
         let lab = Lab::new();
         fs::create_dir_all(lab.path("home")).unwrap();
         let address = format!("http://{}/mcp", server.address());
+        let far = Self { lab, issued, server };
+        far.configure(&address);
+        far
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}/mcp", self.server.address())
+    }
+
+    fn configure(&self, address: &str) {
         let config = format!("mcp_servers:\n  far: {{ url: \"{address}\" }}\n");
-        fs::write(lab.path("home/config.yaml"), config).unwrap();
-        Self { lab, issued, _server: server }
+        fs::write(self.lab.path("home/config.yaml"), config).unwrap();
     }
 
     async fn mcp(&self, args: &[&str]) -> ProgramEnd {
@@ -178,9 +206,13 @@ impl SignInFixture {
         RunningProgram::start(self.lab.deputize(&args)).end().await
     }
 
-    /// Begins a sign-in, and returns it with the address for the browser.
     async fn begin(&self) -> (RunningProgram, String) {
-        let mut command = self.lab.deputize(&["mcp", "login", "far", "--no-browser"]);
+        self.begin_for("far").await
+    }
+
+    /// Begins a sign-in, and returns it with the address for the browser.
+    async fn begin_for(&self, name: &str) -> (RunningProgram, String) {
+        let mut command = self.lab.deputize(&["mcp", "login", name, "--no-browser"]);
         command.stdin(Stdio::piped());
         let login = RunningProgram::start(command);
         login.says("/authorize?").await;
@@ -199,7 +231,11 @@ impl SignInFixture {
     }
 
     async fn sign_in(&self) -> ProgramEnd {
-        let (login, address) = self.begin().await;
+        self.sign_in_to("far").await
+    }
+
+    async fn sign_in_to(&self, name: &str) -> ProgramEnd {
+        let (login, address) = self.begin_for(name).await;
         let redirect = Self::redirect(&address).await;
         let page = blocking(move || get(&redirect)).await;
         assert!(page.contains("You can close this page"), "{page}");
@@ -226,7 +262,12 @@ impl SignInFixture {
         let folder = fs::read_dir(self.lab.path("home/mcp/oauth")).into_iter().flatten();
         let paths = folder.map(|entry| entry.unwrap().path());
         let tokens = paths.filter(|path| path.extension().is_some_and(|end| end == "json"));
-        tokens.map(|path| fs::read_to_string(path).unwrap()).collect()
+        let owned = |path| {
+            let mode = fs::metadata(&path).map(|file| file.permissions().mode() & 0o777);
+            assert_eq!(mode.unwrap(), 0o600);
+            fs::read_to_string(path).unwrap()
+        };
+        tokens.map(owned).collect()
     }
 }
 
@@ -249,7 +290,7 @@ async fn a_person_signs_in_and_agents_have_the_tools_until_they_sign_out() {
     assert!(listed.out.contains("ready; signed in"), "{}", listed.out);
 
     let (told, first) = far.call().await;
-    assert!(told.contains("gone"), "{told}");
+    assert!(told.contains("gone with Bearer [redacted:mcp far]"), "{told}");
     // The server refuses the token before its time: it is refreshed, and the call is made.
     far.issued.lock().token = 7;
     let file = far.lab.path("home/mcp/oauth");
@@ -259,7 +300,7 @@ async fn a_person_signs_in_and_agents_have_the_tools_until_they_sign_out() {
     let stored = fs::read_to_string(&file).unwrap().replace("refresh-secret-1", "refresh-secret-7");
     fs::write(&file, stored).unwrap();
     let (told, second) = far.call().await;
-    assert!(told.contains("gone"), "{told}");
+    assert!(told.contains("gone with Bearer [redacted:mcp far]"), "{told}");
     assert_eq!(far.issued.lock().refreshes, 1);
     for ended in [&signed_in, &first, &second] {
         for text in [&ended.out, &ended.err] {
@@ -295,6 +336,100 @@ async fn of_two_programs_one_refreshes_and_a_refused_refresh_ends_the_sign_in() 
     assert!(ended.err.contains("deputize mcp login far"), "{}", ended.err);
     let listed = far.mcp(&["list"]).await.with_code(0);
     assert!(listed.out.contains("sign-in has expired"), "{}", listed.out);
+}
+
+#[tokio::test]
+async fn a_server_that_wants_a_sign_in_is_added_and_the_next_steps_are_named() {
+    let far = SignInFixture::new(|_, _| None).await;
+    let added = far.mcp(&["add", "near", "--url", &far.url()]).await.with_code(0);
+    for words in ["added: mcp near, to ", "deputize mcp login near", "deputize mcp review near"] {
+        assert!(added.err.contains(words), "{}", added.err);
+    }
+    // Nothing is approved yet.
+    let listed = far.mcp(&["list"]).await.with_code(0);
+    assert!(!listed.out.contains("ready"), "{}", listed.out);
+    let doctor = RunningProgram::start(far.lab.deputize(&["doctor"])).end().await;
+    assert!(doctor.out.contains("deputize mcp login near"), "{}", doctor.out);
+
+    far.sign_in_to("near").await.with_code(0);
+    far.mcp(&["review", "near", "--yes"]).await.with_code(0);
+    let listed = far.mcp(&["list"]).await.with_code(0);
+    assert!(listed.out.contains("ready; signed in"), "{}", listed.out);
+    let doctor = RunningProgram::start(far.lab.deputize(&["doctor"])).end().await;
+    assert!(doctor.out.contains("signed in"), "{}", doctor.out);
+
+    // One that refuses the key in its headers has no sign-in, and is not added.
+    let key = ["add", "key", "--url", &far.url(), "--header", "Authorization=Bearer no", "--yes"];
+    let refused = far.mcp(&key).await;
+    assert_ne!(refused.code, Some(0));
+    assert!(!refused.err.contains("mcp login"), "{}", refused.err);
+}
+
+#[tokio::test]
+async fn a_program_that_is_killed_while_it_refreshes_leaves_the_token_as_it_was() {
+    let far = SignInFixture::new(|_, _| None).await;
+    far.issued.lock().expires_in = 1;
+    far.sign_in().await.with_code(0);
+    let before = far.token_files();
+    let gate = Barrier::closed();
+    {
+        let mut issued = far.issued.lock();
+        (issued.expires_in, issued.gate) = (3600, Some(gate.clone()));
+    }
+    let refreshing = RunningProgram::start(far.lab.deputize(&["mcp", "test", "far"]));
+    gate.until_waiting(1).await;
+    refreshing.signal(Signal::KILL);
+    assert_eq!(refreshing.end().await.code, None);
+    assert_eq!(far.token_files(), before);
+    // The server had not done it yet.
+    {
+        let mut issued = far.issued.lock();
+        (issued.token, issued.gate) = (1, None);
+    }
+    far.mcp(&["test", "far"]).await.with_code(0);
+    assert_eq!(far.issued.lock().refreshes, 2);
+    assert_ne!(far.token_files(), before);
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_while_it_refreshes_loses_no_token() {
+    let far = SignInFixture::new(|_, _| None).await;
+    far.issued.lock().expires_in = 1;
+    far.sign_in().await.with_code(0);
+    let gate = Barrier::closed();
+    {
+        let mut issued = far.issued.lock();
+        (issued.expires_in, issued.gate) = (3600, Some(gate.clone()));
+    }
+    let store = Arc::new(FileTokenStore::new(far.lab.path("home/mcp/oauth")));
+    let tokens = StoredTokens::new("far", far.url(), Vec::new(), store, Arc::new(SystemClock));
+    tokio::select! {
+        given = tokens.token(None) => panic!("{given:?}"),
+        () = gate.until_waiting(1) => {}
+    }
+    gate.open();
+    // The server has replaced the token: the old one would be refused.
+    assert_eq!(tokens.token(None).await, Ok(Some("access-secret-2".to_owned())));
+    assert_eq!(far.issued.lock().refreshes, 1);
+    assert!(far.token_files()[0].contains("refresh-secret-2"));
+}
+
+#[tokio::test]
+async fn a_token_goes_to_no_other_address() {
+    let far = SignInFixture::new(|_, _| None).await;
+    let other = MockServer::start_with(|_| MockAnswer::error(401, "who are you")).await.unwrap();
+    far.sign_in().await.with_code(0);
+    far.issued.lock().moved_to = Some(format!("http://{}/mcp", other.address()));
+    assert_ne!(far.mcp(&["test", "far"]).await.code, Some(0));
+    assert_eq!(other.requests().len(), 0, "a redirect is not followed");
+
+    far.configure(&format!("http://{}/mcp", other.address()));
+    let refused = far.mcp(&["test", "far"]).await;
+    assert!(refused.err.contains("deputize mcp login far"), "{}", refused.err);
+    assert!(!other.requests().is_empty());
+    for request in other.requests() {
+        assert_eq!(request.header("authorization"), None);
+    }
 }
 
 #[tokio::test]

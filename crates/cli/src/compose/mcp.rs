@@ -152,8 +152,8 @@ pub(crate) fn server(
     // Only what is configured: the rest of the environment differs from one terminal to the next.
     let names = entry.env.keys().chain(entry.headers.keys()).cloned().collect();
     let start = format!("mcp_servers.{name}.start_timeout_seconds (of `mcp add`: --start-timeout)");
-    let setting_names =
-        SettingNames::from_iter([("start", start), ("sign_in", sign_in::command(name))]);
+    let sign_in = sign_in::address(entry).map(|_| ("sign_in", sign_in::command(name)));
+    let setting_names = SettingNames::from_iter([("start", start)].into_iter().chain(sign_in));
     Ok(ServerConfig { limits, names, setting_names, ..reached })
 }
 

@@ -30,7 +30,8 @@ enum SignInError {
 pub(crate) fn store(around: &ProcessEnv) -> Result<FileTokenStore, CliError> {
     let sessions = around.sessions()?;
     let state = sessions.path().parent().unwrap_or(Path::new("."));
-    Ok(FileTokenStore::new(state.join("mcp").join("oauth")))
+    let store = FileTokenStore::new(state.join("mcp").join("oauth"));
+    Ok(store.with_secrets(around.rotating_secrets.clone()))
 }
 
 /// Returns the command by which a person signs in.
@@ -39,7 +40,7 @@ pub(crate) fn command(name: &str) -> String {
 }
 
 /// Returns the address of a server to which a person can sign in: a configured one, by its address.
-fn address(entry: &McpServer) -> Option<&str> {
+pub(super) fn address(entry: &McpServer) -> Option<&str> {
     entry.url.as_deref().filter(|_| !entry.of_editor)
 }
 
@@ -97,9 +98,9 @@ pub(super) fn secrets(name: &str, entry: &McpServer, around: &ProcessEnv, secret
         secrets.add(&label, &secret);
     }
     let Some(url) = address(entry) else { return };
-    // What cannot be read is told when it is used.
-    let Ok(Ok(Some(token))) = store(around).map(|store| store.read(name, url)) else { return };
-    token.secrets().for_each(|secret| secrets.add(&label, secret));
+    // What is read is added to them; what cannot be read is told when it is used.
+    let _token = store(around).map(|store| store.read(name, url));
+    secrets.add_rotating(&around.rotating_secrets);
 }
 
 /// Forgets the sign-ins to all servers of a name. Returns whether there was one.

@@ -14,6 +14,7 @@ use url::Url;
 
 use super::error::OAuthError;
 use super::http::{OAuthHttp, without_query};
+use super::redirect_answer::RedirectAnswer;
 use super::stored_token::StoredToken;
 use super::token_answer::TokenAnswer;
 
@@ -157,43 +158,6 @@ impl fmt::Debug for Login {
     }
 }
 
-/// What a redirect says.
-struct RedirectAnswer {
-    code: String,
-    issuer: Option<String>,
-}
-
-impl RedirectAnswer {
-    /// Reads a redirect that must go where it was to go, with the state of this sign-in.
-    fn read(redirected: &Url, expected: &Url, state: &str) -> Result<Self, OAuthError> {
-        let place = |url: &Url| {
-            (url.scheme().to_owned(), url.authority().to_owned(), url.path().to_owned())
-        };
-        if place(redirected) != place(expected) {
-            return Err(OAuthError::Redirect("it leads to another address"));
-        }
-        let values = |name: &str| {
-            let found = redirected.query_pairs().filter(|(key, _)| key == name);
-            found.map(|(_, value)| value.into_owned()).collect::<Vec<_>>()
-        };
-        let one = |name: &str| match values(name).as_slice() {
-            [] => Ok(None),
-            [value] => Ok(Some(value.clone())),
-            _ => Err(OAuthError::Redirect("a parameter is there twice")),
-        };
-        if one("state")?.as_deref() != Some(state) {
-            return Err(OAuthError::Redirect("its state is another one"));
-        }
-        if let Some(error) = one("error")? {
-            let words =
-                one("error_description")?.map_or(error.clone(), |it| format!("{error}: {it}"));
-            return Err(OAuthError::refused(&words));
-        }
-        let code = one("code")?.ok_or(OAuthError::Redirect("it has no code"))?;
-        Ok(Self { code, issuer: one("iss")? })
-    }
-}
-
 /// Checks the addresses that a token, a secret or a person is sent to.
 async fn check_endpoints(
     http: &OAuthHttp,
@@ -238,53 +202,4 @@ fn takes_secret_in_body(metadata: &AuthorizationMetadata) -> bool {
 /// Returns why a step failed: the error of its request, if that was what failed.
 fn failure(http: &OAuthHttp, step: &'static str, error: &AuthError) -> OAuthError {
     http.take_error().unwrap_or_else(|| OAuthError::step(step, &describe_error(error)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_answer_to_this_sign_in_is_read() {
-        let expected = Url::parse("http://127.0.0.1:9/path").unwrap();
-        let read = |text: &str| {
-            let url = Url::parse(text).unwrap();
-            RedirectAnswer::read(&url, &expected, "s").map_or_else(
-                |error| error.to_string(),
-                |answer| format!("{} {:?}", answer.code, answer.issuer),
-            )
-        };
-        assert_eq!(read("http://127.0.0.1:9/path?code=c&state=s"), "c None");
-        assert_eq!(
-            read("http://127.0.0.1:9/path?state=s&iss=https://a&code=c%20d"),
-            "c d Some(\"https://a\")"
-        );
-        let wrong = |why: &str| format!("the redirect is not an answer to this sign-in: {why}");
-        assert_eq!(
-            read("http://127.0.0.1:8/path?code=c&state=s"),
-            wrong("it leads to another address")
-        );
-        assert_eq!(
-            read("http://127.0.0.1:9/other?code=c&state=s"),
-            wrong("it leads to another address")
-        );
-        for state in ["", "&state=", "&state=S"] {
-            assert_eq!(
-                read(&format!("http://127.0.0.1:9/path?code=c{state}")),
-                wrong("its state is another one")
-            );
-        }
-        assert_eq!(read("http://127.0.0.1:9/path?state=s"), wrong("it has no code"));
-        assert_eq!(
-            read("http://127.0.0.1:9/path?state=s&code=a&code=b"),
-            wrong("a parameter is there twice")
-        );
-        let refused =
-            read("http://127.0.0.1:9/path?state=s&error=access_denied&error_description=no%1b[2J");
-        assert!(
-            refused.starts_with("the authorization server refused: access_denied: no"),
-            "{refused}"
-        );
-        assert!(!refused.contains('\u{1b}'), "{refused}");
-    }
 }

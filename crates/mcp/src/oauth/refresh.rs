@@ -9,7 +9,6 @@ use deputize_web::AllowedHost;
 use parking_lot::Mutex;
 use reqwest::Method;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use serde_json::Value;
 use tokio::task::spawn_blocking;
 use url::{Url, form_urlencoded};
 
@@ -17,6 +16,7 @@ use super::error::OAuthError;
 use super::http::{OAuthHttp, OAuthRequest, OAuthResponse};
 use super::stored_token::StoredToken;
 use super::token_answer::TokenAnswer;
+use super::token_refusal::TokenRefusal;
 use super::token_store::{TokenLock, TokenStore, TokenStoreError};
 use crate::access_tokens::AccessTokens;
 
@@ -27,7 +27,10 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The stored token of one server. It is read when it is first needed, and refreshed shortly before
 /// it expires or when the server refuses it, by one process at a time.
-pub struct StoredTokens {
+pub struct StoredTokens(Arc<Refresher>);
+
+/// Reads the stored token of one server, and refreshes it.
+struct Refresher {
     place: TokenPlace,
     allowed: Vec<AllowedHost>,
     clock: Arc<dyn Clock>,
@@ -48,8 +51,8 @@ struct TokenPlace {
 /// What came of a refresh.
 enum RefreshResult {
     Refreshed(StoredToken),
-    /// The sign-in has ended.
-    Ended(String),
+    /// The sign-in has ended, by this code.
+    Ended(&'static str),
 }
 
 impl StoredTokens {
@@ -64,9 +67,11 @@ impl StoredTokens {
     ) -> Self {
         let place = TokenPlace { server: server.into(), url: url.into(), store };
         let (current, changing) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self { place, allowed, clock, current, changing }
+        Self(Arc::new(Refresher { place, allowed, clock, current, changing }))
     }
+}
 
+impl Refresher {
     /// Returns the token that was read last, if it can be sent and was not refused.
     fn usable(&self, rejected: Option<&str>) -> Option<Option<String>> {
         let current = self.current.lock();
@@ -85,9 +90,6 @@ impl StoredTokens {
     }
 
     async fn give(&self, rejected: Option<&str>) -> Result<Option<String>, String> {
-        if let Some(known) = self.usable(rejected) {
-            return Ok(known);
-        }
         let _one_at_a_time = self.changing.lock().await;
         if let Some(known) = self.usable(rejected) {
             return Ok(known);
@@ -143,13 +145,21 @@ impl AccessTokens for StoredTokens {
         &'a self,
         rejected: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Option<String>, String>> {
-        Box::pin(self.give(rejected))
+        Box::pin(async move {
+            if let Some(known) = self.0.usable(rejected) {
+                return Ok(known);
+            }
+            // A caller that gives up must not lose the token that a server has just replaced.
+            let (refresher, rejected) = (Arc::clone(&self.0), rejected.map(str::to_owned));
+            let given = tokio::spawn(async move { refresher.give(rejected.as_deref()).await });
+            given.await.map_err(|error| error.to_string())?
+        })
     }
 }
 
 impl fmt::Debug for StoredTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StoredTokens({})", self.place.server)
+        write!(f, "StoredTokens({})", self.0.place.server)
     }
 }
 
@@ -202,12 +212,10 @@ async fn ask(
         let answer = TokenAnswer::parse(&body)?;
         return Ok(RefreshResult::Refreshed(token.clone().with_answer(&answer, now)));
     }
-    let said: Value = serde_json::from_slice(&body).unwrap_or_default();
-    let error = said.get("error").and_then(Value::as_str).unwrap_or_default();
-    if ["invalid_grant", "invalid_client", "unauthorized_client"].contains(&error) {
-        return Ok(RefreshResult::Ended(error.to_owned()));
+    match TokenRefusal::parse(status, &body) {
+        TokenRefusal::Ended(code) => Ok(RefreshResult::Ended(code)),
+        TokenRefusal::Failed(error) => Err(error),
     }
-    Err(OAuthError::refused(&format!("HTTP {} {error}", status.as_u16())))
 }
 
 fn refresh_request(token: &StoredToken) -> OAuthRequest {

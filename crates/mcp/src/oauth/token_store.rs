@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use deputize_core::sanitize::RotatingSecrets;
 use sha2::{Digest as _, Sha256};
 use url::Url;
 
@@ -94,13 +95,32 @@ pub trait TokenStore: Send + Sync {
 #[derive(Debug, Clone)]
 pub struct FileTokenStore {
     dir: PathBuf,
+    secrets: RotatingSecrets,
 }
 
 impl FileTokenStore {
     /// Uses a folder, which need not be there yet.
     #[must_use]
-    pub const fn new(dir: PathBuf) -> Self {
-        Self { dir }
+    pub fn new(dir: PathBuf) -> Self {
+        Self { dir, secrets: RotatingSecrets::default() }
+    }
+
+    /// Returns the same, which adds the secret values of its tokens to these.
+    #[must_use]
+    pub fn with_secrets(self, secrets: RotatingSecrets) -> Self {
+        Self { secrets, ..self }
+    }
+
+    /// Returns the secret values of all tokens that were read or written here so far. A session
+    /// that has them among its secrets redacts them, those of refreshed tokens too.
+    #[must_use]
+    pub const fn secrets(&self) -> &RotatingSecrets {
+        &self.secrets
+    }
+
+    fn add_secrets(&self, server: &str, token: &StoredToken) {
+        let name = format!("mcp {server}");
+        token.secrets().for_each(|secret| self.secrets.add(&name, secret));
     }
 
     /// Deletes the tokens of all servers of a name, whatever their address. Returns whether there
@@ -154,16 +174,21 @@ impl TokenStore for FileTokenStore {
         // What is wrong in it is not shown: a token may stand there.
         let token: StoredToken =
             serde_json::from_slice(&text).map_err(|_| TokenStoreError::Form(path.clone()))?;
+        self.add_secrets(server, &token);
         if token.server == key(url)? { Ok(Some(token)) } else { Err(TokenStoreError::Form(path)) }
     }
 
     fn write(&self, server: &str, token: &StoredToken) -> Result<(), TokenStoreError> {
         let path = self.file(server, &token.server, "json")?;
         self.create_dir()?;
+        self.add_secrets(server, token);
         let write = || {
             let text = serde_json::to_vec_pretty(token)?;
-            // Its owner alone can read it.
-            let mut file = tempfile::NamedTempFile::new_in(&self.dir)?;
+            // Its owner alone can read it. What a killed program leaves has the server's name, so
+            // that it goes with the token.
+            let mut names = tempfile::Builder::new();
+            let mut file =
+                names.prefix(&format!("{server}.")).suffix(".tmp").tempfile_in(&self.dir)?;
             file.write_all(&text)?;
             file.as_file().sync_all()?;
             file.persist(&path).map(drop).map_err(|error| error.error)

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use deputize_core::sanitize::for_terminal_line;
+use deputize_mcp::oauth::SignInStatus;
 use deputize_mcp::{ServerConfig, ServerListing, ServerRecord, look};
 use deputize_tools::Processes;
 use futures_util::future::join_all;
 
 use super::{Check, Health};
 use crate::command::mcp::things_are;
-use crate::compose::{mcp, plugins};
+use crate::compose::{mcp, plugins, sign_in};
 use crate::config::{Config, McpServer, PluginEntry};
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -61,7 +62,8 @@ pub(super) fn servers(
         async move {
             let check = match known(name, entry, around) {
                 Ok((server, card)) => {
-                    let check = asked(server, card, cwd, processes).await;
+                    let status = sign_in::status(name, entry, around);
+                    let check = asked(server, card, cwd, processes, status).await;
                     match mcp::not_given(config, name).filter(|_| check.health == Health::Good) {
                         Some(why) => Check::less(SERVER, format!("{}, but {why}", check.found)),
                         None => check,
@@ -91,6 +93,7 @@ async fn asked(
     mut card: ServerRecord,
     cwd: &Path,
     processes: Arc<Processes>,
+    sign_in: Option<SignInStatus>,
 ) -> Check {
     let name = server.name.clone();
     let start = server.start();
@@ -105,7 +108,10 @@ async fn asked(
         Ok(listed) => listed,
         Err(error) => return Check::new(SERVER, Err(CliError::failed(error).chain())),
     };
-    let answers = answers(&name, &listed, begun);
+    let mut answers = answers(&name, &listed, begun);
+    if sign_in == Some(SignInStatus::SignedIn) {
+        answers.push_str(", signed in");
+    }
     card.hear(&start, listed);
     let waits = card.changes(&start).iter().filter(|change| change.waits()).count();
     match (card.approved.is_none(), waits) {

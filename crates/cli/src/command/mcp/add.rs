@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use deputize_mcp::{ServerRecord, WORKSPACE, server_name};
+use deputize_mcp::{McpError, McpErrorKind, ServerRecord, WORKSPACE, server_name};
 use serde_json::{Map, Value, json};
 
 use super::{
@@ -39,6 +39,12 @@ pub(super) fn add(around: &ProcessEnv, args: &AddServer) -> Result<(), CliError>
     let asked = ask(around, &server, &sources.cwd);
     let (listed, took) = match asked {
         Ok(asked) => asked,
+        Err(error) if needs_sign_in(&error) => {
+            let path = file::add(&sources, name, &written(args, start_in))?;
+            say_sign_in_is_next(args, &path);
+            note_if_not_given(&loaded.config, name);
+            return Ok(());
+        }
         Err(error) => {
             let started_in = match &entry.cwd {
                 Some(cwd) if cwd == WORKSPACE => sources.cwd.clone(),
@@ -68,6 +74,22 @@ pub(super) fn add(around: &ProcessEnv, args: &AddServer) -> Result<(), CliError>
     in_the_file(args).into_iter().for_each(|note| tell(&note));
     note_if_not_given(&loaded.config, name);
     Ok(())
+}
+
+/// Whether a server says what it has only to a person who signed in.
+fn needs_sign_in(error: &CliError) -> bool {
+    let error = error.source_as::<McpError>();
+    error.is_some_and(|error| matches!(error.fault, McpErrorKind::SignIn(_)))
+}
+
+/// Says what the person does after a server was added that shows nothing before a sign-in.
+fn say_sign_in_is_next(args: &AddServer, path: &Path) {
+    let name = &args.name;
+    tell(&format!("added: mcp {name}, to {}; agents do not have it yet", path.display()));
+    in_the_file(args).into_iter().for_each(|note| tell(&note));
+    let (login, review) = (format_command("mcp login"), format_command("mcp review"));
+    tell(&format!("note: it wants a person to sign in: {login} {name}"));
+    tell(&format!("note: then see what it has, and approve it: {review} {name}"));
 }
 
 /// Returns a remedy if an argument names a file that is here, and not in the server's directory.

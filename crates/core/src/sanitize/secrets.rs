@@ -1,0 +1,184 @@
+//! Secret values, and their redaction.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+/// Secret values that must not leave the program, such as keys.
+#[derive(Clone, Default)]
+pub struct Secrets {
+    values: Vec<SecretValue>,
+    /// Values that others add while the program runs.
+    rotating: Vec<RotatingSecrets>,
+}
+
+/// A value and what stands in its place.
+#[derive(Clone, PartialEq, Eq)]
+struct SecretValue {
+    value: String,
+    mask: String,
+}
+
+/// Secret values that change while the program runs, such as tokens that are refreshed. Clones
+/// share them. Whoever has one among its [`Secrets`] redacts each value from when it is added.
+#[derive(Clone, Default)]
+pub struct RotatingSecrets(Arc<RwLock<VecDeque<SecretValue>>>);
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Secrets({} values)", self.values.len())
+    }
+}
+
+impl fmt::Debug for RotatingSecrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RotatingSecrets({} values)", self.0.read().len())
+    }
+}
+
+impl SecretValue {
+    /// Returns a value with the name that replaces it; `None` if it is too short.
+    fn new(name: &str, value: &str) -> Option<Self> {
+        let mask = || format!("{}{name}]", Secrets::MASK);
+        (value.len() >= Secrets::SHORTEST).then(|| Self { value: value.to_owned(), mask: mask() })
+    }
+
+    fn replace_in(&self, text: &mut Cow<'_, str>) {
+        if text.contains(self.value.as_str()) {
+            *text = Cow::Owned(text.replace(self.value.as_str(), &self.mask));
+        }
+    }
+
+    /// Returns how many bytes at the end of a text may be the beginning of it.
+    fn partial_len(&self, text: &str) -> Option<usize> {
+        let starts = self.value.char_indices().map(|(at, _)| at).rev();
+        starts
+            .filter(|at| *at > 0)
+            .find(|at| self.value.get(..*at).is_some_and(|part| text.ends_with(part)))
+    }
+
+    /// Returns the value as it is escaped in quotes, if it looks different there.
+    fn escape(&self) -> Option<Self> {
+        let value = self.value.escape_debug().to_string();
+        (value != self.value).then(|| Self { value, mask: self.mask.clone() })
+    }
+}
+
+impl RotatingSecrets {
+    /// How many values are kept. A refreshed token is worthless soon, and the oldest goes first.
+    pub const MOST: usize = 256;
+
+    /// Adds a value, with the name that replaces it.
+    pub fn add(&self, name: &str, value: &str) {
+        let Some(added) = SecretValue::new(name, value) else { return };
+        let mut values = self.0.write();
+        if values.contains(&added) {
+            return;
+        }
+        if values.len() >= Self::MOST {
+            values.pop_front();
+        }
+        values.push_back(added);
+    }
+}
+
+impl Secrets {
+    /// Shorter values are ignored: they would match innocent text.
+    pub const SHORTEST: usize = 8;
+    /// What stands in place of a value begins with this.
+    pub const MASK: &str = "[redacted:";
+
+    /// Adds a value, with the name that replaces it.
+    pub fn add(&mut self, name: &str, value: &str) {
+        self.values.extend(SecretValue::new(name, value));
+    }
+
+    /// Adds the values that these have and will have.
+    pub fn add_rotating(&mut self, rotating: &RotatingSecrets) {
+        if !self.rotating.iter().any(|known| Arc::ptr_eq(&known.0, &rotating.0)) {
+            self.rotating.push(rotating.clone());
+        }
+    }
+
+    /// Adds the values that are not known yet.
+    pub fn add_all(&mut self, others: &Self) {
+        for value in &others.values {
+            if !self.values.contains(value) {
+                self.values.push(value.clone());
+            }
+        }
+        others.rotating.iter().for_each(|rotating| self.add_rotating(rotating));
+    }
+
+    /// Returns those values that look different in quotes, as they are escaped there.
+    #[must_use]
+    pub fn escape(&self) -> Self {
+        let values = self.values.iter().filter_map(SecretValue::escape).collect();
+        Self { values, rotating: Vec::new() }
+    }
+
+    /// Returns the text with all values replaced.
+    #[must_use]
+    pub fn scrub<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        let mut text = Cow::Borrowed(text);
+        self.values.iter().for_each(|value| value.replace_in(&mut text));
+        for rotating in &self.rotating {
+            rotating.0.read().iter().for_each(|value| value.replace_in(&mut text));
+        }
+        text
+    }
+
+    /// Returns how many bytes at the end of a text may be the beginning of a value that continues
+    /// in the next piece.
+    #[must_use]
+    pub fn partial_len(&self, text: &str) -> usize {
+        let fixed = self.values.iter().filter_map(|value| value.partial_len(text)).max();
+        let longest = |rotating: &RotatingSecrets| {
+            rotating.0.read().iter().filter_map(|value| value.partial_len(text)).max()
+        };
+        let rotating = self.rotating.iter().filter_map(longest).max();
+        fixed.max(rotating).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_replaced_by_its_name() {
+        let mut secrets = Secrets::default();
+        secrets.add("KEY", "sk-12345678");
+        secrets.add("SHORT", "abc");
+        assert_eq!(secrets.scrub("abc sk-12345678!"), "abc [redacted:KEY]!");
+        let begun =
+            ["", "x", "xs", "x sk-1234", "sk-12345678"].map(|text| secrets.partial_len(text));
+        assert_eq!(begun, [0, 0, 1, 7, 0]);
+    }
+
+    #[test]
+    fn a_value_that_is_added_later_is_replaced_from_then_on_and_the_oldest_go_first() {
+        let rotating = RotatingSecrets::default();
+        let mut early = Secrets::default();
+        early.add_rotating(&rotating);
+        let mut copied = Secrets::default();
+        copied.add_all(&early.clone());
+        copied.add_all(&early);
+        assert_eq!(copied.rotating.len(), 1);
+        assert_eq!(copied.scrub("token-12345678"), "token-12345678");
+        rotating.add("TOKEN", "token-12345678");
+        rotating.add("TOKEN", "short");
+        for secrets in [&early, &copied] {
+            assert_eq!(secrets.scrub("a token-12345678"), "a [redacted:TOKEN]");
+            assert_eq!(secrets.partial_len("a token-"), 6);
+        }
+        for n in 0..RotatingSecrets::MOST {
+            rotating.add("TOKEN", &format!("other-{n:08}"));
+        }
+        assert_eq!(early.scrub("token-12345678 other-00000000"), "token-12345678 [redacted:TOKEN]");
+        assert_eq!(rotating.0.read().len(), RotatingSecrets::MOST);
+    }
+}
