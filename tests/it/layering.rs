@@ -208,6 +208,7 @@ fn what_an_embedder_compiles_is_as_the_page_says() {
         ("the same with `browser`", &["--features", "browser"]),
         ("the same with `session-search`", &["--features", "session-search"]),
         ("the same with `mcp`", &["--features", "mcp"]),
+        ("the same with `mcp-oauth`", &["--features", "mcp-oauth"]),
         ("the same with `cron`", &["--features", "cron"]),
         ("the same with `plugins`", &["--features", "plugins"]),
         ("the same with `acp`", &["--features", "acp"]),

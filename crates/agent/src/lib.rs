@@ -58,6 +58,7 @@
 //! | search past sessions (feature `session-search`) | `AgentBuilder::session_search` |
 //! | use pages in a browser (feature `browser`) | `AgentBuilder::browser` |
 //! | use MCP servers (feature `mcp`) | `AgentBuilder::mcp_servers` |
+//! | sign in to MCP servers (feature `mcp-oauth`) | `mcp::oauth` |
 //! | use dynamic plugins (feature `plugins`) | `AgentBuilder::plugin` |
 //! | have another program as children (feature `acp`) | `AgentBuilder::external_agent` |
 //! | record a task and play it again | [`Agent::record`], [`Agent::replay`] |
@@ -76,6 +77,7 @@
 //! | `session-search` | no | search over past sessions, with SQLite |
 //! | `browser` | no | pages in a Chromium of the machine |
 //! | `mcp` | no | the tools of MCP servers |
+//! | `mcp-oauth` | no | the sign-in to remote MCP servers by OAuth |
 //! | `plugins` | no | dynamic plugins |
 //! | `cron` | no | jobs that run later |
 //! | `acp` | no | children that are runs of another program, over ACP |

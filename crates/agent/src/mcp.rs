@@ -5,6 +5,10 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use deputize_core::{BoxFuture, Catalog, CatalogError, ToolSource, describe_error};
+#[cfg(feature = "mcp-oauth")]
+pub use deputize_mcp::oauth;
+#[cfg(feature = "mcp-oauth")]
+pub use deputize_mcp::{AccessTokens, TokenSource};
 use deputize_mcp::{
     ApprovalStore, ApprovalStoreError, HintCommands, LISTED_BYTES, McpError, ServerListing,
     ServerOffer, ServerRecord, ServerTarget, Servers, look, offer, tool_index,
@@ -235,6 +239,9 @@ impl Extension for AgentServers {
     }
 
     fn change_session(&self, _: &ExtensionContext<'_>, config: &mut SessionConfig) {
+        for tokens in self.servers.iter().filter_map(|server| server.tokens.as_ref()) {
+            config.secrets.add_rotating(&tokens.secrets());
+        }
         if let Some(servers) = self.shared.get() {
             config.tools.settings.get_or_insert_with(|| servers.clone());
         }

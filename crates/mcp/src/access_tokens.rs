@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use deputize_core::BoxFuture;
+use deputize_core::sanitize::RotatingSecrets;
 
 /// Gives the access token of one server that is reached by HTTP.
 pub trait AccessTokens: Send + Sync {
@@ -16,6 +17,12 @@ pub trait AccessTokens: Send + Sync {
         &'a self,
         rejected: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Option<String>, String>>;
+
+    /// Returns the secret values that this has given or used so far, which a session redacts. By
+    /// default there are none: then nothing is redacted.
+    fn secrets(&self) -> RotatingSecrets {
+        RotatingSecrets::default()
+    }
 }
 
 /// The access tokens of a server, as a part of its configuration.
@@ -26,6 +33,12 @@ impl TokenSource {
     /// Takes the tokens from here.
     pub fn new(tokens: impl AccessTokens + 'static) -> Self {
         Self(Arc::new(tokens))
+    }
+
+    /// Returns the secret values of the tokens so far, as [`AccessTokens::secrets`] does.
+    #[must_use]
+    pub fn secrets(&self) -> RotatingSecrets {
+        self.0.secrets()
     }
 
     pub(crate) async fn token(&self, rejected: Option<&str>) -> Result<Option<String>, String> {

@@ -1,6 +1,7 @@
 //! Sign-in to a remote server: the program, a server with an authorization server beside it, and a
 //! browser that follows redirects.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -9,11 +10,15 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use data_encoding::BASE64URL_NOPAD;
+use deputize_agent::mcp::oauth::{
+    FileTokenStore, Login, OAuthClient, RedirectListener, StoredTokens, TokenStore as _,
+};
+use deputize_agent::mcp::{AccessTokens as _, ServerConfig, TokenSource};
+use deputize_agent::{Agent, AgentModel};
+use deputize_core::ApprovalAnswer;
 use deputize_core::model::Reply;
-use deputize_mcp::AccessTokens as _;
-use deputize_mcp::oauth::{FileTokenStore, StoredTokens};
 use deputize_runtime::SystemClock;
-use deputize_testkit::{Barrier, HttpRequest, MockAnswer, MockServer};
+use deputize_testkit::{Barrier, HttpRequest, MockAnswer, MockServer, ScriptedModel};
 use parking_lot::Mutex;
 use rustix::process::Signal;
 use serde_json::json;
@@ -412,6 +417,42 @@ async fn a_call_that_is_given_up_while_it_refreshes_loses_no_token() {
     assert_eq!(tokens.token(None).await, Ok(Some("access-secret-2".to_owned())));
     assert_eq!(far.issued.lock().refreshes, 1);
     assert!(far.token_files()[0].contains("refresh-secret-2"));
+}
+
+#[tokio::test]
+async fn an_embedder_signs_in_and_its_agent_has_the_tools_without_their_tokens() {
+    let far = SignInFixture::new(|_, _| None).await;
+    far.issued.lock().expires_in = 1;
+    let store = Arc::new(FileTokenStore::new(far.lab.path("oauth")));
+    let client = OAuthClient { name: "My agent".into(), ..OAuthClient::default() };
+    let listener = RedirectListener::bind(&client).await.unwrap();
+    let login = Login::start(&far.url(), &client, listener.url()).await.unwrap();
+    let redirect = SignInFixture::redirect(login.address().as_str()).await;
+    let browser = tokio::spawn(blocking(move || get(&redirect)));
+    let token = login.finish(&listener.redirected().await, &SystemClock).await.unwrap();
+    browser.await.unwrap();
+    store.write("far", &token).unwrap();
+
+    let tokens = StoredTokens::new("far", far.url(), Vec::new(), store, Arc::new(SystemClock));
+    let server = ServerConfig::url("far", far.url(), BTreeMap::new());
+    let model = Arc::new(ScriptedModel::turns([
+        Reply::calls("scripted", [("mcp__far__go", json!({}))]),
+        Reply::text("scripted", "done"),
+    ]));
+    let agent = Agent::builder()
+        .model(AgentModel::shared("scripted", model.clone()))
+        .workspace(far.lab.path("work"))
+        .mcp_servers([server.with_tokens(TokenSource::new(tokens))])
+        .approve(|_| ApprovalAnswer::yes("this test"))
+        .build()
+        .unwrap();
+    let outcome = agent.run("go").await;
+    assert_eq!(outcome.text.as_deref(), Some("done"));
+    // Each request had a new token, which the session did not know when it began.
+    assert!(far.issued.lock().refreshes > 2);
+    let seen = format!("{:?}", model.requests());
+    assert!(seen.contains("gone with Bearer [redacted:mcp far]"), "{seen}");
+    assert!(!seen.contains("-secret-"), "{seen}");
 }
 
 #[tokio::test]

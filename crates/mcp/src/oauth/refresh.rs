@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use deputize_core::sanitize::RotatingSecrets;
 use deputize_core::{BoxFuture, Clock, describe_error};
 use deputize_web::AllowedHost;
 use parking_lot::Mutex;
@@ -154,6 +155,10 @@ impl AccessTokens for StoredTokens {
             let given = tokio::spawn(async move { refresher.give(rejected.as_deref()).await });
             given.await.map_err(|error| error.to_string())?
         })
+    }
+
+    fn secrets(&self) -> RotatingSecrets {
+        self.0.place.store.secrets()
     }
 }
 

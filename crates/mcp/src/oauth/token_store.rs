@@ -89,6 +89,12 @@ pub trait TokenStore: Send + Sync {
     /// # Errors
     /// If nobody can have it.
     fn try_lock(&self, server: &str, url: &str) -> Result<Option<TokenLock>, TokenStoreError>;
+
+    /// Returns the secret values of all tokens that were read or kept so far, which a session
+    /// redacts. By default there are none: then nothing is redacted.
+    fn secrets(&self) -> RotatingSecrets {
+        RotatingSecrets::default()
+    }
 }
 
 /// Keeps each token in a file that only its owner can read.
@@ -109,13 +115,6 @@ impl FileTokenStore {
     #[must_use]
     pub fn with_secrets(self, secrets: RotatingSecrets) -> Self {
         Self { secrets, ..self }
-    }
-
-    /// Returns the secret values of all tokens that were read or written here so far. A session
-    /// that has them among its secrets redacts them, those of refreshed tokens too.
-    #[must_use]
-    pub const fn secrets(&self) -> &RotatingSecrets {
-        &self.secrets
     }
 
     fn add_secrets(&self, server: &str, token: &StoredToken) {
@@ -210,6 +209,9 @@ impl TokenStore for FileTokenStore {
             Err(fs::TryLockError::WouldBlock) => Ok(None),
             Err(fs::TryLockError::Error(source)) => Err(wrong(source)),
         }
+    }
+    fn secrets(&self) -> RotatingSecrets {
+        self.secrets.clone()
     }
 }
 
