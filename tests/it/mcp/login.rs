@@ -15,8 +15,8 @@ use deputize_agent::mcp::oauth::{
 };
 use deputize_agent::mcp::{AccessTokens as _, ServerConfig, TokenSource};
 use deputize_agent::{Agent, AgentModel};
-use deputize_core::ApprovalAnswer;
 use deputize_core::model::Reply;
+use deputize_core::policy::ApprovalAnswer;
 use deputize_runtime::SystemClock;
 use deputize_testkit::{Barrier, HttpRequest, MockAnswer, MockServer, ScriptedModel};
 use parking_lot::Mutex;
@@ -328,9 +328,9 @@ async fn a_person_signs_in_and_agents_have_the_tools_until_they_sign_out() {
 #[tokio::test]
 async fn of_two_programs_one_refreshes_and_a_refused_refresh_ends_the_sign_in() {
     let far = SignInFixture::new(|_, _| None).await;
-    far.issued.lock().expires_in = 1;
+    far.issued.lock().expires_in = 0;
     far.sign_in().await.with_code(0);
-    // Within a minute of its end a token is as good as expired.
+    // The first token has expired at once.
     far.issued.lock().expires_in = 3600;
     let (one, two) = tokio::join!(far.mcp(&["test", "far"]), far.mcp(&["test", "far"]));
     assert_eq!((one.code, two.code), (Some(0), Some(0)), "{} {}", one.err, two.err);
@@ -373,7 +373,7 @@ async fn a_server_that_wants_a_sign_in_is_added_and_the_next_steps_are_named() {
 #[tokio::test]
 async fn a_program_that_is_killed_while_it_refreshes_leaves_the_token_as_it_was() {
     let far = SignInFixture::new(|_, _| None).await;
-    far.issued.lock().expires_in = 1;
+    far.issued.lock().expires_in = 0;
     far.sign_in().await.with_code(0);
     let before = far.token_files();
     let gate = Barrier::closed();
@@ -399,7 +399,7 @@ async fn a_program_that_is_killed_while_it_refreshes_leaves_the_token_as_it_was(
 #[tokio::test]
 async fn a_call_that_is_given_up_while_it_refreshes_loses_no_token() {
     let far = SignInFixture::new(|_, _| None).await;
-    far.issued.lock().expires_in = 1;
+    far.issued.lock().expires_in = 0;
     far.sign_in().await.with_code(0);
     let gate = Barrier::closed();
     {
@@ -419,10 +419,11 @@ async fn a_call_that_is_given_up_while_it_refreshes_loses_no_token() {
     assert!(far.token_files()[0].contains("refresh-secret-2"));
 }
 
-#[tokio::test]
+// What an agent is built from is asked while the runtime's thread waits.
+#[tokio::test(flavor = "multi_thread")]
 async fn an_embedder_signs_in_and_its_agent_has_the_tools_without_their_tokens() {
     let far = SignInFixture::new(|_, _| None).await;
-    far.issued.lock().expires_in = 1;
+    far.issued.lock().expires_in = 0;
     let store = Arc::new(FileTokenStore::new(far.lab.path("oauth")));
     let client = OAuthClient { name: "My agent".into(), ..OAuthClient::default() };
     let listener = RedirectListener::bind(&client).await.unwrap();
@@ -499,11 +500,15 @@ async fn a_pasted_address_signs_in_where_the_browser_is_elsewhere() {
     let (mut login, address) = far.begin().await;
     let redirect = SignInFixture::redirect(&address).await;
     let mut input = login.stdin();
-    tokio::io::AsyncWriteExt::write_all(&mut input, format!("no address\n{redirect}\n").as_bytes())
-        .await
-        .unwrap();
+    tokio::io::AsyncWriteExt::write_all(
+        &mut input,
+        format!("no address\n{address}\n{redirect}\n").as_bytes(),
+    )
+    .await
+    .unwrap();
     let ended = login.end().await.with_code(0);
     assert!(ended.err.contains("that is not an address"), "{}", ended.err);
+    assert!(ended.err.contains("it leads to another address; paste"), "{}", ended.err);
     assert_eq!(far.token_files().len(), 1);
 }
 

@@ -365,9 +365,9 @@ fn remove(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), Cl
         tell(&format!("note: `toolsets` names {set} still: {disable} {set}"));
     }
     left_where_it_started(around, name)?;
+    sign_in::forget_removed(name, entry, around)?;
     match server {
         Ok(server) => {
-            sign_in::forget(name, around)?;
             let cards = cards(around)?;
             cards.remove(name, &server.start()).map(drop).map_err(CliError::failed)
         }

@@ -103,6 +103,16 @@ pub(super) fn secrets(name: &str, entry: &McpServer, around: &ProcessEnv, secret
     secrets.add_rotating(&around.rotating_secrets);
 }
 
+/// Forgets the sign-in to a server that is configured no more.
+pub(crate) fn forget_removed(
+    name: &str,
+    entry: &McpServer,
+    around: &ProcessEnv,
+) -> Result<(), CliError> {
+    let Some(url) = address(entry) else { return Ok(()) };
+    store(around)?.remove(name, url).map(drop).map_err(CliError::failed)
+}
+
 /// Forgets the sign-ins to all servers of a name. Returns whether there was one.
 pub(crate) fn forget(name: &str, around: &ProcessEnv) -> Result<bool, CliError> {
     store(around)?.remove_all(name).map_err(CliError::failed)

@@ -111,6 +111,7 @@ impl Login {
             access_token: String::new(),
             refresh_token: None,
             expires_at: None,
+            refresh_at: None,
             scopes,
         };
         let (redirect, state) = (redirect.clone(), parameter("state"));
@@ -121,6 +122,17 @@ impl Login {
     #[must_use]
     pub const fn address(&self) -> &Url {
         &self.address
+    }
+
+    /// Checks that a redirect is the answer to this sign-in, whatever it says.
+    ///
+    /// # Errors
+    /// If it goes elsewhere, or is the answer to another sign-in.
+    pub fn check(&self, redirected: &Url) -> Result<(), OAuthError> {
+        match RedirectAnswer::read(redirected, &self.redirect, &self.state) {
+            Err(error @ OAuthError::Redirect(_)) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Exchanges the code of a redirect for a token.

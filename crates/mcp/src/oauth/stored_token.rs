@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::token_answer::TokenAnswer;
 
-/// Seconds before its end at which a token is refreshed.
+/// Seconds before its end at which a token is refreshed, if it is valid for twice as long.
 const EARLY: u64 = 60;
 
 /// A token of one server, with all that is needed to refresh it.
@@ -28,6 +28,8 @@ pub struct StoredToken {
     pub(crate) refresh_token: Option<String>,
     /// Unix time in seconds; `None` if the server did not say.
     pub(crate) expires_at: Option<u64>,
+    /// When it is refreshed: shortly before `expires_at`.
+    pub(crate) refresh_at: Option<u64>,
     pub(crate) scopes: Vec<String>,
 }
 
@@ -54,17 +56,21 @@ impl StoredToken {
 
     /// Returns whether it can be sent: it is valid for a while, or it is all there is.
     pub(crate) fn is_fresh(&self, now_ms: u64) -> bool {
-        let early = if self.refresh_token.is_some() { EARLY } else { 0 };
-        self.expires_at.is_none_or(|end| end > (now_ms / 1000).saturating_add(early))
+        let until = if self.refresh_token.is_some() { self.refresh_at } else { self.expires_at };
+        until.is_none_or(|until| until > now_ms / 1000)
     }
 
     /// Returns the same with what a token endpoint sent at this time, in Unix seconds. What it left
     /// out stays as it was.
     pub(crate) fn with_answer(self, answer: &TokenAnswer, now: u64) -> Self {
+        let valid = answer.expires_in();
+        // A token that is valid for a minute is not refreshed with each request.
+        let used = valid.map(|seconds| seconds - EARLY.min(seconds / 2));
         Self {
             access_token: answer.access_token.clone(),
             refresh_token: answer.refresh_token.clone().or(self.refresh_token),
-            expires_at: answer.expires_in().map(|seconds| now.saturating_add(seconds)),
+            expires_at: valid.map(|seconds| now.saturating_add(seconds)),
+            refresh_at: used.map(|seconds| now.saturating_add(seconds)),
             scopes: answer.scopes().unwrap_or(self.scopes),
             ..self
         }
@@ -92,5 +98,48 @@ impl StoredToken {
 impl fmt::Debug for StoredToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "StoredToken({})", self.server)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(expires_in: &str) -> StoredToken {
+        let empty = StoredToken {
+            server: String::new(),
+            issuer: None,
+            token_endpoint: String::new(),
+            resource: String::new(),
+            client_id: String::new(),
+            client_secret: None,
+            secret_in_body: false,
+            access_token: String::new(),
+            refresh_token: Some("r".to_owned()),
+            expires_at: None,
+            refresh_at: None,
+            scopes: Vec::new(),
+        };
+        let text = format!(r#"{{"access_token":"a","expires_in":{expires_in}}}"#);
+        let answer = TokenAnswer::parse(text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+        empty.with_answer(&answer, 1000)
+    }
+
+    #[test]
+    fn a_token_is_refreshed_a_minute_before_its_end_or_at_half_of_its_time() {
+        let last = |expires_in| {
+            let token = token(expires_in);
+            let fresh = |second: &u64| token.is_fresh(second * 1000);
+            (1000..5000).take_while(fresh).last().map(|second| second - 1000)
+        };
+        assert_eq!(last("3600"), Some(3539));
+        assert_eq!(last("60"), Some(29));
+        assert_eq!((last("1"), last("0")), (Some(0), None));
+        assert!(token("null").is_fresh(u64::MAX));
+        // One that cannot be refreshed is used to its end.
+        let alone = StoredToken { refresh_token: None, ..token("3600") };
+        assert!(alone.is_fresh(4_599_999) && !alone.is_fresh(4_600_000));
+        assert_eq!(alone.status(4_600_000), SignInStatus::Expired);
+        assert_eq!(token("0").status(4_600_000), SignInStatus::SignedIn);
     }
 }

@@ -254,6 +254,7 @@ mod tests {
             access_token: "hush".to_owned(),
             refresh_token: None,
             expires_at: None,
+            refresh_at: None,
             scopes: Vec::new(),
         }
     }

@@ -86,9 +86,20 @@ async fn sign_in(
     let mut pasted = if reads_input { pasted() } else { mpsc::channel(1).1 };
     let redirected = tokio::select! {
         url = listener.redirected() => url,
-        Some(url) = pasted.recv() => url,
+        url = pasted_answer(&mut pasted, &login) => url,
     };
     login.finish(&redirected, &SystemClock).await.map_err(CliError::failed)
+}
+
+/// Waits for an address that is the answer to this sign-in.
+async fn pasted_answer(pasted: &mut mpsc::Receiver<Url>, login: &Login) -> Url {
+    while let Some(url) = pasted.recv().await {
+        match login.check(&url) {
+            Ok(()) => return url,
+            Err(error) => tell(&format!("{error}; paste the address that the browser ended at")),
+        }
+    }
+    std::future::pending().await
 }
 
 /// Receives the addresses that a person pastes. The thread ends with the program.
