@@ -15,6 +15,7 @@ mod once;
 mod real;
 mod runs;
 mod serve;
+mod sign_in_server;
 mod start;
 
 pub(crate) use desk::set as set_server;

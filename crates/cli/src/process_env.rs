@@ -135,6 +135,24 @@ impl ProcessEnv {
         self.env.get(name).map(String::as_str).filter(|value| !value.is_empty())
     }
 
+    /// Replaces `${NAME}` by variables of the environment. Returns the name of one that is not set.
+    pub(crate) fn expand<'v>(&self, value: &'v str) -> Result<String, &'v str> {
+        let mut out = String::new();
+        let mut rest = value;
+        while let Some((before, after)) = rest.split_once("${") {
+            out.push_str(before);
+            let Some((name, behind)) = after.split_once('}') else {
+                out.push_str("${");
+                rest = after;
+                continue;
+            };
+            out.push_str(self.var(name).ok_or(name)?);
+            rest = behind;
+        }
+        out.push_str(rest);
+        Ok(out)
+    }
+
     /// Returns whether the terminal supports cursor movement.
     pub(crate) fn moves_cursor(&self) -> bool {
         self.var("TERM").is_some_and(|term| term != "dumb")

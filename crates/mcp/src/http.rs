@@ -105,32 +105,6 @@ impl McpHttpClient {
         tokens.token(rejected).await.map_err(wrong)
     }
 
-    /// Sends a message in the library's way.
-    async fn post_greeting(
-        &self,
-        uri: Arc<str>,
-        message: ClientJsonRpcMessage,
-        session: Option<Arc<str>>,
-        headers: HeaderMap,
-        most: usize,
-    ) -> PostResult {
-        let send = |token: Option<String>| {
-            let (uri, message, session) = (Arc::clone(&uri), message.clone(), session.clone());
-            self.client.post_message_with_max_sse_event_size(
-                uri,
-                message,
-                session,
-                token,
-                headers.clone(),
-                most,
-            )
-        };
-        self.send_with_token(send).await.map_err(|error| match is_unauthorized(&error) {
-            true => failed(unauthorized(self.sign_in.as_deref(), String::new())),
-            false => error,
-        })
-    }
-
     /// Sends a request in the library's way; where the token is refused, once more with another.
     async fn send_with_token<T, F>(
         &self,
@@ -147,6 +121,14 @@ impl McpHttpClient {
             sent = send(Some(next)).await;
         }
         sent
+    }
+
+    /// Returns an error that says what a person has to do if the server does not know who asks.
+    fn describe_refusal(&self, error: HttpError) -> HttpError {
+        match is_unauthorized(&error) {
+            true => failed(unauthorized(self.sign_in.as_deref(), String::new())),
+            false => error,
+        }
     }
 }
 
@@ -181,7 +163,14 @@ impl StreamableHttpClient for McpHttpClient {
             _ => None,
         };
         let Some((id, false)) = asked else {
-            let posted = self.post_greeting(uri, message, session, headers, most).await?;
+            let posted = self.send_with_token(|token| {
+                let (uri, message, session) = (Arc::clone(&uri), message.clone(), session.clone());
+                let headers = headers.clone();
+                self.client.post_message_with_max_sse_event_size(
+                    uri, message, session, token, headers, most,
+                )
+            });
+            let posted = posted.await.map_err(|error| self.describe_refusal(error))?;
             return match asked {
                 Some((id, _)) => to_greeting(posted, &id),
                 None => Ok(posted),

@@ -9,7 +9,6 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 use std::sync::Arc;
 
-use data_encoding::BASE64URL_NOPAD;
 use deputize_agent::mcp::oauth::{
     FileTokenStore, Login, OAuthClient, RedirectListener, StoredTokens, TokenStore as _,
 };
@@ -18,156 +17,25 @@ use deputize_agent::{Agent, AgentModel};
 use deputize_core::model::Reply;
 use deputize_core::policy::ApprovalAnswer;
 use deputize_runtime::SystemClock;
-use deputize_testkit::{Barrier, HttpRequest, MockAnswer, MockServer, ScriptedModel};
+use deputize_testkit::{Barrier, MockAnswer, MockServer, ScriptedModel};
 use parking_lot::Mutex;
 use rustix::process::Signal;
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 
 use super::real::blocking;
+use super::sign_in_server::{Issued, answer};
 use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
-
-/// What the authorization server has issued.
-#[derive(Default)]
-struct Issued {
-    challenge: String,
-    /// Number of the token that is valid; 0 for none.
-    token: u32,
-    refreshes: u32,
-    /// Seconds that tokens are valid.
-    expires_in: u64,
-    /// Holds the answers to refreshes, if it is there.
-    gate: Option<Barrier>,
-    /// Where the server itself sends its clients, if it does.
-    moved_to: Option<String>,
-}
 
 /// What a server does otherwise than it should, by path and answer.
 type TwistFn = fn(&str, &str) -> Option<MockAnswer>;
+
+/// What becomes of the address that a browser is sent to.
+type ChangeFn = fn(&str) -> String;
 
 struct SignInFixture {
     lab: Lab,
     issued: Arc<Mutex<Issued>>,
     server: MockServer,
-}
-
-fn parameter(query: &str, name: &str) -> String {
-    let found = query.split('&').filter_map(|pair| pair.split_once('='));
-    let value = found.filter(|(key, _)| *key == name).map(|(_, value)| value).next();
-    let mut bytes = Vec::new();
-    let mut rest = value.unwrap_or_default().bytes();
-    while let Some(byte) = rest.next() {
-        let hex: String = rest.clone().take(2).map(char::from).collect();
-        match u8::from_str_radix(&hex, 16) {
-            Ok(decoded) if byte == b'%' => {
-                bytes.push(decoded);
-                rest.nth(1);
-            }
-            _ => bytes.push(byte),
-        }
-    }
-    String::from_utf8(bytes).unwrap()
-}
-
-fn answer(request: &HttpRequest, issued: &Mutex<Issued>) -> MockAnswer {
-    let base = format!("http://{}", request.header("host").unwrap());
-    let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
-    match path {
-        "/.well-known/oauth-protected-resource/mcp" => MockAnswer::json(&json!({
-            "resource": format!("{base}/mcp"), "authorization_servers": [base],
-        })),
-        "/.well-known/oauth-authorization-server" => MockAnswer::json(&json!({
-            "issuer": base,
-            "authorization_endpoint": format!("{base}/authorize"),
-            "token_endpoint": format!("{base}/token"),
-            "registration_endpoint": format!("{base}/register"),
-            "response_types_supported": ["code"],
-            "code_challenge_methods_supported": ["S256"],
-            "authorization_response_iss_parameter_supported": true,
-        })),
-        "/register" => {
-            let mut client = request.json();
-            client["client_id"] = json!("client-1");
-            MockAnswer::json(&client).status(201)
-        }
-        "/authorize" => {
-            assert_eq!(parameter(query, "client_id"), "client-1");
-            assert_eq!(parameter(query, "resource"), format!("{base}/mcp"));
-            assert_eq!(parameter(query, "code_challenge_method"), "S256");
-            issued.lock().challenge = parameter(query, "code_challenge");
-            let redirect = parameter(query, "redirect_uri");
-            let state = parameter(query, "state");
-            let to = format!("{redirect}?code=code-1&state={state}&iss={base}");
-            MockAnswer::body("text/plain", "").status(302).header("location", &to)
-        }
-        "/token" => token(&request.text(), &base, issued),
-        "/mcp" => served(request, &base, issued),
-        _ => MockAnswer::error(404, "nothing here"),
-    }
-}
-
-fn token(form: &str, base: &str, issued: &Mutex<Issued>) -> MockAnswer {
-    let mut issued = issued.lock();
-    let sent = |name: &str| parameter(form, name);
-    assert_eq!(sent("resource"), format!("{base}/mcp"), "{form}");
-    let is_good = match sent("grant_type").as_str() {
-        "authorization_code" => {
-            let sum = Sha256::digest(sent("code_verifier"));
-            sent("code") == "code-1" && BASE64URL_NOPAD.encode(&sum) == issued.challenge
-        }
-        "refresh_token" => {
-            issued.refreshes += 1;
-            sent("refresh_token") == format!("refresh-secret-{}", issued.token)
-        }
-        _ => false,
-    };
-    if !is_good {
-        return MockAnswer::json(&json!({"error": "invalid_grant"})).status(400);
-    }
-    issued.token += 1;
-    let answer = MockAnswer::json(&json!({
-        "access_token": format!("access-secret-{}", issued.token),
-        "refresh_token": format!("refresh-secret-{}", issued.token),
-        "token_type": "Bearer",
-        "expires_in": issued.expires_in,
-    }));
-    match &issued.gate {
-        Some(gate) => answer.held_by(gate),
-        None => answer,
-    }
-}
-
-fn served(request: &HttpRequest, base: &str, issued: &Mutex<Issued>) -> MockAnswer {
-    let valid = format!("Bearer access-secret-{}", issued.lock().token);
-    if request.header("authorization") != Some(&valid) {
-        let place = format!("{base}/.well-known/oauth-protected-resource/mcp");
-        let challenge = format!("Bearer resource_metadata=\"{place}\"");
-        return MockAnswer::error(401, "who are you").header("www-authenticate", &challenge);
-    }
-    if let Some(place) = &issued.lock().moved_to {
-        return MockAnswer::body("text/plain", "").status(307).header("location", place);
-    }
-    if request.method != "POST" {
-        return MockAnswer::error(405, "no stream");
-    }
-    let asked = request.json();
-    let result = match asked["method"].as_str().unwrap_or_default() {
-        "initialize" => json!({
-            "protocolVersion": "2025-06-18", "capabilities": {"tools": {}},
-            "serverInfo": {"name": "far", "version": "1"},
-        }),
-        "tools/list" => json!({"tools": [{"name": "go", "inputSchema": {"type": "object"}}]}),
-        // It repeats the token, which nobody may see.
-        "tools/call" => {
-            json!({"content": [{"type": "text", "text": format!("gone with {valid}")}]})
-        }
-        _ if asked["id"].is_null() => return MockAnswer::body("text/plain", "").status(202),
-        _ => {
-            let error = json!({"code": -32601, "message": "no such method"});
-            return MockAnswer::json(&json!({"jsonrpc": "2.0", "id": asked["id"], "error": error}));
-        }
-    };
-    MockAnswer::json(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}))
 }
 
 /// The head of the answer to a GET.
@@ -429,9 +297,9 @@ async fn an_embedder_signs_in_and_its_agent_has_the_tools_without_their_tokens()
     let listener = RedirectListener::bind(&client).await.unwrap();
     let login = Login::start(&far.url(), &client, listener.url()).await.unwrap();
     let redirect = SignInFixture::redirect(login.address().as_str()).await;
-    let browser = tokio::spawn(blocking(move || get(&redirect)));
-    let token = login.finish(&listener.redirected().await, &SystemClock).await.unwrap();
-    browser.await.unwrap();
+    let browser = blocking(move || get(&redirect));
+    let (redirected, _page) = tokio::join!(listener.redirected(), browser);
+    let token = login.finish(&redirected, &SystemClock).await.unwrap();
     store.write("far", &token).unwrap();
 
     let tokens = StoredTokens::new("far", far.url(), Vec::new(), store, Arc::new(SystemClock));
@@ -477,7 +345,7 @@ async fn a_token_goes_to_no_other_address() {
 #[tokio::test]
 async fn a_redirect_that_answers_no_sign_in_of_ours_gives_no_token() {
     let far = SignInFixture::new(|_, _| None).await;
-    let change: [(fn(&str) -> String, &str); 4] = [
+    let change: [(ChangeFn, &str); 4] = [
         (|url| url.replace("state=", "state=x"), "its state is another one"),
         (|url| url.replace("iss=http://127", "iss=http://126"), "issuer mismatch"),
         (|url| url.split("&iss=").next().unwrap().to_owned(), "missing required issuer"),
@@ -512,6 +380,13 @@ async fn a_pasted_address_signs_in_where_the_browser_is_elsewhere() {
     assert_eq!(far.token_files().len(), 1);
 }
 
+/// What an authorization server says of itself.
+fn metadata(issuer: &str, authorize: &str, token: &str) -> MockAnswer {
+    MockAnswer::json(&json!({
+        "issuer": issuer, "authorization_endpoint": authorize, "token_endpoint": token,
+    }))
+}
+
 #[tokio::test]
 async fn what_a_hostile_server_names_is_not_asked() {
     const METADATA: &str = "/.well-known/oauth-authorization-server";
@@ -519,30 +394,22 @@ async fn what_a_hostile_server_names_is_not_asked() {
     let twists: [(TwistFn, &str); 6] = [
         (
             |path, base| {
-                (path == METADATA).then(|| {
-                    MockAnswer::json(&json!({
-                        "issuer": base, "authorization_endpoint": format!("{base}/authorize"),
-                        "token_endpoint": "https://10.1.2.3/token",
-                    }))
-                })
+                let authorize = format!("{base}/authorize");
+                (path == METADATA).then(|| metadata(base, &authorize, "https://10.1.2.3/token"))
             },
             "10.1.2.3 resolves to a private address",
         ),
         (
             |path, base| {
-                (path == METADATA).then(|| {
-                    MockAnswer::json(&json!({
-                        "issuer": base, "authorization_endpoint": "file:///etc/passwd",
-                        "token_endpoint": format!("{base}/token"),
-                    }))
-                })
+                let token = format!("{base}/token");
+                (path == METADATA).then(|| metadata(base, "file:///etc/passwd", &token))
             },
             "only https addresses are used",
         ),
         (
             |path, _| {
-                let other = json!({"issuer": "https://other.example", "authorization_endpoint": "https://other.example/a", "token_endpoint": "https://other.example/t"});
-                (path == METADATA).then(|| MockAnswer::json(&other))
+                let other = "https://other.example";
+                (path == METADATA).then(|| metadata(other, other, other))
             },
             "issuer mismatch",
         ),

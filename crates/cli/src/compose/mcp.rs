@@ -167,25 +167,7 @@ fn value_of<'v>(
     if entry.of_editor {
         return Ok(value.expose().to_owned());
     }
-    expand(value.expose(), around)
-}
-
-/// Replaces `${NAME}` by variables of the environment. Returns the name of one that is not set.
-pub(crate) fn expand<'v>(value: &'v str, around: &ProcessEnv) -> Result<String, &'v str> {
-    let mut out = String::new();
-    let mut rest = value;
-    while let Some((before, after)) = rest.split_once("${") {
-        out.push_str(before);
-        let Some((name, behind)) = after.split_once('}') else {
-            out.push_str("${");
-            rest = after;
-            continue;
-        };
-        out.push_str(around.var(name).ok_or(name)?);
-        rest = behind;
-    }
-    out.push_str(rest);
-    Ok(out)
+    around.expand(value.expose())
 }
 
 /// Adds the values that are passed to servers and must stay secret.
@@ -288,7 +270,7 @@ mod tests {
     #[test]
     fn variables_are_put_in_and_one_that_is_not_set_is_named() {
         let around = ProcessEnv::for_tests(&[("TOKEN", "hush"), ("EMPTY", "")]);
-        let expanded = |text| expand(text, &around).map_err(str::to_owned);
+        let expanded = |text| around.expand(text).map_err(str::to_owned);
         assert_eq!(expanded("Bearer ${TOKEN}!").unwrap(), "Bearer hush!");
         assert_eq!(expanded("$TOKEN ${").unwrap(), "$TOKEN ${");
         assert_eq!(expanded("${EMPTY}").unwrap_err(), "EMPTY");

@@ -10,7 +10,6 @@ use deputize_core::sanitize::Secrets;
 use deputize_core::setting_names::SettingNames;
 use deputize_tools::{MessageSettings, MessageTarget, NotificationTerminal, WebhookTarget};
 
-use super::mcp::expand;
 use crate::config::{Config, MessageTargetEntry};
 use crate::process_env::ProcessEnv;
 use crate::runtime::own;
@@ -65,7 +64,7 @@ fn webhook(entry: &MessageTargetEntry, around: &ProcessEnv) -> Result<WebhookTar
         }
     };
     let header = |(name, value): (&String, &crate::config::Secret)| {
-        let value = expand(value.expose(), around).map_err(str::to_owned)?;
+        let value = around.expand(value.expose()).map_err(str::to_owned)?;
         Ok((name.clone(), value))
     };
     let headers = entry.headers.iter().map(header).collect::<Result<_, String>>();
@@ -94,7 +93,7 @@ pub(super) fn secrets(config: &Config, around: &ProcessEnv, secrets: &mut Secret
             secrets.add(variable, url);
         }
         for (key, value) in &entry.headers {
-            if let Ok(value) = expand(value.expose(), around) {
+            if let Ok(value) = around.expand(value.expose()) {
                 let name = format!("messaging.targets.{name}.{key}");
                 secrets.add(&name, &value);
                 // A header's value has its scheme before it.

@@ -11,7 +11,6 @@ use deputize_mcp::oauth::{
 };
 use deputize_runtime::SystemClock;
 
-use super::mcp::expand;
 use crate::config::McpServer;
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -69,7 +68,7 @@ pub(crate) fn client(
     around: &ProcessEnv,
 ) -> Result<OAuthClient, CliError> {
     let oauth = &entry.oauth;
-    let secret = oauth.client_secret.as_ref().map(|secret| expand(secret.expose(), around));
+    let secret = oauth.client_secret.as_ref().map(|secret| around.expand(secret.expose()));
     let secret = secret.transpose().map_err(|variable| {
         let variable = variable.to_owned();
         CliError::usage(SignInError::Variable { server: name.to_owned(), variable })
@@ -94,7 +93,7 @@ pub(crate) fn status(name: &str, entry: &McpServer, around: &ProcessEnv) -> Opti
 pub(super) fn secrets(name: &str, entry: &McpServer, around: &ProcessEnv, secrets: &mut Secrets) {
     let label = format!("mcp_servers.{name}.oauth");
     let given = entry.oauth.client_secret.as_ref();
-    if let Some(Ok(secret)) = given.map(|secret| expand(secret.expose(), around)) {
+    if let Some(Ok(secret)) = given.map(|secret| around.expand(secret.expose())) {
         secrets.add(&label, &secret);
     }
     let Some(url) = address(entry) else { return };

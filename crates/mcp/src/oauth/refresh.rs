@@ -10,7 +10,8 @@ use deputize_web::AllowedHost;
 use parking_lot::Mutex;
 use reqwest::Method;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};
-use tokio::task::spawn_blocking;
+use tokio::sync::oneshot;
+use tokio::task::{JoinSet, spawn_blocking};
 use url::{Url, form_urlencoded};
 
 use super::error::OAuthError;
@@ -28,7 +29,11 @@ const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The stored token of one server. It is read when it is first needed, and refreshed shortly before
 /// it expires or when the server refuses it, by one process at a time.
-pub struct StoredTokens(Arc<Refresher>);
+pub struct StoredTokens {
+    refresher: Arc<Refresher>,
+    /// What goes on when its caller gives up.
+    refreshes: Mutex<JoinSet<()>>,
+}
 
 /// Reads the stored token of one server, and refreshes it.
 struct Refresher {
@@ -51,7 +56,7 @@ struct TokenPlace {
 
 /// What came of a refresh.
 enum RefreshResult {
-    Refreshed(StoredToken),
+    Refreshed(Box<StoredToken>),
     /// The sign-in has ended, by this code.
     Ended(&'static str),
 }
@@ -68,7 +73,14 @@ impl StoredTokens {
     ) -> Self {
         let place = TokenPlace { server: server.into(), url: url.into(), store };
         let (current, changing) = (Mutex::default(), tokio::sync::Mutex::default());
-        Self(Arc::new(Refresher { place, allowed, clock, current, changing }))
+        let refresher = Arc::new(Refresher { place, allowed, clock, current, changing });
+        Self { refresher, refreshes: Mutex::default() }
+    }
+
+    fn spawn(&self, refresh: impl Future<Output = ()> + Send + 'static) {
+        let mut refreshes = self.refreshes.lock();
+        while refreshes.try_join_next().is_some() {}
+        refreshes.spawn(refresh);
     }
 }
 
@@ -127,7 +139,7 @@ impl Refresher {
         let (token, usable) = match refreshed {
             RefreshResult::Refreshed(token) => {
                 tracing::info!(server = self.place.server, "sign-in refreshed");
-                (token.clone(), Some(token))
+                (*token.clone(), Some(*token))
             }
             RefreshResult::Ended(why) => {
                 tracing::warn!(server = self.place.server, why, "sign-in ended");
@@ -147,24 +159,29 @@ impl AccessTokens for StoredTokens {
         rejected: Option<&'a str>,
     ) -> BoxFuture<'a, Result<Option<String>, String>> {
         Box::pin(async move {
-            if let Some(known) = self.0.usable(rejected) {
+            if let Some(known) = self.refresher.usable(rejected) {
                 return Ok(known);
             }
             // A caller that gives up must not lose the token that a server has just replaced.
-            let (refresher, rejected) = (Arc::clone(&self.0), rejected.map(str::to_owned));
-            let given = tokio::spawn(async move { refresher.give(rejected.as_deref()).await });
-            given.await.map_err(|error| error.to_string())?
+            let (refresher, rejected) = (Arc::clone(&self.refresher), rejected.map(str::to_owned));
+            let (sender, given) = oneshot::channel();
+            let refresh = async move {
+                // Nobody may wait for it any more.
+                let _given_up = sender.send(refresher.give(rejected.as_deref()).await);
+            };
+            self.spawn(refresh);
+            given.await.map_err(|_| "the refresh of the sign-in was ended".to_owned())?
         })
     }
 
     fn secrets(&self) -> RotatingSecrets {
-        self.0.place.store.secrets()
+        self.refresher.place.store.secrets()
     }
 }
 
 impl fmt::Debug for StoredTokens {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "StoredTokens({})", self.0.place.server)
+        write!(f, "StoredTokens({})", self.refresher.place.server)
     }
 }
 
@@ -215,7 +232,8 @@ async fn ask(
     let OAuthResponse { status, body, .. } = answer;
     if status.is_success() {
         let answer = TokenAnswer::parse(&body)?;
-        return Ok(RefreshResult::Refreshed(token.clone().with_answer(&answer, now)));
+        let refreshed = token.clone().with_answer(&answer, now);
+        return Ok(RefreshResult::Refreshed(Box::new(refreshed)));
     }
     match TokenRefusal::parse(status, &body) {
         TokenRefusal::Ended(code) => Ok(RefreshResult::Ended(code)),
