@@ -77,6 +77,22 @@ fn the_architecture_page_is_short_and_gives_a_reason_for_each_dependency() {
 }
 
 #[test]
+fn every_fuzz_target_has_a_row_in_the_table_of_long_runs() {
+    let page = read("CONTRIBUTING.md");
+    let (_, table) = page.split_once("| target | minutes |").unwrap();
+    let (table, _) = table.split_once("\n\n").unwrap();
+    let rows: BTreeSet<&str> =
+        table.lines().skip(2).filter_map(|row| Some(row.split('|').nth(1)?.trim())).collect();
+    let manifest = read("fuzz/Cargo.toml");
+    let path = |line: &str| {
+        line.strip_prefix("path = \"targets/")?.strip_suffix(".rs\"").map(str::to_owned)
+    };
+    let targets: BTreeSet<String> = manifest.lines().filter_map(path).collect();
+    assert!(targets.len() >= 20, "{targets:?}");
+    assert_eq!(rows, targets.iter().map(String::as_str).collect());
+}
+
+#[test]
 fn the_changelog_has_a_section_for_what_is_not_released() {
     assert!(read("CHANGELOG.md").contains("\n## Unreleased\n"));
 }
