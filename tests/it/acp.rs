@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command as Blocking;
-use std::time::Duration;
 
 use deputize_core::model::Reply;
 use deputize_requirements::{program, require};
@@ -192,10 +191,9 @@ async fn an_interrupt_and_the_time_limit_end_it_with_all_that_it_started() {
             &AUTO,
         ));
         begun.lines(1).await;
-        let told = std::time::Instant::now();
+        // Neither ends by itself.
         running.signal(Signal::INT);
         let ended = running.end().await.with_code(130);
-        assert!(ended.at.duration_since(told) < Duration::from_secs(4), "{how}");
         let end = ended.events("agent.end").remove(0);
         assert_eq!((&end["status"], &end["depth"]), (&json!("interrupted"), &json!(1)), "{how}");
         assert!(end["summary_bytes"].as_u64().unwrap() >= 10, "{how}: {end}");

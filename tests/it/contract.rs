@@ -158,7 +158,8 @@ async fn patching_keeps_the_contract() {
 
 #[tokio::test]
 async fn commands_keep_the_contract() {
-    let calls = ["sleep 0.2; echo late", "cat < /dev/null; exit 3", "cd .. && pwd"];
+    let calls =
+        ["for i in $(seq 20000); do :; done; echo late", "cat < /dev/null; exit 3", "cd .. && pwd"];
     let calls = calls.map(|command| json!({"command": command}));
     let checked = checked(DescribedTool::of("terminal"), &calls).await.unwrap();
     assert_eq!((checked.calls, checked.advice), (18, Vec::new()));
@@ -167,7 +168,7 @@ async fn commands_keep_the_contract() {
 #[tokio::test]
 async fn scripts_keep_the_contract() {
     require!(program("python3"));
-    let late = json!({"code": "import time\ntime.sleep(0.2)\nopen('new', 'w')\nprint('late')"});
+    let late = json!({"code": "sum(range(10**6))\nopen('new', 'w')\nprint('late')"});
     let failed = json!({"code": "1 / 0"});
     let checked = checked(DescribedTool::of("execute_code"), &[late, failed]).await.unwrap();
     assert_eq!((checked.calls, advice(&checked)), (9, Vec::new()));

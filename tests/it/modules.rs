@@ -161,31 +161,60 @@ fn expand(text: &str, base: Vec<String>, found: &mut Vec<Vec<String>>) -> usize 
     }
 }
 
-/// Returns which module each item comes from that a crate's root re-exports.
-fn reexports(modules: &Modules) -> BTreeMap<String, String> {
-    let root = modules.get(&Vec::new()).map(String::as_str).unwrap_or_default();
-    let mut items = BTreeMap::new();
-    for (at, _) in root.match_indices("use ") {
-        let mut found = Vec::new();
-        expand(&root[at + 4..], Vec::new(), &mut found);
-        for path in found {
-            if let [module, .., item] = path.as_slice() {
-                items.insert(item.clone(), module.clone());
+/// The items that modules import or re-export: where each is, by the module and the item's name there.
+type Imports = BTreeMap<(Vec<String>, String), Vec<String>>;
+
+/// Returns what each module imports, which its children and those that use it find under its path.
+fn imports(modules: &Modules) -> Imports {
+    let mut items = Imports::new();
+    for (module, code) in modules {
+        for (at, keyword) in code.match_indices("use ") {
+            if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+                continue;
+            }
+            let text = &code[at + keyword.len()..];
+            let (text, base) = match text.strip_prefix("crate::") {
+                Some(rest) => (rest, Vec::new()),
+                None => (text, module.clone()),
+            };
+            let mut found = Vec::new();
+            expand(text, base, &mut found);
+            for path in found {
+                let Some(item) = path.last().cloned() else { continue };
+                // A module stands for itself.
+                if !modules.contains_key(&path) {
+                    items.insert((module.clone(), item), path);
+                }
             }
         }
     }
     items
 }
 
+/// Returns the path under which an item is defined, as far as re-exports lead there.
+fn resolve(mut path: Vec<String>, modules: &Modules, imports: &Imports) -> Vec<String> {
+    // Imports may lead in a circle only in code that does not compile.
+    for _ in 0..8 {
+        let module = (0..path.len()).rev().find(|at| modules.contains_key(&path[..*at]));
+        let Some(module) = module else { return path };
+        let key = (path[..module].to_vec(), path[module].clone());
+        match imports.get(&key) {
+            Some(from) if *from != path && !modules.contains_key(&path[..=module]) => {
+                path = from.iter().cloned().chain(path.drain(..).skip(module + 1)).collect();
+            }
+            _ => return path,
+        }
+    }
+    path
+}
+
 /// Returns what the children of each module use of each other, themselves and all below them.
 fn siblings(modules: &Modules) -> BTreeMap<Vec<String>, BTreeMap<String, BTreeSet<String>>> {
-    let items = reexports(modules);
+    let imports = imports(modules);
     let mut arrows: BTreeMap<_, BTreeMap<_, BTreeSet<_>>> = BTreeMap::new();
     for (module, code) in modules {
-        for mut path in paths(code, module) {
-            if let Some(from) = path.first().and_then(|first| items.get(first)) {
-                path.insert(0, from.clone());
-            }
+        for path in paths(code, module) {
+            let path = resolve(path, modules, &imports);
             let common = module.iter().zip(&path).take_while(|(a, b)| a == b).count();
             let (Some(from), Some(to)) = (module.get(common), path.get(common)) else { continue };
             let parent = module[..common].to_vec();
@@ -312,4 +341,19 @@ fn a_circle_and_a_spread_impl_are_found() {
     write("c.rs", "pub struct C;\nimpl crate::a::A {}\n");
     assert_eq!(circles(folder.path()), [": a → b"]);
     assert_eq!(spread_impls(folder.path()), ["A in c"]);
+}
+
+/// Two modules that use each other by what the module above them re-exports.
+#[test]
+fn a_circle_by_re_exports_of_an_inner_module_is_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |file: &str, text: &str| std::fs::write(folder.path().join(file), text).unwrap();
+    std::fs::create_dir(folder.path().join("a")).unwrap();
+    write("lib.rs", "mod a;\npub use a::B;\n");
+    write("a.rs", "mod b;\nmod c;\npub use b::B;\npub use c::C;\n");
+    write("a/b.rs", "use std::C;\npub struct B;\n");
+    write("a/c.rs", "use crate::B;\npub struct C(B);\n");
+    assert_eq!(circles(folder.path()), [""; 0]);
+    write("a/b.rs", "use super::{C};\npub struct B(C);\n");
+    assert_eq!(circles(folder.path()), ["a: b → c"]);
 }

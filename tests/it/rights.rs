@@ -91,7 +91,9 @@ async fn what_never_runs_is_refused_whatever_the_setting_and_whoever_asks() {
         let ended = lab.run(&server, &args).end().await.with_code(0);
         let results = results(&server);
         assert!(
-            results.contains("error: denied: writing to a block device never runs here (hardline)"),
+            results.contains(
+                "error: denied: writing to a block device never runs here, whatever the settings"
+            ),
             "{results}"
         );
         assert!(!results.contains("\nran"), "{results}");
@@ -100,8 +102,8 @@ async fn what_never_runs_is_refused_whatever_the_setting_and_whoever_asks() {
         if !child {
             let ended = lab.run(&server, &[&auto[..], &["Write it."]].concat()).end().await;
             let line = format!(
-                "terminal refused: {never}: writing to a block device never runs here (hardline), \
-                 whatever the setting"
+                "terminal refused: {never}: writing to a block device never runs here, whatever \
+                 the settings"
             );
             assert!(ended.err.lines().any(|it| it == line), "{}", ended.err);
         }

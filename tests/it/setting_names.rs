@@ -1,7 +1,7 @@
 //! Libraries name no configuration key and no command of the program: the host passes such names in.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
@@ -40,9 +40,39 @@ fn literals(code: &str) -> Vec<&str> {
     found
 }
 
-/// The words of the program: dotted keys of its configuration, and its commands and options.
+/// Returns the Markdown files of a folder, which are compiled into its crate.
+fn markdown(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let file = entry.unwrap().path();
+        if file.is_dir() {
+            let name = file.file_name().unwrap();
+            if !["tests", "target", "examples", "benches"].iter().any(|other| name == *other) {
+                markdown(&file, found);
+            }
+        } else if file.extension().is_some_and(|extension| extension == "md") {
+            found.push(file);
+        }
+    }
+}
+
+/// Adds `` `KEY: `` for each key of a schema, at any depth. A key alone may be an argument of a tool.
+fn lines_of_yaml(schema: &Value, found: &mut Vec<String>) {
+    match schema {
+        Value::Object(fields) => {
+            let keys = fields.get("properties").and_then(Value::as_object);
+            found.extend(keys.into_iter().flatten().map(|(key, _)| format!("`{key}: ")));
+            fields.values().for_each(|below| lines_of_yaml(below, found));
+        }
+        Value::Array(items) => items.iter().for_each(|below| lines_of_yaml(below, found)),
+        _ => {}
+    }
+}
+
+/// The words of the program: keys of its configuration, and its commands and options.
 struct ProgramWords {
     keys: Vec<String>,
+    /// Keys as a line of the file has them.
+    lines: Vec<String>,
     /// Sections whose keys a person chooses, such as servers by their names.
     sections: Vec<String>,
     commands: Vec<String>,
@@ -53,6 +83,8 @@ impl ProgramWords {
     fn read(root: &Path) -> Self {
         let schema = fs::read_to_string(root.join("crates/config/src/schema.json")).unwrap();
         let schema: Value = serde_json::from_str(&schema).unwrap();
+        let mut lines = Vec::new();
+        lines_of_yaml(&schema, &mut lines);
         let mut keys = Vec::new();
         let mut sections = Vec::new();
         for (section, below) in schema["properties"].as_object().unwrap() {
@@ -74,7 +106,14 @@ impl ProgramWords {
         };
         let options =
             help.lines().filter_map(option).filter(|option| option != "--help" && option.len() > 2);
-        Self { keys, sections, commands: commands.collect(), options: options.collect() }
+        let mut options: Vec<String> = options.collect();
+        let short = |line: &str| {
+            let letter =
+                line.strip_prefix("  -")?.chars().next().filter(char::is_ascii_alphabetic)?;
+            Some(format!("`-{letter}"))
+        };
+        options.extend(help.lines().filter_map(short));
+        Self { keys, lines, sections, commands: commands.collect(), options }
     }
 
     /// Returns whether a text names one of them.
@@ -90,6 +129,8 @@ impl ProgramWords {
             text.match_indices(section.as_str()).any(goes_on)
         };
         self.keys.iter().any(|key| names(key, in_name))
+            || self.lines.iter().any(|line| text.contains(line.as_str()))
+            || text.contains("the configuration")
             || self.sections.iter().any(section)
             || self.commands.iter().any(|command| names(command, in_name))
             || self.options.iter().any(|option| names(option, in_name))
@@ -107,26 +148,39 @@ fn libraries_name_no_key_and_no_command_of_the_program() {
         "`deputize sessions show` lists them",
         "of `mcp add`: --start-timeout",
         "(--approve)",
+        "set `api: openai-chat`",
+        "the configuration's `toolsets`",
+        "choose a model with `-m PROVIDER/MODEL`",
         "DEPUTIZE_HOME chooses it",
     ] {
         assert!(words.named_in(text), "{text}");
     }
-    for text in ["of all providers. Try another", "the deputize-core crate", "--approver", "a run"]
-    {
+    for text in [
+        "of all providers. Try another",
+        "the deputize-core crate",
+        "--approver",
+        "a run",
+        "give `toolsets`",
+        "`ls -m`",
+    ] {
         assert!(!words.named_in(text), "{text}");
     }
     let mut files = Vec::new();
     for folder in ["crates", "plugins/sdk", "plugins/host"] {
         sources(&root.join(folder), &mut files);
+        markdown(&root.join(folder), &mut files);
     }
+    assert!(files.iter().any(|file| file.ends_with("crates/offline/src/help.md")));
     let mut found = Vec::new();
     for file in files {
         let place = file.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
         if PROGRAM.iter().any(|program| place.starts_with(program)) {
             continue;
         }
-        let code = code(&fs::read_to_string(&file).unwrap());
-        let named = literals(&code).into_iter().filter(|text| words.named_in(text));
+        let text = fs::read_to_string(&file).unwrap();
+        let code = code(&text);
+        let texts = if place.ends_with(".md") { text.lines().collect() } else { literals(&code) };
+        let named = texts.into_iter().filter(|text| words.named_in(text));
         found.extend(named.map(|text| (place.clone(), text.to_owned())));
     }
     let found: Vec<(&str, &str)> = found.iter().map(|(place, text)| (&**place, &**text)).collect();

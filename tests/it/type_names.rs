@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::tool_names::sources;
+use crate::tool_names::{code, sources};
 
 /// How many types of one name the workspace may have.
 const MOST: usize = 3;
@@ -12,15 +12,21 @@ const MOST: usize = 3;
 /// Names whose meaning is the same wherever they stand: the arguments of a tool.
 const RECURRING: [&str; 1] = ["Args"];
 
-/// The name of the type that a line at the left margin declares.
+/// Returns the name of the type that a line declares. An indented `type` belongs to a trait or an impl.
 fn declared(line: &str) -> Option<&str> {
+    let is_indented = line.starts_with(' ');
+    let line = line.trim_start();
     let rest = line.strip_prefix("pub").map_or(line, |rest| {
         let rest =
             rest.strip_prefix('(').and_then(|rest| rest.split_once(')')).map_or(rest, |it| it.1);
         rest.trim_start()
     });
     let (keyword, rest) = rest.split_once(' ')?;
-    let is_type = ["struct", "enum", "trait", "type", "union"].contains(&keyword);
+    let is_type = match keyword {
+        "struct" | "enum" | "trait" | "union" => true,
+        "type" => !is_indented,
+        _ => false,
+    };
     let end = rest.find(|letter: char| !letter.is_alphanumeric() && letter != '_');
     is_type.then(|| &rest[..end.unwrap_or(rest.len())])
 }
@@ -33,7 +39,8 @@ fn declarations_are_found_and_nothing_else_is() {
         ("trait Model: Send {", Some("Model")),
         ("type Supervisors = u8;", Some("Supervisors")),
         ("pub(super) struct Unit;", Some("Unit")),
-        ("    struct Inner;", None),
+        ("    struct Inner;", Some("Inner")),
+        ("    type Output = u8;", None),
         ("pub fn structure() {}", None),
         ("// struct Gone;", None),
         ("", None),
@@ -51,7 +58,7 @@ fn a_type_name_stands_for_few_types() {
     }
     let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
     for file in files {
-        let source = fs::read_to_string(&file).unwrap();
+        let source = code(&fs::read_to_string(&file).unwrap());
         for name in source.lines().filter_map(declared) {
             found.entry(name.to_owned()).or_default().push(file.clone());
         }

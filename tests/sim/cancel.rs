@@ -149,7 +149,7 @@ fn judged(records: &[Record], whole: bool) -> Result<InterruptCounts, String> {
 }
 
 /// That a call gave each of its children once, in the order of its tasks, and nobody else: their
-/// ends, or the handles of those that nobody waits for. Gives how many ends.
+/// ends, or the handles of background children. Returns how many ends.
 fn returned(
     children: &mut BTreeMap<AgentId, Child>,
     (parent, call): (&AgentId, CallId),

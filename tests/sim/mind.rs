@@ -21,7 +21,7 @@ pub(crate) enum Mind {
     Plan,
     /// A wide tree that does little but delegate.
     Wide,
-    /// The same where nobody waits for those they started.
+    /// The same with background children.
     Loose,
 }
 

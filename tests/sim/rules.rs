@@ -26,7 +26,7 @@ impl Policy for SimRules {
             Some(Some(above)) if !rights.is_within(&above) => {
                 world.wrong(format!("{} may do more than its parent", agent.id()));
             }
-            // What nobody waits for goes on after a crash while its parent rests.
+            // A background child goes on after a crash while its parent rests.
             Some(None) if !agent.spec.background => {
                 world.wrong(format!("{} has a parent that did nothing", agent.id()));
             }

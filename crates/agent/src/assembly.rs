@@ -213,12 +213,12 @@ impl Assembly {
     /// who watches, and the settings of tools.
     #[must_use]
     pub fn parts(&self, models: Models, secrets: Secrets) -> SessionConfig {
-        let handoff = BackgroundPolicy::new(self.delegation.clone(), Arc::clone(&self.clock));
+        let background = BackgroundPolicy::new(self.delegation.clone(), Arc::clone(&self.clock));
         let children = ChildConfig {
             grant: children_grant(&self.tools.catalog, &self.delegation),
             time_limit: self.limits.children_time,
             heartbeat: Some(self.limits.heartbeat),
-            lifecycle: Some(Arc::new(handoff)),
+            lifecycle: Some(Arc::new(background)),
             setting_names: self.delegation.host.setting_names.clone(),
         };
         let mut config = SessionConfig {

@@ -17,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! # What holds without a word
+//! # Defaults that keep it safe
 //!
 //! - Tools read and write below the workspace and nowhere else. They do not write among the
 //!   session files, in the configuration of Deputize, nor where git, direnv or MCP clients would run

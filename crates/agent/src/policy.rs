@@ -58,7 +58,7 @@ impl Policy for EffectPolicy {
 
     fn never(&self, command: &str) -> Option<Denial> {
         let what = denied_command(command, self.home.as_deref())?;
-        let rule = format!("{what} never runs here (hardline), whatever the setting");
+        let rule = format!("{what} never runs here, whatever the settings");
         Some(Denial {
             for_model: format!("{rule}; the person can do it themselves, outside"),
             for_person: rule,

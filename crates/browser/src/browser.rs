@@ -81,7 +81,7 @@ impl Browser {
             Ok(Ok(session)) => session,
             Ok(Err(BrowserError::DevTools(DevToolsError::Closed))) => {
                 while messages.join_next().await.is_some() {}
-                return Err(BrowserError::NotStarted { said: told(&said.lock()) });
+                return Err(BrowserError::NotStarted { said: last_lines(&said.lock()) });
             }
             Ok(Err(error)) => return Err(error),
             Err(_) => return Err(BrowserError::Hangs(START.as_secs())),
@@ -182,8 +182,8 @@ async fn keep_end(mut errors: Receiver, said: Said) {
     }
 }
 
-/// What a browser said at last, on one line.
-fn told(said: &[u8]) -> String {
+/// Returns the last lines that a browser wrote, on one line.
+fn last_lines(said: &[u8]) -> String {
     let text = String::from_utf8_lossy(said);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     // The first of the last lines mostly names the cause.

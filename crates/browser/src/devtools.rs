@@ -206,10 +206,10 @@ fn take(bytes: &[u8], commands: &CommandSender, waiting: &Waiting, handler: &dyn
         params: Option<&'m RawValue>,
         #[serde(borrow)]
         result: Option<&'m RawValue>,
-        error: Option<Refusal>,
+        error: Option<ErrorObject>,
     }
     #[derive(Deserialize)]
-    struct Refusal {
+    struct ErrorObject {
         message: String,
     }
     let text = String::from_utf8_lossy(bytes);
@@ -219,7 +219,7 @@ fn take(bytes: &[u8], commands: &CommandSender, waiting: &Waiting, handler: &dyn
     };
     if let Some(id) = message.id {
         let answer = match (message.error, message.result) {
-            (Some(refusal), _) => Answer::Refused(refusal.message),
+            (Some(error), _) => Answer::Refused(error.message),
             (None, Some(result)) => Answer::Result(result.get().to_owned()),
             (None, None) => Answer::Result("{}".to_owned()),
         };

@@ -112,7 +112,7 @@ pub(crate) fn all_secrets(config: &Config, around: &ProcessEnv) -> Secrets {
 pub(crate) struct AssemblyInput<'a> {
     pub(crate) links: &'a [ToolCrate],
     pub(crate) config: &'a Config,
-    pub(crate) surroundings: &'a ProcessEnv,
+    pub(crate) environment: &'a ProcessEnv,
     /// Model options of the command line.
     pub(crate) overrides: ModelOverrides,
     /// The directory that the agent works in, absolute.
@@ -135,20 +135,20 @@ impl<'a> AssemblyInput<'a> {
     pub(crate) fn here(
         links: &'a [ToolCrate],
         config: &'a Config,
-        surroundings: &'a ProcessEnv,
+        environment: &'a ProcessEnv,
         sources: &Sources,
     ) -> Self {
         let cwd = sources.cwd.clone();
         let home = sources.home();
         let clock = Arc::new(SystemClock);
         let reported = BTreeSet::new();
-        let kept = kept::of(surroundings, sources);
+        let kept = kept::of(environment, sources);
         let overrides = ModelOverrides::default();
         let project_files = sources.project_files;
         Self {
             links,
             config,
-            surroundings,
+            environment,
             overrides,
             cwd,
             home,
@@ -300,12 +300,12 @@ impl AssembledProgram {
         let found = PromptEnvironment::read(from, &mut warnings);
         let linked = linked(from)?;
         let mut found = found.with_guidance(from, &linked, &mut warnings);
-        let loader = plugins::loader(from.surroundings);
+        let loader = plugins::loader(from.environment);
         let describe =
-            |entry: &PluginEntry| loader.describe(&plugins::plugin(entry, from.surroundings));
+            |entry: &PluginEntry| loader.describe(&plugins::plugin(entry, from.environment));
         let described = from.config.plugins.iter().map(describe);
         found.plugins = described.collect::<Result<_, _>>().map_err(CliError::usage)?;
-        warnings.extend(plugins::unset(from.config, from.surroundings));
+        warnings.extend(plugins::unset(from.config, from.environment));
         warnings.extend(browser_warning(from.config));
         Self::compose(from, found, linked, warnings).map_err(CliError::usage)
     }
@@ -329,7 +329,7 @@ impl AssembledProgram {
         let mut delegation = delegation::policy(from, &found, child_base, &mut warnings);
         external::apply(config, &mut delegation, &mut warnings);
         add_delegation_tools(&mut catalog, &delegation, &from.clock)?;
-        let loader = plugins::loader(from.surroundings);
+        let loader = plugins::loader(from.environment);
         for plugin in &found.plugins {
             loader.add(plugin, &mut catalog)?;
         }
@@ -337,7 +337,7 @@ impl AssembledProgram {
         let others = catalog.clone();
         let offers = mcp::offers(config);
         let notes = offers.add(&found.mcp, &mut catalog);
-        let servers = mcp::reached(config, from.surroundings, &from.cwd);
+        let servers = mcp::reached(config, from.environment, &from.cwd);
         let source = offers.source(&found.mcp, others, &servers, &notes);
         let unreported = notes.into_iter().filter(|note| !from.reported.contains(&note.server));
         warnings.extend(unreported.map(|note| note.text));
@@ -352,7 +352,7 @@ impl AssembledProgram {
         let workspace = Workspace {
             cwd: from.cwd.clone(),
             protected: from.kept.clone(),
-            home: from.surroundings.var("HOME").map(PathBuf::from),
+            home: from.environment.var("HOME").map(PathBuf::from),
         };
         let catalog = Arc::new(catalog);
         let jobs = jobs::settings(from, found.person_available);
@@ -366,21 +366,21 @@ impl AssembledProgram {
                 limits: limits(config),
                 sync: config.journal.sync,
                 clock: Arc::clone(&from.clock),
-                memory: from.surroundings.own.memory.clone(),
+                memory: from.environment.own.memory.clone(),
                 program: concat!("deputize ", env!("CARGO_PKG_VERSION")).to_owned(),
             },
             warnings,
             found,
             settings: tool_settings(from),
             skills: skill_library(from),
-            memory: MemorySettings { files: memory_files(from.surroundings, Secrets::default()) },
-            web: web::settings(config, from.surroundings)?,
-            messages: messaging::settings(config, from.surroundings, &from.clock),
+            memory: MemorySettings { files: memory_files(from.environment, Secrets::default()) },
+            web: web::settings(config, from.environment)?,
+            messages: messaging::settings(config, from.environment, &from.clock),
             jobs,
             #[cfg(feature = "browser")]
             browser: browser(config),
             #[cfg(feature = "session-search")]
-            session_search: session_search(from.surroundings),
+            session_search: session_search(from.environment),
             servers,
         })
     }
@@ -394,9 +394,9 @@ impl AssembledProgram {
     pub(crate) fn unpriced(
         &self,
         asked: &ModelSelection,
-        surroundings: &ProcessEnv,
+        environment: &ProcessEnv,
     ) -> Vec<MissingPrice> {
-        self.dollars().refusals(asked, surroundings)
+        self.dollars().refusals(asked, environment)
     }
 
     /// Returns the selection for a preview without any model given or configured.
@@ -412,17 +412,17 @@ impl AssembledProgram {
     pub(crate) fn models(
         &self,
         overrides: &ModelOverrides,
-        surroundings: &ProcessEnv,
+        environment: &ProcessEnv,
     ) -> Result<ResolvedModels, CliError> {
         let asked = self.asked(overrides)?;
-        if let Some(unpriced) = self.unpriced(&asked, surroundings).into_iter().next() {
+        if let Some(unpriced) = self.unpriced(&asked, environment).into_iter().next() {
             return Err(CliError::usage(unpriced));
         }
-        ResolvedModels::connect(asked, self.dollars(), &self.assembly.clock, surroundings)
+        ResolvedModels::connect(asked, self.dollars(), &self.assembly.clock, environment)
     }
 
     /// Returns the top agent with the attachment placed before the person's words.
-    pub(crate) fn given(&self, spec: AgentSpec, material: Option<&str>) -> AgentSpec {
+    pub(crate) fn with_attachment(&self, spec: AgentSpec, material: Option<&str>) -> AgentSpec {
         let task = self.assembly.prompt.base.open(&message(material, &spec.goal));
         self.assembly.answering(AgentSpec { task, ..spec })
     }

@@ -36,6 +36,7 @@ pub(crate) struct ProcessEnv {
     pub(crate) person_available: bool,
     /// Limit on open files, raised as far as possible; `None` if the system refused to say.
     pub(crate) open_files: Option<OpenFiles>,
+    /// The log of this process, which redacts secrets.
     pub(crate) log: Log,
     /// The secrets that change while the program runs.
     pub(crate) rotating_secrets: RotatingSecrets,

@@ -41,8 +41,7 @@ pub struct ProviderEntry {
     /// (`reasoning_content`, `openai-chat` only): some servers refuse a tool loop without it, some
     /// refuse the field. Absent: at deepseek.com only.
     pub echo_reasoning: Option<bool>,
-    /// How the models call tools: `native`, or `constrained` for models that cannot. Then each answer
-    /// follows a JSON Schema that is one of the tools (`openai-chat` only).
+    /// How the models call tools.
     pub tools: ToolCalling,
     /// Whether the models see images. Absent: as their makers say, of known providers.
     pub vision: Option<bool>,

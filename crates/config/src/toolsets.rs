@@ -9,8 +9,8 @@ use super::place::{listed, nearest, shown};
 use super::tree::{PlacedEntry, PlacedValue, Value};
 use crate::hint::format_command;
 
-/// Toolsets of later versions, and those that a program may be built without: naming one is no mistake.
-pub const LATER: [&str; 1] = [BROWSER];
+/// Toolsets that a program may be built without: naming one is no mistake.
+pub const OPTIONAL: [&str; 1] = [BROWSER];
 
 /// The toolset that `browser.enabled` turns on.
 pub const BROWSER: &str = "browser";
@@ -56,7 +56,7 @@ pub(super) fn check(config: &PlacedValue, known: &BTreeSet<String>, found: &mut 
                 found.warn(&item.place, message);
                 continue;
             }
-            if LATER.contains(&name.as_str()) {
+            if OPTIONAL.contains(&name.as_str()) {
                 let name = shown(name);
                 let message = format!("`{key}`: toolset `{name}` has no tools in this version");
                 found.warn(&item.place, message);
@@ -109,7 +109,7 @@ fn check_composites(config: &PlacedValue, known: &BTreeSet<String>, found: &mut 
         let key = format!("{COMPOSITES}.{}", shown(name));
         if let Err(error) = ToolsetName::new(name) {
             found.error(&entry.key, format!("`{key}`: {error}"));
-        } else if known.contains(name) || LATER.contains(&name) || name.starts_with(SERVERS) {
+        } else if known.contains(name) || OPTIONAL.contains(&name) || name.starts_with(SERVERS) {
             let message =
                 format!("`{key}`: the program has a toolset of this name; choose another");
             found.error(&entry.key, message);

@@ -77,7 +77,7 @@ pub enum ContinueError {
     #[error("it has not ended")]
     Running,
     /// The message about its end has not reached its parent.
-    #[error("it has ended, and its entry is still on its way to you: read that first")]
+    #[error("it has ended, but its report has not reached you yet: read that first")]
     Unreported,
     /// It was stopped.
     #[error("it was stopped: {0}")]

@@ -61,7 +61,7 @@ pub enum StaleWrite {
     #[error("you have not read it: read it first, so that nothing in it is lost")]
     Unread,
     /// The agent would overwrite content that it never saw.
-    #[error("{}: read on, or change a part with edit_file", never_shown(*lines))]
+    #[error("{}: read on, or edit only a part that you have read", never_shown(*lines))]
     Partly {
         /// The number of lines never shown whole and of all lines, if known.
         lines: Option<(u64, u64)>,
@@ -473,8 +473,9 @@ mod tests {
 
     #[test]
     fn to_overwrite_a_file_all_its_parts_must_have_been_seen() {
-        let unseen =
-            |part: &str| format!("{part} shown to you: read on, or change a part with edit_file");
+        let unseen = |part: &str| {
+            format!("{part} shown to you: read on, or edit only a part that you have read")
+        };
         assert_eq!(overwrite(&["1..11"]), "whole");
         assert_eq!(overwrite(&["1..2"]), unseen("9 of its 10 lines were never"));
         assert_eq!(overwrite(&["6..11", "1..4", "3..6"]), "whole");

@@ -274,11 +274,11 @@ mod tests {
     #[serde(deny_unknown_fields)]
     #[expect(dead_code, reason = "only its schema is used")]
     struct Args {
-        /// Where.
+        /// The file to read.
         path: String,
         /// From which line.
         title: Option<u32>,
-        /// How.
+        /// How to read it.
         mode: Option<Mode>,
         /// At least this.
         #[schemars(range(min = 0))]
@@ -307,7 +307,7 @@ mod tests {
         let schema = Schema::of::<Args>().unwrap();
         assert_eq!(
             schema.as_str(),
-            r#"{"properties":{"all":{"description":"Every one.","type":"boolean"},"least":{"description":"At least this.","minimum":0,"type":"integer"},"mode":{"description":"How.","enum":["fast","slow"],"type":"string"},"most":{"default":3,"description":"How many.","maximum":255,"type":"integer"},"path":{"description":"Where.","type":"string"},"title":{"description":"From which line.","type":"integer"}},"required":["path","least"],"type":"object"}"#
+            r#"{"properties":{"all":{"description":"Every one.","type":"boolean"},"least":{"description":"At least this.","minimum":0,"type":"integer"},"mode":{"description":"How to read it.","enum":["fast","slow"],"type":"string"},"most":{"default":3,"description":"How many.","maximum":255,"type":"integer"},"path":{"description":"The file to read.","type":"string"},"title":{"description":"From which line.","type":"integer"}},"required":["path","least"],"type":"object"}"#
         );
     }
 

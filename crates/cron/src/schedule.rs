@@ -67,7 +67,7 @@ enum SingleTime {
 
 /// Why a text is no schedule.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no schedule: {why}")]
+#[error("`{text}` is not a valid schedule: {why}")]
 pub struct ScheduleError {
     text: String,
     why: String,

@@ -35,8 +35,8 @@ pub enum JobStoreError {
         /// The names of those that there are.
         known: Vec<String>,
     },
-    /// There is such a job already.
-    #[error("there is a job `{0}` already: update it, or choose another name")]
+    /// A job of this name exists.
+    #[error("job `{0}` already exists: update it, or choose another name")]
     Taken(JobName),
     /// There are as many jobs as there may be.
     #[error("there are {MOST_JOBS} jobs, which is the most: remove some first")]
@@ -44,12 +44,12 @@ pub enum JobStoreError {
     /// A job was changed meanwhile.
     #[error("`{0}` was changed meanwhile: edit it again")]
     Changed(JobName),
-    /// A file is no job.
-    #[error("`{}` is no job: {why}", path.display())]
+    /// A file is not a valid job.
+    #[error("`{}` is not a valid job: {why}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The mistake, as text.
         why: String,
     },
     /// Another program runs the jobs.
@@ -60,7 +60,7 @@ pub enum JobStoreError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: io::Error,
     },
 }

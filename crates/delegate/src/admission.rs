@@ -143,13 +143,15 @@ impl Admission<'_> {
         if [TOOL, TASK].iter().any(|tool| authority.has(tool.as_str())) {
             return None;
         }
+        let settings = ["toolsets", "tool_name"].map(|field| self.config.setting_name(field));
+        let settings: Vec<&str> = settings.into_iter().filter(|name| !name.is_empty()).collect();
+        let note = match settings.join(", ") {
+            none if none.is_empty() => none,
+            names => format!(" ({names})"),
+        };
         let remedy = format!(
-            "this agent may no longer delegate{}; continue with the results so far, or do \
-             the work yourself",
-            match self.config.setting_name("tool_name") {
-                "" => String::new(),
-                form => format!(" (the configuration's `toolsets`, {form})"),
-            }
+            "this agent may no longer delegate{note}; continue with the results so far, or do \
+             the work yourself"
         );
         Some(self.error(CallErrorCode::Toolset, reading, remedy))
     }

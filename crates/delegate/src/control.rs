@@ -356,7 +356,7 @@ const fn remedy(error: &ContinueError) -> &'static str {
 fn stop(chosen: &[&AgentSummary], cx: &ToolCx) -> Value {
     let stopped = |agent: &&AgentSummary| {
         let told = cx.agent.session.control.stop(&agent.id);
-        let status = if told { "told to end" } else { "had ended" };
+        let status = if told { "stopping" } else { "had ended" };
         json!({"agent": agent.id, "status": status})
     };
     let told: Vec<Value> = chosen.iter().map(stopped).collect();

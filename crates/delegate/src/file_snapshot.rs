@@ -3,9 +3,9 @@
 //!
 //! Writes by tools are in the ledger. Commands write behind its back, so what the parent had read
 //! is looked at before and after: a file whose size, times or identity changed is read and
-//! compared. That is one `stat` for each such file, and a bounded number of bytes read. Of a call
-//! that an earlier process began nobody knows what was there then: all that the parent had read is
-//! compared.
+//! compared. That is one `stat` for each such file, and a bounded number of bytes read. If an
+//! earlier process began the call, nothing is known of the files as they were then, so all that the
+//! parent had read are compared.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -48,7 +48,7 @@ pub(crate) struct FileSnapshot {
     files: BTreeMap<PathBuf, KnownFile>,
     /// Whether an earlier process began the call, so that its children may have changed them before
     /// they were looked at.
-    late: bool,
+    is_of_earlier_process: bool,
 }
 
 /// A file that the parent had read and that is something else since.
@@ -78,7 +78,11 @@ impl FileSnapshot {
     pub(crate) async fn take(session: &Arc<SessionView>, parent: &AgentId) -> Self {
         // A replay changes no files, and stays on its thread.
         if session.files.read_by(parent).is_empty() || !is_saved(session) {
-            return Self { mark: session.files.mark(), files: BTreeMap::new(), late: false };
+            return Self {
+                mark: session.files.mark(),
+                files: BTreeMap::new(),
+                is_of_earlier_process: false,
+            };
         }
         let session = Arc::clone(session);
         let parent = parent.clone();
@@ -93,12 +97,12 @@ impl FileSnapshot {
             let stamp = stamp(&path);
             (path, KnownFile { version, stamp })
         });
-        Self { mark, files: known.collect(), late: false }
+        Self { mark, files: known.collect(), is_of_earlier_process: false }
     }
 
-    /// Returns it as that of a call that an earlier process began.
-    pub(crate) fn late(self) -> Self {
-        Self { late: true, ..self }
+    /// Marks it as the snapshot of a call that an earlier process began.
+    pub(crate) fn of_earlier_process(self) -> Self {
+        Self { is_of_earlier_process: true, ..self }
     }
 
     /// Returns the files that other agents wrote by tools since.
@@ -130,9 +134,9 @@ impl FileSnapshot {
             let before = self.files.get(&path).and_then(|file| file.stamp);
             match stamp(&path) {
                 // What was not there when the call began is not lost by it.
-                _ if before.is_none() && !self.late => {}
+                _ if before.is_none() && !self.is_of_earlier_process => {}
                 None => enter(path, None, true),
-                same if same == before && !self.late => {}
+                same if same == before && !self.is_of_earlier_process => {}
                 Some(now) => match content(&path, now.2, &mut room) {
                     Some(version) if version == known => {}
                     // Without room to read it its size tells.
@@ -240,7 +244,7 @@ mod tests {
         rig.shell("printf new > changed; rm deleted");
         let look = || FileSnapshot::look(&rig.files, &rig.parent);
         assert_eq!(rig.stale(&look()), [] as [&str; 0]);
-        assert_eq!(rig.stale(&look().late()), ["changed ?", "deleted ? gone"]);
+        assert_eq!(rig.stale(&look().of_earlier_process()), ["changed ?", "deleted ? gone"]);
     }
 
     #[test]

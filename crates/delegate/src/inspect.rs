@@ -150,7 +150,9 @@ impl FileInspection {
         let files = &self.session.files;
         let compare = || match &self.before {
             Some(before) => before.compare(files, &self.parent),
-            None => FileSnapshot::look(files, &self.parent).late().compare(files, &self.parent),
+            None => FileSnapshot::look(files, &self.parent)
+                .of_earlier_process()
+                .compare(files, &self.parent),
         };
         FileFindings {
             changes: if self.compares { compare() } else { Vec::new() },

@@ -319,13 +319,14 @@ fn unknown_toolset(
     } else {
         format!("name some of {}, or leave `toolsets` out", list(&own))
     };
-    let remedy = format!(
-        "{hint}: {available}{}",
-        match config.setting_name("toolset_ceiling") {
-            "" => String::new(),
-            ceiling => format!(" (the configuration's `toolsets` and {ceiling} decide)"),
-        }
-    );
+    let settings = ["toolsets", "toolset_ceiling"].map(|field| config.setting_name(field));
+    let settings: Vec<&str> = settings.into_iter().filter(|name| !name.is_empty()).collect();
+    let note = match settings.as_slice() {
+        [] => String::new(),
+        [setting] => format!(" ({setting} decides)"),
+        settings => format!(" ({} decide)", settings.join(" and ")),
+    };
+    let remedy = format!("{hint}: {available}{note}");
     let value = Value::String(name.to_owned());
     CallError::new(CallErrorCode::Toolset, task.index, "toolsets", &value, remedy)
 }

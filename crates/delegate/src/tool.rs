@@ -157,7 +157,7 @@ impl DelegateTool {
         let shell = shell_of(agent).await;
         let accepted = self.accept(arguments, cx, &conditions, shell.as_deref());
         let (plan, entered) = accepted.map_err(|error| self.failed(error))?;
-        let before = if plan.begun.is_empty() { before } else { before.late() };
+        let before = if plan.begun.is_empty() { before } else { before.of_earlier_process() };
         if plan.specs.iter().any(|spec| spec.background) {
             return start_background(plan, before, cx).await;
         }

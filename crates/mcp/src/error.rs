@@ -83,7 +83,7 @@ pub enum McpErrorKind {
     /// It does not list what it has.
     #[error("cannot get its list of {what}: {why}")]
     List {
-        /// Of what.
+        /// What it would list, such as tools.
         what: &'static str,
         /// The cause, as text.
         why: String,
@@ -163,7 +163,7 @@ pub enum ProtocolViolation {
     Flood {
         /// How many.
         limit: u64,
-        /// Of what.
+        /// What it sent, such as messages.
         what: &'static str,
     },
     /// Lines that are no messages.

@@ -68,7 +68,7 @@ fn own_tools(view: &AgentView) -> Vec<&CatalogEntry> {
 struct SearchArgs {
     /// Words of what the tool should do, or its name.
     query: String,
-    /// Most tools to return [default: 5].
+    /// Maximum number of tools [default: 5].
     #[serde(default)]
     #[schemars(range(min = 1, max = 20))]
     limit: Option<usize>,

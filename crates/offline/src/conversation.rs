@@ -81,12 +81,14 @@ pub(super) struct Turn<'r> {
     directory: Option<&'r str>,
     /// The tools that may be called; empty when none may.
     tools: Vec<&'r ToolDecl>,
+    /// What the host says of other models, for refusals.
+    pub(super) other_models: &'r str,
     done: BTreeMap<(String, String), Vec<TurnCall>>,
 }
 
 impl<'r> Turn<'r> {
     /// Reads a request.
-    pub(super) fn of(request: &Request<'r>) -> Self {
+    pub(super) fn new(request: &Request<'r>, other_models: &'r str) -> Self {
         let (start, text) = task_message(request.messages);
         let mut calls = BTreeMap::new();
         let mut done: BTreeMap<_, Vec<TurnCall>> = BTreeMap::new();
@@ -112,7 +114,7 @@ impl<'r> Turn<'r> {
         let tools = request.tools.iter().map(|tool| &**tool).collect();
         let part = Scope::from_brief(text, request.system);
         let tasks = part.map_or_else(|| Task::parse(text), |scope| Ok(vec![Task::Part(scope)]));
-        Self { tasks, directory: working_directory(request.system), tools, done }
+        Self { tasks, directory: working_directory(request.system), tools, other_models, done }
     }
 
     /// Returns the name of a directory: its own, where the path is that of the working directory.

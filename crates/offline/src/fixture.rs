@@ -67,8 +67,8 @@ pub(super) fn talk_in(
                     tool_choice,
                     options: &options,
                 };
-                let reply = answer(&request);
-                assert_eq!(reply, answer(&request), "equal requests give equal replies");
+                let reply = answer(&request, "");
+                assert_eq!(reply, answer(&request, ""), "equal requests give equal replies");
                 run.apply(Input::Reply(&reply));
             }
             Step::Call(calls) => {

@@ -26,7 +26,7 @@
 //!     tool_choice: ToolChoice::Auto,
 //!     options: &ModelOptions::default(),
 //! };
-//! let reply = Offline.reply(&request, &mut |_| {}, &Cancel::new()).await?;
+//! let reply = Offline::new().reply(&request, &mut |_| {}, &Cancel::new()).await?;
 //! assert!(reply.text.starts_with("I am `offline`: a set of rules, not a language model."));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! # })?;
@@ -84,7 +84,23 @@ pub const NAME: &str = "offline";
 
 /// The model that works by rule.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Offline;
+pub struct Offline {
+    other_models: &'static str,
+}
+
+impl Offline {
+    /// Returns the model.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { other_models: "" }
+    }
+
+    /// Ends each refusal with a paragraph that says how to choose a language model here.
+    #[must_use]
+    pub const fn with_other_models(self, other_models: &'static str) -> Self {
+        Self { other_models }
+    }
+}
 
 impl Model for Offline {
     fn reply<'a>(
@@ -97,7 +113,7 @@ impl Model for Offline {
             if cancel.reason().is_some() {
                 return Err(ModelError::new(FailureKind::Cancelled, "offline: cancelled"));
             }
-            let reply = answer(request);
+            let reply = answer(request, self.other_models);
             if !reply.text.is_empty() {
                 live(Delta::Text(&reply.text));
             }
@@ -147,13 +163,13 @@ fn step(turn: &Turn<'_>, task: &Task, closing: bool) -> Next {
     }
 }
 
-/// The reply to a request: nothing but a function of it.
-fn answer(request: &Request<'_>) -> Reply {
-    let turn = Turn::of(request);
+/// Returns the reply to a request. It depends on nothing else.
+fn answer(request: &Request<'_>, other_models: &str) -> Reply {
+    let turn = Turn::new(request, other_models);
     let closing = request.tool_choice == ToolChoice::None;
     let next = match &turn.tasks {
         Ok(tasks) => all_steps(&turn, tasks, closing),
-        Err(refusal) => Next::Refuse(single::help(refusal)),
+        Err(refusal) => Next::Refuse(single::help(refusal, other_models)),
     };
     match next {
         Next::Say(text) => Reply::text(NAME, text),

@@ -57,7 +57,7 @@ impl Kind {
 /// Returns the next step of a search for lines.
 pub(super) fn step(turn: &Turn<'_>, search: &LineSearch, closing: bool) -> Next {
     if turn.tool("search_files").is_none() {
-        return missing_tool("search_files");
+        return missing_tool(turn, "search_files");
     }
     let path = search.path.as_str();
     let mut ask = Ask::new(turn);

@@ -13,7 +13,7 @@ use super::wording::{code, number};
 /// Returns the next step of the task to show a file from a line on.
 pub(super) fn step(turn: &Turn<'_>, path: &str, line: u64, closing: bool) -> Next {
     if turn.tool("read_file").is_none() {
-        return missing_tool("read_file");
+        return missing_tool(turn, "read_file");
     }
     let mut ask = Ask::new(turn);
     let arguments = match line {

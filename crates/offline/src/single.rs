@@ -15,18 +15,23 @@ pub(super) const SHOWN: usize = 12_000;
 
 const HELP: &str = include_str!("help.md");
 
-/// Returns why a task is refused, and what can be asked instead.
-pub(super) fn help(refusal: &Refusal) -> String {
-    HELP.replacen("{{why}}", &refusal.0, 1)
+/// Returns why a task is refused, what can be asked instead, and the host's word on other models.
+pub(super) fn help(refusal: &Refusal, other_models: &str) -> String {
+    let help = HELP.replacen("{{why}}", &refusal.0, 1);
+    match other_models {
+        "" => help,
+        other_models => format!("{help}\n{other_models}\n"),
+    }
 }
 
 /// The next step of a task that is not a survey.
 pub(super) fn step(turn: &Turn<'_>, task: &Task, closing: bool) -> Next {
     let Some((tool, arguments, what)) = call_of(task) else {
-        return Next::Refuse(help(&Refusal("No rule of mine fits this task.".to_owned())));
+        let refusal = Refusal("No rule of mine fits this task.".to_owned());
+        return Next::Refuse(help(&refusal, turn.other_models));
     };
     if turn.tool(tool).is_none() {
-        return missing_tool(tool);
+        return missing_tool(turn, tool);
     }
     let mut ask = Ask::new(turn);
     let Some(done) = ask.call(tool, arguments) else {
@@ -46,9 +51,9 @@ pub(super) fn step(turn: &Turn<'_>, task: &Task, closing: bool) -> Next {
 }
 
 /// Refuses a task for want of a tool.
-pub(super) fn missing_tool(tool: &str) -> Next {
+pub(super) fn missing_tool(turn: &Turn<'_>, tool: &str) -> Next {
     let why = format!("`{tool}`, which this task needs, is not among my tools here.");
-    Next::Refuse(help(&Refusal(why)))
+    Next::Refuse(help(&Refusal(why), turn.other_models))
 }
 
 /// Says that there was no call left for a task. The turn ends for the reason of its limit, which
@@ -173,18 +178,17 @@ mod tests {
     }
 
     #[test]
-    fn only_what_works_is_recommended() {
-        assert!(!HELP.contains("anthropic"));
-        for provider in ["openai/", "openrouter/", "deepseek/", "ollama/", "--base-url"] {
-            assert!(HELP.contains(provider), "{provider}");
-        }
+    fn help_ends_with_what_the_host_says_of_other_models() {
+        let refusal = Refusal("Why.".to_owned());
+        let own = help(&refusal, "");
+        assert_eq!(help(&refusal, "Choose another."), format!("{own}\nChoose another.\n"));
     }
 
     #[test]
     fn what_no_rule_knows_does_nothing_and_says_so() {
         let talk = talk("Fix the bug in src/main.rs", TOOLS, 9, |_, _| panic!("a call"));
         let why = "No rule of mine fits `Fix the bug in src/main.rs`.";
-        let said = help(&Refusal(why.to_owned()));
+        let said = help(&Refusal(why.to_owned()), "");
         assert_eq!((talk.steps, talk.answer, talk.failed), (1, said, true));
     }
 

@@ -63,11 +63,11 @@ pub struct EndpointTimeouts {
 )]
 #[serde(rename_all = "lowercase")]
 pub enum ToolCalling {
-    /// As the wire has it.
+    /// As the wire format does.
     #[default]
     Native,
-    /// Not at all: each reply follows a JSON Schema (`response_format`) that is one of the tools or
-    /// an answer. For Chat Completions.
+    /// For models that cannot: each reply follows a JSON Schema (`response_format`) that is one of
+    /// the tools or an answer. Chat Completions only.
     Constrained,
 }
 

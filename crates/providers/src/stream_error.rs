@@ -86,9 +86,11 @@ pub enum ForeignBody {
         shown: String,
     },
     /// It is of another API than the one that was asked for.
-    #[error("the answer is not a reply of this API; it looks like {api}: set `api: {api}`")]
+    #[error(
+        "the answer is not a reply of this API; it looks like {api}: choose {api} for this provider"
+    )]
     OtherApi {
-        /// The configuration's word for the one that it looks like.
+        /// The API that it looks like, such as `openai-chat`.
         api: &'static str,
     },
 }

@@ -17,7 +17,7 @@ use crate::bus::Bus;
 /// Limit on messages that wait for an agent. Further ones are refused.
 const MAX_MESSAGES: usize = 64;
 
-/// See the module.
+/// A running agent, as its parent, its siblings and the session reach it.
 #[derive(Debug)]
 pub(crate) struct AgentHandle {
     pub(crate) spec: Arc<AgentSpec>,

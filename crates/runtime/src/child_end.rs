@@ -37,9 +37,9 @@ pub(crate) async fn inspect_child(
     child: &AgentSpec,
     end: &Outcome,
 ) -> Option<Box<ChildInspection>> {
-    let handoff = shared.parts.children.lifecycle.clone()?;
+    let lifecycle = shared.parts.children.lifecycle.clone()?;
     let parent = shared.tree().live.get(child.parent.as_ref()?)?.view.upgrade()?;
-    let mut found = handoff.inspect(&parent, child, end).await.map(Box::new)?;
+    let mut found = lifecycle.inspect(&parent, child, end).await.map(Box::new)?;
     found.stale_paths = found.stale_paths.into_iter().map(recorded_path).collect();
     found.gone_paths = found.gone_paths.into_iter().map(recorded_path).collect();
     Some(found)

@@ -71,7 +71,7 @@ impl Inbox {
         let view = &self.cx.view;
         let status = outcome.status.as_str();
         let output = match &parts.children.lifecycle {
-            Some(handoff) => handoff.report_end(view, outcome).await,
+            Some(lifecycle) => lifecycle.report_end(view, outcome).await,
             None => ToolOutput::text(outcome.text.clone().unwrap_or_default()),
         };
         // No call of the parent's is numbered so: the frame is of no tool's result.

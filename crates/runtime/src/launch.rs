@@ -207,8 +207,8 @@ pub(crate) fn launch_background(
     let cx = Arc::clone(&agent.cx);
     let shared = &cx.shared;
     // Places are granted in the order of those who ask. A replay follows its records.
-    let handoff = shared.parts.children.lifecycle.as_ref().filter(|_| shared.play.is_none());
-    let place = handoff.map(|handoff| poll_once(handoff.acquire_slot(parent)));
+    let lifecycle = shared.parts.children.lifecycle.as_ref().filter(|_| shared.play.is_none());
+    let place = lifecycle.map(|lifecycle| poll_once(lifecycle.acquire_slot(parent)));
     let waits =
         place.as_ref().is_some_and(|(_, granted)| !granted || shared.registry.paused().is_some());
     cx.handle.progress.set_waits(waits);

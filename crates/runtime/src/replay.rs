@@ -95,7 +95,7 @@ impl Replay {
         let restored = RestoredSession { play: Some(Arc::clone(&play)), ..restored };
         // A place where nothing can be written.
         let nowhere = SessionDir::new("/dev/null");
-        let session = Session::over(&nowhere, id, parts, Arc::new(NoJournal), restored);
+        let session = Session::with_journal(&nowhere, id, parts, Arc::new(NoJournal), restored);
         Self { session, play }
     }
 

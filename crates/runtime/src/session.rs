@@ -89,10 +89,11 @@ impl Session {
         };
         let file = SessionFile::create(dir, &header)?;
         begin_recording(&parts, &id, None);
-        Ok(Self::over(dir, id, parts, Arc::new(file), RestoredSession::default()))
+        Ok(Self::with_journal(dir, id, parts, Arc::new(file), RestoredSession::default()))
     }
 
-    pub(crate) fn over(
+    /// Returns a session whose records go to a journal.
+    pub(crate) fn with_journal(
         dir: &SessionDir,
         id: SessionId,
         mut parts: SessionConfig,
@@ -276,7 +277,7 @@ impl Session {
         let restored = restore_session(&stored.records, &parts);
         let recovery = Recovery::of(&restored.agents, &id, &parts.tools.catalog, dropped_bytes);
         begin_recording(&parts, &id, Some(&stored.records));
-        Ok((Self::over(dir, id, parts, Arc::new(file), restored), recovery))
+        Ok((Self::with_journal(dir, id, parts, Arc::new(file), restored), recovery))
     }
 
     /// Returns the spec of the stored top agent.

@@ -16,8 +16,8 @@ mod record_reader;
 mod summary;
 
 pub use dir::SessionDir;
-pub use disk::{Disk, DiskFile, OpenError};
-pub use file::{SLOW_SYNC, SessionFile};
+pub use disk::{Disk, DiskFile, OpenError, SLOW_SYNC};
+pub use file::SessionFile;
 pub use opening::{OPENINGS_LIMIT, OpeningCount};
 pub use read::{FileDamage, FileTail, ReadError, SpokenText, StoredSession};
 pub use real::RealDisk;

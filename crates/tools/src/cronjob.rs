@@ -290,7 +290,7 @@ impl JobCall<'_> {
         }
         let faults = listing.faults.len();
         if faults > 0 {
-            lines.push(format!("[{faults} files are no jobs]"));
+            lines.push(format!("[{faults} files are not valid jobs]"));
         }
         Ok(if lines.is_empty() { "there are no jobs".to_owned() } else { lines.join("\n") })
     }

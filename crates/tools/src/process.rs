@@ -40,7 +40,7 @@ enum Action {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Args {
     action: Action,
-    /// Of the process; not for list.
+    /// Process ID; not for `list`.
     #[serde(default)]
     id: Option<String>,
     /// To write; end lines with \n.

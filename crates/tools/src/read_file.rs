@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[schemars(range(min = 1))]
     #[serde(default)]
     offset: Option<u64>,
-    /// Most lines to return.
+    /// Maximum number of lines.
     #[schemars(range(min = 1))]
     #[serde(default)]
     limit: Option<usize>,

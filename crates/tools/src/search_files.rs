@@ -51,7 +51,7 @@ pub(crate) struct Args {
     /// Of a name (`*.rs`) or a path (`src/**/*.{c,h}`).
     #[serde(default)]
     glob: Option<String>,
-    /// Matching lines (default), files with some, or counts per file.
+    /// Matching lines (default), files that match, or counts per file.
     #[schemars(with = "SearchMode")]
     #[serde(default)]
     mode: Option<SearchMode>,
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     #[schemars(range(max = 10))]
     #[serde(default)]
     context: usize,
-    /// Most results [default: 200].
+    /// Maximum number of results [default: 200].
     #[schemars(range(min = 1, max = 2000))]
     #[serde(default)]
     limit: Option<u64>,

@@ -234,8 +234,8 @@ mod tests {
         read(17, 1).await;
         assert_eq!(
             write_in(&bench, "f", "new").await,
-            "refused: f: 4999 of its 5000 lines were never shown to you: read on, or change a \
-             part with edit_file"
+            "refused: f: 4999 of its 5000 lines were never shown to you: read on, or edit only \
+             a part that you have read"
         );
         read(2001, 2000).await;
         read(1, 2000).await;

@@ -1,4 +1,4 @@
-//! Children that nobody waits for, when the program is killed and goes on.
+//! Background children, when the program is killed and the session is resumed.
 
 use std::collections::BTreeMap;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What an agent, or a person, does with children that nobody waits for.
+//! What an agent, or a person, does with background children.
 
 use deputize_testkit::Barrier;
 use serde_json::{Value, json};

@@ -11,7 +11,8 @@ use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 const KEY: &str = "sk-mock-0123456789abcdef";
 /// What leads to no retry ends within this time, also on a loaded machine.
-const SOON: Duration = Duration::from_secs(8);
+/// The shortest wait that an answer asks for. None is waited for.
+const SHORTEST_WAIT: Duration = Duration::from_secs(61);
 
 fn text(text: &str) -> MockAnswer {
     MockAnswer::reply(&Reply::text("mock", text))
@@ -95,7 +96,7 @@ async fn what_no_retry_heals_ends_at_once_and_says_what_to_do() {
         let ended = ended.with_code(code);
         assert_eq!((ended.out.as_str(), requests), ("", 1), "{name}");
         assert!(told.iter().all(|word| ended.err.contains(word)), "{name}: {}", ended.err);
-        assert!(ended.took < SOON, "{name}: {ended:#?}");
+        assert!(ended.took < SHORTEST_WAIT, "{name}: {ended:#?}");
     }
 }
 

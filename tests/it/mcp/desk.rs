@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use deputize_core::model::Reply;
 use deputize_testkit::{MockAnswer, MockServer};
-use serde_json::json;
+use rustix::fs::{CWD, mkfifoat};
+use serde_json::{Value, json};
 
 use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
@@ -51,4 +52,26 @@ pub(super) async fn approve(lab: &Lab, set: &str) {
 pub(super) fn offered(ended: &ProgramEnd) -> bool {
     let tools = ended.events("agent.start")[0]["tools"].clone();
     tools.as_array().unwrap().contains(&json!("mcp__w__echo"))
+}
+
+/// Returns entries of servers that say nothing. Each passes a line on to the one before it, through
+/// a pipe that has no reader unless that one runs. So the line arrives only if all run at once.
+pub(crate) fn silent_chain(lab: &Lab, servers: usize) -> Vec<Value> {
+    let folder = lab.path("chain");
+    fs::create_dir(&folder).unwrap();
+    let entry = |at: usize| {
+        if at > 0 {
+            mkfifoat(CWD, folder.join(at.to_string()), 0o600.into()).unwrap();
+        }
+        let waits =
+            if at + 1 < servers { format!("read line < {}; ", at + 1) } else { String::new() };
+        let script = format!("cd '{}'; {waits}echo > {at}; exec sleep 3600", folder.display());
+        json!({"command": "sh", "args": ["-c", script]})
+    };
+    (0..servers).map(entry).collect()
+}
+
+/// Returns whether the line has arrived.
+pub(crate) fn chain_was_complete(lab: &Lab) -> bool {
+    lab.path("chain").join("0").exists()
 }

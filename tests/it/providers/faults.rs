@@ -317,7 +317,7 @@ async fn a_reply_of_another_api_is_reported_with_the_one_that_it_looks_like() {
         for (other, name) in WIRES.into_iter().zip(names).filter(|(other, _)| *other != wire) {
             for body in [hello(other), call(other)] {
                 let told = outcome(wire, MockAnswer::sse(body), ShortTimeout::Nothing).await;
-                let means = format!("it looks like {name}: set `api: {name}`");
+                let means = format!("it looks like {name}: choose {name} for this provider");
                 assert!(told.starts_with("Unavailable: ") && told.ends_with(&means), "{told}");
             }
         }
@@ -330,7 +330,7 @@ async fn a_reply_of_another_api_is_reported_with_the_one_that_it_looks_like() {
     ] {
         let told =
             outcome(wire, MockAnswer::body("application/json", body), ShortTimeout::Nothing).await;
-        assert!(told.ends_with(&format!("set `api: {name}`")), "{wire:?}: {told}");
+        assert!(told.ends_with(&format!("choose {name} for this provider")), "{wire:?}: {told}");
     }
 }
 

@@ -354,7 +354,7 @@ async fn a_proxy_that_does_not_serve_is_reported_by_its_address() {
     lines.push(error.message.replace(&gone.to_string(), "GONE"));
     assert_snapshot!(lines.join("\n"), @"
     Unavailable: provider mock: the proxy http://127.0.0.1:PORT asks for a user name and a password (HTTP 407): name it with them in the environment, as HTTPS_PROXY=http://USER:PASSWORD@HOST:PORT (HTTP_PROXY for http://), without the key `proxy`
-    Transient: provider mock: the proxy http://127.0.0.1:PORT did not connect to models.example: it answered CONNECT with a status other than 200; look whether it is the right proxy and may reach models.example, or set `proxy: none`
+    Transient: provider mock: the proxy http://127.0.0.1:PORT did not connect to models.example: it answered CONNECT with a status other than 200; look whether it is the right proxy and may reach models.example, or use none
     provider mock: connection refused; is the proxy running at http://GONE?
     ");
 }

@@ -15,8 +15,8 @@ use crate::program::{ChatRequest, Lab, RunningProgram, hang, model};
 /// A command that ignores the first signal.
 const SLOW: &str = "trap '' TERM; echo x > begun; sleep 60";
 
-/// A run with a child and one below that, which is in a command; a child that nobody waits for is
-/// stopped by its parent when the gate is open. Whoever goes on says so in a file.
+/// A run with a child and one below that, which is in a command; a background child is stopped by its
+/// parent when the gate is open. Whoever goes on says so in a file.
 async fn family(background: bool, gate: &Barrier, killed: &Arc<AtomicBool>) -> MockServer {
     let gate = gate.clone();
     let killed = Arc::clone(killed);

@@ -272,19 +272,16 @@ async fn a_person_adds_lists_edits_pauses_and_deletes_jobs() {
     edit("sed -i 's/hello/goodbye/'").await.with_code(0);
     assert_eq!(job(&lab, "a")["prompt"], "Say goodbye.");
     let broken = edit("sed -i 's/every 9d/every moon/'").await.with_code(2);
-    assert!(broken.err.contains("that is no job: ") && broken.err.contains("your text is in"));
+    assert!(broken.err.contains("not a valid job: ") && broken.err.contains("your text is in"));
     let renamed = edit("sed -i 's/\"a\"/\"b\"/'").await.with_code(2);
     assert!(renamed.err.contains("a job keeps its name"), "{}", renamed.err);
     let raced = edit(&format!("{} cron pause a; :", crate::program::PROGRAM)).await.with_code(2);
     assert!(raced.err.contains("`a` was changed meanwhile"), "{}", raced.err);
     assert_eq!(job(&lab, "a")["prompt"], "Say goodbye.");
     for (args, fault) in [
-        (
-            &["add", "a", "x", "--schedule", "every 1h", "-t", "file"][..],
-            "there is a job `a` already",
-        ),
+        (&["add", "a", "x", "--schedule", "every 1h", "-t", "file"][..], "job `a` already exists"),
         (&["add", "B", "x", "--schedule", "every 1h", "-t", "file"], "is not the name of a job"),
-        (&["add", "b", "x", "--schedule", "soon", "-t", "file"], "`soon` is no schedule"),
+        (&["add", "b", "x", "--schedule", "soon", "-t", "file"], "`soon` is not a valid schedule"),
         (&["add", "b", "x", "--schedule", "every 1h", "-t", "moon"], "there is no toolset `moon`"),
         (&["add", "b", " ", "--schedule", "every 1h", "-t", "file"], "`prompt` is empty"),
         (

@@ -33,7 +33,7 @@ pub(crate) struct EditorApprover {
     pub(crate) session: String,
     pub(crate) root: AgentId,
     pub(crate) mode: Arc<Mutex<ApproverMode>>,
-    pub(crate) telling: Arc<Mutex<SessionUpdates>>,
+    pub(crate) session_updates: Arc<Mutex<SessionUpdates>>,
 }
 
 impl Approver for EditorApprover {
@@ -76,15 +76,16 @@ impl EditorApprover {
 
     fn request(&self, question: &Question) -> RequestPermissionRequest {
         // Held until it is told, as all that is told of a turn.
-        let mut telling = self.telling.lock();
-        let asked = telling.question(&question.agent, question.call, question.tool.as_str());
+        let mut session_updates = self.session_updates.lock();
+        let asked =
+            session_updates.question(&question.agent, question.call, question.tool.as_str());
         let ApprovalUpdate { id, kind, whose, announcement } = asked;
         if let Some(update) = announcement {
             let update = SessionNotification::new(self.session.clone(), update);
             // A connection that is closed answers no question either.
             let _closed = self.connection.send_notification(update);
         }
-        drop(telling);
+        drop(session_updates);
         let title = title(question);
         let title = if whose.is_empty() { title } else { format!("{whose}: {title}") };
         let fields = ToolCallUpdateFields::new()

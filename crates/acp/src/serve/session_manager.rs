@@ -50,7 +50,7 @@ pub(crate) struct SessionManager {
 struct OpenSession {
     conversation: Arc<dyn Conversation>,
     mode: Arc<Mutex<ApproverMode>>,
-    telling: Arc<Mutex<SessionUpdates>>,
+    session_updates: Arc<Mutex<SessionUpdates>>,
     /// Whether it was stored before, with the title of its first goal.
     stored: bool,
     /// The cancel signal of the running turn.
@@ -95,11 +95,11 @@ impl SessionManager {
         let facts = conversation.facts();
         let id = facts.id.to_string();
         let mode = facts.mode;
-        let telling = Arc::new(Mutex::new(SessionUpdates::new(facts)));
+        let session_updates = Arc::new(Mutex::new(SessionUpdates::new(facts)));
         let mode = Arc::new(Mutex::new(mode));
         let modes = modes(*lock(&mode));
         let turn = Mutex::default();
-        let open = Arc::new(OpenSession { conversation, mode, telling, stored, turn });
+        let open = Arc::new(OpenSession { conversation, mode, session_updates, stored, turn });
         let before = lock(&self.open).insert(id.clone(), open);
         if let Some(before) = before {
             before.close().await;
@@ -220,12 +220,12 @@ impl SessionManager {
         let PromptContent { text, images } = prompt;
         let facts = open.conversation.facts();
         let title = SessionInfoUpdate::new().title(for_terminal_line(words_of(&text), TITLE_CHARS));
-        let telling = Arc::clone(&open.telling);
+        let session_updates = Arc::clone(&open.session_updates);
         let mode = Arc::clone(&open.mode);
         let observer = UpdateObserver {
             connection: connection.clone(),
             session: id.to_owned(),
-            telling: Arc::clone(&telling),
+            session_updates: Arc::clone(&session_updates),
             waiting: self.waiting.clone(),
             end: self.end.clone(),
         };
@@ -241,7 +241,7 @@ impl SessionManager {
             session: id.to_owned(),
             root: AgentId::root(&facts.id),
             mode,
-            telling,
+            session_updates,
         });
         let watch = Arc::clone(&observer) as Arc<dyn Observer>;
         let cancel_turn = cancel.clone();
@@ -295,7 +295,7 @@ impl OpenSession {
 
     /// Returns whether this turn is the first since the session was opened.
     fn is_first(&self) -> bool {
-        lock(&self.telling).begin()
+        lock(&self.session_updates).begin()
     }
 }
 
@@ -337,7 +337,7 @@ fn answer(
 struct UpdateObserver {
     connection: ConnectionTo<Client>,
     session: String,
-    telling: Arc<Mutex<SessionUpdates>>,
+    session_updates: Arc<Mutex<SessionUpdates>>,
     waiting: PendingMessages,
     end: Cancel,
 }
@@ -355,30 +355,30 @@ impl UpdateObserver {
     }
 
     fn tick(&self) {
-        let mut telling = lock(&self.telling);
-        telling.tick().into_iter().for_each(|update| self.send(update));
+        let mut session_updates = lock(&self.session_updates);
+        session_updates.tick().into_iter().for_each(|update| self.send(update));
     }
 
     fn ended(&self) {
-        let mut telling = lock(&self.telling);
-        telling.end().into_iter().for_each(|update| self.send(update));
+        let mut session_updates = lock(&self.session_updates);
+        session_updates.end().into_iter().for_each(|update| self.send(update));
     }
 }
 
 impl Observer for UpdateObserver {
     fn on_record(&self, record: &Record) {
         // Held until it is told: a piece and a record may not pass each other.
-        let mut telling = lock(&self.telling);
-        telling.take(record).into_iter().for_each(|update| self.send(update));
+        let mut session_updates = lock(&self.session_updates);
+        session_updates.take(record).into_iter().for_each(|update| self.send(update));
     }
 
     fn on_delta(&self, agent: &AgentId, delta: Delta<'_>) {
-        let mut telling = lock(&self.telling);
-        telling.piece(agent, delta).into_iter().for_each(|update| self.send(update));
+        let mut session_updates = lock(&self.session_updates);
+        session_updates.piece(agent, delta).into_iter().for_each(|update| self.send(update));
     }
 
     fn on_progress(&self, agent: &AgentId, call: CallId, text: &str) {
-        lock(&self.telling).progress(agent, call, text);
+        lock(&self.session_updates).progress(agent, call, text);
     }
 }
 

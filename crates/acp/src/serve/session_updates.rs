@@ -87,9 +87,10 @@ impl SessionUpdates {
 
     /// Returns the updates of a stored session.
     pub(crate) fn of_past(facts: &SessionFacts, records: &[Record]) -> Vec<SessionUpdate> {
-        let mut telling = Self { past: true, ..Self::new(facts) };
-        let mut updates: Vec<_> = records.iter().flat_map(|record| telling.take(record)).collect();
-        updates.extend(telling.end());
+        let mut session_updates = Self { past: true, ..Self::new(facts) };
+        let mut updates: Vec<_> =
+            records.iter().flat_map(|record| session_updates.take(record)).collect();
+        updates.extend(session_updates.end());
         updates
     }
 

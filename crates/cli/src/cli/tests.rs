@@ -48,7 +48,7 @@ impl Memory for Notes {
     }
 }
 
-/// The surroundings of a program, in a home of its own.
+/// The environment of a program, in a home of its own.
 fn around(cli: &Cli, home: &std::path::Path) -> ProcessEnv {
     let mut around = ProcessEnv::for_tests(&[("DEPUTIZE_HOME", home.to_str().unwrap())]);
     around.own = cli.around().unwrap().own;

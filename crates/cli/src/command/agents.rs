@@ -175,7 +175,7 @@ fn stop(dir: &SessionDir, named: &str, tree: bool) -> Result<(), CliError> {
         Ok(done) => {
             let stopped = done.get("stopped").and_then(Value::as_array).map_or(1, Vec::len);
             let s = if stopped == 1 { "" } else { "s" };
-            tell(&format!("{stopped} agent{s} told to end"));
+            tell(&format!("stopping {stopped} agent{s}"));
             Ok(())
         }
         // The run ended before it could answer: that was what was wanted.

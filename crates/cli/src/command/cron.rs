@@ -36,7 +36,7 @@ struct UnknownTarget(String);
 
 /// A person wrote no job.
 #[derive(Debug, thiserror::Error)]
-#[error("that is no job: {0}")]
+#[error("not a valid job: {0}")]
 struct InvalidJob(String);
 
 /// Runs a command about jobs. `cron run` is another one.

@@ -103,7 +103,7 @@ pub(crate) fn run(
     parts.record.recorder.clone_from(&recorder);
     // Whoever lets go of them last waits for their end. That is here, also when the run is left
     // before its end: a thread of the runtime would be left in the middle of it.
-    let processes = staff(&mut parts, &composition.config, program, around);
+    let processes = attach_programs(&mut parts, &composition.config, program, around);
     let place = SessionPlace { dir: &dir, id, stored: stored.is_some() };
     let work = async {
         let ended = Box::pin(stage.work(&composition, &place, parts, plan)).await;
@@ -156,8 +156,8 @@ fn keep_limit(config: &mut Config, before: Option<&AgentSpec>, options: &RunOpti
     }
 }
 
-/// Warns of tools that the session had and this program no longer has.
-fn gone(spec: &AgentSpec, composition: &AssembledProgram) -> Option<String> {
+/// Returns the warning about tools that the session had and this program no longer has.
+fn missing_tools_warning(spec: &AgentSpec, composition: &AssembledProgram) -> Option<String> {
     let missing = spec
         .tools
         .iter()
@@ -183,14 +183,18 @@ fn announce(
 ) {
     notices(composition, mode, job.options.quiet);
     warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
-    before.and_then(|spec| gone(spec, composition)).iter().for_each(|text| tell(text));
+    before
+        .and_then(|spec| missing_tools_warning(spec, composition))
+        .iter()
+        .for_each(|text| tell(text));
     if job.resume.is_some() {
         left_alone(job.options).iter().for_each(|note| tell(note));
     }
 }
 
-/// Adds to a session what works beside its agents: processes, hooks, the external agent.
-pub(crate) fn staff(
+/// Gives a session what runs programs beside its agents: the supervisor of processes, hooks, the
+/// external agent.
+pub(crate) fn attach_programs(
     parts: &mut SessionConfig,
     config: &Config,
     program: Option<AcpProgram>,

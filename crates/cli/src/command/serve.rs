@@ -13,7 +13,7 @@ use deputize_runtime::{RateLimiters, SessionConfig, SessionDir};
 use deputize_tools::Processes;
 
 use super::first_listing::{FirstListing, first_look};
-use super::run::{flags, go_on_with, overrides, staff};
+use super::run::{attach_programs, flags, go_on_with, overrides};
 use crate::args::{RunOptions, Settings};
 use crate::compose::{
     AssembledProgram, AssemblyInput, ModelSelection, ResolvedModels, external, given_secrets,
@@ -160,7 +160,7 @@ impl SharedAssembly {
         parts.requests.rate_limiter = Some(Arc::clone(&self.gate) as _);
         let config = &begun.composition.config;
         let program = begun.program.clone();
-        let _kept_in_the_settings = staff(&mut parts, config, program, &self.around);
+        let _kept_in_the_settings = attach_programs(&mut parts, config, program, &self.around);
         parts
     }
 }

@@ -15,7 +15,7 @@ use deputize_delegate::{
 
 use super::settings::effort;
 use super::{AssembledProgram, AssemblyInput, PromptEnvironment};
-use crate::config::{Config, LATER_TOOLSETS, child_model_name};
+use crate::config::{Config, OPTIONAL_TOOLSETS, child_model_name};
 
 pub(super) fn policy(
     from: &AssemblyInput<'_>,
@@ -42,7 +42,7 @@ pub(super) fn policy(
         toolsets: ChildToolsets {
             default: default_toolsets,
             ceiling: toolset_ceiling,
-            later: LATER_TOOLSETS.iter().map(|name| (*name).to_owned()).collect(),
+            later: OPTIONAL_TOOLSETS.iter().map(|name| (*name).to_owned()).collect(),
         },
         models: ChildModels {
             model: child_model_name(from.config),
@@ -93,7 +93,9 @@ fn setting_names() -> SettingNames {
     let others = [("children_time", "budget.seconds"), ("external_needs", "acp_command")];
     let all = same.into_iter().map(|name| (name, name)).chain(others);
     let all = all.map(|(field, key)| (field, format!("delegation.{key}")));
-    all.chain([("prices", "providers.NAME.prices".to_owned())]).collect()
+    let outside =
+        [("prices", "providers.NAME.prices"), ("toolsets", "the configuration's `toolsets`")];
+    all.chain(outside.map(|(field, key)| (field, key.to_owned()))).collect()
 }
 
 /// Reads the toolset names of a key. A name that cannot be one is left out, with a warning.
@@ -118,7 +120,7 @@ fn context_windows(config: &Config) -> BTreeMap<String, u32> {
 
 /// The folder for the program's logs, beside that of the sessions.
 fn logs(from: &AssemblyInput<'_>) -> Option<PathBuf> {
-    let sessions = from.surroundings.sessions().ok()?;
+    let sessions = from.environment.sessions().ok()?;
     let one = sessions.spill(&SessionId::literal("any"));
     Some(one.parent()?.parent()?.join("logs"))
 }

@@ -17,9 +17,9 @@ pub(crate) fn job_store(around: &ProcessEnv) -> Option<JobStore> {
 
 /// Returns what the tool that makes jobs gets. The secrets of a session are added later.
 pub(super) fn settings(from: &AssemblyInput<'_>, person_available: bool) -> JobSettings {
-    let names_zone = from.surroundings.var("TZ").is_some();
+    let names_zone = from.environment.var("TZ").is_some();
     JobSettings {
-        store: job_store(from.surroundings),
+        store: job_store(from.environment),
         person_available,
         local_zone: Arc::new(move || local_zone(names_zone)),
         clock: Arc::clone(&from.clock),

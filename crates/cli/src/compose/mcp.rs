@@ -115,7 +115,7 @@ pub(crate) fn server(
     };
     let reached = match (&entry.command, &entry.url) {
         (Some(command), _) => {
-            // Of the surroundings nothing by which foreign code is run; what is configured is meant.
+            // Of the environment nothing by which foreign code is run; what is configured is meant.
             let mut env = base_env(&around.os_env);
             let own = filled("env", &entry.env)?;
             env.extend(own.into_iter().map(|(key, value)| (key.into(), OsString::from(value))));

@@ -109,9 +109,9 @@ impl ModelUse {
     pub(super) fn skip_reason(
         self,
         choice: &ModelChoice,
-        surroundings: &ProcessEnv,
+        environment: &ProcessEnv,
     ) -> Option<String> {
-        let missing = missing_key(choice, surroundings).filter(|_| !self.is_required())?;
+        let missing = missing_key(choice, environment).filter(|_| !self.is_required())?;
         Some(format!("{} {} is passed over: {missing}", self.word(), name(choice)))
     }
 }
@@ -246,7 +246,7 @@ pub(crate) fn unreachable(
     config: &Config,
     overrides: &ModelOverrides,
     model: &str,
-    surroundings: &ProcessEnv,
+    environment: &ProcessEnv,
 ) -> Option<String> {
     // Its own model, and those of the same provider, are reached as the command line says.
     let choice = match resolve_model(config, overrides) {
@@ -258,7 +258,7 @@ pub(crate) fn unreachable(
         }
     };
     match choice {
-        Ok(choice) => missing_key(&choice, surroundings).map(|missing| missing.to_string()),
+        Ok(choice) => missing_key(&choice, environment).map(|missing| missing.to_string()),
         Err(error) => Some(error.to_string()),
     }
 }
@@ -282,16 +282,16 @@ fn endpoint(choice: &ModelChoice, at: &config::HttpEndpoint) -> HttpEndpoint {
 pub(crate) fn whole_endpoint(
     choice: &ModelChoice,
     at: &config::HttpEndpoint,
-    surroundings: &ProcessEnv,
+    environment: &ProcessEnv,
 ) -> Result<HttpEndpoint, CliError> {
-    let key = |variable: &String| Some(Key::new(variable, surroundings.var(variable)?));
+    let key = |variable: &String| Some(Key::new(variable, environment.var(variable)?));
     let keys = match &at.keys {
         KeySource::Variables(variables) => variables.iter().filter_map(key).collect(),
         KeySource::Value(key) => vec![Key::new(OWN_KEY, key.expose())],
     };
     Ok(HttpEndpoint {
         keys,
-        authorities: authorities(&choice.provider, at.ca_file.as_deref(), surroundings)?,
+        authorities: authorities(&choice.provider, at.ca_file.as_deref(), environment)?,
         ..endpoint(choice, at)
     })
 }
@@ -299,10 +299,10 @@ pub(crate) fn whole_endpoint(
 fn authorities(
     provider: &str,
     ca_file: Option<&str>,
-    surroundings: &ProcessEnv,
+    environment: &ProcessEnv,
 ) -> Result<Option<CaBundle>, CliError> {
     let Some(path) = ca_file else { return Ok(None) };
-    let place = match (path.strip_prefix("~/"), surroundings.var("HOME")) {
+    let place = match (path.strip_prefix("~/"), environment.var("HOME")) {
         (Some(rest), Some(home)) => PathBuf::from(home).join(rest),
         _ => PathBuf::from(path),
     };
@@ -319,11 +319,11 @@ fn authorities(
 pub(crate) fn ca_file_fault(
     provider: &str,
     ca_file: &str,
-    surroundings: &ProcessEnv,
+    environment: &ProcessEnv,
 ) -> Option<String> {
     let at = HttpEndpoint::new(provider.to_owned(), NOWHERE.to_owned());
     let http = deputize_providers::http_client(Arc::new(deputize_runtime::SystemClock));
-    let used = authorities(provider, Some(ca_file), surroundings).and_then(|authorities| {
+    let used = authorities(provider, Some(ca_file), environment).and_then(|authorities| {
         let at = HttpEndpoint { authorities, ..at };
         Wire::OpenAiChat.model(at, &http).map_err(CliError::usage)
     });
@@ -343,17 +343,22 @@ fn read(path: &std::path::Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Returns the model by rule, which says how to choose a language model.
+fn offline() -> Offline {
+    Offline::new().with_other_models(include_str!("other_models.md").trim_ascii_end())
+}
+
 /// Makes a model. Its keys and its headers become secrets of the session.
 pub(super) fn make(
     choice: &ModelChoice,
-    surroundings: &ProcessEnv,
+    environment: &ProcessEnv,
     http: &HttpClient,
     secrets: &mut Secrets,
     has_fallback: bool,
 ) -> Result<Arc<dyn Model>, CliError> {
-    let Endpoint::Http(at) = &choice.endpoint else { return Ok(Arc::new(Offline)) };
+    let Endpoint::Http(at) = &choice.endpoint else { return Ok(Arc::new(offline())) };
     for variable in at.keys.variables() {
-        if let Some(value) = surroundings.var(variable) {
+        if let Some(value) = environment.var(variable) {
             secrets.add(variable, value);
         }
     }
@@ -363,21 +368,21 @@ pub(super) fn make(
     if let KeySource::Value(key) = &at.keys {
         secrets.add(OWN_KEY, key.expose());
     }
-    if let Some(missing) = missing_key(choice, surroundings) {
+    if let Some(missing) = missing_key(choice, environment) {
         let hint = if has_fallback { NO_STAND_IN } else { LOOK_AROUND };
         return Err(CliError::new(Exit::Provider, missing).hint(hint));
     }
-    let endpoint = whole_endpoint(choice, at, surroundings)?;
+    let endpoint = whole_endpoint(choice, at, environment)?;
     let model = at.api.model(endpoint, http).map_err(CliError::usage)?;
     Ok(cap_output(model, choice.max_output_tokens))
 }
 
 /// The keys and headers of all providers that are configured.
-pub(super) fn provider_secrets(config: &Config, surroundings: &ProcessEnv, secrets: &mut Secrets) {
+pub(super) fn provider_secrets(config: &Config, environment: &ProcessEnv, secrets: &mut Secrets) {
     let delegation = &config.delegation;
     for entry in config.providers.values() {
         for variable in entry.api_key_env.iter().chain(&entry.api_key_envs) {
-            if let Some(value) = surroundings.var(variable) {
+            if let Some(value) = environment.var(variable) {
                 secrets.add(variable, value);
             }
         }
@@ -385,7 +390,7 @@ pub(super) fn provider_secrets(config: &Config, surroundings: &ProcessEnv, secre
             secrets.add(name, value.expose());
         }
     }
-    if let Some(value) = surroundings.var(&delegation.api_key_env) {
+    if let Some(value) = environment.var(&delegation.api_key_env) {
         secrets.add(&delegation.api_key_env, value);
     }
     if let Some(key) = &delegation.api_key {
@@ -394,10 +399,10 @@ pub(super) fn provider_secrets(config: &Config, surroundings: &ProcessEnv, secre
 }
 
 /// Returns warnings about keys that are too short to be redacted.
-pub(super) fn short_keys(choice: &ModelChoice, surroundings: &ProcessEnv) -> Vec<String> {
+pub(super) fn short_keys(choice: &ModelChoice, environment: &ProcessEnv) -> Vec<String> {
     let Endpoint::Http(at) = &choice.endpoint else { return Vec::new() };
     let is_short = |variable: &&String| {
-        let value = surroundings.var(variable).unwrap_or_default();
+        let value = environment.var(variable).unwrap_or_default();
         !value.trim().is_empty() && Secret::new(value).is_short()
     };
     let told = |variable: &String| {
@@ -407,10 +412,10 @@ pub(super) fn short_keys(choice: &ModelChoice, surroundings: &ProcessEnv) -> Vec
     at.keys.variables().iter().filter(is_short).map(told).collect()
 }
 
-fn missing_key(choice: &ModelChoice, surroundings: &ProcessEnv) -> Option<MissingKey> {
+fn missing_key(choice: &ModelChoice, environment: &ProcessEnv) -> Option<MissingKey> {
     let Endpoint::Http(at) = &choice.endpoint else { return None };
     let needed = at.keys.variables();
-    let set = needed.iter().any(|variable| surroundings.var(variable).is_some());
+    let set = needed.iter().any(|variable| environment.var(variable).is_some());
     // Where children's address alone is configured, the name is that of a protocol.
     let whose = match (&choice.alias, choice.provider.as_str()) {
         (Some(_), SPOKEN) => "the server at delegation.base_url".to_owned(),
@@ -421,14 +426,14 @@ fn missing_key(choice: &ModelChoice, surroundings: &ProcessEnv) -> Option<Missin
 }
 
 /// The values of the environment that look like secrets by their variables' names.
-pub(crate) fn environment_secrets(surroundings: &ProcessEnv) -> Secrets {
+pub(crate) fn environment_secrets(environment: &ProcessEnv) -> Secrets {
     let mut secrets = Secrets::default();
-    add_environment(&mut secrets, surroundings);
+    add_environment(&mut secrets, environment);
     secrets
 }
 
 /// Adds the values of the environment that are secrets by their variables' names.
-pub(super) fn add_environment(secrets: &mut Secrets, surroundings: &ProcessEnv) {
-    let variables = surroundings.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+pub(super) fn add_environment(secrets: &mut Secrets, environment: &ProcessEnv) {
+    let variables = environment.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
     add_secrets(secrets, variables);
 }

@@ -55,7 +55,7 @@ pub(crate) struct PromptEnvironment {
 impl PromptEnvironment {
     /// Reads the environment; adds a warning for each file that cannot be read.
     pub(crate) fn read(from: &AssemblyInput<'_>, warnings: &mut Vec<String>) -> Self {
-        let date = local_date(&*from.clock, zone(from.surroundings));
+        let date = local_date(&*from.clock, zone(from.environment));
         let mut prompt = PromptSources::new(&from.cwd, date);
         if from.project_files {
             prompt = prompt.with_project(warnings);
@@ -68,14 +68,14 @@ impl PromptEnvironment {
             }
             None => None,
         };
-        prompt.memory = from.surroundings.own.memory.as_ref().and_then(|memory| memory.snapshot());
+        prompt.memory = from.environment.own.memory.as_ref().and_then(|memory| memory.snapshot());
         Self {
             prompt,
-            terminal: from.surroundings.terminals.stdout,
-            editor: from.surroundings.at_editor,
-            person_available: from.surroundings.person_available,
+            terminal: from.environment.terminals.stdout,
+            editor: from.environment.at_editor,
+            person_available: from.environment.person_available,
             workspace: directory(&from.config.terminal.cwd),
-            mcp: mcp::known(from.config, from.surroundings, warnings),
+            mcp: mcp::known(from.config, from.environment, warnings),
             unreachable_models: unreachable_models(from),
             plugins: Vec::new(),
             profiles: Vec::new(),
@@ -123,7 +123,7 @@ impl PromptEnvironment {
             |entry: &CatalogEntry| entry.name().as_str() == MEMORY_TOOL && is_chosen(entry);
         let mut prompt = self.prompt.with_guidance(&catalog, &settings, is_chosen);
         if catalog.iter().any(has_memory) {
-            let files = memory_files(from.surroundings, Secrets::default());
+            let files = memory_files(from.environment, Secrets::default());
             match files.map(|files| files.prompt_text()).transpose() {
                 Ok(Some(text)) => prompt.memory = text,
                 Ok(None) => {}
@@ -151,8 +151,8 @@ impl PromptEnvironment {
 }
 
 fn unreachable_models(from: &AssemblyInput<'_>) -> BTreeMap<String, String> {
-    let AssemblyInput { config, overrides, surroundings, .. } = from;
-    let why = |name: &String| unreachable(config, overrides, name, surroundings);
+    let AssemblyInput { config, overrides, environment, .. } = from;
+    let why = |name: &String| unreachable(config, overrides, name, environment);
     let delegation = &config.delegation;
     let models = delegation.models.iter().chain(delegation.profile_models.values());
     models.filter_map(|name| Some((name.clone(), why(name)?))).collect()

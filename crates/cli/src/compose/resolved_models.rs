@@ -30,7 +30,7 @@ impl ResolvedModels {
         asked: ModelSelection,
         limits: DollarLimits<'_>,
         clock: &Arc<dyn Clock>,
-        surroundings: &ProcessEnv,
+        environment: &ProcessEnv,
     ) -> Result<Self, CliError> {
         let config = limits.config;
         let mut secrets = Secrets::default();
@@ -39,13 +39,13 @@ impl ResolvedModels {
         let dollars = limits.any();
         let http = deputize_providers::http_client(Arc::clone(clock));
         for (choice, used) in &asked.choices {
-            if let Some(why) = used.skip_reason(choice, surroundings) {
+            if let Some(why) = used.skip_reason(choice, environment) {
                 warnings.push(why);
                 continue;
             }
-            warnings.extend(model::short_keys(choice, surroundings));
+            warnings.extend(model::short_keys(choice, environment));
             let has_fallback = !asked.fallback.is_empty();
-            let made = model::make(choice, surroundings, &http, &mut secrets, has_fallback)?;
+            let made = model::make(choice, environment, &http, &mut secrets, has_fallback)?;
             let name = model::name(choice);
             models.insert(&name, &choice.model, made);
             if let Some(tokens) = model::context_window(choice) {
@@ -77,8 +77,8 @@ impl ResolvedModels {
             }
         }
         // Also those that this run does not use: a command may find them elsewhere.
-        model::add_environment(&mut secrets, surroundings);
-        surroundings.log.redact(&secrets);
+        model::add_environment(&mut secrets, environment);
+        environment.log.redact(&secrets);
         let ModelSelection { name, options, fallback, child_fallback, .. } = asked;
         models.fallback(fallback);
         models.pinned_fallback(child_fallback);

@@ -19,7 +19,8 @@ use deputize_tools::{MEMORY_TOOL, MemoryFiles};
 
 use super::{AssemblyInput, ComposeError, mcp};
 use crate::config::{
-    Config, LATER_TOOLSETS, PrefillMessage, PrefillRole, ReasoningEffort, SERVER_TOOLSETS, nearest,
+    Config, OPTIONAL_TOOLSETS, PrefillMessage, PrefillRole, ReasoningEffort, SERVER_TOOLSETS,
+    nearest,
 };
 use crate::process_env::ProcessEnv;
 
@@ -134,7 +135,7 @@ pub(super) fn toolsets(
             if !chosen.contains(found) {
                 chosen.push(found.clone());
             }
-        } else if !LATER_TOOLSETS.contains(&name.as_str())
+        } else if !OPTIONAL_TOOLSETS.contains(&name.as_str())
             // Why a server's tools are not to be had was told already.
             && !name.starts_with(SERVER_TOOLSETS)
         {
@@ -242,7 +243,7 @@ pub(super) fn tool_settings(from: &AssemblyInput<'_>) -> deputize_tools::Setting
         },
         on_stale_write: config.file_state.on_stale_write,
         commands: deputize_tools::CommandSettings {
-            env: from.surroundings.os_env.clone(),
+            env: from.environment.os_env.clone(),
             background: deputize_tools::BackgroundLimits {
                 commands: config.limits.background_commands as usize,
                 setting_names: SettingNames::from_iter([(

@@ -28,7 +28,7 @@ impl Bench {
         AssembledProgram::new(&AssemblyInput {
             links: &[deputize_tools::LINK],
             config: &loaded.config,
-            surroundings: &self.around,
+            environment: &self.around,
             overrides: ModelOverrides::default(),
             home: Some(cwd.clone()),
             kept: BTreeSet::from([cwd.join("own")]),
@@ -261,4 +261,14 @@ fn the_names_of_toolsets_are_known_without_the_tools() {
     names.insert(deputize_delegate::TOOLSET);
     let names: BTreeSet<String> = names.iter().map(ToString::to_string).collect();
     assert_eq!(toolset_names(), names);
+}
+
+#[test]
+fn the_offline_model_names_only_providers_that_are_known() {
+    let text = include_str!("other_models.md");
+    let named: Vec<&str> = text.split('`').filter_map(|word| word.strip_suffix("/…")).collect();
+    assert_eq!(named.len(), 4, "{text}");
+    for provider in named {
+        assert!(deputize_providers::known_provider(provider).is_some(), "{provider}");
+    }
 }

@@ -5,7 +5,7 @@ use deputize_documents::{ProfileDocument, ProfileError};
 use serde_json::json;
 
 use super::{AssemblyInput, did_you_mean, profile_library};
-use crate::config::{Config, LATER_TOOLSETS, ModelOverrides, SERVER_TOOLSETS, nearest};
+use crate::config::{Config, ModelOverrides, OPTIONAL_TOOLSETS, SERVER_TOOLSETS, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::stdio::tell;
@@ -79,11 +79,11 @@ fn unknown_toolsets(document: &ProfileDocument, from: &AssemblyInput<'_>) -> Vec
     }
     let known = || {
         let own = config.composite_toolsets.keys();
-        from.surroundings.toolsets.iter().chain(own).map(String::as_str)
+        from.environment.toolsets.iter().chain(own).map(String::as_str)
     };
     let is_known = |name: &str| {
         known().any(|known| known == name)
-            || LATER_TOOLSETS.contains(&name)
+            || OPTIONAL_TOOLSETS.contains(&name)
             || name.starts_with(SERVER_TOOLSETS)
     };
     let names = document.profile.tools.toolsets.iter().flatten().map(|name| name.as_str());

@@ -35,7 +35,7 @@ pub(crate) struct ControlServer {
     name: String,
     listener: UnixListener,
     session: SessionId,
-    overseer: SessionControl,
+    control: SessionControl,
 }
 
 impl fmt::Debug for ControlServer {
@@ -50,7 +50,7 @@ impl ControlServer {
     pub(crate) fn bind(
         sessions: &SessionDir,
         session: &SessionId,
-        overseer: SessionControl,
+        control: SessionControl,
     ) -> Result<Self, ControlError> {
         let place = SocketFolder::make(sessions)?;
         let name = SocketFolder::name(session);
@@ -72,7 +72,7 @@ impl ControlServer {
             return Err(failed(error));
         }
         let listener = UnixListener::from_std(listener).map_err(failed)?;
-        Ok(Self { place, name, listener, session: session.clone(), overseer })
+        Ok(Self { place, name, listener, session: session.clone(), control })
     }
 
     /// Answers whoever asks, for as long as it is polled.
@@ -85,9 +85,9 @@ impl ControlServer {
             while connections.try_join_next().is_some() {}
             match self.listener.accept().await {
                 Ok((stream, _)) if is_own(&stream) => {
-                    let overseer = self.overseer.clone();
+                    let control = self.control.clone();
                     let session = self.session.clone();
-                    connections.spawn(async move { converse(stream, &overseer, &session).await });
+                    connections.spawn(async move { converse(stream, &control, &session).await });
                 }
                 Ok(_) => {}
                 Err(_) => sleep(PAUSE).await,
@@ -109,7 +109,7 @@ fn is_own(stream: &UnixStream) -> bool {
     stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0)
 }
 
-async fn converse(stream: UnixStream, overseer: &SessionControl, session: &SessionId) {
+async fn converse(stream: UnixStream, control: &SessionControl, session: &SessionId) {
     let (reader, mut writer) = stream.into_split();
     let mut reader = BufReader::new(reader);
     loop {
@@ -121,7 +121,7 @@ async fn converse(stream: UnixStream, overseer: &SessionControl, session: &Sessi
         let answer = if too_long {
             ControlAnswer::Error(format!("a request has at most {REQUEST_BYTES} bytes"))
         } else {
-            answer(&line, overseer, session)
+            answer(&line, control, session)
         };
         let mut line = serde_json::to_vec(&answer).unwrap_or_default();
         line.push(b'\n');
@@ -138,33 +138,33 @@ async fn converse(stream: UnixStream, overseer: &SessionControl, session: &Sessi
     }
 }
 
-fn answer(line: &[u8], overseer: &SessionControl, session: &SessionId) -> ControlAnswer {
+fn answer(line: &[u8], control: &SessionControl, session: &SessionId) -> ControlAnswer {
     let request = match serde_json::from_slice(line) {
         Ok(request) => request,
         Err(error) => return ControlAnswer::Error(format!("that is no request: {error}")),
     };
     let done = match request {
-        ControlRequest::Status => Ok(status(overseer, session)),
+        ControlRequest::Status => Ok(status(control, session)),
         ControlRequest::Pause => {
-            overseer.pause(true, BY).map(|changed| json!({ "changed": changed }))
+            control.pause(true, BY).map(|changed| json!({ "changed": changed }))
         }
         ControlRequest::Unpause => {
-            overseer.pause(false, BY).map(|changed| json!({ "changed": changed }))
+            control.pause(false, BY).map(|changed| json!({ "changed": changed }))
         }
         ControlRequest::Stop { agent, tree } => {
-            overseer.stop(&agent, tree).map(|agents| json!({ "stopped": agents }))
+            control.stop(&agent, tree).map(|agents| json!({ "stopped": agents }))
         }
     };
     done.map_or_else(|error| ControlAnswer::Error(error.to_string()), ControlAnswer::Ok)
 }
 
-fn status(overseer: &SessionControl, session: &SessionId) -> Value {
-    let agents = overseer.agents();
+fn status(control: &SessionControl, session: &SessionId) -> Value {
+    let agents = control.agents();
     let running = agents.iter().filter(|agent| !agent.doing.has_ended()).count();
     json!({
         "session": session,
         "pid": std::process::id(),
-        "paused": overseer.paused(),
+        "paused": control.paused(),
         "running": running,
     })
 }

@@ -127,7 +127,7 @@ impl Plain {
             _ => {
                 lines.extend(self.group_calls(snapshot, record, detail));
                 self.reasons.begin_turn(snapshot.turn());
-                lines.extend(worth(snapshot, record, detail, &mut self.reasons));
+                lines.extend(line_of_record(snapshot, record, detail, &mut self.reasons));
             }
         }
         lines
@@ -316,7 +316,8 @@ fn stall_words(tool: Option<&str>, idle_ms: u64) -> String {
     format!("stalled{}: no progress for {}", place.unwrap_or_default(), seconds(idle_ms))
 }
 
-fn worth(
+/// Returns the line that shows a record at this level of detail, if it is shown at all.
+fn line_of_record(
     snapshot: &SessionSnapshot,
     record: &Record,
     detail: Detail,

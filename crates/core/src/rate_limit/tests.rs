@@ -225,8 +225,9 @@ fn a_trial_that_was_cancelled_leaves_the_place_to_the_next() {
     let leave = go(&mut gate, secs(0));
     let _wait = gate.finish(leave, secs(0), Err(&failure(500)), 0);
     let trial = go(&mut gate, secs(1));
+    assert_eq!(gate.admit(gate.queue_position(), secs(1)), Admission::AfterOthers);
     gate.release_unused(trial);
-    let _next = go(&mut gate, secs(1));
+    assert!(matches!(gate.admit(gate.queue_position(), secs(1)), Admission::Go(_)));
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn jobs_are_made_changed_and_removed_with_their_history() {
     store.create(&job("a")).unwrap();
     assert_eq!(
         store.create(&job("a")).unwrap_err().to_string(),
-        "there is a job `a` already: update it, or choose another name"
+        "job `a` already exists: update it, or choose another name"
     );
     let names: Vec<_> = store.list().unwrap().jobs.into_iter().map(|job| job.name).collect();
     assert_eq!(names, [job("a").name, job("b").name]);

@@ -323,7 +323,7 @@ fn no_tunnel(details: &str, context: &FailureContext<'_>) -> Option<String> {
     details.contains("tunnel error: unsuccessful").then(|| {
         format!(
             "{} did not connect to {host}: it answered CONNECT with a status other than 200; look \
-             whether it is the right proxy and may reach {host}, or set `proxy: none`",
+             whether it is the right proxy and may reach {host}, or use none",
             context.proxy()
         )
     })

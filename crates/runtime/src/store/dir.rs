@@ -10,8 +10,7 @@ use deputize_core::SessionId;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
-use super::disk::{Disk, DiskFile};
-use super::file::{SLOW_SYNC, opened};
+use super::disk::{Disk, DiskFile, SLOW_SYNC};
 use super::opening::OpeningCount;
 use super::read::{ReadError, StoredSession, read};
 use super::real::RealDisk;
@@ -102,7 +101,7 @@ impl SessionDir {
     /// Opens the file of a session for appending and takes its lock.
     pub(super) fn lock(&self, id: &SessionId) -> Result<Box<dyn DiskFile>, ReadError> {
         let path = self.file(id);
-        opened(self.disk.open(&path), &path)
+        self.disk.open(&path).map_err(|error| ReadError::of_opening(error, &path))
     }
 
     /// Returns the sessions here, by name; none when the folder does not exist.

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufRead, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use deputize_core::BoxFuture;
 
@@ -106,6 +107,9 @@ pub trait DiskFile: Send + Sync {
     /// the file may be appended to meanwhile. Errors are those of [`DiskFile::sync_now`].
     fn sync(&self) -> BoxFuture<'static, io::Result<()>>;
 }
+
+/// Sync time above which a storage is reported as slow.
+pub const SLOW_SYNC: Duration = Duration::from_millis(500);
 
 /// Why a file could not be opened for appending.
 #[derive(Debug, thiserror::Error)]

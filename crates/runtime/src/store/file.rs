@@ -11,12 +11,9 @@ use deputize_core::event::{Journal, JournalError};
 use deputize_core::{BoxFuture, Record, SessionId};
 use parking_lot::Mutex;
 
-use super::disk::{Disk, DiskFile, OpenError};
+use super::disk::{Disk, DiskFile};
 use super::read::{ReadError, StoredSession};
 use super::{FORMAT, FileTail, Header, SessionDir, checksum};
-
-/// Sync time above which a storage is reported as slow.
-pub const SLOW_SYNC: Duration = Duration::from_millis(500);
 
 /// Bytes of room that a record leaves to the next one.
 const KEPT_ROOM: usize = 64 * 1024;
@@ -75,7 +72,8 @@ impl SessionFile {
         let mut line = serde_json::to_vec(&Header { format: FORMAT, ..header.clone() })
             .map_err(|source| ReadError::Header { path: path.clone(), source })?;
         line.push(b'\n');
-        let file = opened(dir.disk().create(&path), &path)?;
+        let created = dir.disk().create(&path);
+        let file = created.map_err(|error| ReadError::of_opening(error, &path))?;
         if let Err(source) = file.append(&line) {
             // Without its header it is no session; nobody should meet it.
             let _best_effort = dir.disk().remove_file(&path);
@@ -150,17 +148,6 @@ impl SessionFile {
         self.durable.fetch_max(upto, Ordering::Release);
         Ok(())
     }
-}
-
-/// Returns the file, or why it cannot be opened.
-pub(super) fn opened(
-    file: Result<Box<dyn DiskFile>, OpenError>,
-    path: &Path,
-) -> Result<Box<dyn DiskFile>, ReadError> {
-    file.map_err(|error| match error {
-        OpenError::InUse(owner) => ReadError::InUse { path: path.to_owned(), owner },
-        OpenError::Io(source) => ReadError::Open { path: path.to_owned(), source },
-    })
 }
 
 impl Journal for SessionFile {

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use deputize_core::{Event, Observer, Record, SessionId};
 
 use super::disk::{Disk, OpenError};
-use super::file::opened;
 use super::read::ReadError;
 
 /// After so many openings in a row that the program did not survive, a session can be shown and
@@ -64,7 +63,7 @@ impl OpeningCount {
             Err(OpenError::InUse(owner)) => {
                 return Err(ReadError::InUse { path: session_file, owner });
             }
-            file => opened(file, &path)?,
+            file => file.map_err(|error| ReadError::of_opening(error, &path))?,
         };
         let kept = file.append(ONE).and_then(|()| file.sync_now());
         kept.map_err(|source| ReadError::Open { path: path.clone(), source })?;

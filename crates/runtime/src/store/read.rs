@@ -14,7 +14,7 @@ use deputize_core::{AgentId, Event, Message, Record, SessionId};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::disk::Disk;
+use super::disk::{Disk, OpenError};
 use super::{FORMAT, Header, checksum};
 use crate::agent_state::AgentState;
 use crate::agent_states::AgentStates;
@@ -99,6 +99,17 @@ pub enum ReadError {
         /// Place and kind of the damage.
         damage: FileDamage,
     },
+}
+
+impl ReadError {
+    /// Returns why the file of a session cannot be opened for appending.
+    pub(super) fn of_opening(error: OpenError, path: &Path) -> Self {
+        let path = path.to_owned();
+        match error {
+            OpenError::InUse(owner) => Self::InUse { path, owner },
+            OpenError::Io(source) => Self::Open { path, source },
+        }
+    }
 }
 
 /// A broken record with good ones behind it.

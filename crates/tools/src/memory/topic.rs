@@ -99,7 +99,7 @@ pub enum MemoryFileError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the file system.
         source: io::Error,
     },
 }

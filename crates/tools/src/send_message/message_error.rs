@@ -26,9 +26,9 @@ pub enum MessageError {
     NotSent {
         /// The target.
         target: String,
-        /// Why.
+        /// The cause, as text for the model.
         why: String,
-        /// The details.
+        /// The error behind it, for the operator.
         source: Option<Box<dyn Error + Send + Sync>>,
     },
     /// It may have been delivered.
@@ -39,9 +39,9 @@ pub enum MessageError {
     Unsure {
         /// The target.
         target: String,
-        /// Why.
+        /// The cause, as text for the model.
         why: String,
-        /// The details.
+        /// The error behind it, for the operator.
         source: Option<Box<dyn Error + Send + Sync>>,
     },
 }

@@ -29,14 +29,14 @@ pub(super) fn short(name: &str, listed: &ServerListing, took: Duration) -> Strin
     text
 }
 
-/// How a server is started that is to be started otherwise than it was approved.
+/// Describes how a server would now be started, beside how it was when it was approved.
 pub(super) fn started(name: &str, before: &ServerTarget, now: &ServerTarget) -> String {
     let change =
         ServerChange::Target { before: Box::new(before.clone()), now: Box::new(now.clone()) };
     format!("mcp {name}: since you approved it:\n{}\n", describe_change(&change))
 }
 
-/// All of it, and what changed since it was approved.
+/// Describes a server with its tools and texts, and what changed since it was approved.
 pub(crate) fn whole(
     name: &str,
     start: &ServerTarget,

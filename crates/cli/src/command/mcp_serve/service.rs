@@ -23,7 +23,7 @@ use crate::args::McpServe;
 use crate::command::run::overrides;
 use crate::command::serve::{SessionStartup, SharedAssembly, StartupNotes, unasked, while_active};
 use crate::compose::{AssembledProgram, mcp};
-use crate::config::{Config, LATER_TOOLSETS, load};
+use crate::config::{Config, OPTIONAL_TOOLSETS, load};
 use crate::exit::CliError;
 use crate::inactivity::Inactivity;
 use crate::output::json::run_object;
@@ -339,7 +339,7 @@ impl PreparedSession {
         let is_given = |name: &String| tools.toolsets.iter().any(|set| set.as_str() == name);
         let warning = |name: &String| {
             let when =
-                if LATER_TOOLSETS.contains(&name.as_str()) { "in this version" } else { "now" };
+                if OPTIONAL_TOOLSETS.contains(&name.as_str()) { "in this version" } else { "now" };
             format!("warning: toolset `{name}` has no tools {when}: the agent does without it")
         };
         let mut warnings: Vec<String> =

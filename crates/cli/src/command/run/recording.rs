@@ -118,7 +118,7 @@ pub(crate) fn replay(
     let ingredients = AssemblyInput {
         links,
         config: &config,
-        surroundings: around,
+        environment: around,
         overrides: ModelOverrides::default(),
         cwd: cwd.clone(),
         home: None,
@@ -142,7 +142,7 @@ pub(crate) fn replay(
         let replay = Replay::new(recording, parts);
         let id = replay.session().id().clone();
         let spec = composition.assembly.top_agent(&id, &plan.model, &recorded.goal, plan.mode);
-        let mut spec = composition.given(spec, material.as_deref());
+        let mut spec = composition.with_attachment(spec, material.as_deref());
         spec.options = plan.options;
         let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let outcome = replay.run(spec, authority, &stage.cancel).await;

@@ -182,10 +182,11 @@ impl RunHarness {
         let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let created = Session::create(dir, place.id.clone(), parts);
         let session = created.map_err(CliError::failed)?;
-        begun(recorder.as_deref(), plan.material.as_ref())?;
+        write_run_files(recorder.as_deref(), plan.material.as_ref())?;
         let task = plan.task.unwrap_or_default();
         let spec = composition.assembly.top_agent(&place.id, &plan.model, &task, plan.mode);
-        let mut spec = composition.given(spec, plan.material.as_ref().map(|it| it.text.as_str()));
+        let mut spec =
+            composition.with_attachment(spec, plan.material.as_ref().map(|it| it.text.as_str()));
         spec.options = plan.options;
         let run = session.run(spec, authority, &self.cancel);
         Ok(Box::pin(self.watch(composition, dir, &session, run)).await)
@@ -207,7 +208,7 @@ impl RunHarness {
         let opened = Session::open(dir, place.id.clone(), parts);
         let (session, recovery) = opened.map_err(CliError::failed)?;
         self.report_recovery(composition, &recovery);
-        begun(recorder.as_deref(), plan.material.as_ref())?;
+        write_run_files(recorder.as_deref(), plan.material.as_ref())?;
         let material = plan.material.as_ref().map(|it| it.text.as_str());
         let how = Continue {
             message: plan.task.map(|words| message(material, &words)),
@@ -333,7 +334,7 @@ impl RunHarness {
 
 /// Writes what a run needs on disk before the first request: the beginning of its recording, and
 /// long piped input.
-fn begun(
+fn write_run_files(
     recorder: Option<&SessionRecorder>,
     material: Option<&Attachment>,
 ) -> Result<(), CliError> {

@@ -10,7 +10,7 @@ use crate::args::Choice;
 use crate::compose::AssembledProgram;
 use crate::compose::mcp::toolsets;
 use crate::config::edit::{FileError, ListChange, UserFile, change, with_item, without_key};
-use crate::config::{Config, LATER_TOOLSETS, Sources, load, nearest};
+use crate::config::{Config, OPTIONAL_TOOLSETS, Sources, load, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
@@ -98,7 +98,7 @@ fn there(composition: &AssembledProgram) -> BTreeSet<String> {
 }
 
 fn unknown(name: &str, composition: &AssembledProgram, there: &BTreeSet<String>) -> CliError {
-    if LATER_TOOLSETS.contains(&name) {
+    if OPTIONAL_TOOLSETS.contains(&name) {
         return CliError::usage(ChoiceError::Later(name.to_owned()));
     }
     let error = CliError::usage(ChoiceError::Unknown(name.to_owned()));
