@@ -251,8 +251,8 @@ mod tests {
         assert!(edited.starts_with("changed f"), "{edited}");
         assert_eq!(
             write_in(&bench, "f", "new").await,
-            "refused: f: you have seen only a part of it as it is now: read on, or change a part \
-             with edit_file"
+            "refused: f: you have seen only a part of it as it is now: read on, or edit only \
+             a part that you have read"
         );
         assert_eq!(bench.get("f"), b"A\nb\nc\n");
     }
