@@ -10,7 +10,8 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 use deputize_agent::mcp::oauth::{
-    FileTokenStore, Login, OAuthClient, RedirectListener, StoredTokens, TokenStore as _,
+    FileTokenStore, Login, OAuthClient, RedirectListener, StoredToken, StoredTokens, TokenLock,
+    TokenStore, TokenStoreError,
 };
 use deputize_agent::mcp::{AccessTokens as _, ServerConfig, TokenSource};
 use deputize_agent::{Agent, AgentModel};
@@ -21,6 +22,7 @@ use deputize_testkit::{Barrier, MockAnswer, MockServer, ScriptedModel};
 use parking_lot::Mutex;
 use rustix::process::Signal;
 use serde_json::json;
+use tokio::sync::Notify;
 
 use super::real::blocking;
 use super::sign_in_server::{Issued, answer};
@@ -209,6 +211,68 @@ async fn of_two_programs_one_refreshes_and_a_refused_refresh_ends_the_sign_in() 
     assert!(ended.err.contains("deputize mcp login far"), "{}", ended.err);
     let listed = far.mcp(&["list"]).await.with_code(0);
     assert!(listed.out.contains("sign-in has expired"), "{}", listed.out);
+}
+
+/// The tokens of a server as another process has them, which tells when it waits for their lock.
+struct WatchedStore {
+    files: FileTokenStore,
+    waits: Arc<Notify>,
+}
+
+impl TokenStore for WatchedStore {
+    fn read(&self, server: &str, url: &str) -> Result<Option<StoredToken>, TokenStoreError> {
+        self.files.read(server, url)
+    }
+
+    fn write(&self, server: &str, token: &StoredToken) -> Result<(), TokenStoreError> {
+        self.files.write(server, token)
+    }
+
+    fn remove(&self, server: &str, url: &str) -> Result<bool, TokenStoreError> {
+        self.files.remove(server, url)
+    }
+
+    fn try_lock(&self, server: &str, url: &str) -> Result<Option<TokenLock>, TokenStoreError> {
+        let lock = self.files.try_lock(server, url)?;
+        if lock.is_none() {
+            self.waits.notify_one();
+        }
+        Ok(lock)
+    }
+}
+
+#[tokio::test]
+async fn who_comes_while_another_refreshes_waits_for_its_token() {
+    let far = SignInFixture::new(|_, _| None).await;
+    far.issued.lock().expires_in = 0;
+    far.sign_in().await.with_code(0);
+    let gate = Barrier::closed();
+    {
+        let mut issued = far.issued.lock();
+        (issued.expires_in, issued.gate) = (3600, Some(gate.clone()));
+    }
+    let waits = Arc::new(Notify::new());
+    let tokens = || {
+        let files = FileTokenStore::new(far.lab.path("home/mcp/oauth"));
+        let store = Arc::new(WatchedStore { files, waits: Arc::clone(&waits) });
+        StoredTokens::new("far", far.url(), Vec::new(), store, Arc::new(SystemClock))
+    };
+    let (first, second) = (tokens(), tokens());
+    let one_refreshes = async {
+        gate.until_waiting(1).await;
+        let second = second.token(None);
+        let goes_on = async {
+            tokio::select! {
+                () = waits.notified() => gate.open(),
+                () = gate.until_waiting(2) => panic!("two refresh at once"),
+            }
+        };
+        tokio::join!(second, goes_on).0
+    };
+    let given = tokio::join!(first.token(None), one_refreshes);
+    let new = Ok(Some("access-secret-2".to_owned()));
+    assert_eq!(given, (new.clone(), new));
+    assert_eq!(far.issued.lock().refreshes, 1);
 }
 
 #[tokio::test]
