@@ -95,7 +95,7 @@ fn conversation(steps: u32) -> Run {
 
 /// A request of 100 steps becomes bytes, for one of the wires.
 macro_rules! request_body {
-    ($name:ident, $wire:ident) => {
+    ($name:ident, $wire:ident, $dialect:path) => {
         #[divan::bench]
         fn $name(bencher: Bencher<'_, '_>) {
             let catalog = catalog();
@@ -107,7 +107,7 @@ macro_rules! request_body {
             let messages: &[Arc<Message>] = run.messages();
             let options = ModelOptions::default();
             let endpoint = Endpoint::new("bench", "http://127.0.0.1:1/v1");
-            let dialect = $wire::Dialect::of(&endpoint).unwrap();
+            let dialect = $dialect(&endpoint).unwrap();
             let request = Request {
                 model: "m",
                 system: &system,
@@ -124,9 +124,9 @@ macro_rules! request_body {
     };
 }
 
-request_body!(chat_request, openai_chat);
-request_body!(responses_request, openai_responses);
-request_body!(messages_request, anthropic_messages);
+request_body!(chat_request, openai_chat, openai_chat::Dialect::of);
+request_body!(responses_request, openai_responses, openai_responses::endpoint_dialect);
+request_body!(messages_request, anthropic_messages, anthropic_messages::endpoint_dialect);
 
 /// The loop's own part of 20 steps.
 #[divan::bench]

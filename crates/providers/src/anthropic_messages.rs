@@ -64,71 +64,52 @@ mod thinking;
 mod turns;
 mod usage;
 
-use std::sync::Arc;
+use deputize_core::model::{Delta, ModelError, Reply, Request};
+use deputize_core::{BoxFuture, Cancel};
 
-use deputize_core::model::{Delta, ModelError, ModelOptions, Reply, Request};
-use deputize_core::{BoxFuture, Cancel, Model};
-
-use crate::endpoint::{Endpoint, EndpointError, KeyHeader, WireDefaults};
-use crate::http::{HttpClient, RemoteModel, WireRequest, exchange, offers_tools};
+use crate::endpoint::{KeyHeader, WireDefaults};
+use crate::http::{WireRequest, exchange, offers_tools};
+use crate::http_model::http_model;
 use crate::stream::{EventParser as _, ReplyBytes, reply_stream};
 use crate::stream_error::StreamError;
 use crate::stream_status::{StreamEnd, StreamStatus};
 
-pub use request::{DEFAULT_MAX_TOKENS, Dialect, request_body};
+pub use crate::dialect::Dialect;
+pub use request::{DEFAULT_MAX_TOKENS, endpoint_dialect, request_body};
 use stream::MessagesParser;
 
 /// The wire's name in [`OpaqueBlock`](deputize_core::message::OpaqueBlock).
 const WIRE: &str = "anthropic-messages";
 
-/// A model behind an endpoint that speaks Messages. The key goes in `x-api-key`, unless the
-/// endpoint names another header.
-///
-/// ```no_run
-/// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
-/// use deputize_core::{Cancel, Model as _};
-/// use deputize_core::model::{ModelOptions, Request, ToolChoice};
-/// use deputize_providers::{AnthropicMessages, Endpoint, Key, http_client};
-///
-/// let mut endpoint = Endpoint::new("anthropic", "https://api.anthropic.com/v1");
-/// endpoint.keys = vec![Key::new("ANTHROPIC_API_KEY", "sk-1234")];
-/// let model = AnthropicMessages::new(endpoint, &http_client(clock))?;
-/// let request = Request {
-///     model: "claude-sonnet-5",
-///     system: &[],
-///     tools: &[],
-///     messages: &[],
-///     tool_choice: ToolChoice::Auto,
-///     options: &ModelOptions::default(),
-/// };
-/// let reply = model.reply(&request, &mut |_piece| {}, &Cancel::new()).await?;
-/// # Ok(()) }
-/// ```
-#[derive(Debug)]
-pub struct AnthropicMessages {
-    pub(crate) remote: RemoteModel,
-    dialect: Dialect,
+http_model! {
+    /// A model behind an endpoint that speaks Messages. The key goes in `x-api-key`, unless the
+    /// endpoint names another header.
+    ///
+    /// ```no_run
+    /// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
+    /// use deputize_core::{Cancel, Model as _};
+    /// use deputize_core::model::{ModelOptions, Request, ToolChoice};
+    /// use deputize_providers::{AnthropicMessages, Endpoint, Key, http_client};
+    ///
+    /// let mut endpoint = Endpoint::new("anthropic", "https://api.anthropic.com/v1");
+    /// endpoint.keys = vec![Key::new("ANTHROPIC_API_KEY", "sk-1234")];
+    /// let model = AnthropicMessages::new(endpoint, &http_client(clock))?;
+    /// let request = Request {
+    ///     model: "claude-sonnet-5",
+    ///     system: &[],
+    ///     tools: &[],
+    ///     messages: &[],
+    ///     tool_choice: ToolChoice::Auto,
+    ///     options: &ModelOptions::default(),
+    /// };
+    /// let reply = model.reply(&request, &mut |_piece| {}, &Cancel::new()).await?;
+    /// # Ok(()) }
+    /// ```
+    AnthropicMessages, endpoint_dialect, wire_defaults()
 }
 
 impl AnthropicMessages {
-    /// Creates a model at an endpoint. Nothing is sent yet.
-    ///
-    /// # Errors
-    /// When the endpoint's address, key, headers or extra fields cannot be used, or there is
-    /// no TLS on this machine.
-    pub fn new(endpoint: Endpoint, http: &HttpClient) -> Result<Self, EndpointError> {
-        let way = WireDefaults {
-            path: &["messages"],
-            key: KeyHeader::Named("x-api-key".to_owned()),
-            headers: &[("anthropic-version", "2023-06-01")],
-        };
-        let dialect = Dialect::of(&endpoint)?;
-        Ok(Self { remote: RemoteModel::new(endpoint, http, &way)?, dialect })
-    }
-}
-
-impl Model for AnthropicMessages {
-    fn reply<'a>(
+    fn send<'a>(
         &'a self,
         request: &'a Request<'a>,
         live: &'a mut (dyn FnMut(Delta<'_>) + Send),
@@ -142,23 +123,13 @@ impl Model for AnthropicMessages {
         };
         Box::pin(exchange(&self.remote, ask, live, cancel))
     }
+}
 
-    fn takes_tokens(&self) -> bool {
-        true
-    }
-
-    fn sees_images(&self, model: &str) -> bool {
-        self.dialect.vision.sees_images(model)
-    }
-
-    fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
-        let remote = self.remote.for_one_agent()?;
-        let dialect = self.dialect.clone();
-        Some(Arc::new(Self { remote, dialect }))
-    }
-
-    fn most_output(&self, options: &ModelOptions) -> Option<u32> {
-        request::most_output(options, &self.dialect)
+fn wire_defaults() -> WireDefaults {
+    WireDefaults {
+        path: &["messages"],
+        key: KeyHeader::Named("x-api-key".to_owned()),
+        headers: &[("anthropic-version", "2023-06-01")],
     }
 }
 

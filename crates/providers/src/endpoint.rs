@@ -122,7 +122,7 @@ pub struct CaBundle {
 
 impl fmt::Debug for CaBundle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Authorities({})", self.path)
+        write!(f, "CaBundle({})", self.path)
     }
 }
 
@@ -209,6 +209,15 @@ impl Endpoint {
         }
         for (name, value) in &self.headers {
             secrets.add(name, value);
+        }
+    }
+
+    /// Checks that no extra field of the body is one of those that are ours alone.
+    pub(crate) fn check_extra(&self, reserved: &[&'static str]) -> Result<(), EndpointError> {
+        let field = reserved.iter().find(|field| self.body.extra.contains_key(**field));
+        match field {
+            Some(field) => Err(EndpointError::Extra { provider: self.name.clone(), field }),
+            None => Ok(()),
         }
     }
 

@@ -68,7 +68,7 @@ impl Deref for RemoteModel {
 
 impl fmt::Debug for RemoteModel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Remote({})", self.endpoint.name)
+        write!(f, "RemoteModel({})", self.endpoint.name)
     }
 }
 

@@ -32,11 +32,13 @@ pub mod anthropic_messages;
 mod arguments;
 mod body;
 mod context_window;
+mod dialect;
 mod endpoint;
 #[cfg(feature = "fuzz")]
 #[doc(hidden)]
 pub mod fuzz;
 mod http;
+mod http_model;
 mod json;
 mod known;
 pub mod limits;

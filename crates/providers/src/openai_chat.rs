@@ -27,13 +27,12 @@ mod request;
 mod stream;
 mod thought_splitter;
 
-use std::sync::Arc;
+use deputize_core::model::{Delta, ModelError, Reply, Request};
+use deputize_core::{BoxFuture, Cancel};
 
-use deputize_core::model::{Delta, ModelError, ModelOptions, Reply, Request};
-use deputize_core::{BoxFuture, Cancel, Model};
-
-use crate::endpoint::{Endpoint, EndpointError, KeyHeader, WireDefaults};
-use crate::http::{HttpClient, RemoteModel, WireRequest, exchange, offers_tools};
+use crate::endpoint::{KeyHeader, WireDefaults};
+use crate::http::{WireRequest, exchange, offers_tools};
+use crate::http_model::http_model;
 use crate::stream::{EventParser as _, ReplyBytes, reply_stream};
 use crate::stream_error::StreamError;
 use crate::stream_status::{StreamEnd, StreamStatus};
@@ -44,50 +43,36 @@ use stream::ChatParser;
 /// The wire's name in an opaque block.
 const WIRE: &str = "openai-chat";
 
-const WAY: WireDefaults =
+const WIRE_DEFAULTS: WireDefaults =
     WireDefaults { path: &["chat", "completions"], key: KeyHeader::Bearer, headers: &[] };
 
-/// A model behind an endpoint that speaks Chat Completions.
-///
-/// ```no_run
-/// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
-/// use deputize_core::{Cancel, Model as _};
-/// use deputize_core::model::{ModelOptions, Request, ToolChoice};
-/// use deputize_providers::{Endpoint, OpenAiChat, http_client};
-///
-/// let endpoint = Endpoint::new("local", "http://127.0.0.1:8080/v1");
-/// let model = OpenAiChat::new(endpoint, &http_client(clock))?;
-/// let request = Request {
-///     model: "qwen3",
-///     system: &[],
-///     tools: &[],
-///     messages: &[],
-///     tool_choice: ToolChoice::Auto,
-///     options: &ModelOptions::default(),
-/// };
-/// let reply = model.reply(&request, &mut |_piece| {}, &Cancel::new()).await?;
-/// # Ok(()) }
-/// ```
-#[derive(Debug)]
-pub struct OpenAiChat {
-    pub(crate) remote: RemoteModel,
-    dialect: Dialect,
+http_model! {
+    /// A model behind an endpoint that speaks Chat Completions.
+    ///
+    /// ```no_run
+    /// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
+    /// use deputize_core::{Cancel, Model as _};
+    /// use deputize_core::model::{ModelOptions, Request, ToolChoice};
+    /// use deputize_providers::{Endpoint, OpenAiChat, http_client};
+    ///
+    /// let endpoint = Endpoint::new("local", "http://127.0.0.1:8080/v1");
+    /// let model = OpenAiChat::new(endpoint, &http_client(clock))?;
+    /// let request = Request {
+    ///     model: "qwen3",
+    ///     system: &[],
+    ///     tools: &[],
+    ///     messages: &[],
+    ///     tool_choice: ToolChoice::Auto,
+    ///     options: &ModelOptions::default(),
+    /// };
+    /// let reply = model.reply(&request, &mut |_piece| {}, &Cancel::new()).await?;
+    /// # Ok(()) }
+    /// ```
+    OpenAiChat, Dialect::of, WIRE_DEFAULTS
 }
 
 impl OpenAiChat {
-    /// Creates a model at an endpoint. Nothing is sent yet.
-    ///
-    /// # Errors
-    /// When the endpoint's address, key, headers or extra fields cannot be used, or there is
-    /// no TLS on this machine.
-    pub fn new(endpoint: Endpoint, http: &HttpClient) -> Result<Self, EndpointError> {
-        let dialect = Dialect::of(&endpoint)?;
-        Ok(Self { remote: RemoteModel::new(endpoint, http, &WAY)?, dialect })
-    }
-}
-
-impl Model for OpenAiChat {
-    fn reply<'a>(
+    fn send<'a>(
         &'a self,
         request: &'a Request<'a>,
         live: &'a mut (dyn FnMut(Delta<'_>) + Send),
@@ -107,24 +92,6 @@ impl Model for OpenAiChat {
             let reply = exchange(&self.remote, ask, &mut live, cancel).await?;
             Ok(constrained::read_reply(request, reply))
         })
-    }
-
-    fn most_output(&self, options: &ModelOptions) -> Option<u32> {
-        request::most_output(options, &self.dialect)
-    }
-
-    fn takes_tokens(&self) -> bool {
-        true
-    }
-
-    fn sees_images(&self, model: &str) -> bool {
-        self.dialect.vision.sees_images(model)
-    }
-
-    fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
-        let remote = self.remote.for_one_agent()?;
-        let dialect = self.dialect.clone();
-        Some(Arc::new(Self { remote, dialect }))
     }
 }
 

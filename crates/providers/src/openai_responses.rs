@@ -26,65 +26,51 @@ mod raw;
 mod request;
 mod stream;
 
-use std::sync::Arc;
+use deputize_core::model::{Delta, ModelError, Reply, Request};
+use deputize_core::{BoxFuture, Cancel};
 
-use deputize_core::model::{Delta, ModelError, ModelOptions, Reply, Request};
-use deputize_core::{BoxFuture, Cancel, Model};
-
-use crate::endpoint::{Endpoint, EndpointError, KeyHeader, WireDefaults};
-use crate::http::{HttpClient, RemoteModel, WireRequest, exchange, offers_tools};
+use crate::endpoint::{KeyHeader, WireDefaults};
+use crate::http::{WireRequest, exchange, offers_tools};
+use crate::http_model::http_model;
 use crate::stream::{EventParser as _, ReplyBytes, reply_stream};
 use crate::stream_error::StreamError;
 use crate::stream_status::{StreamEnd, StreamStatus};
 
+pub use crate::dialect::Dialect;
 use request::output_limit;
-pub use request::{Dialect, request_body};
+pub use request::{endpoint_dialect, request_body};
 use stream::ResponsesParser;
 
-const WAY: WireDefaults =
+const WIRE_DEFAULTS: WireDefaults =
     WireDefaults { path: &["responses"], key: KeyHeader::Bearer, headers: &[] };
 
-/// A model behind an endpoint that speaks Responses.
-///
-/// ```no_run
-/// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
-/// use deputize_core::{Cancel, Model as _};
-/// use deputize_core::model::{ModelOptions, Request, ToolChoice};
-/// use deputize_providers::{Endpoint, OpenAiResponses, http_client};
-///
-/// let endpoint = Endpoint::new("local", "http://127.0.0.1:8080/v1");
-/// let model = OpenAiResponses::new(endpoint, &http_client(clock))?;
-/// let request = Request {
-///     model: "gpt-oss",
-///     system: &[],
-///     tools: &[],
-///     messages: &[],
-///     tool_choice: ToolChoice::Auto,
-///     options: &ModelOptions::default(),
-/// };
-/// let reply = model.reply(&request, &mut |_piece| {}, &Cancel::new()).await?;
-/// # Ok(()) }
-/// ```
-#[derive(Debug)]
-pub struct OpenAiResponses {
-    pub(crate) remote: RemoteModel,
-    dialect: Dialect,
+http_model! {
+    /// A model behind an endpoint that speaks Responses.
+    ///
+    /// ```no_run
+    /// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
+    /// use deputize_core::{Cancel, Model as _};
+    /// use deputize_core::model::{ModelOptions, Request, ToolChoice};
+    /// use deputize_providers::{Endpoint, OpenAiResponses, http_client};
+    ///
+    /// let endpoint = Endpoint::new("local", "http://127.0.0.1:8080/v1");
+    /// let model = OpenAiResponses::new(endpoint, &http_client(clock))?;
+    /// let request = Request {
+    ///     model: "gpt-oss",
+    ///     system: &[],
+    ///     tools: &[],
+    ///     messages: &[],
+    ///     tool_choice: ToolChoice::Auto,
+    ///     options: &ModelOptions::default(),
+    /// };
+    /// let reply = model.reply(&request, &mut |_piece| {}, &Cancel::new()).await?;
+    /// # Ok(()) }
+    /// ```
+    OpenAiResponses, endpoint_dialect, WIRE_DEFAULTS
 }
 
 impl OpenAiResponses {
-    /// Creates a model at an endpoint. Nothing is sent yet.
-    ///
-    /// # Errors
-    /// When the endpoint's address, key, headers or extra fields cannot be used, or there is
-    /// no TLS on this machine.
-    pub fn new(endpoint: Endpoint, http: &HttpClient) -> Result<Self, EndpointError> {
-        let dialect = Dialect::of(&endpoint)?;
-        Ok(Self { remote: RemoteModel::new(endpoint, http, &WAY)?, dialect })
-    }
-}
-
-impl Model for OpenAiResponses {
-    fn reply<'a>(
+    fn send<'a>(
         &'a self,
         request: &'a Request<'a>,
         live: &'a mut (dyn FnMut(Delta<'_>) + Send),
@@ -98,24 +84,6 @@ impl Model for OpenAiResponses {
             offers_tools: offers_tools(request),
         };
         Box::pin(exchange(&self.remote, ask, live, cancel))
-    }
-
-    fn most_output(&self, options: &ModelOptions) -> Option<u32> {
-        request::most_output(options, &self.dialect)
-    }
-
-    fn takes_tokens(&self) -> bool {
-        true
-    }
-
-    fn sees_images(&self, model: &str) -> bool {
-        self.dialect.vision.sees_images(model)
-    }
-
-    fn for_one_agent(&self) -> Option<Arc<dyn Model>> {
-        let remote = self.remote.for_one_agent()?;
-        let dialect = self.dialect.clone();
-        Some(Arc::new(Self { remote, dialect }))
     }
 }
 

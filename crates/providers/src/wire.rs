@@ -80,10 +80,10 @@ impl Wire {
         Ok(WireDialect(match self {
             Self::OpenAiChat => DialectKind::Chat(openai_chat::Dialect::of(endpoint)?),
             Self::OpenAiResponses => {
-                DialectKind::Responses(openai_responses::Dialect::of(endpoint)?)
+                DialectKind::Responses(openai_responses::endpoint_dialect(endpoint)?)
             }
             Self::AnthropicMessages => {
-                DialectKind::Messages(anthropic_messages::Dialect::of(endpoint)?)
+                DialectKind::Messages(anthropic_messages::endpoint_dialect(endpoint)?)
             }
         }))
     }

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 use super::thinking;
 use super::turns::{RequestBlock, SideTurn, began_without_thinking, turns};
 use crate::body::json_bytes;
+use crate::dialect::Dialect;
 use crate::endpoint::{Endpoint, EndpointError};
-use crate::vision::Vision;
 
 /// The output limit of a request that names none; this wire has no requests without.
 pub const DEFAULT_MAX_TOKENS: u32 = 32_000;
@@ -25,40 +25,13 @@ const RESERVED: [&str; 6] = ["model", "stream", "tools", "system", "messages", "
 /// The extra field that is the value of each breakpoint instead of a field of the body.
 const CACHE: &str = "cache_control";
 
-/// What servers of this wire do not agree on.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Dialect {
-    /// Whether the reply is asked for as a stream.
-    pub streaming: bool,
-    /// Which models see images.
-    pub vision: Vision,
-    /// More fields of the body. One that we would send too replaces ours; null leaves it out.
-    /// `cache_control` is the value of each cache breakpoint; null: there are none.
-    pub extra: BTreeMap<String, Value>,
-}
-
-impl Default for Dialect {
-    fn default() -> Self {
-        Self { streaming: true, vision: Vision::default(), extra: BTreeMap::new() }
-    }
-}
-
-impl Dialect {
-    /// Returns what an endpoint says.
-    ///
-    /// # Errors
-    /// When an extra field is one of those that are ours alone, or its models call no tools.
-    pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
-        if let Some(field) = RESERVED.into_iter().find(|it| endpoint.body.extra.contains_key(*it)) {
-            return Err(EndpointError::Extra { provider: endpoint.name.clone(), field });
-        }
-        endpoint.check_native_tools()?;
-        Ok(Self {
-            streaming: endpoint.body.streaming,
-            vision: Vision::of(endpoint),
-            extra: endpoint.body.extra.clone(),
-        })
-    }
+/// Returns what is known of an endpoint. Its extra field
+/// `cache_control` is the value of each cache breakpoint; null: there are none.
+///
+/// # Errors
+/// When an extra field is one of those that are ours alone, or its models call no tools.
+pub fn endpoint_dialect(endpoint: &Endpoint) -> Result<Dialect, EndpointError> {
+    Dialect::new(endpoint, &RESERVED)
 }
 
 #[derive(Serialize)]
@@ -185,6 +158,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::vision::Vision;
 
     const SYSTEM: [&str; 2] = ["Shared.", "Own."];
 
@@ -406,7 +380,7 @@ mod tests {
         for field in RESERVED {
             let mut endpoint = Endpoint::new("p", "http://localhost/v1");
             endpoint.body.extra.insert(field.to_owned(), Value::Null);
-            let error = Dialect::of(&endpoint).unwrap_err();
+            let error = endpoint_dialect(&endpoint).unwrap_err();
             assert_eq!(
                 error.to_string(),
                 format!("provider p: `{field}` cannot be an extra field")

@@ -61,9 +61,7 @@ impl Dialect {
     /// # Errors
     /// When an extra field is one of those that are ours alone.
     pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
-        if let Some(field) = RESERVED.into_iter().find(|it| endpoint.body.extra.contains_key(*it)) {
-            return Err(EndpointError::Extra { provider: endpoint.name.clone(), field });
-        }
+        endpoint.check_extra(&RESERVED)?;
         let host = endpoint.url()?.host_str().unwrap_or_default().to_owned();
         let within = |domain: &str| {
             host.strip_suffix(domain).is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))

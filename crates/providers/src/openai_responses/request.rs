@@ -13,9 +13,9 @@ use serde_json::{Value, json};
 
 use super::order::{OutputPiece, pieces};
 use crate::body::json_bytes;
+use crate::dialect::Dialect;
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::sendable;
-use crate::vision::Vision;
 
 /// Fields that are ours alone: those that we fill, and those by which a server would answer
 /// with something else than the whole reply to the whole conversation.
@@ -34,39 +34,12 @@ const RESERVED: [&str; 9] = [
 /// Beginnings of the names of models that do not reason, and refuse to be asked for it.
 const NOT_REASONING: [&str; 3] = ["gpt-3", "gpt-4", "chatgpt-"];
 
-/// What servers of this wire do not agree on.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Dialect {
-    /// Whether the reply is asked for as a stream.
-    pub streaming: bool,
-    /// Which models see images.
-    pub vision: Vision,
-    /// More fields of the body. One that we would send too replaces ours; null leaves it out.
-    pub extra: BTreeMap<String, Value>,
-}
-
-impl Default for Dialect {
-    fn default() -> Self {
-        Self { streaming: true, vision: Vision::default(), extra: BTreeMap::new() }
-    }
-}
-
-impl Dialect {
-    /// Returns what is known of an endpoint.
-    ///
-    /// # Errors
-    /// When an extra field is one of those that are ours alone, or its models call no tools.
-    pub fn of(endpoint: &Endpoint) -> Result<Self, EndpointError> {
-        if let Some(field) = RESERVED.into_iter().find(|it| endpoint.body.extra.contains_key(*it)) {
-            return Err(EndpointError::Extra { provider: endpoint.name.clone(), field });
-        }
-        endpoint.check_native_tools()?;
-        Ok(Self {
-            streaming: endpoint.body.streaming,
-            vision: Vision::of(endpoint),
-            extra: endpoint.body.extra.clone(),
-        })
-    }
+/// Returns what is known of an endpoint.
+///
+/// # Errors
+/// When an extra field is one of those that are ours alone, or its models call no tools.
+pub fn endpoint_dialect(endpoint: &Endpoint) -> Result<Dialect, EndpointError> {
+    Dialect::new(endpoint, &RESERVED)
 }
 
 #[derive(Serialize)]
@@ -286,6 +259,7 @@ mod tests {
 
     use super::super::order::WIRE;
     use super::*;
+    use crate::vision::Vision;
 
     fn decl(name: &'static str) -> Arc<ToolDecl> {
         let parameters = serde_json::json!({"type": "object", "properties": {"z": {}, "a": {}}});
@@ -469,7 +443,7 @@ mod tests {
         for field in RESERVED {
             let mut endpoint = Endpoint::new("p", "http://localhost/v1");
             endpoint.body.extra = extra(json!({ field: [] }));
-            let error = Dialect::of(&endpoint).unwrap_err();
+            let error = endpoint_dialect(&endpoint).unwrap_err();
             assert_eq!(
                 error.to_string(),
                 format!("provider p: `{field}` cannot be an extra field")
@@ -477,7 +451,7 @@ mod tests {
         }
         let mut endpoint = Endpoint::new("p", "http://localhost/v1");
         endpoint.body.streaming = false;
-        assert!(!Dialect::of(&endpoint).unwrap().streaming);
+        assert!(!endpoint_dialect(&endpoint).unwrap().streaming);
     }
 
     #[test]
