@@ -162,6 +162,60 @@ impl Figures {
         self.marks.generated_folders = folders.map(|(folder, _)| (*folder).to_owned()).collect();
         self.marks.generated = files;
     }
+
+    /// Adds why sources cannot be read: of the first ones, and how many more there are.
+    fn add_unread(&mut self, unread: Vec<String>) {
+        let left = unread.len().saturating_sub(ROWS);
+        self.gaps.extend(unread.into_iter().take(ROWS));
+        if left > 0 {
+            let left = count(left as u64, "more source");
+            self.gaps.push(format!("{left} that cannot be read"));
+        }
+    }
+
+    /// Adds what the outlines of the sources say.
+    fn add_outlines(&mut self, outlined: &[OutlinedFile<'_>], resolver: &Resolver<'_>) {
+        self.parsed = outlined.len() as u64;
+        let hidden = test_files(outlined);
+        let mut imported: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        for OutlinedFile { file, outline } in outlined {
+            let path = file.path.as_str();
+            self.requirements.add_source(path, file.part(), outline, resolver);
+            if outline.generated {
+                self.marks.generated.push(file.path.clone());
+                continue;
+            }
+            self.add_tests(path, outline);
+            self.remarks += outline.remarks;
+            if file.part() != Part::Main {
+                continue;
+            }
+            if hidden.contains(path) {
+                self.marks.only_tests.push(file.path.clone());
+                continue;
+            }
+            let main = |line: &u64| Reference { path: path.to_owned(), line: *line };
+            self.mains.extend(outline.mains.iter().map(main));
+            for import in &outline.imports {
+                if let Some(target) = resolver.resolve(path, import) {
+                    imported.entry(target).or_default().insert(path);
+                }
+            }
+        }
+        self.imported =
+            imported.into_iter().map(|(target, from)| (target, from.len() as u64)).collect();
+    }
+
+    /// Counts the tests of a file in its folder.
+    fn add_tests(&mut self, path: &str, outline: &Outline) {
+        if outline.tests > 0 {
+            let tests = self.tests.entry(parent(path).to_owned()).or_default();
+            tests.files += 1;
+            tests.cases += outline.tests;
+        } else if is_test_file(path) {
+            self.tests.entry(parent(path).to_owned()).or_default().others += 1;
+        }
+    }
 }
 
 /// Whether the head of a file is read to learn whether a program wrote it.
@@ -192,8 +246,14 @@ struct OutlinedFile<'f> {
     outline: Outline,
 }
 
+/// The texts of the sources that are parsed, and why others cannot be read.
+#[derive(Default)]
+struct SourceTexts<'f> {
+    texts: Vec<(&'f File, Grammar, String)>,
+    unread: Vec<String>,
+}
+
 /// Reads and parses the sources among the files of a scope. What is still to be read is asked for.
-#[expect(clippy::too_many_lines, reason = "one pass over the sources of a part")]
 pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver<'_>) -> Figures {
     let mut figures = Figures::default();
     if ask.turn().tool("read_file").is_none() {
@@ -206,73 +266,40 @@ pub(super) fn figures(ask: &mut Ask<'_, '_>, files: &[File], resolver: &Resolver
         let left_out = count(left_out as u64, "source");
         figures.gaps.push(format!("{left_out} beyond the first {first}, which were parsed"));
     }
-    let mut texts = Vec::new();
     for file in files {
         large(ask, file, &mut figures);
     }
     figures.requirements = read_heads(ask, files, resolver);
-    let mut unread = Vec::new();
-    for (file, grammar) in chosen {
-        match whole(ask, &file.path) {
-            Some(text) => texts.push((file, grammar, text)),
-            None => unread.extend(
-                unread_reason(ask, &file.path).map(|why| format!("`{}`: {why}", file.path)),
-            ),
-        }
-    }
+    let SourceTexts { texts, unread } = read_sources(ask, chosen);
     // Nothing is parsed before everything is there.
     if ask.waits() {
         return figures;
     }
-    let left = unread.len().saturating_sub(ROWS);
-    figures.gaps.extend(unread.into_iter().take(ROWS));
-    if left > 0 {
-        let left = count(left as u64, "more source");
-        figures.gaps.push(format!("{left} that cannot be read"));
-    }
-    let outlined: Vec<OutlinedFile<'_>> = texts
-        .iter()
-        .map(|(file, grammar, text)| {
-            let test = file.part() == Part::Test || may_be_test_script(&file.path);
-            OutlinedFile { file, outline: outline(*grammar, text, test) }
-        })
-        .collect();
-    figures.parsed = outlined.len() as u64;
-    let hidden = test_files(&outlined);
-    let mut imported: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for OutlinedFile { file, outline } in &outlined {
-        let path = file.path.as_str();
-        figures.requirements.add_source(path, file.part(), outline, resolver);
-        if outline.generated {
-            figures.marks.generated.push(file.path.clone());
-            continue;
-        }
-        if outline.tests > 0 {
-            let tests = figures.tests.entry(parent(path).to_owned()).or_default();
-            tests.files += 1;
-            tests.cases += outline.tests;
-        } else if is_test_file(path) {
-            figures.tests.entry(parent(path).to_owned()).or_default().others += 1;
-        }
-        figures.remarks += outline.remarks;
-        if hidden.contains(path) && file.part() == Part::Main {
-            figures.marks.only_tests.push(file.path.clone());
-        }
-        if file.part() != Part::Main || hidden.contains(path) {
-            continue;
-        }
-        let main = |line: &u64| Reference { path: path.to_owned(), line: *line };
-        figures.mains.extend(outline.mains.iter().map(main));
-        for import in &outline.imports {
-            if let Some(target) = resolver.resolve(path, import) {
-                imported.entry(target).or_default().insert(path);
-            }
-        }
-    }
-    figures.imported =
-        imported.into_iter().map(|(target, from)| (target, from.len() as u64)).collect();
+    figures.add_unread(unread);
+    let outlined: Vec<OutlinedFile<'_>> = texts.iter().map(outline_source).collect();
+    figures.add_outlines(&outlined, resolver);
     figures.shorten();
     figures
+}
+
+/// Reads the sources that were chosen.
+fn read_sources<'f>(ask: &mut Ask<'_, '_>, chosen: Vec<(&'f File, Grammar)>) -> SourceTexts<'f> {
+    let mut read = SourceTexts::default();
+    for (file, grammar) in chosen {
+        match whole(ask, &file.path) {
+            Some(text) => read.texts.push((file, grammar, text)),
+            None => read.unread.extend(
+                unread_reason(ask, &file.path).map(|why| format!("`{}`: {why}", file.path)),
+            ),
+        }
+    }
+    read
+}
+
+/// Parses a source.
+fn outline_source<'f>((file, grammar, text): &(&'f File, Grammar, String)) -> OutlinedFile<'f> {
+    let test = file.part() == Part::Test || may_be_test_script(&file.path);
+    OutlinedFile { file, outline: outline(*grammar, text, test) }
 }
 
 /// Says of a source that is too large to be parsed whether a program wrote it, by its head.

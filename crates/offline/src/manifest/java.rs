@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
-use super::{Dependency, Package, Program, Tool, one_line};
+use super::{Dependency, Package, PackageNeeds, Program, Tool, one_line};
 use crate::pattern::fixed;
 
 /// An element of XML with its path, or the text in it.
@@ -39,32 +39,77 @@ fn elements(text: &str) -> Vec<(Vec<String>, String)> {
     out
 }
 
-#[expect(clippy::too_many_lines, reason = "one arm for each element")]
-pub(super) fn pom(path: &str, text: &str) -> Option<Package> {
-    let mut out = Package::new(path, Tool::Maven);
-    let mut group = String::new();
-    let mut parent_version = String::new();
-    let mut artifact = String::new();
-    let mut name = String::new();
-    let mut scope = String::new();
-    let mut version = String::new();
-    let mut optional = false;
-    let elements = elements(text);
-    let properties: Vec<(String, String)> = elements
-        .iter()
-        .filter_map(|(path, value)| match path.as_slice() {
+/// The properties of a project, each with the form in which values name it.
+struct PomProperties(Vec<(String, String)>);
+
+impl PomProperties {
+    fn read(elements: &[(Vec<String>, String)]) -> Self {
+        let property = |(path, value): &(Vec<String>, String)| match path.as_slice() {
             [_, properties, key] if properties == "properties" => {
                 Some((format!("${{{key}}}"), value.clone()))
             }
             _ => None,
-        })
-        .collect();
+        };
+        Self(elements.iter().filter_map(property).collect())
+    }
+
+    /// Returns the value that a text names; `None` if it names none.
+    fn get(&self, text: &str) -> Option<String> {
+        self.0.iter().find(|(key, _)| key == text).map(|(_, value)| value.clone())
+    }
+}
+
+/// What was read of a dependency, beside its name, which is the package's last one.
+#[derive(Default)]
+struct PomDependency {
+    scope: String,
+    version: String,
+    is_optional: bool,
+}
+
+impl PomDependency {
+    /// Takes an element inside a dependency, or its end.
+    fn read(
+        &mut self,
+        path: &[&str],
+        value: String,
+        needs: &mut PackageNeeds,
+        properties: &PomProperties,
+    ) {
+        match path {
+            ["artifactId"] => needs.dependencies.push(Dependency::new(&value, "")),
+            ["scope"] => self.scope = value,
+            ["version"] => self.version = value,
+            ["optional"] => self.is_optional = value == "true",
+            [] => std::mem::take(self).sort_last(needs, properties),
+            _ => {}
+        }
+    }
+
+    /// Puts the last dependency where it belongs, with its version.
+    fn sort_last(self, needs: &mut PackageNeeds, properties: &PomProperties) {
+        // What the surroundings provide is needed to build, not added at run time.
+        let is_development = matches!(self.scope.as_str(), "test" | "provided" | "system");
+        if is_development || self.is_optional {
+            let last = needs.dependencies.pop().map(|dependency| dependency.name);
+            let names = if is_development { &mut needs.development } else { &mut needs.optional };
+            names.extend(last);
+        } else if let Some(last) = needs.dependencies.last_mut() {
+            last.version = properties.get(&self.version).unwrap_or(self.version);
+        }
+    }
+}
+
+pub(super) fn pom(path: &str, text: &str) -> Option<Package> {
+    let mut out = Package { name: String::new(), ..Package::new(path, Tool::Maven) };
+    let mut parent_version = String::new();
+    let mut dependency = PomDependency::default();
+    let elements = elements(text);
+    let properties = PomProperties::read(&elements);
     for (path, value) in elements {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         match path.as_slice() {
-            ["project", "artifactId"] => artifact = value,
-            ["project", "name"] => name = value,
-            ["project", "groupId"] => group = value,
+            ["project", "artifactId"] => out.name = value,
             ["project", "version"] => out.version = value,
             ["project", "parent", "version"] => parent_version = value,
             ["project", "description"] => out.about = value,
@@ -72,44 +117,20 @@ pub(super) fn pom(path: &str, text: &str) -> Option<Package> {
                 out.licence = value;
             }
             ["project", "modules", "module"] => out.workspace.joins = true,
-            ["project", "dependencies", "dependency", "artifactId"] => {
-                out.needs.dependencies.push(Dependency::new(&value, ""));
-            }
-            ["project", "dependencies", "dependency", "scope"] => scope = value,
-            ["project", "dependencies", "dependency", "version"] => version = value,
-            ["project", "dependencies", "dependency", "optional"] => optional = value == "true",
-            ["project", "dependencies", "dependency"] => {
-                let wanted = std::mem::take(&mut version);
-                let scope = std::mem::take(&mut scope);
-                let optional = std::mem::take(&mut optional);
-                // What the surroundings provide is needed to build, not added at run time.
-                let development = matches!(scope.as_str(), "test" | "provided" | "system");
-                if development || optional {
-                    let names = if development {
-                        &mut out.needs.development
-                    } else {
-                        &mut out.needs.optional
-                    };
-                    names.extend(out.needs.dependencies.pop().map(|dependency| dependency.name));
-                } else if let Some(last) = out.needs.dependencies.last_mut() {
-                    let known = properties.iter().find(|(key, _)| *key == wanted);
-                    last.version = known.map_or(wanted, |(_, value)| value.clone());
-                }
+            ["project", "dependencies", "dependency", rest @ ..] => {
+                dependency.read(rest, value, &mut out.needs, &properties);
             }
             [.., "manifest", "mainClass"] => {
-                out.targets.programs.push(Program { name: artifact.clone(), at: value });
+                out.targets.programs.push(Program { name: out.name.clone(), at: value });
             }
             _ => {}
         }
     }
-    let _ = (group, name);
-    out.name = artifact;
     if out.version.is_empty() {
         out.version = parent_version;
     }
     if out.version.contains("${") {
-        let known = properties.iter().find(|(key, _)| *key == out.version);
-        out.version = known.map(|(_, value)| value.clone()).unwrap_or_default();
+        out.version = properties.get(&out.version).unwrap_or_default();
     }
     (!out.name.is_empty()).then_some(out)
 }

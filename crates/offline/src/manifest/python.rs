@@ -12,7 +12,6 @@ use crate::part::{Part, part_of};
 use crate::paths::{Reference, parent};
 use crate::syntax::{SetupArgument, assigned_version, setup_arguments};
 
-#[expect(clippy::too_many_lines, reason = "one step for each field")]
 pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
     let manifest: Table = text.parse().ok()?;
     let mut out = Package::new(path, Tool::Python);
@@ -32,7 +31,26 @@ pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
     out.version = word("version");
     out.about = word("description");
     out.needs.requires = word("requires-python");
-    out.licence = match project.get("license") {
+    out.licence = licence(project);
+    add_dependencies(&mut out, project);
+    for table in ["scripts", "gui-scripts"] {
+        for (name, at) in project.get(table).and_then(Value::as_table).into_iter().flatten() {
+            let at = at.as_str().unwrap_or_default().to_owned();
+            out.targets.programs.push(Program { name: name.clone(), at });
+        }
+    }
+    let own = plain_name(&out.name);
+    out.needs.optional = group_names(project.get("optional-dependencies"), &own);
+    out.needs.development = group_names(manifest.get("dependency-groups"), &own);
+    if at(&["tool", "pytest"]).is_some() {
+        out.targets.scripts.insert("pytest".to_owned(), String::new());
+    }
+    Some(out)
+}
+
+/// Returns the name of a project's licence; empty if it has none.
+fn licence(project: &Table) -> String {
+    let stated = match project.get("license") {
         Some(Value::String(text)) => one_line(text),
         Some(Value::Table(table)) => {
             let text = table.get("text").and_then(Value::as_str).unwrap_or_default();
@@ -41,11 +59,16 @@ pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
         }
         _ => String::new(),
     };
-    if out.licence.is_empty() {
-        let classifiers = project.get("classifiers").and_then(Value::as_array);
-        let mut words = classifiers.into_iter().flatten().filter_map(Value::as_str);
-        out.licence = words.find_map(classify).unwrap_or_default();
+    if !stated.is_empty() {
+        return stated;
     }
+    let classifiers = project.get("classifiers").and_then(Value::as_array);
+    let mut words = classifiers.into_iter().flatten().filter_map(Value::as_str);
+    words.find_map(classify).unwrap_or_default()
+}
+
+/// Adds the dependencies of a project: a list, or a table as Poetry writes it.
+fn add_dependencies(out: &mut Package, project: &Table) {
     match project.get("dependencies") {
         Some(Value::Array(list)) => {
             out.needs.dependencies.extend(list.iter().filter_map(Value::as_str).map(requirement));
@@ -56,33 +79,22 @@ pub(super) fn pyproject(path: &str, text: &str) -> Option<Package> {
                     out.needs.requires = value.as_str().unwrap_or_default().to_owned();
                     continue;
                 }
-                poetry_dependency(&mut out, name, value);
+                poetry_dependency(out, name, value);
             }
         }
         _ => {}
     }
     let dynamic = project.get("dynamic").and_then(Value::as_array).into_iter().flatten();
     out.needs.unstated = dynamic.filter_map(Value::as_str).any(|field| field == "dependencies");
-    for table in ["scripts", "gui-scripts"] {
-        for (name, at) in project.get(table).and_then(Value::as_table).into_iter().flatten() {
-            let at = at.as_str().unwrap_or_default().to_owned();
-            out.targets.programs.push(Program { name: name.clone(), at });
-        }
-    }
-    let own = plain_name(&out.name);
-    let groups = |value: Option<&Value>| {
-        let groups = value.and_then(Value::as_table).into_iter().flatten();
-        let listed = groups.filter_map(|(_, list)| list.as_array()).flatten();
-        let names = listed.filter_map(Value::as_str).map(required_name);
-        // A group that takes in another one names the package itself.
-        names.filter(|name| *name != own).collect()
-    };
-    out.needs.optional = groups(project.get("optional-dependencies"));
-    out.needs.development = groups(manifest.get("dependency-groups"));
-    if at(&["tool", "pytest"]).is_some() {
-        out.targets.scripts.insert("pytest".to_owned(), String::new());
-    }
-    Some(out)
+}
+
+/// Returns the names in groups of dependencies.
+fn group_names(groups: Option<&Value>, own: &str) -> BTreeSet<String> {
+    let groups = groups.and_then(Value::as_table).into_iter().flatten();
+    let listed = groups.filter_map(|(_, list)| list.as_array()).flatten();
+    let names = listed.filter_map(Value::as_str).map(required_name);
+    // A group that takes in another one names the package itself.
+    names.filter(|name| *name != own).collect()
 }
 
 /// Adds a dependency as Poetry writes it: a version, or a table.
