@@ -25,6 +25,7 @@ use deputize_documents::SkillLibrary;
 use deputize_mcp::Servers;
 use deputize_runtime::{Models, SessionConfig, SystemClock};
 use deputize_tools::{MemorySettings, MessageSettings};
+use deputize_web::Settings as WebSettings;
 
 use crate::approve::TerminalApprover;
 use crate::config::{BROWSER_TOOLSET, Config, LoadedConfig, ModelOverrides, PluginEntry, Sources};
@@ -172,7 +173,7 @@ pub(crate) struct AssembledProgram {
     settings: deputize_tools::Settings,
     pub(crate) skills: SkillLibrary,
     memory: MemorySettings,
-    web: deputize_web::Settings,
+    web: WebSettings,
     pub(crate) messages: MessageSettings,
     jobs: JobSettings,
     #[cfg(feature = "browser")]
@@ -430,16 +431,7 @@ impl AssembledProgram {
     /// Returns the settings by which tools report whether they can be used.
     pub(crate) fn tool_settings(&self) -> ResourceMap {
         let settings = ResourceMap::default();
-        settings.get_or_insert_with(|| self.settings.clone());
-        settings.get_or_insert_with(|| self.skills.clone());
-        settings.get_or_insert_with(|| self.memory.clone());
-        settings.get_or_insert_with(|| self.web.clone());
-        settings.get_or_insert_with(|| self.messages.clone());
-        settings.get_or_insert_with(|| self.jobs.clone());
-        #[cfg(feature = "browser")]
-        settings.get_or_insert_with(|| self.browser.clone());
-        #[cfg(feature = "session-search")]
-        settings.get_or_insert_with(|| self.session_search.clone());
+        self.insert_tool_settings(&settings, &Secrets::default());
         if self.assembly.delegation.approvals.person_available {
             let terminal = Arc::new(TerminalApprover::without_screen());
             settings.get_or_insert_with(|| Person::new(terminal));
@@ -447,24 +439,27 @@ impl AssembledProgram {
         settings
     }
 
+    /// Inserts the settings of the tools, which keep these secrets out of what they write.
+    fn insert_tool_settings(&self, settings: &ResourceMap, secrets: &Secrets) {
+        let secrets = || secrets.clone();
+        settings.get_or_insert_with(|| self.settings.clone());
+        settings.get_or_insert_with(|| self.skills.clone());
+        settings.get_or_insert_with(|| self.memory.clone().with_secrets(&secrets()));
+        settings.get_or_insert_with(|| WebSettings { secrets: secrets(), ..self.web.clone() });
+        settings
+            .get_or_insert_with(|| MessageSettings { secrets: secrets(), ..self.messages.clone() });
+        settings.get_or_insert_with(|| JobSettings { secrets: secrets(), ..self.jobs.clone() });
+        #[cfg(feature = "browser")]
+        settings.get_or_insert_with(|| self.browser.clone());
+        #[cfg(feature = "session-search")]
+        settings.get_or_insert_with(|| self.session_search.clone());
+    }
+
     /// Returns the parts of a session. The caller adds the approver and the observers.
     pub(crate) fn parts(&self, chosen: ResolvedModels) -> SessionConfig {
-        let web = deputize_web::Settings { secrets: chosen.secrets.clone(), ..self.web.clone() };
-        let memory = self.memory.clone().with_secrets(&chosen.secrets);
         let secrets = chosen.secrets.clone();
-        let messages = MessageSettings { secrets: secrets.clone(), ..self.messages.clone() };
-        let jobs = JobSettings { secrets, ..self.jobs.clone() };
         let config = self.assembly.parts(chosen.models, chosen.secrets);
-        config.tools.settings.get_or_insert_with(|| self.settings.clone());
-        config.tools.settings.get_or_insert_with(|| self.skills.clone());
-        config.tools.settings.get_or_insert_with(|| memory);
-        config.tools.settings.get_or_insert_with(|| web);
-        config.tools.settings.get_or_insert_with(|| messages);
-        config.tools.settings.get_or_insert_with(|| jobs);
-        #[cfg(feature = "browser")]
-        config.tools.settings.get_or_insert_with(|| self.browser.clone());
-        #[cfg(feature = "session-search")]
-        config.tools.settings.get_or_insert_with(|| self.session_search.clone());
+        self.insert_tool_settings(&config.tools.settings, &secrets);
         config.tools.settings.get_or_insert_with(|| self.servers.clone());
         config
     }
