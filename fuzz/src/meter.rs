@@ -14,14 +14,14 @@ static METER: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// What a reading may ask for.
 #[derive(Debug, Clone, Copy)]
-pub struct Allowed {
+pub struct MemoryLimit {
     /// Bytes that any reading may ask for.
     pub base: usize,
     /// Bytes for each byte that is read.
     pub each: usize,
 }
 
-impl Allowed {
+impl MemoryLimit {
     /// Does `work`, which reads `read` bytes.
     ///
     /// # Panics

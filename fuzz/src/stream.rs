@@ -5,12 +5,12 @@ use deputize_providers::limits::CALLS;
 use deputize_providers::{StreamEnd, StreamError, StreamStatus};
 
 use crate::cuts::deliveries;
-use crate::meter::{Allowed, asked};
+use crate::meter::{MemoryLimit, asked};
 use crate::one_line;
 
 /// What a parser may ask for: `0,` in a list is two bytes that become a value, and the body of
 /// one event is copied a few times.
-const ALLOWED: Allowed = Allowed { base: 64 * 1024, each: 400 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 64 * 1024, each: 400 };
 /// Characters of an error: a server's words twice, each with a count of what was left out.
 const ERROR_CHARS: usize = 1_400;
 
@@ -90,7 +90,7 @@ macro_rules! wire {
 
 /// Everything that can be seen of a body.
 #[derive(Debug, PartialEq)]
-struct Seen {
+struct BodyResult {
     /// Pieces in the order in which they came: whether it is reasoning, and the text.
     live: Vec<(bool, String)>,
     partial: String,
@@ -120,10 +120,10 @@ pub fn grows_with_length<W: Wire>() {
 /// When one is broken.
 pub fn check<W: Wire>(body: &[u8]) {
     let [in_order, broken] = [StreamEnd::InOrder, StreamEnd::Broken].map(|ending| {
-        let whole = ALLOWED.during(body.len(), || read::<W>(&[body], ending));
+        let whole = LIMIT.during(body.len(), || read::<W>(&[body], ending));
         for pieces in deliveries(body) {
             // What comes in pieces waits in buffers that grow.
-            let seen = ALLOWED.during(body.len(), || read::<W>(&pieces, ending));
+            let seen = LIMIT.during(body.len(), || read::<W>(&pieces, ending));
             assert_eq!(
                 seen,
                 whole,
@@ -141,7 +141,7 @@ pub fn check<W: Wire>(body: &[u8]) {
     }
 }
 
-fn read<W: Wire>(pieces: &[&[u8]], ending: StreamEnd) -> Seen {
+fn read<W: Wire>(pieces: &[&[u8]], ending: StreamEnd) -> BodyResult {
     let mut seen = Vec::new();
     let mut live = |delta: Delta<'_>| match delta {
         Delta::Text(text) => seen.push((false, text.to_owned())),
@@ -162,10 +162,10 @@ fn read<W: Wire>(pieces: &[&[u8]], ending: StreamEnd) -> Seen {
         one_line(&error.to_string(), ERROR_CHARS);
         format!("{:?}: {error}", error.kind(!partial.is_empty()))
     });
-    Seen { live: seen, partial, result }
+    BodyResult { live: seen, partial, result }
 }
 
-fn holds<W: Wire>(body: &[u8], seen: &Seen) {
+fn holds<W: Wire>(body: &[u8], seen: &BodyResult) {
     let text = seen.live.iter().filter(|(thought, _)| !thought).map(|(_, text)| text.as_str());
     let shown: String = text.collect();
     // What was shown as text turns out to be thoughts where their block is closed without having

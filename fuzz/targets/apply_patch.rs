@@ -3,11 +3,11 @@
 //! The input: two bytes that say how much of the rest is the file, the file, and the patch.
 #![no_main]
 
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use deputize_tools::fuzz::{PatchResult, patch};
 use libfuzzer_sys::fuzz_target;
 
-const ALLOWED: Allowed = Allowed { base: 64 * 1024, each: 100 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 64 * 1024, each: 100 };
 /// Bytes of what a model reads of a text that is no patch.
 const ERROR_BYTES: usize = 1024;
 
@@ -19,7 +19,7 @@ fuzz_target!(|input: &[u8]| {
     let text = String::from_utf8_lossy(text);
     // Each hunk makes the file once more.
     let hunks = 1 + text.lines().count();
-    match ALLOWED.during((file.len() + text.len()) * hunks, || patch(&text, &file)) {
+    match LIMIT.during((file.len() + text.len()) * hunks, || patch(&text, &file)) {
         Ok(patched) => patched.iter().for_each(|result| holds(&file, result)),
         Err(error) => {
             let line = error.strip_prefix("line ").and_then(|rest| rest.split_once(' '));

@@ -8,11 +8,11 @@ use std::sync::LazyLock;
 use deputize_core::clock::FixedClock;
 use deputize_core::{Catalog, ToolSpec};
 use deputize_delegate::{DelegateTool, DelegationConfig, read};
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use deputize_runtime::fuzz::Arguments;
 use libfuzzer_sys::fuzz_target;
 
-const ALLOWED: Allowed = Allowed { base: 256 * 1024, each: 600 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 256 * 1024, each: 600 };
 /// Bytes of what a model reads of arguments that do not fit.
 const TOLD_BYTES: usize = 8 * 1024;
 
@@ -40,7 +40,7 @@ fuzz_target!(|input: &[u8]| {
     let text = String::from_utf8_lossy(text);
     let tools = &*TOOLS;
     let spec = &tools.specs[usize::from(*choice) % tools.specs.len()];
-    match ALLOWED.during(text.len(), || tools.check.check(spec, &text)) {
+    match LIMIT.during(text.len(), || tools.check.check(spec, &text)) {
         Ok(value) => assert!(value.is_object(), "{value}"),
         Err(told) => {
             assert!(told.len() <= TOLD_BYTES, "{} bytes are told: {told}", told.len());
@@ -49,7 +49,7 @@ fuzz_target!(|input: &[u8]| {
     }
     if let Ok(arguments) = serde_json::from_str(&text) {
         let policy = DelegationConfig::default();
-        let reading = ALLOWED.during(text.len(), || read(&arguments, &policy));
+        let reading = LIMIT.during(text.len(), || read(&arguments, &policy));
         assert!(reading.tasks.len() <= reading.count);
         if reading.errors.is_empty() {
             assert!(reading.count > 0 && reading.tasks.len() == reading.count);

@@ -6,16 +6,16 @@
 
 use deputize_browser::fuzz::{messages, text_of_tree};
 use deputize_fuzz::cuts::deliveries;
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use libfuzzer_sys::fuzz_target;
 
 /// A node of two bytes is read into one with empty fields.
-const ALLOWED: Allowed = Allowed { base: 64 * 1024, each: 1_000 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 64 * 1024, each: 1_000 };
 /// Bytes of a message, few so that some are larger.
 const MESSAGE_BYTES: usize = 64;
 
 fuzz_target!(|bytes: &[u8]| {
-    let whole = ALLOWED.during(bytes.len(), || messages(MESSAGE_BYTES, &[bytes]));
+    let whole = LIMIT.during(bytes.len(), || messages(MESSAGE_BYTES, &[bytes]));
     for pieces in deliveries(bytes) {
         assert_eq!(messages(MESSAGE_BYTES, &pieces), whole);
     }
@@ -27,7 +27,7 @@ fuzz_target!(|bytes: &[u8]| {
         assert_eq!(message.as_deref(), is_small.then_some(written));
     }
 
-    let Some(text) = ALLOWED.during(bytes.len(), || text_of_tree(bytes)) else { return };
+    let Some(text) = LIMIT.during(bytes.len(), || text_of_tree(bytes)) else { return };
     assert!(text.is_empty() || text.ends_with('\n'), "{text:?}");
     let mut last = 0;
     for line in text.lines().map(str::trim_start) {

@@ -6,11 +6,11 @@
 use std::path::Path;
 
 use deputize_config::{ConfigError, ConfigSource, Problem, Sources, Verb, load, run};
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use libfuzzer_sys::fuzz_target;
 
 /// A short value may be used by many aliases, up to limits of their own.
-const ALLOWED: Allowed = Allowed { base: 64 * 1024 * 1024, each: 8 * 1024 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 64 * 1024 * 1024, each: 8 * 1024 };
 /// Characters of one problem. The longest lists the keys of a section.
 const PROBLEM_CHARS: usize = 1_500;
 
@@ -26,7 +26,7 @@ fuzz_target!(|input: &[u8]| {
         set: parts.map(|option| String::from_utf8_lossy(option).into_owned()).collect(),
         ..Sources::default()
     };
-    match ALLOWED.during(input.len(), || load(&sources)) {
+    match LIMIT.during(input.len(), || load(&sources)) {
         Err(ConfigError { problems, warnings, .. }) => {
             assert!(!problems.is_empty());
             problems.iter().chain(&warnings).for_each(|problem| within(problem, file));

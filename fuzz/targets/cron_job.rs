@@ -2,18 +2,18 @@
 #![no_main]
 
 use deputize_cron::{Job, Schedule};
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use libfuzzer_sys::fuzz_target;
 
 /// Names of months and days are replaced one after the other in a schedule, which is short.
-const ALLOWED: Allowed = Allowed { base: 256 * 1024, each: 100 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 256 * 1024, each: 100 };
 /// Characters of an error.
 const ERROR_CHARS: usize = 400;
 
 fuzz_target!(|input: &[u8]| {
-    match ALLOWED.during(input.len(), || Job::parse(input)) {
+    match LIMIT.during(input.len(), || Job::parse(input)) {
         Err(error) => deputize_fuzz::one_line(&error, ERROR_CHARS),
         Ok(job) => {
             let text = serde_json::to_vec(&job).expect("a job is JSON");
@@ -25,7 +25,7 @@ fuzz_target!(|input: &[u8]| {
     }
     let text = String::from_utf8_lossy(input);
     let now = Timestamp::from_second(1_800_000_000).expect("a time");
-    match ALLOWED.during(input.len(), || Schedule::read(&text, now, &TimeZone::UTC)) {
+    match LIMIT.during(input.len(), || Schedule::read(&text, now, &TimeZone::UTC)) {
         Err(error) => deputize_fuzz::one_line(&error.to_string(), ERROR_CHARS),
         Ok(schedule) => {
             deputize_fuzz::one_line(&schedule.to_string(), ERROR_CHARS);

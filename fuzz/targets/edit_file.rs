@@ -5,17 +5,17 @@
 #![no_main]
 
 use deputize_core::sanitize::has_inert_mark;
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use deputize_tools::fuzz::{EditResult, edit, nearest, text};
 use libfuzzer_sys::fuzz_target;
 
-const ALLOWED: Allowed = Allowed { base: 64 * 1024, each: 100 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 64 * 1024, each: 100 };
 
 fuzz_target!(|input: &[u8]| {
     let Some((&[old, new, all, taken], rest)) = input.split_first_chunk() else { return };
     let (old, rest) = rest.split_at(usize::from(old).min(rest.len()));
     let (new, file) = rest.split_at(usize::from(new).min(rest.len()));
-    let Some((file, again)) = ALLOWED.during(file.len(), || text(file)).inspect(|(_, again)| {
+    let Some((file, again)) = LIMIT.during(file.len(), || text(file)).inspect(|(_, again)| {
         assert_eq!(again, file, "a file that is read and written is the same");
     }) else {
         return;
@@ -31,7 +31,7 @@ fuzz_target!(|input: &[u8]| {
     // An edit of every place makes a text of another size than what it reads.
     let places = 1 + file.lines().count().max(file.matches(old).count());
     let made = file.len() + old.len() + new.len() * places + new.lines().count() * file.len();
-    match ALLOWED.during(made, || edit(&file, old, &new, all)) {
+    match LIMIT.during(made, || edit(&file, old, &new, all)) {
         Ok(edited) => holds(&file, (old, &new), all, &edited),
         Err(lines) => {
             let last = file.matches('\n').count() + 1;
@@ -43,7 +43,7 @@ fuzz_target!(|input: &[u8]| {
             assert!(!(once && lines.is_empty() && old != new), "{old:?} is there once");
         }
     }
-    if let Some(near) = ALLOWED.during(file.len() + old.len(), || nearest(&file, old)) {
+    if let Some(near) = LIMIT.during(file.len() + old.len(), || nearest(&file, old)) {
         assert!(near.lines().count() <= 30);
     }
 });

@@ -4,12 +4,12 @@
 //! such header), a line for the status, and the body.
 #![no_main]
 
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use deputize_fuzz::one_line;
 use deputize_providers::{ServerError, fuzz::retry_after};
 use libfuzzer_sys::fuzz_target;
 
-const ALLOWED: Allowed = Allowed { base: 64 * 1024, each: 400 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 64 * 1024, each: 400 };
 /// A code, and a server's words twice, each with a count of what was left out.
 const ERROR_CHARS: usize = 1_800;
 /// 2026-01-01.
@@ -30,7 +30,7 @@ fuzz_target!(|input: &[u8]| {
     let waits = retry_after(header, NOW_MS);
     // The first reading pays for tables of the whole program.
     let _warm = ServerError::of_answer(status, body, waits);
-    let error = ALLOWED.during(body.len(), || ServerError::of_answer(status, body, waits));
+    let error = LIMIT.during(body.len(), || ServerError::of_answer(status, body, waits));
     one_line(&error.to_string(), ERROR_CHARS);
     assert_eq!(error.status, Some(status));
     let _kind = error.kind();

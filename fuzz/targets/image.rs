@@ -2,12 +2,12 @@
 #![no_main]
 
 use deputize_core::image::ImageFormat;
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use deputize_image::{ImageLimits, ImageReader};
 use libfuzzer_sys::fuzz_target;
 
 /// A few bytes may say that they are many pixels, up to the limits of the reader.
-const ALLOWED: Allowed = Allowed { base: 64 * 1024 * 1024, each: 64 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 64 * 1024 * 1024, each: 64 };
 const LIMITS: ImageLimits = ImageLimits {
     file_bytes: 64 * 1024,
     pixels: 256 * 256,
@@ -20,7 +20,7 @@ const LINE_CHARS: usize = 400;
 
 fuzz_target!(|input: &[u8]| {
     let reader = ImageReader::new(LIMITS);
-    let read = match ALLOWED.during(input.len(), || reader.read(input)) {
+    let read = match LIMIT.during(input.len(), || reader.read(input)) {
         Ok(read) => read,
         Err(error) => return deputize_fuzz::one_line(&error.to_string(), LINE_CHARS),
     };

@@ -5,7 +5,7 @@
 #![no_main]
 
 use deputize_fuzz::cuts::deliveries;
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use deputize_fuzz::one_line;
 use deputize_fuzz::pieces::{Pieces, at_once};
 use deputize_mcp::fuzz::{answered, read};
@@ -13,7 +13,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
 /// A message is tried as each of the protocol's kinds, which copies it for each.
-const ALLOWED: Allowed = Allowed { base: 256 * 1024, each: 4_000 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 256 * 1024, each: 4_000 };
 /// The first stray line, and what stands around it.
 const GARBAGE_CHARS: usize = 400;
 /// What is said of a line of a client, as JSON, without the id that it has itself.
@@ -22,7 +22,7 @@ const ANSWER_BYTES: usize = 4_000;
 fuzz_target!(|bytes: &[u8]| {
     // The first reading pays for tables of the whole program.
     let whole = at_once(read(Pieces::new(vec![bytes])));
-    let again = ALLOWED.during(bytes.len(), || at_once(read(Pieces::new(vec![bytes]))));
+    let again = LIMIT.during(bytes.len(), || at_once(read(Pieces::new(vec![bytes]))));
     assert_eq!(whole, again);
     for pieces in deliveries(bytes) {
         assert_eq!(at_once(read(Pieces::new(pieces))), whole);

@@ -5,20 +5,20 @@
 #![no_main]
 
 use deputize_fuzz::cuts::deliveries;
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use deputize_fuzz::one_line;
 use deputize_fuzz::pieces::{Pieces, at_once};
 use deputize_plugin_host::Description;
 use deputize_plugin_host::fuzz::{fault, read, read_blocking};
 use libfuzzer_sys::fuzz_target;
 
-const ALLOWED: Allowed = Allowed { base: 64 * 1024, each: 200 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 64 * 1024, each: 200 };
 /// Why an answer is none, and the beginning of it.
 const FAULT_CHARS: usize = 400;
 
 fuzz_target!(|bytes: &[u8]| {
     let _warm = at_once(read(Pieces::new(vec![bytes])));
-    let whole = ALLOWED.during(bytes.len(), || at_once(read(Pieces::new(vec![bytes]))));
+    let whole = LIMIT.during(bytes.len(), || at_once(read(Pieces::new(vec![bytes]))));
     for pieces in deliveries(bytes) {
         assert_eq!(at_once(read(Pieces::new(pieces))), whole);
     }

@@ -2,11 +2,11 @@
 #![no_main]
 
 use deputize_documents::{DocumentOrigin, ProfileDocument, ToolAliases};
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use libfuzzer_sys::fuzz_target;
 
 /// A short value may be used by many aliases, up to limits of their own.
-const ALLOWED: Allowed = Allowed { base: 16 * 1024 * 1024, each: 8 * 1024 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 16 * 1024 * 1024, each: 8 * 1024 };
 /// Characters of an error or of a note.
 const LINE_CHARS: usize = 2_000;
 const ALIASES: ToolAliases = ToolAliases {
@@ -18,7 +18,7 @@ fuzz_target!(|input: &[u8]| {
     let text = String::from_utf8_lossy(input);
     let origin = DocumentOrigin::Project;
     let parsed =
-        ALLOWED.during(text.len(), || ProfileDocument::parse("stem", &text, origin, ALIASES));
+        LIMIT.during(text.len(), || ProfileDocument::parse("stem", &text, origin, ALIASES));
     let document = match parsed {
         Ok(document) => document,
         Err(error) => return deputize_fuzz::one_line(&error.to_string(), LINE_CHARS),

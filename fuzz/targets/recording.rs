@@ -16,14 +16,14 @@ use deputize_core::{
     ToolCx, ToolDecl, ToolError, ToolSpec,
 };
 use deputize_delegate::{DelegateTool, DelegationConfig};
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use deputize_fuzz::one_line;
 use deputize_runtime::{Recording, Replay, SessionConfig, top_agent};
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
 /// A record of a few bytes more than its names fills structures of some hundred bytes.
-const ALLOWED: Allowed = Allowed { base: 64 * 1024, each: 200 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 64 * 1024, each: 200 };
 /// Characters of an error on one line; the rest of it quotes the recording.
 const TOLD_CHARS: usize = 2000;
 
@@ -32,7 +32,7 @@ fuzz_target!(|input: &[u8]| {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("r.jsonl");
     std::fs::write(&file, &bytes).expect("a file");
-    let recording = match ALLOWED.during(bytes.len(), || Recording::read(&file)) {
+    let recording = match LIMIT.during(bytes.len(), || Recording::read(&file)) {
         Ok(recording) => recording,
         Err(error) => {
             let told = error.to_string();
@@ -43,7 +43,7 @@ fuzz_target!(|input: &[u8]| {
     let first = recording.before().len() as u64;
     assert!(records.iter().zip(first..).all(|(record, seq)| record.seq == seq));
     let called = Arc::new(AtomicBool::new(false));
-    let seen = Arc::new(Seen::default());
+    let seen = Arc::new(RecordCollector::default());
     let parts = session_config(&called, &seen);
     let spec = recording.top_agent().unwrap_or_else(|| somebody(&recording));
     let replay = Replay::new(recording, parts);
@@ -82,7 +82,7 @@ fn written(input: &[u8]) -> Vec<u8> {
 }
 
 /// The tools of the program, of which none but the one that starts agents may be called.
-fn session_config(called: &Arc<AtomicBool>, seen: &Arc<Seen>) -> SessionConfig {
+fn session_config(called: &Arc<AtomicBool>, seen: &Arc<RecordCollector>) -> SessionConfig {
     let linked = Catalog::linked(&[deputize_tools::LINK]).expect("the tools of the program");
     let mut catalog = Catalog::default();
     for entry in linked.iter() {
@@ -125,9 +125,9 @@ impl Tool for ForbiddenTool {
 }
 
 #[derive(Default)]
-struct Seen(Mutex<Vec<Record>>);
+struct RecordCollector(Mutex<Vec<Record>>);
 
-impl Observer for Seen {
+impl Observer for RecordCollector {
     fn on_record(&self, record: &Record) {
         self.0.lock().expect("nobody panics").push(record.clone());
     }

@@ -6,17 +6,17 @@ use deputize_core::sanitize::{
     frame_for_model, frame_quote,
 };
 use deputize_core::{AgentId, CallId, SessionId};
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use libfuzzer_sys::fuzz_target;
 
-const ALLOWED: Allowed = Allowed { base: 4 * 1024, each: 16 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 4 * 1024, each: 16 };
 
 /// What a secret of a test is; longer than any other text that is looked for.
 const SECRET: &str = "hush-hush-0123456789";
 
 fuzz_target!(|input: &[u8]| {
     let text = String::from_utf8_lossy(input);
-    let cleaned = ALLOWED.during(text.len(), || clean(&text).text.into_owned());
+    let cleaned = LIMIT.during(text.len(), || clean(&text).text.into_owned());
     assert_eq!(clean(&cleaned).text, cleaned, "cleaned twice is cleaned once");
     visible(&cleaned);
     let shown = for_terminal(&text);

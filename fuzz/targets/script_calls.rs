@@ -5,18 +5,18 @@
 #![no_main]
 
 use deputize_fuzz::cuts::deliveries;
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use deputize_tools::fuzz::script_lines;
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
 /// A call is read into a tree of values and written again here.
-const ALLOWED: Allowed = Allowed { base: 64 * 1024, each: 400 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 64 * 1024, each: 400 };
 /// Bytes of what is said of a line, beside names that stand in it.
 const FAULT_BYTES: usize = 1024;
 
 fuzz_target!(|bytes: &[u8]| {
-    let whole = ALLOWED.during(bytes.len(), || script_lines([bytes]));
+    let whole = LIMIT.during(bytes.len(), || script_lines([bytes]));
     for pieces in deliveries(bytes) {
         assert_eq!(script_lines(pieces), whole);
     }

@@ -16,7 +16,7 @@ use deputize_core::{
     Authority, BoxFuture, Cancel, Catalog, Event, Message, Model, Record, SessionId,
 };
 use deputize_delegate::{DelegateTool, DelegationConfig};
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use deputize_fuzz::session_file::{checksum, written};
 use deputize_runtime::{
     Continue, FileTail, Header, Session, SessionConfig, SessionDir, SessionError, StoredSession,
@@ -25,7 +25,7 @@ use deputize_runtime::{
 use libfuzzer_sys::fuzz_target;
 
 /// A record of a few bytes more than its names fills structures of some hundred bytes.
-const ALLOWED: Allowed = Allowed { base: 64 * 1024, each: 200 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 64 * 1024, each: 200 };
 const MODEL: &str = "fuzz/model";
 
 fuzz_target!(|input: &[u8]| {
@@ -34,8 +34,8 @@ fuzz_target!(|input: &[u8]| {
     let dir = SessionDir::new(folder.path());
     let id = SessionId::literal("s");
     std::fs::write(dir.file(&id), &bytes).expect("a file");
-    let expected = Expected::of(&bytes);
-    let stored = match ALLOWED.during(bytes.len(), || dir.read(&id)) {
+    let expected = ExpectedFile::of(&bytes);
+    let stored = match LIMIT.during(bytes.len(), || dir.read(&id)) {
         Ok(stored) => stored,
         Err(error) => {
             assert!(!expected.header, "{error}");
@@ -54,7 +54,7 @@ fuzz_target!(|input: &[u8]| {
 });
 
 /// What must be read of a file, by the form in which records are written.
-struct Expected {
+struct ExpectedFile {
     header: bool,
     /// Good records before the first line that is none.
     records: Vec<Record>,
@@ -62,7 +62,7 @@ struct Expected {
     more: bool,
 }
 
-impl Expected {
+impl ExpectedFile {
     fn of(bytes: &[u8]) -> Self {
         let mut lines = bytes.split_inclusive(|byte| *byte == b'\n');
         let header = lines.next().unwrap_or_default();
@@ -76,7 +76,7 @@ impl Expected {
         let mut broken: Option<bool> = None;
         for line in lines {
             let count = this.records.len() as u64;
-            match (Written::of(line), broken) {
+            match (RecordLine::of(line), broken) {
                 (Some(written), Some(cut)) => this.more |= !cut || written.durable > count,
                 (Some(written), None) if written.seq == count => {
                     match serde_json::from_slice(written.record) {
@@ -106,13 +106,13 @@ impl Expected {
 }
 
 /// A line that is as records are written.
-struct Written<'l> {
+struct RecordLine<'l> {
     seq: u64,
     durable: u64,
     record: &'l [u8],
 }
 
-impl<'l> Written<'l> {
+impl<'l> RecordLine<'l> {
     fn of(line: &'l [u8]) -> Option<Self> {
         let line = line.strip_suffix(b"}\n")?;
         let at = line.windows(10).position(|part| part == b",\"record\":")?;
@@ -190,7 +190,7 @@ fn session_config(
     let mut parts = SessionConfig { clock: Arc::new(FixedClock(0)), ..SessionConfig::new(catalog) };
     parts.record.sync = SyncMode::Never;
     let unpaired = (!has_prefill(stored)).then(|| Arc::clone(unpaired));
-    let model: Arc<dyn Model> = Arc::new(Agreeing { unpaired });
+    let model: Arc<dyn Model> = Arc::new(AgreeableModel { unpaired });
     parts.models.insert(MODEL, "model", model);
     (parts, Some(MODEL.to_owned()))
 }
@@ -224,11 +224,11 @@ fn is_paired(messages: &[Arc<Message>]) -> bool {
 }
 
 /// Answers everything, and looks at what it is asked.
-struct Agreeing {
+struct AgreeableModel {
     unpaired: Option<Arc<AtomicBool>>,
 }
 
-impl Model for Agreeing {
+impl Model for AgreeableModel {
     fn reply<'a>(
         &'a self,
         request: &'a Request<'a>,

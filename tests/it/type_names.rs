@@ -1,4 +1,5 @@
-//! One word, one meaning: hardly any type name stands for several types.
+//! One word, one meaning: hardly any type name stands for several types. A type's name is a noun,
+//! and it is the name that `Debug` prints.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,6 +12,58 @@ const MOST: usize = 3;
 
 /// Names whose meaning is the same wherever they stand: the arguments of a tool.
 const RECURRING: [&str; 1] = ["Args"];
+
+/// Words that end as participles do and are nouns.
+const NOUNS: [&str; 9] =
+    ["Binding", "Calling", "Listing", "Nesting", "Pacing", "Recording", "Ring", "Seed", "Spending"];
+
+/// Nouns too, but only as the name of what a model wrote: `thinking` of a wire.
+const WIRE_NOUNS: [&str; 1] = ["Thinking"];
+
+/// Participles that do not end in `ed` or `ing`, and other words that name a moment.
+const MOMENTS: [&str; 24] = [
+    "Begun", "Chosen", "Done", "Drawn", "Found", "Given", "Gone", "Held", "Kept", "Known", "Left",
+    "Lent", "Lost", "Made", "Met", "Over", "Said", "Seen", "Sent", "Shown", "Spent", "Taken",
+    "Told", "Written",
+];
+
+/// The source files whose types have names to check.
+fn all_sources() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let mut files = Vec::new();
+    for folder in ["crates", "plugins", "examples/src", "benches/src", "fuzz/src", "fuzz/targets"] {
+        sources(&root.join(folder), &mut files);
+    }
+    files
+}
+
+/// Whether a name is no noun: its last word is a participle, or it begins with `Of`.
+fn names_a_moment(name: &str) -> bool {
+    let last = name.rfind(char::is_uppercase).map_or(name, |at| &name[at..]);
+    let is_noun = NOUNS.contains(&last);
+    let ends_as_one = last.ends_with("ed") || last.ends_with("ing");
+    let is_of = name.strip_prefix("Of").is_some_and(|rest| rest.starts_with(char::is_uppercase));
+    (ends_as_one && !is_noun) || MOMENTS.contains(&last) || is_of
+}
+
+/// The names that hand-written `Debug` impls print, each with the name of its type. A name is a
+/// literal's first word if it begins with a capital letter.
+fn printed_names(source: &str) -> Vec<(&str, &str)> {
+    let mut names = Vec::new();
+    for (at, _) in source.match_indices("Debug for ") {
+        let end_of = |text: &str| text.find(|letter: char| !letter.is_alphanumeric());
+        let rest = &source[at + "Debug for ".len()..];
+        let name = &rest[..end_of(rest).unwrap_or(rest.len())];
+        let block = &rest[..rest.find("\n}").unwrap_or(rest.len())];
+        for literal in block.split('"').skip(1).step_by(2) {
+            let printed = &literal[..end_of(literal).unwrap_or(literal.len())];
+            if printed.starts_with(char::is_uppercase) {
+                names.push((name, printed));
+            }
+        }
+    }
+    names
+}
 
 /// Returns the name of the type that a line declares. An indented `type` belongs to a trait or an impl.
 fn declared(line: &str) -> Option<&str> {
@@ -51,13 +104,8 @@ fn declarations_are_found_and_nothing_else_is() {
 
 #[test]
 fn a_type_name_stands_for_few_types() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut files = Vec::new();
-    for folder in ["crates", "plugins", "examples/src", "benches/src"] {
-        sources(&root.join(folder), &mut files);
-    }
     let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    for file in files {
+    for file in all_sources().into_iter().filter(|file| !file.components().any(|it| it.as_os_str() == "fuzz")) {
         let source = code(&fs::read_to_string(&file).unwrap());
         for name in source.lines().filter_map(declared) {
             found.entry(name.to_owned()).or_default().push(file.clone());
@@ -66,4 +114,42 @@ fn a_type_name_stands_for_few_types() {
     assert!(found.len() > 900, "only {} type names were found", found.len());
     found.retain(|name, files| files.len() > MOST && !RECURRING.contains(&name.as_str()));
     assert!(found.is_empty(), "name each type for what it is: {found:#?}");
+}
+
+#[test]
+fn participles_are_told_from_nouns() {
+    for name in ["Said", "OfFrame", "Prepared", "HostShared", "Waiting", "CommandOver"] {
+        assert!(names_a_moment(name), "{name}");
+    }
+    for name in ["Binding", "JobListing", "KeyRing", "Offline", "Seed", "Args", "TargetParams"] {
+        assert!(!names_a_moment(name), "{name}");
+    }
+}
+
+#[test]
+fn a_type_is_named_by_a_noun() {
+    let mut found = Vec::new();
+    for file in all_sources() {
+        let source = fs::read_to_string(&file).unwrap();
+        let names = source.lines().map(str::trim_start).filter_map(declared);
+        found.extend(names.filter(|name| names_a_moment(name)).map(str::to_owned));
+    }
+    assert!(found.is_empty(), "name each type by a noun: {found:?}");
+}
+
+#[test]
+fn debug_prints_the_name_of_the_type() {
+    let tape = "impl fmt::Debug for Recorder {\n    f.debug_tuple(\"Tape\")\n}\n";
+    assert_eq!(printed_names(tape), [("Recorder", "Tape")]);
+    let mut count = 0;
+    let mut found = Vec::new();
+    for file in all_sources() {
+        let code = code(&fs::read_to_string(&file).unwrap());
+        let names = printed_names(&code);
+        count += names.len();
+        let others = names.into_iter().filter(|(name, printed)| name != printed);
+        found.extend(others.map(|(name, printed)| format!("{name} prints {printed}")));
+    }
+    assert!(count > 40, "only {count} names were found");
+    assert!(found.is_empty(), "{found:#?}");
 }

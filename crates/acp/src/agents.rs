@@ -28,7 +28,7 @@ pub struct AcpAgents {
 
 impl fmt::Debug for AcpAgents {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Agents({})", self.program.path.display())
+        write!(f, "AcpAgents({})", self.program.path.display())
     }
 }
 

@@ -13,7 +13,7 @@ use crate::browser_error::BrowserError;
 use crate::chromium_program::ChromiumProgram;
 use crate::page::Page;
 use crate::page_event::PageEvent;
-use crate::page_watch::{PageState, Settling};
+use crate::page_watch::{PageState, SettleOutcome};
 use crate::refusals::Refusal;
 use crate::settings::BrowserSettings;
 
@@ -66,7 +66,7 @@ struct PageView {
     state: PageState,
     events: Vec<PageEvent>,
     refusals: Vec<Refusal>,
-    settling: Settling,
+    settling: SettleOutcome,
 }
 
 impl AgentBrowser {
@@ -155,7 +155,7 @@ async fn perform(
     page: &Page,
     action: &PageAction,
     timeout: Duration,
-) -> Result<Settling, BrowserError> {
+) -> Result<SettleOutcome, BrowserError> {
     match action {
         PageAction::Open(url) => page.open(url, timeout).await,
         PageAction::Read => Ok(page.watch.settle(timeout).await),
@@ -230,7 +230,7 @@ impl PageView {
         if let Some(status @ 400..) = self.state.status {
             notes.push(format!("the server answered {status}"));
         }
-        if self.settling == Settling::StillLoading {
+        if self.settling == SettleOutcome::StillLoading {
             notes.push("the page is still loading".to_owned());
         }
         notes.extend(refusal_notes(&self.refusals));

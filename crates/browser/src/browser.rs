@@ -29,7 +29,7 @@ const START: Duration = Duration::from_secs(30);
 /// How long it may take to end by itself.
 const END: Duration = Duration::from_secs(3);
 /// Bytes of its messages that are kept, from the end.
-const SAID_BYTES: usize = 2000;
+const STDERR_BYTES: usize = 2000;
 
 /// A browser. Ending its owner, which dropping it does too, ends its whole tree.
 #[derive(Debug)]
@@ -45,7 +45,7 @@ pub(crate) struct Browser {
 }
 
 /// The end of what a browser wrote beside its protocol.
-type Said = Arc<Mutex<Vec<u8>>>;
+type StderrTail = Arc<Mutex<Vec<u8>>>;
 
 impl Browser {
     /// Starts a browser with an empty page.
@@ -67,9 +67,9 @@ impl Browser {
         let owner = supervisor.owner();
         let command = program.command(profile.path(), proxy.port());
         let (input, output, errors, process) = owner.open(&command).await?.into_parts();
-        let said = Said::default();
+        let stderr = StderrTail::default();
         let mut messages = JoinSet::new();
-        messages.spawn(keep_end(errors, Arc::clone(&said)));
+        messages.spawn(keep_end(errors, Arc::clone(&stderr)));
         let watch = Arc::new(PageWatch::default());
         let input = input.ok_or(BrowserError::DevTools(DevToolsError::Closed))?;
         let devtools = DevTools::new(input, output, Arc::clone(&watch) as _);
@@ -81,7 +81,7 @@ impl Browser {
             Ok(Ok(session)) => session,
             Ok(Err(BrowserError::DevTools(DevToolsError::Closed))) => {
                 while messages.join_next().await.is_some() {}
-                return Err(BrowserError::NotStarted { said: last_lines(&said.lock()) });
+                return Err(BrowserError::NotStarted { said: last_lines(&stderr.lock()) });
             }
             Ok(Err(error)) => return Err(error),
             Err(_) => return Err(BrowserError::Hangs(START.as_secs())),
@@ -127,7 +127,7 @@ struct Target {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Attached {
+struct AttachResult {
     session_id: String,
 }
 
@@ -140,15 +140,15 @@ async fn open_page(devtools: &DevTools, watch: &PageWatch) -> Result<String, Bro
         None => {
             #[derive(Deserialize)]
             #[serde(rename_all = "camelCase")]
-            struct Created {
+            struct CreateResult {
                 target_id: String,
             }
             let blank = json!({"url": "about:blank"});
-            devtools.call::<Created>(None, "Target.createTarget", &blank).await?.target_id
+            devtools.call::<CreateResult>(None, "Target.createTarget", &blank).await?.target_id
         }
     };
     let attach = json!({"targetId": target, "flatten": true});
-    let attached: Attached = devtools.call(None, "Target.attachToTarget", &attach).await?;
+    let attached: AttachResult = devtools.call(None, "Target.attachToTarget", &attach).await?;
     let session = attached.session_id;
     watch.follow(&target, &session);
     let of_browser = [
@@ -172,19 +172,19 @@ async fn open_page(devtools: &DevTools, watch: &PageWatch) -> Result<String, Bro
 }
 
 /// Reads what a browser says, and keeps the end of it.
-async fn keep_end(mut errors: Receiver, said: Said) {
+async fn keep_end(mut errors: Receiver, stderr: StderrTail) {
     let mut buffer = vec![0; 4096];
     while let Ok(count @ 1..) = errors.read(&mut buffer).await {
-        let mut said = said.lock();
-        said.extend_from_slice(buffer.get(..count).unwrap_or_default());
-        let excess = said.len().saturating_sub(SAID_BYTES);
-        said.drain(..excess);
+        let mut stderr = stderr.lock();
+        stderr.extend_from_slice(buffer.get(..count).unwrap_or_default());
+        let excess = stderr.len().saturating_sub(STDERR_BYTES);
+        stderr.drain(..excess);
     }
 }
 
 /// Returns the last lines that a browser wrote, on one line.
-fn last_lines(said: &[u8]) -> String {
-    let text = String::from_utf8_lossy(said);
+fn last_lines(stderr: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stderr);
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     // The first of the last lines mostly names the cause.
     let from = lines.len().saturating_sub(3);

@@ -92,7 +92,7 @@ impl CommandSender {
 #[derive(Debug)]
 pub(crate) struct DevTools {
     commands: CommandSender,
-    waiting: Arc<Waiting>,
+    waiting: Arc<PendingAnswers>,
     _tasks: JoinSet<()>,
 }
 
@@ -101,7 +101,7 @@ impl DevTools {
     pub(crate) fn new(input: Sender, output: Receiver, handler: Arc<dyn EventHandler>) -> Self {
         let (messages, queue) = mpsc::unbounded_channel();
         let commands = CommandSender { next: Arc::new(AtomicU64::new(1)), messages };
-        let waiting = Arc::new(Waiting::default());
+        let waiting = Arc::new(PendingAnswers::default());
         let mut tasks = JoinSet::new();
         tasks.spawn(write(input, queue));
         tasks.spawn(read(output, commands.clone(), Arc::clone(&waiting), handler));
@@ -145,15 +145,15 @@ enum Answer {
 
 /// Who waits for which answer; `None` when there are no more answers.
 #[derive(Debug)]
-struct Waiting(Mutex<Option<BTreeMap<u64, oneshot::Sender<Answer>>>>);
+struct PendingAnswers(Mutex<Option<BTreeMap<u64, oneshot::Sender<Answer>>>>);
 
-impl Default for Waiting {
+impl Default for PendingAnswers {
     fn default() -> Self {
         Self(Mutex::new(Some(BTreeMap::new())))
     }
 }
 
-impl Waiting {
+impl PendingAnswers {
     fn deliver(&self, id: u64, answer: Answer) {
         let waiting = self.0.lock().as_mut().and_then(|waiting| waiting.remove(&id));
         if let Some(waiting) = waiting {
@@ -174,7 +174,7 @@ async fn write(mut input: Sender, mut queue: mpsc::UnboundedReceiver<Vec<u8>>) {
 async fn read(
     mut output: Receiver,
     commands: CommandSender,
-    waiting: Arc<Waiting>,
+    waiting: Arc<PendingAnswers>,
     handler: Arc<dyn EventHandler>,
 ) {
     let mut splitter = MessageSplitter::new(MESSAGE_BYTES);
@@ -195,7 +195,12 @@ async fn read_some(output: &mut Receiver, buffer: &mut [u8]) -> io::Result<usize
 }
 
 /// Takes one message. What cannot be read is an event of a newer browser.
-fn take(bytes: &[u8], commands: &CommandSender, waiting: &Waiting, handler: &dyn EventHandler) {
+fn take(
+    bytes: &[u8],
+    commands: &CommandSender,
+    waiting: &PendingAnswers,
+    handler: &dyn EventHandler,
+) {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Message<'m> {

@@ -14,7 +14,7 @@ use crate::devtools::{DevTools, DevToolsError};
 use crate::element_refs::{ElementRef, ElementRefs, RefError};
 use crate::element_script::{CLICK, PREPARE_CLICK, PREPARE_TYPE};
 use crate::page_text::{PageFrames, page_text};
-use crate::page_watch::{PageWatch, Settling};
+use crate::page_watch::{PageWatch, SettleOutcome};
 
 /// Frames inside a page that are read.
 const FRAMES: usize = 20;
@@ -33,7 +33,7 @@ pub(crate) struct Page {
 
 /// The answer of a function in a page.
 #[derive(Debug, Default, Deserialize)]
-struct Prepared {
+struct PrepareResult {
     state: String,
     /// What the page says beside it.
     #[serde(default)]
@@ -41,12 +41,12 @@ struct Prepared {
 }
 
 #[derive(Deserialize)]
-struct Called {
-    result: CalledValue,
+struct CallResult {
+    result: CallValue,
 }
 
 #[derive(Deserialize)]
-struct CalledValue {
+struct CallValue {
     #[serde(default)]
     value: Value,
 }
@@ -65,10 +65,14 @@ impl Page {
     }
 
     /// Opens an address that was checked, and waits until it is loaded.
-    pub(crate) async fn open(&self, url: &Url, limit: Duration) -> Result<Settling, BrowserError> {
+    pub(crate) async fn open(
+        &self,
+        url: &Url,
+        limit: Duration,
+    ) -> Result<SettleOutcome, BrowserError> {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Navigated {
+        struct NavigateResult {
             error_text: Option<String>,
         }
         self.watch.expect_document();
@@ -78,7 +82,7 @@ impl Page {
             let problem = format!("no answer within {} s", limit.as_secs());
             return Err(BrowserError::not_loaded(url.as_str(), &problem));
         };
-        let Navigated { error_text } = navigated?;
+        let NavigateResult { error_text } = navigated?;
         let settling = self.watch.settle(limit).await;
         match error_text {
             Some(problem) => Err(BrowserError::not_loaded(url.as_str(), &problem)),
@@ -153,7 +157,7 @@ impl Page {
         &self,
         number: u32,
         limit: Duration,
-    ) -> Result<Settling, BrowserError> {
+    ) -> Result<SettleOutcome, BrowserError> {
         let element = self.element(number)?;
         let object = self.object(number, &element).await?;
         let prepared = self.prepare(&object, PREPARE_CLICK, None).await?;
@@ -182,7 +186,7 @@ impl Page {
         text: &str,
         submit: bool,
         limit: Duration,
-    ) -> Result<Settling, BrowserError> {
+    ) -> Result<SettleOutcome, BrowserError> {
         let element = self.element(number)?;
         let object = self.object(number, &element).await?;
         let prepared = self.prepare(&object, PREPARE_TYPE, Some(text)).await?;
@@ -219,7 +223,7 @@ impl Page {
     /// Returns the object of an element in the page.
     async fn object(&self, number: u32, element: &ElementRef) -> Result<String, BrowserError> {
         #[derive(Deserialize)]
-        struct Resolved {
+        struct ResolveResult {
             object: Object,
         }
         #[derive(Deserialize)]
@@ -228,8 +232,8 @@ impl Page {
             object_id: Option<String>,
         }
         let node = json!({"backendNodeId": element.node, "objectGroup": "tools"});
-        match self.call::<Resolved>("DOM.resolveNode", &node).await {
-            Ok(Resolved { object: Object { object_id: Some(id) } }) => Ok(id),
+        match self.call::<ResolveResult>("DOM.resolveNode", &node).await {
+            Ok(ResolveResult { object: Object { object_id: Some(id) } }) => Ok(id),
             Ok(_) | Err(DevToolsError::Refused { .. }) => Err(RefError::Gone(number).into()),
             Err(error) => Err(error.into()),
         }
@@ -250,7 +254,7 @@ impl Page {
             "returnByValue": true,
             "userGesture": true,
         });
-        let called: Called = self.call("Runtime.callFunctionOn", &call).await?;
+        let called: CallResult = self.call("Runtime.callFunctionOn", &call).await?;
         Ok(called.result.value)
     }
 
@@ -259,7 +263,7 @@ impl Page {
         object: &str,
         function: &str,
         argument: Option<&str>,
-    ) -> Result<Prepared, DevToolsError> {
+    ) -> Result<PrepareResult, DevToolsError> {
         let value = self.run(object, function, argument).await?;
         // A page may have changed what the function uses: it then says nothing.
         Ok(serde_json::from_value(value).unwrap_or_default())

@@ -52,7 +52,7 @@ pub(crate) struct PageState {
 
 /// How a wait for a page ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Settling {
+pub(crate) enum SettleOutcome {
     /// Nothing more happens.
     Settled,
     /// It still loads.
@@ -83,7 +83,7 @@ impl PageWatch {
     }
 
     /// Waits until a page does nothing for a while, or the time is over.
-    pub(crate) async fn settle(&self, limit: Duration) -> Settling {
+    pub(crate) async fn settle(&self, limit: Duration) -> SettleOutcome {
         let end = Instant::now() + limit;
         let mut loaded_at: Option<Instant> = None;
         loop {
@@ -91,7 +91,7 @@ impl PageWatch {
             let (is_loading, has_requests) = {
                 let state = self.state.lock();
                 if state.is_gone {
-                    return Settling::Settled;
+                    return SettleOutcome::Settled;
                 }
                 (!state.loading.is_empty(), !state.requests.is_empty())
             };
@@ -105,7 +105,11 @@ impl PageWatch {
                 (false, false) => end.min(now + QUIET),
             };
             if timeout_at(until, changed).await.is_err() {
-                return if is_loading { Settling::StillLoading } else { Settling::Settled };
+                return if is_loading {
+                    SettleOutcome::StillLoading
+                } else {
+                    SettleOutcome::Settled
+                };
             }
         }
     }
@@ -132,12 +136,12 @@ impl EventHandler for PageWatch {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OfFrame {
+struct FrameParams {
     frame_id: String,
 }
 
 #[derive(Deserialize)]
-struct Navigated {
+struct NavigationParams {
     frame: Frame,
 }
 
@@ -152,14 +156,14 @@ struct Frame {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct NavigatedWithin {
+struct WithinDocumentParams {
     frame_id: String,
     url: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OfRequest {
+struct RequestParams {
     request_id: String,
     #[serde(rename = "type")]
     kind: Option<String>,
@@ -167,7 +171,7 @@ struct OfRequest {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Responded {
+struct ResponseParams {
     #[serde(rename = "type")]
     kind: String,
     frame_id: Option<String>,
@@ -187,13 +191,13 @@ struct Dialog {
 }
 
 #[derive(Deserialize)]
-struct OfUrl {
+struct UrlParams {
     url: String,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct TargetCreated {
+struct TargetParams {
     target_info: TargetInfo,
 }
 
@@ -207,7 +211,7 @@ struct TargetInfo {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct OfSession {
+struct SessionParams {
     session_id: String,
 }
 
@@ -226,21 +230,21 @@ impl PageState {
     fn apply_browser_event(&mut self, event: &DevToolsEvent<'_>, commands: &CommandSender) {
         match event.method {
             "Target.targetCreated" => {
-                let Some(TargetCreated { target_info: created }) = event.params() else { return };
+                let Some(TargetParams { target_info: created }) = event.params() else { return };
                 if created.kind == "page" && created.target_id != self.target {
                     let close = json!({"targetId": created.target_id});
                     commands.send(None, "Target.closeTarget", &close);
                 }
             }
             "Target.detachedFromTarget" => {
-                if let Some(OfSession { session_id }) = event.params()
+                if let Some(SessionParams { session_id }) = event.params()
                     && session_id == self.session
                 {
                     self.is_gone = true;
                 }
             }
             "Browser.downloadWillBegin" => {
-                if let Some(OfUrl { url }) = event.params() {
+                if let Some(UrlParams { url }) = event.params() {
                     self.note(PageEvent::Download(url));
                 }
             }
@@ -252,27 +256,27 @@ impl PageState {
         match event.method {
             "Page.frameNavigated" => self.navigated(event),
             "Page.navigatedWithinDocument" => {
-                if let Some(NavigatedWithin { frame_id, url }) = event.params()
+                if let Some(WithinDocumentParams { frame_id, url }) = event.params()
                     && self.is_main(&frame_id)
                 {
                     self.url = url;
                 }
             }
             "Page.frameStartedLoading" => {
-                if let Some(OfFrame { frame_id }) = event.params()
+                if let Some(FrameParams { frame_id }) = event.params()
                     && self.loading.len() < WATCHED
                 {
                     self.loading.insert(frame_id);
                 }
             }
             "Page.frameStoppedLoading" | "Page.frameDetached" => {
-                if let Some(OfFrame { frame_id }) = event.params() {
+                if let Some(FrameParams { frame_id }) = event.params() {
                     self.loading.remove(&frame_id);
                 }
             }
             "Page.javascriptDialogOpening" => self.dismiss_dialog(event, commands),
             "Page.windowOpen" => {
-                if let Some(OfUrl { url }) = event.params() {
+                if let Some(UrlParams { url }) = event.params() {
                     self.note(PageEvent::Window(url));
                 }
             }
@@ -284,7 +288,7 @@ impl PageState {
     }
 
     fn navigated(&mut self, event: &DevToolsEvent<'_>) {
-        let Some(Navigated { frame }) = event.params() else { return };
+        let Some(NavigationParams { frame }) = event.params() else { return };
         if frame.parent_id.is_some() || !self.is_main(&frame.id) {
             return;
         }
@@ -308,20 +312,22 @@ impl PageState {
     fn apply_request(&mut self, event: &DevToolsEvent<'_>) {
         match event.method {
             "Network.requestWillBeSent" => {
-                let Some(OfRequest { request_id, kind }) = event.params() else { return };
+                let Some(RequestParams { request_id, kind }) = event.params() else { return };
                 let is_awaited = kind.is_some_and(|kind| AWAITED.contains(&kind.as_str()));
                 if is_awaited && self.requests.len() < WATCHED {
                     self.requests.insert(request_id);
                 }
             }
             "Network.responseReceived" => {
-                let Some(Responded { kind, frame_id, response }) = event.params() else { return };
+                let Some(ResponseParams { kind, frame_id, response }) = event.params() else {
+                    return;
+                };
                 if kind == "Document" && frame_id.is_some_and(|frame| self.is_main(&frame)) {
                     self.status = Some(response.status);
                 }
             }
             "Network.loadingFinished" | "Network.loadingFailed" => {
-                if let Some(OfRequest { request_id, .. }) = event.params() {
+                if let Some(RequestParams { request_id, .. }) = event.params() {
                     self.requests.remove(&request_id);
                 }
             }

@@ -48,7 +48,7 @@ pub struct ToolCheck {
 
 impl std::fmt::Debug for ToolCheck {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Check({})", self.tool.spec().decl.name)
+        write!(f, "ToolCheck({})", self.tool.spec().decl.name)
     }
 }
 

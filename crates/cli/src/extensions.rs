@@ -17,7 +17,7 @@ pub(crate) struct Extensions {
 impl fmt::Debug for Extensions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let hooks: Vec<&str> = self.hooks.iter().map(|hook| hook.name()).collect();
-        f.debug_struct("Own")
+        f.debug_struct("Extensions")
             .field("hooks", &hooks)
             .field("memory", &self.memory.is_some())
             .finish()

@@ -280,13 +280,13 @@ impl ServerConfig {
 
 impl fmt::Debug for ServerConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Server({}, {})", self.name, self.place())
+        write!(f, "ServerConfig({}, {})", self.name, self.place())
     }
 }
 
 impl fmt::Debug for ServerTransport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Reach(..)")
+        f.write_str("ServerTransport(..)")
     }
 }
 

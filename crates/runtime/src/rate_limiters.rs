@@ -48,7 +48,7 @@ struct Limiter {
 
 impl fmt::Debug for RateLimiters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Gates({})", lock(&self.0.gates).len())
+        write!(f, "RateLimiters({})", lock(&self.0.gates).len())
     }
 }
 

@@ -28,7 +28,7 @@ mod write;
 pub(crate) use compare::compare;
 pub use error::{RecorderError, RecordingError, ReplayError, ReplayPosition};
 pub(crate) use excerpt::said;
-pub(crate) use play::{Playback, ReplayOver};
+pub(crate) use play::{Playback, ReplayEnd};
 pub use read::Recording;
 pub(crate) use write::RecordingStart;
 pub use write::SessionRecorder;

@@ -21,7 +21,7 @@ use crate::agent_context::AgentContext;
 use crate::agent_state::NextStep;
 use crate::outcome::{host_fault, outcome_of};
 use crate::readable_messages::readable_by;
-use crate::recording::{Playback, ReplayError, ReplayOver, ReplayPosition, compare, said};
+use crate::recording::{Playback, ReplayEnd, ReplayError, ReplayPosition, compare, said};
 use crate::request_budget::recorded_options;
 
 /// An agent that is played.
@@ -57,10 +57,10 @@ impl ReplayAgent {
         // Why it is over is told by the replay.
         self.act()
             .await
-            .unwrap_or_else(|ReplayOver| host_fault(&spec, "the replay ended".to_owned()))
+            .unwrap_or_else(|ReplayEnd| host_fault(&spec, "the replay ended".to_owned()))
     }
 
-    async fn act(mut self) -> Result<Outcome, ReplayOver> {
+    async fn act(mut self) -> Result<Outcome, ReplayEnd> {
         loop {
             let record = self.next().await?;
             self.check(&record).await?;
@@ -85,7 +85,7 @@ impl ReplayAgent {
     }
 
     /// Its next record, when its turn comes. Meanwhile its calls go on.
-    async fn next(&mut self) -> Result<Arc<Record>, ReplayOver> {
+    async fn next(&mut self) -> Result<Arc<Record>, ReplayEnd> {
         let Self { cx, play, calls, ended_calls, .. } = self;
         let mut turn = std::pin::pin!(play.turn(cx.view.id()));
         loop {
@@ -100,7 +100,7 @@ impl ReplayAgent {
     }
 
     /// The end of the session: what the top agent came to, unless it never began.
-    fn end(mut self, record: &Record) -> Result<Outcome, ReplayOver> {
+    fn end(mut self, record: &Record) -> Result<Outcome, ReplayEnd> {
         let Event::SessionEnd { status, exit_code, .. } = record.event else {
             return Err(self.otherwise(record));
         };
@@ -117,7 +117,7 @@ impl ReplayAgent {
     }
 
     /// Compares a record with what the agent would do now.
-    async fn check(&mut self, record: &Record) -> Result<(), ReplayOver> {
+    async fn check(&mut self, record: &Record) -> Result<(), ReplayEnd> {
         let step = self.cx.next_step();
         match &record.event {
             Event::AgentStart(start) if record.depth > 0 => self.starts_so(record, &start.spec),
@@ -178,7 +178,7 @@ impl ReplayAgent {
         record: &Record,
         step: &NextStep,
         nested: CallId,
-    ) -> Result<(), ReplayOver> {
+    ) -> Result<(), ReplayEnd> {
         let outer = nested.outer_call();
         match step {
             NextStep::Call(open) if open.iter().any(|open| Some(open.id) == outer) => Ok(()),
@@ -195,7 +195,7 @@ impl ReplayAgent {
     }
 
     /// Compares what makes a child, except its texts, with the recording; the requests show those.
-    fn starts_so(&self, record: &Record, recorded: &AgentSpec) -> Result<(), ReplayOver> {
+    fn starts_so(&self, record: &Record, recorded: &AgentSpec) -> Result<(), ReplayEnd> {
         // A program of its own has tools of its own; a replay plans it as one of ours.
         if self.is_program() {
             return Ok(());
@@ -228,7 +228,7 @@ impl ReplayAgent {
         record: &Record,
         iteration: u32,
         tools: ToolChoice,
-    ) -> Result<(), ReplayOver> {
+    ) -> Result<(), ReplayEnd> {
         let play = Arc::clone(&self.play);
         let Some(sent) = play.recording.sent.get(&record.seq) else {
             return Err(self.otherwise(record));
@@ -274,7 +274,7 @@ impl ReplayAgent {
         tool: &str,
         arguments: &str,
         record: &Record,
-    ) -> Result<(), ReplayOver> {
+    ) -> Result<(), ReplayEnd> {
         let view = &self.cx.view;
         let fail = |now: String| self.fail(record, now);
         if let Some((child, task)) = self.play.continued(view.id(), call) {
@@ -316,7 +316,7 @@ impl ReplayAgent {
     }
 
     /// Compares the recorded end of the agent with its own.
-    fn ends_so(&self, record: &Record, outcome: &Outcome) -> Result<(), ReplayOver> {
+    fn ends_so(&self, record: &Record, outcome: &Outcome) -> Result<(), ReplayEnd> {
         // What a hook held back did not come to the loop.
         let begun = self.cx.state.read().has_begun();
         let held_back = self.blocked || !begun && outcome.text.is_none();
@@ -353,7 +353,7 @@ impl ReplayAgent {
         self.cx.publish();
     }
 
-    fn otherwise(&self, record: &Record) -> ReplayOver {
+    fn otherwise(&self, record: &Record) -> ReplayEnd {
         let now = match self.cx.state.read().run().step() {
             Step::Ask { iteration, .. } => {
                 format!("its request {iteration} to the model would be sent")
@@ -370,7 +370,7 @@ impl ReplayAgent {
         self.fail(record, now)
     }
 
-    fn fail(&self, record: &Record, now: String) -> ReplayOver {
+    fn fail(&self, record: &Record, now: String) -> ReplayEnd {
         let place = ReplayPosition { agent: self.id().clone(), seq: record.seq };
         self.play.fail(ReplayError::Otherwise { place, recorded: said(&record.event), now })
     }

@@ -18,7 +18,7 @@ pub struct SessionControl {
 
 impl fmt::Debug for SessionControl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Overseer")
+        f.write_str("SessionControl")
     }
 }
 

@@ -51,12 +51,12 @@ type Handler = dyn Fn(&HttpRequest) -> MockAnswer + Send + Sync;
 /// ```
 pub struct MockServer {
     address: SocketAddr,
-    shared: Arc<ServerShared>,
+    shared: Arc<ServerInner>,
     /// Holds the accepting task, which holds one task per connection.
     _tasks: JoinSet<()>,
 }
 
-struct ServerShared {
+struct ServerInner {
     handler: Box<Handler>,
     /// Whether requests are stored.
     keeps: bool,
@@ -121,7 +121,7 @@ impl MockServer {
         socket.bind((Ipv4Addr::LOCALHOST, 0).into())?;
         let listener = socket.listen(BACKLOG)?;
         let address = listener.local_addr()?;
-        let shared = Arc::new(ServerShared {
+        let shared = Arc::new(ServerInner {
             handler,
             keeps,
             requests: watch::Sender::new(Vec::new()),
@@ -175,7 +175,7 @@ impl MockServer {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<ServerShared>) {
+async fn accept(listener: TcpListener, shared: Arc<ServerInner>) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {

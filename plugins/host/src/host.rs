@@ -33,14 +33,14 @@ const NO_MEMORY: [&str; 4] =
 /// A host process with its plugin loaded. Dropping it ends the process.
 #[derive(Debug)]
 pub(crate) struct Host {
-    shared: Arc<HostShared>,
+    shared: Arc<HostInner>,
     next: AtomicU64,
     /// Serves the process's streams.
     _task: JoinSet<()>,
 }
 
 #[derive(Debug)]
-struct HostShared {
+struct HostInner {
     state: Mutex<HostState>,
     out: mpsc::UnboundedSender<Vec<u8>>,
     kill: CancellationToken,
@@ -64,7 +64,7 @@ struct PendingAnswer {
 #[derive(Debug)]
 pub(crate) struct PendingCall {
     id: u64,
-    shared: Arc<HostShared>,
+    shared: Arc<HostInner>,
     pub(crate) answer: oneshot::Receiver<Result<String, PluginError>>,
     pub(crate) notes: mpsc::UnboundedReceiver<String>,
 }
@@ -94,7 +94,7 @@ impl Host {
         memory_mb: u32,
     ) -> Result<Self, PluginError> {
         let (out, outgoing) = mpsc::unbounded_channel();
-        let shared = Arc::new(HostShared {
+        let shared = Arc::new(HostInner {
             state: Mutex::default(),
             out,
             kill: CancellationToken::new(),
@@ -158,7 +158,7 @@ pub(crate) fn host_gone() -> PluginError {
     HostError::Ended { how: "has gone".to_owned(), words: String::new(), others: 0 }.into()
 }
 
-impl HostShared {
+impl HostInner {
     fn state(&self) -> MutexGuard<'_, HostState> {
         self.state.lock()
     }
@@ -212,7 +212,7 @@ impl HostShared {
 async fn serve(
     service: Service,
     mut outgoing: mpsc::UnboundedReceiver<Vec<u8>>,
-    shared: Arc<HostShared>,
+    shared: Arc<HostInner>,
 ) {
     let (mut stdin, mut stdout, mut stderr, mut life) = service.into_parts();
     let mut words = Vec::new();
@@ -258,7 +258,7 @@ async fn serve(
 /// sends something else.
 async fn read_messages(
     stdout: &mut (impl AsyncRead + Unpin),
-    shared: &HostShared,
+    shared: &HostInner,
 ) -> Option<String> {
     loop {
         match read::<HostMessage>(stdout).await {

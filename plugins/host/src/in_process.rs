@@ -22,10 +22,10 @@ pub const MAX_STUCK: usize = 4;
 /// A plugin that is loaded into this process at its first use. Each call has a thread of its own,
 /// so one that never ends delays no other.
 #[derive(Debug)]
-pub struct InProcessPlugin(Arc<PluginShared>);
+pub struct InProcessPlugin(Arc<PluginInner>);
 
 #[derive(Debug)]
-struct PluginShared {
+struct PluginInner {
     path: PathBuf,
     sha256: String,
     plugin: OnceLock<Result<Plugin, String>>,
@@ -37,7 +37,7 @@ impl InProcessPlugin {
     /// Creates the plugin at a path, whose file must have this digest. It is read at its first use.
     #[must_use]
     pub fn new(path: PathBuf, sha256: String) -> Self {
-        Self(Arc::new(PluginShared {
+        Self(Arc::new(PluginInner {
             path,
             sha256,
             plugin: OnceLock::new(),
@@ -46,7 +46,7 @@ impl InProcessPlugin {
     }
 }
 
-impl PluginShared {
+impl PluginInner {
     fn plugin(&self) -> Result<Plugin, PluginError> {
         let load = || load(&PluginFile::read(&self.path)?.verify(&self.sha256)?);
         let loaded = self.plugin.get_or_init(|| load().map_err(|error| describe_error(&error)));
@@ -55,7 +55,7 @@ impl PluginShared {
 }
 
 /// State shared between a running call and whoever waits for it.
-struct CallShared {
+struct CallInner {
     about: String,
     cancelled: AtomicBool,
     /// Whether it was abandoned.
@@ -64,7 +64,7 @@ struct CallShared {
     notes_sent: AtomicU32,
 }
 
-impl CallContext for CallShared {
+impl CallContext for CallInner {
     fn cancelled(&self) -> bool {
         self.cancelled.load(Ordering::Relaxed)
     }
@@ -82,7 +82,7 @@ impl CallContext for CallShared {
 }
 
 /// Cancels a call when dropped.
-struct CancelOnDrop(Arc<CallShared>);
+struct CancelOnDrop(Arc<CallInner>);
 
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
@@ -114,7 +114,7 @@ impl PluginBoundary for InProcessPlugin {
                 return Err(PluginError::Stuck(stuck));
             }
             let (notes, mut noted) = mpsc::unbounded_channel();
-            let call_shared = Arc::new(CallShared {
+            let call_shared = Arc::new(CallInner {
                 about: call.about.clone(),
                 cancelled: AtomicBool::new(false),
                 left: AtomicBool::new(false),
@@ -156,7 +156,7 @@ impl PluginBoundary for InProcessPlugin {
 }
 
 impl InProcessPlugin {
-    fn left_behind(&self, call_shared: &CallShared) -> CancelResult {
+    fn left_behind(&self, call_shared: &CallInner) -> CancelResult {
         self.0.stuck.fetch_add(1, Ordering::Relaxed);
         if call_shared.left.swap(true, Ordering::AcqRel) {
             // It ended just now.

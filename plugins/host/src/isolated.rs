@@ -43,7 +43,7 @@ pub struct IsolatedPlugin {
 
 impl fmt::Debug for IsolatedPlugin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Isolated({})", self.path.display())
+        write!(f, "IsolatedPlugin({})", self.path.display())
     }
 }
 

@@ -49,7 +49,7 @@ fn streams() -> io::Result<(File, File)> {
     Ok((input, output))
 }
 
-struct ServeShared {
+struct ServeInner {
     output: Mutex<File>,
     calls: Mutex<BTreeMap<u64, Arc<RunningCall>>>,
 }
@@ -60,7 +60,7 @@ struct RunningCall {
     about: String,
     cancelled: AtomicBool,
     notes_sent: AtomicU32,
-    shared: Arc<ServeShared>,
+    shared: Arc<ServeInner>,
 }
 
 impl CallContext for RunningCall {
@@ -79,7 +79,7 @@ impl CallContext for RunningCall {
     }
 }
 
-impl ServeShared {
+impl ServeInner {
     /// Sends a message. A program that does not read it has closed the input too.
     fn send(&self, head: &HostMessage, text: &str) {
         let mut output = self.output.lock();
@@ -99,7 +99,7 @@ impl ServeShared {
 }
 
 fn serve(mut input: File, output: File) -> io::Result<()> {
-    let shared = Arc::new(ServeShared { output: Mutex::new(output), calls: Mutex::default() });
+    let shared = Arc::new(ServeInner { output: Mutex::new(output), calls: Mutex::default() });
     let mut plugin = None;
     while let Some((ask, text)) = read_blocking::<HostRequest>(&mut input)? {
         match (ask, plugin) {
@@ -148,7 +148,7 @@ struct CallRequest {
     about: String,
 }
 
-fn start_call(shared: &Arc<ServeShared>, plugin: Plugin, request: CallRequest) {
+fn start_call(shared: &Arc<ServeInner>, plugin: Plugin, request: CallRequest) {
     let CallRequest { id, tool, arguments, about } = request;
     let running = Arc::new(RunningCall {
         id,
@@ -175,7 +175,7 @@ fn start_call(shared: &Arc<ServeShared>, plugin: Plugin, request: CallRequest) {
 }
 
 /// Runs work on a thread that is not joined, because a plugin may never return.
-fn on_thread(shared: &ServeShared, id: u64, work: impl FnOnce() + Send + 'static) {
+fn on_thread(shared: &ServeInner, id: u64, work: impl FnOnce() + Send + 'static) {
     let started = std::thread::Builder::new().name("call".to_owned()).spawn(work);
     if let Err(error) = started {
         shared.calls().remove(&id);

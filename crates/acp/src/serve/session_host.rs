@@ -106,7 +106,7 @@ pub struct SessionFacts {
 
 impl fmt::Debug for SessionFacts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Facts({}, {})", self.id, self.cwd.display())
+        write!(f, "SessionFacts({}, {})", self.id, self.cwd.display())
     }
 }
 
@@ -140,7 +140,7 @@ pub struct TurnRequest {
 
 impl fmt::Debug for TurnRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Turn({} bytes)", self.text.len())
+        write!(f, "TurnRequest({} bytes)", self.text.len())
     }
 }
 

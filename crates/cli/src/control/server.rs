@@ -40,7 +40,7 @@ pub(crate) struct ControlServer {
 
 impl fmt::Debug for ControlServer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Server({})", self.name)
+        write!(f, "ControlServer({})", self.name)
     }
 }
 

@@ -26,10 +26,10 @@ struct QueueFull {
 /// A stream with its own writer thread, which begins with the first bytes. A failed write or a full
 /// queue cancels the run.
 pub(crate) struct StdoutQueue {
-    shared: Arc<QueueShared>,
+    shared: Arc<QueueInner>,
 }
 
-struct QueueShared {
+struct QueueInner {
     state: Mutex<QueueState>,
     /// What the thread will write to, until it begins.
     out: Mutex<Option<Box<dyn Write + Send>>>,
@@ -63,7 +63,7 @@ impl StdoutQueue {
         let out = Mutex::new(Some(out));
         let more = Condvar::new();
         let written = Notify::new();
-        Self { shared: Arc::new(QueueShared { state, out, more, written, most, cancel }) }
+        Self { shared: Arc::new(QueueInner { state, out, more, written, most, cancel }) }
     }
 
     /// Appends bytes to the queue. Bytes after the end are dropped.
@@ -125,7 +125,7 @@ impl Drop for StdoutQueue {
     }
 }
 
-impl QueueShared {
+impl QueueInner {
     fn lock(&self) -> MutexGuard<'_, QueueState> {
         self.state.lock()
     }

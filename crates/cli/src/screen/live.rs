@@ -23,10 +23,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// Shows what happens. It never stops or delays a run: a thread of its own writes, and output that
 /// cannot be written is dropped.
 pub(crate) struct Screen {
-    shared: Arc<ScreenShared>,
+    shared: Arc<ScreenInner>,
 }
 
-struct ScreenShared {
+struct ScreenInner {
     state: Mutex<ScreenState>,
     /// What the thread will draw with, until it begins.
     drawer: Mutex<Option<ScreenWriter>>,
@@ -45,7 +45,7 @@ impl Screen {
         let tools = Arc::clone(&surface.tools);
         let mut state = ScreenState::new(Arc::clone(&tools), surface.detail, surface.live);
         state.plain = Plain::new(tools, surface.unasked).with_answer_printed(surface.prints_answer);
-        let shared = ScreenShared {
+        let shared = ScreenInner {
             state: Mutex::new(state),
             drawer: Mutex::new(Some(ScreenWriter::new(surface))),
             wake: Condvar::new(),
@@ -163,7 +163,7 @@ impl Observer for Screen {
 }
 
 /// Pauses drawing until dropped.
-pub(crate) struct PausedScreen(Arc<ScreenShared>);
+pub(crate) struct PausedScreen(Arc<ScreenInner>);
 
 impl PausedScreen {
     /// Waits until the tree is off the terminal; returns false if `stop` was set first.
@@ -189,7 +189,7 @@ impl Drop for PausedScreen {
     }
 }
 
-impl ScreenShared {
+impl ScreenInner {
     fn lock(&self) -> MutexGuard<'_, ScreenState> {
         self.state.lock()
     }

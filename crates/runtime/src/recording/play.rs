@@ -51,11 +51,11 @@ struct PlaybackState {
 }
 
 /// The replay is over; why is in its state.
-pub(crate) struct ReplayOver;
+pub(crate) struct ReplayEnd;
 
 impl std::fmt::Debug for Playback {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Play({})", self.recording.session())
+        write!(f, "Playback({})", self.recording.session())
     }
 }
 
@@ -101,11 +101,11 @@ impl Playback {
     }
 
     /// Waits until the next record is one of this agent, and gives it.
-    pub(crate) async fn turn(&self, agent: &AgentId) -> Result<Arc<Record>, ReplayOver> {
+    pub(crate) async fn turn(&self, agent: &AgentId) -> Result<Arc<Record>, ReplayEnd> {
         poll_fn(|cx| {
             let mut state = self.lock();
             if state.fault.is_some() {
-                return Poll::Ready(Err(ReplayOver));
+                return Poll::Ready(Err(ReplayEnd));
             }
             match self.recording.records.get(state.made) {
                 Some(next) if next.agent == *agent => Poll::Ready(Ok(Arc::clone(next))),
@@ -117,7 +117,7 @@ impl Playback {
                     let records = self.recording.records.len() as u64;
                     let bytes = self.recording.torn;
                     state.fault = Some(ReplayError::EndsHere { records, bytes });
-                    Poll::Ready(Err(ReplayOver))
+                    Poll::Ready(Err(ReplayEnd))
                 }
             }
         })
@@ -138,9 +138,9 @@ impl Playback {
     }
 
     /// Ends the replay. The first reason stays.
-    pub(crate) fn fail(&self, error: ReplayError) -> ReplayOver {
+    pub(crate) fn fail(&self, error: ReplayError) -> ReplayEnd {
         self.lock().fault.get_or_insert(error);
-        ReplayOver
+        ReplayEnd
     }
 
     /// Where it stands: the next record, in words.

@@ -40,7 +40,7 @@ struct RecorderState {
 
 impl fmt::Debug for SessionRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Tape").field(&self.path).finish()
+        f.debug_tuple("SessionRecorder").field(&self.path).finish()
     }
 }
 

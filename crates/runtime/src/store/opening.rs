@@ -31,7 +31,7 @@ pub struct OpeningCount {
 
 impl fmt::Debug for OpeningCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Opening").field(&self.path).finish()
+        f.debug_tuple("OpeningCount").field(&self.path).finish()
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-use super::ServerShared;
+use super::ServerInner;
 use super::answer::{BodyEnd, MockAnswer};
 
 /// Maximum bytes of a request's head.
@@ -49,7 +49,7 @@ impl HttpRequest {
 }
 
 /// Serves requests until either side closes.
-pub(super) async fn serve(mut stream: TcpStream, shared: &ServerShared) -> io::Result<()> {
+pub(super) async fn serve(mut stream: TcpStream, shared: &ServerInner) -> io::Result<()> {
     stream.set_nodelay(true)?;
     let mut received = Vec::new();
     while let Some(request) = read_request(&mut stream, &mut received).await? {

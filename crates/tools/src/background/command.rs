@@ -287,7 +287,7 @@ struct Watcher {
 }
 
 /// Why a command is over.
-enum Over {
+enum CommandEnd {
     Exited(Exit),
     Stopped,
     TimedOut,
@@ -306,14 +306,14 @@ impl Watcher {
             let over = async {
                 tokio::select! {
                     biased;
-                    () = command.stop.cancelled() => Over::Stopped,
-                    exit = process.wait_for_exit() => Over::Exited(exit),
-                    () = limit => Over::TimedOut,
+                    () = command.stop.cancelled() => CommandEnd::Stopped,
+                    exit = process.wait_for_exit() => CommandEnd::Exited(exit),
+                    () = limit => CommandEnd::TimedOut,
                 }
             };
             self.reading(over).await
         };
-        if matches!(over, Over::Exited(_)) {
+        if matches!(over, CommandEnd::Exited(_)) {
             self.drain().await;
         }
         // Whatever it started ends with it.
@@ -321,12 +321,12 @@ impl Watcher {
         self.drain().await;
         let stopped = command.state.lock().stopped.unwrap_or(ProcessExit::Killed);
         let exit = match over {
-            Over::Exited(Exit::Code(code)) => ProcessExit::Code { code },
-            Over::Exited(Exit::Signal(signal)) => ProcessExit::Signal { signal },
-            Over::Exited(Exit::Cancelled) => ProcessExit::AgentEnded,
-            Over::Exited(Exit::TimedOut | Exit::Unknown) => ProcessExit::Unknown,
-            Over::Stopped => stopped,
-            Over::TimedOut => ProcessExit::TimedOut,
+            CommandEnd::Exited(Exit::Code(code)) => ProcessExit::Code { code },
+            CommandEnd::Exited(Exit::Signal(signal)) => ProcessExit::Signal { signal },
+            CommandEnd::Exited(Exit::Cancelled) => ProcessExit::AgentEnded,
+            CommandEnd::Exited(Exit::TimedOut | Exit::Unknown) => ProcessExit::Unknown,
+            CommandEnd::Stopped => stopped,
+            CommandEnd::TimedOut => ProcessExit::TimedOut,
         };
         *command.input.lock().await = None;
         command.record_end(exit, ended.left);

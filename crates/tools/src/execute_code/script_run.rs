@@ -93,7 +93,7 @@ pub(super) async fn run_script(
             };
             tokio::join!(serve, read(&mut stdout, &mut output), read(&mut stderr, &mut messages));
         };
-        let mut attended = Attended { work: std::pin::pin!(attend), is_done: false };
+        let mut attended = SideTask { work: std::pin::pin!(attend), is_done: false };
         let exit = attended.during(stop(process.wait_for_exit(), &clock, &lost)).await;
         // Nobody reads what calls give from now on.
         inner.cancel.cancel(CancelReason::Interrupted);
@@ -130,12 +130,12 @@ async fn read(from: &mut Receiver, capture: &mut OutputCapture) {
 }
 
 /// Work that goes on while something else is waited for.
-struct Attended<W> {
+struct SideTask<W> {
     work: W,
     is_done: bool,
 }
 
-impl<W: Future<Output = ()> + Unpin> Attended<W> {
+impl<W: Future<Output = ()> + Unpin> SideTask<W> {
     async fn during<T>(&mut self, awaited: impl Future<Output = T>) -> T {
         let mut awaited = std::pin::pin!(awaited);
         loop {
