@@ -10,8 +10,8 @@ use deputize_core::{
     Catalog, CatalogEntry, CatalogError, Origin, ToolCx, ToolName, ToolSource, ToolsetName,
 };
 use deputize_plugin_host::{
-    Description, HostError, HostProgram, InProcessPlugin, IsolatedPlugin, PluginBoundary,
-    PluginError, PluginFile, PluginFileError, entries,
+    Description, HostError, HostProgram, InProcessPlugin, IsolatedPlugin, MEMORY_MB,
+    PluginBoundary, PluginError, PluginFile, PluginFileError, entries,
 };
 use deputize_process::{Supervisor, SupervisorConfig, base_env, drop_hooks, this_program};
 use deputize_tools::Processes;
@@ -20,9 +20,6 @@ use serde_json::Value;
 
 use crate::extension::{Extension, ExtensionContext, ExtensionError};
 use crate::helper;
-
-/// Memory of a plugin's own process, in MB (1,048,576 bytes), unless set otherwise.
-const MEMORY_MB: u32 = 1024;
 
 /// A plugin, and how it runs.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use deputize_agent::{
 };
 use deputize_core::budget::Budget;
 use deputize_core::hook::HookPoint;
-use deputize_core::model::Reply;
+use deputize_core::model::{Reply, ToolChoice};
 use deputize_core::outcome::ExitReason;
 use deputize_core::policy::ApprovalAnswer;
 use deputize_core::{Cancel, CancelReason, Event, Status};
@@ -379,6 +379,35 @@ fn a_budget_in_dollars_needs_prices() {
     assert!(in_dollars(model().with_price(price)).is_ok());
     // What runs on this machine costs nothing.
     assert!(in_dollars(AgentModel::at("http://127.0.0.1:9/v1", "m")).is_ok());
+}
+
+#[tokio::test]
+async fn a_model_may_have_limits_of_its_own() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("long.txt"), "A long line of a long file.\n".repeat(400))
+        .unwrap();
+    let (agent, model) = builder(dir.path(), |seen| {
+        let is_summary = seen.tool_choice == ToolChoice::None;
+        let is_read = seen.results().len() > 5 || seen.number > 20;
+        Some(match is_summary || is_read {
+            true => Reply::text("m", "I read it.").into(),
+            false => Reply::calls("m", [("read_file", json!({"path": "long.txt"}))]).into(),
+        })
+    });
+    let limited = AgentModel::shared("scripted/m", Arc::clone(&model) as _)
+        .with_max_output_tokens(77)
+        .with_context_window(12_000);
+    let compactions = Arc::new(Mutex::new(0));
+    let seen = Arc::clone(&compactions);
+    let agent = agent.model(limited).on_record(move |record| {
+        *seen.lock() += u32::from(matches!(record.event, Event::Compaction(_)));
+    });
+    let outcome = agent.build().unwrap().run("Read it.").await;
+    assert_eq!(outcome.status, Status::Completed);
+    assert!(*compactions.lock() > 0, "{} requests", model.requests().len());
+    for request in model.requests() {
+        assert_eq!(request.options.max_output_tokens, Some(77));
+    }
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
 //! The keys under `delegation`.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use deputize_core::authority::ApproverMode;
 use deputize_delegate::{DelegationLimits, DelegationOptions};
+use deputize_runtime::Heartbeat;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -74,12 +74,6 @@ pub struct Delegation {
 }
 
 impl Delegation {
-    /// Returns the time limit of a child, or none.
-    pub fn child_timeout(&self) -> Option<Duration> {
-        let seconds = u64::from(self.limits.child_timeout_seconds);
-        (seconds > 0).then(|| Duration::from_secs(seconds))
-    }
-
     /// Returns how children's requests for permission are answered: `approvals`, or what
     /// `subagent_auto_approve` means.
     pub fn child_approvals(&self) -> ApproverMode {
@@ -108,8 +102,8 @@ impl Default for Delegation {
             context_files: false,
             default_toolsets: Vec::new(),
             toolset_ceiling: None,
-            stale_idle_seconds: 450,
-            stale_in_tool_seconds: 1200,
+            stale_idle_seconds: Heartbeat::STALE_IDLE_SECONDS,
+            stale_in_tool_seconds: Heartbeat::STALE_IN_TOOL_SECONDS,
             subagent_auto_approve: None,
             approvals: None,
             max_output_tokens: 0,
@@ -117,7 +111,7 @@ impl Default for Delegation {
             acp_command: String::new(),
             acp_args: Vec::new(),
             acp_env: Vec::new(),
-            heartbeat_seconds: 30,
+            heartbeat_seconds: Heartbeat::EVERY_SECONDS,
         }
     }
 }

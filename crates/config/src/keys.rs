@@ -4,8 +4,10 @@
 
 use std::collections::BTreeMap;
 
+use deputize_core::agent::AgentLimits;
 use deputize_core::authority::ApproverMode;
 use deputize_core::file_state::OnStaleWrite;
+use deputize_providers::limits::CONTENT_BYTES;
 use deputize_runtime::{CompactionConfig, SyncMode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -96,7 +98,7 @@ impl Default for Config {
             providers: BTreeMap::new(),
             toolsets: Vec::new(),
             composite_toolsets: BTreeMap::new(),
-            max_iterations: 90,
+            max_iterations: AgentLimits::MAX_ITERATIONS,
             inactivity_timeout_seconds: 0,
             budget: Budget::default(),
             approvals: Approvals::default(),
@@ -184,7 +186,11 @@ pub struct CodeExecutionConfig {
 
 impl Default for CodeExecutionConfig {
     fn default() -> Self {
-        Self { timeout_seconds: 300, max_calls: 50, output_bytes: 50_000 }
+        Self {
+            timeout_seconds: deputize_tools::CODE_SECONDS,
+            max_calls: deputize_tools::CODE_CALLS,
+            output_bytes: number(deputize_tools::CODE_OUTPUT_BYTES),
+        }
     }
 }
 
@@ -284,7 +290,11 @@ pub struct CronConfig {
 
 impl Default for CronConfig {
     fn default() -> Self {
-        Self { approvals: CronApprovals::Deny, timeout_seconds: 3_600, max_concurrent_runs: 4 }
+        Self {
+            approvals: CronApprovals::Deny,
+            timeout_seconds: deputize_cron::RUN_SECONDS,
+            max_concurrent_runs: number(deputize_cron::CONCURRENT_RUNS),
+        }
     }
 }
 
@@ -330,11 +340,16 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            read_lines: 2000,
-            read_bytes: 262_144,
-            reply_bytes: 4_194_304,
-            background_commands: 8,
+            read_lines: number(deputize_tools::READ_LINES),
+            read_bytes: number(deputize_tools::READ_BYTES),
+            reply_bytes: number(CONTENT_BYTES),
+            background_commands: number(deputize_tools::BACKGROUND_COMMANDS),
             mcp_schema_bytes: 16_384,
         }
     }
+}
+
+/// A limit of a library as a key has it.
+fn number(limit: usize) -> u32 {
+    u32::try_from(limit).unwrap_or(u32::MAX)
 }

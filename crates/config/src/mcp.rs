@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use deputize_mcp::ToolFilter;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -62,19 +63,6 @@ impl Default for McpServer {
             of_editor: false,
         }
     }
-}
-
-/// Which tools of a server are offered, by the server's own names for them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct ToolFilter {
-    /// Tools to offer. Empty: all.
-    pub include: Vec<String>,
-    /// Tools to leave out.
-    pub exclude: Vec<String>,
-    /// Tools that you declare read-only: they run without approval. The server's own claims do not
-    /// count.
-    pub read_only: Vec<String>,
 }
 
 /// The sign-in to a server by OAuth. Most servers need none of this.

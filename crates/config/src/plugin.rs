@@ -1,5 +1,6 @@
 //! The keys of a dynamic plugin.
 
+use deputize_plugin_host::MEMORY_MB;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -30,9 +31,6 @@ pub struct PluginEntry {
     #[schemars(range(min = 16, max = 1_048_576))]
     pub memory_mb: u32,
 }
-
-/// Default memory limit of a plugin, in megabytes.
-pub const MEMORY_MB: u32 = 1024;
 
 fn yes() -> bool {
     true

@@ -24,3 +24,23 @@ pub enum ReasoningEffort {
     /// As much as the model can.
     Xhigh,
 }
+
+impl ReasoningEffort {
+    /// Returns the word that providers read; `None` for the model's own default.
+    pub fn word(self) -> Option<String> {
+        let word = serde_json::to_value(self).ok()?;
+        word.as_str().filter(|word| !word.is_empty()).map(str::to_owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn providers_read_the_word_of_the_configuration() {
+        assert_eq!(ReasoningEffort::Unset.word(), None);
+        assert_eq!(ReasoningEffort::None.word().as_deref(), Some("none"));
+        assert_eq!(ReasoningEffort::Xhigh.word().as_deref(), Some("xhigh"));
+    }
+}

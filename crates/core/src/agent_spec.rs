@@ -71,6 +71,13 @@ pub struct AgentLimits {
     pub wrap_up_ms: u64,
 }
 
+impl AgentLimits {
+    /// Model requests of a top agent, unless set otherwise.
+    pub const MAX_ITERATIONS: u32 = 90;
+    /// Seconds for a closing answer, unless set otherwise.
+    pub const WRAP_UP_SECONDS: u32 = 20;
+}
+
 /// The complete specification of an agent, as plain data: the same for a local loop, an external
 /// program, another machine and the journal. Whoever spawns the agent resolves the names.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -110,7 +110,7 @@ impl Default for DelegationLimits {
         Self {
             max_iterations: 50,
             child_timeout_seconds: 600,
-            wrap_up_seconds: 20,
+            wrap_up_seconds: AgentLimits::WRAP_UP_SECONDS,
             max_concurrent_children: 3,
             max_spawn_depth: 1,
             max_children_per_session: 200,

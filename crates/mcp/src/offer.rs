@@ -7,6 +7,7 @@ use deputize_core::schema::Schema;
 use deputize_core::{
     CatalogEntry, Effects, Origin, Tool, ToolDecl, ToolKind, ToolName, ToolSpec, ToolsetName,
 };
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -16,15 +17,17 @@ use crate::server::ServerTarget;
 use crate::server_record::{ServerChange, ServerRecord};
 use crate::tool::{ServerTool, ToolAction, hint};
 
-/// Which tools of a server are offered, in the person's words: names as the server gives them.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+// The comments of the fields are descriptions in the schema of a program's configuration.
+/// Which tools of a server are offered, by the server's own names for them.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
 pub struct ToolFilter {
-    /// Tools to offer; all if empty.
+    /// Tools to offer. Empty: all.
     pub include: Vec<String>,
     /// Tools to leave out.
     pub exclude: Vec<String>,
-    /// Tools that the person declares read-only: they run without approval, side by side, and again
-    /// after a crash. The server's own claims do not count.
+    /// Tools that you declare read-only: they run without approval. The server's own claims do not
+    /// count.
     pub read_only: Vec<String>,
 }
 

@@ -1,11 +1,8 @@
 //! An observer that stores records.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use deputize_core::model::Delta;
 use deputize_core::{AgentId, Event, Observer, Record};
-use parking_lot::Mutex;
 use tokio::sync::watch;
 
 /// An observer that stores every record. Clones share the records.
@@ -30,12 +27,11 @@ use tokio::sync::watch;
 #[derive(Debug, Clone)]
 pub struct Recorder {
     records: Arc<watch::Sender<Vec<Record>>>,
-    live: Arc<Mutex<BTreeMap<AgentId, String>>>,
 }
 
 impl Default for Recorder {
     fn default() -> Self {
-        Self { records: Arc::new(watch::Sender::new(Vec::new())), live: Arc::default() }
+        Self { records: Arc::new(watch::Sender::new(Vec::new())) }
     }
 }
 
@@ -78,13 +74,6 @@ impl Recorder {
         types(&self.records.borrow())
     }
 
-    /// Returns the text and reasoning of an agent's replies as they arrived.
-    #[must_use]
-    pub fn live_text(&self, agent: &AgentId) -> String {
-        let live = self.live.lock();
-        live.get(agent).cloned().unwrap_or_default()
-    }
-
     /// Waits until the records satisfy `test`.
     pub async fn until(&self, mut test: impl FnMut(&[Record]) -> bool) {
         // This value owns the sender, so the channel cannot be closed.
@@ -101,11 +90,5 @@ fn type_of(event: &Event) -> String {
 impl Observer for Recorder {
     fn on_record(&self, record: &Record) {
         self.records.send_modify(|records| records.push(record.clone()));
-    }
-
-    fn on_delta(&self, agent: &AgentId, delta: Delta<'_>) {
-        let mut live = self.live.lock();
-        let (Delta::Text(text) | Delta::Reasoning(text)) = delta else { return };
-        live.entry(agent.clone()).or_default().push_str(text);
     }
 }

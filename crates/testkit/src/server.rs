@@ -157,12 +157,6 @@ impl MockServer {
         let _never_closed = requests.wait_for(|requests| requests.len() >= n).await;
     }
 
-    /// Returns the number of open connections.
-    #[must_use]
-    pub fn open_connections(&self) -> usize {
-        self.shared.open.count().now
-    }
-
     /// Returns the total number of connections.
     #[must_use]
     pub fn connections(&self) -> usize {

@@ -15,6 +15,9 @@ use crate::boundary::{CancelResult, PluginBoundary, PluginCall, SETTLE};
 use crate::error::{HostError, PluginError};
 use crate::host::{Host, host_gone};
 
+/// Memory limit of a plugin in MB (1,048,576 bytes), unless set otherwise.
+pub const MEMORY_MB: u32 = 1024;
+
 /// How a host process is started: a program whose `main` calls [`host_main`](crate::host_main)
 /// when it is started with these arguments.
 #[derive(Debug, Clone, PartialEq, Eq)]

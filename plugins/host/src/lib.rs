@@ -66,6 +66,6 @@ pub use description::{Description, ToolDescription};
 pub use error::{HostError, PluginError, PluginFileError};
 pub use file::{MAX_FILE_BYTES, PluginFile};
 pub use in_process::{InProcessPlugin, MAX_STUCK};
-pub use isolated::{HostProgram, IsolatedPlugin};
+pub use isolated::{HostProgram, IsolatedPlugin, MEMORY_MB};
 pub use serve::host_main;
 pub use tool::entries;

@@ -39,11 +39,6 @@ use crate::protected::protected_paths;
 use crate::running::RunningSessions;
 use crate::secrets::add_secrets;
 
-/// Model requests of one task, unless set otherwise.
-const MAX_ITERATIONS: u32 = 90;
-/// Milliseconds that an agent has for a closing answer.
-const WRAP_UP_MS: u64 = 20_000;
-
 /// The settings of an agent; see [`Agent::builder`].
 #[must_use]
 pub struct AgentBuilder {
@@ -101,7 +96,7 @@ impl AgentBuilder {
             system_prompt: String::new(),
             limits: LimitSettings {
                 budget: Budget::default(),
-                max_iterations: MAX_ITERATIONS,
+                max_iterations: AgentLimits::MAX_ITERATIONS,
                 #[cfg(feature = "tools")]
                 code: deputize_tools::CodeLimits::default(),
             },
@@ -253,7 +248,7 @@ impl AgentBuilder {
         self
     }
 
-    /// Limits the model requests of each task; 90 unless set.
+    /// Limits the model requests of each task; [`AgentLimits::MAX_ITERATIONS`] unless set.
     pub fn max_iterations(mut self, count: u32) -> Self {
         self.limits.max_iterations = count;
         self
@@ -466,7 +461,7 @@ impl AgentBuilder {
                 agent: AgentLimits {
                     max_iterations: self.limits.max_iterations,
                     time_ms: 0,
-                    wrap_up_ms: WRAP_UP_MS,
+                    wrap_up_ms: u64::from(AgentLimits::WRAP_UP_SECONDS) * 1000,
                 },
                 budgets: Budgets { session: self.limits.budget, children: Budget::default() },
                 children_time: None,

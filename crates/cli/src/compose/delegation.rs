@@ -13,7 +13,6 @@ use deputize_delegate::{
     DelegationOptions, ToolFlavor,
 };
 
-use super::settings::effort;
 use super::{AssembledProgram, AssemblyInput, PromptEnvironment};
 use crate::config::{Config, OPTIONAL_TOOLSETS, child_model_name};
 
@@ -49,7 +48,7 @@ pub(super) fn policy(
             choices: models,
             by_profile,
             unreachable: unreachable_models,
-            reasoning_effort: effort(set.reasoning_effort),
+            reasoning_effort: set.reasoning_effort.word(),
             max_output_tokens: Some(set.max_output_tokens).filter(|tokens| *tokens > 0),
             context_windows: context_windows(from.config),
         },

@@ -11,8 +11,7 @@ use deputize_core::ResourceMap;
 use deputize_core::sanitize::Secrets;
 use deputize_core::setting_names::SettingNames;
 use deputize_mcp::{
-    ApprovalStore, HintCommands, ServerConfig, ServerDirectory, ServerLimits, Servers, ToolFilter,
-    WORKSPACE,
+    ApprovalStore, HintCommands, ServerConfig, ServerDirectory, ServerLimits, Servers, WORKSPACE,
 };
 use deputize_process::{ProgramError, base_env};
 use deputize_tools::Processes;
@@ -226,14 +225,7 @@ pub(super) fn known(
 
 /// Returns how the tools of servers are offered; servers whose tools no agent has are marked.
 pub(super) fn offers(config: &Config) -> ServerOffers {
-    let filter = |(name, entry): (&String, &McpServer)| {
-        let filter = ToolFilter {
-            include: entry.tools.include.clone(),
-            exclude: entry.tools.exclude.clone(),
-            read_only: entry.tools.read_only.clone(),
-        };
-        (name.clone(), filter)
-    };
+    let filter = |(name, entry): (&String, &McpServer)| (name.clone(), entry.tools.clone());
     let unused = config.mcp_servers.keys().filter(|name| !is_wanted(config, name));
     ServerOffers {
         filters: config.mcp_servers.iter().map(filter).collect(),

@@ -19,7 +19,7 @@ use deputize_tools::{MEMORY_TOOL, MemoryFiles};
 
 use super::{AssemblyInput, ComposeError, mcp};
 use crate::config::{
-    Config, OPTIONAL_TOOLSETS, PrefillMessage, PrefillRole, ReasoningEffort, SERVER_TOOLSETS,
+    Config, OPTIONAL_TOOLSETS, PrefillMessage, PrefillRole, SERVER_TOOLSETS,
     nearest,
 };
 use crate::process_env::ProcessEnv;
@@ -28,23 +28,9 @@ use crate::process_env::ProcessEnv;
 pub(super) fn options(config: &Config, max_output_tokens: Option<u32>) -> ModelOptions {
     let configured = Some(config.max_output_tokens).filter(|tokens| *tokens > 0);
     ModelOptions {
-        reasoning_effort: effort(config.reasoning_effort),
+        reasoning_effort: config.reasoning_effort.word(),
         max_output_tokens: max_output_tokens.or(configured),
     }
-}
-
-/// Returns the reasoning effort as providers name it; `None` for the model's default.
-pub(super) fn effort(effort: ReasoningEffort) -> Option<String> {
-    let word = match effort {
-        ReasoningEffort::Unset => return None,
-        ReasoningEffort::None => "none",
-        ReasoningEffort::Minimal => "minimal",
-        ReasoningEffort::Low => "low",
-        ReasoningEffort::Medium => "medium",
-        ReasoningEffort::High => "high",
-        ReasoningEffort::Xhigh => "xhigh",
-    };
-    Some(word.to_owned())
 }
 
 /// Returns the limits of agents.

@@ -272,3 +272,11 @@ fn the_offline_model_names_only_providers_that_are_known() {
         assert!(deputize_providers::known_provider(provider).is_some(), "{provider}");
     }
 }
+
+/// The crate of browsers is no dependency of the configuration, so it cannot lend its defaults.
+#[cfg(feature = "browser")]
+#[test]
+fn browsers_have_the_same_limits_unless_set_in_the_program_and_its_library() {
+    let limits = Bench::new().compose(&[]).unwrap().browser.limits;
+    assert_eq!(limits, deputize_browser::BrowserLimits::default());
+}

@@ -120,6 +120,15 @@ fn every_field_is_read() {
 }
 
 #[test]
+fn a_profile_without_a_file_stands_before_a_bundled_one() {
+    let profile = parse("name: look\ndescription: Looks twice.").unwrap().profile;
+    let library = ProfileLibrary::default().with_bundled(BUNDLED).with_profile(profile);
+    let found = library.find("look").unwrap();
+    assert_eq!((found.profile.description.as_str(), found.path), ("Looks twice.", None));
+    assert_eq!(found.origin, DocumentOrigin::User);
+}
+
+#[test]
 fn names_of_other_programs_are_mapped_and_never_allow_more() {
     let fronts = [
         "model: inherit",

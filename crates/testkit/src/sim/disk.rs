@@ -130,14 +130,6 @@ impl SimDisk {
         file.map_or(0, |file| file.content.certain())
     }
 
-    /// Changes a file without the process noticing, as decay and other programs do.
-    pub fn tamper(&self, path: &Path, change: impl FnOnce(&mut Vec<u8>)) {
-        if let Some(file) = self.0.state().files.get_mut(path) {
-            change(&mut file.content.now);
-            file.content.durable.clone_from(&file.content.now);
-        }
-    }
-
     fn process(&self) -> u64 {
         self.0.state().process
     }
