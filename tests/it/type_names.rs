@@ -153,3 +153,32 @@ fn debug_prints_the_name_of_the_type() {
     assert!(count > 40, "only {count} names were found");
     assert!(found.is_empty(), "{found:#?}");
 }
+
+/// The names that a crate's root exports by `pub use`.
+fn root_exports(source: &str) -> Vec<&str> {
+    let mut names = Vec::new();
+    for statement in source.split(";\n") {
+        let Some((_, exported)) = statement.split_once("pub use ") else { continue };
+        let list =
+            exported.split_once('{').map_or(exported, |(_, list)| list.trim_end_matches('}'));
+        let list = list.split(',').map(str::trim).filter(|name| !name.is_empty());
+        names.extend(list.map(|name| name.rsplit("::").next().unwrap_or(name)));
+    }
+    names
+}
+
+#[test]
+fn the_root_of_core_has_few_names() {
+    let source = "mod a;\npub use a::{\n    B, C,\n};\npub use d;\npub use e::f::G;\n";
+    assert_eq!(root_exports(source), ["B", "C", "d", "G"]);
+    let core = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join("crates/core/src");
+    let root = fs::read_to_string(core.join("lib.rs")).unwrap();
+    let names = root_exports(&root);
+    let mut files = Vec::new();
+    sources(&core, &mut files);
+    let macros =
+        |file: &PathBuf| fs::read_to_string(file).unwrap().matches("#[macro_export]").count();
+    let macros: usize = files.iter().map(macros).sum();
+    assert!(macros > 0 && names.contains(&"ToolSpec"), "{names:?}");
+    assert!(names.len() + macros <= 60, "{macros} macros and {names:?}");
+}

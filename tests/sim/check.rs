@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use deputize_core::model::Usage;
+use deputize_core::name::ChildEndId;
 use deputize_core::outcome::ExitReason;
-use deputize_core::{AgentId, ChildEndId, Event, Outcome, Record, Status};
+use deputize_core::{AgentId, Event, Outcome, Record, Status};
 use deputize_runtime::{ReadError, StoredSession, SyncMode};
 use deputize_testkit::CrashKind;
 

@@ -76,7 +76,8 @@ fn by_effects(effects: Effects) -> Verdict {
 #[cfg(test)]
 mod tests {
     use deputize_core::schema::Schema;
-    use deputize_core::{HarmlessCalls, ToolDecl, ToolKind, ToolName};
+    use deputize_core::tool::HarmlessCalls;
+    use deputize_core::{ToolDecl, ToolKind, ToolName};
     use serde_json::json;
 
     use super::*;

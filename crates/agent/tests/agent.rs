@@ -388,10 +388,10 @@ async fn a_model_may_have_limits_of_its_own() {
         .unwrap();
     let (agent, model) = builder(dir.path(), |seen| {
         let is_summary = seen.tool_choice == ToolChoice::None;
-        let is_read = seen.results().len() > 5 || seen.number > 20;
-        Some(match is_summary || is_read {
+        let part = json!({"path": "long.txt", "offset": seen.number});
+        Some(match is_summary || seen.number > 6 {
             true => Reply::text("m", "I read it.").into(),
-            false => Reply::calls("m", [("read_file", json!({"path": "long.txt"}))]).into(),
+            false => Reply::calls("m", [("read_file", part)]).into(),
         })
     });
     let limited = AgentModel::shared("scripted/m", Arc::clone(&model) as _)
@@ -403,7 +403,7 @@ async fn a_model_may_have_limits_of_its_own() {
         *seen.lock() += u32::from(matches!(record.event, Event::Compaction(_)));
     });
     let outcome = agent.build().unwrap().run("Read it.").await;
-    assert_eq!(outcome.status, Status::Completed);
+    assert_eq!(outcome.status, Status::Completed, "{outcome:?}");
     assert!(*compactions.lock() > 0, "{} requests", model.requests().len());
     for request in model.requests() {
         assert_eq!(request.options.max_output_tokens, Some(77));

@@ -119,7 +119,7 @@ pub use future::BoxFuture;
 pub use inventory;
 pub use message::{Message, ToolCall, ToolResult};
 pub use model::Model;
-pub use name::{AgentId, CallId, ChildEndId, SessionId, ToolName, ToolsetName};
+pub use name::{AgentId, CallId, SessionId, ToolName, ToolsetName};
 pub use origin::Origin;
 pub use outcome::Outcome;
 pub use policy::{Approver, Policy};
@@ -133,7 +133,7 @@ pub use tool::{
     erase,
 };
 pub use tool_effect::ToolEffect;
-pub use tool_output::{Display, DisplayedDiff, ToolCallResult, ToolError, ToolOutput};
-pub use tool_return::{IntoToolCallResult, IntoToolOutput, Json};
-pub use tool_spec::{Availability, Effects, Example, HarmlessCalls, ToolDecl, ToolSpec};
+pub use tool_output::{Display, ToolCallResult, ToolError, ToolOutput};
+pub use tool_return::Json;
+pub use tool_spec::{Availability, Effects, Example, ToolDecl, ToolSpec};
 pub use tool_subject::{ArgumentRole, Subject, ToolKind};

@@ -17,7 +17,9 @@ mod context;
 mod entry;
 mod index;
 
-pub use crate::tool_spec::{ToolGuidance, headline, spec_of};
+pub use crate::tool_output::DisplayedDiff;
+pub use crate::tool_return::{IntoToolCallResult, IntoToolOutput};
+pub use crate::tool_spec::{HarmlessCalls, ToolGuidance, headline, spec_of};
 pub use catalog::{
     Catalog, CatalogError, CompositeToolset, Registration, ToolCrate, ToolSource, ToolsetParts,
 };

@@ -188,7 +188,8 @@ fn run(krate: &TokenStream, function: &ItemFn, name: &Ident, places: &[Place]) -
         syn::ReturnType::Default => ident.span(),
         syn::ReturnType::Type(_, ty) => ty.span(),
     };
-    let into_result = quote_spanned!(output=> #krate::IntoToolCallResult::into_result(__given));
+    let into_result =
+        quote_spanned!(output=> #krate::tool::IntoToolCallResult::into_result(__given));
     quote! {
         #[allow(deprecated, unused_variables)]
         async fn run(

@@ -5,8 +5,9 @@ use std::sync::{Arc, Weak};
 
 use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, ContinueError, Delivery};
 use deputize_core::event::JournalError;
+use deputize_core::name::ChildEndId;
 use deputize_core::process::ProcessEnd;
-use deputize_core::{AgentId, AgentView, Cancel, CancelReason, ChildEndId, Event, Outcome};
+use deputize_core::{AgentId, AgentView, Cancel, CancelReason, Event, Outcome};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 

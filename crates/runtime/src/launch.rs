@@ -6,7 +6,8 @@ use deputize_core::agent::{AgentSpec, AttachError};
 use deputize_core::authority::Grant;
 use deputize_core::future::poll_once;
 use deputize_core::image::Vision;
-use deputize_core::{AgentView, Authority, Cancel, ChildEndId, Outcome, describe_error};
+use deputize_core::name::ChildEndId;
+use deputize_core::{AgentView, Authority, Cancel, Outcome, describe_error};
 use tracing::{Instrument as _, info_span};
 
 use crate::agent_context::AgentContext;

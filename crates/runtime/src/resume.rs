@@ -9,11 +9,11 @@ use deputize_core::event::JournalError;
 use deputize_core::hook::HookEvent;
 use deputize_core::image::Image;
 use deputize_core::message::UserMessage;
+use deputize_core::name::ChildEndId;
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::Step;
 use deputize_core::{
-    AgentId, Authority, Cancel, Catalog, ChildEndId, Event, Outcome, SessionId, Status,
-    describe_error,
+    AgentId, Authority, Cancel, Catalog, Event, Outcome, SessionId, Status, describe_error,
 };
 
 use crate::agent_state::StartedCall;

@@ -5,10 +5,11 @@ use std::path::PathBuf;
 
 use deputize_core::file_state::PathGuard;
 use deputize_core::message::ModelText;
+use deputize_core::tool::DisplayedDiff;
 use deputize_core::tool::spec_of;
 use deputize_core::{
-    ArgumentRole, Display, DisplayedDiff, Effects, Example, Subject, ToolCallResult, ToolCx,
-    ToolError, ToolKind, ToolOutput, ToolSpec, TypedTool, sanitize,
+    ArgumentRole, Display, Effects, Example, Subject, ToolCallResult, ToolCx, ToolError, ToolKind,
+    ToolOutput, ToolSpec, TypedTool, sanitize,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -4,12 +4,13 @@ use std::collections::BTreeSet;
 
 use deputize_core::outside_sources::OutsideSources;
 use deputize_core::sanitize::{Secrets, for_terminal_line};
+use deputize_core::tool::HarmlessCalls;
 use deputize_core::tool::spec_of;
 use deputize_core::truncate::truncate_bytes;
 use deputize_core::{
-    AgentView, ArgumentRole, Availability, CatalogEntry, Effects, Example, HarmlessCalls,
-    ResourceMap, Subject, ToolCallResult, ToolCx, ToolError, ToolKind, ToolName, ToolOutput,
-    ToolSpec, ToolsetName, TypedTool, describe_error,
+    AgentView, ArgumentRole, Availability, CatalogEntry, Effects, Example, ResourceMap, Subject,
+    ToolCallResult, ToolCx, ToolError, ToolKind, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    TypedTool, describe_error,
 };
 use deputize_cron::{
     Job, JobName, JobSettings, JobStore, JobStoreError, RunStatus, Schedule, next_time, timestamp,

@@ -6,8 +6,9 @@
 use std::ops::Range;
 use std::path::PathBuf;
 
+use deputize_core::Display;
+use deputize_core::tool::DisplayedDiff;
 use deputize_core::truncate::truncate_with_count;
-use deputize_core::{Display, DisplayedDiff};
 use imara_diff::{Algorithm, Diff, InternedInput};
 
 use crate::shown::count;

@@ -9,11 +9,10 @@ use std::sync::Arc;
 use deputize_core::agent::AgentLimits;
 use deputize_core::message::{CallStatus, ModelText, OpaqueBlock, UserMessage};
 use deputize_core::model::{FailureKind, Finish, ModelError, Reply, ToolChoice, Usage};
+use deputize_core::name::ChildEndId;
 use deputize_core::outcome::ExitReason;
 use deputize_core::run::{Input, Run, Step, WrapUpReason};
-use deputize_core::{
-    AgentId, CallId, CancelReason, ChildEndId, Message, SessionId, Status, ToolResult,
-};
+use deputize_core::{AgentId, CallId, CancelReason, Message, SessionId, Status, ToolResult};
 
 fn limits(max_iterations: u32) -> AgentLimits {
     AgentLimits { max_iterations, time_ms: 0, wrap_up_ms: 0 }

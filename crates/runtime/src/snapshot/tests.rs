@@ -4,11 +4,10 @@ use deputize_core::agent::{AgentActivity, AgentSpec, SpawnedBy};
 use deputize_core::event::RequestPurpose;
 use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::model::{Finish, RawCall, Reply, Usage};
+use deputize_core::name::ChildEndId;
 use deputize_core::run::WrapUpReason;
 use deputize_core::schema::Schema;
-use deputize_core::{
-    CancelReason, ChildEndId, SessionId, ToolDecl, ToolName, ToolResult, ToolSpec,
-};
+use deputize_core::{CancelReason, SessionId, ToolDecl, ToolName, ToolResult, ToolSpec};
 use proptest::prelude::*;
 
 use super::*;

@@ -8,10 +8,10 @@ use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::policy::Denial;
 use deputize_core::sanitize::{Secrets, TextSource, clean, for_terminal_line, frame_for_model};
 use deputize_core::todo::TodoItem;
+use deputize_core::tool::DisplayedDiff;
 use deputize_core::truncate::truncate_bytes;
 use deputize_core::{
-    Display, DisplayedDiff, ToolCall, ToolCallResult, ToolEffect, ToolError, ToolOutput,
-    describe_error,
+    Display, ToolCall, ToolCallResult, ToolEffect, ToolError, ToolOutput, describe_error,
 };
 use sha2::{Digest as _, Sha256};
 

@@ -1,6 +1,6 @@
-use deputize_core::ChildEndId;
 use deputize_core::event::SessionStart;
 use deputize_core::message::UserMessage;
+use deputize_core::name::ChildEndId;
 use deputize_core::outcome::ExitReason;
 use deputize_core::sanitize::FrameSecret;
 use deputize_runtime::{Header, SessionFile};

@@ -1,10 +1,11 @@
 use deputize_core::budget::Cost;
 use deputize_core::event::{LogLevel, RequestPurpose};
 use deputize_core::message::{CallStatus, UserMessage};
+use deputize_core::name::ChildEndId;
 use deputize_core::outcome::ExitReason;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
 use deputize_core::run::WrapUpReason;
-use deputize_core::{CancelReason, ChildEndId, SessionId, Status, ToolsetName};
+use deputize_core::{CancelReason, SessionId, Status, ToolsetName};
 use serde_json::json;
 
 use super::*;
