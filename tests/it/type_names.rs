@@ -105,7 +105,10 @@ fn declarations_are_found_and_nothing_else_is() {
 #[test]
 fn a_type_name_stands_for_few_types() {
     let mut found: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    for file in all_sources().into_iter().filter(|file| !file.components().any(|it| it.as_os_str() == "fuzz")) {
+    for file in all_sources()
+        .into_iter()
+        .filter(|file| !file.components().any(|it| it.as_os_str() == "fuzz"))
+    {
         let source = code(&fs::read_to_string(&file).unwrap());
         for name in source.lines().filter_map(declared) {
             found.entry(name.to_owned()).or_default().push(file.clone());

@@ -29,6 +29,7 @@ use crate::extension::{Extension, ExtensionContext};
 use crate::running::RunningSessions;
 use crate::session_id::new_session_id;
 
+mod assembly_settings;
 mod build_error;
 mod builder;
 mod model_settings;
@@ -36,9 +37,9 @@ mod replay;
 #[cfg(feature = "cron")]
 mod run_job;
 
+use assembly_settings::AgentSetup;
 pub use build_error::BuildError;
 pub use builder::AgentBuilder;
-use builder::AgentSetup;
 pub use replay::AgentReplayError;
 
 /// Why a session does not go on.

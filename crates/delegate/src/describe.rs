@@ -6,9 +6,9 @@ use deputize_core::schema::{Schema, SchemaError};
 use deputize_core::{CatalogEntry, Origin, ToolDecl, ToolName};
 use serde_json::{Value, json};
 
+use crate::call_check::MOST_TASKS;
 use crate::config::{DelegationConfig, OverLimit, ToolFlavor};
 use crate::names::{TASK, TOOL};
-use crate::plan::MOST_TASKS;
 use crate::profiles::profile_list;
 use crate::toolset::{EXECUTE_CODE, ParentView, is_never, nests, offered};
 

@@ -68,7 +68,7 @@ use deputize_core::model::{Delta, ModelError, Reply, Request};
 use deputize_core::{BoxFuture, Cancel};
 
 use crate::endpoint::{KeyHeader, WireDefaults};
-use crate::http::{WireRequest, exchange, offers_tools};
+use crate::http::{RemoteModel, WireRequest, exchange, offers_tools};
 use crate::http_model::http_model;
 use crate::stream::{EventParser as _, ReplyBytes, reply_stream};
 use crate::stream_error::StreamError;
@@ -81,32 +81,36 @@ use stream::MessagesParser;
 /// The wire's name in [`OpaqueBlock`](deputize_core::message::OpaqueBlock).
 const WIRE: &str = "anthropic-messages";
 
-http_model! {
-    /// A model behind an endpoint that speaks Messages. The key goes in `x-api-key`, unless the
-    /// endpoint names another header.
-    ///
-    /// ```no_run
-    /// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
-    /// use deputize_core::{Cancel, Model as _};
-    /// use deputize_core::model::{ModelOptions, Request, ToolChoice};
-    /// use deputize_providers::{AnthropicMessages, Endpoint, Key, http_client};
-    ///
-    /// let mut endpoint = Endpoint::new("anthropic", "https://api.anthropic.com/v1");
-    /// endpoint.keys = vec![Key::new("ANTHROPIC_API_KEY", "sk-1234")];
-    /// let model = AnthropicMessages::new(endpoint, &http_client(clock))?;
-    /// let request = Request {
-    ///     model: "claude-sonnet-5",
-    ///     system: &[],
-    ///     tools: &[],
-    ///     messages: &[],
-    ///     tool_choice: ToolChoice::Auto,
-    ///     options: &ModelOptions::default(),
-    /// };
-    /// let reply = model.reply(&request, &mut |_piece| {}, &Cancel::new()).await?;
-    /// # Ok(()) }
-    /// ```
-    AnthropicMessages, endpoint_dialect, wire_defaults()
+/// A model behind an endpoint that speaks Messages. The key goes in `x-api-key`, unless the
+/// endpoint names another header.
+///
+/// ```no_run
+/// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
+/// use deputize_core::{Cancel, Model as _};
+/// use deputize_core::model::{ModelOptions, Request, ToolChoice};
+/// use deputize_providers::{AnthropicMessages, Endpoint, Key, http_client};
+///
+/// let mut endpoint = Endpoint::new("anthropic", "https://api.anthropic.com/v1");
+/// endpoint.keys = vec![Key::new("ANTHROPIC_API_KEY", "sk-1234")];
+/// let model = AnthropicMessages::new(endpoint, &http_client(clock))?;
+/// let request = Request {
+///     model: "claude-sonnet-5",
+///     system: &[],
+///     tools: &[],
+///     messages: &[],
+///     tool_choice: ToolChoice::Auto,
+///     options: &ModelOptions::default(),
+/// };
+/// let reply = model.reply(&request, &mut |_piece| {}, &Cancel::new()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct AnthropicMessages {
+    pub(crate) remote: RemoteModel,
+    dialect: Dialect,
 }
+
+http_model!(AnthropicMessages, endpoint_dialect, wire_defaults());
 
 impl AnthropicMessages {
     fn send<'a>(

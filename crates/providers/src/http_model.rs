@@ -1,15 +1,8 @@
 //! What the models of all wires have in common.
 
-/// Makes the model of a wire, which sends requests with its method `send`.
+/// Makes a type with an endpoint and a dialect the model of a wire. Its method `send` sends requests.
 macro_rules! http_model {
-    ($(#[$doc:meta])* $name:ident, $dialect:path, $defaults:expr) => {
-        $(#[$doc])*
-        #[derive(Debug)]
-        pub struct $name {
-            pub(crate) remote: crate::http::RemoteModel,
-            dialect: Dialect,
-        }
-
+    ($name:ident, $dialect:path, $defaults:expr) => {
         impl $name {
             /// Creates a model at an endpoint. Nothing is sent yet.
             ///

@@ -31,7 +31,7 @@ use deputize_core::model::{Delta, ModelError, Reply, Request};
 use deputize_core::{BoxFuture, Cancel};
 
 use crate::endpoint::{KeyHeader, WireDefaults};
-use crate::http::{WireRequest, exchange, offers_tools};
+use crate::http::{RemoteModel, WireRequest, exchange, offers_tools};
 use crate::http_model::http_model;
 use crate::stream::{EventParser as _, ReplyBytes, reply_stream};
 use crate::stream_error::StreamError;
@@ -46,30 +46,34 @@ const WIRE: &str = "openai-chat";
 const WIRE_DEFAULTS: WireDefaults =
     WireDefaults { path: &["chat", "completions"], key: KeyHeader::Bearer, headers: &[] };
 
-http_model! {
-    /// A model behind an endpoint that speaks Chat Completions.
-    ///
-    /// ```no_run
-    /// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
-    /// use deputize_core::{Cancel, Model as _};
-    /// use deputize_core::model::{ModelOptions, Request, ToolChoice};
-    /// use deputize_providers::{Endpoint, OpenAiChat, http_client};
-    ///
-    /// let endpoint = Endpoint::new("local", "http://127.0.0.1:8080/v1");
-    /// let model = OpenAiChat::new(endpoint, &http_client(clock))?;
-    /// let request = Request {
-    ///     model: "qwen3",
-    ///     system: &[],
-    ///     tools: &[],
-    ///     messages: &[],
-    ///     tool_choice: ToolChoice::Auto,
-    ///     options: &ModelOptions::default(),
-    /// };
-    /// let reply = model.reply(&request, &mut |_piece| {}, &Cancel::new()).await?;
-    /// # Ok(()) }
-    /// ```
-    OpenAiChat, Dialect::of, WIRE_DEFAULTS
+/// A model behind an endpoint that speaks Chat Completions.
+///
+/// ```no_run
+/// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
+/// use deputize_core::{Cancel, Model as _};
+/// use deputize_core::model::{ModelOptions, Request, ToolChoice};
+/// use deputize_providers::{Endpoint, OpenAiChat, http_client};
+///
+/// let endpoint = Endpoint::new("local", "http://127.0.0.1:8080/v1");
+/// let model = OpenAiChat::new(endpoint, &http_client(clock))?;
+/// let request = Request {
+///     model: "qwen3",
+///     system: &[],
+///     tools: &[],
+///     messages: &[],
+///     tool_choice: ToolChoice::Auto,
+///     options: &ModelOptions::default(),
+/// };
+/// let reply = model.reply(&request, &mut |_piece| {}, &Cancel::new()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct OpenAiChat {
+    pub(crate) remote: RemoteModel,
+    dialect: Dialect,
 }
+
+http_model!(OpenAiChat, Dialect::of, WIRE_DEFAULTS);
 
 impl OpenAiChat {
     fn send<'a>(

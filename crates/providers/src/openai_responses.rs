@@ -30,7 +30,7 @@ use deputize_core::model::{Delta, ModelError, Reply, Request};
 use deputize_core::{BoxFuture, Cancel};
 
 use crate::endpoint::{KeyHeader, WireDefaults};
-use crate::http::{WireRequest, exchange, offers_tools};
+use crate::http::{RemoteModel, WireRequest, exchange, offers_tools};
 use crate::http_model::http_model;
 use crate::stream::{EventParser as _, ReplyBytes, reply_stream};
 use crate::stream_error::StreamError;
@@ -44,30 +44,34 @@ use stream::ResponsesParser;
 const WIRE_DEFAULTS: WireDefaults =
     WireDefaults { path: &["responses"], key: KeyHeader::Bearer, headers: &[] };
 
-http_model! {
-    /// A model behind an endpoint that speaks Responses.
-    ///
-    /// ```no_run
-    /// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
-    /// use deputize_core::{Cancel, Model as _};
-    /// use deputize_core::model::{ModelOptions, Request, ToolChoice};
-    /// use deputize_providers::{Endpoint, OpenAiResponses, http_client};
-    ///
-    /// let endpoint = Endpoint::new("local", "http://127.0.0.1:8080/v1");
-    /// let model = OpenAiResponses::new(endpoint, &http_client(clock))?;
-    /// let request = Request {
-    ///     model: "gpt-oss",
-    ///     system: &[],
-    ///     tools: &[],
-    ///     messages: &[],
-    ///     tool_choice: ToolChoice::Auto,
-    ///     options: &ModelOptions::default(),
-    /// };
-    /// let reply = model.reply(&request, &mut |_piece| {}, &Cancel::new()).await?;
-    /// # Ok(()) }
-    /// ```
-    OpenAiResponses, endpoint_dialect, WIRE_DEFAULTS
+/// A model behind an endpoint that speaks Responses.
+///
+/// ```no_run
+/// # async fn example(clock: std::sync::Arc<dyn deputize_core::Clock>) -> Result<(), Box<dyn std::error::Error>> {
+/// use deputize_core::{Cancel, Model as _};
+/// use deputize_core::model::{ModelOptions, Request, ToolChoice};
+/// use deputize_providers::{Endpoint, OpenAiResponses, http_client};
+///
+/// let endpoint = Endpoint::new("local", "http://127.0.0.1:8080/v1");
+/// let model = OpenAiResponses::new(endpoint, &http_client(clock))?;
+/// let request = Request {
+///     model: "gpt-oss",
+///     system: &[],
+///     tools: &[],
+///     messages: &[],
+///     tool_choice: ToolChoice::Auto,
+///     options: &ModelOptions::default(),
+/// };
+/// let reply = model.reply(&request, &mut |_piece| {}, &Cancel::new()).await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+pub struct OpenAiResponses {
+    pub(crate) remote: RemoteModel,
+    dialect: Dialect,
 }
+
+http_model!(OpenAiResponses, endpoint_dialect, WIRE_DEFAULTS);
 
 impl OpenAiResponses {
     fn send<'a>(

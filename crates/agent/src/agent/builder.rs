@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use deputize_core::agent::AgentLimits;
 use deputize_core::authority::ApproverMode;
 use deputize_core::budget::Budget;
 use deputize_core::hook::Hook;
@@ -13,28 +12,22 @@ use deputize_core::policy::{ApprovalAnswer, NoPerson, Question};
 use deputize_core::profile::Profile;
 use deputize_core::retry::RetryPolicy;
 use deputize_core::sanitize::Secrets;
-use deputize_core::{
-    Approver, BoxFuture, Cancel, Catalog, CatalogEntry, CatalogError, Clock, Observer, Origin,
-    Record, ResourceMap, ToolCrate,
-};
-use deputize_delegate::{ChildApprovals, DelegationConfig, DelegationHost, send_order};
+use deputize_core::{Approver, BoxFuture, Cancel, Clock, Observer, Record, ResourceMap, ToolCrate};
+use deputize_delegate::DelegationConfig;
 use deputize_documents::ProfileLibrary;
-use deputize_runtime::{Budgets, CompactionConfig, Heartbeat, RateLimiters, SyncMode, SystemClock};
+use deputize_runtime::RateLimiters;
 use jiff::tz::TimeZone;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 #[cfg(feature = "tools")]
 use super::Commands;
+use super::assembly_settings::{AgentSetup, AssemblySettings};
 use super::build_error::BuildError;
 use super::model_settings::{ModelContext, ModelSettings};
 use super::{Agent, AgentModels, Handlers, Sessions};
-use crate::assembly::{Assembly, AssemblyLimits, PromptConfig, ToolSelection, Workspace};
-use crate::delegation::add_delegation_tools;
-use crate::extension::{Extension, ExtensionContext};
+use crate::assembly::{Assembly, Workspace};
+use crate::extension::ExtensionContext;
 use crate::model::AgentModel;
-use crate::policy::EffectPolicy;
-use crate::prompt_sources::{PromptSettings, PromptSources, local_date};
+use crate::prompt_sources::local_date;
 use crate::protected::protected_paths;
 use crate::running::RunningSessions;
 use crate::secrets::add_secrets;
@@ -43,24 +36,12 @@ use crate::secrets::add_secrets;
 #[must_use]
 pub struct AgentBuilder {
     pub(super) models: ModelSettings,
-    crates: Vec<ToolCrate>,
-    extensions: Vec<Box<dyn Extension>>,
+    assembly: AssemblySettings,
     workspace: Option<PathBuf>,
-    delegation: Option<DelegationConfig>,
     profiles: Option<ProfileLibrary>,
     sessions: Option<PathBuf>,
-    system_prompt: String,
-    limits: LimitSettings,
     pub(super) handlers: HandlerSettings,
-    env: BuilderEnv,
-}
-
-/// Limits of an agent.
-struct LimitSettings {
-    budget: Budget,
-    max_iterations: u32,
-    #[cfg(feature = "tools")]
-    code: deputize_tools::CodeLimits,
+    env: Option<BTreeMap<OsString, OsString>>,
 }
 
 /// Who answers questions and sees what happens.
@@ -69,12 +50,6 @@ pub(super) struct HandlerSettings {
     approver: Option<Arc<dyn Approver>>,
     pub(super) observers: Vec<Arc<dyn Observer>>,
     hooks: Vec<Arc<dyn Hook>>,
-}
-
-/// An agent's view of the process that it is in.
-struct BuilderEnv {
-    env: Option<BTreeMap<OsString, OsString>>,
-    clock: Arc<dyn Clock>,
 }
 
 impl std::fmt::Debug for AgentBuilder {
@@ -87,21 +62,12 @@ impl AgentBuilder {
     pub(crate) fn new() -> Self {
         Self {
             models: ModelSettings::default(),
-            crates: Vec::new(),
-            extensions: Vec::new(),
+            assembly: AssemblySettings::default(),
             workspace: None,
-            delegation: None,
             profiles: None,
             sessions: None,
-            system_prompt: String::new(),
-            limits: LimitSettings {
-                budget: Budget::default(),
-                max_iterations: AgentLimits::MAX_ITERATIONS,
-                #[cfg(feature = "tools")]
-                code: deputize_tools::CodeLimits::default(),
-            },
             handlers: HandlerSettings::default(),
-            env: BuilderEnv { env: None, clock: Arc::new(SystemClock) },
+            env: None,
         }
     }
 
@@ -128,7 +94,7 @@ impl AgentBuilder {
 
     /// Adds the tools of a crate. Without any the agent has no tools.
     pub fn tools(mut self, link: ToolCrate) -> Self {
-        self.crates.push(link);
+        self.assembly.crates.push(link);
         self
     }
 
@@ -143,7 +109,7 @@ impl AgentBuilder {
     /// click and a typed text need a yes. Addresses are judged as those that `web_fetch` gets.
     #[cfg(feature = "browser")]
     pub fn browser(mut self, settings: deputize_browser::BrowserSettings) -> Self {
-        self.extensions.push(Box::new(crate::browser::AgentBrowsers(settings)));
+        self.assembly.extensions.push(Box::new(crate::browser::AgentBrowsers(settings)));
         self.tools(deputize_browser::LINK)
     }
 
@@ -152,7 +118,7 @@ impl AgentBuilder {
     /// are loaded when the agent is built.
     #[cfg(feature = "plugins")]
     pub fn plugin(mut self, plugin: crate::PluginConfig) -> Self {
-        self.extensions.push(Box::new(plugin));
+        self.assembly.extensions.push(Box::new(plugin));
         self
     }
 
@@ -164,7 +130,7 @@ impl AgentBuilder {
         mut self,
         servers: impl IntoIterator<Item = deputize_mcp::ServerConfig>,
     ) -> Self {
-        self.extensions.push(Box::new(crate::mcp::AgentServers::new(servers)));
+        self.assembly.extensions.push(Box::new(crate::mcp::AgentServers::new(servers)));
         self
     }
 
@@ -172,7 +138,7 @@ impl AgentBuilder {
     /// agent needs the tools of `deputize-tools` and someone who approves.
     #[cfg(feature = "acp")]
     pub fn external_agent(mut self, program: deputize_acp::AcpProgram) -> Self {
-        self.extensions.push(Box::new(program));
+        self.assembly.extensions.push(Box::new(program));
         self
     }
 
@@ -180,7 +146,7 @@ impl AgentBuilder {
     #[cfg(feature = "tools")]
     pub fn shell_hook(mut self, point: deputize_core::hook::HookPoint, command: &str) -> Self {
         let command = command.to_owned();
-        self.extensions.push(Box::new(crate::HookCommand { point, command }));
+        self.assembly.extensions.push(Box::new(crate::HookCommand { point, command }));
         self
     }
 
@@ -192,7 +158,7 @@ impl AgentBuilder {
         targets: impl IntoIterator<Item = (N, deputize_tools::MessageTarget)>,
     ) -> Self {
         let targets = targets.into_iter().map(|(name, target)| (name.into(), target)).collect();
-        self.extensions.push(Box::new(crate::messages::MessageTargets(targets)));
+        self.assembly.extensions.push(Box::new(crate::messages::MessageTargets(targets)));
         self
     }
 
@@ -200,7 +166,7 @@ impl AgentBuilder {
     /// [`Self::approve`] or [`Self::approver`]. [`Scheduler`](deputize_cron::Scheduler) runs them.
     #[cfg(feature = "cron")]
     pub fn jobs(mut self, store: deputize_cron::JobStore) -> Self {
-        self.extensions.push(Box::new(crate::jobs::AgentJobs(store)));
+        self.assembly.extensions.push(Box::new(crate::jobs::AgentJobs(store)));
         self
     }
 
@@ -213,7 +179,7 @@ impl AgentBuilder {
     /// Lets the agent delegate. Without this call it has no children. The base
     /// prompt of children, and what needs an approval, follow from the other settings.
     pub fn delegation(mut self, config: DelegationConfig) -> Self {
-        self.delegation = Some(config);
+        self.assembly.delegation = Some(config);
         self
     }
 
@@ -238,19 +204,20 @@ impl AgentBuilder {
 
     /// Adds a text to the system prompt of the agent and its children.
     pub fn system_prompt(mut self, text: impl Into<String>) -> Self {
-        self.system_prompt = text.into();
+        self.assembly.system_prompt = text.into();
         self
     }
 
     /// Limits the tokens and dollars of each session, children included.
     pub fn budget(mut self, budget: Budget) -> Self {
-        self.limits.budget = budget;
+        self.assembly.limits.budget = budget;
         self
     }
 
-    /// Limits the model requests of each task; [`AgentLimits::MAX_ITERATIONS`] unless set.
+    /// Limits the model requests of each task; [`AgentLimits::MAX_ITERATIONS`](deputize_core::agent::AgentLimits::MAX_ITERATIONS) unless
+    /// set.
     pub fn max_iterations(mut self, count: u32) -> Self {
-        self.limits.max_iterations = count;
+        self.assembly.limits.max_iterations = count;
         self
     }
 
@@ -263,7 +230,7 @@ impl AgentBuilder {
     /// ```
     #[cfg(feature = "tools")]
     pub fn code_limits(mut self, limits: deputize_tools::CodeLimits) -> Self {
-        self.limits.code = limits;
+        self.assembly.limits.code = limits;
         self
     }
 
@@ -302,13 +269,13 @@ impl AgentBuilder {
     /// Sets the environment in place of this process's: keys come from it, commands get the
     /// harmless part of it, and secrets in it are taken out of all that leaves the program.
     pub fn env(mut self, env: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
-        self.env.env = Some(env.into_iter().collect());
+        self.env = Some(env.into_iter().collect());
         self
     }
 
     /// Sets the clock.
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
-        self.env.clock = Arc::new(clock);
+        self.assembly.clock = Arc::new(clock);
         self
     }
 
@@ -324,10 +291,10 @@ impl AgentBuilder {
         let mut secrets = Secrets::default();
         let variables = texts.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         add_secrets(&mut secrets, variables);
-        let in_dollars = self.limits.budget.usd.is_some();
-        let model_cx = ModelContext { env: &texts, clock: &self.env.clock, in_dollars };
+        let in_dollars = self.assembly.limits.budget.usd.is_some();
+        let model_cx = ModelContext { env: &texts, clock: &self.assembly.clock, in_dollars };
         let (name, models) =
-            self.models.connect(&model_cx, self.delegation.as_ref(), &mut secrets)?;
+            self.models.connect(&model_cx, self.assembly.delegation.as_ref(), &mut secrets)?;
         let sessions = Sessions::open(self.sessions.as_deref()).map_err(BuildError::Sessions)?;
         let workspace = Workspace {
             protected: protected_paths(&texts, &cwd, [sessions.path.clone()], []),
@@ -338,7 +305,7 @@ impl AgentBuilder {
         let commands = Commands {
             processes: Arc::new(crate::helper::processes()),
             env,
-            code: self.limits.code.clone(),
+            code: self.assembly.limits.code.clone(),
         };
         let cx = ExtensionContext {
             cwd: &workspace.cwd.clone(),
@@ -349,15 +316,15 @@ impl AgentBuilder {
             processes: &commands.processes,
         };
         let mut warnings = Vec::new();
-        let date = local_date(&*self.env.clock, TimeZone::system());
-        self.extensions.sort_by_key(|extension| extension.comes_last());
-        let described = self.extensions.iter().map(|extension| extension.describe(&cx));
+        let date = local_date(&*self.assembly.clock, TimeZone::system());
+        self.assembly.extensions.sort_by_key(|extension| extension.comes_last());
+        let described = self.assembly.extensions.iter().map(|extension| extension.describe(&cx));
         let setup = AgentSetup {
-            prompt: self.prompt_sources(&workspace.cwd, date, &mut warnings)?,
+            prompt: self.assembly.prompt_sources(&workspace.cwd, date, &mut warnings)?,
             profiles: self.read_profiles(&mut warnings),
             extensions: described.collect::<Result<_, _>>().map_err(BuildError::Extension)?,
         };
-        let assembly = self.assemble(workspace, &setup, &cx)?;
+        let assembly = self.assembly.assemble(workspace, &setup, &cx)?;
         Ok(Agent {
             models: AgentModels { name, models, secrets },
             sessions,
@@ -367,7 +334,7 @@ impl AgentBuilder {
                 observers: self.handlers.observers,
                 hooks: self.handlers.hooks,
             },
-            extensions: self.extensions,
+            extensions: self.assembly.extensions,
             rate_limiter: Arc::new(RateLimiters::new(RetryPolicy::default(), fastrand::u64(..))),
             #[cfg(feature = "tools")]
             commands,
@@ -390,8 +357,8 @@ impl AgentBuilder {
         setup: &AgentSetup,
         clock: Arc<dyn Clock>,
     ) -> Result<Assembly, BuildError> {
-        self.env.clock = clock;
-        self.extensions.sort_by_key(|extension| extension.comes_last());
+        self.assembly.clock = clock;
+        self.assembly.extensions.sort_by_key(|extension| extension.comes_last());
         let workspace = Workspace { cwd: setup.prompt.cwd.clone(), ..Workspace::default() };
         let cx = ExtensionContext {
             cwd: &workspace.cwd.clone(),
@@ -401,12 +368,12 @@ impl AgentBuilder {
             #[cfg(feature = "tools")]
             processes: &Arc::default(),
         };
-        self.assemble(workspace, setup, &cx)
+        self.assembly.assemble(workspace, setup, &cx)
     }
 
     /// Adds what makes the tools of extensions usable in a replay.
     pub(super) fn add_replay_settings(&self, settings: &ResourceMap, mode: ApproverMode) {
-        for extension in &self.extensions {
+        for extension in &self.assembly.extensions {
             extension.add_replay_settings(settings, mode);
         }
     }
@@ -420,116 +387,8 @@ impl AgentBuilder {
     }
 
     fn environment(&self) -> BTreeMap<OsString, OsString> {
-        self.env.env.clone().unwrap_or_else(|| std::env::vars_os().collect())
+        self.env.clone().unwrap_or_else(|| std::env::vars_os().collect())
     }
-
-    /// Puts the tools, prompts and limits together.
-    fn assemble(
-        &self,
-        workspace: Workspace,
-        setup: &AgentSetup,
-        cx: &ExtensionContext<'_>,
-    ) -> Result<Assembly, BuildError> {
-        let clock = &self.env.clock;
-        let delegation = self.delegation_config(setup)?;
-        let mut catalog = self.linked_tools()?;
-        if self.delegation.is_some() {
-            add_delegation_tools(&mut catalog, &delegation, clock)?;
-        }
-        let mut source = None;
-        for (extension, described) in self.extensions.iter().zip(&setup.extensions) {
-            let added = extension.add_tools(described, cx, &mut catalog);
-            source = added.map_err(BuildError::Extension)?.or(source);
-        }
-        let names = send_order(catalog.iter(), &delegation);
-        let tool = delegation.tool();
-        let base = setup.prompt.top_prompt(PromptSettings {
-            system_text: &self.system_prompt,
-            schemas: delegation.options.tool_schemas,
-            tools: &names,
-            delegation_tool: names.contains(&tool).then_some(tool),
-            platform: None,
-        })?;
-        let toolsets = catalog.toolsets().into_iter().collect();
-        let catalog = Arc::new(catalog);
-        Ok(Assembly {
-            tools: ToolSelection { catalog, toolsets, names, source },
-            delegation,
-            prompt: PromptConfig { base, ..PromptConfig::default() },
-            workspace,
-            limits: AssemblyLimits {
-                agent: AgentLimits {
-                    max_iterations: self.limits.max_iterations,
-                    time_ms: 0,
-                    wrap_up_ms: u64::from(AgentLimits::WRAP_UP_SECONDS) * 1000,
-                },
-                budgets: Budgets { session: self.limits.budget, children: Budget::default() },
-                children_time: None,
-                heartbeat: Heartbeat::default(),
-                compaction: CompactionConfig::default(),
-            },
-            sync: SyncMode::default(),
-            clock: Arc::clone(clock),
-            memory: None,
-            program: concat!("deputize-agent ", env!("CARGO_PKG_VERSION")).to_owned(),
-        })
-    }
-
-    /// Reads what the prompts of agents in a directory are made of.
-    fn prompt_sources(
-        &self,
-        cwd: &Path,
-        date: String,
-        warnings: &mut Vec<String>,
-    ) -> Result<PromptSources, CatalogError> {
-        let sources = PromptSources::new(cwd, date).with_project(warnings);
-        Ok(sources.with_guidance(&self.linked_tools()?, &ResourceMap::default(), |_| true))
-    }
-
-    /// The tools of the crates that were named, and of no other linked crate.
-    fn linked_tools(&self) -> Result<Catalog, CatalogError> {
-        if self.crates.is_empty() {
-            return Ok(Catalog::default());
-        }
-        let is_named = |entry: &CatalogEntry| {
-            let named = |krate: &str| self.crates.iter().any(|link| link.name == krate);
-            matches!(&entry.origin, Origin::Linked { krate } if named(krate))
-        };
-        Ok(Catalog::linked(&self.crates)?.filtered(is_named))
-    }
-
-    /// The settings of delegation, with what follows from the other settings.
-    fn delegation_config(&self, setup: &AgentSetup) -> Result<DelegationConfig, BuildError> {
-        let sources = &setup.prompt;
-        let config = self.delegation.clone().unwrap_or_default();
-        let child_base =
-            sources.child_prompt(&self.system_prompt, config.options.tool_schemas, false)?;
-        let mut config = DelegationConfig {
-            approvals: ChildApprovals {
-                effects: EffectPolicy::approval_effects(),
-                person_available: self.handlers.approver.is_some(),
-                ..config.approvals
-            },
-            host: DelegationHost { child_base, guidance: sources.guidance.clone(), ..config.host },
-            profiles: config.profiles.into_iter().chain(setup.profiles.iter().cloned()).collect(),
-            ..config
-        };
-        for extension in &self.extensions {
-            extension.change_delegation(&mut config);
-        }
-        Ok(config)
-    }
-}
-
-/// Settings of an agent in a recording, for setting it up again.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct AgentSetup {
-    pub(super) prompt: PromptSources,
-    /// The profiles of children.
-    #[serde(default)]
-    profiles: Vec<Profile>,
-    /// Descriptions by the extensions, in their order.
-    extensions: Vec<Value>,
 }
 
 /// The variables whose names and values are text.

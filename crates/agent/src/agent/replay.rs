@@ -9,8 +9,9 @@ use deputize_core::sanitize::Secrets;
 use deputize_core::{Cancel, Outcome};
 use deputize_runtime::{Recording, RecordingError, Replay, ReplayError, SessionConfig};
 
+use super::assembly_settings::AgentSetup;
 use super::build_error::BuildError;
-use super::builder::{AgentBuilder, AgentSetup};
+use super::builder::AgentBuilder;
 
 /// Why a recording cannot be played.
 #[derive(Debug, thiserror::Error)]

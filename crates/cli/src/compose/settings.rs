@@ -19,8 +19,7 @@ use deputize_tools::{MEMORY_TOOL, MemoryFiles};
 
 use super::{AssemblyInput, ComposeError, mcp};
 use crate::config::{
-    Config, OPTIONAL_TOOLSETS, PrefillMessage, PrefillRole, SERVER_TOOLSETS,
-    nearest,
+    Config, OPTIONAL_TOOLSETS, PrefillMessage, PrefillRole, SERVER_TOOLSETS, nearest,
 };
 use crate::process_env::ProcessEnv;
 
