@@ -14,11 +14,19 @@ const MOST: usize = 3;
 const RECURRING: [&str; 1] = ["Args"];
 
 /// Words that end as participles do and are nouns.
-const NOUNS: [&str; 9] =
-    ["Binding", "Calling", "Listing", "Nesting", "Pacing", "Recording", "Ring", "Seed", "Spending"];
-
-/// Nouns too, but only as the name of what a model wrote: `thinking` of a wire.
-const WIRE_NOUNS: [&str; 1] = ["Thinking"];
+const NOUNS: [&str; 10] = [
+    "Binding",
+    "Calling",
+    "Listing",
+    "Nesting",
+    "Pacing",
+    "Recording",
+    "Ring",
+    "Seed",
+    "Spending",
+    // A block of a reply, as a provider names it.
+    "Thinking",
+];
 
 /// Participles that do not end in `ed` or `ing`, and other words that name a moment.
 const MOMENTS: [&str; 24] = [
