@@ -1,13 +1,21 @@
 use std::cell::Cell;
+use std::path::Path;
+use std::sync::Arc;
 
+use deputize_core::ToolDecl;
+use deputize_core::agent::Role;
+use deputize_core::authority::{ApproverMode, Grant};
+use deputize_core::profile::Profile;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::args::read;
+use crate::call_error::{CallError, CallErrorCode};
 use crate::config::{
     ChildApprovals, ChildModels, ChildToolsets, DelegationHost, DelegationLimits,
-    DelegationOptions, PromptLayout, ToolFlavor,
+    DelegationOptions, OverLimit, PromptLayout, ToolFlavor, ToolSchemas,
 };
 use crate::fixture::{ParentFixture, tool_name, toolsets};
 
