@@ -1,13 +1,13 @@
 //! Any bytes as what a token endpoint answers, as the query of a redirect, and as a token's file.
 #![no_main]
 
-use deputize_fuzz::meter::Allowed;
+use deputize_fuzz::meter::MemoryLimit;
 use deputize_fuzz::one_line;
 use deputize_mcp::fuzz::{granted_token, redirect_code, token_file, token_refusal};
 use libfuzzer_sys::fuzz_target;
 use url::Url;
 
-const ALLOWED: Allowed = Allowed { base: 64 * 1024, each: 400 };
+const LIMIT: MemoryLimit = MemoryLimit { base: 64 * 1024, each: 400 };
 /// The words of a server, cut, and what stands before them.
 const ERROR_CHARS: usize = 400;
 /// The longest time that a token is taken to be valid, in seconds.
@@ -17,7 +17,7 @@ const STATE: &str = "s";
 fuzz_target!(|input: &[u8]| {
     // The first reading pays for tables of the whole program.
     let _warm = granted_token(input);
-    match ALLOWED.during(input.len(), || granted_token(input)) {
+    match LIMIT.during(input.len(), || granted_token(input)) {
         // It never repeats what was sent: a token may stand there.
         Err(error) => one_line(&error.to_string(), 120),
         Ok(granted) => {
@@ -28,10 +28,10 @@ fuzz_target!(|input: &[u8]| {
             assert!(granted.scopes.iter().all(|scope| !scope.contains(' ')));
         }
     }
-    if let Some(error) = ALLOWED.during(input.len(), || token_refusal(input)) {
+    if let Some(error) = LIMIT.during(input.len(), || token_refusal(input)) {
         one_line(&error.to_string(), ERROR_CHARS);
     }
-    if let Some(written) = ALLOWED.during(input.len(), || token_file(input)) {
+    if let Some(written) = LIMIT.during(input.len(), || token_file(input)) {
         assert_eq!(token_file(&written).as_ref(), Some(&written), "a kept token is the same");
     }
     redirect(&String::from_utf8_lossy(input));
@@ -44,7 +44,7 @@ fn redirect(query: &str) {
     asked.set_query(Some(query));
     for url in [Ok(asked), Url::parse(query)].into_iter().flatten() {
         let read = || redirect_code(&url, &expected, STATE);
-        match ALLOWED.during(url.as_str().len(), read) {
+        match LIMIT.during(url.as_str().len(), read) {
             Err(error) => one_line(&error.to_string(), ERROR_CHARS),
             Ok(code) => {
                 let values = |name: &str| -> Vec<String> {
