@@ -7,12 +7,15 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
+use deputize_process::share_c_heap;
 use rustix::process::{Resource, getrlimit};
 
 use tokio::runtime::Runtime;
 use tokio::task::spawn_blocking;
 
 use crate::exit::CliError;
+use crate::process_env::ProcessEnv;
+use crate::processes::enough_open_files;
 use crate::stdio::PrintError;
 
 /// After the end, how long threads that are stuck are waited for: in foreign code, or reading
@@ -35,9 +38,16 @@ struct TooFewThreads {
     least: usize,
 }
 
-/// The threads that agents run on. Tokio gives up where it finds none, so a thread for blocking
-/// work is there from the beginning and stays: what finds no other waits for it.
-pub(crate) fn threads() -> Result<Runtime, CliError> {
+/// Starts the threads that agents run on, if a run may have enough of them and enough open files.
+/// They start beside whatever follows, so a command that needs them calls this first.
+///
+/// Tokio gives up where it finds none, so a thread for blocking work is there from the beginning and
+/// stays: what finds no other waits for it.
+pub(crate) fn start_threads(around: &ProcessEnv) -> Result<Runtime, CliError> {
+    let few = |few| CliError::failed(few).hint("raise the limit (ulimit -Hn, ulimit -n)");
+    enough_open_files(around.open_files).map_err(few)?;
+    enough_threads()?;
+    share_c_heap();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .max_blocking_threads(BLOCKING_THREADS)
         .thread_keep_alive(Duration::from_secs(24 * 60 * 60))
@@ -50,7 +60,7 @@ pub(crate) fn threads() -> Result<Runtime, CliError> {
 }
 
 /// Checks that a run can start the threads that it needs, if a limit applies.
-pub(crate) fn enough_threads() -> Result<(), CliError> {
+fn enough_threads() -> Result<(), CliError> {
     if most_threads().is_none_or(|most| most >= MANY_THREADS) {
         return Ok(());
     }

@@ -2,14 +2,22 @@
 
 use serde_json::Value as Json;
 
-use super::schema;
+use super::schema::{self, SectionSchema};
 use super::tree::{PlacedValue, Value};
 
 /// Whether a whole layer certainly has no mistake.
 pub(super) fn is_plain(layer: &PlacedValue) -> bool {
-    let plain = |key: &str, node| schema::section(key).is_some_and(|it| is_plainly_right(it, node));
+    let plain = |key: &str, node| schema::section(key).is_some_and(|it| is_plain_section(it, node));
     matches!(layer.value, Value::Map(_))
         && layer.entries().all(|(key, entry)| plain(key, &entry.node))
+}
+
+fn is_plain_section(schema: &SectionSchema, node: &PlacedValue) -> bool {
+    is_plainly_right(schema.keywords(), node)
+        && node.entries().all(|(key, entry)| {
+            let wanted = schema.key(key).or_else(|| schema.other_keys());
+            wanted.is_none_or(|wanted| is_plainly_right(wanted, &entry.node))
+        })
 }
 
 /// Whether a value certainly agrees with a schema. This knows the few keywords that most keys

@@ -5,8 +5,12 @@ use std::sync::{LazyLock, OnceLock};
 
 use serde_json::Value;
 
+mod section;
+
 #[cfg(test)]
 mod generate;
+
+pub(super) use section::SectionSchema;
 
 /// The schema as it is published. It follows from the types; a test says when it does not any
 /// more. To write it from them at each start would take longer than the rest of the start.
@@ -17,10 +21,10 @@ static SCHEMA: LazyLock<Value> =
     LazyLock::new(|| serde_json::from_str(TEXT).expect("the configuration's schema is JSON"));
 
 /// The schemas that were asked for: most runs set few keys.
-static SECTIONS: LazyLock<BTreeMap<&'static str, Section>> = LazyLock::new(|| {
+static SECTIONS: LazyLock<BTreeMap<&'static str, SectionText>> = LazyLock::new(|| {
     let line = |line: &'static str| {
         let (key, text) = line.strip_prefix('"')?.split_once("\":")?;
-        Some((key, Section { text, schema: OnceLock::new() }))
+        Some((key, SectionText { text, schema: OnceLock::new() }))
     };
     // The file has a line for each, so that not all of it is read as JSON.
     let lines = TEXT.split_once(PROPERTIES).map(|(_, rest)| rest.lines().map_while(line));
@@ -30,11 +34,11 @@ static SECTIONS: LazyLock<BTreeMap<&'static str, Section>> = LazyLock::new(|| {
 /// What stands before the lines of the sections.
 const PROPERTIES: &str = "\"properties\":{\n";
 
-/// The schema of a key that a file may begin with.
-struct Section {
+/// The text of a section's schema.
+struct SectionText {
     /// With what stands behind it on its line.
     text: &'static str,
-    schema: OnceLock<Value>,
+    schema: OnceLock<SectionSchema>,
 }
 
 /// The JSON Schema (draft 2020-12) of a configuration file: one document without references, its
@@ -45,17 +49,19 @@ pub fn json_schema() -> &'static Value {
 
 /// The schema of a key that a file may begin with.
 #[expect(clippy::expect_used, reason = "it is a part of a constant, and a test reads all")]
-pub(super) fn section(key: &str) -> Option<&'static Value> {
+pub(super) fn section(key: &str) -> Option<&'static SectionSchema> {
     let section = SECTIONS.get(key)?;
-    let read = || serde_json::Deserializer::from_str(section.text).into_iter().next();
-    let read = || read().and_then(Result::ok).expect("a section is JSON");
+    let read = || SectionSchema::parse(section.text).expect("a section is a schema");
     Some(section.schema.get_or_init(read))
 }
 
-/// The schema of the value at a path of keys; `None` where nothing is known of it.
+/// The schema of the value at a path of keys, that of a whole section without its keys; `None` where
+/// nothing is known of it.
 pub(super) fn at(path: &[String]) -> Option<&'static Value> {
     let (first, rest) = path.split_first()?;
-    rest.iter().try_fold(section(first)?, |schema, key| child(schema, key))
+    let section = section(first)?;
+    let Some((key, rest)) = rest.split_first() else { return Some(section.keywords()) };
+    rest.iter().try_fold(section.child(key)?, |schema, key| child(schema, key))
 }
 
 /// The schema of a key of a mapping.
@@ -113,7 +119,8 @@ mod tests {
             "src/schema.json is not what the types say; INSTA_UPDATE=always writes it anew"
         );
         for key in keys(json_schema()) {
-            assert_eq!(section(key), child(json_schema(), key), "{key}");
+            let whole = child(json_schema(), key).unwrap();
+            assert_eq!(section(key).unwrap().to_value(), *whole, "{key}");
         }
     }
 }

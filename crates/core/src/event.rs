@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::agent_spec::{AgentSpec, FurtherTask};
 use crate::budget::Cost;
@@ -437,11 +438,19 @@ impl ToolEnd {
 
 /// Stores records.
 pub trait Journal: Send + Sync {
-    /// Appends a record. When this returns, the record survives the end of this process.
+    /// Returns an event as JSON, as it will be stored. Records wait for each other while one is
+    /// appended; they do not for this.
+    ///
+    /// # Errors
+    /// If the event has no JSON.
+    fn encode(&self, event: &Event) -> Result<Box<RawValue>, JournalError>;
+
+    /// Appends a record, with its event as [`Journal::encode`] returned it. When this returns, the
+    /// record survives the end of this process.
     ///
     /// # Errors
     /// If the record could not be stored. It must not be acted on then.
-    fn append(&self, record: &Record) -> Result<(), JournalError>;
+    fn append(&self, record: &Record, event: &RawValue) -> Result<(), JournalError>;
 
     /// Waits until all records up to this one survive a crash of the machine.
     fn durable<'a>(&'a self, seq: u64) -> crate::future::BoxFuture<'a, Result<(), JournalError>>;

@@ -179,10 +179,7 @@ fn strip(value: &mut Value, named: bool) {
     match value {
         Value::Object(map) => {
             if !named {
-                map.remove("$schema");
-                map.remove("title");
-                strip_number_format(map);
-                strip_implied(map);
+                strip_keywords(map);
                 strip_nullable(map);
             }
             for (key, member) in map.iter_mut() {
@@ -196,46 +193,49 @@ fn strip(value: &mut Value, named: bool) {
     }
 }
 
-/// Removes a number's format, and the lower bound of an unsigned one.
-fn strip_number_format(map: &mut serde_json::Map<String, Value>) {
-    let format = map.remove("format");
-    let unsigned = format.as_ref().and_then(Value::as_str).is_some_and(|it| it.starts_with("uint"));
-    if unsigned && map.get("minimum").and_then(Value::as_u64) == Some(0) {
-        map.remove("minimum");
-    }
+/// Removes names, formats, the lower bound of an unsigned number, a default that absence means
+/// anyway, and the closing of an object, which serde checks.
+fn strip_keywords(map: &mut serde_json::Map<String, Value>) {
+    let format = map.get("format").and_then(Value::as_str);
+    let is_unsigned = format.is_some_and(|format| format.starts_with("uint"));
+    map.retain(|keyword, value| match keyword.as_str() {
+        "$schema" | "title" | "format" => false,
+        "minimum" => !(is_unsigned && value.as_u64() == Some(0)),
+        "default" => !(value.is_null() || *value == false || *value == 0),
+        "additionalProperties" => *value != false,
+        _ => true,
+    });
 }
 
-/// Removes a default that absence means anyway, and the closing of an object, which serde checks.
-fn strip_implied(map: &mut serde_json::Map<String, Value>) {
-    let default = map.get("default");
-    if default.is_some_and(|it| it.is_null() || it == false || it == 0) {
-        map.remove("default");
-    }
-    if map.get("additionalProperties").is_some_and(|it| it == false) {
-        map.remove("additionalProperties");
-    }
-}
-
-/// `["string","null"]` becomes `"string"`, and so for enums and alternatives: an optional argument is one that may be left out.
+/// `["string","null"]` becomes `"string"`, and so for enums and alternatives: an optional argument
+/// is one that may be left out.
 fn strip_nullable(map: &mut serde_json::Map<String, Value>) {
-    if let Some(Value::Array(kinds)) = map.get_mut("type") {
-        kinds.retain(|kind| kind != "null");
-        if let [only] = kinds.as_slice() {
-            let only = only.clone();
-            map.insert("type".to_owned(), only);
+    let mut only_form = None;
+    for (keyword, value) in map.iter_mut() {
+        let Value::Array(items) = value else { continue };
+        match keyword.as_str() {
+            "type" => {
+                items.retain(|kind| kind != "null");
+                if let [_] = items.as_slice()
+                    && let Some(only) = items.pop()
+                {
+                    *value = only;
+                }
+            }
+            "enum" => items.retain(|value| !value.is_null()),
+            "anyOf" => {
+                items.retain(|form| form != &serde_json::json!({"type": "null"}));
+                if let [Value::Object(_)] = items.as_slice() {
+                    only_form = items.pop();
+                }
+            }
+            _ => {}
         }
     }
-    if let Some(Value::Array(values)) = map.get_mut("enum") {
-        values.retain(|value| !value.is_null());
-    }
-    if let Some(Value::Array(forms)) = map.get_mut("anyOf") {
-        forms.retain(|form| form != &serde_json::json!({"type": "null"}));
-        if let [Value::Object(only)] = forms.as_slice() {
-            let only = only.clone();
-            map.remove("anyOf");
-            for (key, member) in only {
-                map.entry(key).or_insert(member);
-            }
+    if let Some(Value::Object(only)) = only_form {
+        map.remove("anyOf");
+        for (keyword, member) in only {
+            map.entry(keyword).or_insert(member);
         }
     }
 }

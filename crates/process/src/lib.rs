@@ -64,6 +64,7 @@
 //!
 //! Stability: inner. It is published because the others need it, and changes with them.
 
+mod c_heap;
 mod capture;
 mod channel;
 mod command;
@@ -107,6 +108,7 @@ mod tree;
 mod tree_kill;
 mod tree_signal;
 
+pub use c_heap::share_c_heap;
 pub use capture::OutputCapture;
 pub use command::{
     Command, HEAD_LIMIT, OutputLimits, SPILL_LIMIT, SpillFile, Stdin, TAIL_LIMIT, TIME_LIMIT,

@@ -4,11 +4,13 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use deputize_core::agent::AgentSpec;
 use deputize_core::event::{AgentStart, Journal, JournalError};
 use deputize_core::model::Delta;
 use deputize_core::{AgentId, CallId, Clock, Event, Observer, Record, ToolDecl, describe_error};
 use parking_lot::{Mutex, MutexGuard};
+use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
 use crate::agent_states::AgentStates;
@@ -83,8 +85,7 @@ impl Bus {
     /// # Errors
     /// When it could not be kept. Then nobody is shown it, and nothing may act on it.
     pub(crate) fn record(&self, spec: &AgentSpec, event: Event) -> Result<Record, JournalError> {
-        let whose = RecordOwner::of(spec);
-        self.put(self.lock(), whose, event)
+        self.put(RecordOwner::of(spec), event)
     }
 
     /// Keeps a fact about the parent of an agent that is a child, and shows it.
@@ -102,7 +103,7 @@ impl Bus {
             parent: above.next(),
             depth: child.depth.saturating_sub(1),
         };
-        self.put(self.lock(), whose, event)
+        self.put(whose, event)
     }
 
     /// Records the making of an agent, with those of its texts that the journal lacks.
@@ -121,27 +122,30 @@ impl Bus {
             texts: std::collections::BTreeMap::new(),
         };
         let tools = Arc::<str>::from(serde_json::to_string(tools).unwrap_or_default());
+        let hash = |text: &Arc<str>| HEXLOWER.encode(&Sha256::digest(text.as_bytes()));
+        start.tools = hash(&tools);
+        start.system = spec.system.iter().map(hash).collect();
         let state = self.lock();
-        for (text, is_tools) in spec.system.iter().map(|text| (text, false)).chain([(&tools, true)])
-        {
-            let hash = data_encoding::HEXLOWER.encode(&Sha256::digest(text.as_bytes()));
-            if !state.texts.contains(&hash) {
-                start.texts.insert(hash.clone(), Arc::clone(text));
-            }
-            if is_tools {
-                start.tools = hash;
-            } else {
-                start.system.push(hash);
-            }
-        }
-        self.put(state, RecordOwner::of(spec), Event::AgentStart(Box::new(start))).map(drop)
+        let hashes = start.system.iter().chain([&start.tools]);
+        let lacking = hashes.zip(spec.system.iter().chain([&tools]));
+        let lacking = lacking.filter(|(hash, _)| !state.texts.contains(*hash));
+        start.texts = lacking.map(|(hash, text)| (hash.clone(), Arc::clone(text))).collect();
+        let event = Event::AgentStart(Box::new(start));
+        let json = self.journal.encode(&event)?;
+        self.append(state, RecordOwner::of(spec), event, &json).map(drop)
     }
 
-    fn put(
+    fn put(&self, whose: RecordOwner, event: Event) -> Result<Record, JournalError> {
+        let json = self.journal.encode(&event)?;
+        self.append(self.lock(), whose, event, &json)
+    }
+
+    fn append(
         &self,
         mut state: MutexGuard<'_, JournalState>,
         whose: RecordOwner,
         event: Event,
+        json: &RawValue,
     ) -> Result<Record, JournalError> {
         let record = Record {
             seq: state.next,
@@ -151,7 +155,7 @@ impl Bus {
             depth: whose.depth,
             event,
         };
-        if let Err(error) = self.journal.append(&record) {
+        if let Err(error) = self.journal.append(&record, json) {
             tracing::error!(seq = record.seq, error = describe_error(&error), "record not stored");
             return Err(error);
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::event::{Journal, JournalError};
-use deputize_core::{AgentId, Authority, BoxFuture, Cancel, Outcome, Record};
+use deputize_core::{AgentId, Authority, BoxFuture, Cancel, Event, Outcome, Record};
+use serde_json::value::RawValue;
 
 use crate::launch::{register, run_agent};
 use crate::recording::{Playback, Recording, ReplayError};
@@ -152,7 +153,12 @@ impl Replay {
 struct NoJournal;
 
 impl Journal for NoJournal {
-    fn append(&self, _: &Record) -> Result<(), JournalError> {
+    fn encode(&self, event: &Event) -> Result<Box<RawValue>, JournalError> {
+        let json = serde_json::value::to_raw_value(event);
+        json.map_err(|error| JournalError { path: PathBuf::new(), source: error.into() })
+    }
+
+    fn append(&self, _: &Record, _: &RawValue) -> Result<(), JournalError> {
         let source = std::io::Error::other("a replay makes no records of its own");
         Err(JournalError { path: PathBuf::new(), source })
     }

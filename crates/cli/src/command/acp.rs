@@ -10,8 +10,7 @@ use crate::args::Acp;
 use crate::command::serve::SharedAssembly;
 use crate::exit::{CliError, Exit};
 use crate::process_env::ProcessEnv;
-use crate::processes::enough_open_files;
-use crate::runtime::{STUCK, enough_threads, own, take_stdout, threads};
+use crate::runtime::{STUCK, own, start_threads, take_stdout};
 use crate::stdio::tell;
 use crate::stop::Signals;
 
@@ -22,8 +21,7 @@ use conversations::AcpSessions;
 
 /// Serves until the editor is gone.
 pub(crate) fn acp(links: &[ToolCrate], mut around: ProcessEnv, args: &Acp) -> Result<u8, CliError> {
-    enough_open_files(around.open_files).map_err(CliError::failed)?;
-    enough_threads()?;
+    let runtime = start_threads(&around)?;
     if around.terminals.stdin {
         tell("note: an editor starts this program and talks to it; see docs/guide/editors.md");
     }
@@ -32,7 +30,6 @@ pub(crate) fn acp(links: &[ToolCrate], mut around: ProcessEnv, args: &Acp) -> Re
     let input = own(io::stdin()).map_err(CliError::failed)?;
     let output = take_stdout()?;
     let sessions = AcpSessions(Arc::new(SharedAssembly::new(links, around, args.options())?));
-    let runtime = threads()?;
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;
         let end = Cancel::new();

@@ -9,8 +9,7 @@ use deputize_mcp::serve::{ServeState, ServerInfo, bind};
 use crate::args::McpServe;
 use crate::exit::{CliError, Exit};
 use crate::process_env::ProcessEnv;
-use crate::processes::enough_open_files;
-use crate::runtime::{STUCK, enough_threads, own, take_stdout, threads};
+use crate::runtime::{STUCK, own, start_threads, take_stdout};
 use crate::stdio::{print, tell};
 use crate::stop::Signals;
 
@@ -32,8 +31,7 @@ pub(crate) fn mcp_serve(
     mut around: ProcessEnv,
     args: &McpServe,
 ) -> Result<u8, CliError> {
-    enough_open_files(around.open_files).map_err(CliError::failed)?;
-    enough_threads()?;
+    let runtime = start_threads(&around)?;
     // A client is no person.
     around.person_available = false;
     let http = args.http;
@@ -45,7 +43,6 @@ pub(crate) fn mcp_serve(
         None => Some(take_stdout()?),
     };
     let state = ServiceState::new(links, around, args)?;
-    let runtime = threads()?;
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;
         let end = Cancel::new();

@@ -29,7 +29,7 @@ use crate::hooks;
 use crate::invocation::quote_path;
 use crate::process_env::ProcessEnv;
 use crate::processes;
-use crate::runtime::own;
+use crate::runtime::{own, start_threads};
 use crate::stdio::tell;
 use crate::task::attachment::Attachment;
 use crate::task::{self, PATIENCE, TaskInput};
@@ -54,6 +54,7 @@ pub(crate) fn run(
     job: &RunJob<'_>,
 ) -> Result<u8, CliError> {
     let options = job.options;
+    let runtime = start_threads(around)?;
     let sources = around.sources(&options.settings, flags(options))?;
     let mut loaded = load_config(around, &sources)?;
     let dir = around.sessions()?;
@@ -111,7 +112,7 @@ pub(crate) fn run(
         composition.servers.close().await;
         RunReport::new(&stage, composition.config.max_iterations).print(ended).await
     };
-    let code = stage.play(work);
+    let code = stage.play(runtime, work);
     drop(processes);
     let report = |code| recorder.map_or(code, |it| recording::report(&it, code, options.quiet));
     code.map(report)

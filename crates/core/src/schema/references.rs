@@ -7,6 +7,8 @@ use crate::sanitize::for_terminal_line;
 
 /// Part of the URIs of JSON Schema's own meta-schemas, which every compiler knows.
 const META: &str = "://json-schema.org/";
+/// Keywords that refer to another part.
+pub(super) const REFERENCE_KEYS: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 /// Maximum characters shown of a reference.
 const REFERENCE_CHARS: usize = 100;
 
@@ -25,7 +27,7 @@ pub(super) struct References<'s> {
 
 /// Returns the references of a schema itself, not of its parts.
 pub(super) fn references(schema: &Value) -> impl Iterator<Item = &str> {
-    ["$ref", "$dynamicRef", "$recursiveRef"].into_iter().filter_map(|key| schema.get(key)?.as_str())
+    REFERENCE_KEYS.into_iter().filter_map(|key| schema.get(key)?.as_str())
 }
 
 impl<'s> References<'s> {

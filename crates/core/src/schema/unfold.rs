@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::SchemaError;
-use super::references::{References, address, references};
+use super::references::{REFERENCE_KEYS, References, address, references};
 
 /// Maximum number of parts in a schema with each reference replaced by its target; a reference that
 /// leads back counts as one part.
@@ -24,7 +24,9 @@ const DEPTH: u64 = 1_000;
 const COMPILED_INSIDE: usize = 8;
 /// Maximum nesting of evaluations. A stack has room for them in any build.
 const LOOKS_DEEP: u64 = 1_000;
-/// How often the parts of a schema are evaluated that depends on which members they evaluated.
+/// Keywords of a schema that depends on which members its parts evaluated.
+const ASKING_KEYS: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
+/// How often its parts are evaluated.
 const AGAIN: u64 = 3;
 
 /// Checks that any value can be validated against a schema in bounded time and stack. A schema may
@@ -34,6 +36,9 @@ const AGAIN: u64 = 3;
 /// If it unfolds to too many parts, is nested too deeply, refers back to itself at the same value,
 /// or refers to something that it does not contain.
 pub fn bounded_schema(schema: &Value) -> Result<(), SchemaError> {
+    if plain_parts(schema, 1).is_some_and(|parts| parts <= SCHEMA_PARTS) {
+        return Ok(());
+    }
     let parts = SchemaParts::of(schema)?;
     let at_one_value = largest(&parts.sizes(WalkScope::OneValue)?);
     let in_all = largest(&parts.sizes(WalkScope::All)?);
@@ -45,6 +50,25 @@ pub fn bounded_schema(schema: &Value) -> Result<(), SchemaError> {
         return Err(SchemaError::Deep);
     }
     Ok(())
+}
+
+/// Returns the number of values in a schema in which each part is written where it applies and is
+/// evaluated once, and that nests at most [`SCHEMA_LAYERS`] values: it has no more parts and layers
+/// than values. Most schemas are such, and are made at each start.
+fn plain_parts(schema: &Value, depth: u64) -> Option<u64> {
+    if depth > SCHEMA_LAYERS {
+        return None;
+    }
+    let inner = |parts: u64, part: &Value| Some(parts + plain_parts(part, depth + 1)?);
+    match schema {
+        Value::Object(map) => map.iter().try_fold(1, |parts, (key, part)| {
+            let is_plain =
+                !REFERENCE_KEYS.contains(&key.as_str()) && !ASKING_KEYS.contains(&key.as_str());
+            if is_plain { inner(parts, part) } else { None }
+        }),
+        Value::Array(items) => items.iter().try_fold(1, inner),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => Some(1),
+    }
 }
 
 /// Returns whether `most` evaluations, not nested too deeply, suffice to check a value against each
@@ -309,8 +333,7 @@ fn inner(schema: &Value) -> Vec<(Applicator<'_>, &Value)> {
 
 /// Returns how often the parts of a schema at the same value are evaluated.
 fn times(schema: &Value) -> u64 {
-    let asks = |key: &str| schema.get(key).is_some();
-    if asks("unevaluatedProperties") || asks("unevaluatedItems") { AGAIN } else { 1 }
+    if ASKING_KEYS.iter().any(|key| schema.get(key).is_some()) { AGAIN } else { 1 }
 }
 
 #[cfg(test)]

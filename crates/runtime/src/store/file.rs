@@ -8,8 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use deputize_core::event::{Journal, JournalError};
-use deputize_core::{BoxFuture, Record, SessionId};
+use deputize_core::{AgentId, BoxFuture, Event, Record, SessionId};
 use parking_lot::Mutex;
+use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::disk::{Disk, DiskFile};
 use super::read::{ReadError, StoredSession};
@@ -58,6 +60,24 @@ struct Writer {
     /// Room for a record and for its line, which the next one uses again.
     body: Vec<u8>,
     line: Vec<u8>,
+}
+
+/// A [`Record`] whose event is JSON already.
+#[derive(Serialize)]
+struct StoredRecord<'r> {
+    seq: u64,
+    at: u64,
+    agent: &'r AgentId,
+    parent: Option<&'r AgentId>,
+    depth: u32,
+    event: &'r RawValue,
+}
+
+impl<'r> StoredRecord<'r> {
+    fn of(record: &'r Record, event: &'r RawValue) -> Self {
+        let Record { seq, at, agent, parent, depth, event: _ } = record;
+        Self { seq: *seq, at: *at, agent, parent: parent.as_ref(), depth: *depth, event }
+    }
 }
 
 impl SessionFile {
@@ -151,10 +171,14 @@ impl SessionFile {
 }
 
 impl Journal for SessionFile {
-    fn append(&self, record: &Record) -> Result<(), JournalError> {
+    fn encode(&self, event: &Event) -> Result<Box<RawValue>, JournalError> {
+        serde_json::value::to_raw_value(event).map_err(|error| self.error(error.into()))
+    }
+
+    fn append(&self, record: &Record, event: &RawValue) -> Result<(), JournalError> {
         let mut writer = self.writer.lock();
         let durable = self.durable.load(Ordering::Acquire);
-        let written = writer.append(&*self.file, record, durable);
+        let written = writer.append(&*self.file, &StoredRecord::of(record, event), durable);
         written.map_err(|source| self.error(source))?;
         self.appended.fetch_max(record.seq + 1, Ordering::Release);
         Ok(())
@@ -183,7 +207,12 @@ impl Journal for SessionFile {
 }
 
 impl Writer {
-    fn append(&mut self, file: &dyn DiskFile, record: &Record, durable: u64) -> io::Result<()> {
+    fn append(
+        &mut self,
+        file: &dyn DiskFile,
+        record: &StoredRecord<'_>,
+        durable: u64,
+    ) -> io::Result<()> {
         if let Some(why) = &self.broken {
             return Err(io::Error::other(why.clone()));
         }

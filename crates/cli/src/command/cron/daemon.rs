@@ -18,8 +18,7 @@ use crate::command::serve::SharedAssembly;
 use crate::compose::job_store;
 use crate::exit::{CliError, Exit};
 use crate::process_env::ProcessEnv;
-use crate::processes::enough_open_files;
-use crate::runtime::{STUCK, enough_threads, threads};
+use crate::runtime::{STUCK, start_threads};
 use crate::stdio::tell;
 use crate::stop::{SignalNotice, Signals};
 use crate::zone::zone;
@@ -33,8 +32,7 @@ pub(crate) fn run(
     mut around: ProcessEnv,
     args: &CronRun,
 ) -> Result<u8, CliError> {
-    enough_open_files(around.open_files).map_err(CliError::failed)?;
-    enough_threads()?;
+    let runtime = start_threads(&around)?;
     // Whoever started it does not sit before it.
     around.person_available = false;
     let store = job_store(&around).ok_or_else(no_store)?;
@@ -55,7 +53,6 @@ pub(crate) fn run(
         concurrent_runs: limits.max_concurrent_runs as usize,
         ..Scheduler::new(&store, &SystemClock, &runner)
     };
-    let runtime = threads()?;
     let code = runtime.block_on(async {
         let mut signals = Signals::listen().map_err(CliError::failed)?;
         let end = Cancel::new();

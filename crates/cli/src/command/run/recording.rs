@@ -19,7 +19,7 @@ use crate::compose::{AssembledProgram, AssemblyInput, PromptEnvironment, environ
 use crate::config::{Config, FlagValue, ModelOverrides, Sources, load, remove_former_keys};
 use crate::exit::{CliError, Exit};
 use crate::process_env::ProcessEnv;
-use crate::runtime::own;
+use crate::runtime::{own, start_threads};
 use crate::stdio::tell;
 use crate::task::attachment::words_of;
 use crate::task::{PATIENCE, TaskInput, words};
@@ -98,6 +98,7 @@ pub(crate) fn replay(
     job: &RunJob<'_>,
 ) -> Result<u8, CliError> {
     let options = job.options;
+    let runtime = start_threads(around)?;
     let recording = Recording::read(file).map_err(CliError::usage)?;
     let foreign = |_| SetupError::Foreign(recording.program().to_owned());
     let RecordingSetup { config, found, mode, material } =
@@ -149,7 +150,7 @@ pub(crate) fn replay(
         let ended = outcome.map_err(CliError::failed);
         RunReport::new(&stage, composition.config.max_iterations).print(ended).await
     };
-    stage.play(work)
+    stage.play(runtime, work)
 }
 
 /// The recorded configuration, with what the command line says of tools and limits.

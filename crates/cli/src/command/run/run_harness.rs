@@ -18,6 +18,8 @@ use deputize_runtime::{
     SessionDir, SessionRecorder, SessionSnapshot, SnapshotObserver, SystemClock, describe_call,
 };
 
+use tokio::runtime::Runtime;
+
 use crate::approve::{TerminalApprover, can_ask};
 use crate::args::{OutputFormat, RunOptions};
 use crate::compose::AssembledProgram;
@@ -28,9 +30,8 @@ use crate::output::events::Projection;
 use crate::output::stdout_queue::{StdoutQueue, WAITING_BYTES};
 use crate::output::stream::EventStream;
 use crate::process_env::ProcessEnv;
-use crate::processes::enough_open_files;
 use crate::reply_wait::{ReplyWaits, SHOWN_AFTER};
-use crate::runtime::{STUCK, enough_threads, own, threads};
+use crate::runtime::{STUCK, own};
 use crate::screen::Detail;
 use crate::screen::line::{ScreenLine, Style};
 use crate::screen::live::Screen;
@@ -85,9 +86,6 @@ impl RunHarness {
         composition: &AssembledProgram,
         before: &[Record],
     ) -> Result<Self, CliError> {
-        enough_open_files(around.open_files)
-            .map_err(|few| CliError::failed(few).hint("raise the limit (ulimit -Hn, ulimit -n)"))?;
-        enough_threads()?;
         let unusable = |error| CliError::failed(PrintError(error));
         let cancel = Cancel::new();
         let surface = surface(around, options, cwd, composition).map_err(unusable)?;
@@ -140,8 +138,11 @@ impl RunHarness {
     /// Runs the work, reports the outcome, and returns the exit code.
     ///
     /// Signals are handled until the report is written, so a reader who stalls can be interrupted.
-    pub(super) fn play(&self, work: impl Future<Output = u8>) -> Result<u8, CliError> {
-        let runtime = threads()?;
+    pub(super) fn play(
+        &self,
+        runtime: Runtime,
+        work: impl Future<Output = u8>,
+    ) -> Result<u8, CliError> {
         let code = runtime.block_on(async {
             let mut signals = Signals::listen().map_err(CliError::failed)?;
             let work = Box::pin(work);

@@ -18,7 +18,10 @@ fn stored(writer: &TestWriter) -> (tempfile::TempDir, StoredSession) {
     let secret = FrameSecret::new(&[1; 16]);
     let header = Header { format: 1, session: session.clone(), created: START, secret };
     let file = SessionFile::create(&dir, &header).unwrap();
-    writer.records.iter().for_each(|record| file.append(record).unwrap());
+    writer
+        .records
+        .iter()
+        .for_each(|record| file.append(record, &file.encode(&record.event).unwrap()).unwrap());
     drop(file);
     let stored = dir.read(&session).unwrap();
     (folder, stored)
