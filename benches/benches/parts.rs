@@ -156,7 +156,7 @@ fn journal_append(bencher: Bencher<'_, '_>) {
     let agent = AgentId::root(&session);
     let mut record = Record { seq: 0, at: 1, agent, parent: None, depth: 0, event };
     bencher.bench_local(move || {
-        file.append(&record).unwrap();
+        file.append_record(&record).unwrap();
         record.seq += 1;
     });
 }

@@ -101,7 +101,7 @@ fn write_session(dir: &SessionDir, number: u64, words: &mut Words) -> io::Result
         let at = 1_767_000_000_000 + number * 3_600_000 + seq * 1_000;
         let record = Record { seq, at, agent, parent: None, depth: 0, event };
         seq += 1;
-        file.append(&record).map_err(io::Error::other)
+        file.append_record(&record).map_err(io::Error::other)
     };
     let goal = format!("The task is number{number} {}", words.text(12));
     let spec = top_agent(&session, "local/m", &goal, Path::new("/work"));
@@ -151,5 +151,5 @@ fn add_prompt(dir: &SessionDir, number: u64) -> io::Result<()> {
     let agent = AgentId::root(&session);
     let event = Event::Message(UserMessage::new("And again."));
     let record = Record { seq, at: 1_800_000_000_000, agent, parent: None, depth: 0, event };
-    file.append(&record).map_err(io::Error::other)
+    file.append_record(&record).map_err(io::Error::other)
 }

@@ -452,6 +452,14 @@ pub trait Journal: Send + Sync {
     /// If the record could not be stored. It must not be acted on then.
     fn append(&self, record: &Record, event: &RawValue) -> Result<(), JournalError>;
 
+    /// Encodes the event of a record, and appends the record.
+    ///
+    /// # Errors
+    /// As those of [`Journal::append`].
+    fn append_record(&self, record: &Record) -> Result<(), JournalError> {
+        self.append(record, &self.encode(&record.event)?)
+    }
+
     /// Waits until all records up to this one survive a crash of the machine.
     fn durable<'a>(&'a self, seq: u64) -> crate::future::BoxFuture<'a, Result<(), JournalError>>;
 }

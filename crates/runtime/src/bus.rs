@@ -122,9 +122,8 @@ impl Bus {
             texts: std::collections::BTreeMap::new(),
         };
         let tools = Arc::<str>::from(serde_json::to_string(tools).unwrap_or_default());
-        let hash = |text: &Arc<str>| HEXLOWER.encode(&Sha256::digest(text.as_bytes()));
-        start.tools = hash(&tools);
-        start.system = spec.system.iter().map(hash).collect();
+        start.tools = text_hash(&tools);
+        start.system = spec.system.iter().map(|text| text_hash(text)).collect();
         let state = self.lock();
         let hashes = start.system.iter().chain([&start.tools]);
         let lacking = hashes.zip(spec.system.iter().chain([&tools]));
@@ -197,4 +196,9 @@ impl Bus {
             tracing::error!(seq, error = describe_error(error), "record not synced");
         })
     }
+}
+
+/// Returns the hash under which the journal holds a text.
+fn text_hash(text: &str) -> String {
+    HEXLOWER.encode(&Sha256::digest(text.as_bytes()))
 }

@@ -112,7 +112,7 @@ impl SessionFolder {
             let depth = agent.matches('/').count() as u32;
             let agent: AgentId = serde_json::from_value(agent.into()).unwrap();
             let at = START + self.minutes.fetch_add(1, Ordering::Relaxed) * 60_000;
-            file.append(&Record { seq, at, agent, parent: None, depth, event }).unwrap();
+            file.append_record(&Record { seq, at, agent, parent: None, depth, event }).unwrap();
         }
         Ok(())
     }

@@ -126,7 +126,7 @@ mod tests {
                 let event = Event::Log { level: LogLevel::Info, message, cause: None };
                 let agent = AgentId::root(&self.id);
                 let record = Record { seq, at: 0, agent, parent: None, depth: 0, event };
-                file.append(&record, &file.encode(&record.event).unwrap()).unwrap();
+                file.append_record(&record).unwrap();
             }
         }
 

@@ -18,10 +18,7 @@ fn stored(writer: &TestWriter) -> (tempfile::TempDir, StoredSession) {
     let secret = FrameSecret::new(&[1; 16]);
     let header = Header { format: 1, session: session.clone(), created: START, secret };
     let file = SessionFile::create(&dir, &header).unwrap();
-    writer
-        .records
-        .iter()
-        .for_each(|record| file.append(record, &file.encode(&record.event).unwrap()).unwrap());
+    writer.records.iter().for_each(|record| file.append_record(record).unwrap());
     drop(file);
     let stored = dir.read(&session).unwrap();
     (folder, stored)
