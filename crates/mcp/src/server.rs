@@ -303,7 +303,7 @@ mod tests {
     fn neither_debug_nor_the_place_shows_a_secret() {
         let headers = BTreeMap::from([("Authorization".to_owned(), "Bearer hush".to_owned())]);
         let server = ServerConfig::url("far", "http://127.0.0.1:9/mcp?key=hush", headers);
-        assert_eq!(format!("{server:?}"), "Server(far, http://127.0.0.1:9/mcp)");
+        assert_eq!(format!("{server:?}"), "ServerConfig(far, http://127.0.0.1:9/mcp)");
         assert!(!format!("{:?}", server.reach).contains("hush"));
     }
 
