@@ -18,7 +18,8 @@ use deputize_testkit::{
     Violation, Violations,
 };
 use deputize_tools::cron::{JobSettings, JobStore};
-use deputize_tools::web::{AddressPolicy, FetchSettings, SearchBackend, SearchSettings};
+use deputize_tools::web::http::AddressPolicy;
+use deputize_tools::web::{FetchSettings, SearchBackend, SearchSettings};
 use deputize_tools::{
     CommandSettings, MemoryFiles, MemorySettings, MessageSettings, MessageTarget, Settings,
     bundled_skills,

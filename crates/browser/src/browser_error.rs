@@ -5,8 +5,8 @@ use std::error::Error;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::setting_names::SettingNames;
 use deputize_core::{ToolError, describe_error};
+use deputize_http::UrlDenial;
 use deputize_process::SpawnError;
-use deputize_web::UrlDenial;
 
 use crate::devtools::DevToolsError;
 use crate::element_refs::RefError;

@@ -6,7 +6,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use deputize_web::{ResolveError, Settings};
+use deputize_http::ResolveError;
+use deputize_web::Settings;
 use http_body_util::{Either, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, UPGRADE};

@@ -200,7 +200,7 @@ enum ComposeError {
     #[error(transparent)]
     Delegation(#[from] DelegationError),
     #[error("`fetch.allow_hosts`")]
-    AllowedHost(#[from] deputize_web::AllowedHostError),
+    AllowedHost(#[from] deputize_http::AllowedHostError),
 }
 
 fn did_you_mean(near: Option<&str>) -> String {

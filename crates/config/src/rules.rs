@@ -10,8 +10,8 @@ use super::resolve::UnknownProvider;
 use super::tree::{PlacedEntry, PlacedValue, Value};
 use super::{messaging, plugin};
 use crate::hint::format_command;
+use deputize_http::AllowedHost;
 use deputize_mcp::{ServerNameError, server_name};
-use deputize_web::AllowedHost;
 
 /// Applies every rule. Values of a wrong type are passed over: they are reported already.
 pub(super) fn check(config: &PlacedValue, found: &mut Findings) {

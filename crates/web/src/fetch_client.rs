@@ -1,25 +1,19 @@
 //! One request for an address, with its redirects: checked, resolved here, and connected to what was
 //! checked.
 
-use std::net::SocketAddr;
-use std::sync::Once;
-use std::time::Duration;
-
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{Cancel, ToolCx};
-use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_TYPE, HeaderMap, LOCATION};
-use reqwest::{Client, Response};
+use deputize_http::{AddressPolicy, UrlDenial, checked_client, host_of};
+use reqwest::Response;
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, LOCATION};
 use tokio::time::{Instant, timeout_at};
 use url::Url;
 
-use crate::address_policy::{AddressPolicy, UrlDenial, host_of};
 use crate::fetch_error::FetchError;
 use crate::settings::Settings;
 
 /// Redirects of one fetch at most.
 const REDIRECTS: usize = 5;
-/// How long a connection may take to be made.
-const CONNECT: Duration = Duration::from_secs(10);
 /// What is accepted, in the order in which it is liked.
 const ACCEPTED: &str =
     "text/markdown, text/html;q=0.9, application/xhtml+xml;q=0.9, text/*;q=0.8, */*;q=0.5";
@@ -94,9 +88,8 @@ impl<'c> FetchClient<'c> {
     async fn send(&self, request: FetchRequest) -> Result<Response, FetchError> {
         let FetchRequest { url, headers, body } = request;
         self.settings.check_secrets(&url)?;
-        self.policy.check(&url)?;
         let host = host_of(&url).unwrap_or_default();
-        let client = client(&url, &self.policy.resolve(&url).await?)?;
+        let client = checked_client(self.policy, &url).await?;
         let request = match body {
             None => client.get(url),
             Some(body) => client.post(url).body(body),
@@ -164,34 +157,6 @@ fn accepting() -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(ACCEPT, reqwest::header::HeaderValue::from_static(ACCEPTED));
     headers
-}
-
-/// A client that connects to these addresses of a host and to nothing else.
-pub(crate) fn client(url: &Url, addresses: &[SocketAddr]) -> Result<Client, FetchError> {
-    static INSTALLED: Once = Once::new();
-    INSTALLED.call_once(|| {
-        let provider = rustls::crypto::ring::default_provider();
-        // Fails only where the program has installed one already, which then serves as well.
-        let _theirs_stays = provider.install_default();
-    });
-    let mut headers = HeaderMap::new();
-    // Without this a server may send a body that takes a decoder without limits to read.
-    headers.insert(ACCEPT_ENCODING, reqwest::header::HeaderValue::from_static("identity"));
-    let mut builder = Client::builder()
-        .connect_timeout(CONNECT)
-        .redirect(reqwest::redirect::Policy::none())
-        .retry(reqwest::retry::never())
-        .no_proxy()
-        .default_headers(headers)
-        .user_agent(concat!("deputize/", env!("CARGO_PKG_VERSION")));
-    if let Some(name) = url.domain() {
-        builder = builder.resolve_to_addrs(name, addresses);
-    }
-    if url.scheme() == "http" {
-        // The system's authorities are not read for a connection that needs none.
-        builder = builder.tls_certs_only([]);
-    }
-    builder.build().map_err(|error| FetchError::Client(error.to_string()))
 }
 
 /// An address on one line of a sentence.

@@ -1,23 +1,16 @@
 //! Why an address was not fetched.
 
-use std::error::Error;
-
 use deputize_core::ToolError;
-use deputize_core::sanitize::for_terminal_line;
 use deputize_core::setting_names::SettingNames;
-
-use crate::address_policy::{ResolveError, UrlDenial};
-
-/// The most characters of a text from outside in an error.
-const SHOWN_CHARS: usize = 300;
+use deputize_http::{CheckedClientError, ResolveError, UrlDenial, request_problem};
 
 /// Why an address was not fetched.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FetchError {
     #[error("fetch denied: {0}")]
     Denied(#[from] UrlDenial),
-    #[error("{host} cannot be resolved: {problem}")]
-    Resolve { host: String, problem: String },
+    #[error("{0}")]
+    Resolve(String),
     #[error("{host} did not answer: {problem}")]
     Connection { host: String, problem: String },
     #[error("{url} took more than {seconds} s: try again later, or another address")]
@@ -34,7 +27,7 @@ pub(crate) enum FetchError {
     NoText { url: String, kind: String },
     #[error("{url} cannot be read as {kind}: {problem}")]
     Unreadable { url: String, kind: &'static str, problem: String },
-    #[error("there is no HTTP client: {0}")]
+    #[error("{0}")]
     Client(String),
     #[error("cancelled")]
     Cancelled,
@@ -44,21 +37,23 @@ impl From<ResolveError> for FetchError {
     fn from(error: ResolveError) -> Self {
         match error {
             ResolveError::Denied(denied) => Self::Denied(denied),
-            ResolveError::Unknown { host, problem } => Self::Resolve { host, problem },
+            error => Self::Resolve(error.to_string()),
+        }
+    }
+}
+
+impl From<CheckedClientError> for FetchError {
+    fn from(error: CheckedClientError) -> Self {
+        match error {
+            CheckedClientError::Resolve(error) => error.into(),
+            error => Self::Client(error.to_string()),
         }
     }
 }
 
 impl FetchError {
     pub(crate) fn connection(host: &str, error: &reqwest::Error) -> Self {
-        let mut problem = String::new();
-        let mut cause: Option<&dyn Error> = Some(error);
-        // The last cause says what happened; those before it repeat the address.
-        while let Some(error) = cause {
-            problem = error.to_string();
-            cause = error.source();
-        }
-        let problem = for_terminal_line(&problem, SHOWN_CHARS);
+        let problem = request_problem(error);
         Self::Connection { host: host.to_owned(), problem }
     }
 

@@ -1,9 +1,7 @@
 //! Tools that read and search the web: `web_fetch` and `web_search`.
 //!
-//! Addresses come from models and from pages, so none is trusted. Each is checked before anything
-//! is sent, its name is resolved here, every answer must be a public address, and the connection
-//! goes to an address that was checked. Each redirect is checked as a new address. A program may
-//! allow hosts with private addresses in [`Settings`].
+//! Each address, and each that it redirects to, is checked by `deputize-http` before anything is
+//! sent. A program may allow hosts with private addresses in [`Settings`].
 //!
 //! ```
 //! use deputize_core::ResourceMap;
@@ -23,26 +21,21 @@
 //!
 //! Stability: settling. A minor version may change it, and the changelog says how to follow.
 
-mod address_policy;
-mod checked_client;
 mod convert;
 mod converter;
 mod fetch_client;
 mod fetch_error;
 mod media_type;
 mod percent_decode;
-mod post;
-mod public_address;
 mod search;
 mod settings;
 mod web_fetch;
 mod web_search;
 
-pub use address_policy::{AddressPolicy, AllowedHost, AllowedHostError, ResolveError, UrlDenial};
-pub use checked_client::{CheckedClientError, checked_client};
+/// Which addresses may be asked.
+pub use deputize_http as http;
+
 pub use converter::{Converter, converter_main};
-pub use post::{PostError, PostRequest, check_post, post_json};
-pub use public_address::{AddressKind, address_kind};
 pub use settings::{
     FetchSettings, MAX_BYTES, PAGE_BYTES, SearchBackend, SearchKey, SearchSettings, Settings,
     TIMEOUT_SECONDS,

@@ -8,9 +8,9 @@ use deputize_core::setting_names::SettingNames;
 use deputize_core::{Resource, ToolCx};
 use url::Url;
 
-use crate::address_policy::{AddressPolicy, UrlDenial};
 use crate::converter::Converter;
 use crate::percent_decode::percent_decoded;
+use deputize_http::{AddressPolicy, UrlDenial};
 
 /// Seconds of one fetch with all its redirects, unless set otherwise.
 pub const TIMEOUT_SECONDS: u32 = 30;

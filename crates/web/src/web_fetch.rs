@@ -10,12 +10,12 @@ use deputize_core::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::address_policy::host_of;
 use crate::convert::{Conversion, ConvertedText};
 use crate::fetch_client::{FetchClient, FetchedPage, shown};
 use crate::fetch_error::FetchError;
 use crate::media_type::{DocumentKind, decode};
 use crate::settings::Settings;
+use deputize_http::host_of;
 
 /// The time limit of a call, which is more than a fetch and a conversion may take.
 const CALL_LIMIT: Duration = Duration::from_secs(600);

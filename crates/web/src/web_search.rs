@@ -9,11 +9,11 @@ use deputize_core::{
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use crate::address_policy::{AddressPolicy, host_of};
 use crate::fetch_client::FetchClient;
 use crate::search::{SearchEngine, SearchHit};
 use crate::settings::Settings;
 use crate::web_fetch::check_network;
+use deputize_http::{AddressPolicy, host_of};
 
 /// Results of a search that asks for no number.
 const RESULTS: u8 = 8;

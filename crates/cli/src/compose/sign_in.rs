@@ -56,7 +56,7 @@ pub(super) fn tokens(
     Ok(Some(TokenSource::new(tokens)))
 }
 
-fn allowed_hosts(entry: &McpServer) -> Result<Vec<deputize_web::AllowedHost>, CliError> {
+fn allowed_hosts(entry: &McpServer) -> Result<Vec<deputize_http::AllowedHost>, CliError> {
     let hosts = entry.oauth.allow_hosts.iter().map(|host| host.parse());
     hosts.collect::<Result<_, _>>().map_err(CliError::usage)
 }

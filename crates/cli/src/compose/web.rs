@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use deputize_core::sanitize::Secrets;
 use deputize_core::setting_names::SettingNames;
+use deputize_http::{AddressPolicy, AllowedHostError};
 use deputize_process::Helper;
-use deputize_web::{
-    AddressPolicy, AllowedHostError, Converter, FetchSettings, SearchKey, SearchSettings, Settings,
-};
+use deputize_web::{Converter, FetchSettings, SearchKey, SearchSettings, Settings};
 
 use crate::config::{Config, SearchBackend};
 use crate::process_env::ProcessEnv;

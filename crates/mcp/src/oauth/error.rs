@@ -1,7 +1,7 @@
 //! Why a sign-in or a refresh failed.
 
 use deputize_core::sanitize::for_terminal_line;
-use deputize_web::CheckedClientError;
+use deputize_http::CheckedClientError;
 
 /// The most characters of a server's words in an error.
 const SHOWN_CHARS: usize = 300;

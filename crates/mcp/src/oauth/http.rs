@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use deputize_core::describe_error;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_web::{AddressPolicy, AllowedHost, checked_client};
+use deputize_http::{AddressPolicy, AllowedHost, checked_client};
 use hyper::Response;
 use parking_lot::Mutex;
 use reqwest::header::{CONTENT_TYPE, HeaderMap};

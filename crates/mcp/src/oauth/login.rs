@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use deputize_core::{Clock, describe_error};
-use deputize_web::AllowedHost;
+use deputize_http::AllowedHost;
 use rmcp::transport::auth::{
     AuthError, AuthorizationManager, AuthorizationMetadata, OAuthClientConfig,
 };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use deputize_core::sanitize::RotatingSecrets;
 use deputize_core::{BoxFuture, Clock, describe_error};
-use deputize_web::AllowedHost;
+use deputize_http::AllowedHost;
 use parking_lot::Mutex;
 use reqwest::Method;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderValue};

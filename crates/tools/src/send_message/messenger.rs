@@ -84,7 +84,7 @@ impl Messenger<'_> {
             #[cfg(feature = "web")]
             Some(MessageTarget::Webhook(webhook)) => {
                 let url = webhook.url.parse().map_err(|_| "its address is none".to_owned())?;
-                let checked = deputize_web::check_post(&url, self.settings.time_limit).await;
+                let checked = deputize_http::check_post(&url, self.settings.time_limit).await;
                 checked.map_err(|error| error.to_string())?;
                 Ok("its server takes connections".to_owned())
             }
@@ -136,19 +136,19 @@ impl Messenger<'_> {
         webhook: &super::target::WebhookTarget,
         text: &str,
     ) -> Result<String, MessageError> {
-        use deputize_web::PostError;
+        use deputize_http::PostError;
 
         let url = webhook.url.parse();
         let url = url.map_err(|_| MessageError::not_sent(target, "its address is none"))?;
         let mut document = serde_json::Map::new();
         document.insert(webhook.text_key.clone(), text.into());
-        let request = deputize_web::PostRequest {
+        let request = deputize_http::PostRequest {
             url,
             headers: webhook.headers.clone(),
             body: serde_json::Value::Object(document).to_string(),
             timeout: self.settings.time_limit,
         };
-        let why = match deputize_web::post_json(&request, self.cancel).await {
+        let why = match deputize_http::post_json(&request, self.cancel).await {
             Ok(status) => {
                 return Ok(format!("delivered to {target}: the server answered {status}"));
             }

@@ -9,8 +9,8 @@ use tokio::time::timeout;
 use url::Url;
 
 use crate::address_policy::{AddressPolicy, ResolveError, UrlDenial, host_of};
-use crate::fetch_client::client;
-use crate::fetch_error::FetchError;
+use crate::checked_client::{CheckedClientError, checked_client};
+use crate::request_problem::request_problem;
 
 /// A JSON document for an address that the person chose: its host may be private and its port any,
 /// but no metadata service. Redirects are not followed, and nothing is sent twice.
@@ -51,6 +51,15 @@ pub enum PostError {
     Unsure(String),
 }
 
+impl From<CheckedClientError> for PostError {
+    fn from(error: CheckedClientError) -> Self {
+        match error {
+            CheckedClientError::Resolve(ResolveError::Denied(denial)) => Self::Denied(denial),
+            error => Self::NotSent(error.to_string()),
+        }
+    }
+}
+
 /// Sends a document, and returns the status of the answer, which is a success.
 ///
 /// # Errors
@@ -59,15 +68,13 @@ pub async fn post_json(request: &PostRequest, cancel: &Cancel) -> Result<u16, Po
     let headers = headers(&request.headers)?;
     let url = request.url.clone();
     let policy = AddressPolicy::of_person(&url);
-    policy.check(&url)?;
     let host = host_of(&url).unwrap_or_default();
-    let found = tokio::select! {
+    let client = tokio::select! {
         () = cancel.cancelled() => return Err(PostError::NotSent("cancelled".to_owned())),
-        found = timeout(request.timeout, policy.resolve(&url)) => found,
+        found = timeout(request.timeout, checked_client(&policy, &url)) => found,
     };
     let late = || PostError::NotSent("its name was not resolved in time".to_owned());
-    let found = found.map_err(|_| late())?.map_err(unresolved)?;
-    let client = client(&url, &found).map_err(not_sent)?;
+    let client = client.map_err(|_| late())??;
     let send = client.post(url).headers(headers).body(request.body.clone()).send();
     let sent = tokio::select! {
         () = cancel.cancelled() => return Err(PostError::Unsure("cancelled".to_owned())),
@@ -77,11 +84,9 @@ pub async fn post_json(request: &PostRequest, cancel: &Cancel) -> Result<u16, Po
     let response = match sent {
         Err(_) => return Err(PostError::Unsure(format!("no answer within {seconds} s"))),
         Ok(Err(error)) if error.is_connect() || error.is_builder() => {
-            return Err(not_sent(FetchError::connection(&host, &error)));
+            return Err(PostError::NotSent(no_answer(&host, &error)));
         }
-        Ok(Err(error)) => {
-            return Err(PostError::Unsure(FetchError::connection(&host, &error).to_string()));
-        }
+        Ok(Err(error)) => return Err(PostError::Unsure(no_answer(&host, &error))),
         Ok(Ok(response)) => response,
     };
     let status = response.status();
@@ -97,22 +102,15 @@ pub async fn check_post(url: &Url, limit: Duration) -> Result<(), PostError> {
     policy.check(url)?;
     let late = |_| PostError::NotSent(format!("no connection within {} s", limit.as_secs()));
     let connect = async {
-        let found = policy.resolve(url).await.map_err(unresolved)?;
+        let found = policy.resolve(url).await.map_err(CheckedClientError::from)?;
         let connected = TcpStream::connect(&*found).await;
         connected.map(drop).map_err(|error| PostError::NotSent(error.to_string()))
     };
     timeout(limit, connect).await.map_err(late)?
 }
 
-fn unresolved(error: ResolveError) -> PostError {
-    not_sent(error.into())
-}
-
-fn not_sent(error: FetchError) -> PostError {
-    match error {
-        FetchError::Denied(denial) => PostError::Denied(denial),
-        error => PostError::NotSent(error.to_string()),
-    }
+fn no_answer(host: &str, error: &reqwest::Error) -> String {
+    format!("{host} did not answer: {}", request_problem(error))
 }
 
 fn headers(given: &[(String, String)]) -> Result<HeaderMap, PostError> {

@@ -179,7 +179,8 @@ impl AddressPolicy {
     }
 
     /// Creates a policy for one address that the person chose: its host may be private and its port any.
-    pub(crate) fn of_person(url: &Url) -> Self {
+    #[must_use]
+    pub fn of_person(url: &Url) -> Self {
         let host = host_of(url).unwrap_or_default();
         Self { allowed: vec![AllowedHost { host, port: url.port_or_known_default() }] }
     }
@@ -284,7 +285,8 @@ fn has_credentials(url: &Url) -> bool {
 }
 
 /// The host of an address, in one spelling.
-pub(crate) fn host_of(url: &Url) -> Option<String> {
+#[must_use]
+pub fn host_of(url: &Url) -> Option<String> {
     Some(match url.host()? {
         Host::Domain(name) => name.trim_end_matches('.').to_ascii_lowercase(),
         Host::Ipv4(address) => address.to_string(),
