@@ -13,6 +13,7 @@ use crate::script::Script;
 use crate::session_search;
 use crate::spread::Spread;
 use crate::table::{Goal, Report, Row};
+use crate::tools;
 
 /// What can be measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -25,6 +26,10 @@ pub(crate) enum Figure {
     Children,
     /// Memory of each of many children that wait for the model.
     Waiting,
+    /// A search over many files, beside ripgrep.
+    Files,
+    /// The fetch of a large page.
+    Page,
     /// The size of the program.
     Binary,
     /// A search over many sessions, and the first one, which builds the index.
@@ -79,6 +84,12 @@ fn of_program(
     if wanted(Figure::Waiting) {
         let most = options.children.iter().max().copied().unwrap_or(1);
         waiting(lab, most, options.runs.min(3), report)?;
+    }
+    if wanted(Figure::Files) {
+        tools::search(lab, options.files, options.runs, report)?;
+    }
+    if wanted(Figure::Page) {
+        tools::fetch(lab, options.runs, report)?;
     }
     if wanted(Figure::Binary) {
         let bytes = lab.program_bytes()?;

@@ -67,7 +67,7 @@ impl Run {
         let first = seens.requests.first().ok_or_else(missing)?.at_ns;
         let last = seens.requests.last().ok_or_else(missing)?.at_ns;
         let expected = match script.children {
-            0 => script.reads + 1,
+            0 => script.calls() + 1,
             children => 2 + children * (script.reads + 1),
         };
         if seens.requests.len() as u64 != expected || probed.code != 0 {
@@ -133,6 +133,16 @@ impl Lab {
         let [floor, probe] =
             ["deputize-floor", "deputize-probe"].map(|name| bench.with_file_name(name));
         Ok(Self { dir, program: program.to_owned(), floor, probe, server, address })
+    }
+
+    /// The working directory of all runs.
+    pub(crate) fn work(&self) -> PathBuf {
+        self.dir.path().join("work")
+    }
+
+    /// The port of the server.
+    pub(crate) const fn port(&self) -> u16 {
+        self.address.port()
     }
 
     /// The files that a script reads.
@@ -204,6 +214,10 @@ impl Lab {
         command.args(["run", "-m", "openai/bench", "--base-url", &base_url]);
         for set in ["max_concurrent_children=1000000", "max_children_per_session=1000000"] {
             command.args(["--set", &format!("delegation.{set}")]);
+        }
+        if script.page > 0 {
+            let hosts = format!("fetch.allow_hosts=[\"127.0.0.1:{}\"]", script.page);
+            command.args(["--set", &hosts]);
         }
         command.arg(script.task());
         command

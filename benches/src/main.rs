@@ -17,6 +17,8 @@ mod serve;
 mod session_search;
 mod spread;
 mod table;
+mod tools;
+mod words;
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;
@@ -26,6 +28,10 @@ use clap::Parser;
 use rustix::process::{Resource, getrlimit, setrlimit};
 
 use crate::figures::Figure;
+
+/// The server is this program: what it takes of the machine, the measured program lacks.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Measures what Deputize costs by itself.
 #[derive(Debug, Parser)]
@@ -43,6 +49,9 @@ struct Options {
     /// Sessions that are searched.
     #[arg(long, default_value_t = 1000)]
     sessions: u64,
+    /// Files of the tree that is searched.
+    #[arg(long, default_value_t = 100_000)]
+    files: u64,
     /// Print JSON with every single value.
     #[arg(long)]
     json: bool,

@@ -2,13 +2,18 @@
 
 use std::fmt::Write as _;
 
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Before the words of a [`Script`], in a task or a goal.
 const MARK: &str = "bench: ";
+/// The folder that is searched, in the working directory.
+pub(crate) const TREE: &str = "tree";
+/// What is searched for.
+pub(crate) const NEEDLE: &str = "needle in a haystack";
+/// The path of the page that is fetched.
+pub(crate) const PAGE: &str = "/page";
 
-/// The part of an agent: `bench: reads 20 latency 0 held 0 children 0`.
+/// The part of an agent, such as `bench: children 0 reads 20 searches 0 page 0 latency 0 held 0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Script {
     /// Which child it is, counted from 1; 0 is the top agent.
@@ -17,6 +22,10 @@ pub(crate) struct Script {
     pub(crate) children: u64,
     /// How many files an agent reads, one a step; of the children when there are any.
     pub(crate) reads: u64,
+    /// How often the top agent searches the tree, before it reads.
+    pub(crate) searches: u64,
+    /// The port of this machine from which the top agent fetches a page, before it reads; 0: none.
+    pub(crate) page: u64,
     /// Milliseconds before each answer.
     pub(crate) latency: u64,
     /// The request whose answer is held back until the server is asked, counted from 1; of the
@@ -27,8 +36,11 @@ pub(crate) struct Script {
 impl Script {
     /// The task of the top agent.
     pub(crate) fn task(&self) -> String {
-        let Self { children, reads, latency, held, .. } = self;
-        format!("{MARK}children {children} reads {reads} latency {latency} held {held}")
+        let Self { children, reads, searches, page, latency, held, .. } = self;
+        format!(
+            "{MARK}children {children} reads {reads} searches {searches} page {page} \
+             latency {latency} held {held}"
+        )
     }
 
     /// The goal of a child, by its number from 0 as text.
@@ -51,6 +63,8 @@ impl Script {
                 "child" => script.child = number + 1,
                 "children" => script.children = number,
                 "reads" => script.reads = number,
+                "searches" => script.searches = number,
+                "page" => script.page = number,
                 "latency" => script.latency = number,
                 "held" => script.held = number,
                 _ => break,
@@ -66,14 +80,26 @@ impl Script {
             let tasks: Vec<Value> = (0..self.children).map(goal).collect();
             return call("delegate_task", &json!({ "tasks": tasks }).to_string());
         }
-        if self.children > 0 || step >= self.reads {
-            return stream(&[json!({"content": "All is "}), json!({"content": "done."})], "stop");
+        if self.children > 0 || step >= self.calls() {
+            return answer();
         }
+        let Some(step) = step.checked_sub(self.searches) else {
+            return call("search_files", &json!({"pattern": NEEDLE, "path": TREE}).to_string());
+        };
+        let Some(step) = step.checked_sub(u64::from(self.page > 0)) else {
+            let url = format!("http://127.0.0.1:{}{PAGE}", self.page);
+            return call("web_fetch", &json!({ "url": url }).to_string());
+        };
         let name = match self.child {
             0 => "root".to_owned(),
             number => (number - 1).to_string(),
         };
-        call("read_file", &json!({ "path": format!("{name}-{step}.txt") }).to_string())
+        call("read_file", &format!(r#"{{"path":"{name}-{step}.txt"}}"#))
+    }
+
+    /// Calls of an agent without children, one a step.
+    pub(crate) fn calls(&self) -> u64 {
+        self.reads + self.searches + u64::from(self.page > 0)
     }
 
     /// Whether the answer of a step, counted from 0, is held back.
@@ -82,55 +108,60 @@ impl Script {
     }
 }
 
-/// Which step of its agent a request is, counted from 0; nothing when it is none.
-pub(crate) fn step(body: &str) -> Option<u64> {
-    #[derive(Deserialize)]
-    struct Body<'b> {
-        #[serde(borrow)]
-        messages: Vec<Message<'b>>,
-    }
-    #[derive(Deserialize)]
-    struct Message<'b> {
-        role: &'b str,
-    }
-    let body: Body<'_> = serde_json::from_str(body).ok()?;
-    Some(body.messages.iter().filter(|message| message.role == "assistant").count() as u64)
-}
-
 /// Bytes of one piece of arguments. Real servers send smaller ones; what a reply's pieces cost
 /// is measured by itself.
 const PIECE: usize = 64;
 
 fn call(tool: &str, arguments: &str) -> String {
-    let head = json!({"name": tool, "arguments": ""});
-    let head = json!({"index": 0, "id": "call_0", "type": "function", "function": head});
-    let mut deltas = vec![json!({"role": "assistant", "content": null, "tool_calls": [head]})];
+    let mut reply = StreamText::new();
+    reply.delta(&format!(
+        r#"{{"role":"assistant","content":null,"tool_calls":[{{"index":0,"id":"call_0","type":"function","function":{{"name":"{tool}","arguments":""}}}}]}}"#
+    ));
     // All of it is ASCII.
-    deltas.extend(arguments.as_bytes().chunks(PIECE).map(|piece| {
-        let piece = String::from_utf8_lossy(piece);
-        json!({"tool_calls": [{"index": 0, "function": {"arguments": piece}}]})
-    }));
-    stream(&deltas, "tool_calls")
+    for piece in arguments.as_bytes().chunks(PIECE) {
+        let piece = Value::from(String::from_utf8_lossy(piece));
+        let function = format!(r#"{{"index":0,"function":{{"arguments":{piece}}}}}"#);
+        reply.delta(&format!(r#"{{"tool_calls":[{function}]}}"#));
+    }
+    reply.end("tool_calls")
 }
 
-fn stream(deltas: &[Value], reason: &str) -> String {
-    let mut body = String::new();
-    let mut event = |choices: &str, more: &str| {
+fn answer() -> String {
+    let mut reply = StreamText::new();
+    reply.delta(r#"{"content":"All is "}"#);
+    reply.delta(r#"{"content":"done."}"#);
+    reply.end("stop")
+}
+
+/// The events of a reply, written as text: a tree of values for each would be most of the server's
+/// work.
+struct StreamText(String);
+
+impl StreamText {
+    const fn new() -> Self {
+        Self(String::new())
+    }
+
+    fn delta(&mut self, delta: &str) {
+        self.event(&format!(r#"{{"index":0,"delta":{delta},"finish_reason":null}}"#), "");
+    }
+
+    fn event(&mut self, choices: &str, more: &str) {
         // Writing into a string does not fail.
         let _never = write!(
-            body,
+            self.0,
             "data: {{\"id\":\"c\",\"object\":\"chat.completion.chunk\",\"created\":0,\
              \"model\":\"bench\",\"choices\":[{choices}]{more}}}\n\n"
         );
-    };
-    for delta in deltas {
-        event(&format!(r#"{{"index":0,"delta":{delta},"finish_reason":null}}"#), "");
     }
-    event(&format!(r#"{{"index":0,"delta":{{}},"finish_reason":"{reason}"}}"#), "");
-    let usage = r#"{"prompt_tokens":1000,"completion_tokens":20,"total_tokens":1020}"#;
-    event("", &format!(r#","usage":{usage}"#));
-    body.push_str("data: [DONE]\n\n");
-    body
+
+    fn end(mut self, reason: &str) -> String {
+        self.event(&format!(r#"{{"index":0,"delta":{{}},"finish_reason":"{reason}"}}"#), "");
+        let usage = r#"{"prompt_tokens":1000,"completion_tokens":20,"total_tokens":1020}"#;
+        self.event("", &format!(r#","usage":{usage}"#));
+        self.0.push_str("data: [DONE]\n\n");
+        self.0
+    }
 }
 
 #[cfg(test)]
@@ -145,7 +176,6 @@ mod tests {
             {"role": "user", "content": format!("{}\n\nand more", script.task())},
         ]});
         assert_eq!(Script::find(&body.to_string()), Some(script));
-        assert_eq!(step(&body.to_string()), Some(0));
         assert!(script.reply(0).contains("bench: reads 2 latency 50 held 1"));
         assert!(!script.holds(0));
 
@@ -154,5 +184,12 @@ mod tests {
         assert!(child.reply(1).contains("3-1.txt") && child.reply(2).contains("done"));
         assert!(child.holds(0) && !child.holds(1));
         assert_eq!(Script::find("no mark"), None);
+
+        let tools = Script { searches: 1, page: 80, reads: 1, ..Script::default() };
+        assert_eq!(Script::find(&tools.task()), Some(tools));
+        let words = ["search_files", "127.0.0.1:80/page", "root-0.txt", "done."];
+        for (step, word) in (0..).zip(words) {
+            assert!(tools.reply(step).contains(word), "{step}: {}", tools.reply(step));
+        }
     }
 }

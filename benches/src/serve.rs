@@ -1,5 +1,6 @@
 //! The model server as a process: what it costs is not counted. It ends with its parent.
 
+use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
 
@@ -9,7 +10,8 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::script::{Script, step};
+use crate::script::{PAGE, Script};
+use crate::words::Words;
 
 /// One request, as it was complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,14 +38,30 @@ pub(crate) struct ServedRequests {
 }
 
 struct ServeState {
-    seen: Mutex<(ServedRequests, Barrier)>,
+    run: Mutex<ServedRun>,
+}
+
+/// What the server knows of the run that is measured.
+struct ServedRun {
+    served: ServedRequests,
+    /// Holds answers back until the server is asked.
+    gate: Barrier,
+    /// The requests of each agent. They are counted, not read from the conversation: to parse what
+    /// the program sends takes longer than to parse what the floor sends, and would be measured.
+    steps: HashMap<u64, u64>,
+}
+
+impl ServedRun {
+    fn new() -> Self {
+        Self { served: ServedRequests::default(), gate: Barrier::closed(), steps: HashMap::new() }
+    }
 }
 
 /// Serves until standard input ends; says first where.
 pub(crate) fn serve() -> io::Result<()> {
     crate::raise_file_limit()?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let state = ServeState { seen: Mutex::new((ServedRequests::default(), Barrier::closed())) };
+    let state = ServeState { run: Mutex::new(ServedRun::new()) };
     let serving = MockServer::start_forgetful(move |request| state.answer(request));
     let server = runtime.block_on(serving)?;
     writeln!(io::stdout(), "{}", server.address())?;
@@ -58,18 +76,19 @@ impl ServeState {
             ("GET", "/peek") => self.tell(false),
             // What is body is forgotten, and what is held goes.
             ("GET", "/take") => self.tell(true),
+            ("GET", PAGE) => MockAnswer::body("text/html; charset=utf-8", page()),
             ("POST", _) => self.reply(request),
             (method, path) => MockAnswer::error(404, &format!("no {method} {path} here")),
         }
     }
 
     fn tell(&self, take: bool) -> MockAnswer {
-        let mut seen = self.seen.lock();
-        seen.0.held = seen.1.waiting();
-        let body = json!(seen.0);
+        let mut run = self.run.lock();
+        run.served.held = run.gate.waiting();
+        let body = json!(run.served);
         if take {
-            seen.1.open();
-            *seen = (ServedRequests::default(), Barrier::closed());
+            run.gate.open();
+            *run = ServedRun::new();
         }
         MockAnswer::json(&body)
     }
@@ -77,18 +96,20 @@ impl ServeState {
     fn reply(&self, request: &HttpRequest) -> MockAnswer {
         let now = clock_gettime(ClockId::Monotonic);
         let at_ns = now.tv_sec * 1_000_000_000 + now.tv_nsec;
-        let text = String::from_utf8_lossy(&request.body);
-        let (Some(script), Some(step)) = (Script::find(&text), step(&text)) else {
+        let Some(script) = str::from_utf8(&request.body).ok().and_then(Script::find) else {
             return MockAnswer::error(400, "this request has no script");
         };
         let bytes = request.body.len();
-        let gate = {
-            let mut seen = self.seen.lock();
-            if seen.0.requests.is_empty() {
-                seen.0.first = text.into_owned();
+        let (step, gate) = {
+            let mut run = self.run.lock();
+            if run.served.requests.is_empty() {
+                run.served.first = request.text();
             }
-            seen.0.requests.push(ServedRequest { at_ns, bytes, child: script.child, step });
-            script.holds(step).then(|| seen.1.clone())
+            let next = run.steps.entry(script.child).or_default();
+            let step = *next;
+            *next += 1;
+            run.served.requests.push(ServedRequest { at_ns, bytes, child: script.child, step });
+            (step, script.holds(step).then(|| run.gate.clone()))
         };
         let answer =
             MockAnswer::sse(script.reply(step)).after(Duration::from_millis(script.latency));
@@ -97,4 +118,23 @@ impl ServeState {
             None => answer,
         }
     }
+}
+
+/// Bytes of the page that is fetched.
+const PAGE_BYTES: usize = 2_000_000;
+
+/// A page of headings, paragraphs with links, lists and tables.
+fn page() -> String {
+    let mut words = Words::new();
+    let mut html = String::from("<!DOCTYPE html><html><head><title>A page</title></head><body>\n");
+    while html.len() < PAGE_BYTES {
+        let [title, text, link, item, cell] = [4, 60, 3, 8, 2].map(|count| words.text(count));
+        html.push_str(&format!(
+            "<h2>{title}</h2>\n<p>{text}<a href=\"/{link}\">{link}</a> <em>{item}</em> {text}</p>\n\
+             <ul><li>{item}</li><li><b>{cell}</b> &amp; {item}</li></ul>\n\
+             <table><tr><th>{cell}</th><th>{link}</th></tr><tr><td>{cell}</td><td>{item}</td></tr></table>\n"
+        ));
+    }
+    html.push_str("</body></html>\n");
+    html
 }

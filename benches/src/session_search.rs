@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use crate::spread::Spread;
 use crate::table::{Goal, Report};
+use crate::words::Words;
 
 /// Steps of a session: each a reply with a call, and the result.
 const STEPS: u32 = 20;
@@ -22,14 +23,12 @@ const STEPS: u32 = 20;
 const REPLY_WORDS: usize = 60;
 /// Words of a result, some 4 KB.
 const RESULT_WORDS: usize = 600;
-/// Words that there are; the most frequent one, `w0`, is in nine of ten replies.
-const VOCABULARY: u64 = 20_000;
 
 /// Measures searches over so many sessions.
 pub(crate) fn measure(sessions: u64, runs: usize, report: &mut Report) -> io::Result<()> {
     let folder = tempfile::tempdir()?;
     let dir = SessionDir::new(folder.path());
-    let mut words = Words(7);
+    let mut words = Words::new();
     for number in 0..sessions {
         write_session(&dir, number, &mut words)?;
     }
@@ -65,25 +64,6 @@ pub(crate) fn measure(sessions: u64, runs: usize, report: &mut Report) -> io::Re
     let what = "the first such search, which builds the index";
     report.row(what, "ms", (None, Spread::of([first])), Goal::None);
     Ok(())
-}
-
-/// Words by a generator, the same in each run.
-struct Words(u64);
-
-impl Words {
-    fn text(&mut self, count: usize) -> String {
-        let mut text = String::new();
-        for _ in 0..count {
-            self.0 ^= self.0 << 13;
-            self.0 ^= self.0 >> 7;
-            self.0 ^= self.0 << 17;
-            // Small numbers are more frequent, as words are.
-            let share = (self.0 % 1_000_003) as f64 / 1_000_003.0;
-            let word = (share * share * share * VOCABULARY as f64) as u64;
-            text.push_str(&format!("w{word:x} "));
-        }
-        text
-    }
 }
 
 fn session_id(number: u64) -> SessionId {

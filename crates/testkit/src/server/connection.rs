@@ -11,6 +11,8 @@ use super::answer::{BodyEnd, MockAnswer};
 
 /// Maximum bytes of a request's head.
 const HEAD_BYTES: usize = 64 * 1024;
+/// Bytes that are asked for while a head is read: with less room, a request takes several reads.
+const READ_BYTES: usize = 16 * 1024;
 /// Maximum bytes of a request's body.
 const BODY_BYTES: usize = 64 * 1024 * 1024;
 
@@ -80,12 +82,12 @@ async fn read_request(
 ) -> io::Result<Option<HttpRequest>> {
     let head = loop {
         if let Some(end) = received.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
-            let rest = received.split_off(end + 4);
-            break std::mem::replace(received, rest);
+            break received.drain(..end + 4).collect::<Vec<u8>>();
         }
         if received.len() > HEAD_BYTES {
             return Err(wrong("the head of a request is too long"));
         }
+        received.reserve(READ_BYTES);
         if stream.read_buf(received).await? == 0 {
             return Ok(None);
         }
@@ -96,12 +98,14 @@ async fn read_request(
     if length > BODY_BYTES || request.header("transfer-encoding").is_some() {
         return Err(wrong("the body of a request is too long, or has no length"));
     }
+    received.reserve(length.saturating_sub(received.len()));
     while received.len() < length {
         if stream.read_buf(received).await? == 0 {
             return Ok(None);
         }
     }
-    let rest = received.split_off(length);
+    // Mostly nothing follows, and nothing is copied.
+    let rest = if received.len() > length { received.split_off(length) } else { Vec::new() };
     request.body = std::mem::replace(received, rest);
     Ok(Some(request))
 }
