@@ -10,17 +10,23 @@ mod cron;
 mod mcp;
 mod memory;
 mod new;
+mod plugin;
 mod profiles;
+mod prompt;
 mod serve;
 mod skills;
+mod toolsets;
 
 pub(crate) use acp::Acp;
 pub(crate) use cron::{CronAdd, CronCommand, CronRun};
 pub(crate) use mcp::{AddServer, LoginArgs, Mcp, McpServe};
 pub(crate) use memory::MemoryCommand;
 pub(crate) use new::{NewCommand, Project};
+pub(crate) use plugin::Plugin;
 pub(crate) use profiles::Profiles;
+pub(crate) use prompt::{ChildPrompt, Prompt};
 pub(crate) use skills::Skills;
+pub(crate) use toolsets::{ChildTools, Toolsets};
 
 const RUN_EXAMPLES: &str = "\
 Examples:
@@ -241,62 +247,6 @@ pub(crate) enum OutputFormat {
     Events,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Prompt {
-    /// The message
-    #[arg(value_name = "PROMPT", default_value = "Hello.")]
-    pub(crate) prompt: String,
-    /// Print the system text only
-    #[arg(long, conflicts_with_all = ["tools", "json"])]
-    pub(crate) system: bool,
-    /// Print the tools only
-    #[arg(long, conflicts_with = "json")]
-    pub(crate) tools: bool,
-    /// Print the whole request as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print what a compaction asks for; with --json, its request after this message alone
-    #[arg(long, conflicts_with_all = ["system", "tools"])]
-    pub(crate) compaction: bool,
-    #[command(flatten)]
-    pub(crate) child: ChildPrompt,
-    /// Profile of the agent; with --child, the one that the call names
-    #[arg(long, value_name = "NAME")]
-    pub(crate) profile: Option<String>,
-    /// Toolsets of the agent; with --child, those that the call requests
-    #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) toolsets: Vec<String>,
-    #[command(flatten)]
-    pub(crate) model: ModelChoice,
-    #[command(flatten)]
-    pub(crate) settings: Settings,
-}
-
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct ChildPrompt {
-    /// Print the request of a child instead
-    #[arg(long, requires = "goal")]
-    pub(crate) child: bool,
-    /// The child's goal
-    #[arg(long, value_name = "GOAL", requires = "child")]
-    pub(crate) goal: Option<String>,
-    /// Context for the child's goal
-    #[arg(long, value_name = "CONTEXT", requires = "child")]
-    pub(crate) context: Option<String>,
-    /// The child's role
-    #[arg(long, value_enum, requires = "child")]
-    pub(crate) role: Option<Role>,
-    /// The child's depth below the top agent
-    #[arg(long, value_name = "N", requires = "child", value_parser = clap::value_parser!(u32).range(1..=3))]
-    pub(crate) depth: Option<u32>,
-    /// The child's working directory
-    #[arg(long, value_name = "DIR", requires = "child")]
-    pub(crate) workspace: Option<PathBuf>,
-    /// File with a JSON Schema for the child's answer
-    #[arg(long, value_name = "FILE", requires = "child")]
-    pub(crate) output_schema: Option<PathBuf>,
-}
-
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Role {
     /// Does the work itself
@@ -333,73 +283,6 @@ pub(crate) struct Choice {
     pub(crate) toolset: String,
     #[command(flatten)]
     pub(crate) settings: Settings,
-}
-
-#[derive(Debug, Subcommand)]
-#[command(defer = true)]
-pub(crate) enum Toolsets {
-    /// List toolsets and their tools
-    List {
-        #[command(flatten)]
-        view: View,
-    },
-    /// Show which tools a child gets, and why it lacks the others
-    Resolve {
-        #[command(flatten)]
-        child: ChildTools,
-        #[command(flatten)]
-        view: View,
-    },
-}
-
-// The child whose tools are asked for.
-#[derive(Debug, Clone, Default, Args)]
-pub(crate) struct ChildTools {
-    /// Resolve for a child of the agent (the default)
-    #[arg(long)]
-    pub(crate) child: bool,
-    /// Toolsets that the call names [default: none]
-    #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
-    pub(crate) toolsets: Vec<String>,
-    /// Profile that the call names
-    #[arg(long, value_name = "NAME")]
-    pub(crate) profile: Option<String>,
-    /// Role that the call names
-    #[arg(long, value_enum)]
-    pub(crate) role: Option<Role>,
-    /// The child's depth below the top agent
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=3))]
-    pub(crate) depth: Option<u32>,
-}
-
-#[derive(Debug, Subcommand)]
-#[command(defer = true)]
-pub(crate) enum Plugin {
-    /// List configured plugins, and whether each works
-    List {
-        #[command(flatten)]
-        view: View,
-    },
-    /// Check a plugin's file, run its examples, and print its configuration entry
-    ///
-    /// The file is checked before any of its code runs. Then the examples of each tool run in a
-    /// separate process.
-    Check {
-        /// The library, such as target/release/libwords.so
-        #[arg(value_name = "PATH")]
-        path: PathBuf,
-        /// Directory in which the examples run [default: a new, empty one]
-        #[arg(long, value_name = "DIR")]
-        within: Option<PathBuf>,
-        /// Print JSON
-        #[arg(long)]
-        json: bool,
-    },
-    /// Create a plugin project that builds and passes its check
-    ///
-    /// Inside a checkout of Deputize, the project depends on that checkout; elsewhere, pass --path
-    /// or --published.
-    New(Project),
 }
 
 #[derive(Debug, Clone, Default, Args)]

@@ -13,6 +13,7 @@ use crate::name::{AgentId, CallId};
 use crate::truncate::{truncate_chars, truncate_with_ellipsis};
 
 mod clean;
+mod mark_syntax;
 mod marks;
 mod secrets;
 

@@ -10,8 +10,10 @@ use serde_json::{Value, json};
 
 use crate::call_error::{CallError, CallErrorCode, Refusal};
 use crate::config::{DelegationConfig, OverLimit};
+use crate::drop_reason::DropReason;
+use crate::parent_view::ParentView;
 use crate::parsed_call::{ParsedCall, RequestedTask};
-use crate::toolset::{ChildTools, DropReason, DroppedTool, ParentView, offered};
+use crate::toolset::{ChildTools, DroppedTool, offered};
 
 /// Limit on the names in a sentence; the rest are counted.
 const LISTED: usize = 20;

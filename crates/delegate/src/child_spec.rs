@@ -12,9 +12,10 @@ use deputize_core::tool::ToolGuidance;
 use deputize_core::{ToolDecl, ToolName};
 
 use crate::config::{DelegationConfig, ToolSchemas};
+use crate::parent_view::ParentView;
 use crate::parsed_call::RequestedTask;
 use crate::prompt::{ChildPrompt, Nesting, child_prompt};
-use crate::toolset::{ChildTools, ParentView};
+use crate::toolset::ChildTools;
 
 /// Returns the profile that a task names.
 pub(crate) fn profile_of<'a>(

@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 use crate::call_check::MOST_TASKS;
 use crate::config::{DelegationConfig, OverLimit, ToolFlavor};
 use crate::names::{TASK, TOOL};
+use crate::parent_view::ParentView;
 use crate::profiles::profile_list;
-use crate::toolset::{EXECUTE_CODE, ParentView, is_never, nests, offered};
+use crate::toolset::{EXECUTE_CODE, is_never, nests, offered};
 
 const DESCRIPTION: &str = include_str!("../prompts/tool.md");
 const BACKGROUND: &str = include_str!("../prompts/background.md");

@@ -14,7 +14,8 @@ use deputize_core::{
 use serde_json::{Value, json};
 
 use crate::config::DelegationConfig;
-use crate::toolset::{ParentView, send_order};
+use crate::parent_view::ParentView;
+use crate::toolset::send_order;
 
 /// A tool that does nothing.
 struct IdleTool(ToolSpec);

@@ -44,6 +44,7 @@ mod config;
 mod control;
 mod describe;
 mod diagnosis;
+mod drop_reason;
 mod fields;
 mod file_snapshot;
 #[cfg(test)]
@@ -52,6 +53,7 @@ mod inspect;
 mod named_files;
 mod names;
 mod output_file;
+mod parent_view;
 mod parsed_call;
 mod placeholder;
 mod plan;
@@ -76,15 +78,15 @@ pub use config::{
 };
 pub use control::ControlTool;
 pub use describe::{DescribeError, describe};
+pub use drop_reason::{DropReason, LeafReason};
 pub use file_snapshot::StaleFile;
 pub use names::{CONTROL, TASK, TOOL, TOOLSET};
+pub use parent_view::ParentView;
 pub use parsed_call::{ParsedCall, RequestedTask};
 pub use plan::{DelegationPlan, PlanError, plan};
 pub use profiles::{ToolRequest, profile_allows, profile_section};
 pub use prompt::{ChildPrompt, Nesting, child_prompt};
 pub use report::{HostObservations, ReportLimits, SavedOutput, report, result_entry};
 pub use tool::DelegateTool;
-pub use toolset::{
-    ChildTools, DropReason, DroppedTool, LeafReason, ParentView, child_tools, send_order,
-};
+pub use toolset::{ChildTools, DroppedTool, child_tools, send_order};
 pub use toolset_ceiling::children_grant;

@@ -10,9 +10,11 @@ use crate::call_check::{list, model_refused, requested, too_free, whole_call};
 use crate::call_error::{Refusal, bounded};
 use crate::child_spec::{child_spec, profile_of};
 use crate::config::DelegationConfig;
+use crate::drop_reason::DropReason;
+use crate::parent_view::ParentView;
 use crate::parsed_call::{ParsedCall, RequestedTask};
 use crate::profiles::ToolRequest;
-use crate::toolset::{ChildTools, DropReason, DroppedTool, ParentView, child_tools};
+use crate::toolset::{ChildTools, DroppedTool, child_tools};
 
 /// The children that a call makes.
 #[derive(Debug, Clone, PartialEq, Default)]

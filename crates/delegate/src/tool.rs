@@ -27,6 +27,7 @@ use crate::describe::describe;
 use crate::file_snapshot::FileSnapshot;
 use crate::inspect::CallSnapshots;
 use crate::names::TOOLSET;
+use crate::parent_view::ParentView;
 use crate::output_file::is_saved;
 use crate::parsed_call::ParsedCall;
 use crate::plan::{DelegationPlan, PlanError, plan};
@@ -35,7 +36,6 @@ use crate::report_call::report_call;
 use crate::run::{queue, run};
 use crate::stale_files::stale_files;
 use crate::task::read_task;
-use crate::toolset::ParentView;
 
 /// Headline in lists of tools; an agent's model gets more, see [`describe`].
 const HEADLINE: &str = "Delegate work to child agents and get their reports.";

@@ -1,6 +1,5 @@
 //! A running server, and requests to it.
 
-use deputize_core::describe_error;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -13,12 +12,7 @@ use rmcp::model::{
     CancelledNotificationParam, ClientRequest, ProgressToken, ProtocolVersion, RequestId,
     ServerPeerInfo, ServerResult, SubscriptionFilter,
 };
-use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, PeerRequestOptions,
-    RunningService,
-};
-use rmcp::transport::Transport;
-use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::service::{ClientLifecycleMode, PeerRequestOptions, RunningService};
 use serde_json::Value;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tokio::task::JoinSet;
@@ -26,12 +20,15 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::connection_handler::{ConnectionHandler, Notifications, ProgressNote};
 use crate::error::{LaunchError, McpError, McpErrorKind, ProtocolViolation};
-use crate::handshake::HandshakeTransport;
 use crate::http;
 use crate::request_error::RequestError;
 use crate::server::{ServerConfig, ServerTransport};
 use crate::stdio_transport::{ConnectionStatus, PipeTransport, StderrTail};
-use crate::transport_error::{from_service, request_error, root};
+use crate::transport_error::from_service;
+
+mod negotiation;
+
+use negotiation::{HandshakeError, NextHandshake, agree, discover_timeout, takes_initialize};
 
 /// Grace period for a server to exit by itself.
 const END_GRACE: Duration = Duration::from_millis(300);
@@ -68,31 +65,7 @@ struct StartedProgram {
     hearing: JoinSet<()>,
 }
 
-/// Why the handshake failed.
-#[derive(Debug)]
-struct HandshakeError {
-    why: String,
-    /// What kind of error it is, with the cause.
-    kind: fn(String) -> McpErrorKind,
-    next: NextHandshake,
-}
-
-/// The next attempt after a failed handshake.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum NextHandshake {
-    OlderGreeting,
-    NewerGreeting,
-    /// The server refused `initialize` alone, which it took before.
-    BothGreetings,
-    Nothing,
-}
-
 type SupervisorFn<'a> = dyn Fn() -> Result<Arc<Supervisor>, McpErrorKind> + Send + Sync + 'a;
-
-/// The longest that `server/discover` may stay unanswered before `initialize` is sent.
-const DISCOVER_TIMEOUT: Duration = Duration::from_secs(2);
-/// The part of a start's limit that this may take at most: one in so many.
-const DISCOVER_SHARE: u32 = 10;
 
 /// Time limits of an answer.
 #[derive(Debug, Clone, Copy)]
@@ -430,84 +403,6 @@ fn hears_changes(
     });
 }
 
-/// Returns whether a server that agreed on this version before did so by `initialize`.
-fn takes_initialize(protocol: &str) -> bool {
-    // Versions are dates, so that their order is that of their texts.
-    !protocol.is_empty() && protocol < ProtocolVersion::V_2026_07_28.as_str()
-}
-
-/// Returns how long `server/discover` may stay unanswered at a start of this limit: half of it where
-/// the server answered that before, and otherwise a small part.
-fn discover_timeout(start: Duration, known_protocol: &str) -> Duration {
-    if known_protocol.is_empty() || takes_initialize(known_protocol) {
-        DISCOVER_TIMEOUT.min(start / DISCOVER_SHARE)
-    } else {
-        start / 2
-    }
-}
-
-/// Agrees on the protocol.
-async fn agree<T>(
-    host: ConnectionHandler,
-    transport: T,
-    mode: ClientLifecycleMode,
-    discover_timeout: Duration,
-) -> Result<RunningService<RoleClient, ConnectionHandler>, HandshakeError>
-where
-    T: Transport<RoleClient> + 'static,
-{
-    let (transport, late) = HandshakeTransport::new(transport, discover_timeout);
-    let is_initialize = matches!(mode, ClientLifecycleMode::Initialize);
-    let running = Box::pin(host.serve_with_lifecycle(transport, mode)).await;
-    running.map_err(|error| {
-        let next = match &error {
-            _ if late.took_it() => NextHandshake::NewerGreeting,
-            ClientInitializeError::JsonRpcError(_) if is_initialize => NextHandshake::BothGreetings,
-            ClientInitializeError::ExpectedInitResult(_)
-            | ClientInitializeError::TransportError { .. } => NextHandshake::OlderGreeting,
-            _ => NextHandshake::Nothing,
-        };
-        let cause = match &error {
-            // The older greeting says more: servers answer it in words.
-            ClientInitializeError::LegacyFallbackFailed { fallback, .. } => fallback,
-            other => other,
-        };
-        let why = describe_agreement_error(cause);
-        let kind = match failed_request(cause) {
-            Some(RequestError::SignIn { .. }) => McpErrorKind::SignIn,
-            None if matches!(error, ClientInitializeError::TransportError { .. }) => {
-                McpErrorKind::Http
-            }
-            _ => McpErrorKind::Handshake,
-        };
-        HandshakeError { why: deputize_core::sanitize::for_terminal_line(&why, 400), kind, next }
-    })
-}
-
-/// Returns the request of ours that failed, if that was the cause.
-fn failed_request(error: &ClientInitializeError) -> Option<&RequestError> {
-    let ClientInitializeError::TransportError { error, .. } = error else { return None };
-    request_error(error.error.downcast_ref()?)
-}
-
-/// Why agreeing failed, without the names that the library has for its parts.
-fn describe_agreement_error(error: &ClientInitializeError) -> String {
-    if let Some(RequestError::SignIn { said, .. } | RequestError::Way { said, .. }) =
-        failed_request(error)
-    {
-        return said.clone();
-    }
-    match error {
-        ClientInitializeError::TransportError { error, .. } => {
-            match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-                Some(StreamableHttpError::Client(error)) => root(error),
-                _ => describe_error(&*error.error),
-            }
-        }
-        other => describe_error(other),
-    }
-}
-
 fn describe(why: String, heard: &ConnectionStatus, end: Option<String>) -> String {
     // That it ended is the cause only where nothing else was said.
     let mut said = match end {
@@ -539,146 +434,4 @@ fn value(result: ServerResult) -> Result<Value, RequestError> {
         made: true,
         theirs: String::new(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-    use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream};
-
-    use super::*;
-
-    /// A server's answer to a greeting.
-    type AnswerFn = fn(method: &str) -> Option<Value>;
-
-    /// Reads nothing for a while, as one that is downloaded first, and then answers all of it.
-    async fn serve(stream: DuplexStream, answers: AnswerFn) {
-        tokio::time::sleep(Duration::from_secs(25)).await;
-        let (input, mut output) = tokio::io::split(stream);
-        let mut lines = BufReader::new(input).lines();
-        while let Ok(Some(line)) = lines.next_line().await {
-            let asked: Value = serde_json::from_str(&line).unwrap();
-            let Some(mut answer) = answers(asked["method"].as_str().unwrap()) else { continue };
-            answer["jsonrpc"] = json!("2.0");
-            answer["id"] = asked["id"].clone();
-            output.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
-        }
-    }
-
-    async fn greeted(answers: AnswerFn) -> Result<String, HandshakeError> {
-        let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let mut server = JoinSet::new();
-        server.spawn(serve(theirs, answers));
-        let (input, output) = tokio::io::split(ours);
-        let mode = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::LATEST],
-            legacy_version: None,
-        };
-        let lines = PipeTransport::new(input, output, Arc::default());
-        let handler = ConnectionHandler::new(Path::new("/"));
-        let running = agree(handler, lines, mode, DISCOVER_TIMEOUT).await?;
-        let version = running.peer().peer_info().unwrap().protocol_version.to_string();
-        Ok(version)
-    }
-
-    fn refused() -> Option<Value> {
-        Some(json!({"error": {"code": -32601, "message": "no such method"}}))
-    }
-
-    fn initialized() -> Option<Value> {
-        let info = json!({"name": "slow", "version": "1"});
-        let result =
-            json!({"protocolVersion": "2025-06-18", "capabilities": {}, "serverInfo": info});
-        Some(json!({"result": result}))
-    }
-
-    fn discovered() -> Option<Value> {
-        Some(json!({"result": {
-            "resultType": "complete",
-            "supportedVersions": ["2026-07-28"],
-            "capabilities": {},
-            "ttlMs": 0,
-            "cacheScope": "private",
-        }}))
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_server_that_answers_both_greetings_late_is_agreed_with() {
-        let older = greeted(|method| match method {
-            "server/discover" => refused(),
-            "initialize" => initialized(),
-            _ => None,
-        });
-        assert_eq!(older.await.unwrap(), "2025-06-18");
-        // Some pass over what they do not know.
-        let silent = greeted(|method| if method == "initialize" { initialized() } else { None });
-        assert_eq!(silent.await.unwrap(), "2025-06-18");
-        let both = greeted(|method| match method {
-            "server/discover" => discovered(),
-            "initialize" => initialized(),
-            _ => None,
-        });
-        assert_eq!(both.await.unwrap(), "2025-06-18");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn an_answer_that_is_half_read_when_discover_has_waited_too_long_is_not_lost() {
-        let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let mut server = JoinSet::new();
-        server.spawn(async move {
-            let (input, mut output) = tokio::io::split(theirs);
-            let mut lines = BufReader::new(input).lines();
-            let asked = lines.next_line().await.unwrap().unwrap();
-            let asked: Value = serde_json::from_str(&asked).unwrap();
-            let mut answer = discovered().unwrap();
-            answer["jsonrpc"] = json!("2.0");
-            answer["id"] = asked["id"].clone();
-            let answer = format!("{answer}\n");
-            let (first, rest) = answer.split_at(20);
-            output.write_all(first.as_bytes()).await.unwrap();
-            // Sent once `discover` has waited too long.
-            let asked = lines.next_line().await.unwrap().unwrap();
-            let asked: Value = serde_json::from_str(&asked).unwrap();
-            assert_eq!(asked["method"], "initialize");
-            output.write_all(rest.as_bytes()).await.unwrap();
-            let mut answer = refused().unwrap();
-            answer["jsonrpc"] = json!("2.0");
-            answer["id"] = asked["id"].clone();
-            output.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
-            let _end = lines.next_line().await;
-        });
-        let (input, output) = tokio::io::split(ours);
-        let mode = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::LATEST],
-            legacy_version: None,
-        };
-        let lines = PipeTransport::new(input, output, Arc::default());
-        let handler = ConnectionHandler::new(Path::new("/"));
-        let error = agree(handler, lines, mode, DISCOVER_TIMEOUT).await.unwrap_err();
-        assert_eq!(error.next, NextHandshake::NewerGreeting);
-    }
-
-    #[test]
-    fn discover_waits_a_short_part_of_a_start_unless_the_server_answered_it_before() {
-        let seconds = Duration::from_secs;
-        assert_eq!(discover_timeout(seconds(60), ""), seconds(2));
-        assert_eq!(discover_timeout(seconds(5), "2025-06-18"), Duration::from_millis(500));
-        assert_eq!(discover_timeout(seconds(60), "2026-07-28"), seconds(30));
-        assert!(takes_initialize("2025-11-25") && !takes_initialize("2026-07-28"));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn one_that_knows_only_the_newer_greeting_is_started_again_and_waited_for() {
-        let newer = greeted(|method| match method {
-            "server/discover" => discovered(),
-            "initialize" => refused(),
-            _ => None,
-        });
-        assert_eq!(newer.await.unwrap_err().next, NextHandshake::NewerGreeting);
-        let neither = greeted(|method| match method {
-            "server/discover" | "initialize" => refused(),
-            _ => None,
-        });
-        assert_eq!(neither.await.unwrap_err().next, NextHandshake::Nothing);
-    }
 }

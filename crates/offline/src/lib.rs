@@ -57,6 +57,7 @@ mod language;
 mod licence;
 mod lookup;
 mod manifest;
+mod markup;
 mod measure;
 mod modules;
 mod part;

@@ -5,19 +5,21 @@ use std::path::{Path, PathBuf};
 
 use deputize_core::agent::AgentSpec;
 use deputize_core::budget::{Cost, TokenEstimator};
-use deputize_core::compaction::Compaction;
 use deputize_core::event::RequestPurpose;
-use deputize_core::model::{ModelError, Reply, ToolChoice, Usage};
+use deputize_core::model::ToolChoice;
 use deputize_core::outcome::Receipts;
 use deputize_core::process::{ProcessEnd, ProcessExit, ProcessStart};
 use deputize_core::run::{Run, Step};
 use deputize_core::todo::TodoItem;
 use deputize_core::{CallId, CancelReason, Event, Outcome, ToolCall, ToolEffect};
 
-use crate::request_size::reply_bytes;
+mod model_use;
+mod text_log;
 
-/// A compaction that makes a request shorter by less than one part in so many is useless.
-const LEAST_GAIN_PART: u64 = 10;
+pub(crate) use model_use::PendingRequest;
+
+use model_use::{CompactionGain, ModelUse};
+use text_log::TextLog;
 
 /// Everything that is true of an agent. Only records change it, so an agent that runs, one that is
 /// resumed and one that is replayed have the same state.
@@ -46,52 +48,6 @@ struct ToolState {
     outside: BTreeSet<String>,
 }
 
-/// Model requests of an agent, and their cost.
-#[derive(Debug, Clone, PartialEq, Default)]
-struct ModelUse {
-    requests: u32,
-    /// The request that has no reply yet.
-    pending: Option<PendingRequest>,
-    cost: Cost,
-    tokens: TokenEstimator,
-    /// Tokens of the conversation at the last reply; 0 before it.
-    context_tokens: u64,
-    compactions: CompactionGain,
-}
-
-/// What the last compactions won.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct CompactionGain {
-    /// Bytes of the request before the last one, until one after it is answered.
-    before: Option<u64>,
-    /// Number of last ones that won too little.
-    useless: u32,
-}
-
-impl CompactionGain {
-    fn record_compaction(&mut self, bytes: u64) {
-        if self.before.replace(bytes).is_some() {
-            // No request went through after the one before.
-            self.useless += 1;
-        }
-    }
-
-    /// Records the bytes of a request that was answered.
-    fn record_reply(&mut self, bytes: u64) {
-        let Some(before) = self.before.take() else { return };
-        let won = before.saturating_sub(bytes);
-        self.useless = if won < before / LEAST_GAIN_PART { self.useless + 1 } else { 0 };
-    }
-}
-
-/// A request that was sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct PendingRequest {
-    /// The model as agents name it.
-    pub(crate) model: String,
-    pub(crate) bytes: u64,
-}
-
 /// The calls of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 struct CallLog {
@@ -118,80 +74,6 @@ struct ProcessLog {
 impl ProcessLog {
     fn count(&self) -> usize {
         self.running.len() + self.ended.len()
-    }
-}
-
-/// Texts of an agent that are no messages of its conversation.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct TextLog {
-    external: ExternalTexts,
-    cut: CutReplies,
-}
-
-impl TextLog {
-    /// Applies an event that comes after so many messages.
-    fn apply(&mut self, event: &Event, messages: usize) {
-        match event {
-            Event::ExternalText { text } => self.external.push(messages, text),
-            Event::ToolStart { .. } | Event::AnswerRejected { .. } | Event::AgentWrapUp { .. } => {
-                self.external.ended = true;
-            }
-            Event::ModelResponse { .. } => self.cut.partial.clear(),
-            Event::ModelError { error, retried, .. } => {
-                self.cut.record_broken_stream(error);
-                if !retried {
-                    self.cut.record_failure(messages);
-                }
-            }
-            Event::Compaction(compaction) => {
-                let external = self.external.texts.iter_mut();
-                let all = external.chain(&mut self.cut.texts);
-                all.for_each(|(at, _)| *at = compaction.part.position_after(*at));
-            }
-            _ => {}
-        }
-    }
-}
-
-/// Texts of an external agent.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct ExternalTexts {
-    /// Each text with the number of messages before it.
-    texts: Vec<(usize, String)>,
-    /// Whether the next piece begins a new text.
-    ended: bool,
-}
-
-impl ExternalTexts {
-    fn push(&mut self, messages: usize, piece: &str) {
-        let ended = std::mem::take(&mut self.ended);
-        match self.texts.last_mut() {
-            Some((_, text)) if !ended => text.push_str(piece),
-            _ => self.texts.push((messages, piece.to_owned())),
-        }
-    }
-}
-
-/// The texts of replies that were cut or broke off.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-struct CutReplies {
-    /// The text of the last attempt that broke off, until the request succeeds or fails.
-    partial: String,
-    /// The texts of requests that failed, each with the number of messages before it.
-    texts: Vec<(usize, String)>,
-}
-
-impl CutReplies {
-    fn record_broken_stream(&mut self, error: &ModelError) {
-        if !error.partial.trim().is_empty() {
-            self.partial.clone_from(&error.partial);
-        }
-    }
-
-    fn record_failure(&mut self, messages: usize) {
-        if !self.partial.is_empty() {
-            self.texts.push((messages, std::mem::take(&mut self.partial)));
-        }
     }
 }
 
@@ -537,40 +419,5 @@ impl AgentState {
     /// Returns whether the end of the session is on record after the agent's.
     pub(crate) const fn session_ended(&self) -> bool {
         self.ending.session_ended
-    }
-}
-
-impl ModelUse {
-    fn record_reply(&mut self, reply: &Reply, cost_usd: Option<f64>) {
-        let context = reply.usage.in_context();
-        if let Some(request) = self.pending.take() {
-            if reply.usage.input > 0 {
-                self.tokens.record_reply(request.bytes, reply_bytes(reply), context);
-            }
-            self.compactions.record_reply(request.bytes);
-        }
-        self.context_tokens = context.input.saturating_add(context.output);
-        self.cost += Cost {
-            tokens: reply.usage.input.saturating_add(reply.usage.output),
-            usd: cost_usd.unwrap_or_default(),
-            unpriced: cost_usd.is_none(),
-        };
-    }
-
-    fn record_compaction(&mut self, compaction: &Compaction) {
-        self.compactions.record_compaction(compaction.bytes_before);
-        self.tokens.record_compaction();
-        self.context_tokens = self.tokens.guess(compaction.bytes_after);
-        self.cost += compaction.request.cost();
-    }
-
-    fn record_failure(&mut self, error: &ModelError, cost: Cost) {
-        let counted = error.usage.as_deref().filter(|usage| !error.estimated && usage.input > 0);
-        if let (Some(request), Some(usage)) = (self.pending.take(), counted) {
-            // Its reply does not enter the conversation.
-            let usage = Usage { output: 0, ..usage.in_context() };
-            self.tokens.record_reply(request.bytes, 0, usage);
-        }
-        self.cost += cost;
     }
 }

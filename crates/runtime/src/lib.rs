@@ -161,6 +161,7 @@ mod inbox;
 mod launch;
 mod model_call;
 mod models;
+mod model_failure;
 mod nested_runner;
 mod orphan;
 mod outcome;

@@ -5,13 +5,11 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use deputize_core::Event;
 use deputize_core::budget::Cost;
 use deputize_core::event::{JournalError, LogLevel, RequestPurpose};
 use deputize_core::model::{Delta, FailureKind, ModelError, Reply, Request, ToolChoice};
 use deputize_core::rate_limit::NextAttempt;
-use deputize_core::run::Run;
-use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{Event, Message};
 use tokio::time::Instant;
 use tracing::{Instrument as _, info_span};
 
@@ -19,6 +17,7 @@ use crate::agent_context::AgentContext;
 use crate::budget_shortage::LimitReason;
 use crate::compaction::{CompactionResult, Compactor, MOST_USELESS};
 use crate::delta_redactor::DeltaRedactor;
+use crate::model_failure::{ModelFailure, last_call_words, of_all_models, with_attempts};
 use crate::models::ModelRoute;
 use crate::readable_messages::readable_by;
 use crate::request_budget::{ReplyCost, RequestBudget};
@@ -28,9 +27,6 @@ use crate::retry_waits::RetryWaits;
 /// Limit on changes of the key in one request that do not count as attempts, whatever a model
 /// reports about its keys.
 const MOST_ROTATIONS: u32 = 32;
-
-/// Maximum number of characters of a call that an error repeats.
-const CALL_CHARS: usize = 300;
 
 /// An attempt that failed.
 struct FailedAttempt {
@@ -448,127 +444,5 @@ impl ModelCaller {
     }
 }
 
-/// How a model failed for good.
-struct ModelFailure {
-    /// The model, as agents name it.
-    model: String,
-    message: String,
-    cause: String,
-}
-
-impl ModelFailure {
-    fn new(model: String, error: &ModelError) -> Self {
-        let message = error.message.clone();
-        let cause = error.cause.clone().unwrap_or_else(|| message.clone());
-        Self { model, message, cause }
-    }
-}
-
-/// Returns the last failure of a request with the number of its attempts, if they were several. What
-/// was not sent was not tried.
-fn with_attempts(error: ModelError, attempts: u32) -> ModelError {
-    if attempts < 2 || error.kind == FailureKind::Unavailable {
-        return error;
-    }
-    let message = format!("{} (tried {attempts} times)", error.message);
-    ModelError { cause: Some(error.message), message, ..error }
-}
-
-/// Returns the last of these failures with a line for each model, if several were tried.
-fn of_all_models(error: ModelError, failures: &[ModelFailure]) -> ModelError {
-    if failures.len() < 2 {
-        return error;
-    }
-    let text = |words: fn(&ModelFailure) -> &str| {
-        let line = |failure: &ModelFailure| format!("\n  {}: {}", failure.model, words(failure));
-        let lines: String = failures.iter().map(line).collect();
-        format!("no model could answer:{lines}")
-    };
-    let message = text(|failure| &failure.message);
-    let cause = Some(text(|failure| &failure.cause)).filter(|cause| *cause != message);
-    ModelError { message, cause, ..error }
-}
-
-/// Returns what stands in the last call of a conversation, on one line.
-fn last_call_words(run: &Run) -> String {
-    let calls = run.messages().iter().rev().find_map(|message| match &**message {
-        Message::Assistant(said) => said.calls.last(),
-        Message::User(_) | Message::Tool(_) => None,
-    });
-    calls.map(|call| for_terminal_line(&call.arguments, CALL_CHARS)).unwrap_or_default()
-}
-
 #[cfg(test)]
-mod tests {
-    use parking_lot::Mutex;
-    use std::collections::BTreeSet;
-
-    use deputize_core::authority::Grant;
-    use deputize_core::{Authority, BoxFuture, Cancel, Catalog, Model, Outcome, SessionId, Status};
-
-    use super::*;
-    use crate::earlier_times::EarlierTime;
-    use crate::launch::ReadyAgent;
-    use crate::spawn::LocalAgent;
-    use crate::store::SessionDir;
-    use crate::{Session, SessionConfig};
-
-    /// A model that writes down that it was asked.
-    struct NamedModel(&'static str, Result<(), FailureKind>, Arc<Mutex<Vec<&'static str>>>);
-
-    impl Model for NamedModel {
-        fn reply<'a>(
-            &'a self,
-            _: &'a Request<'a>,
-            _: &'a mut (dyn FnMut(Delta<'_>) + Send),
-            _: &'a Cancel,
-        ) -> BoxFuture<'a, Result<Reply, ModelError>> {
-            self.2.lock().push(self.0);
-            let reply = self.1.map(|()| Reply::text(self.0, "done"));
-            Box::pin(async move { reply.map_err(|kind| ModelError::new(kind, "down")) })
-        }
-    }
-
-    /// Runs an agent whose models were chosen before its authority was cut to these. Gives its
-    /// outcome and the models that were asked.
-    async fn asked(may: &[&str]) -> (Outcome, Vec<&'static str>) {
-        let folder = tempfile::tempdir().unwrap();
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let mut parts = SessionConfig::new(Catalog::default());
-        for (name, reply) in [("t/own", Err(FailureKind::Unavailable)), ("t/other", Ok(()))] {
-            let model = NamedModel(name, reply, Arc::clone(&log));
-            parts.models.insert(name, name, Arc::new(model));
-        }
-        parts.models.fallback(vec!["t/other".to_owned()]);
-        let id = SessionId::literal("s");
-        let session = Session::create(&SessionDir::new(folder.path()), id, parts).unwrap();
-        let spec = session.top_agent("t/own", "go", folder.path());
-        let root = Authority::root(session.catalog(), &Grant::default());
-        let shared = session.shared();
-        let routes = shared.routes(&spec, &root).unwrap();
-        assert_eq!(routes.len(), 2);
-        let may: BTreeSet<String> = may.iter().map(|&name| name.to_owned()).collect();
-        let cut = root.intersect(&Grant { models: Some(may), ..Grant::default() });
-        let view = shared.view_of(spec, cut);
-        let cx = AgentContext::new(Arc::clone(shared), view, EarlierTime::default(), Cancel::new());
-        let agent = ReadyAgent { cx: Arc::new(cx), routes, place: None };
-        let outcome = LocalAgent::launch(agent).wait().await;
-        let asked = log.lock().clone();
-        (outcome, asked)
-    }
-
-    #[tokio::test]
-    async fn no_request_goes_to_a_model_that_the_agent_may_not_use_however_it_was_chosen() {
-        let (outcome, models) = asked(&["t/own", "t/other"]).await;
-        assert_eq!((outcome.status, models), (Status::Completed, vec!["t/own", "t/other"]));
-        for (may, models, refused) in [
-            (&["t/other"][..], vec![], "may not use the model `t/own`"),
-            (&["t/own"], vec!["t/own"], "may not use the model `t/other`"),
-            (&[], vec![], "may not use the model `t/own`"),
-        ] {
-            let (outcome, found) = asked(may).await;
-            assert_eq!((outcome.status, found), (Status::Failed, models), "{outcome:?}");
-            assert!(outcome.error.as_deref().unwrap().contains(refused), "{outcome:?}");
-        }
-    }
-}
+mod tests;
