@@ -1,4 +1,4 @@
-//! Reports of calls: each is laid out once, and what it leaves out is written to files.
+//! Reports of calls: how each is laid out, and the files with what it leaves out.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,7 +15,8 @@ use crate::report::{
     lay_out_plain, result_entry,
 };
 
-/// Reports the ends of the children of one call to their parent.
+/// Reports the ends of the children of one call to their parent. A file that cannot be written is
+/// not named, so without it the report is laid out anew.
 ///
 /// # Errors
 /// When a template of this crate and its values do not fit.
@@ -28,21 +29,24 @@ pub(crate) async fn report_call(
 ) -> Result<ToolCallResult, FillError> {
     let limits = ReportLimits::of(agent, config);
     let form = config.options.tool_name;
-    let planned: Vec<SavedOutput> = outcomes.iter().map(|it| planned_files(agent, it)).collect();
     let transcript_command = config.host.transcript_command.as_str();
-    let results = outcomes.first().map(|first| OutputFile::path(agent, first, "results.jsonl"));
-    let results = results.as_deref();
-    let seen = HostObservations { kept: &planned, results, transcript_command, ..seen };
-    let (report, truncations) = lay_out(form, outcomes, seen, limits, total_ms)?;
-    let lost = write(agent, left_out(agent, outcomes, &truncations, seen)).await;
-    if lost.is_empty() {
-        return Ok(report);
+    let mut kept: Vec<SavedOutput> = outcomes.iter().map(|it| planned_files(agent, it)).collect();
+    let mut results = outcomes.first().map(|it| OutputFile::path(agent, it, "results.jsonl"));
+    let mut tried = BTreeSet::new();
+    loop {
+        let results_path = results.as_deref();
+        let seen =
+            HostObservations { kept: &kept, results: results_path, transcript_command, ..seen };
+        let (report, truncations) = lay_out(form, outcomes, seen, limits, total_ms)?;
+        let mut files = left_out(agent, outcomes, &truncations, seen);
+        files.retain(|file| tried.insert(file.path.clone()));
+        let lost = write(agent, files).await;
+        if lost.is_empty() {
+            return Ok(report);
+        }
+        kept = kept.iter().map(|files| without(files, &lost)).collect();
+        results = results.filter(|path| !lost.contains(path));
     }
-    // No path is named at which there is nothing.
-    let kept: Vec<SavedOutput> = planned.iter().map(|files| without(files, &lost)).collect();
-    let results = results.filter(|path| !lost.contains(*path));
-    let seen = HostObservations { kept: &kept, results, ..seen };
-    Ok(lay_out(form, outcomes, seen, limits, total_ms)?.0)
 }
 
 fn lay_out(

@@ -93,3 +93,22 @@ async fn what_is_found_out_of_a_child_stands_in_its_entry_for_everybody() {
     let late = entry(2, &|end| ended(end, "late 0")).await;
     assert!(Path::new(late["diagnostic_path"].as_str().unwrap()).exists(), "{late}");
 }
+
+#[tokio::test]
+async fn a_file_that_cannot_be_written_is_not_named() {
+    let rig = Rig::new(DelegationConfig {
+        limits: DelegationLimits { max_summary_bytes: 40, ..DelegationLimits::default() },
+        ..DelegationConfig::default()
+    });
+    let folder = rig.folder.path().join("sessions/s1");
+    // Nothing can be written at a path that is a folder.
+    std::fs::create_dir_all(folder.join("s1~1.0.0.summary.txt")).unwrap();
+    let long = ["x", "y"].map(|letter| letter.repeat(100));
+    let output = rig.call(tasks(&[&long[0], &long[1]])).await.unwrap();
+    let value: Value = serde_json::from_str(&output.content).unwrap();
+    let [lost, kept] = [0, 1].map(|index| &value["results"][index]);
+    assert_eq!(lost["summary_path"], Value::Null, "{lost}");
+    let words = lost["summary"].as_str().unwrap();
+    assert!(words.contains("the session's record of agent s1/1.0.0"), "{words}");
+    assert_eq!(std::fs::read_to_string(kept["summary_path"].as_str().unwrap()).unwrap(), long[1]);
+}
