@@ -232,8 +232,9 @@ mod tests {
         }
         async fn run(&self, _: NoArgs, cx: &ToolCx) -> ToolCallResult {
             let spec = Arc::clone(&cx.agent.spec);
-            let refused = cx.agent.session.spawn.attach(&cx.agent, (*spec).clone(), &cx.cancel);
-            assert!(refused.await.is_err());
+            let spawn = &cx.agent.session.spawn;
+            let mut starts = spawn.attach(&cx.agent, vec![&spec], None, &cx.cancel).unwrap();
+            assert!(starts.pop().unwrap().start().await.is_err());
             let writable = cx.agent.authority.may_write(&spec.cwd);
             Ok(ToolOutput::text(format!("{} {writable}", cx.call)))
         }

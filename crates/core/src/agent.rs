@@ -39,16 +39,6 @@ pub enum AttachError {
         /// The host's name of the setting in parentheses, after a space; empty if it has none.
         setting: String,
     },
-    /// An agent above it has reached its limit of descendants.
-    #[error(
-        "agent {agent} has had its {limit} descendants, which is the limit; continue with the results so far"
-    )]
-    TooMany {
-        /// The agent at its limit.
-        agent: AgentId,
-        /// The limit.
-        limit: u32,
-    },
     /// It would be an external agent, which this parent may not have as a child.
     #[error("{0}")]
     External(String),

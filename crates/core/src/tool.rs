@@ -24,8 +24,8 @@ pub use catalog::{
     Catalog, CatalogError, CompositeToolset, Registration, ToolCrate, ToolSource, ToolsetParts,
 };
 pub use context::{
-    AgentControl, AgentView, ChildLifecycle, DescendantCounts, DescendantLimit, LimitScope,
-    NoAgents, Progress, SessionView, Spawn, SpawnConditions, ToolCx,
+    AgentControl, AgentView, ChildLifecycle, ChildStart, DescendantCounts, DescendantLimit,
+    LimitScope, NoAgents, Progress, SessionView, Spawn, SpawnConditions, ToolCx,
 };
 pub use entry::CatalogEntry;
 pub use index::{IndexedCall, ToolIndex};

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use deputize_core::ToolCx;
+use deputize_core::agent::AgentSpec;
 use deputize_core::step_calls::{StepCall, StepCalls};
-use deputize_core::tool::{DescendantLimit, LimitScope, SpawnConditions};
+use deputize_core::tool::{ChildStart, DescendantLimit, LimitScope, SpawnConditions};
 use serde_json::{Value, json};
 
 use crate::accepted_calls::AcceptedCalls;
@@ -15,14 +16,16 @@ use crate::concurrency::{CallGuard, Slots};
 use crate::config::{DelegationConfig, OverLimit, ToolFlavor};
 use crate::names::{TASK, TOOL};
 use crate::parsed_call::{ParsedCall, RequestedTask};
-use crate::plan::DelegationPlan;
 
 /// Error of a call that is made twice in one step.
 const SAME_CALL: &str = "this call is the same as another one of this step, whose children were \
                          started: the result of that call is the result of both. Do not repeat it; \
                          to have a task done twice, say in each goal what is to differ";
 
-/// Judges whether a call may start children now.
+/// What starts the child of each task of a call; `None` for a task that is held back.
+pub(crate) type ChildStarts<'a> = Vec<Option<ChildStart<'a>>>;
+
+/// Judges whether a call may start children now, and attaches to them.
 #[derive(Clone, Copy)]
 pub(crate) struct Admission<'a> {
     pub(crate) config: &'a DelegationConfig,
@@ -30,7 +33,7 @@ pub(crate) struct Admission<'a> {
     pub(crate) conditions: &'a SpawnConditions,
 }
 
-impl Admission<'_> {
+impl<'a> Admission<'a> {
     /// Returns the tasks of a call whose children an earlier process of the session began.
     pub(crate) fn begun(self, count: usize) -> BTreeSet<u32> {
         let agent = self.cx.agent.id();
@@ -104,32 +107,50 @@ impl Admission<'_> {
         (entered, errors)
     }
 
-    /// Counts the children of a plan that were not begun, all or none. Where there is no room for
+    /// Attaches to the children of a plan, and returns what starts each; `None` for one that is
+    /// held back. Those that were not begun are counted, all or none. Where there is no room for
     /// them any more, those of an accepted call are held back.
     ///
     /// # Errors
     /// When there is no room for the children of a new call.
-    pub(crate) fn reserve(
+    pub(crate) fn attach(
         self,
-        plan: &mut DelegationPlan,
+        specs: &'a [AgentSpec],
+        held: &mut [Option<String>],
         reading: &ParsedCall,
-    ) -> Result<(), Refusal> {
-        let begins = plan.specs.iter().zip(&plan.held).filter(|(_, held)| held.is_none());
-        let ids = begins.map(|(spec, _)| spec.id.clone()).collect();
-        let agent = &self.cx.agent;
+        warnings: &[String],
+    ) -> Result<ChildStarts<'a>, Refusal> {
         // Another agent may have taken the room meanwhile.
-        let reserved = agent.session.spawn.reserve(agent, &ids, self.per_session());
-        let Err(over) = reserved else { return Ok(()) };
-        let error = self.too_many_children(over, reading);
+        let over = match self.attach_unheld(specs, held) {
+            Ok(starts) => return Ok(starts),
+            Err(over) => self.too_many_children(over, reading),
+        };
         if reading.begun.is_empty() {
-            return Err(Refusal::new(vec![error], std::mem::take(&mut plan.warnings)));
+            return Err(Refusal::new(vec![over], warnings.to_vec()));
         }
-        for (index, held) in (0..).zip(&mut plan.held) {
+        for (index, held) in (0..).zip(&mut *held) {
             if !reading.begun.contains(&index) {
-                held.get_or_insert_with(|| error.remedy.clone());
+                held.get_or_insert_with(|| over.remedy.clone());
             }
         }
-        Ok(())
+        self.attach_unheld(specs, held).map_err(|over| {
+            let over = self.too_many_children(over, reading);
+            Refusal::new(vec![over], warnings.to_vec())
+        })
+    }
+
+    fn attach_unheld(
+        self,
+        specs: &'a [AgentSpec],
+        held: &[Option<String>],
+    ) -> Result<ChildStarts<'a>, DescendantLimit> {
+        let agent = &self.cx.agent;
+        let begins = specs.iter().zip(held).filter(|(_, held)| held.is_none());
+        let children = begins.map(|(spec, _)| spec).collect();
+        let spawn = &agent.session.spawn;
+        let starts = spawn.attach(agent, children, self.per_session(), &self.cx.cancel)?;
+        let mut starts = starts.into_iter();
+        Ok(held.iter().map(|held| if held.is_none() { starts.next() } else { None }).collect())
     }
 
     /// Returns how many children the session may have; `None` means no limit.

@@ -9,13 +9,14 @@ use std::sync::Arc;
 use deputize_core::agent::{AgentActivity, AgentSpec};
 use deputize_core::outcome::ChildInspection;
 use deputize_core::sanitize::TextSource;
-use deputize_core::tool::ChildLifecycle;
+use deputize_core::tool::{ChildLifecycle, ChildStart};
 use deputize_core::{
     AgentId, AgentView, BoxFuture, Clock, Outcome, Status, ToolCallResult, ToolCx, ToolError,
     ToolOutput,
 };
 use serde_json::{Value, json};
 
+use crate::admission::ChildStarts;
 use crate::concurrency::Slots;
 use crate::config::DelegationConfig;
 use crate::file_snapshot::FileSnapshot;
@@ -28,7 +29,8 @@ use crate::stale_files::stale_at_end;
 
 /// Starts the children of a call that does not wait for them, and returns their handles.
 pub(crate) async fn start_background(
-    plan: DelegationPlan,
+    plan: &DelegationPlan,
+    starts: ChildStarts<'_>,
     before: FileSnapshot,
     cx: &ToolCx,
 ) -> ToolCallResult {
@@ -39,25 +41,25 @@ pub(crate) async fn start_background(
     let snapshots = CallSnapshots::of(&cx.agent);
     let mut handles: Vec<Result<AgentId, String>> = Vec::with_capacity(plan.specs.len());
     let mut facts = Vec::new();
-    for (spec, held) in plan.specs.into_iter().zip(plan.held) {
-        let handle = match held {
-            Some(error) => Err(error),
-            None => {
+    for ((spec, held), start) in plan.specs.iter().zip(&plan.held).zip(starts) {
+        let handle = match start {
+            Some(start) => {
                 snapshots.add(&spec.id, &before);
-                attach(&spec, cx).await.inspect_err(|_| _ = snapshots.remove(&spec.id))
+                begin(spec, start).await.inspect_err(|_| _ = snapshots.remove(&spec.id))
             }
+            None => Err(held.clone().unwrap_or_default()),
         };
         let error = handle.as_ref().err();
-        facts.extend(error.and_then(|error| not_begun(&spec, Status::Error, error.clone())));
+        facts.extend(error.and_then(|error| not_begun(spec, Status::Error, error.clone())));
         handles.push(handle);
     }
     let text = json!({"results": rows(handles, cx), "warnings": plan.warnings}).to_string();
     Ok(ToolOutput { facts, ..ToolOutput::text(text) })
 }
 
-async fn attach(spec: &AgentSpec, cx: &ToolCx) -> Result<AgentId, String> {
-    let attached = cx.agent.session.spawn.attach(&cx.agent, spec.clone(), &cx.cancel).await;
-    attached.map(|_handle| spec.id.clone()).map_err(|error| error.to_string())
+async fn begin(spec: &AgentSpec, start: ChildStart<'_>) -> Result<AgentId, String> {
+    let started = start.start().await;
+    started.map(|_handle| spec.id.clone()).map_err(|error| error.to_string())
 }
 
 /// Returns what the model is shown of each child. Those beyond the free slots wait for one.

@@ -1,27 +1,32 @@
-//! The one effect: the children of a call are attached, run side by side, and awaited.
+//! The one effect: the children of a call are started, run side by side, and awaited.
 
 use std::panic::AssertUnwindSafe;
 
 use deputize_core::agent::{AgentSpec, AttachError};
 use deputize_core::future::poll_once;
+use deputize_core::tool::ChildStart;
 use deputize_core::{BoxFuture, CancelReason, Outcome, Status, ToolCx, ToolEffect};
 use deputize_workflow::{Graph, Outcome as TaskOutcome, Schedule, TaskEvent};
 use futures_util::FutureExt as _;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 
+use crate::admission::ChildStarts;
 use crate::concurrency::{Slot, Slots};
 use crate::plan::DelegationPlan;
 
 const NOT_STARTED: &str = "it was not started";
 const PANICKED: &str = "the host failed while this child ran; what it did until then is not known";
 
-/// The slots of a call's tasks, to be awaited; `None` for a task that is held back.
-pub(crate) type SlotRequests = Vec<Option<BoxFuture<'static, Slot>>>;
+/// A child that starts when it has its slot.
+pub(crate) struct QueuedChild<'a> {
+    slot: BoxFuture<'static, Slot>,
+    start: ChildStart<'a>,
+}
 
-/// Queues the tasks of a call for slots, in their order.
-pub(crate) fn queue(plan: &DelegationPlan, slots: &Slots) -> SlotRequests {
-    let request = || poll_once(slots.acquire()).0;
-    plan.held.iter().map(|held| held.is_none().then(request)).collect()
+/// Queues the children of a call for slots, in their order.
+pub(crate) fn queue<'a>(starts: ChildStarts<'a>, slots: &Slots) -> Vec<Option<QueuedChild<'a>>> {
+    let queued = |start| QueuedChild { slot: poll_once(slots.acquire()).0, start };
+    starts.into_iter().map(|start| start.map(queued)).collect()
 }
 
 /// Runs the children and returns their outcomes in the order of the specs, with a fact for each
@@ -30,7 +35,7 @@ pub(crate) fn queue(plan: &DelegationPlan, slots: &Slots) -> SlotRequests {
 pub(crate) async fn run(
     DelegationPlan { specs, held, begun, .. }: &DelegationPlan,
     cx: &ToolCx,
-    mut requests: SlotRequests,
+    mut queued: Vec<Option<QueuedChild<'_>>>,
 ) -> (Vec<Outcome>, Vec<ToolEffect>) {
     let mut schedule = Schedule::new(Graph::flat(specs.len()));
     let mut running: FuturesUnordered<BoxFuture<'static, (usize, ChildEnd)>> =
@@ -49,9 +54,9 @@ pub(crate) async fn run(
         let new =
             next.is_some_and(|task| !begun.contains(&u32::try_from(task).unwrap_or(u32::MAX)));
         if starting.is_none() {
-            let request = next.and_then(|task| Some((task, requests.get_mut(task)?.take()?)));
-            starting = request.and_then(|(task, request)| -> Option<BoxFuture<'_, _>> {
-                Some(Box::pin(start(task, specs.get(task)?, cx, request)))
+            let child = next.and_then(|task| Some((task, queued.get_mut(task)?.take()?)));
+            starting = child.and_then(|(task, child)| -> Option<BoxFuture<'_, _>> {
+                Some(Box::pin(start(task, specs.get(task)?, child)))
             });
         }
         tokio::select! {
@@ -137,18 +142,17 @@ fn apply(schedule: &mut Schedule, event: TaskEvent) {
 /// How a child ended, or why it was not begun.
 type ChildEnd = Result<Outcome, (Status, String)>;
 
-/// Attaches one child when it has its slot. Returns the wait for its end, which holds the slot.
+/// Starts one child when it has its slot. Returns the wait for its end, which holds the slot.
 async fn start(
     task: usize,
     spec: &AgentSpec,
-    cx: &ToolCx,
-    request: BoxFuture<'static, Slot>,
+    child: QueuedChild<'_>,
 ) -> BoxFuture<'static, (usize, ChildEnd)> {
-    let slot = request.await;
-    let (spec, cancel) = (spec.clone(), cx.cancel.child());
-    let attached = cx.agent.session.spawn.attach(&cx.agent, spec.clone(), &cancel).await;
+    let slot = child.slot.await;
+    let started = child.start.start().await;
+    let spec = spec.clone();
     Box::pin(async move {
-        let outcome = match attached {
+        let outcome = match started {
             // Nothing went wrong: somebody wants no more children for now.
             Err(error @ AttachError::Paused(_)) => Err((Status::Interrupted, error.to_string())),
             Err(error) => Err((Status::Error, error.to_string())),

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use deputize_core::schema::{Schema, SchemaError};
 use deputize_core::shell_directory::ShellPlace;
 use deputize_core::step_calls::StepCalls;
-use deputize_core::tool::SpawnConditions;
 use deputize_core::{
     AgentView, Availability, BoxFuture, CatalogEntry, Clock, Effects, Origin, Tool, ToolCallResult,
     ToolCx, ToolDecl, ToolEffect, ToolError, ToolKind, ToolSpec,
@@ -27,8 +26,8 @@ use crate::describe::describe;
 use crate::file_snapshot::FileSnapshot;
 use crate::inspect::CallSnapshots;
 use crate::names::TOOLSET;
-use crate::parent_view::ParentView;
 use crate::output_file::is_saved;
+use crate::parent_view::ParentView;
 use crate::parsed_call::ParsedCall;
 use crate::plan::{DelegationPlan, PlanError, plan};
 use crate::report::HostObservations;
@@ -103,16 +102,14 @@ impl DelegateTool {
         own.map_or(0, |call| u64::try_from(call.ran.as_millis()).unwrap_or(u64::MAX))
     }
 
-    /// Reads a call and plans its children, or says all that stands against it. The children are
-    /// counted, and the call takes its place among those that run until the value is dropped.
-    fn accept(
+    /// Reads a call and plans its children, or says all that stands against it.
+    fn plan(
         &self,
         arguments: &Value,
-        cx: &ToolCx,
-        conditions: &SpawnConditions,
+        admission: Admission<'_>,
         shell: Option<&Path>,
-    ) -> Result<(DelegationPlan, Option<CallGuard>), PlanError> {
-        let admission = Admission { config: &self.config, cx, conditions };
+    ) -> Result<AdmittedCall, PlanError> {
+        let Admission { cx, conditions, .. } = admission;
         let mut reading = self.read(arguments);
         reading.begun = admission.begun(reading.count);
         if reading.begun.is_empty() {
@@ -126,11 +123,8 @@ impl DelegateTool {
         reading.errors.extend(errors);
         let catalog = &*conditions.catalog;
         let parent = ParentView { shell, catalog, ..ParentView::of(&cx.agent) };
-        let mut plan = plan(reading, cx.call, parent, &self.config)?;
-        admission.reserve(&mut plan, &as_read)?;
-        let accepted = cx.agent.store.get_or_insert_with(AcceptedCalls::default);
-        accepted.add(cx.call, || as_read);
-        Ok((plan, entered))
+        let plan = plan(reading, cx.call, parent, &self.config)?;
+        Ok(AdmittedCall { plan, as_read, entered })
     }
 
     /// Returns a refusal in the form of the tool's results.
@@ -156,18 +150,23 @@ impl DelegateTool {
         let turn = slots.plan_turn().await;
         let conditions = agent.session.spawn.conditions(agent, cx.call).await;
         let shell = shell_of(agent).await;
-        let accepted = self.accept(arguments, cx, &conditions, shell.as_deref());
-        let (plan, entered) = accepted.map_err(|error| self.failed(error))?;
+        let admission = Admission { config: &self.config, cx, conditions: &conditions };
+        let admitted = self.plan(arguments, admission, shell.as_deref());
+        let AdmittedCall { mut plan, as_read, entered } =
+            admitted.map_err(|error| self.failed(error))?;
+        let starts = admission.attach(&plan.specs, &mut plan.held, &as_read, &plan.warnings);
+        let starts = starts.map_err(|refusal| self.failed(refusal.into()))?;
+        agent.store.get_or_insert_with(AcceptedCalls::default).add(cx.call, || as_read);
         let before = if plan.begun.is_empty() { before } else { before.of_earlier_process() };
         if plan.specs.iter().any(|spec| spec.background) {
-            return start_background(plan, before, cx).await;
+            return start_background(&plan, starts, before, cx).await;
         }
-        let requests = queue(&plan, &slots);
+        let queued = queue(starts, &slots);
         drop(turn);
         let before = Arc::new(before);
         let snapshots = CallSnapshots::of(agent);
         plan.specs.iter().for_each(|spec| snapshots.add(&spec.id, &before));
-        let (outcomes, facts) = run(&plan, cx, requests).await;
+        let (outcomes, facts) = run(&plan, cx, queued).await;
         drop(entered);
         plan.specs.iter().for_each(|spec| _ = snapshots.remove(&spec.id));
 
@@ -180,6 +179,14 @@ impl DelegateTool {
         let result = add_facts(report.map_err(ToolError::failed)?, facts);
         if cx.cancel.is_cancelled() { cancelled(result) } else { result }
     }
+}
+
+/// A call that may start children, as planned.
+struct AdmittedCall {
+    plan: DelegationPlan,
+    as_read: ParsedCall,
+    /// Its place among the calls that run.
+    entered: Option<CallGuard>,
 }
 
 impl Tool for DelegateTool {

@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary, AttachError};
+use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary};
 use deputize_core::budget::Cost;
 use deputize_core::model::Usage;
 use deputize_core::outcome::Receipts;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::tool::{DescendantCounts, DescendantLimit};
 use deputize_core::{AgentId, Outcome, Status};
 
 use crate::agent_handle::AgentHandle;
 use crate::cost_history::tree_cost;
+use crate::descendant_counter::DescendantCounter;
 use crate::stored_agent::StoredAgent;
 
 /// The tree of a session's agents.
@@ -35,18 +35,14 @@ pub(crate) struct AgentTree {
     spent: BTreeMap<AgentId, BTreeMap<AgentId, Spending>>,
     /// Work of ended descendants, by parent.
     done: BTreeMap<AgentId, EndedDescendants>,
-    /// Number of descendants that each agent has had, ended ones included.
-    descendants: BTreeMap<AgentId, u32>,
-    /// The agents that are counted there.
-    counted: BTreeSet<AgentId>,
-    /// Limit on descendants.
-    pub(crate) most_descendants: BTreeMap<AgentId, u32>,
+    /// How many descendants agents have had, and may have.
+    pub(crate) counter: DescendantCounter,
 }
 
 impl AgentTree {
     pub(crate) fn of(stored: BTreeMap<AgentId, StoredAgent>) -> Self {
         let mut tree = Self::default();
-        stored.keys().for_each(|id| tree.note(id));
+        stored.keys().for_each(|id| tree.counter.count(id));
         for stored in stored.values() {
             if let Some(outcome) = stored.state.read().outcome() {
                 tree.store(&stored.spec, outcome);
@@ -57,60 +53,12 @@ impl AgentTree {
         Self { stored, ..tree }
     }
 
-    /// Returns the numbers of agents that limits for new children of an agent go by.
-    pub(crate) fn counts(&self, agent: &AgentId) -> DescendantCounts {
-        let had = |agent: &AgentId| self.descendants.get(agent).copied().unwrap_or_default();
-        let top = agent.ancestors().last();
-        DescendantCounts {
-            session: had(top.as_ref().unwrap_or(agent)),
-            below: had(agent),
-            most_below: self.most_descendants.get(agent).copied().unwrap_or(u32::MAX),
-        }
-    }
-
-    /// Counts children of an agent at all agents above them, or none of them. Those that are
-    /// counted already need no room.
-    pub(crate) fn reserve(
-        &mut self,
-        parent: &AgentId,
-        children: &BTreeSet<AgentId>,
-        per_session: Option<u32>,
-    ) -> Result<(), DescendantLimit> {
-        let new: Vec<&AgentId> = children.difference(&self.counted).collect();
-        if new.is_empty() {
-            // A limit may be lower than it was when they were counted.
-            return Ok(());
-        }
-        for agent in [parent.clone()].into_iter().chain(parent.ancestors()) {
-            self.counts(&agent).check(new.len(), per_session)?;
-        }
-        let new: Vec<AgentId> = new.into_iter().cloned().collect();
-        new.iter().for_each(|child| self.note(child));
-        Ok(())
-    }
-
     /// Returns the children that an agent has had, including those of earlier processes.
     pub(crate) fn children_of(&self, agent: &AgentId) -> BTreeSet<AgentId> {
         let stored = below(&self.stored, agent).chain(below(&self.continuable, agent));
         let stored = stored.chain(below(&self.ended, agent));
         let all = stored.chain(below(&self.live, agent));
         all.filter(|id| id.ancestors().next().as_ref() == Some(agent)).cloned().collect()
-    }
-
-    /// Counts a new agent at all agents above it, or at none. One that is counted already needs no
-    /// room.
-    pub(crate) fn count(&mut self, new: &AgentId) -> Result<(), AttachError> {
-        if self.counted.contains(new) {
-            return Ok(());
-        }
-        for agent in new.ancestors() {
-            let limit = self.most_descendants.get(&agent).copied().unwrap_or(u32::MAX);
-            if self.descendants.get(&agent).is_some_and(|had| *had >= limit) || limit == 0 {
-                return Err(AttachError::TooMany { agent, limit });
-            }
-        }
-        self.note(new);
-        Ok(())
     }
 
     /// Takes the background children of an agent, in the order in which they were asked for.
@@ -222,14 +170,6 @@ impl AgentTree {
         self.store(spec, outcome);
         self.ended.insert(spec.id.clone(), ended_summary(spec, outcome.status));
     }
-
-    fn note(&mut self, new: &AgentId) {
-        if self.counted.insert(new.clone()) {
-            for agent in new.ancestors() {
-                *self.descendants.entry(agent).or_default() += 1;
-            }
-        }
-    }
 }
 
 /// Returns the agents below one. They stand together behind its own place: no others are looked at.
@@ -278,42 +218,5 @@ impl std::ops::AddAssign for Spending {
     fn add_assign(&mut self, other: Self) {
         self.usage += other.usage;
         self.cost += other.cost;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use deputize_core::tool::LimitScope;
-    use deputize_core::{CallId, SessionId};
-
-    use super::*;
-
-    fn child(parent: &AgentId, index: u32) -> AgentId {
-        parent.child(CallId::new(1, 0), index)
-    }
-
-    #[test]
-    fn children_are_counted_at_every_agent_above_them_all_or_none_and_once() {
-        let top = AgentId::root(&SessionId::literal("s1"));
-        let middle = child(&top, 0);
-        let mut tree = AgentTree::default();
-        tree.most_descendants.insert(top.clone(), 4);
-        tree.most_descendants.insert(middle.clone(), 3);
-        let below = |indexes: std::ops::Range<u32>| indexes.map(|n| child(&middle, n)).collect();
-        assert_eq!(tree.reserve(&top, &BTreeSet::from([middle.clone()]), Some(4)), Ok(()));
-        assert_eq!(tree.reserve(&middle, &below(0..2), Some(4)), Ok(()));
-        // What is counted needs no room, also when it is attached.
-        assert_eq!(tree.reserve(&middle, &below(0..2), Some(1)), Ok(()));
-        assert_eq!(tree.count(&child(&middle, 1)), Ok(()));
-        let counts = DescendantCounts { session: 3, below: 2, most_below: 3 };
-        assert_eq!(tree.counts(&middle), counts);
-        let over = |scope, so_far, most| Err(DescendantLimit { so_far, more: 2, most, scope });
-        assert_eq!(tree.reserve(&middle, &below(1..4), None), over(LimitScope::Agent, 2, 3));
-        let session = tree.reserve(&middle, &below(2..4), Some(4));
-        assert_eq!(session, over(LimitScope::Session, 3, 4));
-        tree.most_descendants.insert(middle.clone(), 9);
-        // The limit of an agent further up holds too.
-        assert_eq!(tree.reserve(&middle, &below(2..4), None), over(LimitScope::Agent, 3, 4));
-        assert_eq!(tree.counts(&middle).below, 2, "none of them is counted");
     }
 }

@@ -87,7 +87,6 @@ pub(crate) fn start_child(
         Some(_) => AgentSpec { tools: Vec::new(), toolsets: Vec::new(), ..spec },
         None => spec,
     };
-    shared.tree().count(&spec.id)?;
     // On record it asks for no more than it got.
     let grant = Grant { spawn_depth: Some(authority.spawn_depth()), ..spec.grant.clone() };
     let spec = shared.without_secrets(AgentSpec { grant, ..spec });
@@ -134,7 +133,7 @@ pub(crate) fn register(cx: &AgentContext) {
     let mut tree = cx.shared.tree();
     tree.top.get_or_insert_with(|| Arc::clone(&cx.view.spec));
     tree.live.insert(id.clone(), Arc::clone(&cx.handle));
-    tree.most_descendants.insert(id, cx.view.authority.spawn_number());
+    tree.counter.set_limit(id, cx.view.authority.spawn_number());
 }
 
 /// Runs an agent as a task of the session.

@@ -1,12 +1,13 @@
 //! Spawns, resumes or re-attaches agents.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Weak};
 
 use deputize_core::agent::{
     AgentSpec, AgentSummary, AttachError, ContinueError, Delivery, FurtherTask,
 };
-use deputize_core::tool::{AgentControl, DescendantLimit, NoAgents, Spawn, SpawnConditions};
+use deputize_core::tool::{
+    AgentControl, ChildStart, DescendantLimit, NoAgents, Spawn, SpawnConditions,
+};
 use deputize_core::{
     Agent, AgentId, AgentView, BoxFuture, CallId, Cancel, CancelReason, Catalog, Outcome,
 };
@@ -29,15 +30,25 @@ impl Spawn for Spawner {
     fn attach<'a>(
         &'a self,
         parent: &'a AgentView,
-        spec: AgentSpec,
+        children: Vec<&'a AgentSpec>,
+        per_session: Option<u32>,
         cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Box<dyn Agent>, AttachError>> {
-        Box::pin(async move {
-            let gone = || AttachError::Journal("the session has ended".to_owned());
-            let shared = self.shared.upgrade().ok_or_else(gone)?;
-            let agent = attach(&shared, parent, spec, cancel).await?;
-            Ok(Box::new(agent) as Box<dyn Agent>)
-        })
+    ) -> Result<Vec<ChildStart<'a>>, DescendantLimit> {
+        if let Some(shared) = self.shared.upgrade() {
+            let ids = children.iter().map(|spec| spec.id.clone()).collect();
+            shared.tree().counter.reserve(parent.id(), &ids, per_session)?;
+        }
+        let start = |spec: &'a AgentSpec| {
+            ChildStart::new(move || {
+                Box::pin(async move {
+                    let gone = || AttachError::Journal("the session has ended".to_owned());
+                    let shared = self.shared.upgrade().ok_or_else(gone)?;
+                    let agent = start_or_resume(&shared, parent, spec.clone(), cancel).await?;
+                    Ok(Box::new(agent) as Box<dyn Agent>)
+                })
+            })
+        };
+        Ok(children.into_iter().map(start).collect())
     }
 
     fn conditions<'a>(
@@ -52,19 +63,9 @@ impl Spawn for Spawner {
             let catalog = current_tools(&shared, parent, call).await;
             let tree = shared.tree();
             let children = tree.children_of(parent.id());
-            let counts = tree.counts(parent.id());
+            let counts = tree.counter.counts(parent.id());
             SpawnConditions { catalog, paused_by: shared.registry.paused(), children, counts }
         })
-    }
-
-    fn reserve(
-        &self,
-        parent: &AgentView,
-        children: &BTreeSet<AgentId>,
-        per_session: Option<u32>,
-    ) -> Result<(), DescendantLimit> {
-        let Some(shared) = self.shared.upgrade() else { return Ok(()) };
-        shared.tree().reserve(parent.id(), children, per_session)
     }
 }
 
@@ -117,8 +118,8 @@ impl AgentControl for Spawner {
     }
 }
 
-/// See [`Spawn::attach`].
-async fn attach(
+/// See [`ChildStart::start`].
+async fn start_or_resume(
     shared: &Arc<SessionInner>,
     parent: &AgentView,
     spec: AgentSpec,

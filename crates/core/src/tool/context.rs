@@ -19,8 +19,8 @@ use crate::tool_spec::ToolDecl;
 mod spawn;
 
 pub use spawn::{
-    AgentControl, ChildLifecycle, DescendantCounts, DescendantLimit, LimitScope, NoAgents, Spawn,
-    SpawnConditions,
+    AgentControl, ChildLifecycle, ChildStart, DescendantCounts, DescendantLimit, LimitScope,
+    NoAgents, Spawn, SpawnConditions,
 };
 
 /// A read-only view of an agent, for its tools.

@@ -12,7 +12,8 @@ use deputize_core::model::Usage;
 use deputize_core::outcome::{ExitReason, Receipts};
 use deputize_core::sanitize::TextSource;
 use deputize_core::tool::{
-    AgentControl, ChildLifecycle as _, DescendantCounts, DescendantLimit, SessionView, Spawn,
+    AgentControl, ChildLifecycle as _, ChildStart, DescendantCounts, DescendantLimit, SessionView,
+    Spawn, SpawnConditions,
 };
 use deputize_core::{
     Agent, AgentId, CallId, Cancel, CancelReason, Outcome, ResourceMap, Status, ToolOutput,
@@ -170,26 +171,41 @@ fn outcome(spec: &AgentSpec, status: Status) -> Outcome {
 
 struct Home(Arc<Children>);
 
+impl Home {
+    fn start(&self, spec: AgentSpec, cancel: &Cancel) -> Result<Box<dyn Agent>, AttachError> {
+        if spec.goal == "refuse" {
+            return Err(AttachError::Model("local/none".to_owned()));
+        }
+        if spec.goal == "paused" {
+            return Err(AttachError::Paused("somebody".to_owned()));
+        }
+        self.0.attached.lock().push(spec.clone());
+        let (parent, lifecycle) = self.0.parent.lock().clone().unwrap();
+        let cancel = cancel.clone();
+        let home = Arc::clone(&self.0);
+        Ok(Box::new(Child { parent, lifecycle, spec, cancel, home }) as Box<dyn Agent>)
+    }
+}
+
 impl Spawn for Home {
     fn attach<'a>(
         &'a self,
-        _: &'a AgentView,
-        spec: AgentSpec,
+        parent: &'a AgentView,
+        children: Vec<&'a AgentSpec>,
+        per_session: Option<u32>,
         cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Box<dyn Agent>, AttachError>> {
-        Box::pin(async move {
-            if spec.goal == "refuse" {
-                return Err(AttachError::Model("local/none".to_owned()));
-            }
-            if spec.goal == "paused" {
-                return Err(AttachError::Paused("somebody".to_owned()));
-            }
-            self.0.attached.lock().push(spec.clone());
-            let (parent, lifecycle) = self.0.parent.lock().clone().unwrap();
-            let cancel = cancel.clone();
-            let home = Arc::clone(&self.0);
-            Ok(Box::new(Child { parent, lifecycle, spec, cancel, home }) as Box<dyn Agent>)
-        })
+    ) -> Result<Vec<ChildStart<'a>>, DescendantLimit> {
+        let ids: BTreeSet<AgentId> = children.iter().map(|spec| spec.id.clone()).collect();
+        let known: BTreeSet<AgentId> = self.0.known.lock().iter().cloned().collect();
+        let new: Vec<AgentId> = ids.difference(&known).cloned().collect();
+        if !new.is_empty() {
+            self.0.counts(parent).check(new.len(), per_session)?;
+        }
+        self.0.known.lock().extend(new);
+        let start = |spec: &'a AgentSpec| {
+            ChildStart::new(move || Box::pin(async { self.start(spec.clone(), cancel) }))
+        };
+        Ok(children.into_iter().map(start).collect())
     }
 
     fn conditions<'a>(
@@ -202,21 +218,6 @@ impl Spawn for Home {
         let counts = self.0.counts(parent);
         let conditions = SpawnConditions { catalog, paused_by: None, children, counts };
         Box::pin(std::future::ready(conditions))
-    }
-
-    fn reserve(
-        &self,
-        parent: &AgentView,
-        children: &BTreeSet<AgentId>,
-        per_session: Option<u32>,
-    ) -> Result<(), DescendantLimit> {
-        let known: BTreeSet<AgentId> = self.0.known.lock().iter().cloned().collect();
-        let new: Vec<AgentId> = children.difference(&known).cloned().collect();
-        if !new.is_empty() {
-            self.0.counts(parent).check(new.len(), per_session)?;
-        }
-        self.0.known.lock().extend(new);
-        Ok(())
     }
 }
 

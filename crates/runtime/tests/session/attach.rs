@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 
 use crate::fixture::{
-    RuleModel, World, authority, catalog, cut, parts, results, resumed, run, spec,
+    RuleModel, World, attach, authority, catalog, cut, parts, results, resumed, run, spec,
 };
 
 const CANARY: &str = "sk-canary-12345678";
@@ -49,8 +49,7 @@ impl Tool for ChildTool {
                 task: "child".to_owned(),
                 ..AgentSpec::clone(parent)
             });
-            let agent = cx.agent.session.spawn.attach(&cx.agent, child, &cx.cancel).await;
-            let agent = agent.map_err(|error| ToolError::refused(error.to_string()))?;
+            let agent = attach(cx, &child).await.map_err(ToolError::refused)?;
             let Outcome { text, error, .. } = agent.outcome().await;
             Ok(ToolOutput::text(text.or(error).unwrap_or_default()))
         })

@@ -20,7 +20,7 @@ use proptest::prelude::*;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::fixture::{RuleModel, spec};
+use crate::fixture::{RuleModel, attach, spec};
 
 /// Every agent has `raise`, by which it has children and is seen.
 const TOOLS: [&str; 5] = ["raise", "t0", "t1", "t2", "t3"];
@@ -106,7 +106,7 @@ async fn raise(arguments: &Value, cx: &ToolCx) {
             tools: TOOLS.map(ToolName::literal).into(),
             ..AgentSpec::clone(parent)
         };
-        if let Ok(agent) = cx.agent.session.spawn.attach(&cx.agent, spec, &cx.cancel).await
+        if let Ok(agent) = attach(cx, &spec).await
             && !node.background
         {
             let _ended = agent.outcome().await;

@@ -10,9 +10,9 @@ use deputize_core::file_state::FileVersion;
 use deputize_core::model::{Delta, ModelError, Reply, Request};
 use deputize_core::schema::Schema;
 use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Effects, Event, Message, Model, Observer,
-    Origin, Outcome, Record, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl, ToolEffect,
-    ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName,
+    Agent, Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Effects, Event, Message, Model,
+    Observer, Origin, Outcome, Record, SessionId, Tool, ToolCallResult, ToolCx, ToolDecl,
+    ToolEffect, ToolError, ToolName, ToolOutput, ToolSpec, ToolsetName,
 };
 use deputize_runtime::{
     Continue, Models, RecordConfig, Session, SessionConfig, SessionDir, top_agent,
@@ -165,6 +165,13 @@ fn deaf<'a>(_: &'a World, _: Value, _: &'a ToolCx) -> BoxFuture<'a, ToolCallResu
     Box::pin(std::future::pending())
 }
 
+/// Attaches to one child of the agent that calls.
+pub(crate) async fn attach(cx: &ToolCx, spec: &AgentSpec) -> Result<Box<dyn Agent>, String> {
+    let starts = cx.agent.session.spawn.attach(&cx.agent, vec![spec], None, &cx.cancel);
+    let start = starts.map_err(|over| over.to_string())?.pop().unwrap();
+    start.start().await.map_err(|error| error.to_string())
+}
+
 /// Spawns one child per item of `list`, at most `n` at a time, and gives their answers. Nobody waits for those whose
 /// item begins with "background"; one that begins or ends with "timed" has a
 /// time limit, and one that begins or ends with "untimed" none.
@@ -194,8 +201,7 @@ fn spawn<'a>(_: &'a World, arguments: Value, cx: &'a ToolCx) -> BoxFuture<'a, To
             if running.len() >= most {
                 ended.extend(running.next().await);
             }
-            let agent = cx.agent.session.spawn.attach(&cx.agent, spec, &cx.cancel).await;
-            let agent = agent.map_err(|error| ToolError::refused(error.to_string()))?;
+            let agent = attach(cx, &spec).await.map_err(ToolError::refused)?;
             if !background {
                 running.push(agent.outcome().map(move |outcome| (index, outcome)));
             }

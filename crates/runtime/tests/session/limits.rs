@@ -303,7 +303,8 @@ async fn descendants_are_counted_at_every_agent_above_them() {
     assert_eq!(outcome.status, Status::Completed);
     let made = types(&world).iter().filter(|name| *name == "agent.start").count();
     assert_eq!(made, 10, "the top agent and the nine descendants that it may have");
-    assert!(results(&world).contains("has had its 9 descendants"), "{}", results(&world));
+    let refused = "1 more would exceed the limit of 9 agents";
+    assert!(results(&world).contains(refused), "{}", results(&world));
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::future::ready;
 use std::sync::Arc;
 
@@ -57,7 +58,7 @@ impl DescendantCounts {
 
 /// A limit that more agents would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("{more} more agents exceed the limit of {most}, of which there have been {so_far}")]
+#[error("{more} more would exceed the limit of {most} agents, of which there have been {so_far}")]
 pub struct DescendantLimit {
     /// Number of agents so far.
     pub so_far: u32,
@@ -78,6 +79,38 @@ pub enum LimitScope {
     Agent,
 }
 
+/// A child that is counted and can start. Dropping this leaves it counted.
+pub struct ChildStart<'a>(Box<dyn FnOnce() -> StartFuture<'a> + Send + 'a>);
+
+/// Resolves to the child, or to why there is none.
+type StartFuture<'a> = BoxFuture<'a, Result<Box<dyn Agent>, AttachError>>;
+
+impl fmt::Debug for ChildStart<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("ChildStart")
+    }
+}
+
+impl<'a> ChildStart<'a> {
+    /// Makes it from what starts the child.
+    #[must_use]
+    pub fn new(
+        start: impl FnOnce() -> BoxFuture<'a, Result<Box<dyn Agent>, AttachError>> + Send + 'a,
+    ) -> Self {
+        Self(Box::new(start))
+    }
+
+    /// Starts or resumes the child, or returns its outcome if it has ended. A new agent that is not
+    /// in the background starts as soon as spawning is not paused, with the tools that the program
+    /// then has.
+    ///
+    /// # Errors
+    /// If the agent is not permitted, or cannot be created.
+    pub async fn start(self) -> Result<Box<dyn Agent>, AttachError> {
+        (self.0)().await
+    }
+}
+
 /// Spawns agents: the only effect of delegation.
 pub trait Spawn: Send + Sync {
     /// Returns what holds for new children of a call.
@@ -87,30 +120,19 @@ pub trait Spawn: Send + Sync {
         call: CallId,
     ) -> BoxFuture<'a, SpawnConditions>;
 
-    /// Counts children that are to be attached, all or none. Those that are counted already need
-    /// no room.
+    /// Attaches to children of an agent, known or new: counts those that are new, all or none, and
+    /// returns for each what starts it. The caller starts them when it has room for them. Calling
+    /// this again is safe: a child is known by its ID.
     ///
     /// # Errors
     /// If the session or an agent above them would exceed its limit.
-    fn reserve(
-        &self,
-        parent: &AgentView,
-        children: &BTreeSet<AgentId>,
-        per_session: Option<u32>,
-    ) -> Result<(), DescendantLimit>;
-
-    /// Starts or resumes the agent with this ID, or returns its outcome if it has ended. Calling
-    /// this again is safe. A new agent that is not in the background starts as soon as spawning is
-    /// not paused, with the tools that the program then has.
-    ///
-    /// # Errors
-    /// If the agent is not permitted, or cannot be created.
     fn attach<'a>(
         &'a self,
         parent: &'a AgentView,
-        spec: AgentSpec,
+        children: Vec<&'a AgentSpec>,
+        per_session: Option<u32>,
         cancel: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Box<dyn Agent>, AttachError>>;
+    ) -> Result<Vec<ChildStart<'a>>, DescendantLimit>;
 }
 
 /// Views and controls the agents of a session.
@@ -157,22 +179,15 @@ impl Spawn for NoAgents {
         Box::pin(ready(SpawnConditions { catalog, ..SpawnConditions::default() }))
     }
 
-    fn reserve(
-        &self,
-        _: &AgentView,
-        _: &BTreeSet<AgentId>,
-        _: Option<u32>,
-    ) -> Result<(), DescendantLimit> {
-        Ok(())
-    }
-
     fn attach<'a>(
         &'a self,
         _: &'a AgentView,
-        _: AgentSpec,
+        children: Vec<&'a AgentSpec>,
+        _: Option<u32>,
         _: &'a Cancel,
-    ) -> BoxFuture<'a, Result<Box<dyn Agent>, AttachError>> {
-        Box::pin(ready(Err(AttachError::Depth)))
+    ) -> Result<Vec<ChildStart<'a>>, DescendantLimit> {
+        let refused = || ChildStart::new(|| Box::pin(ready(Err(AttachError::Depth))));
+        Ok(children.iter().map(|_| refused()).collect())
     }
 }
 
