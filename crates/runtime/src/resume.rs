@@ -124,18 +124,47 @@ pub(crate) async fn resume_top_agent(
     {
         return Ok(outcome);
     }
-    if let Some(model) = how.model {
-        let was = std::mem::replace(&mut stored.spec.model, model.clone());
-        follow_model(shared, &was, &model);
-    }
-    if let Some(approver) = how.approver {
-        stored.spec.approver = approver;
-    }
-    if !how.images.is_empty() && !shared.parts.models.sees_images(&stored.spec.model) {
-        return Err(ResumeError::NoVision(stored.spec.model));
-    }
+    change_spec(shared, &mut stored.spec, &how)?;
     record_start(shared, &stored.spec)?;
     settle_interrupted(shared, &stored)?;
+    if let Some(blocked) = record_turn(shared, &stored, how, cancel).await? {
+        return Ok(blocked);
+    }
+    let authority = authority.intersect(&stored.spec.grant);
+    let spec = stored.spec.clone();
+    let agent = resume_agent(shared, stored, authority, signal_below(shared, cancel));
+    Ok(run_to_end(shared, &spec, agent.map_err(|error| describe_error(&error))).await)
+}
+
+/// Applies to the top agent's spec what is to be another than before.
+fn change_spec(
+    shared: &SessionInner,
+    spec: &mut AgentSpec,
+    how: &Continue,
+) -> Result<(), ResumeError> {
+    if let Some(model) = &how.model {
+        let was = std::mem::replace(&mut spec.model, model.clone());
+        follow_model(shared, &was, model);
+    }
+    if let Some(approver) = how.approver {
+        spec.approver = approver;
+    }
+    if !how.images.is_empty() && !shared.parts.models.sees_images(&spec.model) {
+        return Err(ResumeError::NoVision(spec.model.clone()));
+    }
+    Ok(())
+}
+
+/// Puts on record with what the top agent goes on: its first message if that is missing, the
+/// person's new one, and that it goes on, unless it rests and is woken by what it waits for. Returns
+/// its outcome if a hook blocks a message.
+async fn record_turn(
+    shared: &SessionInner,
+    stored: &StoredAgent,
+    how: Continue,
+    cancel: &Cancel,
+) -> Result<Option<Outcome>, JournalError> {
+    let spec = &stored.spec;
     // A first message that a crash kept from the record comes before anything else.
     // One that ended before it began was held back by a hook: a new message takes its place.
     let (begun, ended) = {
@@ -143,12 +172,12 @@ pub(crate) async fn resume_top_agent(
         (state.has_begun(), state.outcome().is_some())
     };
     if !begun && (!ended || how.message.is_none()) {
-        let task = message_of(stored.spec.task.clone(), stored.spec.images.clone());
-        if let Some(blocked) = submit(shared, &stored.spec, task, cancel).await? {
-            return Ok(blocked);
+        let task = message_of(spec.task.clone(), spec.images.clone());
+        if let Some(blocked) = submit(shared, spec, task, cancel).await? {
+            return Ok(Some(blocked));
         }
     }
-    let max_iterations = how.max_iterations.unwrap_or(stored.spec.limits.max_iterations);
+    let max_iterations = how.max_iterations.unwrap_or(spec.limits.max_iterations);
     // The message first: a crash between the two must not leave a turn without one.
     if let Some(text) = how.message {
         // To one that rests a message is news; only this makes it the first of a new turn.
@@ -157,26 +186,22 @@ pub(crate) async fn resume_top_agent(
             state.has_begun() && state.run().step() == Step::Rest
         };
         if rests {
-            shared.bus.record(&stored.spec, Event::AgentResume { max_iterations, task: None })?;
+            shared.bus.record(spec, Event::AgentResume { max_iterations, task: None })?;
         }
         let text = shared.parts.secrets.scrub(&text).into_owned();
         let message = message_of(text, how.images);
-        if let Some(blocked) = submit(shared, &stored.spec, message, cancel).await? {
-            return Ok(blocked);
+        if let Some(blocked) = submit(shared, spec, message, cancel).await? {
+            return Ok(Some(blocked));
         }
     }
-    // One that rests is woken by what it waits for.
     let may_rest = {
         let state = stored.state.read();
         state.run().may_rest() && state.outcome().is_none()
     };
-    if !may_rest || !is_owed(shared, &stored) {
-        shared.bus.record(&stored.spec, Event::AgentResume { max_iterations, task: None })?;
+    if !may_rest || !is_owed(shared, stored) {
+        shared.bus.record(spec, Event::AgentResume { max_iterations, task: None })?;
     }
-    let authority = authority.intersect(&stored.spec.grant);
-    let spec = stored.spec.clone();
-    let agent = resume_agent(shared, stored, authority, signal_below(shared, cancel));
-    Ok(run_to_end(shared, &spec, agent.map_err(|error| describe_error(&error))).await)
+    Ok(None)
 }
 
 /// Returns the outcome of an agent that has completed, once its end is durable.

@@ -1,32 +1,25 @@
 //! `deputize run`: one task to its end.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use deputize_acp::AcpProgram;
-use deputize_agent::new_session_id;
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::ApproverMode;
-use deputize_core::event::{ModelEndpoint, SessionStart};
-use deputize_core::{Clock, Resource as _, ToolCrate, ToolName};
-use deputize_runtime::{SessionConfig, SessionDir, StoredSession, SystemClock};
+use deputize_core::{Resource as _, ToolCrate, ToolName};
+use deputize_runtime::{SessionConfig, StoredSession};
 use deputize_tools::Processes;
 use serde_json::json;
 
 use self::run_harness::{RunHarness, RunPlan, SessionPlace};
 use self::run_report::RunReport;
+use self::run_start::RunStart;
 use crate::args::{Approve, ModelChoice, RunOptions};
-use crate::command::first_listing::first_look;
-use crate::command::sessions::session_named;
-use crate::compose::{
-    AssembledProgram, AssemblyInput, ResolvedModels, TopProfile, external, given_secrets,
-    load_config,
-};
-use crate::config::{Config, FlagValue, LoadedConfig, ModelOverrides, Sources};
+use crate::compose::{AssembledProgram, ResolvedModels, external};
+use crate::config::{Config, FlagValue, ModelOverrides};
 use crate::exit::CliError;
 use crate::hooks;
-use crate::invocation::quote_path;
 use crate::process_env::ProcessEnv;
 use crate::processes;
 use crate::runtime::{own, start_threads};
@@ -37,8 +30,10 @@ use crate::task::{self, PATIENCE, TaskInput};
 mod recording;
 mod run_harness;
 mod run_report;
+mod run_start;
 
 pub(crate) use recording::replay;
+pub(crate) use run_start::go_on_with;
 
 /// A run: its links, environment and options.
 pub(crate) struct RunJob<'a> {
@@ -56,55 +51,30 @@ pub(crate) fn run(
     let options = job.options;
     let runtime = start_threads(around)?;
     let sources = around.sources(&options.settings, flags(options))?;
-    let mut loaded = load_config(around, &sources)?;
-    let dir = around.sessions()?;
-    let stored = job.resume.map(|name| read_session(&dir, name)).transpose()?;
-    let before = stored.as_ref().and_then(StoredSession::root_spec);
-    let profile = profile(links, &mut loaded.config, around, &sources, job)?;
-    keep_limit(&mut loaded.config, before.as_ref(), options);
-    let cwd = match &before {
-        Some(spec) => still_there(around, options, &spec.cwd)?,
-        None => sources.cwd.clone(),
-    };
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let mode = mode(&loaded, around);
-    let looked = first_look(&loaded.config, around, &cwd, mode);
-    let mut overrides = overrides(&options.model);
-    resume_start(&mut overrides, stored.as_ref(), sources.user_file().as_deref());
-    let composition = AssembledProgram::new(&AssemblyInput {
-        cwd: cwd.clone(),
-        clock: Arc::clone(&clock),
-        reported: looked.without.clone(),
-        overrides: overrides.clone(),
-        profile: profile.as_ref().map(|profile| &profile.0.profile),
-        ..AssemblyInput::here(links, &loaded.config, around, &sources)
-    })?;
-    let program = external::program(&loaded.config, around)?;
-    let mut chosen = composition.models(&overrides, around)?;
-    given_secrets(&loaded.config, around, &mut chosen.secrets);
-    let id = match &stored {
-        Some(stored) => stored.header.session.clone(),
-        None => new_session_id(clock.now_ms()),
-    };
+    let start = RunStart::new(links, around, job, &sources)?;
+    let RunStart { composition, external, models, endpoint, dir, stored, id, mode, cwd, .. } =
+        start;
     // A session goes on also when there is nothing new to say.
     let (task, piped) = read_task(job, stored.is_none(), around)?;
     let spill = dir.spill(&id);
-    let material = piped.map(|bytes| attached(bytes, &loaded.config, &spill, &chosen, options));
-    looked.notes.iter().for_each(|note| tell(&format!("note: {note}")));
-    announce(job, &composition, mode, &chosen.warnings, before.as_ref());
+    let material =
+        piped.map(|bytes| attached(bytes, &composition.config, &spill, &models, options));
+    start.listing.notes.iter().for_each(|note| tell(&format!("note: {note}")));
+    let before = stored.as_ref().and_then(StoredSession::root_spec);
+    announce(job, &composition, mode, &models.warnings, before.as_ref());
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
     let stage = RunHarness::set(around, options, &cwd, &composition, before)?.of(&id);
-    let model = chosen.name.clone();
-    let plan = RunPlan { model, options: chosen.options.clone(), mode, cwd, task, material };
-    let mut parts = stage.parts(composition.parts(chosen));
-    parts.record.endpoint = endpoint(overrides);
+    let model = models.name.clone();
+    let plan = RunPlan { model, options: models.options.clone(), mode, cwd, task, material };
+    let mut parts = stage.parts(composition.parts(models));
+    parts.record.endpoint = endpoint;
     parts.record.config_file.clone_from(&sources.config_file);
     let file = options.record.as_deref();
     let recorder = file.map(|file| recording::recorder(file, &composition, &plan)).transpose()?;
     parts.record.recorder.clone_from(&recorder);
     // Whoever lets go of them last waits for their end. That is here, also when the run is left
     // before its end: a thread of the runtime would be left in the middle of it.
-    let processes = attach_programs(&mut parts, &composition.config, program, around);
+    let processes = attach_programs(&mut parts, &composition.config, external, around);
     let place = SessionPlace { dir: &dir, id, stored: stored.is_some() };
     let work = async {
         let ended = Box::pin(stage.work(&composition, &place, parts, plan)).await;
@@ -132,29 +102,6 @@ fn attached(
         tell(&attachment.note);
     }
     attachment
-}
-
-/// Returns the profile of a new session's top agent, and applies it to the configuration.
-fn profile(
-    links: &[ToolCrate],
-    config: &mut Config,
-    around: &ProcessEnv,
-    sources: &Sources,
-    job: &RunJob<'_>,
-) -> Result<Option<TopProfile>, CliError> {
-    let name = job.options.profile.as_deref().filter(|_| job.resume.is_none());
-    let Some(name) = name else { return Ok(None) };
-    let found = TopProfile::find(&AssemblyInput::here(links, config, around, sources), name)?;
-    found.apply(config, &overrides(&job.options.model));
-    Ok(Some(found))
-}
-
-/// Keeps the limit of the profile that a session began with, unless the command line has one.
-fn keep_limit(config: &mut Config, before: Option<&AgentSpec>, options: &RunOptions) {
-    let before = before.filter(|spec| spec.profile.is_some() && options.max_iterations.is_none());
-    if let Some(spec) = before {
-        config.max_iterations = config.max_iterations.min(spec.limits.max_iterations);
-    }
 }
 
 /// Returns the warning about tools that the session had and this program no longer has.
@@ -246,12 +193,6 @@ pub(crate) fn flags(options: &RunOptions) -> Vec<FlagValue> {
     flags.into_iter().flatten().collect()
 }
 
-/// Returns the endpoint named on the command line.
-fn endpoint(overrides: ModelOverrides) -> Option<ModelEndpoint> {
-    let ModelOverrides { base_url, api_key_env, .. } = overrides;
-    base_url.map(|base_url| ModelEndpoint { base_url, api_key_env })
-}
-
 /// Returns the model options of the command line.
 pub(crate) fn overrides(choice: &ModelChoice) -> ModelOverrides {
     ModelOverrides {
@@ -259,56 +200,6 @@ pub(crate) fn overrides(choice: &ModelChoice) -> ModelOverrides {
         base_url: choice.base_url.clone(),
         api_key_env: choice.api_key_env.clone(),
     }
-}
-
-/// Keeps the model and the endpoint of the stored session unless the command line names others: a
-/// conversation goes to no other address unasked. At another address it is still the same model.
-pub(crate) fn go_on_with(overrides: &mut ModelOverrides, start: &SessionStart) {
-    if overrides.model.is_some() {
-        return;
-    }
-    overrides.model = Some(start.model.clone());
-    if overrides.base_url.is_some() {
-        return;
-    }
-    if let Some(endpoint) = &start.endpoint {
-        overrides.base_url = Some(endpoint.base_url.clone());
-        if overrides.api_key_env.is_none() {
-            overrides.api_key_env.clone_from(&endpoint.api_key_env);
-        }
-    }
-}
-
-/// Restores the model state of the last run, and notes differences to it.
-fn resume_start(
-    overrides: &mut ModelOverrides,
-    stored: Option<&StoredSession>,
-    config_file: Option<&Path>,
-) {
-    if let Some(start) = stored.and_then(StoredSession::last_start) {
-        go_on_with(overrides, start);
-        other_config(start, config_file).iter().for_each(|note| tell(note));
-    }
-}
-
-/// Returns a note where a session goes on without the configuration file that it ran with.
-fn other_config(start: &SessionStart, config_file: Option<&Path>) -> Option<String> {
-    let before = start.config_file.as_deref()?;
-    if config_file.is_some_and(|now| is_same_file(before, now)) {
-        return None;
-    }
-    let now = match config_file.filter(|now| now.exists()) {
-        Some(now) => format!("uses `{}`", quote_path(now)),
-        None => "goes on without it".to_owned(),
-    };
-    let before = quote_path(before);
-    Some(format!("note: the session ran with `--config {before}`, and this run {now}"))
-}
-
-/// Returns whether two paths lead to one file, through links too.
-fn is_same_file(one: &Path, other: &Path) -> bool {
-    one == other
-        || one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
 }
 
 /// Returns the given options that a stored session ignores.
@@ -324,44 +215,6 @@ fn left_alone(options: &RunOptions) -> Vec<&'static str> {
         ),
     ];
     said.into_iter().filter(|(said, _)| *said).map(|(_, note)| note).collect()
-}
-
-/// Returns the approval mode: the configured one, or one that depends on whether a person can be
-/// asked.
-fn mode(loaded: &LoadedConfig, around: &ProcessEnv) -> ApproverMode {
-    if loaded.origins.contains_key("approvals.mode") || around.terminals.stdin {
-        loaded.config.approvals.mode
-    } else {
-        ApproverMode::Deny
-    }
-}
-
-fn read_session(dir: &SessionDir, name: &str) -> Result<StoredSession, CliError> {
-    let id = session_named(dir, name)?;
-    dir.read(&id).map_err(CliError::failed)
-}
-
-/// A session cannot continue in another directory: the files that it read and wrote are in its own.
-#[derive(Debug, thiserror::Error)]
-#[error("the session works in `{}`, not in `{}`", began.display(), chosen.display())]
-struct OtherDirectory {
-    began: PathBuf,
-    chosen: PathBuf,
-}
-
-/// Returns the directory of a stored session.
-fn still_there(around: &ProcessEnv, options: &RunOptions, cwd: &Path) -> Result<PathBuf, CliError> {
-    let found = around.cwd(Some(cwd));
-    let found = found.map_err(|error| error.hint("the session goes on where it began"))?;
-    if let Some(chosen) = &options.settings.cwd {
-        let chosen = around.cwd(Some(chosen))?;
-        if chosen != found {
-            let error = OtherDirectory { began: cwd.to_owned(), chosen };
-            let hint = "leave out -C to go on there; without --resume a new session begins here";
-            return Err(CliError::usage(error).hint(hint));
-        }
-    }
-    Ok(cwd.to_owned())
 }
 
 /// Prints what the person should know before the run begins.
