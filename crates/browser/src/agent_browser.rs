@@ -9,7 +9,7 @@ use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore};
 use url::Url;
 
 use crate::browser::Browser;
-use crate::browser_error::BrowserError;
+use crate::browser_error::{BrowserEnd, BrowserError};
 use crate::chromium_program::ChromiumProgram;
 use crate::page::Page;
 use crate::page_event::PageEvent;
@@ -128,7 +128,7 @@ impl AgentBrowser {
             let state = page.watch.state();
             let settling = settling.map_err(|error| explain(error, &state, &events, &refusals))?;
             if state.is_gone {
-                return Err(BrowserError::PageGone);
+                return Err(BrowserEnd::Page.into());
             }
             check_loaded(&state, &refusals)?;
             let text = page.read().await?;
@@ -137,7 +137,7 @@ impl AgentBrowser {
         tokio::select! {
             () = cx.cancel.cancelled() => Err(BrowserError::Cancelled),
             view = tokio::time::timeout(limit, view) => {
-                view.unwrap_or(Err(BrowserError::Hangs(limit.as_secs())))
+                view.unwrap_or(Err(BrowserEnd::NoAnswer(limit.as_secs()).into()))
             }
         }
     }

@@ -15,7 +15,7 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::JoinSet;
 
-use crate::browser_error::BrowserError;
+use crate::browser_error::{BrowserEnd, BrowserError};
 use crate::chromium_program::ChromiumProgram;
 use crate::devtools::{DevTools, DevToolsError};
 use crate::element_refs::ElementRefs;
@@ -81,10 +81,10 @@ impl Browser {
             Ok(Ok(session)) => session,
             Ok(Err(BrowserError::DevTools(DevToolsError::Closed))) => {
                 while messages.join_next().await.is_some() {}
-                return Err(BrowserError::NotStarted { said: last_lines(&stderr.lock()) });
+                return Err(BrowserEnd::AtStart { said: last_lines(&stderr.lock()) }.into());
             }
             Ok(Err(error)) => return Err(error),
-            Err(_) => return Err(BrowserError::Hangs(START.as_secs())),
+            Err(_) => return Err(BrowserEnd::NoAnswer(START.as_secs()).into()),
         };
         let page = Page { devtools, session, watch, refs: ElementRefs::default() };
         Ok(Self { page, process, owner, proxy, _messages: messages, _place: place, profile })

@@ -24,8 +24,6 @@ pub(crate) enum BrowserError {
     TooMany(usize),
     #[error("the browser was not started")]
     Spawn(#[source] Box<dyn Error + Send + Sync>),
-    #[error("the browser ended at its start: {said}")]
-    NotStarted { said: String },
     #[error("denied: {0}")]
     Denied(#[from] UrlDenial),
     #[error("{url} was not loaded: {problem}")]
@@ -35,14 +33,23 @@ pub(crate) enum BrowserError {
     /// The element cannot be used so.
     #[error("{element}: {problem}")]
     Element { element: String, problem: String },
-    #[error("the page has ended by itself, or its process crashed: open it again")]
-    PageGone,
-    #[error("the browser did not answer within {0} s and was ended: open the page again")]
-    Hangs(u64),
+    #[error(transparent)]
+    End(#[from] BrowserEnd),
     #[error("cancelled")]
     Cancelled,
     #[error(transparent)]
     DevTools(#[from] DevToolsError),
+}
+
+/// Why a browser cannot go on.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BrowserEnd {
+    #[error("the browser ended at its start: {said}")]
+    AtStart { said: String },
+    #[error("the page has ended by itself, or its process crashed: open it again")]
+    Page,
+    #[error("the browser did not answer within {0} s and was ended: open the page again")]
+    NoAnswer(u64),
 }
 
 impl From<SpawnError> for BrowserError {
@@ -64,13 +71,7 @@ impl BrowserError {
 
     /// Returns whether the browser cannot go on after this.
     pub(crate) const fn ends_browser(&self) -> bool {
-        matches!(
-            self,
-            Self::Hangs(_)
-                | Self::NotStarted { .. }
-                | Self::PageGone
-                | Self::DevTools(DevToolsError::Closed)
-        )
+        matches!(self, Self::End(_) | Self::DevTools(DevToolsError::Closed))
     }
 
     /// Returns the error of a call, with the host's name of a setting that would allow it.

@@ -289,8 +289,9 @@ impl Event {
             Self::ModelRequest { purpose: RequestPurpose::Summary, .. } => None,
             Self::ModelRequest { model, .. } => Some(Input::Request(model)),
             Self::ModelResponse { reply, .. } => Some(Input::Reply(reply)),
-            Self::ModelError { error, retried: false, .. } => Some(Input::Failed(error)),
-            Self::ModelError { error, retried: true, .. } => Some(Input::Broke(error)),
+            Self::ModelError { error, retried, .. } => {
+                Some(Input::Failure { error, retried: *retried })
+            }
             Self::ToolEnd(end) => {
                 let ToolEnd { tool, args_bytes, result, .. } = &**end;
                 Some(Input::Result { tool, args_bytes: *args_bytes, result })

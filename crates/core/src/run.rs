@@ -154,8 +154,8 @@ impl Run {
             Input::Message(message) => self.message(message),
             Input::Request(model) => self.request(model),
             Input::Reply(reply) => self.reply(reply),
-            Input::Broke(error) => self.record_broken_stream(error),
-            Input::Failed(error) => self.record_failure(error),
+            Input::Failure { error, retried: true } => self.record_broken_stream(error),
+            Input::Failure { error, retried: false } => self.record_failure(error),
             Input::Result { tool, args_bytes, result } => {
                 self.result(ToolTrace::new(tool, args_bytes, result), result);
             }

@@ -16,10 +16,13 @@ pub enum Input<'a> {
     Request(&'a str),
     /// A complete reply.
     Reply(&'a Reply),
-    /// An attempt failed, and the request is retried.
-    Broke(&'a ModelError),
-    /// The request failed for good.
-    Failed(&'a ModelError),
+    /// An attempt failed.
+    Failure {
+        /// The error.
+        error: &'a ModelError,
+        /// Whether the request is sent again; otherwise it failed for good.
+        retried: bool,
+    },
     /// The result of a call, with the tool that ran and the size of its arguments in bytes.
     Result {
         /// The tool's name, as recorded.

@@ -8,7 +8,7 @@ use deputize_core::run::{Input, Run, Step, WrapUpReason};
 use deputize_core::{CancelReason, Message};
 use proptest::prelude::*;
 
-use crate::{message, result, show, started};
+use crate::{failed, message, result, show, started};
 
 #[derive(Debug, Clone)]
 enum Move {
@@ -94,7 +94,7 @@ fn apply(run: &mut Run, step: &Move) {
         }
         Move::Fail(kind) => {
             let kinds = [FailureKind::Fatal, FailureKind::Incomplete, FailureKind::Cancelled];
-            run.apply(Input::Failed(&ModelError::new(kinds[usize::from(*kind)], "x")));
+            run.apply(failed(&ModelError::new(kinds[usize::from(*kind)], "x")));
         }
         Move::WrapUp(time) => {
             run.apply(Input::WrapUp(if *time { WrapUpReason::Time } else { WrapUpReason::Budget }));

@@ -56,6 +56,16 @@ fn result(call: deputize_core::CallId, words: &str) -> ToolResult {
     }
 }
 
+/// An attempt that is made again.
+fn broke(error: &ModelError) -> Input<'_> {
+    Input::Failure { error, retried: true }
+}
+
+/// A request that failed for good.
+fn failed(error: &ModelError) -> Input<'_> {
+    Input::Failure { error, retried: false }
+}
+
 /// Shows the conversation in short: each role and its text.
 fn show(run: &Run) -> String {
     let line = |message: &Arc<Message>| match &**message {
@@ -216,11 +226,11 @@ fn a_failure_after_a_wake_leaves_what_was_said_before() {
     run.apply(Input::Reply(&Reply::text("m", "So far.")));
     run.apply(Input::Rest);
     run.apply(Input::Message(&ended(0)));
-    run.apply(Input::Failed(&ModelError::new(FailureKind::Unavailable, "refused")));
+    run.apply(failed(&ModelError::new(FailureKind::Unavailable, "refused")));
     assert_eq!(end(&run), (Status::Failed, ExitReason::Error, Some("So far.".into())));
     // Another turn begins with no earlier answers.
     run.apply(Input::Message(&message("again")));
-    run.apply(Input::Failed(&ModelError::new(FailureKind::Unavailable, "refused")));
+    run.apply(failed(&ModelError::new(FailureKind::Unavailable, "refused")));
     assert_eq!(end(&run).2, None);
 }
 
@@ -245,7 +255,7 @@ fn an_answer_stays_in_the_result_whatever_is_said_to_later_messages() {
 
     run.apply(Input::Rest);
     run.apply(Input::Message(&message("one more")));
-    run.apply(Input::Failed(&ModelError::new(FailureKind::Unavailable, "refused")));
+    run.apply(failed(&ModelError::new(FailureKind::Unavailable, "refused")));
     assert_eq!(end(&run), (Status::Failed, ExitReason::Error, Some(text)));
     // The person's next turn begins with no earlier answers.
     run.apply(Input::Message(&message("again")));
@@ -471,7 +481,7 @@ fn a_failure_keeps_the_text_that_had_come() {
         partial: "Half of".into(),
         ..ModelError::new(FailureKind::Incomplete, "the stream broke off")
     };
-    run.apply(Input::Failed(&broken));
+    run.apply(failed(&broken));
     assert_eq!(end(&run), (Status::Failed, ExitReason::Error, Some("Half of".into())));
     assert!(matches!(run.step(), Step::Done(end) if end.partial));
     run.apply(Input::Resume { max_iterations: 9 });
@@ -486,17 +496,17 @@ fn a_failure_keeps_the_text_of_the_attempts_before_it_until_there_is_a_reply() {
     };
     let refused = ModelError::new(FailureKind::Unavailable, "connection refused");
     let mut run = started(9);
-    run.apply(Input::Broke(&broken));
+    run.apply(broke(&broken));
     assert!(matches!(run.step(), Step::Ask { iteration: 1, .. }), "it is asked again");
-    run.apply(Input::Failed(&refused));
+    run.apply(failed(&refused));
     assert_eq!(end(&run), (Status::Failed, ExitReason::Error, Some("Half of".into())));
     assert!(matches!(run.step(), Step::Done(end) if end.partial));
 
     let mut run = started(9);
-    run.apply(Input::Broke(&broken));
+    run.apply(broke(&broken));
     run.apply(Input::Reply(&calls(&["a"])));
     answer_calls(&mut run, "x");
-    run.apply(Input::Failed(&refused));
+    run.apply(failed(&refused));
     assert_eq!(end(&run), (Status::Failed, ExitReason::Error, None));
 }
 
@@ -522,7 +532,7 @@ fn a_conversation_too_long_is_reported_as_such_with_what_there_is() {
     answer_calls(&mut run, "x");
     let usage = Some(Box::new(Usage { input: 7, ..Usage::default() }));
     let error = ModelError { usage, ..ModelError::new(FailureKind::ContextOverflow, "too long") };
-    run.apply(Input::Failed(&error));
+    run.apply(failed(&error));
     let end = end(&run);
     assert_eq!(end, (Status::Failed, ExitReason::ContextOverflow, Some("I look.".into())));
     assert_eq!(run.usage().input, 7, "what failed was counted, too");
@@ -537,13 +547,13 @@ fn an_interrupt_in_the_middle_of_a_reply_leaves_what_was_complete_and_what_had_c
     let mut run = started(9);
     run.apply(Input::Reply(&Reply { text: "First I look.".into(), ..calls(&["a"]) }));
     answer_calls(&mut run, "x");
-    run.apply(Input::Failed(&cut));
+    run.apply(failed(&cut));
     run.apply(Input::Stop(CancelReason::Interrupted));
     let text = Some("First I look.\n\nHalf of".to_owned());
     assert_eq!(end(&run), (Status::Interrupted, ExitReason::Interrupted, text));
 
     let mut run = started(9);
-    run.apply(Input::Failed(&cut));
+    run.apply(failed(&cut));
     run.apply(Input::Stop(CancelReason::Interrupted));
     assert_eq!(end(&run).2.as_deref(), Some("Half of"), "partial work is better than none");
 }
@@ -555,9 +565,9 @@ fn a_closing_answer_that_is_cut_as_well_stands_behind_what_was_cut_before() {
         partial: partial.into(),
         ..ModelError::new(FailureKind::Cancelled, "told to end")
     };
-    run.apply(Input::Failed(&cut("First half")));
+    run.apply(failed(&cut("First half")));
     run.apply(Input::WrapUp(WrapUpReason::Time));
-    run.apply(Input::Failed(&cut("second half")));
+    run.apply(failed(&cut("second half")));
     run.apply(Input::Stop(CancelReason::TimeLimit));
     assert_eq!(end(&run).2.as_deref(), Some("First half\n\nsecond half"));
 }
