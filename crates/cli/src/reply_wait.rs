@@ -1,4 +1,7 @@
 //! Requests whose replies begin late or stall. A quiet run shows them, because it shows little else.
+//!
+//! This is a timer, not a fold of the session: a snapshot has no clock, and the parts of a reply that
+//! restart the timer are on no record.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

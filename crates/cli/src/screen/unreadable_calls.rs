@@ -1,4 +1,7 @@
 //! Shows calls that could not be read: once for each row of them, with their number.
+//!
+//! The rows are lines that wait to be shown. A snapshot keeps what a session did, not what a display
+//! has shown of it.
 
 use std::collections::BTreeMap;
 

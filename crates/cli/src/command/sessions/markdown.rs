@@ -1,4 +1,4 @@
-//! A session as Markdown, for people to read.
+//! A session as Markdown, for people to read: whole conversations, of which a snapshot keeps nothing.
 
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_core::{AgentId, Event, Message};
