@@ -9,20 +9,19 @@ use deputize_core::model::Reply;
 use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
-use crate::nested::{CargoResult, cargo, lock, profiles, root, target, write};
+use crate::nested::{CargoResult, cargo, lock, profiles, root, target, turn, write};
 
 /// The fixture with the path of this checkout in its manifests.
 pub(crate) static WORKSPACE: LazyLock<PathBuf> = LazyLock::new(|| {
     let fixture = root().join("tests/fixtures/downstream");
     let folder = target().join("workspace");
+    let _turn = turn();
     copy(&fixture, &folder);
-    let manifest = folder.join("Cargo.toml");
-    let text = fs::read_to_string(&manifest).unwrap();
-    fs::write(&manifest, text + &profiles()).unwrap();
     lock(&folder);
     folder
 });
 
+/// Copies a folder. A manifest of a workspace gets the profiles of this one.
 fn copy(from: &Path, to: &Path) {
     for entry in fs::read_dir(from).unwrap() {
         let path = entry.as_ref().unwrap().path();
@@ -31,7 +30,8 @@ fn copy(from: &Path, to: &Path) {
             copy(&path, &to);
         } else {
             let text = fs::read_to_string(&path).unwrap();
-            write(&to, &text.replace("{{root}}", root().to_str().unwrap()));
+            let profiles = text.starts_with("[workspace]").then(profiles).unwrap_or_default();
+            write(&to, &(text.replace("{{root}}", root().to_str().unwrap()) + &profiles));
         }
     }
 }

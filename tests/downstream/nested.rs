@@ -1,10 +1,9 @@
 //! Cargo below cargo.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-
-use parking_lot::{Mutex, MutexGuard};
 
 /// This checkout.
 pub(crate) fn root() -> &'static Path {
@@ -16,10 +15,13 @@ pub(crate) fn target() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("downstream")
 }
 
-/// One build at a time: they would wait for each other's lock anyway, and say so in their output.
-fn turn() -> MutexGuard<'static, ()> {
-    static TURN: Mutex<()> = Mutex::new(());
-    TURN.lock()
+/// Waits for the lock of [`target`], which is held until the file is dropped. Each test may be a
+/// process of its own. Builds would wait for each other anyway, and say so in their output.
+pub(crate) fn turn() -> File {
+    fs::create_dir_all(target()).unwrap();
+    let file = File::create(target().join("turn")).unwrap();
+    file.lock().unwrap();
+    file
 }
 
 /// What a cargo said and how it ended.
@@ -69,13 +71,16 @@ pub(crate) fn cargo(folder: &Path, args: &[&str]) -> CargoResult {
     CargoResult::of(&command.output().unwrap())
 }
 
-/// Writes what is not so already: what cargo has built of the rest stays good.
+/// Writes a file whole or not at all, unless it has this text: what cargo has built of it stays good.
 pub(crate) fn write(path: &Path, text: &str) {
     if fs::read_to_string(path).is_ok_and(|old| old == text) {
         return;
     }
-    fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
+    let folder = path.parent().unwrap();
+    fs::create_dir_all(folder).unwrap();
+    let mut file = tempfile::NamedTempFile::new_in(folder).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file.persist(path).unwrap();
 }
 
 /// How this workspace builds its dependencies: what is built in the same way is built once.
@@ -88,5 +93,6 @@ pub(crate) fn profiles() -> String {
 
 /// The versions that this workspace is built with.
 pub(crate) fn lock(folder: &Path) {
-    fs::copy(root().join("Cargo.lock"), folder.join("Cargo.lock")).unwrap();
+    let versions = fs::read_to_string(root().join("Cargo.lock")).unwrap();
+    write(&folder.join("Cargo.lock"), &versions);
 }
