@@ -1,5 +1,7 @@
 //! The names of skills and profiles.
 
+use deputize_core::sanitize::for_terminal_line;
+
 use crate::document_error::DocumentError;
 
 /// Characters of a name at most.
@@ -13,7 +15,9 @@ pub(crate) fn check_name(kind: &str, name: &str) -> Result<(), DocumentError> {
     if is_valid {
         return Ok(());
     }
+    let name = for_terminal_line(name, NAME_CHARS);
     Err(DocumentError::whole(format!(
-        "a {kind}'s name has 1 to {NAME_CHARS} lower-case letters, digits and single hyphens inside"
+        "`{name}` is not the name of a {kind}: it has 1 to {NAME_CHARS} lower-case letters, digits \
+         and single hyphens inside"
     )))
 }

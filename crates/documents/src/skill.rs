@@ -43,9 +43,9 @@ impl Skill {
         origin: DocumentOrigin,
         place: SkillPlace,
     ) -> Result<Self, DocumentError> {
+        check_name("skill", name)?;
         let document = Document::parse(text)?;
         let fields = document.fields();
-        check_name("skill", name)?;
         if let Some(own) = fields.text("name")?
             && own != name
         {

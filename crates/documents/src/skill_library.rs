@@ -209,8 +209,12 @@ impl SkillLibrary {
         Err(SkillError::NotYours { name: name.to_owned(), origin })
     }
 
-    /// Checks the text of a skill, and returns the folder that is to hold it.
-    fn check_skill(&self, name: &str, text: &str) -> Result<PathBuf, SkillError> {
+    /// Checks the name and the text of a skill of the person, and returns the folder that is to
+    /// hold it.
+    ///
+    /// # Errors
+    /// If it cannot be the name of a skill, or the text is no skill of this name.
+    pub fn check_skill(&self, name: &str, text: &str) -> Result<PathBuf, SkillError> {
         let folder = self.user_folder().ok_or(SkillError::NoFolder)?.join(name);
         if text.len() as u64 > DOCUMENT_BYTES {
             let bytes = text.len();

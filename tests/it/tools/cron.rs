@@ -146,7 +146,7 @@ async fn a_job_runs_in_a_fresh_session_and_its_answer_goes_where_it_says() {
     let server = model(|_| MockAnswer::reply(&Reply::text("m", "All is well."))).await;
     add(&lab, "hello", &["-t", "file_read", "--output", "log"]).await;
     let triggered = deputize(&lab, &["cron", "trigger", "hello"]).await.with_code(0);
-    assert!(triggered.err.contains("nothing runs jobs now"), "{}", triggered.err);
+    assert!(triggered.out.contains("nothing runs jobs now"), "{}", triggered.out);
     let daemon = daemon(&lab, &server, &[]);
     daemon.says("hello completed, session ").await;
     // One program runs the jobs.
@@ -271,15 +271,24 @@ async fn a_person_adds_lists_edits_pauses_and_deletes_jobs() {
     };
     edit("sed -i 's/hello/goodbye/'").await.with_code(0);
     assert_eq!(job(&lab, "a")["prompt"], "Say goodbye.");
+    let before = job(&lab, "a");
+    let same = edit("true").await.with_code(0);
+    assert_eq!((same.err.as_str(), job(&lab, "a")), ("nothing changed\n", before));
+    let field = edit("sed -i 's/\"prompt\"/\"promt\"/'").await.with_code(2);
+    assert!(field.err.contains("did you mean `prompt`?"), "{}", field.err);
     let broken = edit("sed -i 's/every 9d/every moon/'").await.with_code(2);
     assert!(broken.err.contains("not a valid job: ") && broken.err.contains("your text is in"));
     let renamed = edit("sed -i 's/\"a\"/\"b\"/'").await.with_code(2);
     assert!(renamed.err.contains("a job keeps its name"), "{}", renamed.err);
-    let raced = edit(&format!("{} cron pause a; :", crate::program::PROGRAM)).await.with_code(2);
+    let meanwhile = format!("{} cron pause a; sed -i 's/goodbye/no/'", crate::program::PROGRAM);
+    let raced = edit(&meanwhile).await.with_code(2);
     assert!(raced.err.contains("`a` was changed meanwhile"), "{}", raced.err);
     assert_eq!(job(&lab, "a")["prompt"], "Say goodbye.");
     for (args, fault) in [
-        (&["add", "a", "x", "--schedule", "every 1h", "-t", "file"][..], "job `a` already exists"),
+        (
+            &["add", "a", "x", "--schedule", "every 1h", "-t", "file"][..],
+            "job `a` already exists\nhint: change it with `deputize cron edit a`, or choose",
+        ),
         (&["add", "B", "x", "--schedule", "every 1h", "-t", "file"], "is not the name of a job"),
         (&["add", "b", "x", "--schedule", "soon", "-t", "file"], "`soon` is not a valid schedule"),
         (&["add", "b", "x", "--schedule", "every 1h", "-t", "moon"], "there is no toolset `moon`"),
@@ -295,6 +304,12 @@ async fn a_person_adds_lists_edits_pauses_and_deletes_jobs() {
         let refused = deputize(&lab, &[&["cron"][..], args].concat()).await.with_code(2);
         assert!(refused.err.contains(fault), "{args:?}: {}", refused.err);
     }
+    let triggered = deputize(&lab, &["cron", "trigger", "a"]).await.with_code(0);
+    let waits = "a runs as soon as `deputize cron run` does: nothing runs jobs now\n";
+    assert_eq!(triggered.out, waits);
+    // `a` was paused above.
+    let note = "note: a is paused: it runs this once and stays paused; `deputize cron resume a`";
+    assert!(triggered.err.starts_with(note), "{}", triggered.err);
     deputize(&lab, &["cron", "rm", "a"]).await.with_code(0);
     assert!(!lab.path("home/cron/jobs/a.json").exists());
 }

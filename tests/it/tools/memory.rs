@@ -129,7 +129,7 @@ async fn a_person_lists_shows_edits_and_deletes_entries() {
     lab.run(&server, &["--approve", "auto", "Go"]).end().await.with_code(0);
     let list = deputize(&lab, &["memory", "list"]).await.with_code(0);
     assert_eq!(list.out, "MEMORY  ENTRY\nuser    Likes tea.\nwork    Written in Rust.\n");
-    fs::write(lab.path("new.md"), "- Likes tea.\n- Likes\n  short answers.\n").unwrap();
+    fs::write(lab.path("new.md"), "Likes tea.\n- Likes\n  short answers.\n").unwrap();
     let edit = |name: &'static str, editor: String| {
         let mut command = lab.deputize(&["memory", "edit", name]);
         command.env("EDITOR", editor);
@@ -139,6 +139,14 @@ async fn a_person_lists_shows_edits_and_deletes_entries() {
     edit("user", format!("cp {}", new.display())).await.with_code(0);
     let shown = deputize(&lab, &["memory", "show", "user"]).await.with_code(0);
     assert_eq!(shown.out, "# About the person\n- Likes tea.\n- Likes short answers.\n");
+    let same = edit("user", "true".into()).await.with_code(0);
+    assert_eq!(same.err, "nothing changed\n");
+    // A line that can be no entry is named, and the text is kept.
+    let long = lab.path("long.md");
+    fs::write(&long, format!("- A\n{}\n", "x".repeat(401))).unwrap();
+    let refused = edit("user", format!("cp {}", long.display())).await.with_code(2);
+    assert!(refused.err.contains("line 2: the entry has 401 characters"), "{}", refused.err);
+    assert!(refused.err.contains("your text is in "), "{}", refused.err);
     // An entry that is written while the editor is open is not lost.
     let file = lab.path("home/memory/user.md");
     let meanwhile =
@@ -148,6 +156,9 @@ async fn a_person_lists_shows_edits_and_deletes_entries() {
     assert!(refused.err.contains("your text is in "), "{}", refused.err);
     let ended = deputize(&lab, &["memory", "rm", "user", "Likes"]).await.with_code(2);
     assert!(ended.err.contains("2 entries of `user` have `Likes` in them"), "{}", ended.err);
+    let none = deputize(&lab, &["memory", "rm", "user", "milk"]).await.with_code(2);
+    assert!(none.err.contains("no entry of `user` has `milk` in it"), "{}", none.err);
+    assert!(none.err.contains("`deputize memory list` shows all entries"), "{}", none.err);
     deputize(&lab, &["memory", "rm", "user", "tea"]).await.with_code(0);
     let all = deputize(&lab, &["memory", "list", "--json"]).await.with_code(0);
     let all: Value = serde_json::from_str(&all.out).unwrap();

@@ -119,6 +119,20 @@ async fn a_person_lists_shows_edits_and_deletes_skills() {
     assert!(doctor.out.contains(fault), "{}", doctor.out);
     let shown = deputize(&lab, &["skills", "show", "notes"]).await.with_code(0);
     assert_eq!(shown.out, "Take notes.\n");
+    let same = edit("notes").await.with_code(0);
+    assert_eq!((same.out.as_str(), same.err.as_str()), ("", "nothing changed\n"));
+    // A name that cannot be one is refused before the editor.
+    let mut command = lab.deputize(&["skills", "edit", "My Notes"]);
+    command.env("EDITOR", format!("touch {};", lab.path("edited").display()));
+    let name = RunningProgram::start(command).end().await.with_code(2);
+    assert!(name.err.contains("`My Notes` is not the name of a skill"), "{}", name.err);
+    assert!(!lab.path("edited").exists());
+    // What the template says is no skill of anybody.
+    let mut command = lab.deputize(&["skills", "edit", "new"]);
+    command.env("EDITOR", "true");
+    let same = RunningProgram::start(command).end().await.with_code(0);
+    assert_eq!(same.err, "nothing changed\n");
+    assert!(!lab.path("home/skills/new").exists());
     let other = edit("other").await.with_code(2);
     assert!(other.err.contains("its `name` is `notes` and its folder is `other`"), "{}", other.err);
     assert!(!lab.path("home/skills/other").exists());

@@ -14,6 +14,7 @@ use crate::args::{CronAdd, CronCommand};
 use crate::command::editor::edit_text;
 use crate::command::print_list;
 use crate::compose::{AssembledProgram, AssemblyInput, job_store, load_config};
+use crate::config::nearest;
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
@@ -39,6 +40,11 @@ struct UnknownTarget(String);
 #[error("not a valid job: {0}")]
 struct InvalidJob(String);
 
+/// A job has this name already.
+#[derive(Debug, thiserror::Error)]
+#[error("job `{0}` already exists")]
+struct TakenName(JobName);
+
 /// Runs a command about jobs. `cron run` is another one.
 pub(crate) fn cron(
     links: &[ToolCrate],
@@ -62,13 +68,7 @@ pub(crate) fn cron(
         }
         CronCommand::Pause { name: job } => pause(&store, &name(job)?, true),
         CronCommand::Resume { name: job } => pause(&store, &name(job)?, false),
-        CronCommand::Trigger { name: job } => {
-            let job = name(job)?;
-            store.request_run(&job).map_err(store_error)?;
-            print(&format!("{job} runs within seconds\n"))?;
-            hint_of_daemon(&store);
-            Ok(())
-        }
+        CronCommand::Trigger { name: job } => trigger(&store, &name(job)?),
     }
 }
 
@@ -79,6 +79,11 @@ fn no_store() -> CliError {
 fn store_error(error: JobStoreError) -> CliError {
     match error {
         JobStoreError::Io { .. } => CliError::failed(error),
+        JobStoreError::Taken(name) => {
+            let hint =
+                format!("change it with `deputize cron edit {name}`, or choose another name");
+            CliError::usage(TakenName(name)).hint(hint)
+        }
         error => CliError::usage(error),
     }
 }
@@ -88,6 +93,25 @@ fn hint_of_daemon(store: &JobStore) {
     if !store.has_daemon() {
         tell(&format!("note: nothing runs jobs now; start: {}", format_command("cron run")));
     }
+}
+
+/// Asks for a run now. A paused job runs this once and stays paused: the person said so.
+fn trigger(store: &JobStore, name: &JobName) -> Result<(), CliError> {
+    let is_paused = store.get(name).map_err(store_error)?.paused;
+    store.request_run(name).map_err(store_error)?;
+    if store.has_daemon() {
+        print(&format!("{name} runs within seconds\n"))?;
+    } else {
+        let run = format_command("cron run");
+        print(&format!("{name} runs as soon as `{run}` does: nothing runs jobs now\n"))?;
+    }
+    if is_paused {
+        tell(&format!(
+            "note: {name} is paused: it runs this once and stays paused; `deputize cron resume \
+             {name}` ends that"
+        ));
+    }
+    Ok(())
 }
 
 fn pause(store: &JobStore, name: &JobName, paused: bool) -> Result<(), CliError> {
@@ -149,16 +173,32 @@ fn add(
 fn edit(store: &JobStore, around: &ProcessEnv, name: &JobName) -> Result<(), CliError> {
     let before = store.text(name).map_err(store_error)?;
     let invalid = |why| CliError::usage(InvalidJob(why));
-    edit_text(around, &format!("{name}.json"), &before, |text| {
-        let job = Job::parse(text.as_bytes()).map_err(invalid)?;
+    let written = edit_text(around, &format!("{name}.json"), &before, |text| {
+        let job = Job::parse(text.as_bytes()).map_err(|why| invalid(with_near_field(why)))?;
         if job.name != *name {
             return Err(invalid(format!("its name is `{}`, and a job keeps its name", job.name)));
         }
         let job = Job { changed_ms: SystemClock.now_ms(), ..job };
         store.replace(&before, &job).map_err(store_error)
     })?;
-    tell(&format!("written: {name}"));
+    if written.is_some() {
+        tell(&format!("written: {name}"));
+    }
     Ok(())
+}
+
+/// Adds the nearest field to an error about one that a job does not have.
+fn with_near_field(why: String) -> String {
+    // The names in it are in backticks: first the unknown one, then those that there are.
+    let mut names = why
+        .strip_prefix("unknown field `")
+        .into_iter()
+        .flat_map(|names| names.split('`').step_by(2));
+    let near = names.next().and_then(|unknown| nearest(unknown, names));
+    match near {
+        Some(near) => format!("{why}; did you mean `{near}`?"),
+        None => why,
+    }
 }
 
 /// Jobs as people see them.

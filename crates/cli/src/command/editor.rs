@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
+use crate::stdio::tell;
 
 #[derive(Debug, thiserror::Error)]
 enum EditError {
@@ -20,20 +21,24 @@ enum EditError {
 }
 
 /// Lets the person edit a text in a file of this name, and passes the new text on. If that fails,
-/// the error says where the text is.
+/// the error says where the text is. Returns `None` if the person changed nothing, which is said.
 pub(super) fn edit_text<T>(
     around: &ProcessEnv,
     name: &str,
     text: &str,
     write: impl FnOnce(&str) -> Result<T, CliError>,
-) -> Result<T, CliError> {
+) -> Result<Option<T>, CliError> {
     let failed = |error| CliError::failed(EditError::File(error));
     let folder = TempDir::new().map_err(failed)?;
     let file = folder.path().join(name);
     fs::write(&file, text).map_err(failed)?;
     run_editor(around, &file)?;
-    let text = fs::read_to_string(&file).map_err(failed)?;
-    write(&text).map_err(|error| {
+    let edited = fs::read_to_string(&file).map_err(failed)?;
+    if edited == text {
+        tell("nothing changed");
+        return Ok(None);
+    }
+    write(&edited).map(Some).map_err(|error| {
         let kept = folder.keep().join(name);
         error.hint(format!("your text is in {}", kept.display()))
     })

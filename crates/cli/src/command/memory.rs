@@ -9,6 +9,7 @@ use crate::command::editor::edit_text;
 use crate::command::print_list;
 use crate::compose::{all_secrets, load_config, memory_files};
 use crate::exit::CliError;
+use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
 use crate::stdio::{print, tell};
 
@@ -64,16 +65,22 @@ fn edit(files: &MemoryFiles, around: &ProcessEnv, topic: MemoryTopic) -> Result<
     let before = files.entries(topic).map_err(memory_error)?;
     let text = files.text(topic).map_err(memory_error)?;
     let name = format!("{}.md", topic.as_str());
-    edit_text(around, &name, &text, |text| {
+    let written = edit_text(around, &name, &text, |text| {
         files.replace_all(topic, &before, text).map_err(memory_error)
     })?;
-    tell(&format!("written: {}", for_terminal(&files.path(topic).display().to_string())));
+    if written.is_some() {
+        tell(&format!("written: {}", for_terminal(&files.path(topic).display().to_string())));
+    }
     Ok(())
 }
 
 fn memory_error(error: MemoryFileError) -> CliError {
     match error {
         MemoryFileError::Io { .. } => CliError::failed(error),
+        MemoryFileError::NoMatch { .. } => {
+            let list = format_command("memory list");
+            CliError::usage(error).hint(format!("`{list}` shows all entries"))
+        }
         error => CliError::usage(error),
     }
 }

@@ -84,7 +84,10 @@ fn row_json(skill: &Skill) -> Value {
 fn edit(library: &SkillLibrary, around: &ProcessEnv, name: &str) -> Result<(), CliError> {
     let old = match library.own_folder(name) {
         Ok(folder) => Some(fs::read_to_string(folder.join("SKILL.md")).unwrap_or_default()),
-        Err(SkillError::Unknown { .. }) => None,
+        Err(SkillError::Unknown { .. }) => {
+            library.check_skill(name, &template(name)).map_err(skill_error)?;
+            None
+        }
         Err(error) => return Err(skill_error(error)),
     };
     let text = old.clone().unwrap_or_else(|| template(name));
@@ -95,7 +98,10 @@ fn edit(library: &SkillLibrary, around: &ProcessEnv, name: &str) -> Result<(), C
         };
         written.map_err(skill_error)
     })?;
-    print(&format!("written: {}\n", for_terminal(&path.display().to_string())))
+    match path {
+        Some(path) => print(&format!("written: {}\n", for_terminal(&path.display().to_string()))),
+        None => Ok(()),
+    }
 }
 
 fn template(name: &str) -> String {

@@ -162,7 +162,7 @@ fn what_is_no_profile_says_why() {
     .map(|front| parse(front).unwrap_err().to_string());
     insta::assert_snapshot!(shown.join("\n"), @"
     it has no `description`: say what such an agent is for
-    a profile's name has 1 to 64 lower-case letters, digits and single hyphens inside
+    `A b` is not the name of a profile: it has 1 to 64 lower-case letters, digits and single hyphens inside
     `role` must be `leaf` or `orchestrator`
     `max_iterations` must be a whole number from 1
     `toolsets` must be a list of words
@@ -214,7 +214,7 @@ fn a_folder_has_an_end_and_a_new_file_replaces_none() {
     let text = "---\ndescription: d\n---\nDo it.\n";
     let error = |name, text| library.create(name, text).unwrap_err().to_string();
     assert!(error("p000", text).starts_with("there is a file for the profile `p000` already"));
-    assert!(error("../x", text).starts_with("a profile's name has"));
+    assert!(error("../x", text).starts_with("`../x` is not the name of a profile"));
     let other = text.replace("description", "name: y\ndescription");
     assert_eq!(error("x", &other), "its `name` is `y`, and it was to be `x`");
     let path = library.create("x", text).unwrap();

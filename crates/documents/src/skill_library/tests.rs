@@ -93,8 +93,8 @@ fn what_is_broken_is_named_and_the_rest_is_there() {
     insta::assert_snapshot!(places.shown(), @r"
     user good: Does good.
     bundled split: Splits work.
-    user/Upper/SKILL.md: a skill's name has 1 to 64 lower-case letters, digits and single hyphens inside
-    user/a--b/SKILL.md: a skill's name has 1 to 64 lower-case letters, digits and single hyphens inside
+    user/Upper/SKILL.md: `Upper` is not the name of a skill: it has 1 to 64 lower-case letters, digits and single hyphens inside
+    user/a--b/SKILL.md: `a--b` is not the name of a skill: it has 1 to 64 lower-case letters, digits and single hyphens inside
     user/bare/SKILL.md: it does not begin with front matter: `---`, fields, `---`
     user/colon/SKILL.md: line 3: not valid YAML: mapping values are not allowed in this context; put a text with `: ` in it between quotes
     user/empty/SKILL.md: the folder has no such file
@@ -171,7 +171,7 @@ fn only_skills_of_the_person_are_written_whole_or_not_at_all() {
         .join("\n"),
         @r"
         there is a skill `mine` already: edit it, or choose another name
-        a skill's name has 1 to 64 lower-case letters, digits and single hyphens inside
+        `../x` is not the name of a skill: it has 1 to 64 lower-case letters, digits and single hyphens inside
         its `name` is `mine` and its folder is `other`: they must be the same
         the text has 65592 bytes, and 65536 is the most: put parts into files beside it
         it does not begin with front matter: `---`, fields, `---`
@@ -181,6 +181,9 @@ fn only_skills_of_the_person_are_written_whole_or_not_at_all() {
         there is no folder for skills of the person
         "
     );
+    let fits = library.check_skill("new", &skill("new")).unwrap();
+    assert_eq!(fits, places.path("user/new"));
+    assert!(error(library.check_skill("New", "no front matter")).starts_with("`New` is not"));
     assert_eq!(fs::read_to_string(&path).unwrap(), skill("mine"));
     assert_eq!(fs::read_dir(places.path("user")).unwrap().count(), 1, "nothing is left behind");
     let edited = skill("mine").replace("Do mine", "Do it well");

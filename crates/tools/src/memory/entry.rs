@@ -43,17 +43,33 @@ pub(super) fn key_in(text: &str) -> Option<&'static str> {
     words.find_map(|word| KEY_BEGINNINGS.into_iter().find(|start| word.starts_with(start)))
 }
 
-/// Returns the entries of a text. A line that begins none belongs to the one before it.
-pub(super) fn parse(text: &str) -> Vec<String> {
-    let mut entries: Vec<String> = Vec::new();
-    for line in text.lines().map(str::trim_end).filter(|line| !line.trim().is_empty()) {
-        match (line.strip_prefix(BULLET), entries.last_mut()) {
-            (Some(entry), _) => entries.push(entry.trim().to_owned()),
-            (None, Some(last)) if !line.starts_with('#') => {
-                last.push(' ');
-                last.push_str(line.trim());
+/// An entry as a text has it.
+pub(super) struct TextEntry {
+    /// The number of its first line, from 1.
+    pub(super) line: usize,
+    pub(super) text: String,
+}
+
+/// Returns the entries of a text. Each line begins an entry, but for the title, and for indented
+/// lines without a bullet: they belong to the entry before them. Nothing else is left out.
+pub(super) fn parse(topic: MemoryTopic, text: &str) -> Vec<TextEntry> {
+    let mut entries: Vec<TextEntry> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        let text = line.trim();
+        if text.is_empty() || text == BULLET.trim() || text == topic.title() {
+            continue;
+        }
+        let bulleted = text.strip_prefix(BULLET);
+        let continues = bulleted.is_none() && line.starts_with(char::is_whitespace);
+        match entries.last_mut().filter(|_| continues) {
+            Some(last) => {
+                last.text.push(' ');
+                last.text.push_str(text);
             }
-            (None, _) => {}
+            None => {
+                let text = bulleted.unwrap_or(text).trim().to_owned();
+                entries.push(TextEntry { line: index + 1, text });
+            }
         }
     }
     entries

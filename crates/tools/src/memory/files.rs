@@ -11,7 +11,7 @@ use deputize_core::{AgentId, BoxFuture, Outcome};
 use deputize_documents::read_text;
 use deputize_file_lock::lock;
 
-use super::entry::{BULLET, key_in, marked, parse, text_of, unmarked};
+use super::entry::{BULLET, TextEntry, key_in, marked, parse, text_of, unmarked};
 use super::topic::{ENTRY_CHARS, MEMORY_BYTES, MemoryFileError, MemoryTopic};
 
 /// Bytes of a file that a person wrote; a longer one is not read.
@@ -68,7 +68,7 @@ impl MemoryFiles {
     /// If it is there and cannot be read.
     pub fn entries(&self, topic: MemoryTopic) -> Result<Vec<String>, MemoryFileError> {
         let path = self.path(topic);
-        read(&path).map_err(|source| MemoryFileError::Io { path, source })
+        read(topic, &path).map_err(|source| MemoryFileError::Io { path, source })
     }
 
     /// Returns the text of a file as agents read it: a title, and an entry a line.
@@ -162,8 +162,10 @@ impl MemoryFiles {
         Ok(removed)
     }
 
-    /// Replaces all entries of a file by those of a text, one a line that begins with `- `. Marks
-    /// in the text are kept. `before` has the entries that the text was made from.
+    /// Replaces all entries of a file by those of a text. Each line is an entry, with or without
+    /// `- ` before it; an indented line without it belongs to the entry before. The title of the
+    /// file is none. Marks in the text are kept. `before` has the entries that the text was made
+    /// from.
     ///
     /// # Errors
     /// If an entry is too long or a secret, the file has other entries than `before` by now, or it
@@ -175,10 +177,11 @@ impl MemoryFiles {
         text: &str,
     ) -> Result<(), MemoryFileError> {
         let mut new = Vec::new();
-        for entry in parse(text) {
-            let (text, sources) = unmarked(&entry);
+        for TextEntry { line, text } in parse(topic, text) {
+            let (text, sources) = unmarked(&text);
             let sources = sources.into_iter().map(ToOwned::to_owned).collect();
-            new.push(marked(self.check_entry(text)?, sources));
+            let in_line = |error| MemoryFileError::Line { line, source: Box::new(error) };
+            new.push(marked(self.check_entry(text).map_err(in_line)?, sources));
         }
         self.change(topic, |entries| {
             if entries != before {
@@ -222,7 +225,7 @@ impl MemoryFiles {
         let path = self.path(topic);
         let failed = |source| MemoryFileError::Io { path: path.clone(), source };
         let _lock = self.lock().map_err(failed)?;
-        let mut entries = read(&path).map_err(failed)?;
+        let mut entries = read(topic, &path).map_err(failed)?;
         let before = entries.len();
         change(&mut entries)?;
         let text = text_of(topic, &entries);
@@ -266,6 +269,7 @@ fn one_with(entries: &[String], topic: MemoryTopic, text: &str) -> Result<usize,
     let found: Vec<usize> = entries.iter().enumerate().filter_map(matching).collect();
     match found.as_slice() {
         [one] if !text.is_empty() => Ok(*one),
+        [] => Err(MemoryFileError::NoMatch { topic: topic.as_str(), text: text.to_owned() }),
         found => Err(MemoryFileError::Ambiguous {
             topic: topic.as_str(),
             text: text.to_owned(),
@@ -274,9 +278,10 @@ fn one_with(entries: &[String], topic: MemoryTopic, text: &str) -> Result<usize,
     }
 }
 
-fn read(path: &Path) -> io::Result<Vec<String>> {
+fn read(topic: MemoryTopic, path: &Path) -> io::Result<Vec<String>> {
     let text = read_text(path, READ_BYTES, None)?;
-    Ok(text.as_deref().map(parse).unwrap_or_default())
+    let entries = text.map(|text| parse(topic, &text)).unwrap_or_default();
+    Ok(entries.into_iter().map(|entry| entry.text).collect())
 }
 
 #[cfg(test)]

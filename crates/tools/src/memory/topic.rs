@@ -81,7 +81,15 @@ pub enum MemoryFileError {
         /// Its bytes with the entry.
         bytes: usize,
     },
-    /// Not exactly one entry has the text.
+    /// No entry has the text.
+    #[error("no entry of `{topic}` has `{text}` in it: give a part of an entry that is there")]
+    NoMatch {
+        /// The file.
+        topic: &'static str,
+        /// The text.
+        text: String,
+    },
+    /// More than one entry has the text.
     #[error("{count} entries of `{topic}` have `{text}` in them, not one: give more of the entry")]
     Ambiguous {
         /// The file.
@@ -90,6 +98,14 @@ pub enum MemoryFileError {
         text: String,
         /// How many entries have it.
         count: usize,
+    },
+    /// A line of a text is no entry.
+    #[error("line {line}")]
+    Line {
+        /// The number of the line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        source: Box<MemoryFileError>,
     },
     /// The file has other entries than those that were edited.
     #[error("`{0}` was changed meanwhile: edit it again")]

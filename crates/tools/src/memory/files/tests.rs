@@ -1,5 +1,7 @@
 use std::sync::Arc;
 
+use deputize_core::describe_error;
+
 use super::*;
 
 fn memory(dir: &Path) -> MemoryFiles {
@@ -74,7 +76,7 @@ fn what_is_no_entry_is_refused_and_nothing_changes() {
     the entry has a secret in it (a key that begins with `ghp_`): secrets are never kept
     the entry has a secret in it (a private key): secrets are never kept
     2 entries of `work` have `Uses one` in them, not one: give more of the entry
-    0 entries of `work` have `two` in them, not one: give more of the entry
+    no entry of `work` has `two` in it: give a part of an entry that is there
     2 entries of `work` have `` in them, not one: give more of the entry
     there is no memory `us`; there are `user` and `work`
     ");
@@ -92,12 +94,19 @@ fn a_file_that_a_person_wrote_is_read_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
     let memory = memory(dir.path());
     fs::create_dir_all(dir.path().join("memory")).unwrap();
-    let text = "Notes\n\n# About\n- One\n  and a half\n\n-no entry\n- Two\n";
+    let text =
+        "# About the person\nNotes\n\n## About\n- One\n  and a half\n  - below\n* Star\n- Two\n";
     fs::write(memory.path(MemoryTopic::User), text).unwrap();
-    assert_eq!(memory.entries(MemoryTopic::User).unwrap(), ["One and a half -no entry", "Two"]);
+    let entries = ["Notes", "## About", "One and a half", "below", "* Star", "Two"];
+    assert_eq!(memory.entries(MemoryTopic::User).unwrap(), entries);
+    memory.add(MemoryTopic::User, "New.", &[]).unwrap();
+    assert_eq!(memory.entries(MemoryTopic::User).unwrap(), [&entries[..], &["New."]].concat());
     let before = memory.entries(MemoryTopic::User).unwrap();
     let all = |text| memory.replace_all(MemoryTopic::User, &before, text);
-    all("- A\n- B [written after reading web:a.example]\n").unwrap();
+    let long = format!("- A\n\n-\n{}\n", "x".repeat(401));
+    let error = describe_error(&all(&long).unwrap_err());
+    assert_eq!(error, "line 4: the entry has 401 characters, and 400 is the most: shorten it");
+    all("A\n- B [written after reading web:a.example]\n").unwrap();
     let now = ["A", "B [written after reading web:a.example]"];
     assert_eq!(memory.entries(MemoryTopic::User).unwrap(), now);
     let error = all("- C\n").unwrap_err().to_string();
