@@ -21,6 +21,15 @@ const LONGEST: SignedDuration = SignedDuration::from_hours(10 * 366 * 24);
 const FORMS: &str = "write five cron fields such as `30 2 * * *`, `every 2h`, `in 20m`, or \
     `at 2026-12-01T09:00`, and a time zone such as Europe/Berlin behind it if it is not the local one";
 
+/// The five fields, with the values that each has.
+const CRON_FIELDS: [(&str, &str); 5] = [
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day of the month", "1 to 31"),
+    ("month", "1 to 12 or JAN to DEC"),
+    ("day of the week", "0 to 7 or SUN to SAT"),
+];
+
 /// When a job runs, and in which time zone.
 ///
 /// Its text is one of these, with the name of a time zone behind it unless the local one is meant:
@@ -141,7 +150,8 @@ impl Schedule {
             }
         };
         match schedule.next_after(now, now, local) {
-            None => Err(fault("it has no time to come")),
+            None if schedule.is_single() => Err(fault("its time has passed; write one to come")),
+            None => Err(fault("no date has that day and month")),
             Some(next) if next.duration_since(now) > LONGEST => {
                 Err(fault("its next time is more than ten years away"))
             }
@@ -236,14 +246,43 @@ fn cron(fields: &[&str]) -> Result<Cron, String> {
     if fields.len() != 5 && !is_nickname {
         return Err(FORMS.to_owned());
     }
-    let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
     // A nickname of the parser has seconds.
     let parsed = if is_nickname {
         CronParser::new().parse(&fields.join(" "))
     } else {
-        parser.parse(&fields.join(" "))
+        parser().parse(&fields.join(" "))
     };
-    parsed.map_err(|error| for_terminal_line(&error.to_string(), 160))
+    parsed.map_err(|_| describe_fault(fields))
+}
+
+/// Says which field cannot be used, and what may stand there.
+fn describe_fault(fields: &[&str]) -> String {
+    if let [nickname] = fields {
+        let nickname = for_terminal_line(nickname, 40);
+        return format!(
+            "there is no `{nickname}`; there are @hourly, @daily, @weekly, @monthly and @yearly"
+        );
+    }
+    let wrong = fields.iter().zip(CRON_FIELDS).enumerate().find(|(index, (field, _))| {
+        let mut alone = ["*"; CRON_FIELDS.len()];
+        if let Some(place) = alone.get_mut(*index) {
+            *place = field;
+        }
+        parser().parse(&alone.join(" ")).is_err()
+    });
+    match wrong {
+        Some((_, (field, (name, values)))) => format!(
+            "`{}` cannot be the {name}: write {values}, `*`, a list such as `1,3`, a range such as \
+             `1-3`, or steps such as `*/2`",
+            for_terminal_line(field, 40)
+        ),
+        None => FORMS.to_owned(),
+    }
+}
+
+/// Returns the parser of five fields.
+fn parser() -> CronParser {
+    CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build()
 }
 
 #[cfg(test)]
