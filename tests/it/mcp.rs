@@ -16,6 +16,7 @@ mod real;
 mod runs;
 mod serve;
 mod sign_in_server;
+mod sign_out;
 mod start;
 
 pub(crate) use desk::set as set_server;

@@ -19,7 +19,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::connection_handler::{ConnectionHandler, Notifications, ProgressNote};
-use crate::error::{LaunchError, McpError, McpErrorKind, ProtocolViolation};
+use crate::error::{LaunchError, McpError, McpErrorKind, ProtocolViolation, stray_lines};
 use crate::http;
 use crate::request_error::RequestError;
 use crate::server::{ServerConfig, ServerTransport};
@@ -298,7 +298,7 @@ impl Connection {
     pub(crate) async fn describe_end(&self) -> (String, String) {
         let how = match self.heard.fault() {
             Some(ProtocolViolation::NoMessages { count, first }) => {
-                let how = format!("it printed {count} lines that are not messages on its output");
+                let how = format!("it printed {} on its output", stray_lines(count));
                 return (how, first);
             }
             Some(garbage) => garbage.to_string(),
@@ -410,8 +410,7 @@ fn describe(why: String, heard: &ConnectionStatus, end: Option<String>) -> Strin
         _ => why,
     };
     if let Some((count, first)) = heard.stray() {
-        said =
-            format!("{said}; it printed {count} lines that are not messages, the first: {first}");
+        said = format!("{said}; it printed {}, the first: {first}", stray_lines(count));
     }
     said
 }

@@ -80,6 +80,9 @@ pub enum McpErrorKind {
     /// It answered something else than its protocol.
     #[error("its start failed: {0}")]
     Handshake(String),
+    /// It answers something else than an MCP server does.
+    #[error("it does not answer as an MCP server: {0}")]
+    NoServer(String),
     /// It does not list what it has.
     #[error("cannot get its list of {what}: {why}")]
     List {
@@ -131,6 +134,7 @@ impl McpErrorKind {
             Self::Header(_) => "a header cannot be sent",
             Self::Slow { .. } => "it did not answer in time",
             Self::Handshake(_) => "its start failed",
+            Self::NoServer(_) => "it does not answer as an MCP server",
             Self::List { .. } => "it does not list what it has",
             Self::ProtocolViolation(_) => "it breaks the protocol",
             Self::GivenUp { .. } => "it failed too often",
@@ -168,7 +172,7 @@ pub enum ProtocolViolation {
     },
     /// Lines that are no messages.
     #[error(
-        "it printed {count} lines that are not messages on its standard output; the first is: {first}"
+        "it printed {} on its standard output; the first is: {first}", stray_lines(*count)
     )]
     NoMessages {
         /// How many.
@@ -176,6 +180,14 @@ pub enum ProtocolViolation {
         /// The first.
         first: String,
     },
+}
+
+/// Counts what a server printed that is no message.
+pub(crate) fn stray_lines(count: u32) -> String {
+    match count {
+        1 => "1 line that is not a message".to_owned(),
+        more => format!("{more} lines that are not messages"),
+    }
 }
 
 struct QuotedWords<'a>(&'a str);

@@ -21,6 +21,7 @@
 //!     let login = Login::start(url, &client, listener.url()).await?;
 //!     println!("open {}", login.address());
 //!     let token = login.finish(&listener.redirected().await, &*clock).await?;
+//!     let _lock = store.lock(name, url)?;
 //!     store.write(name, &token)?;
 //! }
 //! let tokens = StoredTokens::new(name, url, client.allowed_hosts, store, clock);

@@ -18,6 +18,9 @@ pub struct ServerRecord {
     pub start: ServerTarget,
     /// The digest of the [`ServerTarget`] of the last request for a listing that got no answer.
     pub unanswered: Option<String>,
+    /// Whether a person has to sign in to it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub wants_sign_in: bool,
     /// Its last listing; `None` if it was never listed.
     pub listed: Option<ServerListing>,
     /// The approval; `None` if there was none.

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use crate::connection::Timeouts;
 use crate::content::ContentReader;
-use crate::error::{McpError, McpErrorKind, ProtocolViolation};
+use crate::error::{McpError, McpErrorKind, ProtocolViolation, stray_lines};
 use crate::list_request::{ListError, ListKind, all};
 use crate::listing::{ServerListing, ToolDescription, missed};
 use crate::request_error::RequestError;
@@ -296,7 +296,7 @@ impl ToolCallTask<'_> {
             }
             RequestError::Slow(limit) => {
                 theirs.extend(self.up.link.stray().map(|(count, first)| {
-                    format!("it printed {count} lines that are not messages, the first: {first}")
+                    format!("it printed {}, the first: {first}", stray_lines(count))
                 }));
                 let limit = limit.as_secs_f32();
                 let (how, then) = match self.up.link.is_closed() {
@@ -358,7 +358,7 @@ fn absent(error: McpError) -> ToolError {
             ProtocolViolation::LongLine { .. } | ProtocolViolation::Flood { .. },
         )) => fault.to_string(),
         McpErrorKind::ProtocolViolation(ProtocolViolation::NoMessages { count, .. }) => {
-            format!("it printed {count} lines that are not messages on its standard output")
+            format!("it printed {} on its standard output", stray_lines(*count))
         }
         McpErrorKind::Slow { limit, .. } => {
             format!("it did not answer within {} s", limit.as_secs_f32())
@@ -367,6 +367,7 @@ fn absent(error: McpError) -> ToolError {
         McpErrorKind::SignIn(_) => "a person has to sign in to it".to_owned(),
         McpErrorKind::Header(_) => "a header for it cannot be sent".to_owned(),
         McpErrorKind::Handshake(_) => "it was started, and its handshake failed".to_owned(),
+        McpErrorKind::NoServer(_) => "it does not answer as an MCP server".to_owned(),
         McpErrorKind::List { what, .. } => format!("it does not list its {what}"),
     };
     let text = format!("the call was not made: server `{}` is not there; {why}", error.server);

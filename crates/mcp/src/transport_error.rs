@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use deputize_core::describe_error;
 use deputize_core::sanitize::for_terminal_line;
 use futures_util::stream::BoxStream;
 use reqwest::StatusCode;
@@ -119,6 +120,34 @@ pub(crate) fn unauthorized(sign_in: Option<&str>, theirs: String) -> RequestErro
     let how = if command.is_empty() { String::new() } else { format!(": {command}") };
     let said = format!("the server answered {}: a person has to sign in to it{how}", status(401));
     RequestError::SignIn { said, theirs }
+}
+
+/// Returns whether something answered that is no server of this protocol.
+pub(crate) const fn is_foreign_answer(error: &HttpError) -> bool {
+    matches!(
+        error,
+        StreamableHttpError::UnexpectedContentType(_)
+            | StreamableHttpError::UnexpectedServerResponse(_)
+            | StreamableHttpError::HttpStatus(_)
+    )
+}
+
+/// Describes why a server cannot be used, without the names that the library has for its parts.
+pub(crate) fn describe_http(error: &HttpError) -> String {
+    match error {
+        StreamableHttpError::Client(error) => root(error),
+        StreamableHttpError::UnexpectedContentType(kind) => {
+            let kind = kind.as_deref().unwrap_or("of no type");
+            format!("its answer is {kind}, and neither JSON nor events")
+        }
+        StreamableHttpError::UnexpectedServerResponse(said) => {
+            match said.starts_with("could not parse JSON") {
+                true => "its answer is not a message of the protocol".to_owned(),
+                false => said.to_string(),
+            }
+        }
+        other => describe_error(other),
+    }
 }
 
 /// Returns the request error in an error of the library, if there is one.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use deputize_requirements::{program, require};
+use deputize_testkit::{MockAnswer, MockServer};
 use serde_json::{Value, json};
 
 use super::desk::{SERVER, caller, cards, config, deputize, offered, set};
@@ -123,6 +124,8 @@ async fn a_server_that_cannot_be_started_is_not_added_and_it_is_said_why() {
     let ended = deputize(&lab, &far).await.with_code(1);
     let words = "it cannot be reached: Connection refused";
     assert_eq!(ended.err.matches(words).count(), 1, "{}", ended.err);
+    let hint = "hint: check the address http://127.0.0.1:9/mcp, and whether the server runs";
+    assert!(ended.err.contains(hint), "{}", ended.err);
     assert!(!ended.err.contains("::"), "no names of our parts: {}", ended.err);
     let help = deputize(&lab, &["mcp", "add", "--help"]).await.with_code(0);
     assert!(help.out.contains("deputize mcp add [OPTIONS] <NAME> --url <URL>"), "{}", help.out);
@@ -142,6 +145,34 @@ async fn a_server_that_cannot_be_started_is_not_added_and_it_is_said_why() {
     )
     .await;
     let words = "`mcp_servers.w.env.K` names the variable `NO_SUCH`, which is not set";
+    assert!(ended.err.contains(words), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn an_address_of_something_else_is_named_with_what_it_answers() {
+    let lab = Lab::new();
+    let server = MockServer::start_with(|request| match request.path.as_str() {
+        "/page?key=hush" => MockAnswer::body("text/html", "<p>Hello</p>"),
+        "/json" => MockAnswer::json(&json!({"hello": 1})),
+        _ => MockAnswer::error(404, "not here"),
+    });
+    let server = server.await.unwrap();
+    for (path, words) in [
+        ("none", "HTTP 404 Not Found"),
+        ("page?key=hush", "its answer is text/html, and neither JSON nor events"),
+        ("json", "its answer is not a message of the protocol"),
+    ] {
+        let url = format!("http://{}/{path}", server.address());
+        let ended = deputize(&lab, &["mcp", "add", "w", "--yes", "--url", &url]).await.with_code(1);
+        let said = format!("mcp w: it does not answer as an MCP server: {words}");
+        assert!(ended.err.contains(&said), "{}", ended.err);
+        let url = url.split('?').next().unwrap();
+        let hint = format!("hint: check the address {url}: that of an MCP server often ends in");
+        assert!(ended.err.contains(&hint) && !ended.err.contains("hush"), "{}", ended.err);
+    }
+    let prints = ["mcp", "add", "w", "--yes", "--", "echo", "hello"];
+    let ended = deputize(&lab, &prints).await.with_code(1);
+    let words = "it printed 1 line that is not a message, the first: hello";
     assert!(ended.err.contains(words), "{}", ended.err);
 }
 

@@ -29,19 +29,19 @@ use super::sign_in_server::{Issued, answer};
 use crate::program::{ChatRequest, Lab, ProgramEnd, RunningProgram, model};
 
 /// What a server does otherwise than it should, by path and answer.
-type TwistFn = fn(&str, &str) -> Option<MockAnswer>;
+pub(super) type TwistFn = fn(&str, &str) -> Option<MockAnswer>;
 
 /// What becomes of the address that a browser is sent to.
 type ChangeFn = fn(&str) -> String;
 
-struct SignInFixture {
-    lab: Lab,
+pub(super) struct SignInFixture {
+    pub(super) lab: Lab,
     issued: Arc<Mutex<Issued>>,
     server: MockServer,
 }
 
 /// The head of the answer to a GET.
-fn get(url: &str) -> String {
+pub(super) fn get(url: &str) -> String {
     let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
     write!(stream, "GET /{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").unwrap();
@@ -51,7 +51,7 @@ fn get(url: &str) -> String {
 }
 
 impl SignInFixture {
-    async fn new(twist: TwistFn) -> Self {
+    pub(super) async fn new(twist: TwistFn) -> Self {
         let issued = Arc::new(Mutex::new(Issued { expires_in: 3600, ..Issued::default() }));
         let of = Arc::clone(&issued);
         let server = MockServer::start_with(move |request| {
@@ -67,21 +67,21 @@ impl SignInFixture {
         far
     }
 
-    fn url(&self) -> String {
+    pub(super) fn url(&self) -> String {
         format!("http://{}/mcp", self.server.address())
     }
 
-    fn configure(&self, address: &str) {
+    pub(super) fn configure(&self, address: &str) {
         let config = format!("mcp_servers:\n  far: {{ url: \"{address}\" }}\n");
         fs::write(self.lab.path("home/config.yaml"), config).unwrap();
     }
 
-    async fn mcp(&self, args: &[&str]) -> ProgramEnd {
+    pub(super) async fn mcp(&self, args: &[&str]) -> ProgramEnd {
         let args = [&["mcp"], args].concat();
         RunningProgram::start(self.lab.deputize(&args)).end().await
     }
 
-    async fn begin(&self) -> (RunningProgram, String) {
+    pub(super) async fn begin(&self) -> (RunningProgram, String) {
         self.begin_for("far").await
     }
 
@@ -98,14 +98,14 @@ impl SignInFixture {
     }
 
     /// Where the browser is sent after the person has signed in.
-    async fn redirect(address: &str) -> String {
+    pub(super) async fn redirect(address: &str) -> String {
         let address = address.to_owned();
         let head = blocking(move || get(&address)).await;
         let to = head.lines().find_map(|line| line.strip_prefix("location: "));
         to.unwrap_or_else(|| panic!("{head}")).trim().to_owned()
     }
 
-    async fn sign_in(&self) -> ProgramEnd {
+    pub(super) async fn sign_in(&self) -> ProgramEnd {
         self.sign_in_to("far").await
     }
 
@@ -133,7 +133,7 @@ impl SignInFixture {
         (text, ended)
     }
 
-    fn token_files(&self) -> Vec<String> {
+    pub(super) fn token_files(&self) -> Vec<String> {
         let folder = fs::read_dir(self.lab.path("home/mcp/oauth")).into_iter().flatten();
         let paths = folder.map(|entry| entry.unwrap().path());
         let tokens = paths.filter(|path| path.extension().is_some_and(|end| end == "json"));
@@ -191,6 +191,12 @@ async fn a_person_signs_in_and_agents_have_the_tools_until_they_sign_out() {
     let out = far.mcp(&["logout", "far"]).await.with_code(0);
     assert!(out.err.contains("signed out: mcp far"), "{}", out.err);
     assert_eq!(far.token_files(), [""; 0]);
+    let not_signed_in = "not signed in: deputize mcp login far";
+    let listed = far.mcp(&["list"]).await.with_code(0);
+    assert!(listed.out.trim_end().ends_with(not_signed_in), "{}", listed.out);
+    assert!(!listed.out.contains("ready"), "{}", listed.out);
+    let (_, without) = far.call().await;
+    assert!(without.err.contains(&format!("mcp far: {not_signed_in}")), "{}", without.err);
     let again = far.mcp(&["logout", "far"]).await;
     assert!(again.err.contains("nobody is signed in"), "{}", again.err);
 }
@@ -276,13 +282,20 @@ async fn who_comes_while_another_refreshes_waits_for_its_token() {
 #[tokio::test]
 async fn a_server_that_wants_a_sign_in_is_added_and_the_next_steps_are_named() {
     let far = SignInFixture::new(|_, _| None).await;
-    let added = far.mcp(&["add", "near", "--url", &far.url()]).await.with_code(0);
+    let add = ["add", "near", "--url", &far.url()];
+    let unasked = far.mcp(&add).await.with_code(1);
+    assert!(unasked.err.contains("--yes says yes beforehand"), "{}", unasked.err);
+    let listed = far.mcp(&["list"]).await.with_code(0);
+    assert!(!listed.out.contains("near"), "{}", listed.out);
+    let added = far.mcp(&[&add[..], &["--yes"]].concat()).await.with_code(0);
     for words in ["added: mcp near, to ", "deputize mcp login near", "deputize mcp review near"] {
         assert!(added.err.contains(words), "{}", added.err);
     }
     // Nothing is approved yet.
     let listed = far.mcp(&["list"]).await.with_code(0);
     assert!(!listed.out.contains("ready"), "{}", listed.out);
+    let near = listed.out.lines().find(|line| line.starts_with("near")).unwrap();
+    assert!(near.ends_with("not signed in: deputize mcp login near"), "{near}");
     let doctor = RunningProgram::start(far.lab.deputize(&["doctor"])).end().await;
     assert!(doctor.out.contains("deputize mcp login near"), "{}", doctor.out);
 
@@ -410,14 +423,25 @@ async fn a_redirect_that_answers_no_sign_in_of_ours_gives_no_token() {
     let change: [(ChangeFn, &str); 4] = [
         (|url| url.replace("state=", "state=x"), "its state is another one"),
         (|url| url.replace("iss=http://127", "iss=http://126"), "issuer mismatch"),
-        (|url| url.split("&iss=").next().unwrap().to_owned(), "missing required issuer"),
-        (|url| url.replace("code=code-1", "error=access_denied"), "refused: access_denied"),
+        (|url| url.split("&iss=").next().unwrap().to_owned(), "does not name its issuer"),
+        (
+            |url| url.replace("code=code-1", "error=access_denied&error_description=%3Cb%3Eno"),
+            "refused: access_denied: <b>no",
+        ),
     ];
     for (change, words) in change {
         let (login, address) = far.begin().await;
         let redirect = change(&SignInFixture::redirect(&address).await);
-        blocking(move || get(&redirect)).await;
+        let page = blocking(move || get(&redirect)).await;
+        if words.starts_with("refused") {
+            assert!(page.contains("sign-in failed: access_denied: <b>no\n"), "{page}");
+            assert!(page.contains("Go back to the terminal"), "{page}");
+            assert!(page.contains("content-type: text/plain"), "{page}");
+            assert!(!page.contains("received"), "{page}");
+        }
         let ended = login.end().await;
+        let whole = format!("mcp far: cannot sign in to `{}`: ", far.url());
+        assert!(ended.err.contains(&whole), "{}", ended.err);
         assert!(ended.err.contains(words), "{words}: {}", ended.err);
         assert_ne!(ended.code, Some(0));
         assert_eq!(far.token_files(), [""; 0]);
@@ -453,7 +477,11 @@ fn metadata(issuer: &str, authorize: &str, token: &str) -> MockAnswer {
 async fn what_a_hostile_server_names_is_not_asked() {
     const METADATA: &str = "/.well-known/oauth-authorization-server";
     const RESOURCE: &str = "/.well-known/oauth-protected-resource/mcp";
-    let twists: [(TwistFn, &str); 6] = [
+    let twists: [(TwistFn, &str); 7] = [
+        (
+            |path, _| (path == "/register").then(|| MockAnswer::error(403, "no")),
+            "the authorization server does not register this client: ",
+        ),
         (
             |path, base| {
                 let authorize = format!("{base}/authorize");

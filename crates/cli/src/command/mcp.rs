@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use deputize_core::sanitize::{for_question, for_terminal_line};
-use deputize_mcp::oauth::SignInStatus;
 use deputize_mcp::{
-    ApprovalStore, ServerChange, ServerConfig, ServerListing, ServerRecord, ServerTarget, look,
+    ApprovalStore, McpError, McpErrorKind, ServerChange, ServerConfig, ServerListing, ServerRecord,
+    ServerTarget, look,
 };
 use deputize_tools::Processes;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use crate::command::print_list;
 use crate::compose::load_config;
 use crate::compose::mcp::{cards, not_given, server};
 use crate::compose::sign_in;
-use crate::config::{Config, LoadedConfig, Sources, nearest};
+use crate::config::{Config, LoadedConfig, McpServer, Sources, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
@@ -61,22 +61,73 @@ pub(crate) fn mcp(around: &ProcessEnv, command: &Mcp) -> Result<(), CliError> {
     }
 }
 
+/// Whether a person can use a server that may want a sign-in.
+enum SignInState {
+    NotNeeded,
+    SignedIn,
+    /// With the reason, and what to do.
+    Missing(String),
+}
+
 /// One server that is configured, and what is kept of it.
-struct ConfiguredServer {
+struct ConfiguredServer<'a> {
+    entry: &'a McpServer,
     server: ServerConfig,
     cards: ApprovalStore,
     card: ServerRecord,
 }
 
-impl ConfiguredServer {
-    fn of(around: &ProcessEnv, loaded: &LoadedConfig, name: &str) -> Result<Self, CliError> {
+impl<'a> ConfiguredServer<'a> {
+    fn of(around: &ProcessEnv, loaded: &'a LoadedConfig, name: &str) -> Result<Self, CliError> {
         let servers = &loaded.config.mcp_servers;
         let entry = servers.get(name).ok_or_else(|| missing(name, loaded))?;
         let server = server(name, entry, around)?;
         let cards = cards(around)?;
         let card = cards.read(name, &server.start()).map_err(CliError::failed)?;
-        Ok(Self { server, cards, card })
+        Ok(Self { entry, server, cards, card })
     }
+
+    fn sign_in_state(&self, name: &str, around: &ProcessEnv) -> SignInState {
+        match sign_in::missing(name, self.entry, &self.card, around) {
+            Some(why) => SignInState::Missing(why),
+            None if sign_in::status(name, self.entry, around).is_some() => SignInState::SignedIn,
+            None => SignInState::NotNeeded,
+        }
+    }
+
+    /// Asks the server what it has, and hears it. Whether it wants a sign-in is kept either way.
+    fn ask(
+        &mut self,
+        around: &ProcessEnv,
+        cwd: &Path,
+    ) -> Result<(ServerListing, Duration), CliError> {
+        let (name, start) = (self.server.name.clone(), self.server.start());
+        match ask(around, &self.server, cwd) {
+            Ok((listed, took)) => {
+                self.card.wants_sign_in = sign_in::status(&name, self.entry, around).is_some();
+                self.card.hear(&start, listed.clone());
+                Ok((listed, took))
+            }
+            Err(error) => {
+                if wants_sign_in(&error) {
+                    self.keep_wants_sign_in(&name)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Keeps that the server wants a sign-in.
+    fn keep_wants_sign_in(&mut self, name: &str) -> Result<(), CliError> {
+        self.card.wants_sign_in = true;
+        self.cards.write(name, &self.server.start(), &self.card).map_err(CliError::failed)
+    }
+}
+
+/// Returns whether a server says what it has only to a person who signed in.
+fn wants_sign_in(error: &CliError) -> bool {
+    let error = error.source_as::<McpError>();
+    error.is_some_and(|error| matches!(error.fault, McpErrorKind::SignIn(_)))
 }
 
 fn missing(name: &str, loaded: &LoadedConfig) -> CliError {
@@ -108,7 +159,19 @@ fn ask(
     let runtime = runtime.map_err(CliError::failed)?;
     let begun = Instant::now();
     let looked = runtime.block_on(look(server.clone(), cwd, move || processes.shared()));
-    let listed = looked.map_err(CliError::failed)?;
+    let listed = looked.map_err(|error| {
+        let place = server.start().place;
+        let hint = match error.fault {
+            McpErrorKind::Http(_) => {
+                format!("check the address {place}, and whether the server runs")
+            }
+            McpErrorKind::NoServer(_) => {
+                format!("check the address {place}: that of an MCP server often ends in /mcp")
+            }
+            _ => return CliError::failed(error),
+        };
+        CliError::failed(error).hint(hint)
+    })?;
     Ok((listed, begun.elapsed()))
 }
 
@@ -118,10 +181,9 @@ fn list(around: &ProcessEnv, view: &View) -> Result<(), CliError> {
     for name in loaded.config.mcp_servers.keys() {
         rows.push(match ConfiguredServer::of(around, &loaded, name) {
             Ok(configured) => {
+                let sign_in = configured.sign_in_state(name, around);
                 let row = ServerRow::of(name, configured.server.start(), &configured.card);
-                let entry = loaded.config.mcp_servers.get(name);
-                let sign_in = entry.and_then(|entry| sign_in::status(name, entry, around));
-                row.but(&loaded.config).with_sign_in(sign_in)
+                row.with_sign_in(sign_in).but(&loaded.config)
             }
             Err(error) => {
                 ServerRow { name: name.clone(), state: error.chain(), ..ServerRow::default() }
@@ -163,7 +225,9 @@ impl ServerRow {
             0 if card.listed.is_some() && card.approved.is_none() => {
                 format!("nobody approved it yet: {review} {name}")
             }
-            0 if card.listed.is_none() => "it has not listed its tools yet".to_owned(),
+            0 if card.listed.is_none() => {
+                format!("it has not listed its tools yet: {review} {name}")
+            }
             0 if card.is_stale(&start) => {
                 "its configuration changed since it listed its tools; it will be asked again"
                     .to_owned()
@@ -188,16 +252,13 @@ impl ServerRow {
         self
     }
 
-    /// The same with whether somebody is signed in to it.
-    fn with_sign_in(mut self, status: Option<SignInStatus>) -> Self {
-        let told = match status {
-            None => return self,
-            Some(SignInStatus::SignedIn) => "signed in".to_owned(),
-            Some(SignInStatus::Expired) => {
-                format!("the sign-in has expired: {}", sign_in::command(&self.name))
-            }
-        };
-        self.state = format!("{}; {told}", self.state);
+    /// The same with whether somebody is signed in to it, which comes before all else.
+    fn with_sign_in(mut self, sign_in: SignInState) -> Self {
+        match sign_in {
+            SignInState::NotNeeded => {}
+            SignInState::SignedIn => self.state.push_str("; signed in"),
+            SignInState::Missing(why) => self.state = why,
+        }
         self
     }
 
@@ -245,8 +306,7 @@ fn test(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliE
         let hint = format!("look at it and start it with: {review} {name}");
         return Err(CliError::failed(held).hint(hint));
     }
-    let (listed, took) = ask(around, &configured.server, &sources.cwd)?;
-    configured.card.hear(&start, listed.clone());
+    let (listed, took) = configured.ask(around, &sources.cwd)?;
     configured.cards.write(name, &start, &configured.card).map_err(CliError::failed)?;
     print(&wrap_lines(&show::short(name, &listed, took), output_columns()))?;
     let waiting = configured.card.changes(&start).into_iter().filter(ServerChange::waits).count();
@@ -280,8 +340,7 @@ fn review(around: &ProcessEnv, name: &str, yes: bool, settings: &Settings) -> Re
             return Err(CliError::failed(ServerError::Declined));
         }
     }
-    let (listed, _) = ask(around, &configured.server, &sources.cwd)?;
-    configured.card.hear(&start, listed.clone());
+    let (listed, _) = configured.ask(around, &sources.cwd)?;
     let changes = configured.card.changes(&start);
     print(&show::whole(name, &start, &listed, &changes))?;
     let ConfiguredServer { cards, card, .. } = &mut configured;

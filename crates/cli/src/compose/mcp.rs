@@ -211,11 +211,14 @@ pub(super) fn known(
         };
         let start = server.start();
         let card = cards_of(entry, around)
-            .and_then(|cards| cards.read(name, &start).map_err(CliError::failed))
-            .map(|card| KnownServer::new(start, card));
+            .and_then(|cards| cards.read(name, &start).map_err(CliError::failed));
         match card {
-            Ok(server) => {
-                found.insert(name.clone(), server);
+            Ok(card) => {
+                // One that has not listed its tools is asked, and says so itself.
+                let missing = sign_in::missing(name, entry, &card, around)
+                    .filter(|_| is_wanted(config, name) && !card.is_stale(&start));
+                warnings.extend(missing.map(|why| format!("mcp {name}: {why}")));
+                found.insert(name.clone(), KnownServer::new(start, card));
             }
             Err(error) => warn(error),
         }

@@ -5,16 +5,18 @@ use std::sync::Arc;
 
 use deputize_core::Clock as _;
 use deputize_core::sanitize::Secrets;
-use deputize_mcp::TokenSource;
 use deputize_mcp::oauth::{
-    FileTokenStore, OAuthClient, SignInStatus, StoredTokens, TokenStore as _,
+    FileTokenStore, OAuthClient, SignInStatus, StoredToken, StoredTokens, TokenLock,
+    TokenStore as _,
 };
+use deputize_mcp::{ServerRecord, TokenSource};
 use deputize_runtime::SystemClock;
 
 use crate::config::McpServer;
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
+use crate::stdio::tell;
 
 /// Why this program cannot be made known to an authorization server.
 #[derive(Debug, thiserror::Error)]
@@ -83,7 +85,25 @@ pub(crate) fn client(
     })
 }
 
-/// Returns whether somebody is signed in to a server; `None` if nobody ever was.
+/// Returns what a person reads of a server that wants a sign-in and has none that can be used.
+pub(crate) fn missing(
+    name: &str,
+    entry: &McpServer,
+    record: &ServerRecord,
+    around: &ProcessEnv,
+) -> Option<String> {
+    let is_sent = entry.headers.keys().any(|header| header.eq_ignore_ascii_case("authorization"));
+    address(entry).filter(|_| !is_sent)?;
+    let why = match status(name, entry, around) {
+        Some(SignInStatus::SignedIn) => return None,
+        Some(SignInStatus::Expired) => "the sign-in has expired",
+        None if record.wants_sign_in => "not signed in",
+        None => return None,
+    };
+    Some(format!("{why}: {}", command(name)))
+}
+
+/// Returns whether somebody is signed in to a server; `None` if nobody is.
 pub(crate) fn status(name: &str, entry: &McpServer, around: &ProcessEnv) -> Option<SignInStatus> {
     let token = store(around).ok()?.read(name, address(entry)?).ok()??;
     Some(token.status(SystemClock.now_ms()))
@@ -109,10 +129,36 @@ pub(crate) fn forget_removed(
     around: &ProcessEnv,
 ) -> Result<(), CliError> {
     let Some(url) = address(entry) else { return Ok(()) };
-    store(around)?.remove(name, url).map(drop).map_err(CliError::failed)
+    let store = store(around)?;
+    let _lock = lock(&store, name, url)?;
+    store.remove(name, url).map(drop).map_err(CliError::failed)
 }
 
-/// Forgets the sign-ins to all servers of a name. Returns whether there was one.
-pub(crate) fn forget(name: &str, around: &ProcessEnv) -> Result<bool, CliError> {
-    store(around)?.remove_all(name).map_err(CliError::failed)
+/// Forgets the sign-ins to all servers of a name, of which one may be configured. Returns whether
+/// there was one.
+pub(crate) fn forget(
+    name: &str,
+    entry: Option<&McpServer>,
+    around: &ProcessEnv,
+) -> Result<bool, CliError> {
+    let store = store(around)?;
+    let lock = entry.and_then(address).map(|url| lock(&store, name, url));
+    let _lock = lock.transpose()?;
+    store.remove_all(name).map_err(CliError::failed)
+}
+
+/// Keeps the token of a sign-in.
+pub(crate) fn keep(name: &str, token: &StoredToken, around: &ProcessEnv) -> Result<(), CliError> {
+    let store = store(around)?;
+    let _lock = lock(&store, name, token.server())?;
+    store.write(name, token).map_err(CliError::failed)
+}
+
+/// Waits until no other program changes the token of a server.
+fn lock(store: &FileTokenStore, name: &str, url: &str) -> Result<TokenLock, CliError> {
+    if let Some(lock) = store.try_lock(name, url).map_err(CliError::failed)? {
+        return Ok(lock);
+    }
+    tell(&format!("mcp {name}: another program refreshes the sign-in; waiting for it"));
+    store.lock(name, url).map_err(CliError::failed)
 }

@@ -9,13 +9,12 @@ use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt as _, RunningService,
 };
 use rmcp::transport::Transport;
-use rmcp::transport::streamable_http_client::StreamableHttpError;
 
 use crate::connection_handler::ConnectionHandler;
 use crate::error::McpErrorKind;
 use crate::handshake::HandshakeTransport;
 use crate::request_error::RequestError;
-use crate::transport_error::{request_error, root};
+use crate::transport_error::{describe_http, is_foreign_answer, request_error};
 
 /// The longest that `server/discover` may stay unanswered before `initialize` is sent.
 const DISCOVER_TIMEOUT: Duration = Duration::from_secs(2);
@@ -86,10 +85,14 @@ where
         let why = describe_agreement_error(cause);
         let kind = match failed_request(cause) {
             Some(RequestError::SignIn { .. }) => McpErrorKind::SignIn,
-            None if matches!(error, ClientInitializeError::TransportError { .. }) => {
-                McpErrorKind::Http
-            }
-            _ => McpErrorKind::Handshake,
+            Some(_) => McpErrorKind::Handshake,
+            None => match cause {
+                ClientInitializeError::TransportError { error, .. } => {
+                    let is_foreign = error.error.downcast_ref().is_some_and(is_foreign_answer);
+                    if is_foreign { McpErrorKind::NoServer } else { McpErrorKind::Http }
+                }
+                _ => McpErrorKind::Handshake,
+            },
         };
         HandshakeError { why: deputize_core::sanitize::for_terminal_line(&why, 400), kind, next }
     })
@@ -109,12 +112,10 @@ fn describe_agreement_error(error: &ClientInitializeError) -> String {
         return said.clone();
     }
     match error {
-        ClientInitializeError::TransportError { error, .. } => {
-            match error.error.downcast_ref::<StreamableHttpError<reqwest::Error>>() {
-                Some(StreamableHttpError::Client(error)) => root(error),
-                _ => describe_error(&*error.error),
-            }
-        }
+        ClientInitializeError::TransportError { error, .. } => match error.error.downcast_ref() {
+            Some(error) => describe_http(error),
+            None => describe_error(&*error.error),
+        },
         other => describe_error(other),
     }
 }

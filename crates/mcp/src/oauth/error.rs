@@ -46,6 +46,9 @@ pub enum OAuthError {
     /// The server does not say where people sign in.
     #[error("the server does not say where to sign in: it publishes no OAuth metadata")]
     NoMetadata,
+    /// The authorization server does not register this client.
+    #[error("the authorization server does not register this client: {0}")]
+    Registration(String),
     /// A step of the sign-in failed.
     #[error("{step} failed: {problem}")]
     Step {
@@ -72,6 +75,10 @@ impl OAuthError {
 
     pub(crate) fn step(step: &'static str, problem: &str) -> Self {
         Self::Step { step, problem: for_terminal_line(problem, SHOWN_CHARS) }
+    }
+
+    pub(crate) fn registration(problem: &str) -> Self {
+        Self::Registration(for_terminal_line(problem, SHOWN_CHARS))
     }
 
     pub(crate) fn refused(words: &str) -> Self {

@@ -90,7 +90,10 @@ impl Login {
             scopes => scopes.to_vec(),
         };
         let config = register(&mut manager, client, redirect, &scopes).await;
-        let config = config.map_err(failed("the registration of this client"))?;
+        let config = config.map_err(|error| {
+            let refused = || OAuthError::registration(&describe(&error));
+            http.take_error().unwrap_or_else(refused)
+        })?;
         let scope_names: Vec<&str> = scopes.iter().map(String::as_str).collect();
         let address = manager.get_authorization_url(&scope_names).await;
         let address = address.map_err(failed("the sign-in"))?;
@@ -213,5 +216,29 @@ fn takes_secret_in_body(metadata: &AuthorizationMetadata) -> bool {
 
 /// Returns why a step failed: the error of its request, if that was what failed.
 fn failure(http: &OAuthHttp, step: &'static str, error: &AuthError) -> OAuthError {
-    http.take_error().unwrap_or_else(|| OAuthError::step(step, &describe_error(error)))
+    http.take_error().unwrap_or_else(|| OAuthError::step(step, &describe(error)))
+}
+
+/// Describes an error of the library without the names that it has for its parts.
+fn describe(error: &AuthError) -> String {
+    match error {
+        AuthError::AuthorizationFailed(why)
+        | AuthError::TokenExchangeFailed(why)
+        | AuthError::OAuthError(why)
+        | AuthError::MetadataError(why)
+        | AuthError::RegistrationFailed(why)
+        | AuthError::InvalidScope(why)
+        | AuthError::InternalError(why) => why.clone(),
+        AuthError::AuthorizationServerMismatch { expected_issuer, received_issuer } => {
+            format!("issuer mismatch: {received_issuer} answered, and {expected_issuer} was asked")
+        }
+        AuthError::AuthorizationServerMissingIssuer { expected_issuer } => {
+            format!("the answer does not name its issuer, which is {expected_issuer}")
+        }
+        AuthError::PkceUnsupported => {
+            "the authorization server has no PKCE with S256, without which nobody signs in here"
+                .to_owned()
+        }
+        other => describe_error(other),
+    }
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
+use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,6 +18,7 @@ use tokio::task::JoinSet;
 use url::Url;
 
 use super::login::OAuthClient;
+use super::redirect_answer::refusal;
 
 /// The most connections at once: browsers open some that they do not use.
 const CONNECTIONS: usize = 32;
@@ -26,8 +28,6 @@ const HEAD: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(2);
 /// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(200);
-/// What the person reads in the browser.
-const RECEIVED: &str = "The sign-in was received. You can close this page and go back.\n";
 
 /// Listens on this machine for one redirect.
 #[derive(Debug)]
@@ -98,10 +98,11 @@ async fn serve(stream: TcpStream, expected: Arc<Url>, sender: mpsc::Sender<Url>)
         let url = redirect_of(&request, &expected);
         let sender = sender.clone();
         async move {
-            let Some(url) = url else { return Ok(response(StatusCode::NOT_FOUND, "\n")) };
+            let Some(url) = url else { return Ok(response(StatusCode::NOT_FOUND, "\n".into())) };
+            let page = page(&url);
             // Only the first one counts.
             let _is_first = sender.try_send(url);
-            Ok::<_, Infallible>(response(StatusCode::OK, RECEIVED))
+            Ok::<_, Infallible>(response(StatusCode::OK, page))
         }
     });
     let serving = hyper::server::conn::http1::Builder::new()
@@ -120,8 +121,23 @@ fn redirect_of(request: &Request<Incoming>, expected: &Url) -> Option<Url> {
     is_meant.then_some(url)
 }
 
-fn response(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+/// Returns what the person reads in the browser.
+fn page(redirected: &Url) -> String {
+    match refusal(redirected) {
+        None => "The sign-in was received. You can close this page and go back.\n".to_owned(),
+        Some(why) => format!(
+            "The sign-in failed: {why}\nYou can close this page. Go back to the terminal to try \
+             again.\n"
+        ),
+    }
+}
+
+fn response(status: StatusCode, text: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(text)));
     *response.status_mut() = status;
+    // A page that quotes the redirect is text, whatever stands in it.
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     response
 }

@@ -1,5 +1,6 @@
 //! What a redirect says.
 
+use deputize_core::sanitize::for_terminal_line;
 use url::Url;
 
 use super::error::OAuthError;
@@ -34,15 +35,26 @@ impl RedirectAnswer {
         if one("state")?.as_deref() != Some(state) {
             return Err(OAuthError::Redirect("its state is another one"));
         }
-        if let Some(error) = one("error")? {
-            let words =
-                one("error_description")?.map_or(error.clone(), |it| format!("{error}: {it}"));
+        if let Some(words) = refusal(redirected) {
             return Err(OAuthError::refused(&words));
         }
         let issuer = one("iss")?;
         let code = one("code")?.filter(|code| !code.is_empty());
         Ok(Self { code: code.ok_or(OAuthError::Redirect("it has no code"))?, issuer })
     }
+}
+
+/// Returns why a redirect says that nobody was signed in; `None` if it says no such thing.
+pub(super) fn refusal(redirected: &Url) -> Option<String> {
+    let value = |name: &str| {
+        let found = redirected.query_pairs().find(|(key, _)| key == name);
+        found.map(|(_, value)| for_terminal_line(&value, 200))
+    };
+    let error = value("error")?;
+    Some(match value("error_description") {
+        Some(words) => format!("{error}: {words}"),
+        None => error,
+    })
 }
 
 #[cfg(test)]

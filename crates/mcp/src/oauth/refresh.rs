@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use deputize_core::sanitize::RotatingSecrets;
 use deputize_core::{BoxFuture, Clock, describe_error};
@@ -19,13 +18,8 @@ use super::http::{OAuthHttp, OAuthRequest, OAuthResponse};
 use super::stored_token::StoredToken;
 use super::token_answer::TokenAnswer;
 use super::token_refusal::TokenRefusal;
-use super::token_store::{TokenLock, TokenStore, TokenStoreError};
+use super::token_store::{LOCK_LIMIT, LOCK_PAUSE, TokenLock, TokenStore, TokenStoreError};
 use crate::access_tokens::AccessTokens;
-
-/// How long another process may take to refresh the token.
-const LOCK_LIMIT: Duration = Duration::from_secs(60);
-/// Pause between two looks whether it is done.
-const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
 /// The stored token of one server. It is read when it is first needed, and refreshed shortly before
 /// it expires or when the server refuses it, by one process at a time.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use deputize_core::sanitize::RotatingSecrets;
 use sha2::{Digest as _, Sha256};
@@ -13,6 +15,10 @@ use super::stored_token::StoredToken;
 use crate::names::toolset;
 use crate::server::{create_private, hex};
 
+/// How long another process may hold the lock of a token.
+pub(super) const LOCK_LIMIT: Duration = Duration::from_secs(60);
+/// Pause between two looks whether it is free.
+pub(super) const LOCK_PAUSE: Duration = Duration::from_millis(50);
 /// The most bytes of a token's file.
 const FILE_BYTES: u64 = 1024 * 1024;
 
@@ -41,12 +47,17 @@ pub enum TokenStoreError {
         #[source]
         source: io::Error,
     },
+    /// Another process holds the lock of the token for too long.
+    #[error(
+        "another program has been refreshing the sign-in to `{0}` for a minute: try again later"
+    )]
+    Busy(String),
     /// A server has no such name or address.
     #[error("`{0}` cannot be the name or the address of an MCP server")]
     Name(String),
 }
 
-/// Keeps others from refreshing the same token until it is dropped.
+/// Keeps others from changing the same token until it is dropped.
 pub struct TokenLock {
     _guard: Box<dyn Send>,
 }
@@ -84,11 +95,29 @@ pub trait TokenStore: Send + Sync {
     /// If it cannot be deleted.
     fn remove(&self, server: &str, url: &str) -> Result<bool, TokenStoreError>;
 
-    /// Returns the right to refresh the token of a server; `None` while another process has it.
+    /// Returns the right to change the token of a server; `None` while another process has it. Who
+    /// writes or removes a token has it: a refresh then brings back none that was removed.
     ///
     /// # Errors
     /// If nobody can have it.
     fn try_lock(&self, server: &str, url: &str) -> Result<Option<TokenLock>, TokenStoreError>;
+
+    /// Waits for the right to change the token of a server, at most a minute.
+    ///
+    /// # Errors
+    /// As [`TokenStore::try_lock`], and if another process does not give it back.
+    fn lock(&self, server: &str, url: &str) -> Result<TokenLock, TokenStoreError> {
+        let begun = Instant::now();
+        loop {
+            if let Some(lock) = self.try_lock(server, url)? {
+                return Ok(lock);
+            }
+            if begun.elapsed() > LOCK_LIMIT {
+                return Err(TokenStoreError::Busy(server.to_owned()));
+            }
+            thread::sleep(LOCK_PAUSE);
+        }
+    }
 
     /// Returns the secret values of all tokens that were read or kept so far, which a session
     /// redacts. By default there are none: then nothing is redacted.
@@ -122,8 +151,8 @@ impl FileTokenStore {
         token.secrets().for_each(|secret| self.secrets.add(&name, secret));
     }
 
-    /// Deletes the tokens of all servers of a name, whatever their address. Returns whether there
-    /// was one.
+    /// Deletes the tokens of all servers of a name, whatever their address. Locks stay: another
+    /// process may hold them. Returns whether there was one.
     ///
     /// # Errors
     /// If one cannot be deleted.
@@ -140,7 +169,8 @@ impl FileTokenStore {
             let path = entry.map_err(wrong)?.path();
             let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
             // No server's name has a dot.
-            if name.split_once('.').is_some_and(|(name, _)| name == server) {
+            let is_lock = name.ends_with(".lock");
+            if !is_lock && name.split_once('.').is_some_and(|(name, _)| name == server) {
                 any |= delete(&path)? && name.ends_with(".json");
             }
         }
@@ -299,7 +329,9 @@ mod tests {
         assert!(store.try_lock("docs", URL).unwrap().is_some());
         store.write("docs", &token(URL)).unwrap();
         store.write("docs-2", &token(URL)).unwrap();
+        let _refreshes = store.lock("docs", URL).unwrap();
         assert!(store.remove_all("docs").unwrap() && !store.remove_all("docs").unwrap());
+        assert!(store.try_lock("docs", URL).unwrap().is_none(), "the lock is still that one");
         assert!(store.read("docs-2", URL).unwrap().is_some());
     }
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use deputize_mcp::{McpError, McpErrorKind, ServerRecord, WORKSPACE, server_name};
+use deputize_mcp::{ServerRecord, WORKSPACE, server_name};
 use serde_json::{Map, Value, json};
 
 use super::{
     ServerError, ask, ask_consent, file, left_where_it_started, load_sources, note_if_not_given,
-    show,
+    show, wants_sign_in,
 };
 use crate::args::AddServer;
 use crate::compose::mcp::{cards, server};
@@ -39,8 +39,14 @@ pub(super) fn add(around: &ProcessEnv, args: &AddServer) -> Result<(), CliError>
     let asked = ask(around, &server, &sources.cwd);
     let (listed, took) = match asked {
         Ok(asked) => asked,
-        Err(error) if needs_sign_in(&error) => {
+        Err(error) if wants_sign_in(&error) => {
+            tell(&format!("mcp {name}: {} wants a person to sign in", server.start().line()));
+            if !args.yes && !ask_consent(around, "add this server?")? {
+                return Err(CliError::failed(ServerError::NotAdded));
+            }
             let path = file::add(&sources, name, &written(args, start_in))?;
+            let card = ServerRecord { wants_sign_in: true, ..ServerRecord::default() };
+            cards(around)?.write(name, &server.start(), &card).map_err(CliError::failed)?;
             say_sign_in_is_next(args, &path);
             note_if_not_given(&loaded.config, name);
             return Ok(());
@@ -76,19 +82,13 @@ pub(super) fn add(around: &ProcessEnv, args: &AddServer) -> Result<(), CliError>
     Ok(())
 }
 
-/// Whether a server says what it has only to a person who signed in.
-fn needs_sign_in(error: &CliError) -> bool {
-    let error = error.source_as::<McpError>();
-    error.is_some_and(|error| matches!(error.fault, McpErrorKind::SignIn(_)))
-}
-
 /// Says what the person does after a server was added that shows nothing before a sign-in.
 fn say_sign_in_is_next(args: &AddServer, path: &Path) {
     let name = &args.name;
     tell(&format!("added: mcp {name}, to {}; agents do not have it yet", path.display()));
     in_the_file(args).into_iter().for_each(|note| tell(&note));
     let (login, review) = (format_command("mcp login"), format_command("mcp review"));
-    tell(&format!("note: it wants a person to sign in: {login} {name}"));
+    tell(&format!("note: sign in to it: {login} {name}"));
     tell(&format!("note: then see what it has, and approve it: {review} {name}"));
 }
 

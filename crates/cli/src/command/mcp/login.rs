@@ -2,20 +2,21 @@
 
 use std::ffi::OsStr;
 use std::io::BufRead as _;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use deputize_core::sanitize::for_terminal_line;
-use deputize_mcp::oauth::{Login, RedirectListener, StoredToken, TokenStore as _};
+use deputize_mcp::oauth::{Login, OAuthError, RedirectListener, StoredToken};
 use deputize_process::resolve_program;
 use deputize_runtime::SystemClock;
 use tokio::sync::mpsc;
 use url::Url;
 
-use super::{load_sources, missing};
+use super::{ConfiguredServer, ask, load_sources, missing};
 use crate::args::{LoginArgs, Settings};
-use crate::compose::sign_in::{client, forget, store};
-use crate::config::McpServer;
+use crate::compose::sign_in::{client, forget, keep};
+use crate::config::{LoadedConfig, McpServer};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
@@ -30,13 +31,60 @@ enum LoginError {
     Header(String),
     #[error("mcp {name}: nobody signed in within {seconds} s; nothing was changed")]
     Late { name: String, seconds: u32 },
+    #[error("mcp {0}: it needs no sign-in: it answers without one")]
+    NotNeeded(String),
     #[error("mcp {0}: nobody is signed in")]
     NotSignedIn(String),
+    #[error("mcp {name}: cannot sign in to `{url}`")]
+    SignIn {
+        name: String,
+        url: String,
+        #[source]
+        source: OAuthError,
+    },
+}
+
+impl LoginError {
+    /// Returns the error of a sign-in, with what to do where that is known.
+    fn of(name: &str, url: &str, source: OAuthError) -> CliError {
+        let hint = match &source {
+            OAuthError::NoMetadata => Some(format!(
+                "if it wants a key, put that into `mcp_servers.{name}.headers`; `{} {name}` shows \
+                 what it answers",
+                format_command("mcp test")
+            )),
+            OAuthError::Registration(_) => Some(format!(
+                "get a client id from whoever runs the server, and put it into \
+                 `mcp_servers.{name}.oauth.client_id`"
+            )),
+            _ => None,
+        };
+        // What stands behind it may be secret.
+        let url = url.split(['?', '#']).next().unwrap_or_default();
+        let url = for_terminal_line(url, 200);
+        let error = CliError::failed(Self::SignIn { name: name.to_owned(), url, source });
+        match hint {
+            Some(hint) => error.hint(hint),
+            None => error,
+        }
+    }
+}
+
+/// Returns whether nothing was found where a person signs in.
+fn has_no_sign_in(error: &CliError) -> bool {
+    let error = error.source_as::<LoginError>();
+    matches!(error, Some(LoginError::SignIn { source: OAuthError::NoMetadata, .. }))
+}
+
+/// Returns whether a server says what it has as it is.
+fn answers(around: &ProcessEnv, loaded: &LoadedConfig, name: &str, cwd: &Path) -> bool {
+    let configured = ConfiguredServer::of(around, loaded, name);
+    configured.is_ok_and(|configured| ask(around, &configured.server, cwd).is_ok())
 }
 
 /// Signs in to a server, and keeps the token.
 pub(super) fn login(around: &ProcessEnv, args: &LoginArgs) -> Result<(), CliError> {
-    let (_, loaded) = load_sources(around, &args.settings)?;
+    let (sources, loaded) = load_sources(around, &args.settings)?;
     let name = &args.name;
     let entry = loaded.config.mcp_servers.get(name).ok_or_else(|| missing(name, &loaded))?;
     let Some(url) = &entry.url else {
@@ -48,12 +96,22 @@ pub(super) fn login(around: &ProcessEnv, args: &LoginArgs) -> Result<(), CliErro
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(CliError::failed)?;
     let limit = Duration::from_secs(args.timeout.into());
-    let token = runtime.block_on(async {
+    let signed_in = runtime.block_on(async {
         let signed_in = tokio::time::timeout(limit, sign_in(around, args, entry, url)).await;
         let late = |_| LoginError::Late { name: name.clone(), seconds: args.timeout };
         signed_in.map_err(|error| CliError::failed(late(error))).flatten()
-    })?;
-    store(around)?.write(name, &token).map_err(CliError::failed)?;
+    });
+    drop(runtime);
+    let token = match signed_in {
+        Err(error) if has_no_sign_in(&error) && answers(around, &loaded, name, &sources.cwd) => {
+            return Err(CliError::usage(LoginError::NotNeeded(name.clone())));
+        }
+        signed_in => signed_in?,
+    };
+    keep(name, &token, around)?;
+    if let Ok(mut configured) = ConfiguredServer::of(around, &loaded, name) {
+        configured.keep_wants_sign_in(name)?;
+    }
     let scopes = match token.scopes() {
         [] => String::new(),
         scopes => format!(", for {}", for_terminal_line(&scopes.join(" "), 200)),
@@ -71,7 +129,8 @@ async fn sign_in(
 ) -> Result<StoredToken, CliError> {
     let client = client(&args.name, entry, around)?;
     let listener = RedirectListener::bind(&client).await.map_err(CliError::failed)?;
-    let login = Login::start(url, &client, listener.url()).await.map_err(CliError::failed)?;
+    let failed = |error| LoginError::of(&args.name, url, error);
+    let login = Login::start(url, &client, listener.url()).await.map_err(failed)?;
     tell(&format!("sign in at this address:\n{}", login.address()));
     if !args.no_browser && open_browser(around, login.address()) {
         tell("a browser was opened with it");
@@ -88,7 +147,7 @@ async fn sign_in(
         url = listener.redirected() => url,
         url = pasted_answer(&mut pasted, &login) => url,
     };
-    login.finish(&redirected, &SystemClock).await.map_err(CliError::failed)
+    login.finish(&redirected, &SystemClock).await.map_err(failed)
 }
 
 /// Waits for an address that is the answer to this sign-in.
@@ -143,13 +202,17 @@ fn open_browser(around: &ProcessEnv, address: &Url) -> bool {
 /// Forgets the token of a server.
 pub(super) fn logout(around: &ProcessEnv, name: &str, settings: &Settings) -> Result<(), CliError> {
     let (_, loaded) = load_sources(around, settings)?;
-    if forget(name, around)? {
+    let entry = loaded.config.mcp_servers.get(name);
+    if forget(name, entry, around)? {
+        if let Ok(mut configured) = ConfiguredServer::of(around, &loaded, name) {
+            configured.keep_wants_sign_in(name)?;
+        }
         tell(&format!(
             "signed out: mcp {name}; the server itself may keep the sign-in for a while"
         ));
         return Ok(());
     }
-    if loaded.config.mcp_servers.contains_key(name) {
+    if entry.is_some() {
         return Err(CliError::usage(LoginError::NotSignedIn(name.to_owned())));
     }
     Err(missing(name, &loaded))
