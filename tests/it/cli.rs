@@ -165,6 +165,16 @@ async fn a_command_of_a_later_version_and_a_task_without_run_are_reported_as_suc
 }
 
 #[tokio::test]
+async fn an_amount_below_zero_is_refused_with_what_to_write() {
+    let lab = Lab::new();
+    for command in ["run", "acp"] {
+        let refused = ended(&lab, &[command, "--max-cost", "-1"]).await.with_code(2);
+        let said = "'-1' for '--max-cost <USD>': give an amount in dollars, such as 0.50";
+        assert!(refused.err.contains(said), "{}", refused.err);
+    }
+}
+
+#[tokio::test]
 async fn a_check_of_the_configuration_reads_the_files_that_it_names() {
     let lab = Lab::new();
     let config = "model: a/m\nproviders:\n  a:\n    base_url: https://a.example/v1\n    ca_file: \

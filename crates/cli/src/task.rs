@@ -32,7 +32,11 @@ pub(crate) enum TaskError {
         format_command("run")
     )]
     Missing,
-    #[error("the task is empty")]
+    #[error(
+        "the task is empty: give it as an argument, as in `{} 'List the files here'`, or pipe it \
+         to standard input",
+        format_command("run")
+    )]
     Blank,
     #[error(
         "the task has more than {TASK_BYTES} bytes; put the material into a file and name the \

@@ -79,7 +79,7 @@ impl Sources {
         var("DEPUTIZE_HOME").into_iter().chain(platform)
     }
 
-    fn project_file(&self) -> PathBuf {
+    pub(super) fn project_file(&self) -> PathBuf {
         self.cwd.join(".deputize").join("config.yaml")
     }
 }

@@ -59,7 +59,7 @@ pub fn run(verb: Verb, sources: &Sources) -> Result<Output, VerbError> {
         Verb::Schema => quiet(format!("{:#}\n", schema::json_schema())),
         Verb::Check => {
             let loaded = load(sources)?;
-            Ok(render_check(&loaded))
+            Ok(render_check(&loaded, sources))
         }
         Verb::Show { json } => {
             let loaded = load(sources)?;
@@ -70,14 +70,22 @@ pub fn run(verb: Verb, sources: &Sources) -> Result<Output, VerbError> {
 }
 
 /// Returns the summary of a configuration without mistakes.
-pub fn render_check(loaded: &LoadedConfig) -> Output {
-    Output { text: summary(loaded), warnings: loaded.warnings.clone() }
+pub fn render_check(loaded: &LoadedConfig, sources: &Sources) -> Output {
+    Output { text: summary(loaded, sources), warnings: loaded.warnings.clone() }
 }
 
-fn summary(loaded: &LoadedConfig) -> String {
+fn summary(loaded: &LoadedConfig, sources: &Sources) -> String {
+    let own = sources.user_file();
+    let files = own.iter().cloned().chain([sources.project_file()]).filter(|file| file.is_file());
+    let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
+    let read = match own {
+        _ if !files.is_empty() => format!("no mistakes in {}", files.join(" and ")),
+        Some(own) => format!("no mistakes; there is no file {} yet", own.display()),
+        None => "no mistakes; there is no file".to_owned(),
+    };
     let keys = loaded.origins.len();
     let warnings = loaded.warnings.len();
-    format!("no mistakes; keys set: {keys}, warnings: {warnings}\n")
+    format!("{read}; keys set: {keys}, warnings: {warnings}\n")
 }
 
 fn as_json(loaded: &LoadedConfig) -> String {

@@ -195,6 +195,8 @@ async fn what_is_no_plugin_is_reported_by_its_check() {
     ] {
         let refused = ended(&lab, &["plugin", "check", path]).await.with_code(2);
         assert!(refused.err.contains(words), "{path}: {}", refused.err);
+        let hint = "hint: build the crate, and give its library, such as target/release/lib";
+        assert!(refused.err.contains(hint), "{path}: {}", refused.err);
     }
 }
 

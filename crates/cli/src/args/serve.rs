@@ -17,7 +17,7 @@ pub(crate) struct SessionOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_iterations: Option<u32>,
     /// Limit on the cost of a session, children included; the models need prices
-    #[arg(long, value_name = "USD", value_parser = dollars)]
+    #[arg(long, value_name = "USD", value_parser = dollars, allow_negative_numbers = true)]
     max_cost: Option<f64>,
     /// Limit on the tokens of a session, sent and received, children included
     #[arg(long, value_name = "N")]

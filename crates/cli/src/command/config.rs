@@ -35,7 +35,7 @@ pub(crate) fn config(around: &ProcessEnv, command: &Config) -> Result<(), CliErr
                 loaded.warnings.extend(hooks);
                 let skipped_models = skipped_models(&loaded, around);
                 loaded.warnings.extend(skipped_models);
-                with_more(result.map(|_| render_check(&loaded)), &loaded, around)
+                with_more(result.map(|_| render_check(&loaded, &sources)), &loaded, around)
             }
             (Err(error), _) => Err(VerbError::Config(and_files(error, around))),
         };

@@ -44,8 +44,10 @@ fn the_words_are_the_argument_or_a_pipe() {
 #[test]
 fn what_is_no_task_is_said() {
     assert!(task(None, b"x", true).starts_with("there is no task"));
-    assert_eq!(task(None, b" \n", false), "the task is empty");
-    assert_eq!(task(Some(""), b"x", false), "the task is empty");
+    for (argument, input) in [(None, &b" \n"[..]), (Some(""), b"x")] {
+        let told = task(argument, input, false);
+        assert!(told.starts_with("the task is empty: give it as an argument"), "{told}");
+    }
     assert_eq!(task(None, b"\xff", false), "the task is not UTF-8 text");
     assert!(task(None, &vec![b'x'; TASK_BYTES + 1], false).contains("more than 1048576 bytes"));
     assert!(task(Some(&"x".repeat(TASK_BYTES + 1)), b"", false).contains("more than 1048576"));

@@ -1,13 +1,14 @@
 //! `deputize plugin check`: what a file is, whether its tools keep their contract, and the entry
 //! that the configuration needs for it.
 
+use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::Path;
 use std::sync::Arc;
 
 use deputize_agent::plugins::{add_plugin_tools, with_file_name};
 use deputize_check::{CallRule, CheckReport, ToolCheck, Violations};
 use deputize_core::{Catalog, Effects, Tool, ToolCrate};
-use deputize_plugin_host::{Description, PluginBoundary, PluginFile, entries};
+use deputize_plugin_host::{Description, PluginBoundary, PluginFile, PluginFileError, entries};
 use deputize_process::Supervisor;
 use serde_json::{Value, json};
 
@@ -65,8 +66,8 @@ pub(super) fn check(
     let within = within.map(|dir| around.cwd(Some(dir))).transpose()?;
     let path = around.cwd(None)?.join(path);
     let path = path.canonicalize().unwrap_or(path);
-    let file = PluginFile::read(&path).map_err(CliError::usage)?;
-    file.table().map_err(CliError::usage)?;
+    let file = PluginFile::read(&path).map_err(file_error)?;
+    file.table().map_err(file_error)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(CliError::failed)?;
     let supervisor = Supervisor::with(processes::setup(around.open_files));
@@ -83,6 +84,19 @@ pub(super) fn check(
     let text = if as_json { format!("{:#}\n", report.json()) } else { report.text() };
     print(&text)?;
     Ok(u8::from(report.checked.iter().any(|(_, found)| found.is_wrong())))
+}
+
+/// Says what to name where a file is no library.
+fn file_error(error: PluginFileError) -> CliError {
+    let is_other =
+        matches!(error, PluginFileError::Read { .. } | PluginFileError::NoLibrary { .. });
+    let error = CliError::usage(error);
+    if !is_other {
+        return error;
+    }
+    error.hint(format!(
+        "build the crate, and give its library, such as target/release/{DLL_PREFIX}NAME{DLL_SUFFIX}"
+    ))
 }
 
 async fn look(
