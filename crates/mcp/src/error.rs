@@ -210,6 +210,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn one_line_is_counted_as_one() {
+        let violation = |count| ProtocolViolation::NoMessages { count, first: "x".into() };
+        let told = "on its standard output; the first is: x";
+        let one = format!("it printed 1 line that is not a message {told}");
+        let many = format!("it printed 9 lines that are not messages {told}");
+        assert_eq!([violation(1).to_string(), violation(9).to_string()], [one, many]);
+    }
+
+    #[test]
     fn an_error_of_a_server_says_its_fault_once_and_what_is_behind_it() {
         let error = McpError::new("s", McpErrorKind::Over);
         assert_eq!(
