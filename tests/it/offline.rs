@@ -301,7 +301,7 @@ async fn small_tasks_are_done_and_others_declined() {
     }
     for (task, words) in [
         ("read src/b.rs", "`src/b.rs` failed: not found: src/b.rs; did you mean src/a.rs?"),
-        ("list nowhere", "The entries of `nowhere` failed: not found"),
+        ("list nowhere", "Listing `nowhere` failed: not found"),
         ("run echo hi", "`echo hi` was denied"),
         ("Review nowhere/at/all", "I cannot survey `nowhere/at/all`"),
         ("Survey the nowhere directory", "I cannot survey `nowhere`"),
@@ -398,7 +398,7 @@ async fn what_cannot_be_read_is_named_and_not_counted() {
     let tests = ask("where are the tests?").await.with_code(0).out;
     holds(&tests, &unread);
     for (task, words) in [
-        ("list src/shut", "The entries of `src/shut` failed: cannot list src/shut"),
+        ("list src/shut", "Listing `src/shut` failed: cannot list src/shut"),
         ("survey src/shut", "I cannot survey `src/shut`: listing it failed: cannot list src/shut"),
         ("find gusts in src/shut", "failed: cannot search src/shut: Permission denied"),
         ("read src/locked.rs", "cannot open src/locked.rs: Permission denied"),

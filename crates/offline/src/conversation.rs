@@ -17,6 +17,9 @@ use super::task::{Refusal, Task};
 /// A cancelled call is asked for again, but not more often than this.
 const MOST_TRIES: usize = 2;
 
+/// Characters of an error that stand in a sentence.
+pub(super) const SHOWN_PROBLEM: usize = 200;
+
 /// A call that this model wants.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Call {
@@ -61,13 +64,23 @@ impl TurnCall {
         let first =
             self.content.lines().find(|line| !line.trim().is_empty()).unwrap_or("no reason");
         let first = first.trim().trim_start_matches("error: ").trim_start_matches("refused: ");
-        let reason = truncate_chars(first, 200);
+        let reason = truncate_chars(first, SHOWN_PROBLEM);
+        let word = self.end_word();
         match self.status {
             CallStatus::Ok => None,
-            CallStatus::Error => Some(format!("failed: {reason}")),
             CallStatus::Denied if reason.starts_with("denied") => Some(format!("was {reason}")),
-            CallStatus::Denied => Some(format!("was denied: {reason}")),
-            CallStatus::Cancelled => Some("was cancelled".to_owned()),
+            CallStatus::Error | CallStatus::Denied => Some(format!("{word}: {reason}")),
+            CallStatus::Cancelled => Some(word.to_owned()),
+        }
+    }
+
+    /// Returns how the call ended, as the end of a sentence about it.
+    pub(super) const fn end_word(&self) -> &'static str {
+        match self.status {
+            CallStatus::Ok => "succeeded",
+            CallStatus::Error => "failed",
+            CallStatus::Denied => "was denied",
+            CallStatus::Cancelled => "was cancelled",
         }
     }
 }

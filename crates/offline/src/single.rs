@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
+use deputize_core::message::CallStatus;
 use deputize_core::truncate::truncate_chars;
 
 use super::Next;
-use super::conversation::{Ask, Turn, TurnCall};
+use super::conversation::{Ask, SHOWN_PROBLEM, Turn, TurnCall};
 use super::inventory::nearest;
 use super::task::{Refusal, Task};
 use super::wording::count;
@@ -74,7 +75,7 @@ fn has_failed(done: &TurnCall) -> bool {
 fn call_of(task: &Task) -> Option<(&'static str, Value, String)> {
     Some(match task {
         Task::List { path } => {
-            ("list_dir", json!({"path": path, "depth": 2}), format!("The entries of `{path}`"))
+            ("list_dir", json!({"path": path, "depth": 2}), format!("Listing `{path}`"))
         }
         Task::Run { command } => ("terminal", json!({"command": command}), format!("`{command}`")),
         Task::Write { path, text } => {
@@ -93,11 +94,13 @@ fn call_of(task: &Task) -> Option<(&'static str, Value, String)> {
 }
 
 fn answer(what: &str, done: &TurnCall) -> String {
-    let mut out = match done.problem() {
-        Some(problem) => format!("{what} {problem}\n"),
-        None => format!("{what}:\n"),
-    };
     let content = done.content.trim_end();
+    let (mut out, content) = match done.problem() {
+        // The line of the problem is all of it.
+        Some(problem) if is_shown_whole(done, content) => (format!("{what} {problem}\n"), ""),
+        Some(_) => (format!("{what} {}:\n", done.end_word()), content),
+        None => (format!("{what}:\n"), content),
+    };
     if done.ok().is_some() && content.is_empty() && done.notes.is_empty() {
         out.push_str("\nNothing.\n");
     } else if !content.is_empty() {
@@ -114,6 +117,12 @@ fn answer(what: &str, done: &TurnCall) -> String {
         out.push_str(&format!("\n({note})\n"));
     }
     out
+}
+
+/// Whether the sentence on a failed call has all of its result.
+fn is_shown_whole(done: &TurnCall, content: &str) -> bool {
+    let is_sentence = content.lines().count() < 2 && content.len() <= SHOWN_PROBLEM;
+    is_sentence && done.status != CallStatus::Cancelled
 }
 
 /// A fence longer than any in the text.
@@ -153,11 +162,7 @@ mod tests {
         let denied = |_: &str, _: &Value| (CallStatus::Denied, "no approval".to_owned(), "");
         let refused = talk("run rm -rf /", TOOLS, 9, denied);
         assert_eq!((refused.steps, refused.calls.len()), (2, 1));
-        assert!(
-            refused.answer.contains("`rm -rf /` was denied: no approval"),
-            "{}",
-            refused.answer
-        );
+        assert!(refused.answer == "`rm -rf /` was denied: no approval\n", "{}", refused.answer);
         let lacking = talk("run make", &["read_file"], 9, denied);
         assert_eq!(lacking.calls.len(), 0);
         assert!(
@@ -220,7 +225,7 @@ mod tests {
     #[test]
     fn nothing_is_called_empty_that_could_not_be_looked_at() {
         let locked = talk("list src", TOOLS, 9, |_, _| ok("", "1 entry could not be read"));
-        assert_eq!(locked.answer, "The entries of `src`:\n\n(1 entry could not be read)\n");
+        assert_eq!(locked.answer, "Listing `src`:\n\n(1 entry could not be read)\n");
     }
 
     #[test]

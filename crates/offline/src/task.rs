@@ -133,12 +133,14 @@ fn show_text(text: &str) -> String {
     shorten(text, SHOWN).replace('`', "'")
 }
 
-/// Whether a word can only be a path: it has a separator, or an extension that we know.
+/// Whether a word can only be a path: it has a separator, an extension that we know, or begins with a
+/// dot as `.gitignore` does.
 pub(super) fn is_path(word: &str) -> bool {
     let prose =
         ["and/or", "either/or", "w/o", "I/O", "input/output", "pros/cons", "his/her", "TODO/FIXME"];
     let slashed = word.contains('/') && word.len() > 1 && !prose.contains(&word);
-    (slashed || language::is_file_name(word)) && !word.contains("://")
+    let dotted = word.strip_prefix('.').is_some_and(|rest| rest.starts_with(char::is_alphabetic));
+    (slashed || dotted || language::is_file_name(word)) && !word.contains("://")
 }
 
 #[cfg(test)]

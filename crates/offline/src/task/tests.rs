@@ -100,6 +100,8 @@ fn small_tasks_are_known_by_their_form() {
         ("read src/lib.rs from line 1,200", "read src/lib.rs from 1200"),
         ("read README and src/lib.rs from line 7 on", "read README; read src/lib.rs from 7"),
         ("read the files VERSION and notes", "read VERSION; read notes"),
+        ("read .gitignore and .env.local.", "read .gitignore; read .env.local"),
+        ("write .envrc: use nix", "write .envrc use nix"),
         ("find unwrap", "search unwrap in ."),
         ("Find unwrap calls in src, please.", "calls unwrap in src"),
         ("find all calls of unwrap and expect", "calls unwrap in .; calls expect in ."),
