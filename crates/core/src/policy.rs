@@ -112,7 +112,7 @@ pub struct ApprovalAnswer {
 
 impl ApprovalAnswer {
     /// Value of `by` in a denial for an agent whose mode is `deny`.
-    pub const NOBODY: &str = "rule: nobody is asked for this agent";
+    pub const NOBODY: &str = "the settings: this agent cannot ask for approval";
 
     /// Value of `by` in an approval for an agent whose mode is `auto`.
     pub const AUTO: &str = "auto";

@@ -375,7 +375,7 @@ async fn it_is_not_had_where_it_may_not_be_and_where_dollars_or_tokens_count() {
 async fn it_does_not_begin_where_nobody_lets_it() {
     for (mode, by) in [
         (ApproverMode::Ask, "denied by no user to ask"),
-        (ApproverMode::Deny, "denied by rule: nobody is asked for this agent"),
+        (ApproverMode::Deny, "denied by the settings: this agent cannot ask for approval"),
     ] {
         let folder = tempfile::tempdir().unwrap();
         let world = Arc::new(World::default());
