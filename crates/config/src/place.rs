@@ -43,6 +43,11 @@ impl ConfigPlace {
         matches!(*self.source, ConfigSource::Env(_))
     }
 
+    /// Whether it is an option of the command line other than `--set`.
+    pub(super) fn is_on_command_line(&self) -> bool {
+        matches!(*self.source, ConfigSource::Flag(_))
+    }
+
     /// Whether it is in a configuration file.
     pub(super) fn is_in_file(&self) -> bool {
         matches!(*self.source, ConfigSource::File(_))

@@ -60,7 +60,7 @@ pub(super) fn check(config: &PlacedValue, known: &BTreeSet<String>, found: &mut 
                 let name = shown(name);
                 let message = format!("`{key}`: toolset `{name}` has no tools in this version");
                 found.warn(&item.place, message);
-            } else if name.starts_with(SERVERS) {
+            } else if name.starts_with(SERVERS) && !item.place.is_on_command_line() {
                 // The server may be configured elsewhere, or be taken out for a while.
                 let servers =
                     known.iter().map(String::as_str).filter(|set| set.starts_with(SERVERS));

@@ -57,6 +57,11 @@ async fn a_server_is_added_listed_tested_reviewed_and_removed() {
 
     let near = deputize(&lab, &["config", "check", "--set", "toolsets=[mcp-wether]"]).await;
     assert!(near.err.contains("did you mean `mcp-weather`?"), "{} {}", near.out, near.err);
+    // On the command line it is a mistake, as the name of any other toolset.
+    let none = deputize(&lab, &["run", "-m", "offline", "-t", "file,mcp-nope", "list"]).await;
+    let none = none.with_code(2);
+    let unknown = "error: --toolsets: `toolsets`: there is no toolset `mcp-nope`; ";
+    assert!(none.err.starts_with(unknown), "{}", none.err);
     let near = deputize(&lab, &["mcp", "test", "wether"]).await.with_code(2);
     assert!(near.err.contains("the nearest name is `weather`"), "{}", near.err);
     deputize(&lab, &["mcp", "remove", "weather"]).await.with_code(0);
