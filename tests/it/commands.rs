@@ -147,6 +147,66 @@ async fn toolsets_are_chosen_in_the_persons_file() {
 }
 
 #[tokio::test]
+async fn a_composite_toolset_is_disabled_with_those_that_it_is_made_of() {
+    let lab = Lab::new();
+    let file = lab.path("home/config.yaml");
+    let change = async |before: &str, args: &[&str]| {
+        write(&file, before);
+        let ProgramEnd { code, err, .. } = ended(&lab, &[&["tools"], args].concat()).await;
+        (code.unwrap(), err, fs::read_to_string(&file).unwrap())
+    };
+    let model = "model: offline\n";
+    let (code, err, now) = change(model, &["disable", "coding"]).await;
+    let left = "[clarify, code_execution, cronjob, memory, messaging, session_search, web]";
+    assert_eq!((code, now.clone()), (0, format!("{model}toolsets: {left}\n")), "{err}");
+    let (code, err, again) = change(&now, &["disable", "coding"]).await;
+    assert_eq!((code, again), (0, now), "{err}");
+    assert!(err.starts_with("disabled already: coding; "), "{err}");
+    let list = "toolsets:\n  - file # mine\n  - web\n  - terminal\n";
+    let (_, err, now) = change(list, &["disable", "coding"]).await;
+    assert_eq!(now, "toolsets:\n  - web\n", "{err}");
+
+    // What has other tools too stays, and the error names it.
+    for (before, name, holder, whole) in [
+        (model, "file_read", "file", "file"),
+        (model, "research", "file", "delegation, web, file"),
+        ("toolsets: [coding, web]\n", "file", "coding", "coding"),
+    ] {
+        let (code, err, now) = change(before, &["disable", name]).await;
+        assert_eq!((code, now.as_str()), (2, before), "{err}");
+        let said = format!(
+            "error: the toolset `{holder}` has tools of `{name}`, and others too\nhint: these can be \
+             disabled: {whole}; a toolset of single tools is made in `composite_toolsets`\n"
+        );
+        assert_eq!(err, said);
+    }
+    let (code, err, now) =
+        change("toolsets: [coding, delegation]\n", &["disable", "delegation"]).await;
+    assert_eq!((code, now.as_str()), (0, "toolsets: [coding]\n"), "{err}");
+    let note = "note: agents still have tools of delegation, by these: coding\n";
+    assert!(err.ends_with(note), "{err}");
+    let (code, err, now) = change(model, &["enable", "file_read"]).await;
+    assert_eq!((code, now.as_str()), (0, model), "{err}");
+    let (_, err, now) = change("toolsets: [web]\n", &["enable", "file_read"]).await;
+    assert_eq!(now, "toolsets: [web, file_read]\n", "{err}");
+}
+
+#[tokio::test]
+async fn a_tool_that_a_toolset_names_and_that_is_not_there_is_found_by_the_check() {
+    let lab = Lab::new();
+    let file = lab.path("home/config.yaml");
+    let sets = "composite_toolsets:\n  look:\n    tools: [list_dir, reed_file, mcp__far__x]\n";
+    write(&file, sets);
+    let checked = ended(&lab, &["config", "check"]).await.with_code(2);
+    let place = format!("error: {}:3:5: ", file.display());
+    let why =
+        "`composite_toolsets.look.tools`: there is no tool `reed_file`; did you mean `read_file`?";
+    assert_eq!(checked.err, format!("{place}{why}\n"));
+    write(&file, &sets.replace("reed_file", "read_file"));
+    ended(&lab, &["config", "check"]).await.with_code(0);
+}
+
+#[tokio::test]
 async fn a_good_configuration_and_a_broken_one() {
     let lab = Lab::new();
     write(&lab.path("home/config.yaml"), "model: offline\ndelegation:\n  max_spawn_depth: 2\n");

@@ -203,7 +203,7 @@ impl Cli {
             Command::Skills(args) => skills::skills(links, &around, args),
             Command::Profiles(args) => profiles::profiles(links, &around, args),
             Command::New(args) => new::new(&around, args),
-            Command::Config(args) => config::config(&around, args),
+            Command::Config(args) => config::config(links, &around, args),
             Command::Completions { shell } => completions(*shell),
         };
         done.map(|()| 0)

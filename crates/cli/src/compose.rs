@@ -65,7 +65,7 @@ use settings::{
     add_composites, browser_warning, check_composites, limits, options, prefill, tool_settings,
     toolsets,
 };
-pub(crate) use settings::{memory_files, profile_library, skill_library};
+pub(crate) use settings::{memory_files, missing_tools, profile_library, skill_library};
 pub(crate) use top_profile::{TopProfile, profile_error, profile_warnings};
 
 /// Adds the values that are passed to external programs and must stay secret.
@@ -186,7 +186,7 @@ pub(crate) struct AssembledProgram {
 
 /// An error in combining the parts.
 #[derive(Debug, thiserror::Error)]
-enum ComposeError {
+pub(crate) enum ComposeError {
     #[error("there is no toolset `{name}`; there are: {}", known.join(", "))]
     Toolset { name: String, known: Vec<String> },
     #[error("`composite_toolsets.{set}.tools`: there is no tool `{tool}`{}", did_you_mean(near.as_deref()))]

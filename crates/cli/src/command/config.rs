@@ -2,8 +2,13 @@
 
 use std::path::Path;
 
+use deputize_core::ToolCrate;
+
 use crate::args::Config;
-use crate::compose::{DollarLimits, MissingPrice, ModelSelection, ca_file_fault, unreachable};
+use crate::compose::{
+    self, AssemblyInput, DollarLimits, MissingPrice, ModelSelection, ca_file_fault, unreachable,
+    without_plugins,
+};
 use crate::config::{
     ConfigError, ConfigPlace, LoadedConfig, ModelOverrides, Output, Problem, ProviderEntry,
     Sources, Verb, VerbError, in_order, load, render_check, run,
@@ -14,7 +19,11 @@ use crate::process_env::ProcessEnv;
 use crate::stdio::{print, tell};
 
 /// Runs one verb.
-pub(crate) fn config(around: &ProcessEnv, command: &Config) -> Result<(), CliError> {
+pub(crate) fn config(
+    links: &[ToolCrate],
+    around: &ProcessEnv,
+    command: &Config,
+) -> Result<(), CliError> {
     let (verb, sources) = match command {
         Config::Path { settings } => (Verb::Path, around.sources(settings, Vec::new())?),
         Config::Check { settings } => (Verb::Check, around.sources(settings, Vec::new())?),
@@ -35,7 +44,8 @@ pub(crate) fn config(around: &ProcessEnv, command: &Config) -> Result<(), CliErr
                 loaded.warnings.extend(hooks);
                 let skipped_models = skipped_models(&loaded, around);
                 loaded.warnings.extend(skipped_models);
-                with_more(result.map(|_| render_check(&loaded, &sources)), &loaded, around)
+                let missing = missing_tools(&loaded, links, around, &sources);
+                with_more(result.map(|_| render_check(&loaded, &sources)), &loaded, around, missing)
             }
             (Err(error), _) => Err(VerbError::Config(and_files(error, around))),
         };
@@ -55,6 +65,7 @@ fn with_more(
     result: Result<Output, VerbError>,
     loaded: &LoadedConfig,
     around: &ProcessEnv,
+    missing_tools: Vec<Problem>,
 ) -> Result<Output, VerbError> {
     let fault = |(name, entry): (&String, &ProviderEntry)| {
         let fault = ca_file_fault(name, entry.ca_file.as_deref()?, around)?;
@@ -63,6 +74,7 @@ fn with_more(
     };
     let mut problems: Vec<Problem> = loaded.config.providers.iter().filter_map(fault).collect();
     problems.extend(missing_prices(loaded, around));
+    problems.extend(missing_tools);
     if problems.is_empty() {
         return result;
     }
@@ -70,6 +82,28 @@ fn with_more(
     let warnings = loaded.warnings.clone();
     let ca_files = Vec::new();
     Err(VerbError::Config(ConfigError { problems, warnings, ca_files }))
+}
+
+/// Tools that composite toolsets name and that are not there. What plugins bring is known when they
+/// run.
+fn missing_tools(
+    loaded: &LoadedConfig,
+    links: &[ToolCrate],
+    around: &ProcessEnv,
+    sources: &Sources,
+) -> Vec<Problem> {
+    let config = &loaded.config;
+    let names_tools = config.composite_toolsets.values().any(|set| !set.tools.is_empty());
+    if !names_tools || !config.plugins.is_empty() {
+        return Vec::new();
+    }
+    let from = AssemblyInput::here(links, config, around, sources);
+    let Ok(catalog) = without_plugins(&from) else { return Vec::new() };
+    let missing = compose::missing_tools(config, &catalog);
+    let problem = |(key, error): (String, _)| {
+        Some(Problem::new(loaded.origins.get(&key)?, format!("{error}")))
+    };
+    missing.filter_map(problem).collect()
 }
 
 /// Models of lists that a run goes without, because it cannot ask them.

@@ -78,26 +78,33 @@ pub(super) fn add_composites(config: &Config, catalog: &mut Catalog) {
     }
 }
 
-/// Finds a tool that a toolset of the configuration names and that is not there. One of a server may
-/// be out of reach for a while.
+/// Finds a tool that a toolset of the configuration names and that is not there.
 ///
 /// # Errors
 /// If there is one.
 pub(super) fn check_composites(config: &Config, catalog: &Catalog) -> Result<(), ComposeError> {
+    missing_tools(config, catalog).next().map_or(Ok(()), |(_, error)| Err(error))
+}
+
+/// Returns the tools that toolsets of the configuration name and that are not there, each with the key
+/// that names it. One of a server may be out of reach for a while.
+pub(crate) fn missing_tools(
+    config: &Config,
+    catalog: &Catalog,
+) -> impl Iterator<Item = (String, ComposeError)> {
     let of_server = |tool: &str| {
         let name = ToolName::new(tool);
         name.is_ok_and(|name| is_server_name(&name, &deputize_delegate::TOOLSET))
     };
-    for (set, entry) in &config.composite_toolsets {
-        let is_missing = |tool: &&String| catalog.get(tool).is_none() && !of_server(tool);
-        if let Some(tool) = entry.tools.iter().find(is_missing) {
-            let names = catalog.iter().map(|entry| entry.name().as_str());
-            let near = nearest(tool, names).map(str::to_owned);
-            let (set, tool) = (set.clone(), tool.clone());
-            return Err(ComposeError::CompositeTool { set, tool, near });
-        }
-    }
-    Ok(())
+    let named = config.composite_toolsets.iter();
+    let named = named.flat_map(|(set, entry)| entry.tools.iter().map(move |tool| (set, tool)));
+    let missing = named.filter(move |(_, tool)| catalog.get(tool).is_none() && !of_server(tool));
+    missing.map(|(set, tool)| {
+        let names = catalog.iter().map(|entry| entry.name().as_str());
+        let near = nearest(tool, names).map(str::to_owned);
+        let key = format!("composite_toolsets.{set}.tools");
+        (key, ComposeError::CompositeTool { set: set.clone(), tool: tool.clone(), near })
+    })
 }
 
 /// Returns the toolsets of the top agent: all, or the configured ones. Names of later versions were

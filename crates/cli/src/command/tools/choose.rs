@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use deputize_core::ToolCrate;
 use deputize_core::sanitize::for_question;
+use deputize_core::{Catalog, CatalogEntry, ToolCrate, ToolsetName};
 
 use super::compose;
 use crate::args::Choice;
@@ -25,8 +25,10 @@ enum ChoiceError {
     Unknown(String),
     #[error("the toolset `{0}` has no tools in this version")]
     Later(String),
-    #[error("`{0}` is the last toolset, and an empty list gives agents all of them")]
+    #[error("without `{0}` the list is empty, and an empty list gives agents all toolsets")]
     Last(String),
+    #[error("the toolset `{holder}` has tools of `{name}`, and others too")]
+    Shared { name: String, holder: String },
 }
 
 /// Writes into the person's file that agents have a toolset, or that they have it no longer.
@@ -50,16 +52,17 @@ pub(super) fn choose(
     let given = if listed.is_empty() { there.iter().cloned().collect() } else { listed.clone() };
     let word = if enable { "enabled" } else { "disabled" };
     let path = own.path.display();
-    if given.iter().any(|it| it == name) == enable {
+    let catalog = &composition.assembly.tools.catalog;
+    let removed = if enable { Vec::new() } else { removed_with(name, &given, catalog)? };
+    let has_all = listed.is_empty() || listed.iter().any(|it| it == name);
+    let is_done = if enable { has_all } else { removed.is_empty() };
+    if is_done {
         tell(&format!("{word} already: {name}; {path} stays as it is"));
         return note_if_overruled(&sources, listed);
     }
     let mut wanted = given;
-    if enable {
-        wanted.push(name.to_owned());
-    } else {
-        wanted.retain(|it| it != name);
-    }
+    wanted.extend(enable.then(|| name.to_owned()));
+    wanted.retain(|it| !removed.contains(it));
     if wanted.is_empty() {
         let last = CliError::usage(ChoiceError::Last(name.to_owned()));
         let list = format_command("toolsets list");
@@ -70,17 +73,88 @@ pub(super) fn choose(
         tell(&format!("{word}: {name}; `{KEY}` is no longer in {path}: agents have all toolsets"));
         return note_if_overruled(&sources, &[]);
     }
-    let item = if enable { ListChange::Add(name) } else { ListChange::Remove(name) };
-    write(&sources, &wanted, |text| with_item(text, KEY, item, &wanted))?;
+    write(&sources, &wanted, |text| {
+        if enable {
+            return with_item(text, KEY, ListChange::Add(name), &wanted);
+        }
+        removed.iter().try_fold(text.to_owned(), |text, removed| {
+            with_item(&text, KEY, ListChange::Remove(removed), &wanted)
+        })
+    })?;
     tell(&format!("{word}: {name}; `{KEY}` in {path} is now [{}]", wanted.join(", ")));
+    note_of_change(name, enable, listed, &wanted, catalog);
+    note_if_overruled(&sources, &wanted)
+}
+
+/// Says what else the change means: that agents had all toolsets before, or that they still have
+/// tools of the one that is disabled.
+fn note_of_change(
+    name: &str,
+    enable: bool,
+    listed: &[String],
+    wanted: &[String],
+    catalog: &Catalog,
+) {
+    let overlapping = |set: &&String| overlap(set, name, catalog) != Overlap::None;
+    let holders: Vec<&str> =
+        wanted.iter().filter(|_| !enable).filter(overlapping).map(String::as_str).collect();
+    if !holders.is_empty() {
+        let holders = holders.join(", ");
+        tell(&format!("note: agents still have tools of {name}, by these: {holders}"));
+    }
     if listed.is_empty() {
         tell(&format!(
-            "note: until now it named none, which gives all; what comes later, as by a plugin or an \
-             MCP server, is given with `{} NAME`",
+            "note: agents had every toolset, and now have only these; to give them one that a plugin \
+             or an MCP server adds later, run `{} NAME`",
             format_command("tools enable")
         ));
     }
-    note_if_overruled(&sources, &wanted)
+}
+
+/// How much of a toolset belongs to another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Overlap {
+    None,
+    Some,
+    All,
+}
+
+/// Returns how much of `set` belongs to the toolset `name`.
+fn overlap(set: &str, name: &str, catalog: &Catalog) -> Overlap {
+    let tools: Vec<&CatalogEntry> =
+        catalog.iter().filter(|entry| has(catalog, set, entry)).collect();
+    match tools.iter().filter(|entry| has(catalog, name, entry)).count() {
+        0 => Overlap::None,
+        shared if shared == tools.len() => Overlap::All,
+        _ => Overlap::Some,
+    }
+}
+
+fn has(catalog: &Catalog, set: &str, entry: &CatalogEntry) -> bool {
+    ToolsetName::new(set).is_ok_and(|set| catalog.includes(&set, entry))
+}
+
+/// Returns the toolsets to remove so that agents do not have this one: itself, or those that it is
+/// made of.
+///
+/// # Errors
+/// If another toolset has only some of its tools.
+fn removed_with(name: &str, given: &[String], catalog: &Catalog) -> Result<Vec<String>, CliError> {
+    if given.iter().any(|it| it == name) {
+        return Ok(vec![name.to_owned()]);
+    }
+    let with = |wanted| {
+        let sets = given.iter().filter(move |set| overlap(set, name, catalog) == wanted);
+        sets.cloned().collect::<Vec<String>>()
+    };
+    let (removed, shared) = (with(Overlap::All), with(Overlap::Some));
+    let Some(holder) = shared.first() else { return Ok(removed) };
+    let error = ChoiceError::Shared { name: name.to_owned(), holder: holder.clone() };
+    let whole: Vec<&str> = removed.iter().chain(&shared).map(String::as_str).collect();
+    let whole = whole.join(", ");
+    Err(CliError::usage(error).hint(format!(
+        "these can be disabled: {whole}; a toolset of single tools is made in `composite_toolsets`"
+    )))
 }
 
 /// The toolsets there are, and those of servers that have not said yet what they have.
