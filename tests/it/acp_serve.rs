@@ -8,7 +8,7 @@ use deputize_testkit::{Barrier, MockAnswer, MockServer};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use crate::program::{ChatRequest, Lab, hang, model};
+use crate::program::{ChatRequest, Lab, RunningProgram, hang, model};
 
 mod approval;
 mod editor;
@@ -58,6 +58,25 @@ async fn a_failed_call_is_shown_without_the_frame_that_the_model_is_sent() {
     let shown = failed["content"][0]["content"]["text"].as_str().unwrap();
     assert!(shown.contains("old does not occur in a.txt") && shown.contains("three"), "{shown}");
     assert!(!shown.contains("<tool:") && !shown.contains("</"), "{shown}");
+}
+
+#[tokio::test]
+async fn a_new_session_has_the_profile_of_the_command_line() {
+    let lab = Lab::new();
+    let server = steps(Vec::new()).await;
+    let (mut editor, session) =
+        Editor::with_session(&lab, &server, &["--profile", "explore"]).await;
+    editor.prompt(&session, "Look.").await;
+    let requests = server.requests();
+    let sent = ChatRequest::of(&requests[0]);
+    assert_eq!(sent.tools(), ["list_dir", "read_file", "search_files"]);
+    assert!(sent.system().contains("YOUR PROFILE, `explore`:"), "{}", sent.system());
+    editor.leave().await;
+
+    let mut serve = lab.deputize(&["mcp-serve", "-m", "offline", "--profile", "explor"]);
+    serve.stdin(std::process::Stdio::null());
+    let refused = RunningProgram::start(serve).end().await.with_code(2);
+    assert!(refused.err.contains("there is no profile `explor`"), "{}", refused.err);
 }
 
 #[tokio::test]

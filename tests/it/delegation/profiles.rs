@@ -204,6 +204,12 @@ async fn a_person_makes_lists_and_shows_profiles() {
     assert!(made.out.ends_with("home/agents/tests.md\n"), "{}", made.out);
     let again = deputize(&lab, &["profiles", "new", "tests"]).await.with_code(2);
     assert!(again.err.contains("there is a file for the profile `tests` already"), "{}", again.err);
+    let bundled = deputize(&lab, &["profiles", "new", "explore"]).await.with_code(2);
+    let said = "error: the program has a profile `explore` already\nhint: choose another name; with \
+                --replace, yours takes its place, without its bounds\n";
+    assert_eq!(bundled.err, said);
+    let own = deputize(&lab, &["profiles", "new", "explore", "--replace"]).await.with_code(0);
+    fs::remove_file(own.out.trim_start_matches("written: ").trim_end()).unwrap();
     put(&lab, "home/agents/broken.md", "# Nothing\n");
     put(&lab, "home/agents/typo.md", "---\ndescription: d\ntoolsets: [fiel]\n---\n");
     let list = deputize(&lab, &["profiles", "list"]).await.with_code(0);

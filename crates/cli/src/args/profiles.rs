@@ -23,6 +23,9 @@ pub(crate) enum Profiles {
     New {
         /// The profile
         name: String,
+        /// Take the place of the program's profile of this name
+        #[arg(long)]
+        replace: bool,
         #[command(flatten)]
         settings: Settings,
     },

@@ -13,6 +13,9 @@ pub(crate) struct SessionOptions {
     /// Give the agents only these toolsets
     #[arg(short, long, value_name = "A,B", value_delimiter = ',')]
     toolsets: Vec<String>,
+    /// Give the agents a profile: its instructions, and at most its tools
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
     /// Limit on model requests in a turn
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     max_iterations: Option<u32>,
@@ -46,7 +49,7 @@ impl SessionOptions {
         RunOptions {
             model: self.model.clone(),
             toolsets: self.toolsets.clone(),
-            profile: None,
+            profile: self.profile.clone(),
             max_iterations: self.max_iterations,
             max_cost: self.max_cost,
             max_tokens_total: self.max_tokens_total,

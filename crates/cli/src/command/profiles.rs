@@ -3,7 +3,7 @@
 use deputize_core::ToolCrate;
 use deputize_core::profile::Profile;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
-use deputize_documents::{ProfileDocument, ProfileLibrary, ProfileListing};
+use deputize_documents::{DocumentOrigin, ProfileDocument, ProfileLibrary, ProfileListing};
 use serde_json::{Value, json};
 
 use crate::args::Profiles;
@@ -17,6 +17,13 @@ use crate::stdio::{print, tell};
 
 /// Characters of a description in a list.
 const LINE_CHARS: usize = 200;
+
+/// A new profile would take the place of one of the program.
+#[derive(Debug, thiserror::Error)]
+#[error("the program has a profile `{name}` already")]
+struct BundledProfile {
+    name: String,
+}
 
 /// Runs the command.
 pub(crate) fn profiles(
@@ -36,24 +43,34 @@ pub(crate) fn profiles(
         Profiles::List { view } => list(&library, &from, view.json),
         Profiles::Show { name, view } => {
             let document = library.find(name).map_err(profile_error)?;
-            profile_warnings(&document, &from).iter().for_each(|warning| tell(warning));
+            tell_warnings(profile_warnings(&document, &from));
             match view.json {
                 true => print(&format!("{:#}\n", row_json(&document))),
                 false => print(&for_terminal(&text(&document))),
             }
         }
-        Profiles::New { name, .. } => {
+        Profiles::New { name, replace, .. } => {
+            let is_bundled = |it: ProfileDocument| it.origin == DocumentOrigin::Bundled;
+            if !replace && library.find(name).is_ok_and(is_bundled) {
+                return Err(CliError::usage(BundledProfile { name: name.clone() }).hint(
+                    "choose another name; with --replace, yours takes its place, without its bounds",
+                ));
+            }
             let path = library.create(name, &template(name)).map_err(profile_error)?;
             print(&format!("written: {}\n", for_terminal(&path.display().to_string())))
         }
     }
 }
 
+fn tell_warnings(warnings: impl IntoIterator<Item = String>) {
+    warnings.into_iter().for_each(|warning| tell(&format!("warning: {warning}")));
+}
+
 fn list(library: &ProfileLibrary, from: &AssemblyInput<'_>, as_json: bool) -> Result<(), CliError> {
     let ProfileListing { profiles, faults } = library.list();
     faults.iter().for_each(|fault| tell(&format!("warning: {fault}")));
     let warnings = profiles.iter().flat_map(|document| profile_warnings(document, from));
-    warnings.for_each(|warning| tell(&warning));
+    tell_warnings(warnings);
     if as_json {
         let profiles: Vec<Value> = profiles.iter().map(row_json).collect();
         return print(&format!("{:#}\n", json!(profiles)));

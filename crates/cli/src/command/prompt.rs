@@ -38,18 +38,20 @@ pub(crate) fn prompt(
     let mut loaded = load_config(around, &sources)?;
     let overrides = overrides(&args.model);
     let profile = args.profile.as_deref().filter(|_| !args.child.child);
-    let profile = profile.map(|name| {
-        let here = AssemblyInput::here(links, &loaded.config, around, &sources);
-        TopProfile::find(&here, name)
-    });
-    let profile = profile.transpose()?;
-    if let Some(profile) = &profile {
-        profile.apply(&mut loaded.config, &overrides);
-    }
+    let profile = match profile {
+        Some(name) => {
+            let here = AssemblyInput::here(links, &loaded.config, around, &sources);
+            let found = TopProfile::find(&here, name, &overrides)?;
+            loaded.config.clone_from(&found.config);
+            found.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
+            Some(found)
+        }
+        None => None,
+    };
     let here = AssemblyInput::here(links, &loaded.config, around, &sources);
     let composition = AssembledProgram::new(&AssemblyInput {
         overrides: overrides.clone(),
-        profile: profile.as_ref().map(|profile| &profile.0.profile),
+        profile: profile.as_ref().map(|profile| &profile.profile),
         ..here
     })?;
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));

@@ -33,7 +33,7 @@ mod run_report;
 mod run_start;
 
 pub(crate) use recording::replay;
-pub(crate) use run_start::go_on_with;
+pub(crate) use run_start::{go_on_with, keep_limit};
 
 /// A run: its links, environment and options.
 pub(crate) struct RunJob<'a> {

@@ -16,8 +16,8 @@ use super::first_listing::{FirstListing, first_look};
 use super::run::{attach_programs, flags, go_on_with, overrides};
 use crate::args::{RunOptions, Settings};
 use crate::compose::{
-    AssembledProgram, AssemblyInput, ModelSelection, ResolvedModels, external, given_secrets,
-    load_config, redact_in_log,
+    AssembledProgram, AssemblyInput, ModelSelection, ResolvedModels, TopProfile, external,
+    given_secrets, load_config, redact_in_log,
 };
 use crate::config::{Config, LoadedConfig, ModelOverrides, Sources};
 use crate::exit::CliError;
@@ -30,7 +30,7 @@ pub(crate) struct SharedAssembly {
     links: Vec<ToolCrate>,
     pub(super) around: ProcessEnv,
     /// The command line's options for every session.
-    options: RunOptions,
+    pub(super) options: RunOptions,
     pub(super) dir: SessionDir,
     pub(super) processes: Arc<Processes>,
     gate: Arc<RateLimiters>,
@@ -87,7 +87,10 @@ impl SharedAssembly {
 
     /// Returns whether the model of a new session in the program's directory sees images.
     pub(super) fn sees_images(&self) -> Result<bool, CliError> {
-        let (_, loaded) = self.load(&self.around.cwd(None)?)?;
+        let (sources, mut loaded) = self.load(&self.around.cwd(None)?)?;
+        if let Some(profile) = self.profile(&sources, &loaded.config)? {
+            loaded.config = profile.config;
+        }
         let overrides = overrides(&self.options.model);
         let asked = ModelSelection::of(&loaded.config, &overrides).map_err(CliError::usage)?;
         Ok(asked.sees_images())
@@ -99,10 +102,20 @@ impl SharedAssembly {
         sources: &Sources,
         config: &Config,
     ) -> Result<AssembledProgram, CliError> {
+        let profile = self.profile(sources, config)?;
+        let config = profile.as_ref().map_or(config, |profile| &profile.config);
         AssembledProgram::new(&AssemblyInput {
             overrides: overrides(&self.options.model),
+            profile: profile.as_ref().map(|profile| &profile.profile),
             ..AssemblyInput::here(&self.links, config, &self.around, sources)
         })
+    }
+
+    /// Returns the profile that the command line names.
+    fn profile(&self, sources: &Sources, config: &Config) -> Result<Option<TopProfile>, CliError> {
+        let Some(name) = self.options.profile.as_deref() else { return Ok(None) };
+        let from = AssemblyInput::here(&self.links, config, &self.around, sources);
+        TopProfile::find(&from, name, &overrides(&self.options.model)).map(Some)
     }
 
     /// Puts a session together, with what an earlier one is gone on with.
@@ -112,7 +125,12 @@ impl SharedAssembly {
         loaded: &LoadedConfig,
         before: Option<&SessionStart>,
     ) -> Result<SessionStartup, CliError> {
-        let config = &loaded.config;
+        let profile = match before {
+            // It keeps the profile that it began with.
+            Some(_) => None,
+            None => self.profile(sources, &loaded.config)?,
+        };
+        let config = profile.as_ref().map_or(&loaded.config, |profile| &profile.config);
         let around = &self.around;
         // An editor may have added servers to it.
         redact_in_log(config, around);
@@ -125,12 +143,15 @@ impl SharedAssembly {
         let composition = AssembledProgram::new(&AssemblyInput {
             reported: looked.without.clone(),
             overrides: overrides.clone(),
+            profile: profile.as_ref().map(|profile| &profile.profile),
             ..AssemblyInput::here(&self.links, config, around, sources)
         })?;
         let program = external::program(config, around)?;
         let mut chosen = composition.models(&overrides, around)?;
         given_secrets(config, around, &mut chosen.secrets);
-        let warnings = composition.warnings.iter().chain(&chosen.warnings).cloned().collect();
+        let of_profile = profile.iter().flat_map(|profile| &profile.warnings);
+        let warnings = of_profile.chain(&composition.warnings).chain(&chosen.warnings);
+        let warnings = warnings.cloned().collect();
         let notes = StartupNotes { of_servers, warnings };
         let config_file = sources.config_file.clone();
         Ok(SessionStartup {

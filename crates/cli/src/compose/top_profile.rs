@@ -1,5 +1,6 @@
 //! The profile of the top agent.
 
+use deputize_core::profile::Profile;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_documents::{ProfileDocument, ProfileError};
 use serde_json::json;
@@ -8,26 +9,39 @@ use super::{AssemblyInput, did_you_mean, profile_library};
 use crate::config::{Config, ModelOverrides, OPTIONAL_TOOLSETS, SERVER_TOOLSETS, nearest};
 use crate::exit::CliError;
 use crate::invocation::format_command;
-use crate::stdio::tell;
 
 /// Limit on the name of a model in a warning, in characters.
 const MODEL_CHARS: usize = 100;
 
 /// The profile that the command line names for the top agent.
-pub(crate) struct TopProfile(pub(crate) ProfileDocument);
+pub(crate) struct TopProfile {
+    pub(crate) profile: Profile,
+    /// The configuration under it: with its limit, its effort and its model.
+    pub(crate) config: Config,
+    /// Warnings of what its file says in vain.
+    pub(crate) warnings: Vec<String>,
+}
 
 impl TopProfile {
-    /// Finds it, and prints warnings of what its file says in vain.
-    pub(crate) fn find(from: &AssemblyInput<'_>, name: &str) -> Result<Self, CliError> {
+    /// Finds it, and applies it to the configuration. A model of the command line comes first, and one
+    /// that is not offered is not used.
+    pub(crate) fn find(
+        from: &AssemblyInput<'_>,
+        name: &str,
+        given: &ModelOverrides,
+    ) -> Result<Self, CliError> {
         let document = profile_library(from).find(name).map_err(profile_error)?;
-        profile_warnings(&document, from).iter().for_each(|warning| tell(warning));
-        Ok(Self(document))
+        let warnings = profile_warnings(&document, from);
+        let config = from.config.clone();
+        let mut found = Self { profile: document.profile, config, warnings };
+        let unused = found.apply(given);
+        found.warnings.extend(unused);
+        Ok(found)
     }
 
-    /// Applies its limit, its effort and its model to a configuration. A model of the command line
-    /// comes first, and one that is not offered is not used.
-    pub(crate) fn apply(&self, config: &mut Config, given: &ModelOverrides) {
-        let profile = &self.0.profile;
+    /// Applies it to its configuration. Returns a warning if its model is not used.
+    fn apply(&mut self, given: &ModelOverrides) -> Option<String> {
+        let Self { profile, config, .. } = self;
         let iterations = [Some(config.max_iterations), profile.max_iterations];
         config.max_iterations = iterations.into_iter().flatten().min().unwrap_or_default();
         if let Some(effort) = &profile.reasoning_effort
@@ -36,23 +50,26 @@ impl TopProfile {
             config.reasoning_effort = effort;
         }
         if given.model.is_some() {
-            return;
+            return None;
         }
         let delegation = &config.delegation;
         if let Some(model) = delegation.profile_models.get(&profile.name) {
             config.model.clone_from(model);
-        } else if let Some(model) = &profile.model {
-            if delegation.models.contains(model) {
-                config.model.clone_from(model);
-            } else if *model != config.model {
-                tell(&format!(
-                    "warning: the profile `{}` names the model `{}`, which is not used: put it into \
-                     `delegation.models`, or pass -m",
-                    profile.name,
-                    for_terminal_line(model, MODEL_CHARS)
-                ));
-            }
+            return None;
         }
+        let model = profile.model.as_ref()?;
+        if delegation.models.contains(model) {
+            config.model.clone_from(model);
+            return None;
+        }
+        (*model != config.model).then(|| {
+            format!(
+                "the profile `{}` names the model `{}`, which is not used: put it into \
+                 `delegation.models`, or pass -m",
+                profile.name,
+                for_terminal_line(model, MODEL_CHARS)
+            )
+        })
     }
 }
 
@@ -66,7 +83,7 @@ pub(crate) fn profile_warnings(
         None => format!("profile {}", document.profile.name),
     };
     let unknown = unknown_toolsets(document, from).into_iter();
-    let warning = |note: String| for_terminal(&format!("warning: {place}: {note}"));
+    let warning = |note: String| for_terminal(&format!("{place}: {note}"));
     document.notes.iter().cloned().chain(unknown).map(warning).collect()
 }
 

@@ -22,6 +22,7 @@ use deputize_runtime::{Continue, ResumeError, Session, SessionConfig, StoredSess
 use tokio::task::spawn_blocking;
 
 use super::servers;
+use crate::command::run::keep_limit;
 use crate::command::serve::{SessionStartup, SharedAssembly, while_active};
 use crate::config::ModelOverrides;
 use crate::control::server::ControlServer as Control;
@@ -141,6 +142,8 @@ impl AcpConversation {
         }
         let (sources, mut loaded) = shared.load(&cwd)?;
         let mut notes = servers::add(&place.servers, &mut loaded.config);
+        let spec = stored.as_ref().and_then(StoredSession::root_spec);
+        keep_limit(&mut loaded.config, spec.as_ref(), &shared.options);
         let before = stored.as_ref().and_then(StoredSession::last_start);
         let mut begun = shared.begin(&sources, &loaded, before)?;
         notes.append(&mut begun.notes.of_servers);

@@ -72,7 +72,7 @@ impl RunStart {
             clock: Arc::clone(&clock),
             reported: listing.without.clone(),
             overrides: overrides.clone(),
-            profile: profile.as_ref().map(|profile| &profile.0.profile),
+            profile: profile.as_ref().map(|profile| &profile.profile),
             ..AssemblyInput::here(links, &loaded.config, around, sources)
         })?;
         let external = external::program(&loaded.config, around)?;
@@ -97,13 +97,15 @@ fn profile(
 ) -> Result<Option<TopProfile>, CliError> {
     let name = job.options.profile.as_deref().filter(|_| job.resume.is_none());
     let Some(name) = name else { return Ok(None) };
-    let found = TopProfile::find(&AssemblyInput::here(links, config, around, sources), name)?;
-    found.apply(config, &overrides(&job.options.model));
+    let from = AssemblyInput::here(links, config, around, sources);
+    let found = TopProfile::find(&from, name, &overrides(&job.options.model))?;
+    config.clone_from(&found.config);
+    found.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     Ok(Some(found))
 }
 
 /// Keeps the limit of the profile that a session began with, unless the command line has one.
-fn keep_limit(config: &mut Config, before: Option<&AgentSpec>, options: &RunOptions) {
+pub(crate) fn keep_limit(config: &mut Config, before: Option<&AgentSpec>, options: &RunOptions) {
     let before = before.filter(|spec| spec.profile.is_some() && options.max_iterations.is_none());
     if let Some(spec) = before {
         config.max_iterations = config.max_iterations.min(spec.limits.max_iterations);
