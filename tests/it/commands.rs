@@ -282,6 +282,8 @@ async fn a_session_in_use_is_not_deleted() {
     let session = lab.session();
     let refused = ended(&lab, &["sessions", "rm", &session]).await.with_code(1);
     assert!(refused.err.contains("is in use by"), "{}", refused.err);
+    let hint = "`deputize agents stop SESSION --tree` ends it";
+    assert!(refused.err.contains(hint), "{}", refused.err);
     assert!(lab.session_file().is_file());
     running.signal(Signal::INT);
     running.end().await.with_code(130);

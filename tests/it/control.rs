@@ -229,6 +229,9 @@ async fn two_who_stop_at_once_are_both_answered_and_it_ends_once() {
     server.until_requests(3).await;
     let session = reachable(&lab).await;
     let child = format!("{session}/1.0.0");
+    let none = deputize(&lab, &["agents", "stop", "nope"]).await.with_code(2);
+    let said = "error: `nope` names no agent and no session\nhint: `deputize agents` lists ";
+    assert!(none.err.starts_with(said), "{}", none.err);
     let nobody = deputize(&lab, &["agents", "stop", "9.9.9"]).await.with_code(1);
     let those = format!("hint: those that run: {session}, {session}/1.0.0, {session}/1.0.1\n");
     assert!(nobody.err.ends_with(&those), "{}", nobody.err);

@@ -54,6 +54,8 @@ async fn a_pipe_gives_a_stored_session_a_new_message() {
     assert_eq!(ended.out.trim(), "second");
     assert!(ended.err.contains("with -t some of them are refused"), "{}", ended.err);
     assert!(ended.err.contains("✓ second"), "{}", ended.err);
+    let resumed = format!("note: resuming session {} (completed): first\n", lab.session());
+    assert!(ended.err.contains(&resumed), "{}", ended.err);
 }
 
 #[tokio::test]

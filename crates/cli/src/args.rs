@@ -340,7 +340,7 @@ pub(crate) enum Sessions {
         #[arg(long, value_name = "AGENT")]
         agent: Option<String>,
     },
-    /// Search the conversations of all sessions
+    /// Search the conversations of all sessions; needs a build with `session-search`
     Search {
         /// Words to find; words in double quotes stand together
         #[arg(required = true, value_name = "WORD")]

@@ -132,8 +132,15 @@ fn hint_of(error: &(dyn Error + 'static)) -> Option<&'static str> {
         Some(SessionError::File(file)) => Some(file),
         _ => error.downcast_ref::<ReadError>(),
     };
-    if let Some(ReadError::Folder { .. }) = file {
-        return Some("DEPUTIZE_HOME chooses another place");
+    match file {
+        Some(ReadError::Folder { .. }) => return Some("DEPUTIZE_HOME chooses another place"),
+        Some(ReadError::InUse { .. }) => {
+            return Some(
+                "wait until it has ended: `deputize agents` shows what it does, and `deputize \
+                 agents stop SESSION --tree` ends it",
+            );
+        }
+        _ => {}
     }
     if let Some(PluginLoadError::Named(PluginError::File(PluginFileError::Digest { .. }))) =
         error.downcast_ref()
@@ -181,8 +188,10 @@ mod tests {
         let pinned = "aa".to_owned();
         let found = "bb".to_owned();
         let plugin = PluginFileError::Digest { path: path.clone(), pinned, found };
-        let cases: [(CliError, &str); 3] = [
+        let in_use = ReadError::InUse { path: path.clone(), owner: "process 1".to_owned() };
+        let cases: [(CliError, &str); 4] = [
             (CliError::failed(SessionError::from(folder)), "DEPUTIZE_HOME"),
+            (CliError::failed(in_use), "deputize agents stop SESSION"),
             (CliError::usage(RecordingError::Foreign(path)), "--record FILE"),
             (CliError::usage(PluginLoadError::Named(plugin.into())), "plugin check"),
         ];

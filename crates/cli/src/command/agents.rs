@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
+use deputize_core::sanitize::for_question;
 use deputize_core::{AgentId, Clock as _, Event, SessionId, Status};
 use deputize_runtime::{SessionDir, SessionSnapshot, SystemClock};
 use serde_json::{Value, json};
@@ -10,8 +11,7 @@ use serde_json::{Value, json};
 use crate::agent_name::AgentName;
 use crate::args::{Agents, AgentsCommand};
 use crate::command::Table;
-use crate::command::sessions::NO_SESSIONS;
-use crate::command::sessions::session_named;
+use crate::command::sessions::{NO_SESSIONS, SessionNameError, session_named};
 use crate::control::agent_table::{
     AgentTable, COLUMNS, GIVE_WAY, Names, stored_snapshot, total_words,
 };
@@ -26,6 +26,8 @@ use crate::stdio::{output_columns, print, tell, wrap_lines};
 enum AgentsError {
     #[error("no session is running")]
     NothingRuns,
+    #[error("`{}` names no agent and no session", for_question(agent))]
+    Unknown { agent: String },
     #[error("agent `{agent}` has already ended ({status})")]
     Ended { agent: String, status: &'static str },
     #[error("`{agent}` names no session, and several run: {}", sessions.join(", "))]
@@ -166,7 +168,7 @@ impl SessionRow {
 fn stop(dir: &SessionDir, named: &str, tree: bool) -> Result<(), CliError> {
     let name = AgentName::read(named).map_err(CliError::usage)?;
     let session = match &name.session {
-        Some(session) => session_named(dir, session)?,
+        Some(session) => session_named(dir, session).map_err(|error| not_found(error, named))?,
         None => only_running(dir, named)?,
     };
     let agent = name.within(&session).unwrap_or_else(|| named.to_owned());
@@ -190,6 +192,17 @@ fn stop(dir: &SessionDir, named: &str, tree: bool) -> Result<(), CliError> {
         }
         Err(error) => Err(CliError::failed(error)),
     }
+}
+
+/// Returns the error for a name that is none of a session, where an agent was meant.
+fn not_found(error: CliError, named: &str) -> CliError {
+    if !matches!(error.source_as(), Some(SessionNameError::Unknown(_))) {
+        return error;
+    }
+    CliError::usage(AgentsError::Unknown { agent: named.to_owned() }).hint(
+        "`deputize agents` lists the agents that run; name one as SESSION/STEP.SLOT.INDEX, or the \
+         whole run as SESSION",
+    )
 }
 
 /// Why an agent was not stopped: it has ended, there is none, or others run below it.

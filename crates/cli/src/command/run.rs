@@ -16,6 +16,7 @@ use self::run_harness::{RunHarness, RunPlan, SessionPlace};
 use self::run_report::RunReport;
 use self::run_start::RunStart;
 use crate::args::{Approve, ModelChoice, RunOptions};
+use crate::command::sessions::resume_words;
 use crate::compose::{AssembledProgram, ResolvedModels, external};
 use crate::config::{Config, FlagValue, ModelOverrides};
 use crate::exit::CliError;
@@ -60,8 +61,7 @@ pub(crate) fn run(
     let material =
         piped.map(|bytes| attached(bytes, &composition.config, &spill, &models, options));
     start.listing.notes.iter().for_each(|note| tell(&format!("note: {note}")));
-    let before = stored.as_ref().and_then(StoredSession::root_spec);
-    announce(job, &composition, mode, &models.warnings, before.as_ref());
+    announce(job, &composition, mode, &models.warnings, stored.as_ref());
     let before = stored.as_ref().map_or(&[][..], |stored| &stored.records);
     let stage = RunHarness::set(around, options, &cwd, &composition, before)?.of(&id);
     let model = models.name.clone();
@@ -127,16 +127,17 @@ fn announce(
     composition: &AssembledProgram,
     mode: ApproverMode,
     warnings: &[String],
-    before: Option<&AgentSpec>,
+    stored: Option<&StoredSession>,
 ) {
     notices(composition, mode, job.options.quiet);
     warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
-    before
-        .and_then(|spec| missing_tools_warning(spec, composition))
-        .iter()
-        .for_each(|text| tell(text));
-    if job.resume.is_some() {
-        left_alone(job.options).iter().for_each(|note| tell(note));
+    let Some(stored) = stored else { return };
+    let spec = stored.root_spec();
+    let missing = spec.and_then(|spec| missing_tools_warning(&spec, composition));
+    missing.iter().for_each(|text| tell(text));
+    left_alone(job.options).iter().for_each(|note| tell(note));
+    if !job.options.quiet {
+        tell(&format!("note: {}", resume_words(stored)));
     }
 }
 

@@ -38,6 +38,8 @@ const GOAL_CHARS: usize = 60;
 const UNFINISHED: &str = "unfinished";
 /// The status of a session that a process works on.
 const RUNNING: &str = "running";
+/// The status of a session whose answer was given at a limit.
+const AT_LIMIT: &str = "at limit";
 /// Message for an empty list of sessions.
 pub(crate) const NO_SESSIONS: &str = "there are no sessions yet";
 
@@ -66,7 +68,9 @@ pub(crate) fn sessions(
             search::search(dir, &words.join(" "), *limit, *json, &secrets)
         }
         #[cfg(not(feature = "session-search"))]
-        Sessions::Search { .. } => Err(CliError::usage(NoSearch)),
+        Sessions::Search { .. } => Err(CliError::usage(NoSearch).hint(
+            "in a checkout of Deputize: `cargo install --path crates/cli --features session-search`",
+        )),
         Sessions::Resume(_) => Ok(()),
         Sessions::Export { session, format } => export(around, &read(&dir, session)?.0, *format),
         Sessions::Rm { sessions } => {
@@ -85,7 +89,7 @@ struct NoSearch;
 
 /// Why a name stands for no session.
 #[derive(Debug, thiserror::Error)]
-enum SessionNameError {
+pub(crate) enum SessionNameError {
     #[error("there is no session `{0}`")]
     Unknown(String),
     #[error("`{name}` matches {count} sessions")]
@@ -170,12 +174,25 @@ fn read(dir: &SessionDir, name: &str) -> Result<(StoredSession, Option<SessionHo
 
 /// Whether the last run of a session came to its end.
 fn has_ended(stored: &StoredSession) -> bool {
-    let ends = stored.records.iter().rev().find_map(|record| match &record.event {
-        Event::SessionStart(_) => Some(false),
-        Event::SessionEnd { .. } => Some(true),
+    last_status(stored).is_some()
+}
+
+/// Returns how the last run of a session ended; `None` if it did not come to its end.
+fn last_status(stored: &StoredSession) -> Option<Status> {
+    let last = stored.records.iter().rev().find_map(|record| match &record.event {
+        Event::SessionStart(_) => Some(None),
+        Event::SessionEnd { status, .. } => Some(Some(*status)),
         _ => None,
     });
-    ends.unwrap_or_default()
+    last.flatten()
+}
+
+/// Returns what a resume goes on with: the session, how it ended, and its first task.
+pub(crate) fn resume_words(stored: &StoredSession) -> String {
+    let status = last_status(stored).map_or(UNFINISHED, Status::as_str);
+    let goal = stored.root_spec().map(|spec| spec.goal).unwrap_or_default();
+    let goal = for_terminal_line(deputize_acp::serve::words_of(&goal), GOAL_CHARS);
+    format!("resuming session {} ({status}): {goal}", stored.header.session)
 }
 
 /// A session as a row of the list.
@@ -210,11 +227,13 @@ impl SessionLine {
     }
 
     fn row(&self) -> [String; 8] {
-        let SessionSummary { session, created, model, cwd, children, cost, .. } = &self.summary;
+        let SessionSummary { session, created, model, cwd, children, cost, ended, .. } =
+            &self.summary;
+        let is_answer_at_limit = *ended == Some(Status::Completed) && self.summary.is_at_limit;
         [
             session.to_string(),
             local(*created),
-            self.status.to_owned(),
+            if is_answer_at_limit { AT_LIMIT } else { self.status }.to_owned(),
             children.to_string(),
             tokens(cost.tokens),
             for_terminal_line(model, model.len()),

@@ -14,6 +14,9 @@ use serde_json::value::RawValue;
 use super::disk::Disk;
 use super::read::{ReadError, SessionScan, scan};
 
+/// The exit code of a run that ended at a limit.
+const LIMIT_EXIT_CODE: u8 = 4;
+
 /// A session as a list shows it.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -34,6 +37,8 @@ pub struct SessionSummary {
     pub cost: Cost,
     /// How its last run ended; `None` while it runs, or where it broke off.
     pub ended: Option<Status>,
+    /// Whether its last run ended at a limit.
+    pub is_at_limit: bool,
     /// Bytes of its file that were read.
     pub bytes: u64,
 }
@@ -42,10 +47,21 @@ pub struct SessionSummary {
 pub(super) fn summarize(disk: &dyn Disk, path: &Path) -> Result<SessionSummary, ReadError> {
     let mut fold = SummaryFold::default();
     let SessionScan { header, bytes, .. } = scan(disk, path, |record| fold.apply(record))?;
-    let SummaryFold { goal, model, cwd, children, cost, ended } = fold;
+    let SummaryFold { goal, model, cwd, children, cost, ended, is_at_limit } = fold;
     let session = header.session;
     let created = header.created;
-    Ok(SessionSummary { session, created, goal, model, cwd, children, cost, ended, bytes })
+    Ok(SessionSummary {
+        session,
+        created,
+        goal,
+        model,
+        cwd,
+        children,
+        cost,
+        ended,
+        is_at_limit,
+        bytes,
+    })
 }
 
 #[derive(Default)]
@@ -56,6 +72,7 @@ struct SummaryFold {
     children: usize,
     cost: Cost,
     ended: Option<Status>,
+    is_at_limit: bool,
 }
 
 /// A record, with of its event only what `E` names.
@@ -121,6 +138,7 @@ struct AgentEnd {
 #[derive(Deserialize)]
 struct SessionEnd {
     status: Status,
+    exit_code: u8,
 }
 
 fn event<'r, E: Deserialize<'r>>(record: &'r RawValue) -> serde_json::Result<E> {
@@ -157,7 +175,10 @@ impl SummaryFold {
                 self.cost += event::<ModelError>(record)?.cost.unwrap_or_default();
             }
             "agent.end" => self.cost.unpriced |= event::<AgentEnd>(record)?.external,
-            "session.end" => self.ended = Some(event::<SessionEnd>(record)?.status),
+            "session.end" => {
+                let SessionEnd { status, exit_code } = event(record)?;
+                (self.ended, self.is_at_limit) = (Some(status), exit_code == LIMIT_EXIT_CODE);
+            }
             _ => {}
         }
         Ok(())

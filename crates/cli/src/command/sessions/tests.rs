@@ -68,6 +68,20 @@ fn a_session_at_a_glance() {
 }
 
 #[test]
+fn an_answer_at_a_limit_is_listed_as_one() {
+    for (exit_code, shown) in [(0, "completed"), (4, "at limit")] {
+        let mut writer = session();
+        let status = Status::Completed;
+        let usage = deputize_core::model::Usage::default();
+        writer.add(&root(), Event::SessionEnd { status, exit_code, usage, cost_usd: None });
+        let (folder, stored) = stored(&writer);
+        let dir = SessionDir::new(folder.path());
+        let line = SessionLine::of(dir.summary(&stored.header.session).unwrap());
+        assert_eq!((&*line.row()[2], &line.json()["status"]), (shown, &json!("completed")));
+    }
+}
+
+#[test]
 fn a_session_for_people_to_read() {
     let (_folder, stored) = stored(&session());
     insta::assert_snapshot!(markdown::markdown(&stored).replace(&local(START), "TIME"));
