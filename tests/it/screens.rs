@@ -192,9 +192,9 @@ async fn progress_lines_show_calls_in_words() {
         [
             "read notes.txt",
             "search \"unwrap\" in src",
-            "search_files error: not found: src",
+            "search_files failed: not found: src",
             "list .",
-            "make_coffee error: there is no tool `make_coffee` here",
+            "make_coffee failed: there is no tool `make_coffee` here",
         ],
         "{}",
         ended.err

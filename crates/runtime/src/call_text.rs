@@ -87,7 +87,8 @@ fn search_phrase(
     let means = |text: &str| truncate_words(&visible(text), MEANS_CHARS);
     let place = path.map(|path| format!(" in {}", visible(path))).unwrap_or_default();
     let Some(pattern) = pattern else {
-        return Some(format!("find {}{place}", means(names?)));
+        let names = names.map_or_else(|| "files".to_owned(), means);
+        return Some(format!("find {names}{place}"));
     };
     let what = title(pattern).unwrap_or_else(|| format!("\"{}\"", means(pattern)));
     let names = names.map(|names| format!(" ({})", means(names))).unwrap_or_default();
@@ -275,6 +276,7 @@ mod tests {
             ("search_files", r#"{"pattern":"unwrap","path":"src"}"#, "search \"unwrap\" in src"),
             ("search_files", r#"{"pattern":"a b","glob":"*.rs"}"#, "search \"a b\" (*.rs)"),
             ("search_files", r#"{"glob":"*.rs","path":"src"}"#, "find *.rs in src"),
+            ("search_files", r#"{"path":".","limit":2000}"#, "find files in ."),
             ("search_files", &search, &searched),
             (
                 "search_files",

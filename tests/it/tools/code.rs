@@ -128,7 +128,7 @@ async fn many_calls_of_a_script_take_one_line_on_the_screen() {
                 except ToolError:\n        print('one is missing')\n";
     let server = model(calls_in_order(script(code))).await;
     let ended = lab.run(&server, &["--approve", "auto", "Go"]).end().await.with_code(0);
-    let shown = "\n  read missing.md\nread_file error: not found: missing.md\n  calls: 50\n";
+    let shown = "\n  read missing.md\nread_file failed: not found: missing.md\n  calls: 50\n";
     assert!(ended.err.contains(shown), "{}", ended.err);
     assert!(!ended.err.contains("  read a.md"), "{}", ended.err);
 }

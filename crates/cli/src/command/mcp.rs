@@ -196,10 +196,10 @@ fn list(around: &ProcessEnv, view: &View) -> Result<(), CliError> {
         return print(&format!("{:#}\n", json!(rows)));
     }
     let rows = rows.iter().map(ServerRow::cells).collect();
-    let head = ["SERVER", "IS", "REACHED BY", "TOOLS", "STATE"];
+    let head = ["SERVER", "PROGRAM", "REACHED BY", "TOOLS", "STATE"];
     let add = format_command("mcp add");
     let if_empty = format!("there are no MCP servers: `{add} NAME -- COMMAND` adds one");
-    print_list(head, rows, &["IS", "REACHED BY", "STATE"], &if_empty)
+    print_list(head, rows, &["PROGRAM", "REACHED BY", "STATE"], &if_empty)
 }
 
 /// How a server stands.

@@ -43,7 +43,8 @@ pub(super) fn returned(
         return Some(line.with(Style::Bad, format!("{tool} refused: ")).with(Style::Plain, why));
     }
     let why = describe_result(end.error.as_deref().unwrap_or(&end.content()), REMARK_CHARS);
-    let said = if why.starts_with(status.as_str()) { "" } else { status.as_str() };
+    let word = if status == CallStatus::Error { "failed" } else { status.as_str() };
+    let said = if why.starts_with(word) { "" } else { word };
     let sep = if said.is_empty() { "" } else { ": " };
     Some(line.with(Style::Bad, format!("{tool} {said}{sep}")).with(Style::Plain, why))
 }

@@ -226,14 +226,18 @@ fn age(agent: &AgentSnapshot, now: u64) -> u64 {
 /// Steps, tokens and dollars of the whole subtree, time: as many of them as fit.
 fn figures(agent: &AgentSnapshot, total: TreeTotals, now: u64, columns: usize) -> String {
     let time = running(age(agent, now));
-    let tokens = tokens(total.tokens.input.saturating_add(total.tokens.output));
+    // A model that works by rule uses no tokens.
+    let spent = Some(total.tokens.input.saturating_add(total.tokens.output)).filter(|it| *it > 0);
+    let spent = |unit| spent.map(|count| format!("{}{unit}", tokens(count)));
     let steps = count(agent.usage.replies as usize, "step");
-    let cost = dollars(total.cost.known_usd()).map(|usd| format!(" · {usd}")).unwrap_or_default();
-    let short = format!("{tokens} · {time}");
+    let cost = dollars(total.cost.known_usd());
+    let joined = |figures: &[Option<String>]| {
+        figures.iter().flatten().map(String::as_str).collect::<Vec<_>>().join(" · ")
+    };
     [
-        format!("{steps} · {tokens} tok{cost} · {time}"),
-        format!("{tokens}{cost} · {time}"),
-        short,
+        joined(&[Some(steps), spent(" tok"), cost.clone(), Some(time.clone())]),
+        joined(&[spent(""), cost, Some(time.clone())]),
+        joined(&[spent(""), Some(time.clone())]),
         time,
     ]
     .into_iter()

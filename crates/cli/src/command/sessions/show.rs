@@ -134,13 +134,12 @@ fn head(stored: &StoredSession) -> String {
         format!("{} ({asked_for} was asked for)", for_terminal_line(model, GOAL_CHARS))
     };
     let cwd = start.cwd.to_string_lossy();
-    let spent = format!("{} tok", tokens(cost.tokens));
-    let spent = match dollars(cost.known_usd()) {
-        Some(usd) => format!("{spent} · {usd}"),
-        None => spent,
-    };
-    let when = local(stored.header.created);
-    format!("{served} in {}\n{when} · {spent}\n\n", for_terminal(&cwd))
+    // A model that works by rule uses no tokens.
+    let spent = Some(cost.tokens).filter(|count| *count > 0);
+    let spent = spent.map(|count| format!("{} tok", tokens(count)));
+    let figures = [Some(local(stored.header.created)), spent, dollars(cost.known_usd())];
+    let figures: Vec<String> = figures.into_iter().flatten().collect();
+    format!("{served} in {}\n{}\n\n", for_terminal(&cwd), figures.join(" · "))
 }
 
 /// The agents in the order of the tree: each before its children, children as they started.

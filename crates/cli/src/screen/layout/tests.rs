@@ -55,6 +55,13 @@ fn a_family_on_a_usual_terminal() {
 }
 
 #[test]
+fn an_agent_whose_model_uses_no_tokens_has_no_figure_of_them() {
+    let mut writer = TestWriter::default();
+    writer.add(&root(), started(&root(), "Look"));
+    assert!(draw(&writer, 60, 3).ends_with("0 steps · 1 m 05 s"), "{}", draw(&writer, 60, 3));
+}
+
+#[test]
 fn a_family_on_a_narrow_terminal() {
     insta::assert_snapshot!(draw(&family(), 20, 20));
 }

@@ -182,8 +182,8 @@ fn a_live_run_leaves_its_remarks_and_the_last_tree() {
     end(&screen);
     insta::assert_snapshot!(EmulatedTerminal::show(60, &sink.0.lock()), @"
     warning: the project configuration is ignored
-    ✓ Tidy up                             0 steps · 0 tok · 0 s
-    └─ ✓ [1/3] Sort                       0 steps · 0 tok · 0 s
+    ✓ Tidy up                                     0 steps · 0 s
+    └─ ✓ [1/3] Sort                               0 steps · 0 s
     hint: go on
     ");
 }

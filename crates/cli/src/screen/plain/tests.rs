@@ -79,7 +79,7 @@ fn many_calls_of_one_step_take_one_line_and_failures_one_each() {
         let text = "not found: src/a7.rs";
         writer.add(&root(), returned(CallId::new(1, slot), tool, status, text, Vec::new()));
     }
-    let failed = "read src/a7.rs\nread_file error: not found: src/a7.rs";
+    let failed = "read src/a7.rs\nread_file failed: not found: src/a7.rs";
     let commands = ["run make"; 7].join("\n");
     let shown = format!("read 120 files\nlist .\nnow: 10 calls\n{commands}\n{failed}");
     assert_eq!(print(&writer, Detail::Normal), shown);
@@ -107,7 +107,7 @@ fn the_calls_of_a_script_are_counted_and_failures_and_commands_shown() {
     writer.add(&root(), called(command, "terminal", r#"{"command":"make"}"#));
     writer.add(&root(), returned(command, "terminal", CallStatus::Ok, "", Vec::new()));
     writer.add(&root(), returned(CALL, "execute_code", CallStatus::Ok, "", Vec::new()));
-    let shown = "run Python go()\n  read 7.md\nread_file error: not found: 7.md\n  run make\n  \
+    let shown = "run Python go()\n  read 7.md\nread_file failed: not found: 7.md\n  run make\n  \
                  calls: 50";
     assert_eq!(print(&writer, Detail::Normal), shown);
     let every = print(&writer, Detail::Verbose);
