@@ -160,13 +160,15 @@ async fn failed_agents_and_their_whole_reasons_stand_at_the_end() {
 async fn long_warnings_wrap_at_words_on_a_terminal_alone() {
     let server = model(|_| say("Done.")).await;
     let lab = Lab::new();
-    let ended = lab.run(&server, &["Go"]).end().await.with_code(0);
-    let whole = ended.err.lines().find(|line| line.starts_with("note: there is no sandbox"));
+    let go = ["--approve", "auto", "--set", "delegation.approvals=auto", "Go"];
+    let ended = lab.run(&server, &go).end().await.with_code(0);
+    let whole = ended.err.lines().find(|line| line.starts_with("warning: commands, also those"));
     let whole = whole.unwrap_or_else(|| panic!("{}", ended.err));
     assert!(whole.len() > 80, "{whole}");
     let lab = Lab::new();
-    let rows = on_terminal(50, Streams::Errors, lab.run_command(&server, &["Go"])).await;
-    let begin = rows.iter().position(|row| row.starts_with("note: there is no sandbox")).unwrap();
+    let rows = on_terminal(50, Streams::Errors, lab.run_command(&server, &go)).await;
+    let begin =
+        rows.iter().position(|row| row.starts_with("warning: commands, also those")).unwrap();
     let goes_on = rows[begin + 1..].iter().take_while(|row| row.starts_with("  ")).count();
     let note = &rows[begin..=begin + goes_on];
     assert!(note.len() > 2 && note.iter().all(|row| row.chars().count() < 50), "{rows:#?}");

@@ -191,7 +191,7 @@ pub(crate) struct RunOptions {
     /// Give the agent a profile: its instructions, and at most its tools
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
-    /// Limit on model requests
+    /// Limit on model requests; at it, one more without tools asks for a closing answer
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) max_iterations: Option<u32>,
     /// Limit on the cost, children included; the models need prices

@@ -129,7 +129,7 @@ fn announce(
     warnings: &[String],
     stored: Option<&StoredSession>,
 ) {
-    notices(composition, mode, job.options.quiet);
+    notices(composition, mode);
     warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     let Some(stored) = stored else { return };
     let spec = stored.root_spec();
@@ -218,67 +218,38 @@ fn left_alone(options: &RunOptions) -> Vec<&'static str> {
     said.into_iter().filter(|(said, _)| *said).map(|(_, note)| note).collect()
 }
 
-/// Prints what the person should know before the run begins.
-fn notices(composition: &AssembledProgram, mode: ApproverMode, quiet: bool) {
+/// Prints what the person should know before the run begins. That there is no sandbox each question
+/// says; here it is said where nobody is asked.
+fn notices(composition: &AssembledProgram, mode: ApproverMode) {
     composition.warnings.iter().for_each(|warning| tell(&format!("warning: {warning}")));
     if !composition.assembly.has_unbounded() {
         return;
     }
-    let children = ChildCommands {
-        approver: composition.assembly.delegation.approvals.mode,
-        are_program: !composition.assembly.delegation.host.external_needs.is_empty(),
-    };
-    let someone = composition.assembly.delegation.approvals.person_available;
-    let said = sandbox_notice(mode, children, someone);
-    if mode == ApproverMode::Auto || children.approver == ApproverMode::Auto {
-        tell(&format!("warning: {said}"));
-    } else if !quiet {
-        tell(&format!("note: {said}"));
-    }
+    let children = composition.assembly.delegation.approvals.mode;
+    let are_program = !composition.assembly.delegation.host.external_needs.is_empty();
+    let warning = unasked_warning(mode, children, are_program);
+    warning.iter().for_each(|warning| tell(&format!("warning: {warning}")));
 }
 
-/// How the commands of children are approved.
-#[derive(Clone, Copy)]
-struct ChildCommands {
-    approver: ApproverMode,
-    /// Whether children are runs of another program.
-    are_program: bool,
-}
-
-/// Returns the notice on commands: of the top agent, and of its children or the external agent. It
-/// depends on whether a person can be asked.
-fn sandbox_notice(own: ApproverMode, children: ChildCommands, someone: bool) -> String {
-    let ChildCommands { approver: children, are_program: program } = children;
-    let said = |mode| match mode {
-        ApproverMode::Auto => "run unasked, with all your rights",
-        ApproverMode::Ask if someone => "run when you say yes to each",
-        ApproverMode::Ask => "are denied: nobody can be asked here",
-        ApproverMode::Deny => "are denied",
-    };
-    let of_children = match children {
-        ApproverMode::Deny if !program => "children cannot run any".to_owned(),
-        ApproverMode::Ask if !program && !someone => {
-            "children cannot run any: nobody can be asked here".to_owned()
+/// Returns the warning that commands run without asking: those of the top agent, of children, or of
+/// the program that children are.
+fn unasked_warning(own: ApproverMode, children: ApproverMode, are_program: bool) -> Option<String> {
+    let is_auto = |mode| mode == ApproverMode::Auto;
+    let of_program = "children are another program (delegation.acp_command), which acts without \
+                      asking (delegation.approvals)";
+    let what = match (is_auto(own), is_auto(children), are_program) {
+        (false, false, _) => return None,
+        (true, false, _) => "commands run without asking (--approve)".to_owned(),
+        (false, true, false) => {
+            "commands of children run without asking (delegation.approvals)".to_owned()
         }
-        children if !program => format!("those of children {}", said(children)),
-        ApproverMode::Auto => "children are another program (delegation.acp_command), which acts \
-                               unasked, with all your rights"
+        (true, true, false) => "commands, also those of children, run without asking (--approve, \
+                                delegation.approvals)"
             .to_owned(),
-        ApproverMode::Ask if someone => "children are another program (delegation.acp_command), \
-                                         which begins when you say yes, and then acts with all \
-                                         your rights"
-            .to_owned(),
-        ApproverMode::Ask => "children, which are another program (delegation.acp_command), are \
-                              denied: nobody can be asked here"
-            .to_owned(),
-        ApproverMode::Deny => "children, which are another program (delegation.acp_command), are \
-                               denied"
-            .to_owned(),
+        (false, true, true) => of_program.to_owned(),
+        (true, true, true) => format!("commands run without asking (--approve); {of_program}"),
     };
-    format!(
-        "there is no sandbox yet: commands {} (--approve); {of_children} (delegation.approvals)",
-        said(own)
-    )
+    Some(format!("{what}, with all your rights: there is no sandbox yet"))
 }
 
 #[cfg(test)]
@@ -286,19 +257,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_said_whose_commands_run() {
+    fn a_warning_says_whose_commands_run_unasked() {
         use ApproverMode::{Ask, Auto, Deny};
         let all =
-            [(Deny, Auto), (Auto, Deny), (Deny, Ask)].into_iter().flat_map(|(own, children)| {
-                [(false, true), (false, false), (true, true), (true, false)].map(
-                    |(program, someone)| {
-                        let children = ChildCommands { approver: children, are_program: program };
-                        sandbox_notice(own, children, someone)
-                    },
-                )
+            [(Deny, Auto), (Auto, Ask), (Auto, Auto)].into_iter().flat_map(|(own, children)| {
+                [false, true].map(|program| unasked_warning(own, children, program).unwrap())
             });
         let mut all: Vec<String> = all.collect();
         all.dedup();
         insta::assert_snapshot!(all.join("\n"));
+        assert_eq!(unasked_warning(Ask, Deny, true), None);
+        assert_eq!(unasked_warning(Deny, Ask, false), None);
     }
 }

@@ -134,8 +134,8 @@ fn remark(outcome: &Outcome, limit: u32) -> Option<String> {
     use ExitReason::{MaxIterations, MaxOutputTokens};
     match (outcome.status, outcome.exit_reason) {
         (Status::Completed, MaxIterations) => Some(format!(
-            "warning: the limit of {} (max_iterations) was reached: the answer is partial; \
-             --max-iterations allows more",
+            "warning: the limit of {} (max_iterations) was reached: one more asked for a closing \
+             answer, which may be incomplete; --max-iterations allows more",
             count(limit as usize, "model request")
         )),
         (Status::Completed, MaxOutputTokens) => {
