@@ -1,6 +1,6 @@
 //! The model server as a process: what it costs is not counted. It ends with its parent.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::io::{self, Read as _, Write as _};
 use std::time::Duration;
 
@@ -48,12 +48,12 @@ struct ServedRun {
     gate: Barrier,
     /// The requests of each agent. They are counted, not read from the conversation: to parse what
     /// the program sends takes longer than to parse what the floor sends, and would be measured.
-    steps: HashMap<u64, u64>,
+    steps: BTreeMap<u64, u64>,
 }
 
 impl ServedRun {
     fn new() -> Self {
-        Self { served: ServedRequests::default(), gate: Barrier::closed(), steps: HashMap::new() }
+        Self { served: ServedRequests::default(), gate: Barrier::closed(), steps: BTreeMap::new() }
     }
 }
 
