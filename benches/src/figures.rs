@@ -89,7 +89,7 @@ fn of_program(
         tools::search(lab, options.files, options.runs, report)?;
     }
     if wanted(Figure::Page) {
-        tools::fetch(lab, options.runs, report)?;
+        tools::fetch(lab, options.page_bytes, options.runs, report)?;
     }
     if wanted(Figure::Binary) {
         let bytes = lab.program_bytes()?;

@@ -52,6 +52,9 @@ struct Options {
     /// Files of the tree that is searched.
     #[arg(long, default_value_t = 100_000)]
     files: u64,
+    /// Bytes of the page that is fetched.
+    #[arg(long, default_value_t = 2_000_000)]
+    page_bytes: u64,
     /// Print JSON with every single value.
     #[arg(long)]
     json: bool,

@@ -10,10 +10,10 @@ const MARK: &str = "bench: ";
 pub(crate) const TREE: &str = "tree";
 /// What is searched for.
 pub(crate) const NEEDLE: &str = "needle in a haystack";
-/// The path of the page that is fetched.
-pub(crate) const PAGE: &str = "/page";
+/// The path of a page that is fetched, without its number of bytes.
+pub(crate) const PAGE: &str = "/page/";
 
-/// The part of an agent, such as `bench: children 0 reads 20 searches 0 page 0 latency 0 held 0`.
+/// The part of an agent, such as `bench: children 0 reads 20 searches 0 page 0 bytes 0 latency 0 held 0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Script {
     /// Which child it is, counted from 1; 0 is the top agent.
@@ -26,6 +26,8 @@ pub(crate) struct Script {
     pub(crate) searches: u64,
     /// The port of this machine from which the top agent fetches a page, before it reads; 0: none.
     pub(crate) page: u64,
+    /// Bytes of that page.
+    pub(crate) bytes: u64,
     /// Milliseconds before each answer.
     pub(crate) latency: u64,
     /// The request whose answer is held back until the server is asked, counted from 1; of the
@@ -36,9 +38,9 @@ pub(crate) struct Script {
 impl Script {
     /// The task of the top agent.
     pub(crate) fn task(&self) -> String {
-        let Self { children, reads, searches, page, latency, held, .. } = self;
+        let Self { children, reads, searches, page, bytes, latency, held, .. } = self;
         format!(
-            "{MARK}children {children} reads {reads} searches {searches} page {page} \
+            "{MARK}children {children} reads {reads} searches {searches} page {page} bytes {bytes} \
              latency {latency} held {held}"
         )
     }
@@ -65,6 +67,7 @@ impl Script {
                 "reads" => script.reads = number,
                 "searches" => script.searches = number,
                 "page" => script.page = number,
+                "bytes" => script.bytes = number,
                 "latency" => script.latency = number,
                 "held" => script.held = number,
                 _ => break,
@@ -87,7 +90,7 @@ impl Script {
             return call("search_files", &json!({"pattern": NEEDLE, "path": TREE}).to_string());
         };
         let Some(step) = step.checked_sub(u64::from(self.page > 0)) else {
-            let url = format!("http://127.0.0.1:{}{PAGE}", self.page);
+            let url = format!("http://127.0.0.1:{}{PAGE}{}", self.page, self.bytes);
             return call("web_fetch", &json!({ "url": url }).to_string());
         };
         let name = match self.child {
@@ -185,9 +188,9 @@ mod tests {
         assert!(child.holds(0) && !child.holds(1));
         assert_eq!(Script::find("no mark"), None);
 
-        let tools = Script { searches: 1, page: 80, reads: 1, ..Script::default() };
+        let tools = Script { searches: 1, page: 80, bytes: 9, reads: 1, ..Script::default() };
         assert_eq!(Script::find(&tools.task()), Some(tools));
-        let words = ["search_files", "127.0.0.1:80/page", "root-0.txt", "done."];
+        let words = ["search_files", "127.0.0.1:80/page/9", "root-0.txt", "done."];
         for (step, word) in (0..).zip(words) {
             assert!(tools.reply(step).contains(word), "{step}: {}", tools.reply(step));
         }

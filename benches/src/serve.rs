@@ -76,9 +76,11 @@ impl ServeState {
             ("GET", "/peek") => self.tell(false),
             // What is body is forgotten, and what is held goes.
             ("GET", "/take") => self.tell(true),
-            ("GET", PAGE) => MockAnswer::body("text/html; charset=utf-8", page()),
             ("POST", _) => self.reply(request),
-            (method, path) => MockAnswer::error(404, &format!("no {method} {path} here")),
+            (method, path) => match path.strip_prefix(PAGE).map(str::parse) {
+                Some(Ok(bytes)) => MockAnswer::body("text/html; charset=utf-8", page(bytes)),
+                _ => MockAnswer::error(404, &format!("no {method} {path} here")),
+            },
         }
     }
 
@@ -120,14 +122,11 @@ impl ServeState {
     }
 }
 
-/// Bytes of the page that is fetched.
-const PAGE_BYTES: usize = 2_000_000;
-
-/// A page of headings, paragraphs with links, lists and tables.
-fn page() -> String {
+/// A page of so many bytes: headings, paragraphs with links, lists and tables.
+fn page(bytes: usize) -> String {
     let mut words = Words::new();
     let mut html = String::from("<!DOCTYPE html><html><head><title>A page</title></head><body>\n");
-    while html.len() < PAGE_BYTES {
+    while html.len() < bytes {
         let [title, text, link, item, cell] = [4, 60, 3, 8, 2].map(|count| words.text(count));
         html.push_str(&format!(
             "<h2>{title}</h2>\n<p>{text}<a href=\"/{link}\">{link}</a> <em>{item}</em> {text}</p>\n\

@@ -44,14 +44,15 @@ pub(crate) fn search(lab: &Lab, files: u64, runs: usize, report: &mut Report) ->
     Ok(())
 }
 
-/// Measures the fetch of a page of 2 MB.
-pub(crate) fn fetch(lab: &Lab, runs: usize, report: &mut Report) -> io::Result<()> {
-    let script = Script { page: u64::from(lab.port()), ..Script::default() };
+/// Measures the fetch of a page of so many bytes.
+pub(crate) fn fetch(lab: &Lab, bytes: u64, runs: usize, report: &mut Report) -> io::Result<()> {
+    let script = Script { page: u64::from(lab.port()), bytes, ..Script::default() };
     let mut ours = Vec::new();
     for _run in 0..runs.max(1) {
         ours.push(lab.run(&script)?.between_ms);
     }
-    report.row("web_fetch of 2 MB", "ms", (None, Spread::of(ours)), Goal::AtMost(300.0));
+    let what = format!("web_fetch of {:.1} MB", bytes as f64 / 1e6);
+    report.row(&what, "ms", (None, Spread::of(ours)), Goal::AtMost(300.0));
     Ok(())
 }
 

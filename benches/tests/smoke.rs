@@ -8,7 +8,8 @@ use serde_json::Value;
 fn the_smallest_measurement_gives_every_figure() {
     let bench = env!("CARGO_BIN_EXE_deputize-bench");
     // It is the program that it measures, so that nothing else need be built.
-    let smallest = "--runs 1 --children 2 --sessions 3 --files 60 --json".split(' ');
+    let smallest =
+        "--runs 1 --children 2 --sessions 3 --files 60 --page-bytes 9000 --json".split(' ');
     let output = Command::new(bench).args(["--program", bench]).args(smallest).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
@@ -32,7 +33,7 @@ fn the_smallest_measurement_gives_every_figure() {
             "a waiting child of 2, first request",
             "a waiting child of 2, last request",
             "search_files over 60 files; the floor is ripgrep",
-            "web_fetch of 2 MB",
+            "web_fetch of 0.0 MB",
             "program file",
             "a search over 3 sessions",
             "such a search for a word that is in most texts",

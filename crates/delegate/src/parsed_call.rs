@@ -1,6 +1,6 @@
 //! What a call asks for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use deputize_core::agent::Role;
 use serde_json::{Value, json};
@@ -71,29 +71,34 @@ impl ParsedCall {
     /// Returns whether two calls without mistakes ask for the same work, however they are written
     /// and in whatever order.
     pub(crate) fn asks_same(&self, other: &Self) -> bool {
-        let mut left: Vec<RequestedTask> =
-            other.tasks.iter().map(RequestedTask::normalized).collect();
+        let mut left: BTreeMap<&str, Vec<RequestedTask>> = BTreeMap::new();
+        for task in &other.tasks {
+            left.entry(task.goal.trim()).or_default().push(task.normalized());
+        }
         let mut take = |task: &RequestedTask| {
+            let alike = left.get_mut(task.goal.trim())?;
             let task = task.normalized();
-            let at = left.iter().position(|other| *other == task);
-            at.map(|at| left.swap_remove(at)).is_some()
+            let at = alike.iter().position(|other| *other == task)?;
+            Some(alike.swap_remove(at))
         };
         self.errors.is_empty()
             && other.errors.is_empty()
             && self.background == other.background
             && self.tasks.len() == other.tasks.len()
-            && self.tasks.iter().all(&mut take)
+            && self.tasks.iter().all(|task| take(task).is_some())
     }
 
     /// Returns the tasks that ask for the same work as an earlier one of the call, each with that one.
     pub(crate) fn repeated_tasks(&self) -> Vec<(&RequestedTask, &RequestedTask)> {
-        let mut first: Vec<(RequestedTask, &RequestedTask)> = Vec::new();
+        // A call may have thousands of tasks: only those of one goal are compared.
+        let mut first: BTreeMap<&str, Vec<(RequestedTask, &RequestedTask)>> = BTreeMap::new();
         let mut repeated = Vec::new();
         for task in &self.tasks {
+            let alike = first.entry(task.goal.trim()).or_default();
             let normalized = task.normalized();
-            match first.iter().find(|(earlier, _)| *earlier == normalized) {
+            match alike.iter().find(|(earlier, _)| *earlier == normalized) {
                 Some((_, earlier)) => repeated.push((task, *earlier)),
-                None => first.push((normalized, task)),
+                None => alike.push((normalized, task)),
             }
         }
         repeated
