@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
 
 use crate::agent_spec::{AgentSpec, FurtherTask};
 use crate::budget::Cost;
@@ -24,6 +23,10 @@ use crate::sanitize::remove_frames;
 use crate::status::Status;
 use crate::tool_effect::ToolEffect;
 use crate::tool_output::Display;
+
+mod journal;
+
+pub use journal::{Journal, JournalError};
 
 /// An event with its number, time and agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -435,54 +438,6 @@ impl ToolEnd {
             .as_deref()
             .map_or(Cow::Borrowed(text), |boundary| remove_frames(text, boundary))
     }
-}
-
-/// Stores records.
-pub trait Journal: Send + Sync {
-    /// Returns an event as JSON, as it will be stored. Records wait for each other while one is
-    /// appended; they do not for this.
-    ///
-    /// # Errors
-    /// If the event has no JSON.
-    fn encode(&self, event: &Event) -> Result<Box<RawValue>, JournalError>;
-
-    /// Appends a record, with its event as [`Journal::encode`] returned it. When this returns, the
-    /// record survives the end of this process.
-    ///
-    /// # Errors
-    /// If the record could not be stored. It must not be acted on then.
-    fn append(&self, record: &Record, event: &RawValue) -> Result<(), JournalError>;
-
-    /// Encodes the event of a record, and appends the record.
-    ///
-    /// # Errors
-    /// As those of [`Journal::append`].
-    fn append_record(&self, record: &Record) -> Result<(), JournalError> {
-        self.append(record, &self.encode(&record.event)?)
-    }
-
-    /// Waits until all records up to this one survive a crash of the machine.
-    fn durable<'a>(&'a self, seq: u64) -> crate::future::BoxFuture<'a, Result<(), JournalError>>;
-}
-
-/// Returns a hint for an error about a full disk.
-fn room(error: &std::io::Error) -> &'static str {
-    use std::io::ErrorKind::{QuotaExceeded, StorageFull};
-    match error.kind() {
-        StorageFull | QuotaExceeded => " (make room on its disk)",
-        _ => "",
-    }
-}
-
-/// A record could not be stored.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot write session file `{}`{}", path.display(), room(source))]
-pub struct JournalError {
-    /// The session file.
-    pub path: PathBuf,
-    /// The cause.
-    #[source]
-    pub source: std::io::Error,
 }
 
 /// Sees records after they are stored. It cannot reject them and must return quickly; a slow
