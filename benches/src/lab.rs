@@ -198,7 +198,7 @@ impl Lab {
 
     fn measured(&self, script: &Script, mut command: Command, out: &Path) -> io::Result<Run> {
         // What an earlier run left is not counted.
-        let _before = self.ask("take")?;
+        let _before = self.ask("begin")?;
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let status = command.status()?;
         if !status.success() {
@@ -232,7 +232,7 @@ impl Lab {
     /// Bytes in memory while so many answers are held back.
     pub(crate) fn resident_while_held(&self, script: &Script, held: usize) -> io::Result<f64> {
         let home = tempfile::tempdir_in(self.dir.path())?;
-        let _before = self.ask("take")?;
+        let _before = self.ask("begin")?;
         let mut command = Command::new(&self.program);
         self.configure(&mut command, script, home.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -74,8 +74,13 @@ impl ServeState {
     fn answer(&self, request: &HttpRequest) -> MockAnswer {
         match (request.method.as_str(), request.path.as_str()) {
             ("GET", "/peek") => self.tell(false),
-            // What is body is forgotten, and what is held goes.
+            // What is told is forgotten, and what is held goes; the run goes on.
             ("GET", "/take") => self.tell(true),
+            // The next request is the first of a run.
+            ("GET", "/begin") => {
+                *self.run.lock() = ServedRun::new();
+                self.tell(false)
+            }
             ("POST", _) => self.reply(request),
             (method, path) => match path.strip_prefix(PAGE).map(str::parse) {
                 Some(Ok(bytes)) => MockAnswer::body("text/html; charset=utf-8", page(bytes)),
@@ -90,7 +95,8 @@ impl ServeState {
         let body = json!(run.served);
         if take {
             run.gate.open();
-            *run = ServedRun::new();
+            run.served = ServedRequests::default();
+            run.gate = Barrier::closed();
         }
         MockAnswer::json(&body)
     }
