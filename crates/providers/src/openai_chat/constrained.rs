@@ -21,21 +21,18 @@ const INSTRUCTIONS: &str = include_str!("../../prompts/constrained.md");
 pub(super) struct ConstrainedRequest {
     system: Vec<Arc<str>>,
     messages: Vec<Arc<Message>>,
-    /// The field of the body that constrains the reply; `None` for a closing request.
-    pub(super) response_format: Option<Value>,
+    /// The field of the body that constrains the reply.
+    pub(super) response_format: Value,
 }
 
 impl ConstrainedRequest {
     pub(super) fn new(request: &Request<'_>) -> Self {
         let system = request.system.iter().cloned();
-        let format = |schema| {
-            let schema = json!({"name": "step", "strict": true, "schema": schema});
-            json!({"type": "json_schema", "json_schema": schema})
-        };
+        let schema = json!({"name": "step", "strict": true, "schema": step_schema(request)});
         Self {
             system: system.chain([instructions(request)]).collect(),
             messages: messages(request.messages),
-            response_format: may_call(request).then(|| format(step_schema(request))),
+            response_format: json!({"type": "json_schema", "json_schema": schema}),
         }
     }
 
@@ -52,9 +49,14 @@ fn may_call(request: &Request<'_>) -> bool {
 /// Returns a reply to a request with the call or the answer that its text is. A text that is neither
 /// stays as it is: a server that constrains nothing answers in words.
 pub(super) fn read_reply(request: &Request<'_>, reply: Reply) -> Reply {
-    match Step::parse(&reply.text) {
+    let step = match reply.finish {
+        Finish::Stop => Step::parse(&reply.text),
+        Finish::Length => Step::parse(&reply.text).or_else(|| Step::parse_cut(&reply.text)),
+        Finish::Paused | Finish::Refused | Finish::Undone => None,
+    };
+    match step {
         Some(Step::Answer(text)) => Reply { text, ..reply },
-        Some(Step::Call(call)) if may_call(request) && reply.finish == Finish::Stop => {
+        Some(Step::Call(call)) if may_call(request) => {
             Reply { text: String::new(), calls: vec![call], ..reply }
         }
         _ => reply,
@@ -64,7 +66,7 @@ pub(super) fn read_reply(request: &Request<'_>, reply: Reply) -> Reply {
 /// Returns a piece of a reply to a request as it is shown: JSON is no text for a person.
 pub(super) fn shown<'d>(request: &Request<'_>, delta: Delta<'d>) -> Delta<'d> {
     match delta {
-        Delta::Text(text) if may_call(request) => Delta::Call(text.len()),
+        Delta::Text(text) if !request.tools.is_empty() => Delta::Call(text.len()),
         delta => delta,
     }
 }
@@ -85,6 +87,40 @@ impl Step {
         let arguments = step.remove("arguments").unwrap_or_else(|| Value::Object(Map::new()));
         Some(Self::Call(RawCall { name, arguments: arguments.to_string() }))
     }
+
+    /// Reads the beginning of a step: what of it arrived before the output limit.
+    fn parse_cut(text: &str) -> Option<Self> {
+        let step = after(text, "{")?;
+        let value_of = |text, key| after(after(text, key)?, ":");
+        if let Some(answer) = value_of(step, "\"answer\"") {
+            return beginning_of_string(answer).map(Self::Answer);
+        }
+        let (name, rest) = after(value_of(step, "\"tool\"")?, "\"")?.split_once('"')?;
+        let arguments = after(rest, ",").and_then(|rest| value_of(rest, "\"arguments\""));
+        let arguments = arguments.unwrap_or_default().to_owned();
+        Some(Self::Call(RawCall { name: name.to_owned(), arguments }))
+    }
+}
+
+/// Returns what follows a token of JSON that a text begins with.
+fn after<'t>(text: &'t str, token: &str) -> Option<&'t str> {
+    text.trim_start().strip_prefix(token).map(str::trim_start)
+}
+
+/// Returns a JSON string that may be cut, also within an escape or a pair of them.
+fn beginning_of_string(text: &str) -> Option<String> {
+    let whole = serde_json::Deserializer::from_str(text).into_iter().next();
+    if let Some(Ok(whole)) = whole {
+        return Some(whole);
+    }
+    let mut rest = text;
+    for _ in 0..3 {
+        if let Ok(beginning) = serde_json::from_str(&format!("{rest}\"")) {
+            return Some(beginning);
+        }
+        (rest, _) = rest.rsplit_once('\\')?;
+    }
+    None
 }
 
 fn instructions(request: &Request<'_>) -> Arc<str> {
@@ -95,7 +131,8 @@ fn instructions(request: &Request<'_>) -> Arc<str> {
     format!("{}\n{}", INSTRUCTIONS.trim_end(), tools.trim_end()).into()
 }
 
-/// The schema of a step: one of the tools with its arguments, or an answer.
+/// The schema of a step: one of the tools with its arguments, or an answer; only that, if no tool
+/// may be called.
 fn step_schema(request: &Request<'_>) -> Value {
     let form = |properties: Value, required: &[&str]| {
         json!({
@@ -105,13 +142,56 @@ fn step_schema(request: &Request<'_>) -> Value {
             "additionalProperties": false,
         })
     };
-    let call = |tool: &Arc<deputize_core::ToolDecl>| {
-        let arguments = tool.parameters.to_value();
-        form(json!({"tool": {"const": tool.name}, "arguments": arguments}), &["tool", "arguments"])
-    };
-    let answer = form(json!({"answer": {"type": "string"}}), &["answer"]);
-    let forms: Vec<Value> = request.tools.iter().map(call).chain([answer]).collect();
-    json!({ "anyOf": forms })
+    let mut definitions = Map::new();
+    let mut forms = Vec::new();
+    for tool in request.tools.iter().filter(|_| may_call(request)) {
+        let mut arguments = tool.parameters.to_value();
+        let whole = format!("#/$defs/{}", tool.name);
+        if fit_into_step(&mut arguments, &whole) {
+            definitions.insert(tool.name.to_string(), arguments);
+            arguments = json!({ "$ref": whole });
+        }
+        let call = json!({"tool": {"const": tool.name}, "arguments": arguments});
+        forms.push(form(call, &["tool", "arguments"]));
+    }
+    forms.push(form(json!({"answer": {"type": "string"}}), &["answer"]));
+    match definitions.is_empty() {
+        true => json!({ "anyOf": forms }),
+        false => json!({ "anyOf": forms, "$defs": definitions }),
+    }
+}
+
+/// Changes a schema of arguments so that it means the same as a part of another: its references
+/// begin at `whole`. What servers refuse is left out: patterns, of which each takes another kind, and
+/// `true` as a schema. Returns whether it refers to a part of itself.
+fn fit_into_step(schema: &mut Value, whole: &str) -> bool {
+    let mut refers = false;
+    match schema {
+        Value::Object(members) => {
+            members.retain(|key, member| key != "pattern" || !member.is_string());
+            for (key, member) in members {
+                if let ("properties", Value::Object(parts)) = (key.as_str(), &mut *member) {
+                    parts.values_mut().filter(|it| **it == true).for_each(|it| *it = json!({}));
+                }
+                let path = member.as_str().filter(|_| key == "$ref");
+                let path = path.and_then(|reference| reference.strip_prefix('#'));
+                match path.filter(|path| path.is_empty() || path.starts_with('/')) {
+                    Some(path) => {
+                        *member = format!("{whole}{path}").into();
+                        refers = true;
+                    }
+                    None => refers |= fit_into_step(member, whole),
+                }
+            }
+        }
+        Value::Array(parts) => {
+            for part in parts {
+                refers |= fit_into_step(part, whole);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+    refers
 }
 
 /// The conversation in which steps are JSON and results are messages of the user.
@@ -156,37 +236,99 @@ fn result_message(tool: &str, result: &ToolResult) -> UserMessage {
 mod tests {
     use super::*;
 
-    fn read(text: &str, tool_choice: ToolChoice) -> (String, Vec<(String, String)>) {
-        let parameters = deputize_core::schema::Schema::new(&json!({"type": "object"})).unwrap();
+    fn with_request<T>(schema: &Value, choice: ToolChoice, run: impl Fn(&Request<'_>) -> T) -> T {
+        let parameters = deputize_core::schema::Schema::new(schema).unwrap();
         let name = deputize_core::ToolName::literal("read_file");
         let tool = deputize_core::ToolDecl { name, description: "Reads.".into(), parameters };
-        let request = Request {
+        run(&Request {
             model: "m",
             system: &[],
             tools: &[Arc::new(tool)],
             messages: &[],
-            tool_choice,
+            tool_choice: choice,
             options: &deputize_core::model::ModelOptions::default(),
-        };
-        let reply = read_reply(&request, Reply::text("m", text));
-        (reply.text, reply.calls.into_iter().map(|call| (call.name, call.arguments)).collect())
+        })
+    }
+
+    fn read(text: &str, choice: ToolChoice, finish: Finish) -> (String, Vec<(String, String)>) {
+        with_request(&json!({"type": "object"}), choice, |request| {
+            let reply = read_reply(request, Reply { finish, ..Reply::text("m", text) });
+            (reply.text, reply.calls.into_iter().map(|call| (call.name, call.arguments)).collect())
+        })
+    }
+
+    fn call(arguments: &str) -> (String, Vec<(String, String)>) {
+        (String::new(), vec![("read_file".to_owned(), arguments.to_owned())])
     }
 
     #[test]
     fn a_step_is_a_call_or_an_answer_or_stays_text() {
-        let auto = |text| read(text, ToolChoice::Auto);
-        let call =
-            |arguments: &str| (String::new(), vec![("read_file".to_owned(), arguments.to_owned())]);
+        let auto = |text| read(text, ToolChoice::Auto, Finish::Stop);
         assert_eq!(
             auto(r#" {"tool": "read_file", "arguments": {"path": "a"}}"#),
             call(r#"{"path":"a"}"#)
         );
         assert_eq!(auto(r#"{"tool":"read_file"}"#), call("{}"));
         assert_eq!(auto(r#"{"answer": "Done."}"#), ("Done.".to_owned(), vec![]));
-        for other in ["Done.", "{", "[1]", "{}", r#"{"tool": 1}"#, "7"] {
+        for other in ["Done.", "{", "[1]", "{}", r#"{"tool": 1}"#, "7", r#"{"answer": "Do"#] {
             assert_eq!(auto(other), (other.to_owned(), vec![]), "{other}");
         }
         let closing = r#"{"tool":"read_file"}"#;
-        assert_eq!(read(closing, ToolChoice::None), (closing.to_owned(), vec![]));
+        let read = read(closing, ToolChoice::None, Finish::Stop);
+        assert_eq!(read, (closing.to_owned(), vec![]));
+    }
+
+    #[test]
+    fn a_step_that_the_output_limit_cut_is_a_cut_one() {
+        let cut = |text| read(text, ToolChoice::Auto, Finish::Length);
+        for (text, answer) in [
+            ("{\n \"answer\" : \"Two\\nl", "Two\nl"),
+            (r#"{"answer":"Two \"#, "Two "),
+            (r#"{"answer":"Two \ud83d\ude"#, "Two "),
+            ("{\"answer\":\"Two\"  \n", "Two"),
+            (r#"{"answer":""#, ""),
+        ] {
+            assert_eq!(cut(text), (answer.to_owned(), vec![]), "{text}");
+        }
+        assert_eq!(cut("{ \"tool\": \"read_file\",\n"), call(""));
+        assert_eq!(
+            cut(r#"{"tool": "read_file", "arguments": {"path": "a"#),
+            call(r#"{"path": "a"#)
+        );
+        assert_eq!(cut(r#"{"tool": "read_file", "arguments": {}}"#), call("{}"));
+        for other in ["Two", "{", r#"{"tool": "re"#, r#"{"answer": 1"#] {
+            assert_eq!(cut(other), (other.to_owned(), vec![]), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_schema_within_a_step_still_refers_to_its_own_parts() {
+        let schema = json!({
+            "type": "object",
+            "properties": {
+                "pattern": {"type": "string", "pattern": "[a-z]"}, "any": true,
+                "node": {"$ref": "#/$defs/node"}, "same": {"$ref": "#"},
+            },
+            "$defs": {"node": {"items": {"$ref": "#/$defs/node"}}},
+        });
+        let step = with_request(&schema, ToolChoice::Auto, step_schema);
+        let node = json!({"$ref": "#/$defs/read_file/$defs/node"});
+        assert_eq!(
+            step["$defs"]["read_file"],
+            json!({
+                "type": "object",
+                "properties": {
+                    "pattern": {"type": "string"}, "any": {},
+                    "node": node, "same": {"$ref": "#/$defs/read_file"},
+                },
+                "$defs": {"node": {"items": node}},
+            })
+        );
+        let arguments = &step["anyOf"][0]["properties"]["arguments"];
+        assert_eq!(*arguments, json!({"$ref": "#/$defs/read_file"}));
+
+        let closing = with_request(&schema, ToolChoice::None, step_schema);
+        assert_eq!(closing["anyOf"].as_array().unwrap().len(), 1);
+        assert_eq!(closing["anyOf"][0]["required"], json!(["answer"]));
     }
 }

@@ -192,8 +192,7 @@ pub fn request_body(request: &Request<'_>, dialect: &Dialect) -> Vec<u8> {
     }
     let constrained = ConstrainedRequest::new(request);
     let mut extra = dialect.extra.clone();
-    let format = constrained.response_format.clone();
-    extra.extend(format.map(|format| ("response_format".to_owned(), format)));
+    extra.insert("response_format".to_owned(), constrained.response_format.clone());
     native_body(&constrained.request(request), &Dialect { extra, ..dialect.clone() })
 }
 
