@@ -2,7 +2,7 @@
 //! the end of very many at once.
 
 use std::io::Write as _;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use deputize_core::authority::Grant;
@@ -11,12 +11,12 @@ use deputize_core::model::Reply;
 use deputize_core::outcome::ExitReason;
 use deputize_core::schema::Schema;
 use deputize_core::{
-    Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Event, Observer, Origin, Outcome, Record,
-    SessionId, Status, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolName, ToolOutput,
-    ToolSpec, ToolsetName,
+    AgentId, Authority, BoxFuture, Cancel, Catalog, CatalogEntry, Event, Observer, Origin, Outcome,
+    Record, SessionId, Status, Tool, ToolCallResult, ToolCx, ToolDecl, ToolError, ToolName,
+    ToolOutput, ToolSpec, ToolsetName,
 };
 use deputize_delegate::{DelegateTool, DelegationConfig, DelegationLimits};
-use deputize_runtime::{Heartbeat, Session, SessionConfig, SessionDir, SyncMode};
+use deputize_runtime::{Heartbeat, Session, SessionConfig, SessionControl, SessionDir, SyncMode};
 use deputize_testkit::{Barrier, MockAnswer};
 use parking_lot::Mutex;
 use rustix::process::Signal;
@@ -48,11 +48,22 @@ impl Tool for Hold {
 }
 
 #[derive(Default)]
-struct RecordList(Mutex<Vec<Record>>);
+struct RecordList {
+    records: Mutex<Vec<Record>>,
+    control: OnceLock<SessionControl>,
+    /// Agents that nobody could find while their end was recorded.
+    lost: Mutex<Vec<AgentId>>,
+}
 
 impl Observer for RecordList {
     fn on_record(&self, record: &Record) {
-        self.0.lock().push(record.clone());
+        self.records.lock().push(record.clone());
+        if let Event::AgentEnd(_) = record.event
+            && let Some(control) = self.control.get()
+            && !control.agents().iter().any(|agent| agent.id == record.agent)
+        {
+            self.lost.lock().push(record.agent.clone());
+        }
     }
 }
 
@@ -104,11 +115,13 @@ async fn family(
     parts.models.insert("t/m", "m", Arc::new(TimedModel(Arc::new(rule))));
     let dir = SessionDir::new(folder.path());
     let session = Session::create(&dir, SessionId::literal("s"), parts).unwrap();
+    assert!(seen.control.set(session.control()).is_ok());
     let grant = Grant { spawn_depth: Some(2), spawn_number: Some(9), ..Grant::default() };
     let authority = Authority::root(session.catalog(), &grant);
     let spec = session.top_agent("t/m", "go", folder.path());
     let outcome = session.run(spec, authority, &Cancel::new()).await;
-    let records = seen.0.lock().clone();
+    assert_eq!(*seen.lost.lock(), [], "an agent is found until its end is known");
+    let records = seen.records.lock().clone();
     (records, outcome)
 }
 

@@ -69,7 +69,10 @@ impl AgentRegistry {
     /// those of them that still run.
     pub(crate) fn remove_live(&self, spec: &AgentSpec, own: Spending) -> DescendantTotals {
         let mut tree = self.tree();
-        tree.live.remove(&spec.id);
+        // Its end is recorded next. Until then others still find it, as it was.
+        if let Some(handle) = tree.live.remove(&spec.id) {
+            tree.ended.insert(spec.id.clone(), handle.summary());
+        }
         let below = tree.spent_below(&spec.id);
         let mut whole = own;
         whole += below;

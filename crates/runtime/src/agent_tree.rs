@@ -27,7 +27,7 @@ pub(crate) struct AgentTree {
     pub(crate) live: BTreeMap<AgentId, Arc<AgentHandle>>,
     /// Children that ended in this process and may get a further task.
     pub(crate) continuable: BTreeMap<AgentId, StoredAgent>,
-    /// Agents that ended in this process.
+    /// Agents that ended in this process, or whose end is being recorded.
     pub(crate) ended: BTreeMap<AgentId, AgentSummary>,
     /// Whether children send heartbeats.
     pub(crate) has_heartbeat: bool,

@@ -37,7 +37,7 @@ async fn where_nobody_approves_a_child_has_no_commands_and_both_models_know() {
     for set in [&[][..], &["delegation.approvals=deny"], &["delegation.approvals=ask"]] {
         let lab = Lab::new();
         let server = model(family(json!(["file", "skills", "terminal", "web"]))).await;
-        let ended = run(&lab, &server, set, "Go").await;
+        run(&lab, &server, set, "Go").await;
         let requests = server.requests();
         let parent = of(&requests, "Go");
         let child = of(&requests, "Look at one");
@@ -60,7 +60,6 @@ async fn where_nobody_approves_a_child_has_no_commands_and_both_models_know() {
         // The key is the operator's: no model is told of it.
         let sent: String = requests.iter().map(HttpRequest::text).collect();
         assert!(!sent.contains("approvals"), "{sent}");
-        assert!(ended.err.contains("delegation.approvals"), "{}", ended.err);
     }
 }
 
