@@ -93,8 +93,10 @@ impl OpenAiChat {
         }
         Box::pin(async move {
             let mut live = |delta: Delta<'_>| live(constrained::shown(request, delta));
-            let reply = exchange(&self.remote, ask, &mut live, cancel).await?;
-            Ok(constrained::read_reply(request, reply))
+            match exchange(&self.remote, ask, &mut live, cancel).await {
+                Ok(reply) => Ok(constrained::read_reply(request, reply)),
+                Err(error) => Err(constrained::read_failure(request, error)),
+            }
         })
     }
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use deputize_core::message::{AssistantMessage, UserMessage};
-use deputize_core::model::{Delta, Finish, RawCall, Reply, Request, ToolChoice};
+use deputize_core::model::{Delta, Finish, ModelError, RawCall, Reply, Request, ToolChoice};
 use deputize_core::{CallId, Message, ToolCall, ToolResult};
 use serde_json::{Map, Value, json};
 
@@ -49,6 +49,9 @@ fn may_call(request: &Request<'_>) -> bool {
 /// Returns a reply to a request with the call or the answer that its text is. A text that is neither
 /// stays as it is: a server that constrains nothing answers in words.
 pub(super) fn read_reply(request: &Request<'_>, reply: Reply) -> Reply {
+    if request.tools.is_empty() {
+        return reply;
+    }
     let step = match reply.finish {
         Finish::Stop => Step::parse(&reply.text),
         Finish::Length => Step::parse(&reply.text).or_else(|| Step::parse_cut(&reply.text)),
@@ -60,6 +63,18 @@ pub(super) fn read_reply(request: &Request<'_>, reply: Reply) -> Reply {
             Reply { text: String::new(), calls: vec![call], ..reply }
         }
         _ => reply,
+    }
+}
+
+/// Returns a failed request with what of its reply is text: of an answer the beginning, and nothing
+/// of a call.
+pub(super) fn read_failure(request: &Request<'_>, error: ModelError) -> ModelError {
+    let partial = &error.partial;
+    let step = Step::parse(partial).or_else(|| Step::parse_cut(partial));
+    match step.filter(|_| !request.tools.is_empty()) {
+        Some(Step::Answer(partial)) => ModelError { partial, ..error },
+        Some(Step::Call(_)) => ModelError { partial: String::new(), ..error },
+        None => error,
     }
 }
 
@@ -165,33 +180,55 @@ fn step_schema(request: &Request<'_>) -> Value {
 /// begin at `whole`. What servers refuse is left out: patterns, of which each takes another kind, and
 /// `true` as a schema. Returns whether it refers to a part of itself.
 fn fit_into_step(schema: &mut Value, whole: &str) -> bool {
+    let Value::Object(members) = schema else { return false };
+    members.retain(|key, member| key != "pattern" || !member.is_string());
+    // With an identifier of its own, its references would begin there.
+    members.remove("$id");
     let mut refers = false;
-    match schema {
-        Value::Object(members) => {
-            members.retain(|key, member| key != "pattern" || !member.is_string());
-            for (key, member) in members {
-                if let ("properties", Value::Object(parts)) = (key.as_str(), &mut *member) {
-                    parts.values_mut().filter(|it| **it == true).for_each(|it| *it = json!({}));
-                }
-                let path = member.as_str().filter(|_| key == "$ref");
-                let path = path.and_then(|reference| reference.strip_prefix('#'));
-                match path.filter(|path| path.is_empty() || path.starts_with('/')) {
-                    Some(path) => {
-                        *member = format!("{whole}{path}").into();
-                        refers = true;
-                    }
-                    None => refers |= fit_into_step(member, whole),
-                }
+    for (key, member) in members {
+        refers |= match key.as_str() {
+            "$ref" => refer_from(member, whole),
+            "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions" => {
+                fit_named(member, whole)
             }
-        }
-        Value::Array(parts) => {
-            for part in parts {
-                refers |= fit_into_step(part, whole);
-            }
-        }
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+            "const" | "enum" | "default" | "examples" => false,
+            _ => fit_parts(member, whole),
+        };
     }
     refers
+}
+
+/// Lets a reference of a schema to itself begin at `whole`. Returns whether it is one.
+fn refer_from(reference: &mut Value, whole: &str) -> bool {
+    let path = reference.as_str().and_then(|reference| reference.strip_prefix('#'));
+    let Some(path) = path.filter(|path| path.is_empty() || path.starts_with('/')) else {
+        return false;
+    };
+    *reference = format!("{whole}{path}").into();
+    true
+}
+
+/// Changes schemas that have names, which are no words of JSON Schema.
+fn fit_named(named: &mut Value, whole: &str) -> bool {
+    let Value::Object(named) = named else { return false };
+    let mut refers = false;
+    for schema in named.values_mut() {
+        if *schema == true {
+            *schema = json!({});
+        }
+        refers |= fit_into_step(schema, whole);
+    }
+    refers
+}
+
+/// Changes the schema or the schemas that a member of one has, if it has any.
+fn fit_parts(member: &mut Value, whole: &str) -> bool {
+    match member {
+        Value::Array(parts) => {
+            parts.iter_mut().fold(false, |refers, part| fit_into_step(part, whole) | refers)
+        }
+        member => fit_into_step(member, whole),
+    }
 }
 
 /// The conversation in which steps are JSON and results are messages of the user.
@@ -302,12 +339,27 @@ mod tests {
     }
 
     #[test]
+    fn of_a_reply_that_broke_off_an_answer_is_text_and_a_call_is_none() {
+        let partial = |partial: &str| {
+            with_request(&json!({"type": "object"}), ToolChoice::Auto, |request| {
+                let error = ModelError::new(deputize_core::model::FailureKind::Incomplete, "cut");
+                read_failure(request, ModelError { partial: partial.to_owned(), ..error }).partial
+            })
+        };
+        assert_eq!(partial(r#"{"answer":"Two li"#), "Two li");
+        assert_eq!(partial(r#"{"tool":"write_file","arguments":{"content":"x"#), "");
+        assert_eq!(partial("Two words"), "Two words");
+    }
+
+    #[test]
     fn a_schema_within_a_step_still_refers_to_its_own_parts() {
+        let list = json!({"type": "array", "uniqueItems": true, "default": [{"$ref": "#/x"}]});
         let schema = json!({
+            "$id": "https://example.com/tool",
             "type": "object",
             "properties": {
                 "pattern": {"type": "string", "pattern": "[a-z]"}, "any": true,
-                "node": {"$ref": "#/$defs/node"}, "same": {"$ref": "#"},
+                "node": {"$ref": "#/$defs/node"}, "same": {"$ref": "#"}, "properties": list,
             },
             "$defs": {"node": {"items": {"$ref": "#/$defs/node"}}},
         });
@@ -319,7 +371,7 @@ mod tests {
                 "type": "object",
                 "properties": {
                     "pattern": {"type": "string"}, "any": {},
-                    "node": node, "same": {"$ref": "#/$defs/read_file"},
+                    "node": node, "same": {"$ref": "#/$defs/read_file"}, "properties": list,
                 },
                 "$defs": {"node": {"items": node}},
             })
