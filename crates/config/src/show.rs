@@ -75,11 +75,8 @@ pub fn render_check(loaded: &LoadedConfig, sources: &Sources) -> Output {
 }
 
 fn summary(loaded: &LoadedConfig, sources: &Sources) -> String {
-    let own = sources.user_file();
-    let files = own.iter().cloned().chain([sources.project_file()]).filter(|file| file.is_file());
-    let files: Vec<String> = files.map(|file| file.display().to_string()).collect();
-    let read = match own {
-        _ if !files.is_empty() => format!("no mistakes in {}", files.join(" and ")),
+    let read = match sources.user_file() {
+        Some(own) if own.is_file() => format!("no mistakes in {}", own.display()),
         Some(own) => format!("no mistakes; there is no file {} yet", own.display()),
         None => "no mistakes; there is no file".to_owned(),
     };

@@ -147,6 +147,18 @@ async fn a_person_lists_shows_edits_and_deletes_entries() {
     let refused = edit("user", format!("cp {}", long.display())).await.with_code(2);
     assert!(refused.err.contains("line 2: the entry has 401 characters"), "{}", refused.err);
     assert!(refused.err.contains("your text is in "), "{}", refused.err);
+    // So it is in another charset, and where the editor failed after it wrote.
+    fs::write(&long, b"- Caf\xe9\n").unwrap();
+    for (editor, why) in
+        [("cp {} \"$0\"", "did not contain valid UTF-8"), ("cp {} \"$0\"; false", "failed")]
+    {
+        let editor = editor.replace("{}", &long.display().to_string());
+        let refused = edit("user", format!("sh -c '{editor}'")).await.with_code(1);
+        assert!(refused.err.contains(why), "{}", refused.err);
+        let kept = refused.err.split("your text is in ").nth(1).unwrap().trim_end();
+        assert_eq!(fs::read(kept).unwrap(), b"- Caf\xe9\n");
+        fs::remove_dir_all(std::path::Path::new(kept).parent().unwrap()).unwrap();
+    }
     // An entry that is written while the editor is open is not lost.
     let file = lab.path("home/memory/user.md");
     let meanwhile =

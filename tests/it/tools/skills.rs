@@ -121,6 +121,12 @@ async fn a_person_lists_shows_edits_and_deletes_skills() {
     assert_eq!(shown.out, "Take notes.\n");
     let same = edit("notes").await.with_code(0);
     assert_eq!((same.out.as_str(), same.err.as_str()), ("", "nothing changed\n"));
+    // One that is no UTF-8 is not replaced by what an editor was shown in its place.
+    std::fs::write(lab.path("home/skills/broken/SKILL.md"), b"caf\xe9\n").unwrap();
+    let unreadable = edit("broken").await.with_code(1);
+    assert!(unreadable.err.contains("broken/SKILL.md` cannot be read"), "{}", unreadable.err);
+    assert!(unreadable.err.contains("it must be text in UTF-8"), "{}", unreadable.err);
+    put(&lab, "home/skills/broken/SKILL.md", "# Nothing\n");
     // A name that cannot be one is refused before the editor.
     let mut command = lab.deputize(&["skills", "edit", "My Notes"]);
     command.env("EDITOR", format!("touch {};", lab.path("edited").display()));

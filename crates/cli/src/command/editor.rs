@@ -32,13 +32,19 @@ pub(super) fn edit_text<T>(
     let folder = TempDir::new().map_err(failed)?;
     let file = folder.path().join(name);
     fs::write(&file, text).map_err(failed)?;
-    run_editor(around, &file)?;
-    let edited = fs::read_to_string(&file).map_err(failed)?;
-    if edited == text {
-        tell("nothing changed");
-        return Ok(None);
-    }
-    write(&edited).map(Some).map_err(|error| {
+    let done = run_editor(around, &file).and_then(|()| {
+        let edited = fs::read_to_string(&file).map_err(failed)?;
+        if edited == text {
+            tell("nothing changed");
+            return Ok(None);
+        }
+        write(&edited).map(Some)
+    });
+    done.map_err(|error| {
+        // Also a text that cannot be read, and one whose editor failed, is the person's.
+        if fs::read(&file).is_ok_and(|bytes| bytes == text.as_bytes()) {
+            return error;
+        }
         let kept = folder.keep().join(name);
         error.hint(format!("your text is in {}", kept.display()))
     })

@@ -1,6 +1,8 @@
 //! `deputize skills`: lists, shows, edits and deletes skills.
 
 use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use deputize_core::ToolCrate;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
@@ -83,7 +85,7 @@ fn row_json(skill: &Skill) -> Value {
 /// not.
 fn edit(library: &SkillLibrary, around: &ProcessEnv, name: &str) -> Result<(), CliError> {
     let old = match library.own_folder(name) {
-        Ok(folder) => Some(fs::read_to_string(folder.join("SKILL.md")).unwrap_or_default()),
+        Ok(folder) => Some(read_skill(&folder.join("SKILL.md"))?),
         Err(SkillError::Unknown { .. }) => {
             library.check_skill(name, &template(name)).map_err(skill_error)?;
             None
@@ -101,6 +103,25 @@ fn edit(library: &SkillLibrary, around: &ProcessEnv, name: &str) -> Result<(), C
     match path {
         Some(path) => print(&format!("written: {}\n", for_terminal(&path.display().to_string()))),
         None => Ok(()),
+    }
+}
+
+/// A skill cannot be edited: its text cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("`{}` cannot be read", path.display())]
+struct UnreadableSkill {
+    path: PathBuf,
+    source: std::io::Error,
+}
+
+/// Reads the text of a skill; nothing if it has none yet.
+fn read_skill(path: &Path) -> Result<String, CliError> {
+    match fs::read_to_string(path) {
+        Err(source) if source.kind() != ErrorKind::NotFound => {
+            let error = UnreadableSkill { path: path.to_owned(), source };
+            Err(CliError::failed(error).hint("it must be text in UTF-8: save it so and try again"))
+        }
+        text => Ok(text.unwrap_or_default()),
     }
 }
 
