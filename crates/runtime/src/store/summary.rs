@@ -153,6 +153,7 @@ impl SummaryFold {
             "session.start" => {
                 let start: SessionStart = event(record)?;
                 (self.model, self.cwd, self.ended) = (start.model, start.cwd, None);
+                self.is_at_limit = false;
             }
             "agent.start" if depth > 0 => self.children += 1,
             "agent.start" => self.goal = event::<AgentStart>(record)?.spec.goal,
