@@ -39,7 +39,10 @@ pub(crate) async fn report_call(
             HostObservations { kept: &kept, results: results_path, transcript_command, ..seen };
         let (report, truncations) = lay_out(form, outcomes, seen, limits, total_ms)?;
         let mut files = left_out(agent, outcomes, &truncations, seen);
-        files.retain(|file| tried.insert(file.path.clone()));
+        // Of a further layout more children may be bare, so their file is written again.
+        files.retain(|file| {
+            tried.insert(file.path.clone()) || results_path == Some(file.path.as_path())
+        });
         let lost = write(agent, files).await;
         if lost.is_empty() {
             return Ok(report);

@@ -149,18 +149,24 @@ mod tests {
         }
     }
 
-    async fn greeted(answers: AnswerFn) -> Result<String, HandshakeError> {
-        let (ours, theirs) = tokio::io::duplex(64 * 1024);
-        let mut server = JoinSet::new();
-        server.spawn(serve(theirs, answers));
+    /// Agrees with the server at the other end.
+    async fn agreed(
+        ours: DuplexStream,
+    ) -> Result<RunningService<RoleClient, ConnectionHandler>, HandshakeError> {
         let (input, output) = tokio::io::split(ours);
         let mode = ClientLifecycleMode::Auto {
             preferred_versions: vec![ProtocolVersion::LATEST],
             legacy_version: None,
         };
         let lines = PipeTransport::new(input, output, Arc::default());
-        let handler = ConnectionHandler::new(Path::new("/"));
-        let running = agree(handler, lines, mode, DISCOVER_TIMEOUT).await?;
+        agree(ConnectionHandler::new(Path::new("/")), lines, mode, DISCOVER_TIMEOUT).await
+    }
+
+    async fn greeted(answers: AnswerFn) -> Result<String, HandshakeError> {
+        let (ours, theirs) = tokio::io::duplex(64 * 1024);
+        let mut server = JoinSet::new();
+        server.spawn(serve(theirs, answers));
+        let running = agreed(ours).await?;
         let version = running.peer().peer_info().unwrap().protocol_version.to_string();
         Ok(version)
     }
@@ -231,14 +237,7 @@ mod tests {
             output.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
             let _end = lines.next_line().await;
         });
-        let (input, output) = tokio::io::split(ours);
-        let mode = ClientLifecycleMode::Auto {
-            preferred_versions: vec![ProtocolVersion::LATEST],
-            legacy_version: None,
-        };
-        let lines = PipeTransport::new(input, output, Arc::default());
-        let handler = ConnectionHandler::new(Path::new("/"));
-        let error = agree(handler, lines, mode, DISCOVER_TIMEOUT).await.unwrap_err();
+        let error = agreed(ours).await.unwrap_err();
         assert_eq!(error.next, NextHandshake::NewerGreeting);
     }
 
