@@ -13,7 +13,7 @@ use crate::config::DelegationConfig;
 use crate::fields::{CallFindings, Fields, WORD_CHARS, decode, not_json, object};
 use crate::parsed_call::{ParsedCall, RequestedTask};
 use crate::placeholder::{PLACEHOLDER, is_placeholder};
-use crate::profiles::profile_names;
+use crate::profiles::{faulty_profile, profile_names};
 
 mod answer_schema;
 mod choices;
@@ -243,14 +243,16 @@ impl CallReader<'_> {
     /// Returns the name of a profile that is there.
     fn profile(&mut self, fields: &Fields<'_>) -> Option<String> {
         let name = fields.text("profile", &mut self.findings)?.trim().to_owned();
-        let remedy = match self.config.profiles.as_slice() {
+        let fault = self.config.faulty_profiles.get(&name);
+        let remedy = match (self.config.profiles.as_slice(), fault) {
             _ if self.config.is_external() => {
                 let note = self.config.setting_note("external_needs");
                 format!("leave `profile` out: children are another program here{note}")
             }
             _ if self.config.profile(&name).is_some() => return Some(name),
-            [] => "leave `profile` out: there are none".to_owned(),
-            profiles => {
+            (_, Some(fault)) => faulty_profile(fault),
+            ([], _) => "leave `profile` out: there are none".to_owned(),
+            (profiles, _) => {
                 format!("`profile` must be one of {}, or left out", profile_names(profiles))
             }
         };

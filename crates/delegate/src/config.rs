@@ -238,6 +238,8 @@ pub struct DelegationConfig {
     /// The profiles that a call may choose for a task, each name once, in the order in which models
     /// read them.
     pub profiles: Vec<Profile>,
+    /// What is wrong with the file of each faulty profile, by its name.
+    pub faulty_profiles: BTreeMap<String, String>,
     /// Who answers the questions of children.
     pub approvals: ChildApprovals,
     /// Properties of the host program.

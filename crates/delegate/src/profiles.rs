@@ -18,6 +18,8 @@ const LIST: &str = "Kinds";
 const DESCRIPTION_CHARS: usize = 160;
 /// Limit on the list with descriptions, in bytes; profiles beyond it have only names.
 const LIST_BYTES: usize = 1_500;
+/// Limit on what is wrong with the file of a profile, in characters.
+const FAULT_CHARS: usize = 400;
 /// Limit on the names in an error; the rest are counted.
 const NAMED: usize = 20;
 
@@ -85,6 +87,12 @@ pub(crate) fn profile_list(profiles: &[Profile]) -> String {
         }
     }
     list
+}
+
+/// Says what to do about a profile whose file is faulty.
+pub(crate) fn faulty_profile(fault: &str) -> String {
+    let fault = for_terminal_line(fault, FAULT_CHARS);
+    format!("its file is faulty, and a person must correct it ({fault}): leave `profile` out")
 }
 
 /// Returns the names of profiles for an error.

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use crate::document_error::DocumentError;
+use crate::document_error::{DocumentError, DocumentFault};
 
 /// Why a profile cannot be found or made.
 #[derive(Debug, thiserror::Error)]
@@ -15,6 +15,14 @@ pub enum ProfileError {
         name: String,
         /// The names of all profiles.
         known: Vec<String>,
+    },
+    /// Its file is faulty.
+    #[error("the profile `{name}` cannot be used: {fault}; correct the file, or remove it")]
+    Faulty {
+        /// The name.
+        name: String,
+        /// The file, and what is wrong.
+        fault: DocumentFault,
     },
     /// A text is no profile.
     #[error(transparent)]

@@ -23,7 +23,7 @@ const PROJECT_FOLDERS: [&str; 2] = [".deputize/agents", ".claude/agents"];
 /// The places of profiles. Nothing is read before it is asked for, and each time anew.
 ///
 /// A profile of the person takes the place of a bundled one of the same name. A profile of a project
-/// takes no place of another.
+/// takes no place of another. A faulty file keeps its place: no other file stands in for it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ProfileLibrary {
     user: Option<PathBuf>,
@@ -40,13 +40,17 @@ pub struct ProfileListing {
     pub profiles: Vec<ProfileDocument>,
     /// Files that are no profiles.
     pub faults: Vec<DocumentFault>,
+    /// Names that stand for such a file. No other profile has one of them.
+    pub faulty: BTreeMap<String, DocumentFault>,
 }
 
 impl ProfileListing {
-    /// Returns the profiles alone.
+    /// Returns the profiles alone, and what is wrong with the file of each faulty one.
     #[must_use]
-    pub fn into_profiles(self) -> Vec<Profile> {
-        self.profiles.into_iter().map(|document| document.profile).collect()
+    pub fn into_profiles(self) -> (Vec<Profile>, BTreeMap<String, String>) {
+        let profiles = self.profiles.into_iter().map(|document| document.profile);
+        let faulty = self.faulty.into_iter().map(|(name, fault)| (name, fault.to_string()));
+        (profiles.collect(), faulty.collect())
     }
 }
 
@@ -101,7 +105,7 @@ impl ProfileLibrary {
         for text in &self.bundled {
             let parsed = ProfileDocument::parse("", text, DocumentOrigin::Bundled, self.aliases);
             if let Ok(document) = parsed
-                && !found.profiles.contains_key(&document.profile.name)
+                && !found.has(&document.profile.name)
             {
                 found.add(document);
             }
@@ -110,15 +114,18 @@ impl ProfileLibrary {
             found.read(folder, DocumentOrigin::Project, Some(root));
         }
         let profiles = found.profiles.into_values().collect();
-        ProfileListing { profiles, faults: found.faults }
+        ProfileListing { profiles, faults: found.faults, faulty: found.faulty }
     }
 
     /// Returns a profile.
     ///
     /// # Errors
-    /// If there is none of this name that could be read.
+    /// If there is none of this name, or its file is faulty.
     pub fn find(&self, name: &str) -> Result<ProfileDocument, ProfileError> {
-        let ProfileListing { profiles, .. } = self.list();
+        let ProfileListing { profiles, mut faulty, .. } = self.list();
+        if let Some(fault) = faulty.remove(name) {
+            return Err(ProfileError::Faulty { name: name.to_owned(), fault });
+        }
         match profiles.iter().find(|document| document.profile.name == name) {
             Some(document) => Ok(document.clone()),
             None => {
@@ -165,10 +172,15 @@ fn write_new(folder: &Path, path: &Path, text: &str) -> io::Result<()> {
 struct ProfileFolders {
     profiles: BTreeMap<String, ProfileDocument>,
     faults: Vec<DocumentFault>,
+    faulty: BTreeMap<String, DocumentFault>,
     aliases: ToolAliases,
 }
 
 impl ProfileFolders {
+    fn has(&self, name: &str) -> bool {
+        self.profiles.contains_key(name) || self.faulty.contains_key(name)
+    }
+
     fn add(&mut self, document: ProfileDocument) {
         self.profiles.insert(document.profile.name.clone(), document);
     }
@@ -182,18 +194,20 @@ impl ProfileFolders {
         let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
         files.retain(|path| path.extension().is_some_and(|ending| ending == "md"));
         files.sort();
-        if let Some(first) = files.get(MOST_PROFILES) {
-            let more = files.len() - MOST_PROFILES - 1;
-            let reason = format!(
-                "this profile and {more} after it are left out: {MOST_PROFILES} is the most of one \
-                 folder"
-            );
-            self.fault(&first.clone(), reason);
-        }
         for path in files.iter().take(MOST_PROFILES) {
             if let Err(reason) = self.read_file(path, origin, within) {
                 self.fault(path, reason);
             }
+        }
+        let left_out = files.get(MOST_PROFILES..).unwrap_or_default();
+        if let [first, more @ ..] = left_out {
+            let reason = format!(
+                "this profile and {} after it are left out: {MOST_PROFILES} is the most of one \
+                 folder",
+                more.len()
+            );
+            left_out.iter().for_each(|path| self.claim(path, "", &reason));
+            self.fault(first, reason);
         }
     }
 
@@ -203,17 +217,25 @@ impl ProfileFolders {
         origin: DocumentOrigin,
         within: Option<&Path>,
     ) -> Result<(), String> {
-        let text = read_text(path, DOCUMENT_BYTES, within).map_err(|error| error.to_string())?;
+        let text = read_text(path, DOCUMENT_BYTES, within).map_err(|error| error.to_string());
+        let text = text.inspect_err(|reason| self.claim(path, "", reason))?;
         let text = text.ok_or("it is not there any more")?;
         let stem = path.file_stem().and_then(|stem| stem.to_str());
         let stem = stem.ok_or("its name is not UTF-8")?;
         let document = ProfileDocument::parse(stem, &text, origin, self.aliases);
-        let document = document.map_err(|error| error.to_string())?;
-        if let Some(other) = self.profiles.get(&document.profile.name) {
+        let document = document.map_err(|error| error.to_string());
+        let document = document.inspect_err(|reason| self.claim(path, &text, reason))?;
+        let name = &document.profile.name;
+        if let Some(other) = self.profiles.get(name) {
             return Err(format!(
-                "there is a {} profile `{}` already, which is used: rename one of them",
+                "there is a {} profile `{name}` already, which is used: rename one of them",
                 other.origin.as_str(),
-                document.profile.name
+            ));
+        }
+        if let Some(DocumentFault { path, .. }) = self.faulty.get(name) {
+            let path = path.display();
+            return Err(format!(
+                "`{path}` is the profile `{name}` and is faulty: correct it, or rename one of them"
             ));
         }
         self.add(ProfileDocument { path: Some(path.to_owned()), ..document });
@@ -222,6 +244,21 @@ impl ProfileFolders {
 
     fn fault(&mut self, path: &Path, reason: String) {
         self.faults.push(DocumentFault { path: path.to_owned(), reason });
+    }
+
+    /// Keeps the name of a faulty file from others: the one in its text, as far as that can be read,
+    /// or else the file's own.
+    fn claim(&mut self, path: &Path, text: &str, reason: &str) {
+        let front = text.trim_start_matches("---").lines().take_while(|line| *line != "---");
+        let mut names =
+            front.filter_map(|line| line.strip_prefix("name:")?.split_whitespace().next());
+        let own = names.next().map(|name| name.trim_matches(['"', '\'']));
+        let own = own.filter(|name| check_name("profile", name).is_ok());
+        let name = own.or_else(|| path.file_stem()?.to_str()).unwrap_or_default();
+        if !self.has(name) {
+            let fault = DocumentFault { path: path.to_owned(), reason: reason.to_owned() };
+            self.faulty.insert(name.to_owned(), fault);
+        }
     }
 }
 

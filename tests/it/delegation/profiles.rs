@@ -91,6 +91,36 @@ async fn a_profile_that_is_not_there_starts_nothing_and_the_error_names_those_th
 }
 
 #[tokio::test]
+async fn a_faulty_profile_gives_way_to_none_and_each_command_says_what_is_wrong() {
+    let lab = Lab::new();
+    put(&lab, "home/agents/explore.md", "---\ndescription: mine\nrole: boss\n---\n");
+    let server = model(parent_of(json!({"goal": "Look", "profile": "explore"}))).await;
+    let run = lab.run(&server, &["--profile", "explore", "Go"]).end().await.with_code(2);
+    let show = deputize(&lab, &["profiles", "show", "explore"]).await.with_code(2);
+    assert_eq!(run.err, show.err);
+    assert!(run.err.starts_with("error: the profile `explore` cannot be used: /"), "{}", run.err);
+    let told = "home/agents/explore.md: `role` must be `leaf` or `orchestrator`; correct the file, \
+                or remove it\n";
+    assert!(run.err.ends_with(told), "{}", run.err);
+    let file = lab.path("faulty.recording");
+    let file = file.to_str().unwrap();
+    lab.run(&server, &["--record", file, "Go"]).end().await.with_code(0);
+    let requests = server.requests();
+    assert_eq!(requests.len(), 2, "no child");
+    assert!(!offered(&requests[0].json()).contains("explore"));
+    let last = ChatRequest::of(&requests[1]);
+    let result = last.results()[0];
+    assert!(result.contains("its file is faulty, and a person must correct it (/"), "{result}");
+    assert!(result.contains("explore.md: `role` must be"), "{result}");
+    let list = deputize(&lab, &["profiles", "list"]).await.with_code(0);
+    let row = "explore  faulty   `role` must be `leaf` or `orchestrator`\n";
+    assert!(list.out.contains(row) && !list.out.contains("finds things"), "{}", list.out);
+    assert!(list.err.contains("explore.md: `role` must be"), "{}", list.err);
+    fs::remove_file(lab.path("home/agents/explore.md")).unwrap();
+    deputize(&lab, &["run", "--replay", file]).await.with_code(0);
+}
+
+#[tokio::test]
 async fn a_projects_profiles_are_read_only_on_request_and_allow_no_more_than_they_say() {
     let lab = Lab::new();
     put(&lab, "work/.claude/agents/theirs.md", THEIRS);

@@ -1,5 +1,6 @@
 //! Puts the tools, prompts and limits of an agent together.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -143,6 +144,9 @@ impl AssemblySettings {
             },
             host: DelegationHost { child_base, guidance: sources.guidance.clone(), ..config.host },
             profiles: config.profiles.into_iter().chain(setup.profiles.iter().cloned()).collect(),
+            faulty_profiles: { config.faulty_profiles.into_iter() }
+                .chain(setup.faulty_profiles.clone())
+                .collect(),
             ..config
         };
         for extension in &self.extensions {
@@ -167,6 +171,9 @@ pub(super) struct AgentSetup {
     /// The profiles of children.
     #[serde(default)]
     pub(super) profiles: Vec<Profile>,
+    /// What is wrong with the files of others.
+    #[serde(default)]
+    pub(super) faulty_profiles: BTreeMap<String, String>,
     /// Descriptions by the extensions, in their order.
     pub(super) extensions: Vec<Value>,
 }

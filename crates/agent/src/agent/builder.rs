@@ -319,9 +319,11 @@ impl AgentBuilder {
         let date = local_date(&*self.assembly.clock, TimeZone::system());
         self.assembly.extensions.sort_by_key(|extension| extension.comes_last());
         let described = self.assembly.extensions.iter().map(|extension| extension.describe(&cx));
+        let (profiles, faulty_profiles) = self.read_profiles(&mut warnings);
         let setup = AgentSetup {
             prompt: self.assembly.prompt_sources(&workspace.cwd, date, &mut warnings)?,
-            profiles: self.read_profiles(&mut warnings),
+            profiles,
+            faulty_profiles,
             extensions: described.collect::<Result<_, _>>().map_err(BuildError::Extension)?,
         };
         let assembly = self.assembly.assemble(workspace, &setup, &cx)?;
@@ -345,7 +347,10 @@ impl AgentBuilder {
         })
     }
 
-    fn read_profiles(&self, warnings: &mut Vec<String>) -> Vec<Profile> {
+    fn read_profiles(
+        &self,
+        warnings: &mut Vec<String>,
+    ) -> (Vec<Profile>, BTreeMap<String, String>) {
         let listing = self.profiles.iter().map(ProfileLibrary::list).next().unwrap_or_default();
         warnings.extend(listing.faults.iter().map(ToString::to_string));
         listing.into_profiles()

@@ -3,7 +3,9 @@
 use deputize_core::ToolCrate;
 use deputize_core::profile::Profile;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
-use deputize_documents::{DocumentOrigin, ProfileDocument, ProfileLibrary, ProfileListing};
+use deputize_documents::{
+    DocumentFault, DocumentOrigin, ProfileDocument, ProfileLibrary, ProfileListing,
+};
 use serde_json::{Value, json};
 
 use crate::args::Profiles;
@@ -67,7 +69,7 @@ fn tell_warnings(warnings: impl IntoIterator<Item = String>) {
 }
 
 fn list(library: &ProfileLibrary, from: &AssemblyInput<'_>, as_json: bool) -> Result<(), CliError> {
-    let ProfileListing { profiles, faults } = library.list();
+    let ProfileListing { profiles, faults, faulty } = library.list();
     faults.iter().for_each(|fault| tell(&format!("warning: {fault}")));
     let warnings = profiles.iter().flat_map(|document| profile_warnings(document, from));
     tell_warnings(warnings);
@@ -80,7 +82,12 @@ fn list(library: &ProfileLibrary, from: &AssemblyInput<'_>, as_json: bool) -> Re
         let description = for_terminal_line(&profile.description, LINE_CHARS);
         [profile.name.clone(), origin.as_str().to_owned(), description]
     };
-    let rows = profiles.iter().map(row).collect();
+    let row_of_fault = |(name, fault): (String, DocumentFault)| {
+        [name, "faulty".to_owned(), for_terminal_line(&fault.reason, LINE_CHARS)]
+    };
+    let mut rows: Vec<_> = profiles.iter().map(row).collect();
+    rows.extend(faulty.into_iter().map(row_of_fault));
+    rows.sort();
     print_list(
         ["PROFILE", "FROM", "WHAT IT IS FOR"],
         rows,

@@ -53,6 +53,7 @@ pub(super) fn policy(
             context_windows: context_windows(from.config),
         },
         profiles: found.profiles.clone(),
+        faulty_profiles: found.faulty_profiles.clone(),
         approvals: ChildApprovals {
             mode: set.child_approvals(),
             effects: EffectPolicy::approval_effects(),

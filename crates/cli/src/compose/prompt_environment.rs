@@ -47,6 +47,9 @@ pub(crate) struct PromptEnvironment {
     /// The profiles that children may have.
     #[serde(default)]
     pub(super) profiles: Vec<Profile>,
+    /// What is wrong with the files of others.
+    #[serde(default)]
+    pub(super) faulty_profiles: BTreeMap<String, String>,
     /// The profile of the top agent, if it has one.
     #[serde(default)]
     pub(super) profile: Option<Profile>,
@@ -79,6 +82,7 @@ impl PromptEnvironment {
             unreachable_models: unreachable_models(from),
             plugins: Vec::new(),
             profiles: Vec::new(),
+            faulty_profiles: BTreeMap::new(),
             profile: from.profile.cloned(),
         }
     }
@@ -134,11 +138,12 @@ impl PromptEnvironment {
             let known = ToolsetName::new(name.as_str()).is_ok_and(|set| own_sets.contains(&set));
             !known
         };
-        let profiles = match chosen.is_empty() || chosen.iter().any(may_delegate) {
+        let (profiles, faulty_profiles) = match chosen.is_empty() || chosen.iter().any(may_delegate)
+        {
             true => profile_library(from).list().into_profiles(),
-            false => Vec::new(),
+            false => Default::default(),
         };
-        Self { prompt, profiles, ..self }
+        Self { prompt, profiles, faulty_profiles, ..self }
     }
 
     pub(super) const fn platform(&self) -> Platform {

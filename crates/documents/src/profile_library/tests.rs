@@ -43,7 +43,7 @@ impl ProfilePlaces {
 
     /// All profiles, notes and faults, a line each.
     fn show(&self) -> String {
-        let ProfileListing { profiles, faults } = self.library().list();
+        let ProfileListing { profiles, faults, .. } = self.library().list();
         let mut out = String::new();
         for ProfileDocument { profile, origin, notes, .. } in profiles {
             out += &format!("{} {} {}\n", origin.as_str(), profile.name, profile.description);
@@ -197,8 +197,52 @@ fn a_persons_profile_replaces_a_bundled_one_and_a_projects_replaces_none() {
     ");
     let from_project = |name| places.library().find(name).unwrap().profile.from_project;
     assert_eq!((from_project("b"), from_project("look")), (true, false));
-    let unknown = places.library().find("d").unwrap_err().to_string();
-    assert_eq!(unknown, "there is no profile `d`; there are: b, c, look");
+    let unknown = places.library().find("e").unwrap_err().to_string();
+    assert_eq!(unknown, "there is no profile `e`; there are: b, c, look");
+}
+
+#[test]
+fn a_faulty_file_gives_way_to_no_other() {
+    let places = ProfilePlaces::new();
+    let good = "---\ndescription: G.\n---\n";
+    places
+        .put("user/mine.md", "---\nname: 'look' # around\nrole: boss\ndescription: d\n---\n")
+        .put("user/empty.md", "")
+        .put("user/yaml.md", "---\nname: tidy\ntools: [\n---\nname: other\n")
+        .put("user/good.md", good)
+        .put("project/.claude/agents/empty.md", good)
+        .put("project/.claude/agents/good.md", "")
+        .put("project/.claude/agents/look.md", good)
+        .put("other/gone.md", good);
+    symlink(places.path("other/gone.md"), places.path("project/.claude/agents/gone.md")).unwrap();
+    fs::write(places.path("user/latin.md"), b"---\nname: \xe9\n---\n").unwrap();
+    let base = places.path("").display().to_string();
+    let find = |name: &str| match places.library().find(name) {
+        Ok(document) => document.profile.description,
+        Err(error) => error.to_string().replace(&base, ""),
+    };
+    let shown = ["look", "empty", "tidy", "good", "gone", "latin", "mine", "other"].map(find);
+    insta::assert_snapshot!(shown.join("\n"), @"
+    the profile `look` cannot be used: user/mine.md: `role` must be `leaf` or `orchestrator`; correct the file, or remove it
+    the profile `empty` cannot be used: user/empty.md: it does not begin with front matter: `---`, fields, `---`; correct the file, or remove it
+    the profile `tidy` cannot be used: user/yaml.md: line 3: not valid YAML: unclosed bracket '['; correct the file, or remove it
+    G.
+    the profile `gone` cannot be used: project/.claude/agents/gone.md: it is a link that leaves the project; correct the file, or remove it
+    the profile `latin` cannot be used: user/latin.md: `�` is not the name of a profile: it has 1 to 64 lower-case letters, digits and single hyphens inside; correct the file, or remove it
+    there is no profile `mine`; there are: good
+    there is no profile `other`; there are: good
+    ");
+    insta::assert_snapshot!(places.show(), @"
+    user good G.
+    user/empty.md: it does not begin with front matter: `---`, fields, `---`
+    user/latin.md: `�` is not the name of a profile: it has 1 to 64 lower-case letters, digits and single hyphens inside
+    user/mine.md: `role` must be `leaf` or `orchestrator`
+    user/yaml.md: line 3: not valid YAML: unclosed bracket '['
+    project/.claude/agents/empty.md: `user/empty.md` is the profile `empty` and is faulty: correct it, or rename one of them
+    project/.claude/agents/gone.md: it is a link that leaves the project
+    project/.claude/agents/good.md: it does not begin with front matter: `---`, fields, `---`
+    project/.claude/agents/look.md: `user/mine.md` is the profile `look` and is faulty: correct it, or rename one of them
+    ");
 }
 
 #[test]
@@ -211,6 +255,8 @@ fn a_folder_has_an_end_and_a_new_file_replaces_none() {
     assert_eq!(listing.profiles.len(), MOST_PROFILES + 1, "with the bundled one");
     assert!(listing.faults[0].reason.starts_with("this profile and 0 after it are left out"));
     let library = places.library();
+    let left_out = library.find(&format!("p{MOST_PROFILES:03}")).unwrap_err().to_string();
+    assert!(left_out.contains("this profile and 0 after it are left out"), "{left_out}");
     let text = "---\ndescription: d\n---\nDo it.\n";
     let error = |name, text| library.create(name, text).unwrap_err().to_string();
     assert!(error("p000", text).starts_with("there is a file for the profile `p000` already"));

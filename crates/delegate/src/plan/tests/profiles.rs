@@ -1,5 +1,7 @@
 //! Children with profiles.
 
+use std::collections::BTreeMap;
+
 use deputize_core::profile::ProfileTools;
 
 use super::*;
@@ -77,6 +79,20 @@ fn a_profile_that_is_not_there_is_an_error_that_names_those_that_are() {
     let wrong = Profile { output_schema: Some(json!({"type": 7})), ..profile("look") };
     let told = refused(&family, &json!({"goal": "A", "profile": "look"}), &with(vec![wrong]));
     assert!(told.contains("E_PROFILE") && told.contains("is no JSON Schema"), "{told}");
+}
+
+#[test]
+fn a_faulty_profile_starts_nothing_and_the_error_says_what_is_wrong_with_its_file() {
+    let fault = "/agents/look.md: `role` must be `leaf` or `orchestrator`".to_owned();
+    let config = DelegationConfig {
+        faulty_profiles: BTreeMap::from([("look".to_owned(), fault)]),
+        ..with(vec![profile("free")])
+    };
+    let call = json!({"goal": "A", "profile": "look"});
+    let said = refused(&ParentFixture::new(TOOLS), &call, &config);
+    let told = "its file is faulty, and a person must correct it (/agents/look.md: `role` must be \
+                `leaf` or `orchestrator`): leave `profile` out";
+    assert!(said.contains("E_PROFILE") && said.contains(told), "{said}");
 }
 
 #[test]
