@@ -193,6 +193,7 @@ impl Assembly {
             approver,
             limits: self.limits.agent,
             profile: profile.map(|profile| profile.name.clone()),
+            profile_max_iterations: profile.and_then(|profile| profile.max_iterations),
             grant: Grant { tools, ..Grant::default() },
             ..top_agent(session, model, task, &self.workspace.cwd)
         };

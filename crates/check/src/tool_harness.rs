@@ -209,6 +209,7 @@ fn spec(id: AgentId, dir: PathBuf, catalog: &Catalog) -> AgentSpec {
         declared: None,
         unapproved: Vec::new(),
         profile: None,
+        profile_max_iterations: None,
     }
 }
 

@@ -92,6 +92,7 @@ pub(crate) fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         declared: None,
         unapproved: Vec::new(),
         profile: None,
+        profile_max_iterations: None,
     }
 }
 

@@ -134,6 +134,9 @@ pub struct AgentSpec {
     /// The name of its profile; `None` if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
+    /// For a top agent: its profile's bound on model requests, which holds in each run of the session.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile_max_iterations: Option<u32>,
     /// For a child: its context beside the goal.
     #[serde(default)]
     pub context: Option<String>,

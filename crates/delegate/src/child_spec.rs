@@ -60,6 +60,7 @@ pub(crate) fn child_spec(
         limits: config.limits(task.max_iterations),
         cwd: cwd(parent, config).to_owned(),
         profile: task.profile,
+        profile_max_iterations: None,
         context: task.context,
         output_schema: None,
         background: false,

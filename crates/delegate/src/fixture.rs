@@ -118,6 +118,7 @@ fn top(tools: Vec<ToolName>, grant: Grant) -> AgentSpec {
         declared: None,
         unapproved: Vec::new(),
         profile: None,
+        profile_max_iterations: None,
     }
 }
 

@@ -355,5 +355,6 @@ pub fn top_agent(session: &SessionId, model: &str, task: &str, cwd: &Path) -> Ag
         declared: None,
         unapproved: Vec::new(),
         profile: None,
+        profile_max_iterations: None,
     }
 }

@@ -221,6 +221,7 @@ fn context(id: AgentId, cwd: &Path, grant: &Grant, session: Arc<SessionView>) ->
         declared: None,
         unapproved: Vec::new(),
         profile: None,
+        profile_max_iterations: None,
     };
     let catalog = Catalog::default();
     let agent = AgentView {

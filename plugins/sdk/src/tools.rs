@@ -256,6 +256,7 @@ impl LibraryState {
             declared: None,
             unapproved: Vec::new(),
             profile: None,
+            profile_max_iterations: None,
         }
     }
 

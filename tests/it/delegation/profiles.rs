@@ -216,6 +216,51 @@ async fn the_agent_itself_has_a_profile_and_keeps_it_over_a_resume() {
 }
 
 #[tokio::test]
+async fn the_limit_of_a_profile_bounds_each_run_and_that_of_the_command_line_its_own() {
+    let lab = Lab::new();
+    put(&lab, "home/agents/scout.md", SCOUT);
+    put(&lab, "home/agents/free.md", "---\ndescription: d\n---\n");
+    let server = model(|asked: &ChatRequest| match asked.may_call() {
+        true => call("list_dir", json!({})),
+        false => say("So far."),
+    })
+    .await;
+    let run = async |args: &[&str]| lab.run(&server, args).end().await.with_code(4);
+    let limit = |ended: &ProgramEnd| {
+        let line = ended.err.lines().find(|line| line.contains("(max_iterations)")).unwrap();
+        line.to_owned()
+    };
+    let reached = |count: &str, more: &str| {
+        format!(
+            "warning: the limit of {count} (max_iterations) was reached: one more asked for a \
+             closing answer, which may be incomplete; {more}"
+        )
+    };
+    let flag = "--max-iterations allows more";
+    let profile = "the profile `scout` allows no more: a resume has as many again, and a new session \
+                   what the profile says then";
+    let first = run(&["--profile", "scout", "--max-iterations", "1", "Go"]).await;
+    assert_eq!(limit(&first), reached("1 model request", flag));
+    let session = lab.session();
+    for (args, count, more) in [
+        (&[][..], "3 model requests", profile),
+        (&["--max-iterations", "9"], "3 model requests", profile),
+        (&["--max-iterations", "2"], "2 model requests", flag),
+        (&["--set", "max_iterations=2"], "2 model requests", flag),
+    ] {
+        let resumed = run(&[&["--resume", &session], args, &["More"]].concat()).await;
+        assert_eq!(limit(&resumed), reached(count, more), "{args:?}");
+    }
+    let widened = run(&["--profile", "scout", "--max-iterations", "9", "Go"]).await;
+    assert_eq!(limit(&widened), reached("3 model requests", profile));
+    let free = run(&["--profile", "free", "--max-iterations", "1", "Go", "--output", "json"]).await;
+    let session: Value = serde_json::from_str(&free.out).unwrap();
+    let session = session["session"].as_str().unwrap();
+    let resumed = run(&["--resume", session, "--set", "max_iterations=2", "More"]).await;
+    assert_eq!(limit(&resumed), reached("2 model requests", flag), "a profile without a limit");
+}
+
+#[tokio::test]
 async fn a_run_with_a_profile_is_replayed_without_its_file() {
     let lab = Lab::new();
     put(&lab, "home/agents/scout.md", SCOUT);

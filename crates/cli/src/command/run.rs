@@ -53,8 +53,9 @@ pub(crate) fn run(
     let runtime = start_threads(around)?;
     let sources = around.sources(&options.settings, flags(options))?;
     let start = RunStart::new(links, around, job, &sources)?;
-    let RunStart { composition, external, models, endpoint, dir, stored, id, mode, cwd, .. } =
-        start;
+    let RunStart {
+        composition, external, models, endpoint, dir, stored, id, mode, cwd, most, ..
+    } = start;
     // A session goes on also when there is nothing new to say.
     let (task, piped) = read_task(job, stored.is_none(), around)?;
     let spill = dir.spill(&id);
@@ -80,7 +81,7 @@ pub(crate) fn run(
         let ended = Box::pin(stage.work(&composition, &place, parts, plan)).await;
         composition.servers.catch_up().await;
         composition.servers.close().await;
-        RunReport::new(&stage, composition.config.max_iterations).print(ended).await
+        RunReport::new(&stage, composition.config.max_iterations, most).print(ended).await
     };
     let code = stage.play(runtime, work);
     drop(processes);

@@ -60,6 +60,7 @@ fn spec(agent: &AgentId, goal: &str) -> AgentSpec {
         declared: None,
         unapproved: Vec::new(),
         profile: None,
+        profile_max_iterations: None,
     }
 }
 

@@ -143,7 +143,7 @@ impl AcpConversation {
         let (sources, mut loaded) = shared.load(&cwd)?;
         let mut notes = servers::add(&place.servers, &mut loaded.config);
         let spec = stored.as_ref().and_then(StoredSession::root_spec);
-        keep_limit(&mut loaded.config, spec.as_ref(), &shared.options);
+        keep_limit(&mut loaded.config, spec.as_ref());
         let before = stored.as_ref().and_then(StoredSession::last_start);
         let mut begun = shared.begin(&sources, &loaded, before)?;
         notes.append(&mut begun.notes.of_servers);

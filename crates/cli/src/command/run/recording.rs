@@ -148,7 +148,7 @@ pub(crate) fn replay(
         let authority = composition.assembly.authority(plan.mode, plan.cwd);
         let outcome = replay.run(spec, authority, &stage.cancel).await;
         let ended = outcome.map_err(CliError::failed);
-        RunReport::new(&stage, composition.config.max_iterations).print(ended).await
+        RunReport::new(&stage, composition.config.max_iterations, None).print(ended).await
     };
     stage.play(runtime, work)
 }

@@ -29,14 +29,16 @@ pub(super) struct RunReport<'s> {
     stage: &'s RunHarness,
     /// The run's limit on model requests.
     limit: u32,
+    /// The profile's bound on them, if it has one.
+    most: Option<u32>,
     /// Deadline for readers; set by an interrupt.
     until: OnceCell<Instant>,
     whole: bool,
 }
 
 impl<'s> RunReport<'s> {
-    pub(super) const fn new(stage: &'s RunHarness, limit: u32) -> Self {
-        Self { stage, limit, until: OnceCell::new(), whole: true }
+    pub(super) const fn new(stage: &'s RunHarness, limit: u32, most: Option<u32>) -> Self {
+        Self { stage, limit, most, until: OnceCell::new(), whole: true }
     }
 
     /// Prints the answer, and to standard error why it is missing or partial.
@@ -82,7 +84,7 @@ impl<'s> RunReport<'s> {
                 for_terminal_line(text, PART)
             ));
         }
-        if let Some(remark) = remark(outcome, self.limit) {
+        if let Some(remark) = remark(outcome, self.limit, self.most) {
             stage.print_line(&remark);
             if outcome.status == Status::Interrupted {
                 stage.hint_of_answers();
@@ -130,12 +132,19 @@ impl<'s> RunReport<'s> {
 }
 
 /// Explains why an answer is missing or partial; `None` if it is complete.
-fn remark(outcome: &Outcome, limit: u32) -> Option<String> {
+fn remark(outcome: &Outcome, limit: u32, most: Option<u32>) -> Option<String> {
     use ExitReason::{MaxIterations, MaxOutputTokens};
+    let more = match outcome.profile.as_deref().filter(|_| most == Some(limit)) {
+        None => "--max-iterations allows more".to_owned(),
+        Some(profile) => format!(
+            "the profile `{profile}` allows no more: a resume has as many again, and a new session \
+             what the profile says then"
+        ),
+    };
     match (outcome.status, outcome.exit_reason) {
         (Status::Completed, MaxIterations) => Some(format!(
             "warning: the limit of {} (max_iterations) was reached: one more asked for a closing \
-             answer, which may be incomplete; --max-iterations allows more",
+             answer, which may be incomplete; {more}",
             count(limit as usize, "model request")
         )),
         (Status::Completed, MaxOutputTokens) => {
@@ -145,11 +154,10 @@ fn remark(outcome: &Outcome, limit: u32) -> Option<String> {
         (Status::Interrupted, _) => Some("interrupted".to_owned()),
         (Status::Failed | Status::Error | Status::Timeout, reason) => {
             let error = outcome.error.as_deref().unwrap_or("it failed without a word");
-            let more = match reason {
-                MaxIterations => "; --max-iterations allows more",
-                _ => "",
-            };
-            Some(format!("error: {error}{more}"))
+            Some(match reason {
+                MaxIterations => format!("error: {error}; {more}"),
+                _ => format!("error: {error}"),
+            })
         }
     }
 }

@@ -37,6 +37,8 @@ pub(super) struct RunStart {
     pub(super) dir: SessionDir,
     pub(super) stored: Option<StoredSession>,
     pub(super) id: SessionId,
+    /// The bound on model requests that the profile of the session sets, if it sets one.
+    pub(super) most: Option<u32>,
     pub(super) mode: ApproverMode,
     pub(super) cwd: PathBuf,
     /// Ends its servers when it is dropped.
@@ -57,7 +59,11 @@ impl RunStart {
         let stored = job.resume.map(|name| read_session(&dir, name)).transpose()?;
         let before = stored.as_ref().and_then(StoredSession::root_spec);
         let profile = profile(links, &mut loaded.config, around, sources, job)?;
-        keep_limit(&mut loaded.config, before.as_ref(), options);
+        keep_limit(&mut loaded.config, before.as_ref());
+        let most = match &before {
+            Some(spec) => spec.profile_max_iterations,
+            None => profile.as_ref().and_then(|profile| profile.profile.max_iterations),
+        };
         let cwd = match &before {
             Some(spec) => still_there(around, options, &spec.cwd)?,
             None => sources.cwd.clone(),
@@ -83,7 +89,19 @@ impl RunStart {
             None => new_session_id(clock.now_ms()),
         };
         let endpoint = endpoint(overrides);
-        Ok(Self { composition, external, models, endpoint, dir, stored, id, mode, cwd, listing })
+        Ok(Self {
+            composition,
+            external,
+            models,
+            endpoint,
+            dir,
+            stored,
+            id,
+            most,
+            mode,
+            cwd,
+            listing,
+        })
     }
 }
 
@@ -104,12 +122,11 @@ fn profile(
     Ok(Some(found))
 }
 
-/// Keeps the limit of the profile that a session began with, unless the command line has one.
-pub(crate) fn keep_limit(config: &mut Config, before: Option<&AgentSpec>, options: &RunOptions) {
-    let before = before.filter(|spec| spec.profile.is_some() && options.max_iterations.is_none());
-    if let Some(spec) = before {
-        config.max_iterations = config.max_iterations.min(spec.limits.max_iterations);
-    }
+/// Keeps the limit of the profile that a session began with. What its first run had on the command
+/// line counted for that run.
+pub(crate) fn keep_limit(config: &mut Config, before: Option<&AgentSpec>) {
+    let of_profile = before.and_then(|spec| spec.profile_max_iterations);
+    config.max_iterations = config.max_iterations.min(of_profile.unwrap_or(u32::MAX));
 }
 
 /// Returns the endpoint named on the command line.
