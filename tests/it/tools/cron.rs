@@ -315,6 +315,35 @@ async fn a_person_adds_lists_edits_pauses_and_deletes_jobs() {
 }
 
 #[tokio::test]
+async fn an_edited_job_is_checked_as_an_added_one_is() {
+    let lab = Lab::new();
+    add(&lab, "a", &["-t", "file"]).await;
+    let before = job(&lab, "a");
+    let edit = async |editor: &str| {
+        let mut command = lab.deputize(&["cron", "edit", "a"]);
+        command.env("EDITOR", editor);
+        RunningProgram::start(command).end().await
+    };
+    for (change, fault) in [
+        ("s/every 9d/at 2020-01-01T09:00/", "its time has passed; write one to come"),
+        ("s/\"file\"/\"moon\"/", "there is no toolset `moon`"),
+        ("s/\"file\"//", "`toolsets` is empty"),
+        ("s/\"prompt\"/\"output\": \"team\", \"prompt\"/", "no message target `team` in"),
+        ("s/\"cwd\": \"/&\\/moon/", "`/moon"),
+    ] {
+        let refused = edit(&format!("sed -i '{change}'")).await.with_code(2);
+        assert!(refused.err.contains(fault), "{change}: {}", refused.err);
+        assert_eq!(job(&lab, "a"), before, "{change}");
+    }
+    // The time of a single run may pass while its job is edited.
+    let file = lab.path("home/cron/jobs/a.json");
+    let text = fs::read_to_string(&file).unwrap().replace("every 9d", "at 2020-01-01T09:00");
+    fs::write(&file, text).unwrap();
+    edit("sed -i 's/hello/goodbye/'").await.with_code(0);
+    assert_eq!(job(&lab, "a")["prompt"], "Say goodbye.");
+}
+
+#[tokio::test]
 async fn the_commands_of_the_page_work() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/guide/tools/cron.md");
     let page = fs::read_to_string(page).unwrap();

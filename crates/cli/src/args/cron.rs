@@ -29,6 +29,8 @@ pub(crate) enum CronCommand {
     Edit {
         /// The job
         name: String,
+        #[command(flatten)]
+        settings: Settings,
     },
     /// Delete a job; the answers of its runs stay
     Rm {

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
-use crate::args::{CronAdd, CronCommand};
+use crate::args::{CronAdd, CronCommand, Settings};
 use crate::command::editor::edit_text;
 use crate::command::print_list;
 use crate::compose::{AssembledProgram, AssemblyInput, job_store, load_config};
@@ -60,7 +60,9 @@ pub(crate) fn cron(
             JobTable::new(&store, around).show(&name(job)?, view.json)
         }
         CronCommand::Add(args) => add(links, around, &store, args),
-        CronCommand::Edit { name: job } => edit(&store, around, &name(job)?),
+        CronCommand::Edit { name: job, settings } => {
+            edit(links, around, &store, &name(job)?, settings)
+        }
         CronCommand::Rm { name: job } => {
             let job = name(job)?;
             store.remove(&job).map_err(store_error)?;
@@ -130,16 +132,6 @@ fn add(
     store: &JobStore,
     args: &CronAdd,
 ) -> Result<(), CliError> {
-    let sources = around.sources(&args.settings, Vec::new())?;
-    let mut loaded = load_config(around, &sources)?;
-    if let Some(target) = &args.output
-        && !loaded.config.messaging.targets.contains_key(target)
-    {
-        return Err(CliError::usage(UnknownTarget(for_terminal_line(target, 40))));
-    }
-    // A toolset that is not there is an error of the assembly.
-    loaded.config.toolsets.clone_from(&args.toolsets);
-    AssembledProgram::new(&AssemblyInput::here(links, &loaded.config, around, &sources))?;
     let now = SystemClock.now_ms();
     let schedule = Schedule::read(&args.schedule, timestamp(now), &zone(around));
     let missed = args.missed.as_deref().map(|policy| match policy {
@@ -152,7 +144,7 @@ fn add(
         prompt: args.prompt.clone(),
         toolsets: args.toolsets.clone(),
         tools: None,
-        cwd: sources.cwd,
+        cwd: around.cwd(args.settings.cwd.as_deref())?,
         output: args.output.clone(),
         missed,
         timeout_seconds: None,
@@ -161,7 +153,7 @@ fn add(
         changed_ms: now,
         sources: Vec::new(),
     };
-    job.check().map_err(|why| CliError::usage(InvalidJob(why)))?;
+    check(links, around, &args.settings, &job)?;
     store.create(&job).map_err(store_error)?;
     let table = JobTable::new(store, around);
     print(&format!("added: {}, next at {}\n", job.name, table.next(&job, &JobHistory::default())))?;
@@ -169,8 +161,37 @@ fn add(
     Ok(())
 }
 
+/// Checks a job that a person wrote, with the configuration of its directory.
+fn check(
+    links: &[ToolCrate],
+    around: &ProcessEnv,
+    settings: &Settings,
+    job: &Job,
+) -> Result<(), CliError> {
+    job.check().map_err(|why| CliError::usage(InvalidJob(why)))?;
+    let there = around.cwd(Some(&job.cwd))?;
+    let cwd = settings.cwd.clone().or(Some(there));
+    let sources = around.sources(&Settings { cwd, ..settings.clone() }, Vec::new())?;
+    let mut loaded = load_config(around, &sources)?;
+    if let Some(target) = &job.output
+        && !loaded.config.messaging.targets.contains_key(target)
+    {
+        return Err(CliError::usage(UnknownTarget(for_terminal_line(target, 40))));
+    }
+    // A toolset that is not there is an error of the assembly.
+    loaded.config.toolsets.clone_from(&job.toolsets);
+    AssembledProgram::new(&AssemblyInput::here(links, &loaded.config, around, &sources))?;
+    Ok(())
+}
+
 /// Edits a copy. The job is replaced only by a job, and only if nothing else changed it meanwhile.
-fn edit(store: &JobStore, around: &ProcessEnv, name: &JobName) -> Result<(), CliError> {
+fn edit(
+    links: &[ToolCrate],
+    around: &ProcessEnv,
+    store: &JobStore,
+    name: &JobName,
+    settings: &Settings,
+) -> Result<(), CliError> {
     let before = store.text(name).map_err(store_error)?;
     let invalid = |why| CliError::usage(InvalidJob(why));
     let written = edit_text(around, &format!("{name}.json"), &before, |text| {
@@ -178,7 +199,14 @@ fn edit(store: &JobStore, around: &ProcessEnv, name: &JobName) -> Result<(), Cli
         if job.name != *name {
             return Err(invalid(format!("its name is `{}`, and a job keeps its name", job.name)));
         }
-        let job = Job { changed_ms: SystemClock.now_ms(), ..job };
+        let now = SystemClock.now_ms();
+        // The time of one that was not changed may have passed.
+        if !Job::parse(before.as_bytes()).is_ok_and(|before| before.schedule == job.schedule) {
+            Schedule::read(&job.schedule.to_string(), timestamp(now), &zone(around))
+                .map_err(CliError::usage)?;
+        }
+        check(links, around, settings, &job)?;
+        let job = Job { changed_ms: now, ..job };
         store.replace(&before, &job).map_err(store_error)
     })?;
     if written.is_some() {
