@@ -253,6 +253,9 @@ impl Outcome {
         }
     }
 
+    /// The exit code of a run that ended at a limit.
+    pub const LIMIT_EXIT_CODE: u8 = 4;
+
     /// Returns the exit code of a program that ran this as the top agent: 0 completed, 1 failed, 3
     /// the provider was unusable, 4 a limit was reached, 130 interrupted.
     #[must_use]
@@ -261,7 +264,7 @@ impl Outcome {
             (Status::Interrupted, _) => 130,
             (Status::Timeout, _)
             | (_, ExitReason::Budget | ExitReason::MaxIterations | ExitReason::ContextOverflow)
-            | (Status::Completed, ExitReason::MaxOutputTokens) => 4,
+            | (Status::Completed, ExitReason::MaxOutputTokens) => Self::LIMIT_EXIT_CODE,
             (Status::Completed, _) => 0,
             (Status::Failed | Status::Error, _) if self.provider_unavailable => 3,
             (Status::Failed | Status::Error, _) => 1,

@@ -174,22 +174,32 @@ fn read(dir: &SessionDir, name: &str) -> Result<(StoredSession, Option<SessionHo
 
 /// Whether the last run of a session came to its end.
 fn has_ended(stored: &StoredSession) -> bool {
-    last_status(stored).is_some()
+    last_end(stored).is_some()
 }
 
-/// Returns how the last run of a session ended; `None` if it did not come to its end.
-fn last_status(stored: &StoredSession) -> Option<Status> {
+/// Returns how the last run of a session ended, in a word; `None` if it did not come to its end.
+fn last_end(stored: &StoredSession) -> Option<&'static str> {
     let last = stored.records.iter().rev().find_map(|record| match &record.event {
         Event::SessionStart(_) => Some(None),
-        Event::SessionEnd { status, .. } => Some(Some(*status)),
+        Event::SessionEnd { status, exit_code, .. } => {
+            Some(Some(end_word(*status, *exit_code == Outcome::LIMIT_EXIT_CODE)))
+        }
         _ => None,
     });
     last.flatten()
 }
 
+/// How a session or an agent ended, in a word.
+const fn end_word(status: Status, is_at_limit: bool) -> &'static str {
+    match status {
+        Status::Completed if is_at_limit => AT_LIMIT,
+        status => status.as_str(),
+    }
+}
+
 /// Returns what a resume goes on with: the session, how it ended, and its first task.
 pub(crate) fn resume_words(stored: &StoredSession) -> String {
-    let status = last_status(stored).map_or(UNFINISHED, Status::as_str);
+    let status = last_end(stored).unwrap_or(UNFINISHED);
     let goal = stored.root_spec().map(|spec| spec.goal).unwrap_or_default();
     let goal = for_terminal_line(deputize_acp::serve::words_of(&goal), GOAL_CHARS);
     format!("resuming session {} ({status}): {goal}", stored.header.session)
@@ -207,16 +217,19 @@ impl SessionLine {
     fn of(summary: SessionSummary) -> Self {
         let goal = deputize_acp::serve::words_of(&summary.goal);
         let goal = for_terminal_line(goal, goal.len());
-        let status = summary.ended.map_or(UNFINISHED, Status::as_str);
+        let ended = summary.ended.map(|status| end_word(status, summary.is_at_limit));
+        let status = ended.unwrap_or(UNFINISHED);
         Self { status, goal, summary }
     }
 
     fn json(&self) -> Value {
-        let SessionSummary { session, created, model, cwd, children, cost, .. } = &self.summary;
+        let SessionSummary { session, created, model, cwd, children, cost, ended, .. } =
+            &self.summary;
         json!({
             "session": session,
             "created": time(*created),
-            "status": self.status,
+            "status": ended.map_or(self.status, Status::as_str),
+            "at_limit": self.summary.is_at_limit,
             "goal": self.goal,
             "model": model,
             "cwd": cwd.to_string_lossy(),
@@ -227,13 +240,11 @@ impl SessionLine {
     }
 
     fn row(&self) -> [String; 8] {
-        let SessionSummary { session, created, model, cwd, children, cost, ended, .. } =
-            &self.summary;
-        let is_answer_at_limit = *ended == Some(Status::Completed) && self.summary.is_at_limit;
+        let SessionSummary { session, created, model, cwd, children, cost, .. } = &self.summary;
         [
             session.to_string(),
             local(*created),
-            if is_answer_at_limit { AT_LIMIT } else { self.status }.to_owned(),
+            self.status.to_owned(),
             children.to_string(),
             tokens(cost.tokens),
             for_terminal_line(model, model.len()),
@@ -351,7 +362,10 @@ fn result_of<'s>(stored: &StoredSession, agent: &AgentId, result: &'s ToolResult
 
 /// How an agent ended, in a word; `open` where it has not.
 fn status_of(outcome: Option<&Outcome>, open: &'static str) -> &'static str {
-    outcome.map_or(open, |outcome| outcome.status.as_str())
+    let word = |outcome: &Outcome| {
+        end_word(outcome.status, outcome.exit_code() == Outcome::LIMIT_EXIT_CODE)
+    };
+    outcome.map_or(open, word)
 }
 
 const fn mark(outcome: Option<&Outcome>) -> &'static str {

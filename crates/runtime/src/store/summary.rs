@@ -7,15 +7,12 @@ use deputize_core::budget::Cost;
 use deputize_core::compaction::SummaryRequest;
 use deputize_core::event::{RequestPurpose, SessionStart};
 use deputize_core::model::Usage;
-use deputize_core::{SessionId, Status};
+use deputize_core::{Outcome, SessionId, Status};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::disk::Disk;
 use super::read::{ReadError, SessionScan, scan};
-
-/// The exit code of a run that ended at a limit.
-const LIMIT_EXIT_CODE: u8 = 4;
 
 /// A session as a list shows it.
 #[derive(Debug, Clone)]
@@ -178,7 +175,8 @@ impl SummaryFold {
             "agent.end" => self.cost.unpriced |= event::<AgentEnd>(record)?.external,
             "session.end" => {
                 let SessionEnd { status, exit_code } = event(record)?;
-                (self.ended, self.is_at_limit) = (Some(status), exit_code == LIMIT_EXIT_CODE);
+                (self.ended, self.is_at_limit) =
+                    (Some(status), exit_code == Outcome::LIMIT_EXIT_CODE);
             }
             _ => {}
         }

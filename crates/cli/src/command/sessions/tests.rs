@@ -77,8 +77,17 @@ fn an_answer_at_a_limit_is_listed_as_one() {
         let (folder, stored) = stored(&writer);
         let dir = SessionDir::new(folder.path());
         let line = SessionLine::of(dir.summary(&stored.header.session).unwrap());
-        assert_eq!((&*line.row()[2], &line.json()["status"]), (shown, &json!("completed")));
+        assert_eq!(line.row()[2], shown);
+        let json = line.json();
+        let known = (&json["status"], &json["at_limit"]);
+        assert_eq!(known, (&json!("completed"), &json!(exit_code == 4)));
+        assert!(resume_words(&stored).starts_with(&format!("resuming session s1 ({shown}): ")));
     }
+    let mut writer = session();
+    writer.add(&root(), ended(&root(), Status::Completed, ExitReason::MaxIterations));
+    let (_folder, stored) = stored(&writer);
+    let shown = show::shown(&stored, &tools(), None, None).unwrap();
+    assert!(shown.contains("=== s1 (at limit)\n"), "{shown}");
 }
 
 #[test]
