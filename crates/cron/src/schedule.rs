@@ -17,6 +17,8 @@ const SCHEDULE_CHARS: usize = 120;
 const SHORTEST: SignedDuration = SignedDuration::from_secs(60);
 /// The longest interval, and the latest single time from now: ten years.
 const LONGEST: SignedDuration = SignedDuration::from_hours(10 * 366 * 24);
+/// Why a time is refused that lies beyond it.
+const TOO_FAR: &str = "its next time is more than ten years away; write an earlier one";
 /// What can be a schedule, for errors.
 const FORMS: &str = "write five cron fields such as `30 2 * * *`, `every 2h`, `in 20m`, or \
     `at 2026-12-01T09:00`, and a time zone such as Europe/Berlin behind it if it is not the local one";
@@ -144,18 +146,27 @@ impl Schedule {
         let schedule: Self = match text.trim().strip_prefix("in ") {
             None => text.parse()?,
             Some(rest) => {
-                let wait = interval(rest).map_err(|why| fault(&why))?;
-                let at = now.checked_add(wait).map_err(|_| fault("it is too far away"))?;
+                let words: Vec<&str> = rest.split_whitespace().collect();
+                let (words, zone) = split_zone(&words).map_err(|why| fault(&why))?;
+                if let Some(zone) = zone.as_ref().and_then(TimeZone::iana_name) {
+                    return Err(fault(&format!(
+                        "`in` counts from now in every time zone: leave out `{zone}`"
+                    )));
+                }
+                let wait = interval(&words.join(" ")).map_err(|why| fault(&why))?;
+                let at = now.checked_add(wait).map_err(|_| fault(TOO_FAR))?;
                 format!("at {at:.0}").parse()?
             }
         };
+        // A time that no clock of this program reaches is none at all, and not one that passed.
+        let is_reached = || schedule.next_after(Timestamp::MIN, now, local).is_some();
         match schedule.next_after(now, now, local) {
-            None if schedule.is_single() => Err(fault("its time has passed; write one to come")),
-            None => Err(fault("no date has that day and month")),
-            Some(next) if next.duration_since(now) > LONGEST => {
-                Err(fault("its next time is more than ten years away"))
+            None if !schedule.is_single() => {
+                Err(fault("no date has that day and month; write one that the calendar has"))
             }
-            Some(_) => Ok(schedule),
+            None if is_reached() => Err(fault("its time has passed; write one to come")),
+            Some(next) if next.duration_since(now) <= LONGEST => Ok(schedule),
+            _ => Err(fault(TOO_FAR)),
         }
     }
 
@@ -238,7 +249,8 @@ fn single_time(text: &str) -> Result<SingleTime, String> {
         return Ok(SingleTime::Instant(at));
     }
     let at = text.parse::<DateTime>().ok().filter(|_| !text.contains('['));
-    at.map(SingleTime::Civil).ok_or_else(|| "write the time as 2026-12-01T09:00".to_owned())
+    at.map(SingleTime::Civil)
+        .ok_or_else(|| "its time cannot be used; write it as 2026-12-01T09:00".to_owned())
 }
 
 fn cron(fields: &[&str]) -> Result<Cron, String> {

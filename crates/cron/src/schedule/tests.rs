@@ -97,7 +97,11 @@ fn what_is_no_schedule_is_refused_with_what_to_write() {
         "at 2026-12-01T09:00[Mars/Olympus]",
         "at 2026-11-27T09:00",
         "at 2046-11-27T09:00",
+        "at 9999-12-31T09:00",
+        "at 9999-12-31T23:59:59Z",
         "in 2 years",
+        "in 2h Europe/Berlin",
+        "in 2h Mars/Olympus",
         "30 2 * * * Mars/Olympus",
         &"* ".repeat(100),
     ];
