@@ -122,6 +122,25 @@ async fn a_key_of_the_program_is_refused() {
 }
 
 #[tokio::test]
+async fn a_person_reads_the_memory_also_when_the_configuration_is_faulty() {
+    let lab = Lab::new();
+    fs::create_dir_all(lab.path("home/memory")).unwrap();
+    fs::write(lab.path("home/memory/user.md"), "- Likes tea.\n").unwrap();
+    fs::write(lab.path("home/config.yaml"), "mcp_servers: [\n").unwrap();
+    let list = deputize(&lab, &["memory", "list"]).await.with_code(0);
+    assert_eq!(list.out, "MEMORY  ENTRY\nuser    Likes tea.\n");
+    assert!(list.err.starts_with("warning: ") && list.err.contains("config.yaml:"), "{}", list.err);
+    let shown = deputize(&lab, &["memory", "show", "user"]).await.with_code(0);
+    assert!(shown.out.ends_with("- Likes tea.\n"), "{}", shown.out);
+    // A change needs the secrets that the configuration names, and a server is in it.
+    for args in [&["memory", "rm", "user", "tea"], &["mcp", "list"][..]] {
+        let refused = deputize(&lab, args).await.with_code(2);
+        assert!(refused.err.starts_with("error: "), "{args:?}: {}", refused.err);
+        assert!(refused.err.contains("config.yaml:"), "{args:?}: {}", refused.err);
+    }
+}
+
+#[tokio::test]
 async fn a_person_lists_shows_edits_and_deletes_entries() {
     let lab = Lab::new();
     let calls = vec![add("user", "Likes tea."), add("work", "Written in Rust.")];

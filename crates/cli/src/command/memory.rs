@@ -1,6 +1,6 @@
 //! `deputize memory`: lists, shows, edits and deletes what agents keep for later sessions.
 
-use deputize_core::sanitize::for_terminal;
+use deputize_core::sanitize::{Secrets, for_terminal};
 use deputize_tools::{MemoryFileError, MemoryFiles, MemoryTopic};
 use serde_json::{Value, json};
 
@@ -20,9 +20,9 @@ struct OwnMemory;
 /// Runs the command.
 pub(crate) fn memory(around: &ProcessEnv, command: &MemoryCommand) -> Result<(), CliError> {
     match command {
-        MemoryCommand::List { view } => list(&files(around, &view.settings)?, view.json),
+        MemoryCommand::List { view } => list(&readable(around, &view.settings)?, view.json),
         MemoryCommand::Show { topic, settings } => {
-            let text = files(around, settings)?.text(topic_of(topic)?).map_err(memory_error)?;
+            let text = readable(around, settings)?.text(topic_of(topic)?).map_err(memory_error)?;
             print(&for_terminal(&text))
         }
         MemoryCommand::Edit { topic, settings } => {
@@ -39,6 +39,15 @@ fn files(around: &ProcessEnv, settings: &Settings) -> Result<MemoryFiles, CliErr
     let loaded = load_config(around, &around.sources(settings, Vec::new())?)?;
     let secrets = all_secrets(&loaded.config, around);
     memory_files(around, secrets).ok_or_else(|| CliError::usage(OwnMemory))
+}
+
+/// Returns the files to read from. They need no configuration, so one that is faulty is only told.
+fn readable(around: &ProcessEnv, settings: &Settings) -> Result<MemoryFiles, CliError> {
+    let sources = around.sources(settings, Vec::new())?;
+    if let Err(error) = load_config(around, &sources) {
+        tell(&format!("warning: {}", error.chain()));
+    }
+    memory_files(around, Secrets::default()).ok_or_else(|| CliError::usage(OwnMemory))
 }
 
 fn topic_of(name: &str) -> Result<MemoryTopic, CliError> {
