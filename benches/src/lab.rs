@@ -9,7 +9,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 
 use crate::script::Script;
@@ -19,6 +19,8 @@ use crate::serve::{ServedRequest, ServedRequests};
 const FILE_BYTES: usize = 512;
 /// How long all children may take until they wait for the model.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// Characters of a result that an error shows.
+const RESULT_CHARS: usize = 300;
 /// How long memory may settle when they do.
 const SETTLE: Duration = Duration::from_millis(300);
 
@@ -58,6 +60,8 @@ pub(crate) struct Run {
     pub(crate) requests: Vec<ServedRequest>,
     /// The body of the first request.
     pub(crate) first: String,
+    /// The body of the top agent's second request.
+    second: String,
 }
 
 impl Run {
@@ -85,7 +89,14 @@ impl Run {
             peak_mb: probed.peak_kib as f64 * 1024.0 / 1e6,
             requests: seens.requests,
             first: seens.first,
+            second: seens.second,
         })
+    }
+
+    /// Returns the time of the top agent's only call, whose result must have this text.
+    pub(crate) fn time_of_call(&self, text: &str) -> io::Result<f64> {
+        check_result(&self.second, text)?;
+        Ok(self.between_ms)
     }
 
     /// The bytes of each request of the top agent, or of the last child.
@@ -95,6 +106,20 @@ impl Run {
         let mine = self.requests.iter().filter(|seen| seen.child == child);
         mine.map(|seen| seen.bytes).collect()
     }
+}
+
+/// Checks the result of the one call before a request: it is no error, and has this text.
+fn check_result(body: &str, text: &str) -> io::Result<()> {
+    let body: Value = serde_json::from_str(body).unwrap_or_default();
+    let messages = body.get("messages").and_then(Value::as_array).into_iter().flatten();
+    let mut results = messages.filter(|message| message.get("role") == Some(&json!("tool")));
+    let result = results.next().and_then(|message| message.get("content")?.as_str());
+    let result = result.unwrap_or("nothing");
+    if !result.starts_with("error: ") && result.contains(text) {
+        return Ok(());
+    }
+    let start: String = result.chars().take(RESULT_CHARS).collect();
+    Err(io::Error::other(format!("a result with `{text}` was expected, and this came: {start}")))
 }
 
 /// Numbers of children have more or fewer digits: so much may all bytes of a run differ, of 1.
@@ -285,4 +310,28 @@ fn resident(process: u32) -> io::Result<f64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
     kib.map(|kib| kib * 1024.0).ok_or_else(|| io::Error::other("no VmRSS: the process ended"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_that_did_not_do_its_work_is_not_measured() {
+        let checked = |result: &str| {
+            let system = json!({"role": "system", "content": "here it is"});
+            let result = json!({"role": "tool", "content": result});
+            let body = json!({"messages": [system, result]}).to_string();
+            check_result(&body, "here it is").map_err(|error| error.to_string())
+        };
+        assert_eq!(checked("a.txt: here it is"), Ok(()));
+        let came = |what: &str| {
+            Err(format!("a result with `here it is` was expected, and this came: {what}"))
+        };
+        for result in ["error: not: here it is", "nothing is found"] {
+            assert_eq!(checked(result), came(result));
+        }
+        let none = check_result("{}", "here it is").map_err(|error| error.to_string());
+        assert_eq!(none, came("nothing"));
+    }
 }

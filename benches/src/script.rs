@@ -12,6 +12,8 @@ pub(crate) const TREE: &str = "tree";
 pub(crate) const NEEDLE: &str = "needle in a haystack";
 /// The path of a page that is fetched, without its number of bytes.
 pub(crate) const PAGE: &str = "/page/";
+/// What it begins with.
+pub(crate) const PAGE_TEXT: &str = "This is where the page begins.";
 
 /// The part of an agent, such as `bench: children 0 reads 20 searches 0 page 0 bytes 0 latency 0 held 0`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

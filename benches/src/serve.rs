@@ -10,7 +10,7 @@ use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::script::{PAGE, Script};
+use crate::script::{PAGE, PAGE_TEXT, Script};
 use crate::words::Words;
 
 /// One request, as it was complete.
@@ -35,6 +35,8 @@ pub(crate) struct ServedRequests {
     pub(crate) held: usize,
     /// The body of the first request.
     pub(crate) first: String,
+    /// The body of the top agent's second request.
+    pub(crate) second: String,
 }
 
 struct ServeState {
@@ -116,6 +118,9 @@ impl ServeState {
             let next = run.steps.entry(script.child).or_default();
             let step = *next;
             *next += 1;
+            if (script.child, step) == (0, 1) {
+                run.served.second = request.text();
+            }
             run.served.requests.push(ServedRequest { at_ns, bytes, child: script.child, step });
             (step, script.holds(step).then(|| run.gate.clone()))
         };
@@ -131,7 +136,9 @@ impl ServeState {
 /// A page of so many bytes: headings, paragraphs with links, lists and tables.
 fn page(bytes: usize) -> String {
     let mut words = Words::new();
-    let mut html = String::from("<!DOCTYPE html><html><head><title>A page</title></head><body>\n");
+    let mut html = format!(
+        "<!DOCTYPE html><html><head><title>A page</title></head><body>\n<p>{PAGE_TEXT}</p>\n"
+    );
     while html.len() < bytes {
         let [title, text, link, item, cell] = [4, 60, 3, 8, 2].map(|count| words.text(count));
         html.push_str(&format!(

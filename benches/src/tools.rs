@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use crate::lab::Lab;
-use crate::script::{NEEDLE, Script, TREE};
+use crate::script::{NEEDLE, PAGE_TEXT, Script, TREE};
 use crate::spread::Spread;
 use crate::table::{Goal, Report};
 use crate::words::Words;
@@ -24,6 +24,7 @@ const RARE: u64 = 1_000;
 pub(crate) fn search(lab: &Lab, files: u64, runs: usize, report: &mut Report) -> io::Result<()> {
     write_tree(lab, files)?;
     let script = Script { searches: 1, ..Script::default() };
+    let found = found_line();
     let mut ours = Vec::new();
     let mut floor = Vec::new();
     // The first one of each finds the files in no cache.
@@ -35,7 +36,7 @@ pub(crate) fn search(lab: &Lab, files: u64, runs: usize, report: &mut Report) ->
             has_ripgrep = ms.is_some();
             floor.extend(ms);
         }
-        ours.push(lab.run(&script)?.between_ms);
+        ours.push(lab.run(&script)?.time_of_call(&found)?);
     }
     fs::remove_dir_all(lab.work().join(TREE))?;
     let floor = (!floor.is_empty()).then(|| Spread::of(floor));
@@ -49,7 +50,7 @@ pub(crate) fn fetch(lab: &Lab, bytes: u64, runs: usize, report: &mut Report) -> 
     let script = Script { page: u64::from(lab.port()), bytes, ..Script::default() };
     let mut ours = Vec::new();
     for _run in 0..runs.max(1) {
-        ours.push(lab.run(&script)?.between_ms);
+        ours.push(lab.run(&script)?.time_of_call(PAGE_TEXT)?);
     }
     let what = format!("web_fetch of {:.1} MB", bytes as f64 / 1e6);
     report.row(&what, "ms", (None, Spread::of(ours)), Goal::AtMost(300.0));
@@ -69,6 +70,11 @@ fn ripgrep(lab: &Lab) -> io::Result<Option<f64>> {
     }
 }
 
+/// The line that a search finds.
+fn found_line() -> String {
+    format!("Here is a {NEEDLE}.")
+}
+
 fn write_tree(lab: &Lab, files: u64) -> io::Result<()> {
     let mut words = Words::new();
     for number in 0..files {
@@ -84,7 +90,7 @@ fn write_tree(lab: &Lab, files: u64) -> io::Result<()> {
             text.push('\n');
         }
         if number % RARE == 0 {
-            text.push_str(&format!("Here is a {NEEDLE}.\n"));
+            text.push_str(&format!("{}\n", found_line()));
         }
         fs::write(folder.join(format!("{number}.txt")), text)?;
     }
