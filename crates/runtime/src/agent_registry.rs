@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use deputize_core::agent::{AgentSpec, AgentSummary};
-use deputize_core::{AgentId, BoxFuture, Outcome};
+use deputize_core::agent::{AgentActivity, AgentSpec, AgentSummary};
+use deputize_core::{AgentId, BoxFuture};
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
@@ -92,23 +92,15 @@ impl AgentRegistry {
         }
     }
 
-    /// An agent has ended for good, and its outcome is known.
-    pub(crate) fn store_end(&self, spec: &AgentSpec, outcome: &Outcome) {
-        self.tree().store_end(spec, outcome);
-        self.changed.notify_waiters();
-    }
-
     /// Those that run below an agent, and those that ended, as far as they are known.
     pub(crate) fn descendants(&self, agent: &AgentId) -> Vec<AgentSummary> {
         let tree = self.tree();
         let prefix = format!("{agent}/");
         let is_below = |id: &&AgentId| id.as_str().starts_with(&prefix);
         let mut all: BTreeMap<AgentId, AgentSummary> = BTreeMap::new();
-        for (id, stored) in
-            tree.stored.iter().chain(&tree.continuable).filter(|(id, _)| is_below(id))
-        {
-            let status = stored.state.read().outcome().map(|outcome| outcome.status);
-            all.extend(status.map(|status| (id.clone(), ended_summary(&stored.spec, status))));
+        for (id, stored) in tree.stored.iter().filter(|(id, _)| is_below(id)) {
+            let ended = stored.state.read().outcome().map(|end| AgentActivity::Ended(end.status));
+            all.extend(ended.map(|ended| (id.clone(), ended_summary(&stored.spec, ended))));
         }
         for (id, glance) in tree.ended.iter().filter(|(id, _)| is_below(id)) {
             all.insert(id.clone(), glance.clone());
@@ -121,12 +113,15 @@ impl AgentRegistry {
         all.into_values().collect()
     }
 
-    /// Whether an agent runs, or has ended and what waits for that does not know yet.
+    /// Whether an agent runs, or its end is being recorded, or what waits for that does not know yet.
     fn is_open(&self, agent: &AgentId) -> bool {
         let tree = self.tree();
         let parent = agent.ancestors().next();
         let parent = parent.and_then(|parent| tree.live.get(&parent));
-        tree.live.contains_key(agent) || parent.is_some_and(|parent| parent.runs(agent))
+        let is_ending = tree.ended.get(agent).is_some_and(|end| !end.doing.has_ended());
+        is_ending
+            || tree.live.contains_key(agent)
+            || parent.is_some_and(|parent| parent.runs(agent))
     }
 
     pub(crate) fn join<'a>(&'a self, agents: &'a [AgentId], all: bool) -> BoxFuture<'a, ()> {

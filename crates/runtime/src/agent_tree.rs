@@ -55,8 +55,7 @@ impl AgentTree {
 
     /// Returns the children that an agent has had, including those of earlier processes.
     pub(crate) fn children_of(&self, agent: &AgentId) -> BTreeSet<AgentId> {
-        let stored = below(&self.stored, agent).chain(below(&self.continuable, agent));
-        let stored = stored.chain(below(&self.ended, agent));
+        let stored = below(&self.stored, agent).chain(below(&self.ended, agent));
         let all = stored.chain(below(&self.live, agent));
         all.filter(|id| id.ancestors().next().as_ref() == Some(agent)).cloned().collect()
     }
@@ -165,10 +164,10 @@ impl AgentTree {
         below(&self.live, agent)
     }
 
-    /// An agent has ended.
+    /// An agent's end is on record. Hooks and the memory hear of it next.
     pub(crate) fn store_end(&mut self, spec: &AgentSpec, outcome: &Outcome) {
         self.store(spec, outcome);
-        self.ended.insert(spec.id.clone(), ended_summary(spec, outcome.status));
+        self.ended.insert(spec.id.clone(), ended_summary(spec, AgentActivity::Ending));
     }
 }
 
@@ -185,12 +184,12 @@ fn below<'a, T>(
     open.take_while(move |id| id.as_str().starts_with(&prefix))
 }
 
-/// Returns an agent that has ended, as others see it.
-pub(crate) fn ended_summary(spec: &AgentSpec, status: Status) -> AgentSummary {
+/// Returns an agent that has ended, or is about to, as others see it.
+pub(crate) fn ended_summary(spec: &AgentSpec, doing: AgentActivity) -> AgentSummary {
     AgentSummary {
         id: spec.id.clone(),
         goal: spec.goal.clone(),
-        doing: AgentActivity::Ended(status),
+        doing,
         iteration: 0,
         current_tool: None,
         idle_ms: 0,

@@ -119,7 +119,7 @@ impl Driver {
         if let Ok(record) = shared.bus.record(spec, end) {
             let _synced = cx.sync(record.seq).await;
         }
-        shared.registry.store_end(spec, &outcome);
+        shared.tree().store_end(spec, &outcome);
         let signal = signal_above(shared, spec).unwrap_or_else(|| cx.cancel.clone());
         Box::pin(notify_of_end(shared, spec, &outcome, &signal)).await;
         shared.keep_continuable(cx.ended());

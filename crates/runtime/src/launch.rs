@@ -1,5 +1,6 @@
 //! Makes agents and runs them as tasks of the session.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use deputize_core::agent::{AgentSpec, AttachError};
@@ -8,6 +9,7 @@ use deputize_core::future::poll_once;
 use deputize_core::image::Vision;
 use deputize_core::name::ChildEndId;
 use deputize_core::{AgentView, Authority, Cancel, Outcome, describe_error};
+use futures_util::FutureExt as _;
 use tracing::{Instrument as _, info_span};
 
 use crate::agent_context::AgentContext;
@@ -17,7 +19,7 @@ use crate::driver::{Driver, SlotWait};
 use crate::earlier_times::EarlierTime;
 use crate::heartbeat::start_heartbeat;
 use crate::models::ModelRoute;
-use crate::orphan::{end_stored, settle_interrupted, why_it_ends};
+use crate::orphan::{end_panicked, end_stored, settle_interrupted, why_it_ends};
 use crate::outcome::host_fault;
 use crate::replay_agent::ReplayAgent;
 use crate::session_inner::SessionInner;
@@ -143,11 +145,14 @@ pub(crate) fn launch(agent: ReadyAgent, on_end: OnEnd) {
     let shared = &cx.shared;
     // A future that awaits another by value has room for it twice.
     let run = Box::pin(run_agent(agent));
-    let run = async move { on_end(run.await) };
     match &shared.play {
-        Some(play) => play.launch(Box::pin(run)),
+        Some(play) => play.launch(Box::pin(async move { on_end(run.await) })),
         None => {
-            shared.tasks.spawn(run);
+            let agent = Arc::clone(&cx);
+            shared.tasks.spawn(async move {
+                let ended = AssertUnwindSafe(run).catch_unwind().await;
+                on_end(ended.unwrap_or_else(|_| end_panicked(&agent)));
+            });
             if cx.spec().depth > 0 {
                 start_heartbeat(shared);
             }

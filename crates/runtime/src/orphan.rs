@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use deputize_core::agent::{AgentSpec, AttachError};
+use deputize_core::budget::Cost;
 use deputize_core::event::{JournalError, ToolEnd};
 use deputize_core::message::{CallStatus, ModelText};
 use deputize_core::run::Step;
@@ -13,6 +14,7 @@ use deputize_core::{
     ToolEffect, ToolResult, describe_error,
 };
 
+use crate::agent_context::AgentContext;
 use crate::agent_state::{AgentState, StartedCall};
 use crate::agent_tree::Spending;
 use crate::child_end::{notify_of_end, session_path, signal_above};
@@ -159,22 +161,53 @@ async fn end_orphan(
         (outcome_of(spec, &state, None), state.cost(), said)
     };
     cost.unpriced |= begun && external;
-    let ended = shared.registry.remove_live(spec, Spending { usage: outcome.usage, cost });
-    cost += ended.below.cost;
     // One whose answer is on record had come to its end.
     outcome.error = why.filter(|_| outcome.status != Status::Completed).or(outcome.error);
     outcome.text = outcome.text.or(said);
     let ran = earlier.tasks + earlier.agent;
     outcome.duration_ms = u64::try_from(ran.as_millis()).unwrap_or(u64::MAX);
-    outcome.children_usage = ended.below.usage;
-    outcome.cost_usd = cost.known_usd();
-    outcome.session_path = session_path(shared, spec);
-    shared.tree().add_descendants(&mut outcome, ended.unfinished);
-    shared.bus.record(spec, Event::AgentEnd(Box::new(outcome.clone())))?;
-    shared.registry.store_end(spec, &outcome);
+    record_end(shared, spec, &mut outcome, cost)?;
     notify_of_end(shared, spec, &outcome, signal).await;
     shared.keep_continuable(stored);
     Ok(outcome)
+}
+
+/// Records the end of an agent that its driver does not record, with the work of those below it.
+fn record_end(
+    shared: &SessionInner,
+    spec: &AgentSpec,
+    outcome: &mut Outcome,
+    mut cost: Cost,
+) -> Result<(), JournalError> {
+    let ended = shared.registry.remove_live(spec, Spending { usage: outcome.usage, cost });
+    cost += ended.below.cost;
+    outcome.children_usage = ended.below.usage;
+    outcome.cost_usd = cost.known_usd();
+    outcome.session_path = session_path(shared, spec);
+    shared.tree().add_descendants(outcome, ended.unfinished);
+    shared.bus.record(spec, Event::AgentEnd(Box::new(outcome.clone())))?;
+    shared.tree().store_end(spec, outcome);
+    Ok(())
+}
+
+/// Ends an agent whose task panicked, and records that unless its end is on record.
+pub(crate) fn end_panicked(cx: &AgentContext) -> Outcome {
+    let shared = &cx.shared;
+    let spec = cx.spec();
+    cx.handle.children.cancel(CancelReason::EndedAbove);
+    cx.handle.mark_over();
+    let (recorded, mut outcome, cost) = {
+        let state = cx.state.read();
+        let why = "the agent's task panicked: this is a bug in deputize".to_owned();
+        (state.outcome().cloned(), outcome_of(spec, &state, Some(why)), state.cost())
+    };
+    match recorded {
+        Some(recorded) => outcome = recorded,
+        // If even this cannot be kept, the outcome still reaches whoever waits.
+        None => _ = record_end(shared, spec, &mut outcome, cost),
+    }
+    shared.keep_continuable(cx.ended());
+    outcome
 }
 
 /// Returns the calls that had started when the program ended and do not run again: nested ones

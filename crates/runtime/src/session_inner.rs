@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use deputize_core::agent::{AgentSpec, AttachError};
+use deputize_core::agent::{AgentActivity, AgentSpec, AttachError};
 use deputize_core::authority::Grant;
 use deputize_core::event::LogLevel;
 use deputize_core::external_agent::ExternalAgents;
@@ -15,14 +15,14 @@ use deputize_core::retry::RetryPolicy;
 use deputize_core::sanitize::Secrets;
 use deputize_core::tool::SessionView;
 use deputize_core::{
-    AgentId, AgentView, Authority, Cancel, Catalog, Event, Policy, ResourceMap, ToolSource,
+    AgentId, AgentView, Authority, Cancel, Catalog, Event, Policy, ResourceMap, Status, ToolSource,
 };
 use parking_lot::{Mutex, MutexGuard};
 use tokio_util::task::TaskTracker;
 
 use crate::agent_registry::AgentRegistry;
 use crate::agent_states::AgentStates;
-use crate::agent_tree::AgentTree;
+use crate::agent_tree::{AgentTree, ended_summary};
 use crate::approval::Approvals;
 use crate::budget_ledger::BudgetLedger;
 use crate::budgets::Budgets;
@@ -269,19 +269,26 @@ impl SessionInner {
         read(&*self.approvals.disk, &self.path)
     }
 
-    /// Keeps a child that has ended, if it may get a further task; forgets it otherwise. What is kept
-    /// has no messages: the session file has them.
+    /// An agent has ended for good, and its outcome is known. Keeps it if it may get a further task;
+    /// forgets it otherwise. What is kept has no messages: the session file has them.
     pub(crate) fn keep_continuable(&self, ended: StoredAgent) {
         let lifecycle = self.parts.children.lifecycle.as_ref();
         let may_continue = lifecycle.is_some_and(|lifecycle| lifecycle.continues_children());
+        let id = ended.spec.id.clone();
+        let status = ended.state.read().outcome().map_or(Status::Error, |end| end.status);
+        let summary = ended_summary(&ended.spec, AgentActivity::Ended(status));
+        let mut tree = self.tree();
+        tree.ended.insert(id.clone(), summary);
         if may_continue && ended.spec.depth > 0 {
             // A replay has no file to read them from.
             if self.play.is_none() {
                 ended.state.release_messages();
             }
-            self.tree().continuable.insert(ended.spec.id.clone(), ended);
+            tree.continuable.insert(id, ended);
         } else {
-            self.states.remove(&ended.spec.id);
+            self.states.remove(&id);
         }
+        drop(tree);
+        self.registry.notify();
     }
 }

@@ -171,7 +171,7 @@ fn attach_stored(
     let ended = stored.state.read().outcome().cloned();
     let spec = Arc::new(stored.spec.clone());
     if let Some(ended) = ended {
-        shared.registry.store_end(&spec, &ended);
+        shared.tree().store_end(&spec, &ended);
         notify_of_earlier_end(shared, stored, on_end);
         return Ok(LocalAgent::ending(spec, outcome));
     }

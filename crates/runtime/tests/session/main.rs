@@ -11,6 +11,7 @@ mod budget_edge;
 mod budget_simulation;
 mod budgets;
 mod calls;
+mod child_ends;
 mod compaction;
 mod external;
 mod fixture;
