@@ -1,6 +1,10 @@
 //! What the host finds out of a child: files that changed, and files about it.
 
+use deputize_core::context_use::ContextUse;
+
 use super::*;
+use crate::report::HostObservations;
+use crate::report_call::report_call;
 
 #[tokio::test]
 async fn files_that_the_parent_had_read_and_a_child_wrote_are_noted() {
@@ -111,4 +115,33 @@ async fn a_file_that_cannot_be_written_is_not_named() {
     let words = lost["summary"].as_str().unwrap();
     assert!(words.contains("the session's record of agent s1/1.0.0"), "{words}");
     assert_eq!(std::fs::read_to_string(kept["summary_path"].as_str().unwrap()).unwrap(), long[1]);
+}
+
+/// One child has no room for its entry from the beginning, the other none once its file is lost:
+/// the command that takes the place of the file is longer.
+#[tokio::test]
+async fn the_file_of_children_without_room_has_those_of_the_last_layout() {
+    let mut config = DelegationConfig::default();
+    config.limits.max_concurrent_children = 5;
+    config.host.transcript_command = "show".repeat(200);
+    config.models.context_windows.insert("local".to_owned(), 1000);
+    let rig = Rig::new(config);
+    rig.agent.store.get_or_insert_with(ContextUse::default).set(900);
+    rig.call(tasks(&["a", "b", "c", "d", "e"])).await.unwrap();
+    let folder = rig.folder.path().join("sessions/s1");
+    std::fs::create_dir_all(folder.join("s1~1.0.1.summary.txt")).unwrap();
+    let specs = rig.home.attached.lock().clone();
+    let mut ends: Vec<Outcome> =
+        specs.iter().map(|spec| outcome(spec, Status::Completed)).collect();
+    for end in &mut ends[..2] {
+        end.text = Some("long ".repeat(1000));
+    }
+    ends[0].profile = Some("p".repeat(80));
+    ends[0].model = "m".repeat(80);
+    let seen = HostObservations::default();
+    let told = report_call(&rig.agent, &rig.tool.config, &ends, seen, 0).await.unwrap().unwrap();
+    assert!(told.notes[0].starts_with("2 of 5 entries"), "{:?}", told.notes);
+    let whole = std::fs::read_to_string(folder.join("s1~1.0.0.results.jsonl")).unwrap();
+    let entry = |line: &str| serde_json::from_str::<Value>(line).unwrap()["task_index"].clone();
+    assert_eq!(whole.lines().map(entry).collect::<Vec<_>>(), [0, 1]);
 }
