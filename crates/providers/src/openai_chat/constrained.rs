@@ -122,13 +122,18 @@ fn after<'t>(text: &'t str, token: &str) -> Option<&'t str> {
     text.trim_start().strip_prefix(token).map(str::trim_start)
 }
 
-/// Returns a JSON string that may be cut, also within an escape or a pair of them.
+/// Returns a JSON string that may be cut, also within an escape or a pair of them. A server that
+/// constrains nothing lets control characters through that JSON has as escapes.
 fn beginning_of_string(text: &str) -> Option<String> {
-    let whole = serde_json::Deserializer::from_str(text).into_iter().next();
+    let text = text.chars().fold(String::new(), |text, char| match char {
+        '\0'..' ' => format!("{text}\\u{:04x}", u32::from(char)),
+        _ => text + char.encode_utf8(&mut [0; 4]),
+    });
+    let whole = serde_json::Deserializer::from_str(&text).into_iter().next();
     if let Some(Ok(whole)) = whole {
         return Some(whole);
     }
-    let mut rest = text;
+    let mut rest = text.as_str();
     for _ in 0..3 {
         if let Ok(beginning) = serde_json::from_str(&format!("{rest}\"")) {
             return Some(beginning);
@@ -271,6 +276,9 @@ fn result_message(tool: &str, result: &ToolResult) -> UserMessage {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
 
     fn with_request<T>(schema: &Value, choice: ToolChoice, run: impl Fn(&Request<'_>) -> T) -> T {
@@ -324,6 +332,7 @@ mod tests {
             (r#"{"answer":"Two \ud83d\ude"#, "Two "),
             ("{\"answer\":\"Two\"  \n", "Two"),
             (r#"{"answer":""#, ""),
+            ("{\"answer\":\"a\\tb\nc", "a\tb\nc"),
         ] {
             assert_eq!(cut(text), (answer.to_owned(), vec![]), "{text}");
         }
@@ -335,6 +344,23 @@ mod tests {
         assert_eq!(cut(r#"{"tool": "read_file", "arguments": {}}"#), call("{}"));
         for other in ["Two", "{", r#"{"tool": "re"#, r#"{"answer": 1"#] {
             assert_eq!(cut(other), (other.to_owned(), vec![]), "{other}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_prefix_of_an_answer_is_a_prefix_of_its_text(lines in vec(any::<String>(), 1..4)) {
+            // The ends of lines as a server that constrains nothing lets them through.
+            let escaped = lines.iter().map(|line| json!(line).to_string());
+            let escaped: Vec<String> =
+                escaped.map(|line| line[1..line.len() - 1].to_owned()).collect();
+            let json = format!("\"{}\"", escaped.join("\n"));
+            let text = lines.join("\n");
+            for (end, char) in json.char_indices() {
+                let read = beginning_of_string(&json[..end + char.len_utf8()]);
+                prop_assert!(read.is_some_and(|read| text.starts_with(&read)), "{json:?}, {end}");
+            }
+            prop_assert_eq!(beginning_of_string(&json), Some(text));
         }
     }
 
