@@ -130,8 +130,10 @@ impl Connection {
                 let heard = Arc::new(ConnectionStatus::default());
                 let handler = ConnectionHandler::new(root);
                 let running = agree(handler, transport, mode, discover_timeout).await;
-                let running = running
-                    .map_err(|HandshakeError { why, kind, next }| (wrong(kind(why)), next))?;
+                let running = running.map_err(|error| {
+                    let next = error.next;
+                    (wrong(error.into_fault()), next)
+                })?;
                 Ok(Self::new(server, running, heard, None))
             }
             ServerTransport::Program { path, args, env, cwd } => {
@@ -429,6 +431,7 @@ async fn ended(life: &mut ServiceProcess) -> Option<String> {
 /// types are.
 fn value(result: ServerResult) -> Result<Value, RequestError> {
     serde_json::to_value(result).map_err(|error| RequestError::Way {
+        code: None,
         said: format!("the server's answer cannot be read ({error})"),
         made: true,
         theirs: String::new(),

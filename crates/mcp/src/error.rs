@@ -80,6 +80,14 @@ pub enum McpErrorKind {
     /// It answered something else than its protocol.
     #[error("its start failed: {0}")]
     Handshake(String),
+    /// It answers with a status of HTTP that is no success.
+    #[error("{said}")]
+    Status {
+        /// The status.
+        code: u16,
+        /// What it answered, as text.
+        said: String,
+    },
     /// It answers something else than an MCP server does.
     #[error("it does not answer as an MCP server: {0}")]
     NoServer(String),
@@ -134,6 +142,7 @@ impl McpErrorKind {
             Self::Header(_) => "a header cannot be sent",
             Self::Slow { .. } => "it did not answer in time",
             Self::Handshake(_) => "its start failed",
+            Self::Status { .. } => "it answers with an error of HTTP",
             Self::NoServer(_) => "it does not answer as an MCP server",
             Self::List { .. } => "it does not list what it has",
             Self::ProtocolViolation(_) => "it breaks the protocol",

@@ -17,11 +17,11 @@ use rmcp::transport::streamable_http_client::{
 
 use crate::access_tokens::TokenSource;
 use crate::error::McpErrorKind;
-use crate::http_request::{SESSION, SentRequest, mended_events, read_answer, to_greeting, to_post};
+use crate::http_request::{SESSION, SentRequest, mended_events, read_answer, to_post};
 use crate::request_error::RequestError;
 use crate::server::ServerConfig;
 use crate::stdio_transport::LINE_BYTES;
-use crate::transport_error::{HttpError, PostResult, SseEvents, bottom, failed, unauthorized};
+use crate::transport_error::{HttpError, PostResult, SseEvents, bottom, failed};
 
 /// Time limit for a connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -87,7 +87,7 @@ pub(crate) fn transport(
     Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
-/// The library's client, which makes the requests of calls itself: see [`crate::http_request`].
+/// The library's client, which posts messages itself: see [`crate::http_request`].
 #[derive(Debug, Clone)]
 pub(crate) struct McpHttpClient {
     client: reqwest::Client,
@@ -101,7 +101,9 @@ impl McpHttpClient {
     /// Returns the access token to send, other than one that was refused.
     async fn token(&self, rejected: Option<&str>) -> Result<Option<String>, HttpError> {
         let Some(tokens) = &self.tokens else { return Ok(None) };
-        let wrong = |said| failed(RequestError::Way { said, made: false, theirs: String::new() });
+        let wrong = |said| {
+            failed(RequestError::Way { code: None, said, made: false, theirs: String::new() })
+        };
         tokens.token(rejected).await.map_err(wrong)
     }
 
@@ -121,14 +123,6 @@ impl McpHttpClient {
             sent = send(Some(next)).await;
         }
         sent
-    }
-
-    /// Returns an error that says what a person has to do if the server does not know who asks.
-    fn describe_refusal(&self, error: HttpError) -> HttpError {
-        match is_unauthorized(&error) {
-            true => failed(unauthorized(self.sign_in.as_deref(), String::new())),
-            false => error,
-        }
     }
 }
 
@@ -156,25 +150,11 @@ impl StreamableHttpClient for McpHttpClient {
         headers: HeaderMap,
         most: usize,
     ) -> PostResult {
-        let asked = match &message {
+        let (id, greets) = match &message {
             ClientJsonRpcMessage::Request(asked) => {
-                Some((asked.id.clone(), greets(&asked.request)))
+                (Some(asked.id.clone()), greets(&asked.request))
             }
-            _ => None,
-        };
-        let Some((id, false)) = asked else {
-            let posted = self.send_with_token(|token| {
-                let (uri, message, session) = (Arc::clone(&uri), message.clone(), session.clone());
-                let headers = headers.clone();
-                self.client.post_message_with_max_sse_event_size(
-                    uri, message, session, token, headers, most,
-                )
-            });
-            let posted = posted.await.map_err(|error| self.describe_refusal(error))?;
-            return match asked {
-                Some((id, _)) => to_greeting(posted, &id),
-                None => Ok(posted),
-            };
+            _ => (None, false),
         };
         let message = serde_json::to_vec(&message)?;
         let headers: reqwest::header::HeaderMap = headers.into_iter().collect();
@@ -199,7 +179,8 @@ impl StreamableHttpClient for McpHttpClient {
             response = send(Some(&next)).await?;
         }
         let in_session = session.is_some();
-        let sent = SentRequest { id: &id, in_session, sign_in: self.sign_in.as_deref() };
+        let sign_in = self.sign_in.as_deref();
+        let sent = SentRequest { id: id.as_ref(), greets, in_session, sign_in };
         read_answer(response, sent, most).await
     }
 
@@ -266,13 +247,11 @@ fn is_unauthorized(error: &HttpError) -> bool {
     match error {
         StreamableHttpError::AuthRequired(_) => true,
         StreamableHttpError::Client(error) => error.status() == Some(StatusCode::UNAUTHORIZED),
-        // Without the header that belongs to it the library has only words for it.
-        StreamableHttpError::UnexpectedServerResponse(said) => said.starts_with("HTTP 401"),
         _ => false,
     }
 }
 
-/// Whether a request is one of those by which the library agrees with a server, in its own way.
+/// Whether a request is one of those by which the library agrees with a server.
 const fn greets(request: &ClientRequest) -> bool {
     matches!(request, ClientRequest::InitializeRequest(_) | ClientRequest::DiscoverRequest(_))
 }

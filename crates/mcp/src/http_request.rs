@@ -1,7 +1,7 @@
 //! A request by HTTP, and what it is answered. The library's own way does not tell with which status
 //! an error came, by which it is known whether a call was made.
 
-use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap};
+use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderMap, LOCATION, RETRY_AFTER};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{StreamableHttpError, StreamableHttpPostResponse};
@@ -15,19 +15,25 @@ use deputize_core::truncate::truncate_chars;
 use crate::json::{as_answer, error_in, mended, read, unreadable};
 use crate::request_error::RequestError;
 use crate::stdio_transport::UNASKED;
-use crate::transport_error::{PostResult, SseEvents, failed, refused, status, unauthorized};
+use crate::transport_error::{
+    HttpError, PostResult, SseEvents, failed, refused, status, unauthorized,
+};
 
 /// Limit on an answer in JSON, in bytes.
 const ANSWER_BYTES: usize = 16 * 1024 * 1024;
 /// Limit on the body of a failed answer, in bytes.
 const FAILURE_BYTES: usize = 64 * 1024;
+const OTHER_CALL: &str = "the server's answer names another call";
 /// The header that names a session.
 pub(crate) const SESSION: &str = "mcp-session-id";
 
 /// The request whose answer is read.
 #[derive(Clone, Copy)]
 pub(crate) struct SentRequest<'a> {
-    pub(crate) id: &'a RequestId,
+    /// `None` for a message that has no answer.
+    pub(crate) id: Option<&'a RequestId>,
+    /// Whether it agrees with the server, which needs an answer at once.
+    pub(crate) greets: bool,
     /// Whether it is sent within a session.
     pub(crate) in_session: bool,
     /// How a person signs in to the server, empty if the host has no word for it; `None` if that is
@@ -49,29 +55,59 @@ pub(crate) async fn read_answer(
     sent: SentRequest<'_>,
     event_bytes: usize,
 ) -> PostResult {
-    let SentRequest { id, .. } = sent;
     let code = response.status();
     let headers = response.headers();
     let kind = text(headers, CONTENT_TYPE.as_str());
     let plain = kind.as_deref().map(str::to_ascii_lowercase).unwrap_or_default();
     let is = |what: &str| plain.starts_with(what);
     let named = text(headers, SESSION);
+    if code.is_redirection() {
+        return Err(failed(moved(&response)));
+    }
     if !code.is_success() {
+        let wait = text(headers, RETRY_AFTER.as_str());
         let said = body(response, FAILURE_BYTES).await.unwrap_or_default();
-        return failure(code, &said, sent);
+        return failure(code, wait.as_deref(), &said, sent);
     }
-    if code == StatusCode::ACCEPTED || code == StatusCode::NO_CONTENT {
-        return Ok(StreamableHttpPostResponse::Accepted);
-    }
+    let accepted = code == StatusCode::ACCEPTED || code == StatusCode::NO_CONTENT;
+    let nothing = || {
+        let said = "the server answered nothing, where the protocol has JSON or events";
+        Err(unknown(said, String::new()))
+    };
+    let id = match sent.id {
+        Some(_) if accepted && sent.greets => return nothing(),
+        Some(id) if !accepted => id,
+        _ => return Ok(StreamableHttpPostResponse::Accepted),
+    };
     if is("text/event-stream") {
-        let events = answering(mended_events(events(response, event_bytes)), id);
+        let events = answering(mended_events(events(response, event_bytes)), id, sent.greets);
         return Ok(StreamableHttpPostResponse::Sse(events, named));
     }
-    if !is("application/json") {
+    if kind.is_some() && !is("application/json") {
         return Err(StreamableHttpError::UnexpectedContentType(kind));
     }
     let said = body(response, ANSWER_BYTES).await?;
-    answer(&said, id).map(|answer| StreamableHttpPostResponse::Json(answer, named))
+    if said.trim().is_empty() {
+        return nothing();
+    }
+    if kind.is_none() {
+        return Err(StreamableHttpError::UnexpectedContentType(None));
+    }
+    answer(&said, id, sent.greets).map(|answer| StreamableHttpPostResponse::Json(answer, named))
+}
+
+/// Returns the error of a redirect, which is not followed: whatever it leads to was not asked.
+fn moved(response: &Response) -> RequestError {
+    let code = response.status().as_u16();
+    let location = text(response.headers(), LOCATION.as_str());
+    let address = location.and_then(|location| response.url().join(&location).ok());
+    let theirs = address.map(|mut address| {
+        address.set_query(None);
+        address.set_fragment(None);
+        address.to_string()
+    });
+    let said = format!("the server answered {}, which is not followed", status(code));
+    RequestError::Way { code: Some(code), said, made: false, theirs: theirs.unwrap_or_default() }
 }
 
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {
@@ -96,8 +132,9 @@ async fn body(
 /// Returns the result of a request that was answered with a failure status.
 fn failure(
     code: StatusCode,
+    wait: Option<&str>,
     said: &str,
-    SentRequest { id, in_session, sign_in }: SentRequest<'_>,
+    SentRequest { id, in_session, sign_in, .. }: SentRequest<'_>,
 ) -> PostResult {
     let answer = read(said);
     let error = answer.as_ref().and_then(error_in).map(|(error, _)| error);
@@ -111,23 +148,27 @@ fn failure(
         return Err(failed(RequestError::Forgotten { words: theirs, undone: false }));
     }
     let way = |said: String, made: bool| {
-        Err(failed(RequestError::Way { said, made, theirs: theirs.clone() }))
+        Err(failed(RequestError::Way { code: Some(number), said, made, theirs: theirs.clone() }))
     };
     let answered = format!("the server answered {}", status(number));
-    match (number, error) {
+    match (number, error.zip(id)) {
         (401, _) => Err(failed(unauthorized(sign_in, theirs))),
         (403, _) => way(refused(number), false),
         (404 | 405, _) => way(answered, false),
-        (429, _) => way(format!("{answered}: wait before you repeat it"), false),
-        (400..=499, Some(error)) => {
+        (429, _) => {
+            // The other form is a date.
+            let seconds = wait.and_then(|wait| wait.trim().parse::<u32>().ok());
+            let wait = seconds.map(|seconds| format!(" {seconds} s")).unwrap_or_default();
+            way(format!("{answered}: wait{wait} before you repeat it"), false)
+        }
+        (400..=499, Some((error, id))) => {
             Ok(StreamableHttpPostResponse::Json(as_answer(error, id), None))
         }
         (400..=499, None) => {
             let how = status(number);
             Err(failed(RequestError::Refused { how, message: theirs }))
         }
-        // A redirect is not followed, so whatever it leads to was not asked.
-        _ => way(answered, !code.is_redirection()),
+        _ => way(answered, true),
     }
 }
 
@@ -142,48 +183,27 @@ fn is_about_the_session(words: &str) -> bool {
 fn answer(
     said: &str,
     id: &RequestId,
+    greets: bool,
 ) -> Result<ServerJsonRpcMessage, StreamableHttpError<reqwest::Error>> {
-    let unknown = |said: &str, theirs: String| {
-        failed(RequestError::Way { said: said.to_owned(), made: true, theirs })
-    };
-    let none = || {
-        let theirs = truncate_chars(said, 400).to_owned();
-        unknown("the server's answer is no message of the protocol", theirs)
-    };
+    let theirs = || truncate_chars(said, 400).to_owned();
+    let none = || unknown("the server's answer is no message of the protocol", theirs());
     let answer = read(said).ok_or_else(none)?;
     if let Some((error, of)) = error_in(&answer)
         && !is_id(of, id)
+        && !(greets && of.is_null())
     {
         let said = "the server answered with an error that names no call";
         return Err(unknown(said, error.message.into_owned()));
     }
     if answer.get("result").is_some() && answer.get("id").is_some_and(|of| !is_id(of, id)) {
-        return Err(unknown("the server's answer names another call", String::new()));
+        return Err(unknown(OTHER_CALL, theirs()));
     }
     serde_json::from_value(answer).map_err(|_| none())
 }
 
-/// The answer to a greeting, which the library read: as of any other request, none that names
-/// another one.
-pub(crate) fn to_greeting(posted: StreamableHttpPostResponse, id: &RequestId) -> PostResult {
-    match posted {
-        StreamableHttpPostResponse::Sse(events, session) => {
-            Ok(StreamableHttpPostResponse::Sse(answering(events, id), session))
-        }
-        StreamableHttpPostResponse::Json(message, session) => {
-            let of = match &message {
-                ServerJsonRpcMessage::Response(response) => Some(&response.id),
-                ServerJsonRpcMessage::Error(error) => error.id.as_ref(),
-                ServerJsonRpcMessage::Request(_) | ServerJsonRpcMessage::Notification(_) => None,
-            };
-            if of.is_some_and(|of| of.to_string() != id.to_string()) {
-                let said = "the server's answer names another call".to_owned();
-                return Err(failed(RequestError::Way { said, made: true, theirs: String::new() }));
-            }
-            Ok(StreamableHttpPostResponse::Json(message, session))
-        }
-        other => Ok(other),
-    }
+/// The error of an answer that says nothing of what was done.
+fn unknown(said: &str, theirs: String) -> HttpError {
+    failed(RequestError::Way { code: None, said: said.to_owned(), made: true, theirs })
 }
 
 fn is_id(found: &Value, id: &RequestId) -> bool {
@@ -251,24 +271,40 @@ pub(crate) fn mended_events(events: SseEvents) -> SseEvents {
 
 /// The events of the answer to one request. An answer to another one is dropped, up to a number of
 /// them. An error that names none came for this one, and as in a body says nothing of what was done:
-/// nobody else would take it, and the call would wait for its limit.
-pub(crate) fn answering(events: SseEvents, id: &RequestId) -> SseEvents {
+/// nobody else would take it, and the call would wait for its limit. The end of the events is one too
+/// for a request that greets.
+pub(crate) fn answering(events: SseEvents, id: &RequestId, greets: bool) -> SseEvents {
     let id = id.clone();
     let mut dropped = 0;
-    let own = move |mut event: Sse| {
+    let mut other = String::new();
+    let mut own = move |event: Option<Sse>| {
+        let failed = |event: Sse, why: &str| {
+            let id = serde_json::to_value(&id).unwrap_or_default();
+            Some(Sse { data: Some(unreadable(&id, why).to_string()), ..event })
+        };
+        let Some(event) = event else {
+            return match other.as_str() {
+                "" => failed(Sse::default(), "the server's events have no answer"),
+                other => failed(Sse::default(), &format!("{OTHER_CALL}: {other}")),
+            };
+        };
         let data = event.data.as_deref().unwrap_or_default();
         let may_answer = ["\"error\"", "\"result\""].iter().any(|key| data.contains(key));
         let Some(read) = may_answer.then(|| read(data)).flatten() else { return Some(event) };
         if let Some((error, Value::Null)) = error_in(&read) {
-            let id = serde_json::to_value(&id).unwrap_or_default();
-            event.data = Some(unreadable(&id, &error.message).to_string());
-            return Some(event);
+            return failed(event, &error.message);
         }
         let of = read.get("id").filter(|of| !of.is_null() && read.get("method").is_none());
-        of.is_none_or(|of| is_id(of, &id)).then_some(event)
+        if of.is_none_or(|of| is_id(of, &id)) {
+            return Some(event);
+        }
+        other = truncate_chars(data, 400).to_owned();
+        None
     };
+    let events = events.map(Some).chain(futures_util::stream::iter(greets.then_some(None)));
+    let checked = events.map(move |event| event.transpose().map(&mut own).transpose());
     // Past the limit the answer is at its end.
-    let bounded = events.map(move |event| event.map(&own).transpose()).take_while(move |event| {
+    let bounded = checked.take_while(move |event| {
         dropped += u64::from(event.is_none());
         std::future::ready(dropped <= UNASKED)
     });
@@ -284,14 +320,15 @@ mod tests {
 
     fn failed_with(code: u16, said: &str, in_session: bool) -> String {
         let code = StatusCode::from_u16(code).unwrap();
-        describe(failure(code, said, SentRequest { id: &SEVEN, in_session, sign_in: None }))
+        let sent = SentRequest { id: Some(&SEVEN), greets: false, in_session, sign_in: None };
+        describe(failure(code, None, said, sent))
     }
 
     fn describe(posted: PostResult) -> String {
         match posted {
             Err(error) => match from_transport(&error) {
                 RequestError::Forgotten { undone, .. } => format!("forgotten, undone: {undone}"),
-                RequestError::Way { made, said, theirs } => {
+                RequestError::Way { made, said, theirs, .. } => {
                     format!("made: {made}, {said}, {theirs}")
                 }
                 RequestError::Refused { how, message } => format!("refused, {how}, {message}"),
@@ -326,7 +363,7 @@ mod tests {
         }
         let outside = failed_with(403, "come: back", true);
         assert!(
-            outside.starts_with("made: false, the server answered HTTP 403 Forbidden: what it")
+            outside.starts_with("made: false, the server answered HTTP 403 Forbidden: it refuses")
         );
         assert!(outside.ends_with(", come: back"), "{outside}");
     }
@@ -334,7 +371,10 @@ mod tests {
     #[test]
     fn an_error_that_names_no_call_says_nothing_of_what_was_done() {
         let answered = |text: &str| {
-            describe(answer(text, &SEVEN).map(|json| StreamableHttpPostResponse::Json(json, None)))
+            describe(
+                answer(text, &SEVEN, false)
+                    .map(|json| StreamableHttpPostResponse::Json(json, None)),
+            )
         };
         let error = |id: &str| {
             answered(&format!(
@@ -346,8 +386,9 @@ mod tests {
         assert_eq!((error("null").as_str(), error("8").as_str()), (unknown, unknown));
         let own = "an answer, Some(Number(7)), no session";
         assert_eq!(error("7"), own);
-        let other = answered(r#"{"jsonrpc":"2.0","id":8,"result":{}}"#);
-        assert_eq!(other, "made: true, the server's answer names another call, ");
+        let other = r#"{"jsonrpc":"2.0","id":8,"result":{}}"#;
+        let told = format!("made: true, the server's answer names another call, {other}");
+        assert_eq!(answered(other), told);
         let none = "made: true, the server's answer is no message of the protocol, {\"a\":NaN}";
         assert_eq!(answered("{\"a\":NaN}"), none);
     }

@@ -34,6 +34,8 @@ pub(crate) enum RequestError {
     },
     /// Something on the way to it failed.
     Way {
+        /// The status of HTTP that it answered with, if that is what failed.
+        code: Option<u16>,
         /// What, in words of ours.
         said: String,
         /// Whether the server may have begun.

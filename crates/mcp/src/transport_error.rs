@@ -26,7 +26,7 @@ pub(crate) fn from_service(error: ServiceError) -> RequestError {
     match error {
         ServiceError::McpError(error) if error.code.0 == UNREADABLE => {
             let said = "the server's answer cannot be read".to_owned();
-            RequestError::Way { said, made: true, theirs: error.message.into_owned() }
+            RequestError::Way { code: None, said, made: true, theirs: error.message.into_owned() }
         }
         ServiceError::McpError(error) => {
             let how = format!("code {}", error.code.0);
@@ -59,7 +59,7 @@ pub(crate) fn failed(why: RequestError) -> HttpError {
 pub(crate) fn from_transport(error: &(dyn Error + 'static)) -> RequestError {
     let way = |said: &str, made: bool, theirs: String| {
         let said = format!("the {said}");
-        RequestError::Way { said, made, theirs }
+        RequestError::Way { code: None, said, made, theirs }
     };
     match error.downcast_ref::<HttpError>() {
         // Not by HTTP: its program does not read any more.
@@ -105,8 +105,8 @@ fn cause(error: &reqwest::Error) -> (String, String) {
 
 pub(crate) fn refused(code: u16) -> String {
     format!(
-        "the server answered {}: what it was sent under `headers` does not let us in, which a person \
-         has to change",
+        "the server answered {}: it refuses the credentials that it was sent, which a person has to \
+         change",
         status(code)
     )
 }
@@ -115,7 +115,7 @@ pub(crate) fn refused(code: u16) -> String {
 /// empty if the host has no word for it; `None` if that is not how the server is used.
 pub(crate) fn unauthorized(sign_in: Option<&str>, theirs: String) -> RequestError {
     let Some(command) = sign_in else {
-        return RequestError::Way { said: refused(401), made: false, theirs };
+        return RequestError::Way { code: Some(401), said: refused(401), made: false, theirs };
     };
     let how = if command.is_empty() { String::new() } else { format!(": {command}") };
     let said = format!("the server answered {}: a person has to sign in to it{how}", status(401));
@@ -126,9 +126,7 @@ pub(crate) fn unauthorized(sign_in: Option<&str>, theirs: String) -> RequestErro
 pub(crate) const fn is_foreign_answer(error: &HttpError) -> bool {
     matches!(
         error,
-        StreamableHttpError::UnexpectedContentType(_)
-            | StreamableHttpError::UnexpectedServerResponse(_)
-            | StreamableHttpError::HttpStatus(_)
+        StreamableHttpError::UnexpectedContentType(_) | StreamableHttpError::Deserialize(_)
     )
 }
 
@@ -140,11 +138,8 @@ pub(crate) fn describe_http(error: &HttpError) -> String {
             let kind = kind.as_deref().unwrap_or("of no type");
             format!("its answer is {kind}, and neither JSON nor events")
         }
-        StreamableHttpError::UnexpectedServerResponse(said) => {
-            match said.starts_with("could not parse JSON") {
-                true => "its answer is not a message of the protocol".to_owned(),
-                false => said.to_string(),
-            }
+        StreamableHttpError::Deserialize(_) => {
+            "its answer is not a message of the protocol".to_owned()
         }
         other => describe_error(other),
     }

@@ -158,14 +158,12 @@ async fn an_address_of_something_else_is_named_with_what_it_answers() {
     let lab = Lab::new();
     let server = MockServer::start_with(|request| match request.path.as_str() {
         "/page?key=hush" => MockAnswer::body("text/html", "<p>Hello</p>"),
-        "/json" => MockAnswer::json(&json!({"hello": 1})),
-        _ => MockAnswer::error(404, "not here"),
+        _ => MockAnswer::json(&json!({"hello": 1})),
     });
     let server = server.await.unwrap();
     for (path, words) in [
-        ("none", "HTTP 404 Not Found"),
         ("page?key=hush", "its answer is text/html, and neither JSON nor events"),
-        ("json", "its answer is not a message of the protocol"),
+        ("json", "the server's answer is no message of the protocol: {\"hello\":1}"),
     ] {
         let url = format!("http://{}/{path}", server.address());
         let ended = deputize(&lab, &["mcp", "add", "w", "--yes", "--url", &url]).await.with_code(1);
@@ -174,6 +172,65 @@ async fn an_address_of_something_else_is_named_with_what_it_answers() {
         let url = url.split('?').next().unwrap();
         let hint = format!("hint: check the address {url}: that of an MCP server often ends in");
         assert!(ended.err.contains(&hint) && !ended.err.contains("hush"), "{}", ended.err);
+    }
+}
+
+#[tokio::test]
+async fn each_failure_of_a_server_by_http_says_what_happened_and_what_to_do() {
+    let lab = Lab::new();
+    let other = json!({"jsonrpc": "2.0", "id": 77, "result": {}}).to_string();
+    let another = format!("the server's answer names another call: {other}\n");
+    let server = MockServer::start_with(move |request| {
+        let text = |status| MockAnswer::body("text/plain", "so it is").status(status);
+        match request.path.as_str() {
+            "/moved" => text(307).header("location", "https://other.example/mcp?key=hush"),
+            "/credentials" => text(403),
+            "/page" => MockAnswer::body("text/html", "<p>hush</p>").status(405),
+            "/soon" => text(429).header("retry-after", "30"),
+            "/fails" => text(503),
+            "/empty" => MockAnswer::body("application/json", ""),
+            "/accepted" => MockAnswer::body("text/plain", "").status(202),
+            "/other" => MockAnswer::body("application/json", other.as_str()),
+            "/event" => MockAnswer::sse(format!("data: {other}\n\n")),
+            _ => text(404),
+        }
+    });
+    let server = server.await.unwrap();
+    let nothing = "does not answer as an MCP server: the server answered nothing, where the";
+    let often = "check the address URL: that of an MCP server often ends in /mcp";
+    for (path, said, hint) in [
+        (
+            "moved",
+            "HTTP 307 Temporary Redirect, which is not followed: https://other.example/mcp\n",
+            "if you trust the address that it names, give that instead of URL",
+        ),
+        (
+            "credentials",
+            "HTTP 403 Forbidden: it refuses the credentials",
+            "check the credentials that `--header` or the sign-in sends to URL",
+        ),
+        ("none", "HTTP 404 Not Found: so it is", often),
+        ("page", "HTTP 405 Method Not Allowed\n", often),
+        (
+            "soon",
+            "HTTP 429 Too Many Requests: wait 30 s before you repeat it",
+            "try again later: URL limits how often it is asked",
+        ),
+        (
+            "fails",
+            "HTTP 503 Service Unavailable: so it is",
+            "try again later, or tell whoever runs URL",
+        ),
+        ("empty", nothing, often),
+        ("accepted", nothing, often),
+        ("other", &another, often),
+        ("event", &another, often),
+    ] {
+        let url = format!("http://{}/{path}", server.address());
+        let ended = deputize(&lab, &["mcp", "add", "w", "--yes", "--url", &url]).await.with_code(1);
+        let hint = format!("hint: {}", hint.replace("URL", &url));
+        let told = ended.err.contains(said) && ended.err.contains(&hint);
+        assert!(told && !ended.err.contains("hush"), "{path}: {}", ended.err);
     }
 }
 

@@ -148,6 +148,29 @@ fn load_sources(
     Ok((sources, loaded))
 }
 
+/// Returns what to do about a server by HTTP that cannot be used, around its address.
+const fn advice(fault: &McpErrorKind) -> Option<(&'static str, &'static str)> {
+    Some(match fault {
+        McpErrorKind::Http(_) => ("check the address", ", and whether the server runs"),
+        McpErrorKind::Status { code: 300..=399, .. } => {
+            ("if you trust the address that it names, give that instead of", "")
+        }
+        McpErrorKind::Status { code: 401 | 403, .. } => {
+            ("check the credentials that `--header` or the sign-in sends to", "")
+        }
+        McpErrorKind::Status { code: 429, .. } => {
+            ("try again later:", " limits how often it is asked")
+        }
+        McpErrorKind::Status { code: 500..=599, .. } => {
+            ("try again later, or tell whoever runs", "")
+        }
+        McpErrorKind::Status { .. } | McpErrorKind::NoServer(_) => {
+            ("check the address", ": that of an MCP server often ends in /mcp")
+        }
+        _ => return None,
+    })
+}
+
 /// Starts a server, asks what it has, and ends it.
 fn ask(
     around: &ProcessEnv,
@@ -160,17 +183,14 @@ fn ask(
     let begun = Instant::now();
     let looked = runtime.block_on(look(server.clone(), cwd, move || processes.shared()));
     let listed = looked.map_err(|error| {
-        let place = server.start().place;
-        let hint = match error.fault {
-            McpErrorKind::Http(_) => {
-                format!("check the address {place}, and whether the server runs")
+        let advice = advice(&error.fault);
+        let error = CliError::failed(error);
+        match advice {
+            Some((before, after)) => {
+                error.hint(format!("{before} {}{after}", server.start().place))
             }
-            McpErrorKind::NoServer(_) => {
-                format!("check the address {place}: that of an MCP server often ends in /mcp")
-            }
-            _ => return CliError::failed(error),
-        };
-        CliError::failed(error).hint(hint)
+            None => error,
+        }
     })?;
     Ok((listed, begun.elapsed()))
 }

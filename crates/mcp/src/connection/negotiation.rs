@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use deputize_core::describe_error;
+use deputize_core::sanitize::for_terminal_line;
 use rmcp::RoleClient;
 use rmcp::model::ProtocolVersion;
 use rmcp::service::{
@@ -13,6 +14,7 @@ use rmcp::transport::Transport;
 use crate::connection_handler::ConnectionHandler;
 use crate::error::McpErrorKind;
 use crate::handshake::HandshakeTransport;
+use crate::json::UNREADABLE;
 use crate::request_error::RequestError;
 use crate::transport_error::{describe_http, is_foreign_answer, request_error};
 
@@ -26,8 +28,20 @@ const DISCOVER_SHARE: u32 = 10;
 pub(super) struct HandshakeError {
     pub(super) why: String,
     /// What kind of error it is, with the cause.
-    pub(super) kind: fn(String) -> McpErrorKind,
+    kind: fn(String) -> McpErrorKind,
+    /// The status of HTTP that the server answered with, if that is the cause.
+    code: Option<u16>,
     pub(super) next: NextHandshake,
+}
+
+impl HandshakeError {
+    /// Returns why the server cannot be used.
+    pub(super) fn into_fault(self) -> McpErrorKind {
+        match self.code {
+            Some(code) => McpErrorKind::Status { code, said: self.why },
+            None => (self.kind)(self.why),
+        }
+    }
 }
 
 /// The next attempt after a failed handshake.
@@ -83,10 +97,19 @@ where
             other => other,
         };
         let why = describe_agreement_error(cause);
+        let mut code = None;
         let kind = match failed_request(cause) {
             Some(RequestError::SignIn { .. }) => McpErrorKind::SignIn,
+            Some(RequestError::Way { made: true, code: None, .. }) => McpErrorKind::NoServer,
+            Some(RequestError::Way { code: status, .. }) => {
+                code = *status;
+                McpErrorKind::Handshake
+            }
             Some(_) => McpErrorKind::Handshake,
             None => match cause {
+                ClientInitializeError::JsonRpcError(error) if error.code.0 == UNREADABLE => {
+                    McpErrorKind::NoServer
+                }
                 ClientInitializeError::TransportError { error, .. } => {
                     let is_foreign = error.error.downcast_ref().is_some_and(is_foreign_answer);
                     if is_foreign { McpErrorKind::NoServer } else { McpErrorKind::Http }
@@ -94,7 +117,7 @@ where
                 _ => McpErrorKind::Handshake,
             },
         };
-        HandshakeError { why: deputize_core::sanitize::for_terminal_line(&why, 400), kind, next }
+        HandshakeError { why: for_terminal_line(&why, 400), kind, code, next }
     })
 }
 
@@ -106,12 +129,22 @@ fn failed_request(error: &ClientInitializeError) -> Option<&RequestError> {
 
 /// Why agreeing failed, without the names that the library has for its parts.
 fn describe_agreement_error(error: &ClientInitializeError) -> String {
-    if let Some(RequestError::SignIn { said, .. } | RequestError::Way { said, .. }) =
-        failed_request(error)
-    {
-        return said.clone();
+    match failed_request(error) {
+        Some(RequestError::SignIn { said, .. }) => return said.clone(),
+        // What a page says is for browsers.
+        Some(RequestError::Way { said, theirs, .. })
+            if theirs.trim().is_empty() || theirs.trim_start().starts_with('<') =>
+        {
+            return said.clone();
+        }
+        Some(RequestError::Way { said, theirs, .. }) => return format!("{said}: {theirs}"),
+        Some(RequestError::Refused { how, message }) => return format!("{how}: {message}"),
+        _ => {}
     }
     match error {
+        ClientInitializeError::JsonRpcError(error) if error.code.0 == UNREADABLE => {
+            error.message.to_string()
+        }
         ClientInitializeError::TransportError { error, .. } => match error.error.downcast_ref() {
             Some(error) => describe_http(error),
             None => describe_error(&*error.error),
