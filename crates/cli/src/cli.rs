@@ -16,7 +16,7 @@ use crate::command::{
     acp, agents, config, cron, doctor, mcp, mcp_serve, memory, new, pause, plugin, profiles,
     prompt, run, sessions, skills, tools,
 };
-use crate::compose::toolset_names;
+use crate::compose::{LinkedTools, toolset_names};
 use crate::exit::CliError;
 use crate::extensions::Extensions;
 use crate::invocation::{format_command, remember_config};
@@ -126,6 +126,10 @@ impl Cli {
         self
     }
 
+    fn linked(&self) -> LinkedTools {
+        LinkedTools::new(self.links.clone())
+    }
+
     /// Runs the command line and returns its exit code.
     ///
     /// From here on, other programs of the same user cannot read this program's environment, which
@@ -166,7 +170,7 @@ impl Cli {
     }
 
     fn command(&self, arguments: &Arguments) -> Result<u8, CliError> {
-        let links = self.links.as_slice();
+        let links = &self.linked();
         let mut around = self.around()?;
         around.start_log(arguments.log.as_deref())?;
         let done = match &arguments.command {

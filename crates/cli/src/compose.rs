@@ -17,7 +17,7 @@ use deputize_core::profile::Profile;
 use deputize_core::prompt::FillError;
 use deputize_core::sanitize::Secrets;
 use deputize_core::{
-    Catalog, CatalogEntry, CatalogError, Clock, ResourceMap, ToolCrate, ToolName, ToolsetName,
+    Catalog, CatalogEntry, CatalogError, Clock, ResourceMap, ToolName, ToolsetName,
 };
 use deputize_cron::JobSettings;
 use deputize_delegate::{DelegationConfig, DelegationOptions, profile_allows, send_order};
@@ -37,6 +37,7 @@ mod delegation;
 pub(crate) mod external;
 mod jobs;
 mod kept;
+mod linked_tools;
 pub(crate) mod mcp;
 mod messaging;
 mod model;
@@ -51,6 +52,7 @@ mod web;
 
 pub(crate) use delegation::approvals;
 pub(crate) use jobs::job_store;
+pub(crate) use linked_tools::LinkedTools;
 pub(crate) use model::{
     ModelSelection, ModelUse, ca_file_fault, environment_secrets, name, unreachable, whole_endpoint,
 };
@@ -111,7 +113,7 @@ pub(crate) fn all_secrets(config: &Config, around: &ProcessEnv) -> Secrets {
 
 /// Input of the assembly.
 pub(crate) struct AssemblyInput<'a> {
-    pub(crate) links: &'a [ToolCrate],
+    pub(crate) links: &'a LinkedTools,
     pub(crate) config: &'a Config,
     pub(crate) environment: &'a ProcessEnv,
     /// Model options of the command line.
@@ -134,7 +136,7 @@ pub(crate) struct AssemblyInput<'a> {
 impl<'a> AssemblyInput<'a> {
     /// Creates the input for the directory where the program was started.
     pub(crate) fn here(
-        links: &'a [ToolCrate],
+        links: &'a LinkedTools,
         config: &'a Config,
         environment: &'a ProcessEnv,
         sources: &Sources,
@@ -223,9 +225,9 @@ fn child_base(config: &Config, found: &PromptEnvironment) -> Result<Vec<Arc<str>
 
 /// Returns the tools of the linked crates and the delegation tools, whatever is configured. The
 /// calls of any session are described by them. Tools of plugins and servers are not included.
-pub(crate) fn linked_catalog(links: &[ToolCrate]) -> Catalog {
+pub(crate) fn linked_catalog(links: &LinkedTools) -> Catalog {
     // Crates that do not fit together are told of where their tools are needed.
-    let mut catalog = Catalog::linked(links).unwrap_or_default();
+    let mut catalog = links.catalog().unwrap_or_default();
     let delegation = DelegationConfig {
         options: DelegationOptions { background: true, ..DelegationOptions::default() },
         ..DelegationConfig::default()
@@ -238,7 +240,7 @@ pub(crate) fn linked_catalog(links: &[ToolCrate]) -> Catalog {
 /// Returns the tools of the linked crates that the configuration does not turn off. What is off is
 /// not even listed.
 fn linked(from: &AssemblyInput<'_>) -> Result<Catalog, CliError> {
-    let catalog = Catalog::linked(from.links).map_err(CliError::usage)?;
+    let catalog = from.links.catalog().map_err(CliError::usage)?;
     let has_browser = from.config.browser.enabled;
     Ok(catalog.filtered(|entry| has_browser || entry.toolset.as_str() != BROWSER_TOOLSET))
 }

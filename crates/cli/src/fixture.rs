@@ -16,7 +16,7 @@ use deputize_core::{
     ToolResult, ToolsetName,
 };
 
-use crate::compose::linked_catalog;
+use crate::compose::{LinkedTools, linked_catalog};
 
 /// 2026-01-02T03:04:05.006Z.
 pub(crate) const START: u64 = 1_767_323_045_006;
@@ -27,7 +27,7 @@ pub(crate) fn root() -> AgentId {
 
 /// The tools of the program, including those that delegate.
 pub(crate) fn tools() -> Arc<Catalog> {
-    Arc::new(linked_catalog(&[deputize_tools::LINK]))
+    Arc::new(linked_catalog(&LinkedTools::new(vec![deputize_tools::LINK])))
 }
 
 /// The first call of the first step.

@@ -158,7 +158,10 @@ impl<'a> FileReader<'a> {
         self.check_size(self.length, limits.file_bytes)?;
         let mut file = file.take(limits.file_bytes + 1);
         let mut sum = Sha256::new();
-        let mut head = vec![0; HEAD];
+        // The system gives some files no length, however much comes of them.
+        let known = usize::try_from(self.length).ok().filter(|length| *length > 0);
+        let mut room = known.map_or(HEAD, |length| HEAD.min(length + 1));
+        let mut head = vec![0; room];
         let got = self.fill(&mut file, &mut head)?;
         head.truncate(got);
         let Some(charset) = Charset::of_head(&head) else {
@@ -171,7 +174,6 @@ impl<'a> FileReader<'a> {
         let mut bytes = 0;
         let mut begun = false;
         let mut piece = head;
-        let mut room = HEAD;
         while !piece.is_empty() {
             still_wanted(self.cx)?;
             sum.update(&piece);
@@ -220,7 +222,6 @@ impl<'a> FileReader<'a> {
             read.map_err(|error| PathError::of("read", path, error))?;
             return Ok(FileContent::Image(bytes));
         }
-        // The system gives some files no length, however much comes of them.
         let length = match self.length.max(got) {
             more if more > self.length && got == HEAD as u64 => format!("at least {more} bytes"),
             length => count(length, "byte"),

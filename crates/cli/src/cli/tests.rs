@@ -64,7 +64,7 @@ fn a_program_has_the_hooks_that_it_names() {
     let given = ["deputize", "run", "-q", "-m", "offline", "-C", work, "list ."];
     let Command::Run(args) = Arguments::try_parse_from(given).unwrap().command else { panic!() };
     let job = run::RunJob { prompt: args.prompt.as_deref(), resume: None, options: &args.options };
-    let code = run::run(&cli.links, &around(&cli, home.path()), &job).unwrap();
+    let code = run::run(&cli.linked(), &around(&cli, home.path()), &job).unwrap();
     assert_eq!((code, seen.lock().as_slice()), (1, &["list_dir".to_owned()][..]));
 }
 
@@ -79,8 +79,8 @@ fn what_the_memory_has_stands_in_the_prompt_of_the_top_agent_alone() {
             ..crate::config::Sources::default()
         };
         let loaded = crate::config::load(&sources).unwrap();
-        let from =
-            crate::compose::AssemblyInput::here(&cli.links, &loaded.config, &around, &sources);
+        let links = cli.linked();
+        let from = crate::compose::AssemblyInput::here(&links, &loaded.config, &around, &sources);
         let made = crate::compose::AssembledProgram::new(&from).unwrap();
         let session = deputize_core::SessionId::literal("s");
         let deny = deputize_core::authority::ApproverMode::Deny;

@@ -4,10 +4,11 @@ use std::io;
 use std::sync::Arc;
 
 use deputize_acp::serve::{ServerIdentity, serve};
-use deputize_core::{Cancel, ToolCrate};
+use deputize_core::Cancel;
 
 use crate::args::Acp;
 use crate::command::serve::SharedAssembly;
+use crate::compose::LinkedTools;
 use crate::exit::{CliError, Exit};
 use crate::process_env::ProcessEnv;
 use crate::runtime::{STUCK, own, start_threads, take_stdout};
@@ -20,7 +21,7 @@ mod servers;
 use conversations::AcpSessions;
 
 /// Serves until the editor is gone.
-pub(crate) fn acp(links: &[ToolCrate], mut around: ProcessEnv, args: &Acp) -> Result<u8, CliError> {
+pub(crate) fn acp(links: &LinkedTools, mut around: ProcessEnv, args: &Acp) -> Result<u8, CliError> {
     let runtime = start_threads(&around)?;
     if around.terminals.stdin {
         tell("note: an editor starts this program and talks to it; see docs/guide/editors.md");

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 
-use deputize_core::ToolCrate;
-
 use crate::args::Config;
 use crate::compose::{
-    self, AssemblyInput, DollarLimits, MissingPrice, ModelSelection, ca_file_fault, unreachable,
-    without_plugins,
+    self, AssemblyInput, DollarLimits, LinkedTools, MissingPrice, ModelSelection, ca_file_fault,
+    unreachable, without_plugins,
 };
 use crate::config::{
     ConfigError, ConfigPlace, LoadedConfig, ModelOverrides, Output, Problem, ProviderEntry,
@@ -20,7 +18,7 @@ use crate::stdio::{print, tell};
 
 /// Runs one verb.
 pub(crate) fn config(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     command: &Config,
 ) -> Result<(), CliError> {
@@ -88,7 +86,7 @@ fn with_more(
 /// run.
 fn missing_tools(
     loaded: &LoadedConfig,
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     sources: &Sources,
 ) -> Vec<Problem> {

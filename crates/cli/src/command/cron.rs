@@ -1,7 +1,7 @@
 //! `deputize cron`: scheduled jobs, and the program that runs them.
 
+use deputize_core::Clock as _;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
-use deputize_core::{Clock as _, ToolCrate};
 use deputize_cron::{
     Job, JobHistory, JobName, JobStore, JobStoreError, MissedPolicy, Schedule, next_time, timestamp,
 };
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::args::{CronAdd, CronCommand, Settings};
 use crate::command::editor::edit_text;
 use crate::command::print_list;
-use crate::compose::{AssembledProgram, AssemblyInput, job_store, load_config};
+use crate::compose::{AssembledProgram, AssemblyInput, LinkedTools, job_store, load_config};
 use crate::config::nearest;
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -47,7 +47,7 @@ struct TakenName(JobName);
 
 /// Runs a command about jobs. `cron run` is another one.
 pub(crate) fn cron(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     command: &CronCommand,
 ) -> Result<(), CliError> {
@@ -127,7 +127,7 @@ fn pause(store: &JobStore, name: &JobName, paused: bool) -> Result<(), CliError>
 }
 
 fn add(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     store: &JobStore,
     args: &CronAdd,
@@ -163,7 +163,7 @@ fn add(
 
 /// Checks a job that a person wrote, with the configuration of its directory.
 fn check(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     settings: &Settings,
     job: &Job,
@@ -186,7 +186,7 @@ fn check(
 
 /// Edits a copy. The job is replaced only by a job, and only if nothing else changed it meanwhile.
 fn edit(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     store: &JobStore,
     name: &JobName,

@@ -8,8 +8,8 @@ mod models;
 mod python;
 mod storage;
 
+use deputize_core::Availability;
 use deputize_core::authority::ApproverMode;
-use deputize_core::{Availability, ToolCrate};
 use deputize_documents::ProfileLibrary;
 use serde_json::{Value, json};
 
@@ -17,7 +17,8 @@ use crate::args::Doctor;
 use crate::command::aligned;
 use crate::command::run::overrides;
 use crate::compose::{
-    AssembledProgram, AssemblyInput, approvals, external, profile_library, redact_in_log,
+    AssembledProgram, AssemblyInput, LinkedTools, approvals, external, profile_library,
+    redact_in_log,
 };
 use crate::config::{Config, load};
 use crate::exit::CliError;
@@ -81,7 +82,7 @@ impl Check {
 
 /// Checks everything and prints the report. Returns 1 if something does not work.
 pub(crate) fn doctor(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     args: &Doctor,
 ) -> Result<u8, CliError> {

@@ -3,10 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
-use deputize_core::{Cancel, ToolCrate};
+use deputize_core::Cancel;
 use deputize_mcp::serve::{ServeState, ServerInfo, bind};
 
 use crate::args::McpServe;
+use crate::compose::LinkedTools;
 use crate::exit::{CliError, Exit};
 use crate::process_env::ProcessEnv;
 use crate::runtime::{STUCK, own, start_threads, take_stdout};
@@ -27,7 +28,7 @@ const INSTRUCTIONS: &str = "Each tool gives work to agents of this program and t
 
 /// Serves until the client is gone, or for ever by HTTP.
 pub(crate) fn mcp_serve(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     mut around: ProcessEnv,
     args: &McpServe,
 ) -> Result<u8, CliError> {

@@ -1,13 +1,13 @@
 //! `deputize plugin`: lists the configured plugins, checks one, starts a new one.
 
+use deputize_core::Catalog;
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{Catalog, ToolCrate};
 use deputize_plugin_host::Description;
 use serde_json::{Value, json};
 
 use crate::args::{Plugin, View};
 use crate::command::{new, print_list};
-use crate::compose::{AssemblyInput, load_config, plugins, without_plugins};
+use crate::compose::{AssemblyInput, LinkedTools, load_config, plugins, without_plugins};
 use crate::config::{Config, PluginEntry};
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
@@ -17,7 +17,7 @@ mod check;
 
 /// Runs the command. Returns 1 if a plugin cannot be used.
 pub(crate) fn plugin(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     command: &Plugin,
 ) -> Result<u8, CliError> {
@@ -37,7 +37,7 @@ struct PluginRow {
     found: Result<Description, String>,
 }
 
-fn list(links: &[ToolCrate], around: &ProcessEnv, view: &View) -> Result<u8, CliError> {
+fn list(links: &LinkedTools, around: &ProcessEnv, view: &View) -> Result<u8, CliError> {
     let sources = around.sources(&view.settings, Vec::new())?;
     let loaded = load_config(around, &sources)?;
     let beside = without_plugins(&AssemblyInput::here(links, &loaded.config, around, &sources))?;

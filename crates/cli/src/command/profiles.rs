@@ -1,6 +1,5 @@
 //! `deputize profiles`: lists, shows and creates profiles.
 
-use deputize_core::ToolCrate;
 use deputize_core::profile::Profile;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_documents::{
@@ -11,7 +10,7 @@ use serde_json::{Value, json};
 use crate::args::Profiles;
 use crate::command::print_list;
 use crate::compose::{
-    AssemblyInput, load_config, profile_error, profile_library, profile_warnings,
+    AssemblyInput, LinkedTools, load_config, profile_error, profile_library, profile_warnings,
 };
 use crate::exit::CliError;
 use crate::process_env::ProcessEnv;
@@ -29,7 +28,7 @@ struct BundledProfile {
 
 /// Runs the command.
 pub(crate) fn profiles(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     command: &Profiles,
 ) -> Result<(), CliError> {

@@ -9,7 +9,7 @@ use deputize_core::agent::AgentSpec;
 use deputize_core::authority::ApproverMode;
 use deputize_core::message::UserMessage;
 use deputize_core::model::{Request, ToolChoice};
-use deputize_core::{AgentView, CallId, Message, SessionId, ToolCrate, ToolName};
+use deputize_core::{AgentView, CallId, Message, SessionId, ToolName};
 use deputize_delegate::{DelegationPlan, ParentView, PlanError, Refusal, TOOLSET, plan, read};
 use deputize_runtime::prompt::summary_request;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::args::{ChildPrompt, Prompt, Role};
 use crate::command::run::overrides;
 use crate::compose::{
-    AssembledProgram, AssemblyInput, ModelSelection, TopProfile, load_config, mcp,
+    AssembledProgram, AssemblyInput, LinkedTools, ModelSelection, TopProfile, load_config, mcp,
 };
 use crate::config::{FlagValue, ModelOverrides, SERVER_TOOLSETS};
 use crate::exit::CliError;
@@ -30,7 +30,7 @@ const NO_MODEL: &str = "MODEL";
 
 /// Prints what was asked for.
 pub(crate) fn prompt(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     args: &Prompt,
 ) -> Result<(), CliError> {

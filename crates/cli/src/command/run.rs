@@ -7,7 +7,7 @@ use std::sync::Arc;
 use deputize_acp::AcpProgram;
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::ApproverMode;
-use deputize_core::{Resource as _, ToolCrate, ToolName};
+use deputize_core::{Resource as _, ToolName};
 use deputize_runtime::{SessionConfig, StoredSession};
 use deputize_tools::Processes;
 use serde_json::json;
@@ -17,7 +17,7 @@ use self::run_report::RunReport;
 use self::run_start::RunStart;
 use crate::args::{Approve, ModelChoice, RunOptions};
 use crate::command::sessions::resume_words;
-use crate::compose::{AssembledProgram, ResolvedModels, external};
+use crate::compose::{AssembledProgram, LinkedTools, ResolvedModels, external};
 use crate::config::{Config, FlagValue, ModelOverrides};
 use crate::exit::CliError;
 use crate::hooks;
@@ -45,12 +45,13 @@ pub(crate) struct RunJob<'a> {
 
 /// Runs a task, and returns the exit code.
 pub(crate) fn run(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     job: &RunJob<'_>,
 ) -> Result<u8, CliError> {
     let options = job.options;
     let runtime = start_threads(around)?;
+    links.make_beside(&runtime);
     let sources = around.sources(&options.settings, flags(options))?;
     let start = RunStart::new(links, around, job, &sources)?;
     let RunStart {

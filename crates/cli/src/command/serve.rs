@@ -8,7 +8,7 @@ use deputize_acp::AcpProgram;
 use deputize_core::authority::ApproverMode;
 use deputize_core::event::SessionStart;
 use deputize_core::retry::RetryPolicy;
-use deputize_core::{Cancel, CancelReason, Observer, ToolCrate};
+use deputize_core::{Cancel, CancelReason, Observer};
 use deputize_runtime::{RateLimiters, SessionConfig, SessionDir};
 use deputize_tools::Processes;
 
@@ -16,8 +16,8 @@ use super::first_listing::{FirstListing, first_look};
 use super::run::{attach_programs, flags, go_on_with, overrides};
 use crate::args::{RunOptions, Settings};
 use crate::compose::{
-    AssembledProgram, AssemblyInput, ModelSelection, ResolvedModels, TopProfile, external,
-    given_secrets, load_config, redact_in_log,
+    AssembledProgram, AssemblyInput, LinkedTools, ModelSelection, ResolvedModels, TopProfile,
+    external, given_secrets, load_config, redact_in_log,
 };
 use crate::config::{Config, LoadedConfig, ModelOverrides, Sources};
 use crate::exit::CliError;
@@ -27,7 +27,7 @@ use crate::processes::setup;
 
 /// State that all of them share.
 pub(crate) struct SharedAssembly {
-    links: Vec<ToolCrate>,
+    links: LinkedTools,
     pub(super) around: ProcessEnv,
     /// The command line's options for every session.
     pub(super) options: RunOptions,
@@ -58,12 +58,12 @@ pub(super) struct StartupNotes {
 
 impl SharedAssembly {
     pub(crate) fn new(
-        links: &[ToolCrate],
+        links: &LinkedTools,
         around: ProcessEnv,
         options: RunOptions,
     ) -> Result<Self, CliError> {
         Ok(Self {
-            links: links.to_vec(),
+            links: links.clone(),
             dir: around.sessions()?,
             options,
             processes: Arc::new(Processes::with(setup(around.open_files))),

@@ -6,7 +6,7 @@ use std::{fs, io};
 
 use deputize_core::budget::shown_usd;
 use deputize_core::sanitize::{for_terminal_line, remove_frame};
-use deputize_core::{AgentId, CallId, Event, Outcome, SessionId, Status, ToolCrate, ToolResult};
+use deputize_core::{AgentId, CallId, Event, Outcome, SessionId, Status, ToolResult};
 use deputize_runtime::{FileTail, ReadError, SessionDir, SessionSummary, StoredSession};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::agent_name::AgentName;
 use crate::args::{ExportFormat, Sessions};
 use crate::command::{Table, print_list};
-use crate::compose::{environment_secrets, linked_catalog};
+use crate::compose::{LinkedTools, environment_secrets, linked_catalog};
 use crate::control::lock_holders::{SessionHolder, holder, running};
 use crate::exit::CliError;
 use crate::output::child_frames::children_unframed;
@@ -45,7 +45,7 @@ pub(crate) const NO_SESSIONS: &str = "there are no sessions yet";
 
 /// Runs the command, except `resume`, which is a run.
 pub(crate) fn sessions(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     command: &Sessions,
 ) -> Result<(), CliError> {

@@ -4,7 +4,6 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use deputize_core::ToolCrate;
 use deputize_core::sanitize::{for_terminal, for_terminal_line};
 use deputize_documents::{Skill, SkillError, SkillLibrary, SkillListing};
 use serde_json::{Value, json};
@@ -12,7 +11,7 @@ use serde_json::{Value, json};
 use crate::args::{Settings, Skills};
 use crate::command::editor::edit_text;
 use crate::command::print_list;
-use crate::compose::{AssemblyInput, load_config, skill_library};
+use crate::compose::{AssemblyInput, LinkedTools, load_config, skill_library};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
@@ -23,7 +22,7 @@ const LINE_CHARS: usize = 200;
 
 /// Runs the command.
 pub(crate) fn skills(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     command: &Skills,
 ) -> Result<(), CliError> {
@@ -42,7 +41,7 @@ pub(crate) fn skills(
 }
 
 fn library(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     settings: &Settings,
 ) -> Result<SkillLibrary, CliError> {

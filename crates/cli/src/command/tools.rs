@@ -3,14 +3,12 @@
 use deputize_core::authority::ApproverMode;
 use deputize_core::sanitize::{for_question, for_terminal_line};
 use deputize_core::tool::{ToolIndex, headline};
-use deputize_core::{
-    AgentView, Availability, Catalog, CatalogEntry, SessionId, ToolCrate, ToolName,
-};
+use deputize_core::{AgentView, Availability, Catalog, CatalogEntry, SessionId, ToolName};
 use serde_json::{Value, json};
 
 use crate::args::{Settings, Tools, Toolsets};
 use crate::command::print_list;
-use crate::compose::{AssembledProgram, AssemblyInput, load_config};
+use crate::compose::{AssembledProgram, AssemblyInput, LinkedTools, load_config};
 use crate::config::nearest;
 use crate::exit::CliError;
 use crate::invocation::format_command;
@@ -28,7 +26,7 @@ struct NoTool {
 
 /// Lists or shows tools.
 pub(crate) fn tools(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     command: &Tools,
 ) -> Result<(), CliError> {
@@ -55,7 +53,7 @@ pub(crate) fn tools(
 
 /// Lists toolsets.
 pub(crate) fn toolsets(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     command: &Toolsets,
 ) -> Result<(), CliError> {
@@ -101,7 +99,7 @@ pub(crate) fn toolsets(
 }
 
 fn compose(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     settings: &Settings,
 ) -> Result<AssembledProgram, CliError> {

@@ -26,7 +26,7 @@ impl Bench {
         let set = set.iter().map(|set| (*set).to_owned()).collect();
         let loaded = load(&Sources { cwd: cwd.clone(), set, ..Sources::default() }).unwrap();
         AssembledProgram::new(&AssemblyInput {
-            links: &[deputize_tools::LINK],
+            links: &LinkedTools::new(vec![deputize_tools::LINK]),
             config: &loaded.config,
             environment: &self.around,
             overrides: ModelOverrides::default(),

@@ -24,7 +24,7 @@ pub trait ToolSource: Send + Sync {
 const fn _object_safe(_: &dyn ToolSource) {}
 
 /// Why the tools of a program do not form a catalog.
-#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[derive(Debug, Clone, thiserror::Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CatalogError {
     /// A linked crate registers no tool.

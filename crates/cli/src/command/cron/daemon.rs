@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deputize_core::sanitize::for_terminal_line;
-use deputize_core::{BoxFuture, Cancel, Clock as _, ToolCrate};
+use deputize_core::{BoxFuture, Cancel, Clock as _};
 use deputize_cron::{Job, JobEvent, JobOutcome, RunCause, RunJob, Scheduler, timestamp};
 use deputize_runtime::SystemClock;
 use jiff::tz::TimeZone;
@@ -15,7 +15,7 @@ use super::{no_store, store_error};
 use crate::args::CronRun;
 use crate::command::run::overrides;
 use crate::command::serve::SharedAssembly;
-use crate::compose::job_store;
+use crate::compose::{LinkedTools, job_store};
 use crate::exit::{CliError, Exit};
 use crate::process_env::ProcessEnv;
 use crate::runtime::{STUCK, start_threads};
@@ -28,7 +28,7 @@ const LINE_CHARS: usize = 400;
 
 /// Runs jobs until a signal.
 pub(crate) fn run(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     mut around: ProcessEnv,
     args: &CronRun,
 ) -> Result<u8, CliError> {

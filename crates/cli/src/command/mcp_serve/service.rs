@@ -9,7 +9,7 @@ use deputize_core::authority::ApproverMode;
 use deputize_core::sanitize::for_terminal_line;
 use deputize_core::{
     Availability, BoxFuture, Cancel, Clock as _, Observer, Outcome, Resource as _, SessionId,
-    Status, ToolCrate, ToolsetName,
+    Status, ToolsetName,
 };
 use deputize_mcp::serve::{AgentService, InvalidCall, ProgressSink, ServedAnswer, ServedTool};
 use deputize_runtime::{Session, SessionSnapshot, SnapshotObserver, SystemClock, describe_tasks};
@@ -22,7 +22,7 @@ use super::relay_model::{RelayCall, RelayModel, any_completed, delegation_json};
 use crate::args::McpServe;
 use crate::command::run::overrides;
 use crate::command::serve::{SessionStartup, SharedAssembly, StartupNotes, unasked, while_active};
-use crate::compose::{AssembledProgram, mcp};
+use crate::compose::{AssembledProgram, LinkedTools, mcp};
 use crate::config::{Config, OPTIONAL_TOOLSETS, load};
 use crate::exit::CliError;
 use crate::inactivity::Inactivity;
@@ -170,7 +170,7 @@ fn services_at(
 impl ServiceState {
     /// Seen here, and not at the first call, is that a run can begin at all.
     pub(crate) fn new(
-        links: &[ToolCrate],
+        links: &LinkedTools,
         around: ProcessEnv,
         args: &McpServe,
     ) -> Result<Self, CliError> {

@@ -7,13 +7,13 @@ use std::sync::Arc;
 
 use deputize_agent::plugins::{add_plugin_tools, with_file_name};
 use deputize_check::{CallRule, CheckReport, ToolCheck, Violations};
-use deputize_core::{Catalog, Effects, Tool, ToolCrate};
+use deputize_core::{Catalog, Effects, Tool};
 use deputize_plugin_host::{Description, PluginBoundary, PluginFile, PluginFileError, entries};
 use deputize_process::Supervisor;
 use serde_json::{Value, json};
 
 use crate::args::Settings;
-use crate::compose::{AssemblyInput, load_config, plugins, without_plugins};
+use crate::compose::{AssemblyInput, LinkedTools, load_config, plugins, without_plugins};
 use crate::exit::CliError;
 use crate::invocation::format_command;
 use crate::process_env::ProcessEnv;
@@ -57,7 +57,7 @@ impl ToolVerdict {
 
 /// Looks at a file, tries its tools, and prints what was found. 1: a tool breaks its contract.
 pub(super) fn check(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     path: &Path,
     within: Option<&Path>,

@@ -5,7 +5,6 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use deputize_core::ToolCrate;
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::ApproverMode;
 use deputize_runtime::{Recording, Replay, SessionRecorder};
@@ -15,7 +14,9 @@ use serde_json::Value;
 use super::run_report::RunReport;
 use super::{RunHarness, RunJob, RunPlan, flags};
 use crate::args::RunOptions;
-use crate::compose::{AssembledProgram, AssemblyInput, PromptEnvironment, environment_secrets};
+use crate::compose::{
+    AssembledProgram, AssemblyInput, LinkedTools, PromptEnvironment, environment_secrets,
+};
 use crate::config::{Config, FlagValue, ModelOverrides, Sources, load, remove_former_keys};
 use crate::exit::{CliError, Exit};
 use crate::process_env::ProcessEnv;
@@ -92,7 +93,7 @@ pub(super) fn report(recorder: &SessionRecorder, code: u8, quiet: bool) -> u8 {
 /// Replays a recording, and returns the recorded run's exit code, or another one if the replay
 /// differs.
 pub(crate) fn replay(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     file: &Path,
     job: &RunJob<'_>,

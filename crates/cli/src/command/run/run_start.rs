@@ -8,7 +8,7 @@ use deputize_agent::new_session_id;
 use deputize_core::agent::AgentSpec;
 use deputize_core::authority::ApproverMode;
 use deputize_core::event::{ModelEndpoint, SessionStart};
-use deputize_core::{Clock, SessionId, ToolCrate};
+use deputize_core::{Clock, SessionId};
 use deputize_runtime::{SessionDir, StoredSession, SystemClock};
 
 use super::{RunJob, overrides};
@@ -16,8 +16,8 @@ use crate::args::RunOptions;
 use crate::command::first_listing::{FirstListing, first_look};
 use crate::command::sessions::session_named;
 use crate::compose::{
-    AssembledProgram, AssemblyInput, ResolvedModels, TopProfile, external, given_secrets,
-    load_config,
+    AssembledProgram, AssemblyInput, LinkedTools, ResolvedModels, TopProfile, external,
+    given_secrets, load_config,
 };
 use crate::config::{Config, LoadedConfig, ModelOverrides, Sources};
 use crate::exit::CliError;
@@ -48,7 +48,7 @@ pub(super) struct RunStart {
 impl RunStart {
     /// Reads the configuration and the stored session, and assembles the program.
     pub(super) fn new(
-        links: &[ToolCrate],
+        links: &LinkedTools,
         around: &ProcessEnv,
         job: &RunJob<'_>,
         sources: &Sources,
@@ -107,7 +107,7 @@ impl RunStart {
 
 /// Returns the profile of a new session's top agent, and applies it to the configuration.
 fn profile(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     config: &mut Config,
     around: &ProcessEnv,
     sources: &Sources,

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use deputize_core::sanitize::for_question;
-use deputize_core::{Catalog, CatalogEntry, ToolCrate, ToolsetName};
+use deputize_core::{Catalog, CatalogEntry, ToolsetName};
 
 use super::compose;
 use crate::args::Choice;
-use crate::compose::AssembledProgram;
 use crate::compose::mcp::toolsets;
+use crate::compose::{AssembledProgram, LinkedTools};
 use crate::config::edit::{FileError, ListChange, UserFile, change, with_item, without_key};
 use crate::config::{Config, OPTIONAL_TOOLSETS, Sources, load, nearest};
 use crate::exit::CliError;
@@ -33,7 +33,7 @@ enum ChoiceError {
 
 /// Writes into the person's file that agents have a toolset, or that they have it no longer.
 pub(super) fn choose(
-    links: &[ToolCrate],
+    links: &LinkedTools,
     around: &ProcessEnv,
     choice: &Choice,
     enable: bool,
