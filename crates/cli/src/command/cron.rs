@@ -82,8 +82,8 @@ fn store_error(error: JobStoreError) -> CliError {
     match error {
         JobStoreError::Io { .. } => CliError::failed(error),
         JobStoreError::Taken(name) => {
-            let hint =
-                format!("change it with `deputize cron edit {name}`, or choose another name");
+            let edit = format_command("cron edit");
+            let hint = format!("change it with `{edit} {name}`, or choose another name");
             CliError::usage(TakenName(name)).hint(hint)
         }
         error => CliError::usage(error),
