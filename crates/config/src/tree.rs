@@ -224,7 +224,6 @@ fn options() -> serde_saphyr::Options {
         strict_booleans: true,
         reject_unsupported_tags: true,
         non_finite_float_policy: NonFiniteFloatPolicy::AsString,
-        emit_comments: false,
         with_snippet: false,
     }
 }

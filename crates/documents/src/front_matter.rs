@@ -128,7 +128,6 @@ fn options() -> serde_saphyr::Options {
             max_replay_stack_depth: MOST_LEVELS,
         },
         strict_booleans: true,
-        emit_comments: false,
         with_snippet: false,
     }
 }
