@@ -1,6 +1,7 @@
 //! Which addresses may be asked, before anything is sent.
 
 use std::fmt;
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
@@ -247,7 +248,15 @@ impl AddressPolicy {
         }
         let host = host_of(url).unwrap_or_default();
         let found = tokio::net::lookup_host((host.as_str(), port)).await;
-        let found = found.map(Iterator::collect::<Vec<_>>);
+        self.check_answers(url, found.map(Iterator::collect))
+    }
+
+    /// Returns the addresses that a host was found to have, if all of them may be asked.
+    fn check_answers(
+        &self,
+        url: &Url,
+        found: io::Result<Vec<SocketAddr>>,
+    ) -> Result<Vec<SocketAddr>, ResolveError> {
         let problem = match found {
             Ok(found) if !found.is_empty() => {
                 self.check_resolved(url, &found)?;
@@ -256,7 +265,7 @@ impl AddressPolicy {
             Ok(_) => "it has no address".to_owned(),
             Err(error) => error.to_string(),
         };
-        Err(ResolveError::Unknown { host, problem })
+        Err(ResolveError::Unknown { host: host_of(url).unwrap_or_default(), problem })
     }
 
     fn check_address(&self, host: &str, port: u16, address: IpAddr) -> Result<(), UrlDenial> {
@@ -379,6 +388,24 @@ mod tests {
         assert!(!judged(&policy, "http://169.254.169.254/").starts_with("ok"));
         assert!(judged(&policy, "http://box:22/").starts_with("ok"));
         assert!(!judged(&policy, "http://docs.internal:22/").starts_with("ok"));
+    }
+
+    #[test]
+    fn one_private_answer_of_several_is_enough_to_refuse_a_name() {
+        let url = Url::parse("https://mixed.example/").unwrap();
+        let public = "93.184.215.14:443".parse::<SocketAddr>().unwrap();
+        let private = "[fd12::1]:443".parse::<SocketAddr>().unwrap();
+        let policy = policy("");
+        let answered = |found: &[SocketAddr]| policy.check_answers(&url, Ok(found.to_vec()));
+        assert_eq!(answered(&[public, public]), Ok(vec![public, public]));
+        for found in [[public, private], [private, public]] {
+            let denial = answered(&found).unwrap_err().to_string();
+            assert_eq!(denial, "mixed.example resolves to a private address (fd12::1)");
+        }
+        assert_eq!(
+            answered(&[]).unwrap_err().to_string(),
+            "mixed.example cannot be resolved: it has no address"
+        );
     }
 
     #[test]

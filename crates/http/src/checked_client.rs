@@ -71,3 +71,35 @@ fn client(url: &Url, addresses: &[SocketAddr]) -> Result<Client, CheckedClientEr
     }
     builder.build().map_err(|error| CheckedClientError::NoClient(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Whatever the name resolves to a moment later, nothing else is asked.
+    #[tokio::test]
+    async fn a_client_connects_to_the_addresses_that_were_checked() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let checked = listener.local_addr().unwrap();
+        let url = Url::parse(&format!("http://rebound.invalid:{}/", checked.port())).unwrap();
+        let answer = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 1024];
+            let read = stream.read(&mut request).await.unwrap();
+            let reply = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\nconnection: close\r\n\r\nok";
+            stream.write_all(reply.as_bytes()).await.unwrap();
+            String::from_utf8_lossy(&request[..read]).into_owned()
+        };
+        let client = client(&url, &[checked]).unwrap();
+        let asked = async { client.get(url.clone()).send().await.unwrap().text().await.unwrap() };
+        // Without the checked address the name is not found, and nobody comes.
+        let both = async { tokio::join!(answer, asked) };
+        let (request, text) = tokio::time::timeout(CONNECT, both).await.unwrap();
+        assert_eq!(text, "ok");
+        assert!(request.contains("host: rebound.invalid:"), "{request}");
+        assert!(request.contains("accept-encoding: identity"), "{request}");
+    }
+}
